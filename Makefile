@@ -1,0 +1,67 @@
+# Thin names over commands; `make help` lists them.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+SOURCES := pyproject.toml CMakeLists.txt constraints.txt memlab/build_probes.py \
+	$(wildcard probes/*.[ch] probes/support/*.[ch])
+
+COMPILE := --quiet --upgrade --generate-hashes --build-deps-for=editable --allow-unsafe \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate --strip-extras
+
+.DELETE_ON_ERROR:
+.PHONY: help run test check bench format constraints clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure in results/
+	$(BIN)/memlab sweep mmap-write -o results
+
+test: $(VENV)/ready-dev ## run the tests
+	$(BIN)/pytest
+
+check: $(VENV)/ready-dev ## lint, types, import layers, C warnings and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror probes/*.c probes/*.h probes/support/*.[ch]
+	$(BIN)/python tests/warnings_as_errors.py
+
+bench: $(VENV)/ready-dev ## compare memlab with peers and with itself, by time; nothing else should run
+	$(BIN)/pytest -m bench -s
+
+format: $(VENV)/ready-dev ## format Python and C
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i probes/*.c probes/*.h probes/support/*.[ch]
+
+constraints: $(VENV)/ready-dev ## pin the newest versions that fit, with their hashes
+	$(PIP) install pip-tools
+	$(BIN)/pip-compile $(COMPILE) -o constraints.txt pyproject.toml
+	$(BIN)/pip-compile $(COMPILE) --all-extras -o constraints-dev.txt pyproject.toml
+
+clean: ## remove what was built here; the store is not touched
+	rm -rf $(VENV) build dist results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "memlab needs Python 3.11 or newer as $(PYTHON); name one: make PYTHON=python3.12" >&2; exit 3; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "Python's venv module is missing; on Debian: apt install python3-venv" >&2; exit 3; }
+	@command -v $${CC:-cc} >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null || \
+		{ echo "a C compiler is missing; on Debian: apt install gcc libc6-dev" >&2; exit 3; }
+	@$(PYTHON) -c 'import sysconfig as s, pathlib as p, sys; sys.exit(not (p.Path(s.get_path("include")) / "Python.h").exists())' || \
+		{ echo "Python's C headers are missing; on Debian: apt install python3-dev" >&2; exit 3; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/ready: $(VENV)/made $(SOURCES)
+	$(PIP) install --require-hashes -r constraints.txt
+	$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/ready-dev: $(VENV)/ready constraints-dev.txt
+	$(PIP) install --require-hashes -r constraints-dev.txt
+	@touch $@

@@ -1,0 +1,5 @@
+"""`python -m memlab` is the `memlab` command."""
+
+from memlab.cli import main
+
+main()

@@ -1,0 +1,122 @@
+"""Cost models: the few constants behind a curve, and whether they foretell new points.
+
+A cost is a sum of terms, each a count times a constant that cannot be negative:
+cost(point) = s_call * 1 + s_byte * size + s_fault * faults(size). The terms and their names
+are the caller's; the constants come out in the cost's unit a unit of the term.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from memlab.analysis.crossover import median_over_blocks
+from memlab.analysis.exact import least_samples
+from memlab.analysis.intervals import FloatArray, Interval
+
+Terms = Mapping[str, npt.ArrayLike]
+
+# Fewer resamples than for a median: each is a whole fit (20 us).
+FIT_RESAMPLES = 1000
+# Terms whose scaled columns are nearly parallel cannot be told apart by the points measured.
+CONDITION_LIMIT = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """Fitted constants by term name, and the relative error at each of the m points fitted."""
+
+    constants: dict[str, Interval]
+    relative_errors: tuple[float, ...]
+
+
+def fit(
+    costs: npt.ArrayLike,
+    terms: Terms,
+    level: float = 0.95,
+    resamples: int = FIT_RESAMPLES,
+    seed: int = 1,
+) -> CostModel:
+    """Fit costs, shape (blocks, m), nan missing, by terms of shape (m,).
+
+    Non-negative least squares (Lawson and Hanson, Solving Least Squares Problems (1974),
+    chapter 23) on the relative errors of the medians over blocks, so that 1 B counts as much
+    as 10 KiB. Intervals: percentile bootstrap over whole blocks; none below 6 blocks.
+    """
+    table = _costs(costs)
+    design = _design(terms, table.shape[1])
+    medians = median_over_blocks(table)
+    constants = _nonnegative(design, medians)
+    n = len(table)
+    low, high = [None] * len(terms), [None] * len(terms)
+    method = f"needs {least_samples(level)} samples"
+    if n >= least_samples(level):
+        rows = np.random.default_rng(seed).integers(0, n, (resamples, n))
+        redrawn = median_over_blocks(table[rows])
+        draws = [_nonnegative(design, np.where(np.isnan(y), medians, y)) for y in redrawn]
+        low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0).tolist()
+        method = "percentile bootstrap over blocks"
+    intervals = {
+        name: Interval(low[i], float(constants[i]), high[i], n, method, level)
+        for i, name in enumerate(terms)
+    }
+    errors = design @ constants / medians - 1
+    return CostModel(intervals, tuple(errors.tolist()))
+
+
+def predict(model: CostModel, terms: Terms) -> FloatArray:
+    """Costs at the points of terms, each of shape (m,), named as in the fit."""
+    if set(terms) != set(model.constants):
+        raise ValueError(f"terms {sorted(terms)} are not the model's {sorted(model.constants)}")
+    constants = np.array([interval.estimate for interval in model.constants.values()])
+    counts = [np.asarray(terms[name], dtype=float) for name in model.constants]
+    costs: FloatArray = np.column_stack(counts) @ constants
+    return costs
+
+
+def held_out_errors(costs: npt.ArrayLike, terms: Terms, held_out: npt.ArrayLike) -> FloatArray:
+    """Fit without the points where held_out, shape (m,), is true; relative errors at those.
+
+    An error is predicted / median measured - 1, so -0.1 is 10 % too low.
+    """
+    table, left_out = _costs(costs), np.asarray(held_out, dtype=bool)
+    if left_out.shape != table.shape[1:] or not left_out.any():
+        raise ValueError(f"held_out flags one or more of the {table.shape[1]} points")
+    kept = {name: np.asarray(values, dtype=float)[~left_out] for name, values in terms.items()}
+    new = {name: np.asarray(values, dtype=float)[left_out] for name, values in terms.items()}
+    model = fit(table[:, ~left_out], kept, resamples=1)
+    errors: FloatArray = predict(model, new) / median_over_blocks(table[:, left_out]) - 1
+    return errors
+
+
+def _costs(costs: npt.ArrayLike) -> FloatArray:
+    table = np.asarray(costs, dtype=float)
+    if table.ndim != 2 or np.isnan(table).all(axis=0).any() or (table <= 0).any():
+        raise ValueError("costs are (blocks, points), positive, with a sample at every point")
+    return table
+
+
+def _design(terms: Terms, points: int) -> FloatArray:
+    columns = [np.asarray(values, dtype=float) for values in terms.values()]
+    if any(column.shape != (points,) or (column < 0).any() for column in columns):
+        raise ValueError(f"a term is a count, not negative, at each of the {points} points")
+    design = np.column_stack(columns)
+    lengths = np.linalg.norm(design, axis=0)
+    too_few = points < len(columns)
+    if too_few or (lengths == 0).any() or np.linalg.cond(design / lengths) > CONDITION_LIMIT:
+        raise ValueError(
+            f"these points cannot tell {', '.join(terms)} apart: vary them independently"
+        )
+    return design
+
+
+def _nonnegative(design: FloatArray, costs: FloatArray) -> FloatArray:
+    """Constants that minimise the sum of ((design @ constants - costs) / costs)**2."""
+    from scipy.optimize import nnls  # 0.2 s to import
+
+    weighted = design / costs[:, None]
+    lengths = np.linalg.norm(weighted, axis=0)  # scaled: bytes and calls are orders apart
+    scaled, _ = nnls(weighted / lengths, np.ones(len(costs)))
+    constants: FloatArray = scaled / lengths
+    return constants

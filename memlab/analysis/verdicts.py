@@ -1,0 +1,289 @@
+"""Claims of a study judged by numbers: one function a kind of claim, one rule a function.
+
+Every rule keeps the same promise: at the edge of the claim a false "reproduced" or a false
+"contradicted" comes up in at most 5 of 100 experiments. What is not shown either way is
+"inconclusive". No verdict rests on fewer than 5 samples, nor, where it rests on a 95 %
+interval of a median, on fewer than 6: 5 samples have none (see `exact.least_samples`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb, inf, log1p
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from memlab.analysis.crossover import Crossover
+from memlab.analysis.exact import sign_test
+from memlab.analysis.intervals import FloatArray, paired_log_ratios, present, ratio_interval
+
+VerdictWord = Literal["reproduced", "contradicted", "inconclusive", "not testable here"]
+
+ALPHA = 0.05
+LEAST_SAMPLES = 5
+# A floor (the same loop without the operation) above this share of its side leaves too little
+# of the operation in the number for a ratio to mean anything.
+FLOOR_SHARE_LIMIT = 0.2
+# An outcome "is what happens" when it happens in at least this share of trials.
+USUAL_SHARE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A word on a claim, the numbers it judged, the samples, and the reason.
+
+    low and high are a 95 % interval, for a count the range seen. None is unknown; inf and -inf
+    are "no limit on this side" of a bound, and the censored ends of a crossover.
+    """
+
+    word: VerdictWord
+    low: float | None
+    estimate: float | None
+    high: float | None
+    n: int
+    reason: str
+
+
+def not_testable(reason: str) -> Verdict:
+    """What the claim needs is not on this machine; `reason` names it."""
+    return Verdict("not testable here", None, None, None, 0, reason)
+
+
+def ratio_verdict(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    above: float = 0.0,
+    below: float = inf,
+    floor_a: npt.ArrayLike | None = None,
+    floor_b: npt.ArrayLike | None = None,
+) -> Verdict:
+    """Claim: above < a/b < below; a and b, shape (blocks,), are costs paired by block.
+
+    Rule: reproduced if the whole 95 % interval of the paired ratio lies between the bounds,
+    contradicted if none of it does, else inconclusive.
+
+    Floors are costs of the same loop without the operation. One above 20 % of its side makes
+    the ratio no number but a bound: the operation costs between nothing and the whole side.
+    A large floor of b leaves "a/b is at least low", of a "at most high" (less what the other
+    side's floor could add); the claim is then judged by that bound alone. Large floors on both
+    sides leave nothing, and the ratio is refused.
+    """
+    if not 0 <= above < below or (above == 0 and below == inf):
+        raise ValueError(f"a ratio claim needs bounds 0 <= above < below: {above:g}, {below:g}")
+    ratio = ratio_interval(a, b)
+    if ratio.low is None or ratio.high is None:
+        return Verdict("inconclusive", None, ratio.estimate, None, ratio.n, ratio.method)
+    share_a, share_b = _floor_share(floor_a, a), _floor_share(floor_b, b)
+    if max(share_a, share_b) <= FLOOR_SHARE_LIMIT:
+        return _placed(ratio.low, ratio.estimate, ratio.high, above, below, ratio.n, "the ratio")
+    if min(share_a, share_b) > FLOOR_SHARE_LIMIT:
+        reason = f"refused: floors are {share_a:.0%} and {share_b:.0%} of the two sides"
+        return Verdict("inconclusive", None, None, None, ratio.n, reason)
+    if share_b > FLOOR_SHARE_LIMIT:
+        what = f"a bound (the floor is {share_b:.0%} of the divisor)"
+        return _placed(ratio.low * (1 - share_a), None, inf, above, below, ratio.n, what)
+    what = f"a bound (the floor is {share_a:.0%} of the dividend)"
+    return _placed(0.0, None, ratio.high / (1 - share_b), above, below, ratio.n, what)
+
+
+def equivalent_verdict(a: npt.ArrayLike, b: npt.ArrayLike, within: float) -> Verdict:
+    """Claim: a/b, paired by block, lies within 1/(1 + within) .. 1 + within.
+
+    Rule: two one-sided tests at 2.5 % each, that is, the 95 % interval of the paired ratio:
+    reproduced if it lies wholly inside the band, contradicted if wholly outside, else
+    inconclusive. A missing difference alone proves nothing.
+    """
+    return ratio_verdict(a, b, above=1 / (1 + within), below=1 + within)
+
+
+def crossover_verdict(found: Crossover, over: float, up_to: float) -> Verdict:
+    """Claim: the crossover lies in the half-open range (over, up_to].
+
+    Rule: reproduced if the whole interval lies in the range, contradicted if none of it does,
+    else inconclusive. A censored end counts as all that it may be: "below 1" as 0 .. 1.
+    """
+    if found.low is None or found.high is None:
+        return Verdict("inconclusive", None, found.estimate, None, found.n, "needs 6 blocks")
+    low = {-inf: 0.0, inf: found.largest}.get(found.low, found.low)
+    high = {-inf: found.smallest, inf: inf}.get(found.high, found.high)
+    text = f"crossover {found.words(found.low)} .. {found.words(found.high)}"
+    word: VerdictWord = "inconclusive"
+    if high <= over or low > up_to:
+        word = "contradicted"
+    elif over <= low and high <= up_to:
+        word = "reproduced"
+    reason = f"{text} against {over:.10g} .. {up_to:.10g}"
+    return Verdict(word, found.low, found.estimate, found.high, found.n, reason)
+
+
+def monotone_verdict(
+    levels: Sequence[object],
+    costs: npt.ArrayLike,
+    direction: Literal["rising", "falling"],
+    within: float = 0.0,
+) -> Verdict:
+    """Claim: the cost, shape (blocks, levels), rises (falls) from level to level.
+
+    A step is the median paired log ratio of neighbouring levels; one the wrong way by no more
+    than `within` is forgiven. Rule, by one-sided sign tests at 5 %: contradicted if any step is
+    shown to go the wrong way, Holm-corrected over the steps since one is enough; reproduced if
+    every step is shown not to and the last level is shown to lie beyond the first, uncorrected
+    since all must hold (an intersection-union test: Berger, Technometrics 24 (1982) 295-300);
+    else inconclusive. The interval is of the ratio last / first.
+    """
+    table = _table(levels, costs)
+    sign, margin = (1 if direction == "rising" else -1), log1p(within)
+    steps = [sign * paired_log_ratios(table[:, j + 1], table[:, j]) for j in range(len(levels) - 1)]
+    whole = sign * paired_log_ratios(table[:, -1], table[:, 0])
+    claims = [sign_test(step + margin) for step in steps] + [sign_test(whole)]
+    denials = [sign_test(-step - margin) for step in steps]
+    names = [f"{levels[j]} to {levels[j + 1]}" for j in range(len(steps))]
+    names.append(f"{levels[0]} to {levels[-1]}")
+    n = min(step.size for step in [*steps, whole])
+    return _all_hold(table[:, -1], table[:, 0], n, names, claims, denials, direction)
+
+
+def saturates_verdict(
+    levels: Sequence[object], costs: npt.ArrayLike, knee: object, within: float
+) -> Verdict:
+    """Claim: from level `knee` on, the cost, shape (blocks, levels), is level; before, dearer.
+
+    Level: within 1/(1 + within) .. 1 + within of the last level. Rule, by one-sided sign tests
+    at 5 % on the paired log ratios to the last level: reproduced if every level from the knee
+    on is shown equivalent (two one-sided tests) and every one before it above the band, all of
+    which must hold; contradicted if any from the knee on is shown outside the band, or any
+    before it not above, Holm-corrected; else inconclusive. The interval is of knee / last.
+    """
+    table = _table(levels, costs)
+    at, margin = list(levels).index(knee), log1p(within)
+    if at == len(levels) - 1:
+        raise ValueError(f"saturation at {knee} needs a level beyond it to compare with")
+    ratios = [paired_log_ratios(table[:, j], table[:, -1]) for j in range(len(levels) - 1)]
+    claims = [sign_test(r - margin) for r in ratios[:at]]
+    claims += [max(sign_test(r + margin), sign_test(margin - r)) for r in ratios[at:]]
+    denials = [sign_test(margin - r) for r in ratios[:at]]
+    denials += [2 * min(sign_test(r - margin), sign_test(-margin - r)) for r in ratios[at:]]
+    names = [f"{level} to {levels[-1]}" for level in levels[:-1]]
+    n = min(r.size for r in ratios)
+    return _all_hold(table[:, at], table[:, -1], n, names, claims, denials, f"level from {knee}")
+
+
+def outcome_verdict(outcomes: Sequence[str], expected: str) -> Verdict:
+    """Claim: `expected` is what happens.
+
+    Rule: reproduced if all of at least 5 samples did so (5 of 5 show a share above 54 % at
+    95 %); contradicted if so few did that a share of 90 % is refuted (exact binomial, 5 %: 2 of
+    5, 3 of 6, 6 of 10); else inconclusive. The interval is Clopper and Pearson's, of the share.
+    """
+    from scipy.stats import binomtest  # 0.6 s to import
+
+    hits, n = sum(o == expected for o in outcomes), len(outcomes)
+    reason = f"{hits} of {n} {expected}"
+    if n < LEAST_SAMPLES:
+        share = hits / n if n else None
+        return Verdict("inconclusive", None, share, None, n, f"{reason}: needs {LEAST_SAMPLES}")
+    share_interval = binomtest(hits, n).proportion_ci(0.95, method="exact")
+    low, high = float(share_interval.low), float(share_interval.high)
+    return Verdict(_word_of_share(hits, n), low, hits / n, high, n, reason)
+
+
+def count_verdict(counts: npt.ArrayLike, expected: int, within: float = 0.0) -> Verdict:
+    """Claim: the count is `expected`, exactly or within the relative bound `within`.
+
+    Rule: that of `outcome_verdict`, a hit being a count inside the bound. low and high are the
+    smallest and largest count, the estimate their median.
+    """
+    values = present(counts)
+    hits = int(np.count_nonzero(np.abs(values - expected) <= within * abs(expected)))
+    n = values.size
+    bound = f"within {within:.3g} of {expected}" if within else f"exactly {expected}"
+    reason = f"{hits} of {n} {bound}"
+    word: VerdictWord = "inconclusive"
+    if n >= LEAST_SAMPLES:
+        word = _word_of_share(hits, n)
+    else:
+        reason += f": needs {LEAST_SAMPLES}"
+    low, middle, high = (float(v) for v in np.quantile(values, [0, 0.5, 1]))
+    return Verdict(word, low, middle, high, n, reason)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values: the chance of even one false find stays below the level.
+
+    Holm, Scandinavian Journal of Statistics 6 (1979) 65-70.
+    """
+    p = np.asarray(p_values, dtype=float)
+    rising = np.argsort(p)
+    adjusted = np.empty_like(p)
+    adjusted[rising] = np.maximum.accumulate(np.minimum(p[rising] * np.arange(p.size, 0, -1), 1))
+    return [float(value) for value in adjusted]
+
+
+def _floor_share(floor: npt.ArrayLike | None, side: npt.ArrayLike) -> float:
+    """Median floor over median cost, at most 1; 0 where no floor was measured."""
+    if floor is None:
+        return 0.0
+    return min(1.0, float(np.median(present(floor)) / np.median(present(side))))
+
+
+def _placed(
+    low: float,
+    estimate: float | None,
+    high: float,
+    above: float,
+    below: float,
+    n: int,
+    what: str,
+) -> Verdict:
+    """The rule of intervals: inside, outside, or across a bound."""
+    word: VerdictWord = "inconclusive"
+    if high <= above or low >= below:
+        word = "contradicted"
+    elif above <= low and high <= below:  # equal at 0 or inf: no bound on that side
+        word = "reproduced"
+    reason = f"{what} {low:.4g} .. {high:.4g} against {above:.4g} .. {below:.4g}"
+    return Verdict(word, low, estimate, high, n, reason)
+
+
+def _table(levels: Sequence[object], costs: npt.ArrayLike) -> FloatArray:
+    table = np.asarray(costs, dtype=float)
+    if table.ndim != 2 or table.shape[1] != len(levels) or len(levels) < 2:
+        raise ValueError(f"costs are (blocks, levels): {table.shape} for {len(levels)} levels")
+    return table
+
+
+def _all_hold(
+    numerator: FloatArray,
+    denominator: FloatArray,
+    n: int,
+    names: Sequence[str],
+    claims: Sequence[float],
+    denials: Sequence[float],
+    what: str,
+) -> Verdict:
+    """The rule of many levels: all claims shown, or one denial shown after correction."""
+    ratio = ratio_interval(numerator, denominator)
+    refuted = holm(denials)
+    word: VerdictWord
+    if n < LEAST_SAMPLES:
+        word, reason = "inconclusive", f"needs {LEAST_SAMPLES} blocks a level"
+    elif min(refuted) <= ALPHA:
+        first = int(np.argmin(refuted))
+        word, reason = "contradicted", f"not {what}: {names[first]} (p = {refuted[first]:.2g})"
+    elif max(claims) <= ALPHA:
+        word, reason = "reproduced", f"{what}: all {len(claims)} comparisons hold"
+    else:
+        open_ones = [name for name, p in zip(names, claims, strict=True) if p > ALPHA]
+        word, reason = "inconclusive", f"{what} not shown for {', '.join(open_ones)}"
+    return Verdict(word, ratio.low, ratio.estimate, ratio.high, n, reason)
+
+
+def _word_of_share(hits: int, n: int) -> VerdictWord:
+    if hits == n:
+        return "reproduced"
+    as_few = sum(
+        comb(n, k) * USUAL_SHARE**k * (1 - USUAL_SHARE) ** (n - k) for k in range(hits + 1)
+    )
+    return "contradicted" if as_few <= ALPHA else "inconclusive"

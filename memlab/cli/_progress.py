@@ -1,0 +1,72 @@
+"""Live progress on standard error: one line that changes on a terminal, else a line a block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+from rich.status import Status
+
+from memlab import experiments, units
+from memlab.run import plan
+from memlab.run.plan import Point
+from memlab.run.request import Progress
+from memlab.store import RunRow
+
+
+class Live:
+    """Says where a sweep is."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._status: Status | None = None
+        self._block = -1
+
+    def started(self, run: RunRow, points: Sequence[Point], taken: int) -> None:
+        self._experiment = experiments.load(run.experiment)
+        self._names = plan.varied(points)
+        kept = f", {taken} samples already" if taken else ""
+        click.echo(f"run {run.id}: {run.experiment}, {len(points)} points{kept}", err=True)
+        if self._console.is_terminal:
+            self._status = self._console.status("starting")
+            self._status.start()
+
+    def sampled(self, progress: Progress) -> None:
+        if self._status:
+            self._status.update(self._line(progress))
+        elif progress.block != self._block:
+            self._block = progress.block
+            click.echo(self._block_line(progress), err=True)
+
+    def ended(self, reason: str) -> None:
+        if self._status:
+            self._status.stop()
+        why = {
+            "precise": "every point is as precise as asked",
+            "blocks": "all blocks are done",
+            "budget": "the budget is spent",
+        }
+        if reason in why:
+            click.echo(f"done: {why[reason]}", err=True)
+
+    def _block_line(self, progress: Progress) -> str:
+        left = "" if progress.left_s is None else f", {progress.left_s:.0f} s left"
+        return (
+            f"block {progress.block + 1}: {progress.in_block} trials, "
+            f"{progress.done_points} of {progress.points} points done{left}"
+        )
+
+    def _line(self, progress: Progress) -> str:
+        at = plan.label(self._experiment, progress.point.at, self._names)
+        seen = progress.outcome
+        if progress.interval and progress.outcome == "ok":
+            unit = self._experiment.metrics[0].unit
+            seen = units.format_quantity(progress.interval.estimate, unit)
+            width = progress.interval.halfwidth_relative
+            seen += f" ±{width:.1%}" if width is not None else ""
+        left = "" if progress.left_s is None else f" · {progress.left_s:.0f} s left"
+        return (
+            f"block {progress.block + 1}, trial {progress.position + 1}/{progress.in_block} · "
+            f"{at} · {seen} · {progress.done_points}/{progress.points} points done{left}"
+        )

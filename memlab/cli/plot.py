@@ -1,0 +1,33 @@
+"""memlab plot: a stored run as a figure."""
+
+from pathlib import Path
+
+import click
+
+from memlab.cli._options import output_folder, run_argument, store_option
+
+
+@click.command(short_help="Draw a stored run.")
+@run_argument
+@click.option(
+    "-o",
+    "output",
+    type=click.Path(path_type=Path),
+    help="A folder, or a file ending in .svg, .png or .pdf.",
+)
+@store_option
+def command(run: str, output: Path | None, store: Path | None) -> None:
+    """Draw RUN's figure, with a JSON file beside it that names the samples behind each mark."""
+    from memlab import api
+    from memlab.present import figures
+
+    loaded = api.load(run, store=store)
+    if output and output.suffix:
+        if output.suffix[1:] not in figures.FORMATS:
+            good = ", ".join(f".{name}" for name in figures.FORMATS)
+            raise click.UsageError(f"-o {output}: a figure ends in {good}")
+        files = figures.save(loaded, output.parent, [output.suffix[1:]], output.stem)
+    else:
+        files = figures.save(loaded, output_folder(output, store))
+    for path in files:
+        click.echo(path)

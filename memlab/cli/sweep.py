@@ -1,0 +1,127 @@
+"""memlab sweep: measure an experiment."""
+
+from pathlib import Path
+
+import click
+
+from memlab.cli._options import (
+    CPUS,
+    DURATION,
+    SHARE,
+    json_option,
+    output_folder,
+    store_option,
+)
+
+
+@click.command(short_help="Measure an experiment.")
+@click.argument("experiment", required=False)
+@click.option(
+    "-p",
+    "--factor",
+    "assignments",
+    metavar="FACTOR=LEVELS",
+    multiple=True,
+    help="Levels of a factor: size=1,100,4k or size=1..4k*4; `describe` lists them.",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(["quick", "paper", "full"]),
+    default="quick",
+    show_default=True,
+    help="quick: about a minute; paper: the published parameters; full: every control.",
+)
+@click.option("--no-controls", is_flag=True, help="Leave out the points that test a mechanism.")
+@click.option(
+    "--blocks",
+    type=click.IntRange(1, 100_000),
+    help="Measure every point exactly this often; else as often as --precision asks for.",
+)
+@click.option(
+    "--precision",
+    type=SHARE,
+    help="A point is done when half its median's 95 % interval is under this share "
+    "(default 2%, at least 6 blocks).",
+)
+@click.option(
+    "--budget", type=DURATION, help="Wall time (default: quick 60s, paper 10min, full 30min)."
+)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Of the order; else a random one.")
+@click.option("--cpus", type=CPUS, help="CPUs that measure, like 1 or 2-3; else the last allowed.")
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    help="Where files on a disk go; else $TMPDIR, else /var/tmp.",
+)
+@store_option
+@click.option("--name", help="A name for the run.")
+@click.option("--resume", metavar="RUN", help="Measure what a run still lacks.")
+@click.option("--dry-run", is_flag=True, help="Say what would be measured, and make nothing.")
+@click.option(
+    "-o",
+    "output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the figure; else `figures` beside the store.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
+@json_option
+def command(
+    experiment: str | None,
+    assignments: tuple[str, ...],
+    preset: str,
+    no_controls: bool,
+    blocks: int | None,
+    precision: float | None,
+    budget: float | None,
+    seed: int | None,
+    cpus: tuple[int, ...] | None,
+    directory: Path | None,
+    store: Path | None,
+    name: str | None,
+    resume: str | None,
+    dry_run: bool,
+    output: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Measure EXPERIMENT: randomised, interleaved blocks of every point, each sample stored as it
+    is taken; then a table, and a figure on disk.
+
+    \b
+    memlab sweep mmap-write
+    memlab sweep mmap-write -p size=1..64k*4 -p method=mmap,pwrite --dir /data
+    memlab sweep --resume last
+    """
+    from memlab.cli import _sweeping
+    from memlab.run.request import Request
+
+    if resume:
+        if experiment or assignments or blocks or precision or seed or name or directory or cpus:
+            raise click.UsageError(
+                "--resume goes on with the run's own plan; it takes --budget, --store and -o only"
+            )
+        run = _sweeping.resume(resume, store, budget, quiet or as_json)
+    else:
+        if experiment is None:
+            raise click.UsageError("name an experiment; `memlab list` lists them")
+        if blocks and precision:
+            raise click.UsageError("--blocks says how often, --precision how exactly; choose one")
+        request = Request(
+            experiment=experiment,
+            preset=preset,
+            levels=_sweeping.levels(experiment, assignments),
+            controls=not no_controls,
+            blocks=blocks,
+            precision=precision or 0.02,
+            budget_s=budget,
+            seed=seed,
+            cpus=list(cpus or ()),
+            directory=None if directory is None else str(directory),
+            name=name,
+        )
+        if dry_run:
+            _sweeping.dry_run(request, as_json)
+            return
+        run = _sweeping.sweep(request, store, quiet or as_json)
+    _sweeping.report(run, output_folder(output, store), quiet=quiet, as_json=as_json)

@@ -1,0 +1,61 @@
+"""The vocabulary that experiments are declared in."""
+
+from memlab.experiment.claims import (
+    Claim,
+    Count,
+    Crossover,
+    Equivalent,
+    Monotone,
+    Outcome,
+    Ratio,
+    Saturates,
+    Within,
+)
+from memlab.experiment.figures import Lines
+from memlab.experiment.kinds import BYTES, COUNT, FLAG, SECONDS, Kind, Level, choice
+from memlab.experiment.vocabulary import (
+    PRESETS,
+    At,
+    Control,
+    Cost,
+    Exclude,
+    Experiment,
+    Factor,
+    File,
+    Limit,
+    Metric,
+    Published,
+    Raw,
+)
+
+__all__ = [
+    "BYTES",
+    "COUNT",
+    "FLAG",
+    "PRESETS",
+    "SECONDS",
+    "At",
+    "Claim",
+    "Control",
+    "Cost",
+    "Count",
+    "Crossover",
+    "Equivalent",
+    "Exclude",
+    "Experiment",
+    "Factor",
+    "File",
+    "Kind",
+    "Level",
+    "Limit",
+    "Lines",
+    "Metric",
+    "Monotone",
+    "Outcome",
+    "Published",
+    "Ratio",
+    "Raw",
+    "Saturates",
+    "Within",
+    "choice",
+]

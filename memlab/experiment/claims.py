@@ -1,0 +1,96 @@
+"""A claim: a statement of a published study as data. What judges it is in analysis.
+
+Every kind says over which metric, at which points (`where`: the levels that are
+held; a factor that is not named takes every level of the run, each judged on its
+own) and what must be true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memlab.experiment.kinds import Level
+
+Where = Mapping[str, Level]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What every claim has: its sentence, its metric, where it is made, what explains it."""
+
+    text: str
+    metric: str
+    where: Where = field(default_factory=dict)
+    published: str = ""  # the printed numbers that the sentence rests on
+    control: str = ""  # the name of the control that tests the explanation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio(Claim):
+    """metric(of) / metric(to), paired by block, lies above or below a bound."""
+
+    of: Where
+    to: Where
+    above: float | None = None
+    below: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within(Claim):
+    """The metric itself lies above or below a bound (base units)."""
+
+    above: float | None = None
+    below: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monotone(Claim):
+    """The metric rises or falls along the levels of a factor."""
+
+    over: str
+    rising: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossover(Claim):
+    """Curve `of` becomes cheaper than curve `to` at a level of `over` inside (low, high]."""
+
+    over: str
+    of: Where
+    to: Where
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saturates(Claim):
+    """From level `at` of `over` on, the metric stays within `within` of its best level."""
+
+    over: str
+    at: Level
+    within: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equivalent(Claim):
+    """metric(of) and metric(to) differ by less than `within`, as a fraction."""
+
+    of: Where
+    to: Where
+    within: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Claim):
+    """Every trial ends so: ok, enomem, oom-killed, sigbus, sigsegv, ..."""
+
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count(Claim):
+    """The metric is an exact count, or within a relative bound of it."""
+
+    equals: float
+    within: float = 0.0

@@ -1,0 +1,165 @@
+"""The words an experiment is declared in: factors, metrics, published rows, costs.
+
+An experiment is data. What reads it: list and describe (all of it), the plan
+(factors, excludes, controls, cost), the worker (probe, file), show (metrics),
+plot (figure), reproduce and claims (published, claims, controls).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memlab.experiment.claims import Claim
+from memlab.experiment.figures import Lines
+from memlab.experiment.kinds import Kind, Level
+
+At = Mapping[str, Level]  # one point: the level of every factor
+Raw = Mapping[str, Any]  # what the probe returned, its window included
+
+PRESETS = ("quick", "paper", "full")
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Something that is varied. A preset without levels of its own takes the one before it."""
+
+    name: str
+    kind: Kind
+    help: str
+    quick: Sequence[Level]
+    paper: Sequence[Level] | None = None
+    full: Sequence[Level] | None = None
+
+    def levels(self, preset: str) -> Sequence[Level]:
+        for own in {"quick": (), "paper": (self.paper,), "full": (self.full, self.paper)}[preset]:
+            if own is not None:
+                return own
+        return self.quick
+
+    @property
+    def field(self) -> str:
+        """The name of the probe's field for this factor."""
+        return self.name + self.kind.suffix
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number derived from a sample when it is read. Base units: s, B, 1/s, or a count."""
+
+    name: str
+    unit: str
+    help: str
+    of: Callable[[Raw, At], float | None]
+    lower_is_better: bool = True
+    floor: Callable[[Raw, At], float | None] | None = None  # the same loop without the operation
+    extrapolated: Callable[[Raw, At], bool] | None = None  # is this value more than was measured?
+
+
+@dataclass(frozen=True, slots=True)
+class Exclude:
+    """Points that make no sense, and why."""
+
+    when: Callable[[At], bool]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Points beside the grid that separate the published explanation from its rivals.
+
+    `levels` replaces those factors' levels; the others keep the sweep's own.
+    """
+
+    name: str
+    why: str
+    levels: Mapping[str, Sequence[Level]]
+    presets: Sequence[str] = PRESETS
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """The file a trial works on; the probe's `path`. The names are the factors that shape it."""
+
+    filesystem: str = "filesystem"
+    state: str = "file_state"
+    size: str = "file_size"
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        return (self.filesystem, self.state, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a point needs, so that it can be refused before it starts. Bytes, seconds."""
+
+    memory: Callable[[At], int] = lambda _: 0
+    disk: Callable[[At], int] = lambda _: 0
+    time: Callable[[At], float] = lambda _: 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit of this machine that a control measures, to hold printed numbers against."""
+
+    control: str
+    metric: str  # the metric that the control measures, higher is faster
+    implied: Callable[[float], float]  # a published value as that metric
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Where a published table lies in this experiment: its columns as points."""
+
+    source: str
+    table: str
+    metric: str
+    columns: Mapping[str, At]
+    note: str = ""
+    limit: Limit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One experiment. The module's name in memlab/experiments is its registration."""
+
+    name: str
+    question: str
+    probe: str
+    factors: Sequence[Factor]
+    metrics: Sequence[Metric]  # the first one is the one that the stop rule watches
+    cost: Cost
+    figure: Lines
+    file: File | None = None
+    excludes: Sequence[Exclude] = ()
+    controls: Sequence[Control] = ()
+    published: Sequence[Published] = ()
+    claims: Sequence[Claim] = ()
+    notes: Sequence[str] = ()  # what a reader of the results has to know
+    shrinks: str | None = None  # the factor that is halved where the host is too small
+    budget_s: Mapping[str, float] = field(
+        default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
+    )
+
+    def factor(self, name: str) -> Factor:
+        return next(f for f in self.factors if f.name == name)
+
+    def metric(self, name: str) -> Metric:
+        return next(m for m in self.metrics if m.name == name)
+
+    @property
+    def probe_factors(self) -> list[Factor]:
+        """The factors that the probe itself takes; the rest shape the file."""
+        shaping = self.file.factors if self.file else ()
+        own = {self.file.size} if self.file else set()
+        return [f for f in self.factors if f.name not in shaping or f.name in own]
+
+    def params(self, at: At) -> dict[str, Level]:
+        """The probe's params for a point, without the file's path."""
+        return {f.field: f.kind.to_field(at[f.name]) for f in self.probe_factors}
+
+    def describe_level(self, name: str, level: Level) -> str:
+        return self.factor(name).kind.format(level)

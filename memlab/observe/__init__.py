@@ -1,0 +1,1 @@
+"""What the machine says: /proc, the environment of a run, and what this process may do."""

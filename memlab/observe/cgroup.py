@@ -1,0 +1,105 @@
+"""Which cgroup hierarchies this process is in, which one rules memory, and the limit there.
+
+Sources: cgroups(7), and the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from memlab.observe import files, proc
+
+_V1_UNLIMITED = 1 << 60  # v1 writes no limit as the largest whole page below 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroups:
+    """What is mounted, and where this process stands in the hierarchy that accounts memory."""
+
+    version: str | None
+    """``1``, ``2``, ``hybrid`` (both mounted) or None."""
+    memory_version: str | None
+    """Which of ``1`` and ``2`` has the memory controller; None where neither has."""
+    memory_mount: Path | None
+    memory_dir: Path | None
+    """This process's own group; None where the mount does not show it."""
+
+
+def locate(root: Path = proc.ROOT) -> Cgroups:
+    """The cgroups of this process; all None where there are none."""
+    mounts = files.known(lambda: proc.mounts(root)) or []
+    v1 = [mount for mount in mounts if mount.filesystem == "cgroup"]
+    v2 = [mount for mount in mounts if mount.filesystem == "cgroup2"]
+    version = "hybrid" if v1 and v2 else "1" if v1 else "2" if v2 else None
+    paths = parse_membership(files.text(root / "proc/self/cgroup") or "")
+    for mount in v1:
+        if "memory" in mount.super_options:
+            return _placed(root, version, "1", mount, paths.get("memory"))
+    for mount in v2:
+        point = _under(root, mount.mount_point)
+        directory = _directory(root, mount, paths.get(""))
+        if "memory" in (files.text((directory or point) / "cgroup.controllers") or "").split():
+            return _placed(root, version, "2", mount, paths.get(""))
+    return Cgroups(version, None, None, None)
+
+
+def parse_membership(text: str) -> dict[str, str]:
+    """Group path by v1 controller from /proc/PID/cgroup; the v2 path is under the empty name."""
+    paths = {}
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        paths.update(dict.fromkeys(controllers.split(","), path))
+    return paths
+
+
+def memory_limit_bytes(groups: Cgroups) -> int | None:
+    """The hard limit on this process: the least of its group's and its ancestors'; None if none.
+
+    Ancestors outside the mount (a container's) cannot be seen in v2; v1 counts them itself.
+    """
+    if groups.memory_version == "1" and groups.memory_dir is not None:
+        lines = (files.text(groups.memory_dir / "memory.stat") or "").splitlines()
+        stat = dict(line.split() for line in lines)
+        limit = int(stat.get("hierarchical_memory_limit", _V1_UNLIMITED))
+        return limit if limit < _V1_UNLIMITED else None
+    return _least(groups, "memory.max")
+
+
+def memory_high_bytes(groups: Cgroups) -> int | None:
+    """v2's memory.high, above which allocation is throttled and not refused; None if none."""
+    return _least(groups, "memory.high") if groups.memory_version == "2" else None
+
+
+def _placed(
+    root: Path, version: str | None, memory: str, mount: proc.Mount, path: str | None
+) -> Cgroups:
+    point = _under(root, mount.mount_point)
+    return Cgroups(version, memory, point, _directory(root, mount, path))
+
+
+def _directory(root: Path, mount: proc.Mount, path: str | None) -> Path | None:
+    # A container often sees its own group alone, mounted as the root of the hierarchy. A path
+    # with ".." is a group outside this process's cgroup namespace.
+    if path is None or ".." in path or not PurePosixPath(path).is_relative_to(mount.root):
+        return None
+    directory = _under(root, mount.mount_point) / PurePosixPath(path).relative_to(mount.root)
+    return directory if directory.is_dir() else None
+
+
+def _under(root: Path, absolute: str) -> Path:
+    return root / absolute.lstrip("/")
+
+
+def _least(groups: Cgroups, name: str) -> int | None:
+    limits = (files.number(group / name) for group in _ancestry(groups))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _ancestry(groups: Cgroups) -> Iterator[Path]:
+    """The process's group and those above it, up to the mount."""
+    if groups.memory_dir is None or groups.memory_mount is None:
+        return
+    yield groups.memory_dir
+    yield from (
+        group for group in groups.memory_dir.parents if group.is_relative_to(groups.memory_mount)
+    )

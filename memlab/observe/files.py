@@ -1,0 +1,56 @@
+"""Small files under a root that may be missing: None then, never an exception.
+
+What cannot be read or makes no sense is unknown, and unknown is an answer: a virtual machine
+without cpufreq, a container without cgroups and another architecture all read through here.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from memlab.observe import proc
+
+T = TypeVar("T")
+
+
+def known(read: Callable[[], T]) -> T | None:
+    """What `read` returns, or None where the file is missing, forbidden or of another format."""
+    try:
+        return read()
+    except (OSError, ValueError):
+        return None
+
+
+def text(path: Path) -> str | None:
+    """The file's text without surrounding space and NULs (device tree); None where unreadable."""
+    found = known(lambda: proc.read(path))
+    if found is None:
+        return None
+    # These texts go to JSON and to the terminal, which take no lone surrogates.
+    return found.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip(" \t\n\0")
+
+
+def number(path: Path) -> int | None:
+    """A file that holds one whole number."""
+    found = text(path)
+    return int(found) if found and re.fullmatch(r"-?[0-9]{1,19}", found) else None
+
+
+def flag(path: Path) -> bool | None:
+    """A file that holds 1 or 0, Y or N."""
+    return {"1": True, "Y": True, "0": False, "N": False}.get(text(path) or "")
+
+
+def choice(path: Path) -> str | None:
+    """The chosen word of ``always [madvise] never``; a file of one word is that word."""
+    found = text(path)
+    if not found:
+        return None
+    chosen = re.search(r"\[([^\]]+)\]", found)
+    return chosen[1] if chosen else found
+
+
+def names(directory: Path) -> list[str]:
+    """The sorted names in a directory; none where there is no such directory."""
+    return sorted(known(lambda: [entry.name for entry in directory.iterdir()]) or [])

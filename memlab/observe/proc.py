@@ -1,0 +1,238 @@
+"""Exact readers of /proc: a pure parser for each file, and a thin reader that feeds it.
+
+Parsers take the file's text and raise `ValueError` on a text that is not that file. Readers take
+the root of the file tree and raise `OSError`. Formats: proc(5) and the kernel's
+Documentation/filesystems/proc.rst.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("/")
+
+# One read(2) of a file that seq_file makes from a single record (meminfo, status, stat, vmstat)
+# is one moment; smaller reads of a file made while it is read (interrupts) are several moments.
+_READ_BYTES = 1 << 20
+
+_CPU_TIMES = (
+    "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One line of mountinfo; paths are unescaped."""
+
+    mount_id: int
+    root: str
+    """The part of the filesystem that is mounted, ``/`` for all of it."""
+    mount_point: str
+    options: frozenset[str]
+    filesystem: str
+    source: str
+    super_options: frozenset[str]
+
+
+def read(path: Path) -> str:
+    """The whole text of a /proc or /sys file, in the fewest reads that the kernel allows."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        pieces = []
+        while piece := os.read(fd, _READ_BYTES):
+            pieces.append(piece)
+    finally:
+        os.close(fd)
+    return os.fsdecode(b"".join(pieces))
+
+
+def parse_meminfo(text: str) -> dict[str, int]:
+    """Bytes by name; the four HugePages_* lines carry no unit and are counts of pages."""
+    return {name: _value(value) for name, value in _named_lines(text, "meminfo")}
+
+
+def parse_status(text: str) -> dict[str, str]:
+    """The fields of /proc/PID/status as written."""
+    return dict(_named_lines(text, "status"))
+
+
+def status_bytes(status: Mapping[str, str], field: str) -> int | None:
+    """A ``Vm...`` or ``Rss...`` field in bytes; None where the kernel or the task has none."""
+    return _value(status[field]) if field in status else None
+
+
+def parse_vmstat(text: str) -> dict[str, int]:
+    """Event counts and page counts by name."""
+    pairs = (line.split() for line in text.splitlines())
+    try:
+        return {name: int(value) for name, value in pairs}
+    except ValueError:
+        raise ValueError("vmstat: expected lines of a name and a number") from None
+
+
+def parse_interrupts(text: str, label: str) -> tuple[int, ...] | None:
+    """Counts of one row of /proc/interrupts (``TLB``, ``RES``), one an online CPU, or None.
+
+    An architecture that sends no such interrupt (arm64 broadcasts TLB invalidation) has no row.
+    """
+    header, _, rows = text.partition("\n")
+    cpu_count = len(header.split())
+    for row in rows.splitlines():
+        name, _, counts = row.partition(":")
+        if name.strip() == label:
+            return tuple(int(count) for count in counts.split()[:cpu_count])
+    return None
+
+
+def parse_cpu_ticks(text: str) -> dict[str, int]:
+    """The times of all CPUs from /proc/stat, in clock ticks: user, system, idle, steal ..."""
+    first = text.partition("\n")[0].split()
+    if not first or first[0] != "cpu":
+        raise ValueError("stat: expected its first line to begin with 'cpu'")
+    return {name: int(ticks) for name, ticks in zip(_CPU_TIMES, first[1:], strict=False)}
+
+
+def parse_start_ticks(text: str) -> int:
+    """Field 22 of /proc/PID/stat: when the process started, in clock ticks since boot.
+
+    The command name in field 2 may hold spaces and parentheses, so fields are counted from the
+    last parenthesis, after which none can come.
+    """
+    _, parenthesis, rest = text.rpartition(")")
+    fields = rest.split()
+    if not parenthesis or len(fields) < 20:
+        raise ValueError("stat: expected 'PID (COMMAND) STATE' and at least 22 fields")
+    return int(fields[19])
+
+
+def parse_mountinfo(text: str) -> list[Mount]:
+    """The mounts that a process sees, in the order of /proc/PID/mountinfo."""
+    return [_mount(line) for line in text.splitlines()]
+
+
+def parse_swaps(text: str) -> list[dict[str, str | int]]:
+    """The swap areas in use, from /proc/swaps: path, type, size_bytes, used_bytes, priority."""
+    areas: list[dict[str, str | int]] = []
+    for line in text.splitlines()[1:]:
+        try:
+            path, kind, size, used, priority = line.split()
+        except ValueError:
+            raise ValueError(f"swaps: expected five fields in {line!r}") from None
+        areas.append(
+            {
+                "path": _unescape(path),
+                "type": kind,
+                "size_bytes": int(size) * 1024,
+                "used_bytes": int(used) * 1024,
+                "priority": int(priority),
+            }
+        )
+    return areas
+
+
+def meminfo(root: Path = ROOT) -> dict[str, int]:
+    """/proc/meminfo in bytes."""
+    return parse_meminfo(read(root / "proc/meminfo"))
+
+
+def status(pid: int | str = "self", root: Path = ROOT) -> dict[str, str]:
+    """/proc/PID/status."""
+    return parse_status(read(root / f"proc/{pid}/status"))
+
+
+def vmstat(root: Path = ROOT) -> dict[str, int]:
+    """/proc/vmstat."""
+    return parse_vmstat(read(root / "proc/vmstat"))
+
+
+def tlb_shootdowns(root: Path = ROOT) -> int | None:
+    """TLB shootdown interrupts received by all CPUs since boot; None where there is no such row.
+
+    A guest whose hypervisor flushes on its behalf receives fewer than it asks for.
+    """
+    counts = parse_interrupts(read(root / "proc/interrupts"), "TLB")
+    return None if counts is None else sum(counts)
+
+
+def steal_s(root: Path = ROOT) -> float:
+    """Seconds that the hypervisor kept from all CPUs since boot."""
+    ticks = parse_cpu_ticks(read(root / "proc/stat")).get("steal", 0)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def start_ticks(pid: int | str = "self", root: Path = ROOT) -> int:
+    """When a process started: with its PID and the boot's id it names a process for good."""
+    return parse_start_ticks(read(root / f"proc/{pid}/stat"))
+
+
+def boot_id(root: Path = ROOT) -> str:
+    """The random id of this boot."""
+    return read(root / "proc/sys/kernel/random/boot_id").strip()
+
+
+def mounts(root: Path = ROOT) -> list[Mount]:
+    """The mounts that this process sees."""
+    return parse_mountinfo(read(root / "proc/self/mountinfo"))
+
+
+def mount_of(path: Path) -> Mount:
+    """The mount that `path` lies on; raises `FileNotFoundError` where it lies on none of ours.
+
+    The kernel is asked for the mount's id (proc_pid_fdinfo(5)), since the longest mount point
+    that begins the path is wrong where a later mount covers an earlier one.
+    """
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        fields = dict(_named_lines(read(ROOT / f"proc/self/fdinfo/{fd}"), "fdinfo"))
+    finally:
+        os.close(fd)
+    mount_id = int(fields["mnt_id"])
+    for mount in mounts():
+        if mount.mount_id == mount_id:
+            return mount
+    raise FileNotFoundError(f"{path}: its mount {mount_id} is not in /proc/self/mountinfo")
+
+
+def free_bytes(path: Path) -> int:
+    """What an ordinary user may still write to the filesystem that `path` lies on."""
+    filesystem = os.statvfs(path)
+    return filesystem.f_bavail * filesystem.f_frsize
+
+
+def _named_lines(text: str, file: str) -> list[tuple[str, str]]:
+    pairs = [line.partition(":") for line in text.splitlines()]
+    if bad := [name for name, colon, _ in pairs if not colon]:
+        raise ValueError(f"{file}: expected 'name: value', found {bad[0]!r}")
+    return [(name, value.strip()) for name, _, value in pairs]
+
+
+def _value(text: str) -> int:
+    """``12 kB`` is 12288: the kernel's kB are 1024 B. A bare number is itself."""
+    number, _, unit = text.partition(" ")
+    return int(number) * (1024 if unit.strip() == "kB" else 1)
+
+
+def _mount(line: str) -> Mount:
+    # Optional fields stand before a lone hyphen, so the two halves are split there.
+    mount, _, filesystem = line.partition(" - ")
+    try:
+        mount_id, _parent, _device, root, point, options, *_ = mount.split(" ")
+        kind, source, super_options = filesystem.split(" ")
+    except ValueError:
+        raise ValueError(f"mountinfo: expected ten fields and ' - ' in {line!r}") from None
+    return Mount(
+        mount_id=int(mount_id),
+        root=_unescape(root),
+        mount_point=_unescape(point),
+        options=frozenset(options.split(",")),
+        filesystem=_unescape(kind),
+        source=_unescape(source),
+        super_options=frozenset(super_options.split(",")),
+    )
+
+
+def _unescape(field: str) -> str:
+    r"""Space, tab, newline, backslash and # are written in octal: ``\040`` is a space."""
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field)

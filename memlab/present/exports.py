@@ -1,0 +1,44 @@
+"""A run's samples as a tidy file: one row a sample, metrics in base units."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TextIO
+
+from memlab.results import Run
+from memlab.run.request import CannotRun
+
+
+def write(run: Run, kind: str, output: Path | TextIO) -> None:
+    """Write a run as csv, jsonl or parquet. A file appears whole or not at all.
+
+    Raises CannotRun where parquet lacks its library or the file cannot be written.
+    """
+    if not isinstance(output, Path):
+        output.write(_text(run, kind))
+        return
+    part = output.with_name(f".{output.name}.{os.getpid()}.part")
+    try:
+        if kind == "parquet":
+            _parquet(run, part)
+        else:
+            part.write_text(_text(run, kind), encoding="utf-8")
+        part.replace(output)
+    except OSError as error:
+        raise CannotRun(f"cannot write {output}: {error.strerror or error}") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _text(run: Run, kind: str) -> str:
+    if kind == "csv":
+        return str(run.frame.to_csv(index=False))
+    return str(run.frame.to_json(orient="records", lines=True))
+
+
+def _parquet(run: Run, path: Path) -> None:
+    try:
+        run.frame.to_parquet(path, index=False)
+    except ImportError:
+        raise CannotRun("parquet needs pyarrow: pip install 'memlab[parquet]'") from None

@@ -1,0 +1,76 @@
+"""How figures look: colours, markers, sizes, and the settings that matplotlib is given."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
+
+FONT = "DejaVu Sans"
+TITLE, FINDING, TEXT, SMALL = 15.0, 11.5, 10.0, 9.0  # points
+LINE_HEIGHT = 1.3  # of the font's size
+POINTS = 72.0  # an inch
+PIXELS = 1600  # a PNG's width
+
+INK, QUIET, PALE, FAINT = "#1a1a1a", "#595959", "#8c8c8c", "#e3e3e3"
+
+SETTINGS = {
+    "font.family": FONT,
+    "font.size": TEXT,
+    "axes.unicode_minus": False,
+    "svg.fonttype": "none",  # text stays text: searchable, and set in the reader's own font
+    "svg.hashsalt": "memlab",  # the same run gives the same file
+    "pdf.fonttype": 42,
+}
+
+# Okabe and Ito's colours for all kinds of colour vision, less the yellow that white swallows.
+# Each list has its own length, so that lines differ in more than one way, in grey too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6B4C9A")
+MARKERS = ("o", "s", "^", "D", "v", "p", "h", "<", ">")
+DASHES = ("-", (0, (7, 1.5)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
+CONTROL_MARKERS = ("*", "P", "X")
+
+Dashes = str | tuple[int, tuple[float, ...]]
+
+
+def colour(rank: int) -> str:
+    return COLOURS[rank % len(COLOURS)]
+
+
+def marker(rank: int) -> str:
+    return MARKERS[rank % len(MARKERS)]
+
+
+def dashes(rank: int) -> Dashes:
+    return DASHES[rank % len(DASHES)]
+
+
+def control_marker(rank: int) -> str:
+    return CONTROL_MARKERS[rank % len(CONTROL_MARKERS)]
+
+
+def darker(hue: str, share: float = 0.72) -> str:
+    """The same hue for words: thin strokes need more contrast than lines."""
+    parts = (round(int(hue[i : i + 2], 16) * share) for i in (1, 3, 5))
+    return "#" + "".join(f"{part:02x}" for part in parts)
+
+
+@cache
+def width(text: str, size: float, weight: str = "normal") -> float:
+    """The width of one line of text in points; needs no canvas."""
+    if not text.strip():
+        return 0.3 * size * len(text)
+    font = FontProperties(family=FONT, weight=weight)
+    return float(TextPath((0, 0), text, size=size, prop=font).get_extents().width)
+
+
+def wrap(text: str, size: float, limit: float) -> list[str]:
+    """The text in lines of at most `limit` points, broken at spaces."""
+    lines: list[str] = []
+    for word in text.split():
+        if lines and width(f"{lines[-1]} {word}", size) <= limit:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines

@@ -1,0 +1,82 @@
+"""The published tables, digit for digit, one TOML file a source."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_CELL = re.compile(r"(?P<bound>[<>]?)(?P<number>[\d,]+(?:\.\d+)?)(?P<unit>[a-zµ]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One printed number: as printed, in base units, and whether it is only a bound."""
+
+    printed: str
+    value: float
+    bound: str  # "" exact, ">" at least, "<" at most
+
+    @classmethod
+    def read(cls, printed: str) -> Cell:
+        match = _CELL.fullmatch(printed)
+        if not match or (match["unit"] and match["unit"] not in _UNITS):
+            raise ValueError(f"published cell {printed!r} is no number with a known unit")
+        number = float(match["number"].replace(",", ""))
+        return cls(printed, number * _UNITS.get(match["unit"], 1.0), match["bound"])
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One printed table. `rows` are the printed cells by column, in the printed order."""
+
+    id: str
+    title: str
+    place: str
+    quantity: str
+    rows_are: str
+    unsure: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+
+    def cell(self, row: Mapping[str, Any], column: str) -> Cell:
+        return Cell.read(row[column])
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One published study: what it is, the host it measured, its tables."""
+
+    id: str
+    title: str
+    kind: str
+    host: Mapping[str, str]
+    tables: Mapping[str, Table]
+
+
+def ids() -> list[str]:
+    """Every source, by name. The folder is the registry."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
+
+
+@cache
+def load(source: str) -> Source:
+    """A source by its id; KeyError where there is none."""
+    path = Path(__file__).parent / f"{source}.toml"
+    if source not in ids():
+        raise KeyError(source)
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    fields = ("id", "title", "place", "quantity", "rows_are")
+    tables = {
+        table["id"]: Table(
+            **{name: table[name] for name in fields},
+            unsure=tuple(table["unsure"]),
+            rows=tuple(table["rows"]),
+        )
+        for table in data["tables"]
+    }
+    return Source(data["id"], data["title"], data["kind"], data["host"], tables)

@@ -1,0 +1,115 @@
+"""A published table beside this machine's numbers, and what its printed values imply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memlab import published
+from memlab.analysis.intervals import Interval
+from memlab.experiment import At, Published
+from memlab.published import Cell, Source, Table
+from memlab.results.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """This machine's number for a printed cell. None: the run has no such point."""
+
+    median: Interval | None
+    extrapolated: bool
+    ratio: float | None  # here / printed; a bound where the printed cell is one
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One printed row: its level, the printed cells and ours, by column."""
+
+    level: Any
+    printed: Mapping[str, Cell]
+    here: Mapping[str, Here]
+    beyond: Mapping[str, float]  # columns whose printed value implies more than the limit
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One published table at one setting of the factors that it does not name."""
+
+    source: Source
+    table: Table
+    declared: Published
+    setting: At
+    rows: Sequence[Row]
+    limit: Interval | None  # the limit that this machine measured
+    scaled: bool
+
+
+def tables(run: Run) -> Iterator[Beside]:
+    """Every published table of the run's experiment, once for each setting in the grid."""
+    for declared in run.experiment.published:
+        source = published.load(declared.source)
+        table = source.tables[declared.table]
+        named = {table.rows_are, *(name for at in declared.columns.values() for name in at)}
+        limit = _limit(run, declared)
+        for setting in settings(run, named):
+            rows = [_row(run, declared, table, row, setting, limit) for row in table.rows]
+            if any(here.median for row in rows for here in row.here.values()):
+                scaled = bool(run.row.request.get("scaled"))
+                yield Beside(source, table, declared, setting, rows, limit, scaled)
+
+
+def settings(run: Run, named: set[str]) -> list[At]:
+    """The combinations that the grid takes of the factors that are not in `named`."""
+    free = [f.name for f in run.experiment.factors if f.name not in named]
+    found = (
+        {name: point.at[name] for name in free} for point in run.points if point.control is None
+    )
+    return [dict(pairs) for pairs in dict.fromkeys(tuple(at.items()) for at in found)]
+
+
+def _limit(run: Run, declared: Published) -> Interval | None:
+    if declared.limit is None:
+        return None
+    measured = [
+        summary.medians[declared.limit.metric]
+        for summary in run.summaries
+        if summary.point.control == declared.limit.control
+        and declared.limit.metric in summary.medians
+    ]
+    return max(measured, key=lambda interval: interval.estimate, default=None)
+
+
+def _row(
+    run: Run,
+    declared: Published,
+    table: Table,
+    row: Mapping[str, Any],
+    setting: At,
+    limit: Interval | None,
+) -> Row:
+    level = row[table.rows_are]
+    printed = {column: table.cell(row, column) for column in declared.columns}
+    here = {
+        column: _here(
+            run, declared.metric, {**setting, **at, table.rows_are: level}, printed[column]
+        )
+        for column, at in declared.columns.items()
+    }
+    beyond = {}
+    if declared.limit and limit:
+        implied = {column: declared.limit.implied(cell.value) for column, cell in printed.items()}
+        beyond = {
+            column: value
+            for column, value in implied.items()
+            if not printed[column].bound and value > (limit.high or limit.estimate)
+        }
+    return Row(level, printed, here, beyond)
+
+
+def _here(run: Run, metric: str, at: At, printed: Cell) -> Here:
+    for summary in run.summaries:
+        if dict(summary.point.at) == dict(at) and metric in summary.medians:
+            median = summary.medians[metric]
+            return Here(median, metric in summary.extrapolated, median.estimate / printed.value)
+    return Here(None, False, None)

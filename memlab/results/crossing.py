@@ -1,0 +1,61 @@
+"""Where one line of a run's figure becomes cheaper than another, panel by panel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from memlab.analysis.crossover import Crossover, crossover
+from memlab.experiment import At
+from memlab.results.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    panel: At
+    of: At
+    to: At
+    found: Crossover
+    cost: float  # of the first line at the crossing, in the metric's unit; nan outside the range
+
+
+def crossings(run: Run) -> Iterator[Crossing]:
+    """The crossings that the experiment's figure asks for; none where a line is missing."""
+    figure = run.experiment.figure
+    if figure.crossing is None:
+        return
+    of, to = figure.crossing
+    panels = dict.fromkeys(
+        tuple((name, point.at[name]) for name in figure.panels) for point in run.points
+    )
+    for panel in map(dict, panels):
+        first, second = _line(run, {**panel, **of}), _line(run, {**panel, **to})
+        shared = sorted(first.keys() & second.keys())
+        if len(shared) < 2:
+            continue
+        a = np.column_stack([first[level] for level in shared])
+        b = np.column_stack([second[level] for level in shared])
+        if np.isnan(a / b).all(axis=0).any():
+            continue
+        found = crossover(shared, a, b)
+        costs = np.log(np.nanmedian(a, axis=0))
+        inside = np.isfinite(found.estimate)
+        cost = (
+            float(np.exp(np.interp(np.log(found.estimate), np.log(shared), costs)))
+            if inside
+            else float("nan")
+        )
+        yield Crossing(panel, of, to, found, cost)
+
+
+def _line(run: Run, at: At) -> dict[float, np.ndarray]:
+    """Values by block at each level of the figure's axis, for points with these levels."""
+    figure = run.experiment.figure
+    line: dict[float, np.ndarray] = {}
+    for point in run.matching(at):
+        values = run.values(figure.metric, point)
+        if np.isfinite(values).any():
+            line.setdefault(float(point.at[figure.over]), values)
+    return line

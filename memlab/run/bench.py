@@ -1,0 +1,105 @@
+"""What a sweep holds on the host: journal, folders, guardian, warm parent, CPU affinity."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from memlab.experiment import Experiment
+from memlab.run.admission import Places
+from memlab.run.guardian import Guardian
+from memlab.run.journal import Journal
+from memlab.run.plan import Point
+from memlab.run.warm import Warm, WorkerLost
+
+SETUP_LIMIT_S = 60.0  # what a trial may take beyond its window before it is killed
+
+
+class Bench:
+    """Open, it can run trials. However it is left, its folders and processes go."""
+
+    def __init__(
+        self, run: str, experiment: Experiment, places: Places, cpus: Sequence[int]
+    ) -> None:
+        self._experiment = experiment
+        self._cpus = list(cpus)
+        with ExitStack() as stack:
+            journal = Journal(run)
+            stack.callback(journal.close)
+            self._guardian = Guardian(journal.path)
+            stack.callback(self._guardian.dismiss)
+            self._folders = {
+                level: journal.make_folder(places.of(level), f"{run}-{level}")
+                for level in filesystem_levels(experiment)
+            }
+            self._warm = Warm()
+            stack.callback(lambda: self._warm.stop())
+            self._guardian.watch(self._warm.group)
+            stack.enter_context(_off(self._cpus))
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def trial(self, point: Point) -> dict[str, Any]:
+        """One trial's reply. A lost parent is replaced and its trial is an error; one that is
+        lost before its first answer raises WorkerLost."""
+        limit_s = SETUP_LIMIT_S + 10 * self._experiment.cost.time(point.at)
+        trial = {
+            "probe": self._experiment.probe,
+            "params": self._experiment.params(point.at),
+            "file": self._file(point),
+            "cpus": self._cpus,
+            "limit_s": limit_s,
+        }
+        try:
+            return self._warm.run(trial)
+        except WorkerLost as lost:
+            if not self._warm.served:
+                raise  # it cannot even start
+            self._warm.stop()
+            self._warm = Warm()
+            self._guardian.watch(self._warm.group)
+            return {"outcome": "error", "detail": str(lost), "probe_hash": ""}
+
+    def _file(self, point: Point) -> Mapping[str, Any] | None:
+        if self._experiment.file is None:
+            return None
+        level, state, size = (point.at[name] for name in self._experiment.file.factors)
+        path = self._folders[str(level)] / f"{state}-{size}"
+        return {"path": str(path), "state": state, "size_bytes": size}
+
+
+def filesystem_levels(experiment: Experiment) -> list[str]:
+    """The kinds of place that the experiment's file may lie in."""
+    if experiment.file is None:
+        return []
+    return list(experiment.factor(experiment.file.filesystem).kind.levels or ())
+
+
+def default_directory() -> Path:
+    """Where files on a disk go if no directory is named: $TMPDIR, else /var/tmp."""
+    return Path(os.environ.get("TMPDIR") or "/var/tmp")
+
+
+def default_cpus() -> list[int]:
+    """The last CPU that this process may use: the first takes most of the interrupts."""
+    return [max(os.sched_getaffinity(0))]
+
+
+@contextmanager
+def _off(cpus: Sequence[int]) -> Iterator[None]:
+    """Keep this process off the CPUs that measure, where it has others."""
+    before = os.sched_getaffinity(0)
+    if others := before - set(cpus):
+        os.sched_setaffinity(0, others)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

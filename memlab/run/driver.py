@@ -1,0 +1,244 @@
+"""The driver: turns a request into a run, block by block, one committed sample after another."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from memlab import __version__, experiments
+from memlab.experiment import Experiment
+from memlab.observe import environment, proc
+from memlab.run import admission, journal, plan
+from memlab.run.admission import Places
+from memlab.run.alone import alone
+from memlab.run.bench import Bench, default_cpus, default_directory, filesystem_levels
+from memlab.run.plan import Plan, Point
+from memlab.run.request import CannotRun, Interrupted, Progress, Request, Watch
+from memlab.run.tally import Tally
+from memlab.store import PointRow, RunRow, SampleRow, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that this host can carry, before anything is created."""
+
+    experiment: Experiment
+    plan: Plan
+    places: Places
+    request: Request  # with what the host's size changed
+
+
+def prepare(request: Request) -> Prepared:
+    """Check everything that can be checked without creating anything.
+
+    Raises UnknownExperiment, plan.BadLevels, admission.Refused or CannotRun.
+    """
+    experiment = experiments.load(request.experiment)
+    places = Places(Path(request.directory or default_directory()).absolute())
+    _check_cpus(request.cpus)
+    if experiment.file:
+        _check_directory(places.dir)
+        _check_directory(places.tmpfs)
+    built, scaled = admission.admit(
+        experiment, request.preset, request.levels, places, controls=request.controls
+    )
+    kept = replace(request, scaled=scaled, directory=str(places.dir))
+    return Prepared(experiment, built, places, kept)
+
+
+def sweep(prepared: Prepared, store: Store, watch: Watch) -> RunRow:
+    """Measure a new run. Raises Interrupted with the run's id on Ctrl-C."""
+    request, experiment = prepared.request, prepared.experiment
+    run = RunRow(
+        id=secrets.token_hex(4),
+        experiment=experiment.name,
+        name=request.name,
+        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
+        request=asdict(request),
+        environment=environment.read() | _filesystems(experiment, prepared.places),
+        memlab=__version__,
+    )
+    points = prepared.plan.points
+    with alone():
+        store.add_run(run, [PointRow(p.index, dict(p.at), p.control) for p in points])
+        _measure(run, experiment, points, request, prepared.places, store, watch)
+    return run
+
+
+def resume(run: RunRow, store: Store, watch: Watch, budget_s: float | None = None) -> RunRow:
+    """Measure what a run still lacks, with the plan, order and rules that it began with."""
+    request = Request(**run.request)
+    request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
+    experiment = experiments.load(run.experiment)
+    places = Places(Path(str(request.directory)))
+    if unlike := environment.unlike(run.environment, environment.read()):
+        raise CannotRun(f"run {run.id} began on another machine or setting: {unlike[0]}")
+    points = [Point(row.point, row.levels, row.control) for row in store.points(run.id)]
+    if short := admission.shortage(admission.need(experiment, points, places)):
+        raise admission.Refused(short)
+    with alone():
+        _measure(run, experiment, points, request, places, store, watch)
+    return run
+
+
+def _measure(
+    run: RunRow,
+    experiment: Experiment,
+    points: Sequence[Point],
+    request: Request,
+    places: Places,
+    store: Store,
+    watch: Watch,
+) -> None:
+    """One session of a run, until the stop rule, the budget or an interrupt ends it."""
+    for left in journal.stale():
+        journal.undo(left.path)
+    tally = Tally(experiment, points, request)
+    for sample in store.samples(run.id):
+        tally.add(sample.point, sample.outcome, sample.raw)
+    taken = store.taken(run.id)
+    session, began = store.begin_session(run.id), time.monotonic()
+    watch.started(run, points, len(taken))
+    reason = "interrupted"
+    try:
+        cpus = request.cpus or default_cpus()
+        with _interruptible(), Bench(run.id, experiment, places, cpus) as bench:
+            reason = tally.reason()
+            for trial in _trials(run, points, request, taken, tally):
+                if tally.left_s(time.monotonic() - began) == 0:
+                    reason = "budget"
+                    break
+                sample = _sample(bench, trial)
+                elapsed_s = time.monotonic() - began
+                store.add_sample(run.id, session, elapsed_s, sample)
+                tally.add(sample.point, sample.outcome, sample.raw)
+                watch.sampled(_progress(trial, sample, tally, len(points), elapsed_s))
+    except KeyboardInterrupt:
+        reason = "interrupted"
+        raise Interrupted(run.id, store.sample_count(run.id)) from None
+    except BaseException:
+        reason = "failed"
+        raise
+    finally:
+        store.end_session(run.id, session, time.monotonic() - began, reason)
+        watch.ended(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    block: int
+    position: int
+    in_block: int
+    point: Point
+
+
+def _trials(
+    run: RunRow,
+    points: Sequence[Point],
+    request: Request,
+    taken: set[tuple[int, int]],
+    tally: Tally,
+) -> Iterator[_Trial]:
+    """The trials that are still to be done, block after block; points that are done rest."""
+    block = 0
+    while request.blocks is None or block < request.blocks:
+        active = [
+            point
+            for point in plan.order(points, run.seed, block)
+            if (block, point.index) in taken or not tally.done(point.index)
+        ]
+        if all(tally.done(point.index) for point in points):
+            return
+        for position, point in enumerate(active):
+            if (block, point.index) not in taken:
+                yield _Trial(block, position, len(active), point)
+        block += 1
+
+
+def _sample(bench: Bench, trial: _Trial) -> SampleRow:
+    started_at, start = time.time(), time.monotonic()
+    reply = bench.trial(trial.point)
+    raw: dict[str, Any] | None = reply.get("result")
+    if raw is not None and "reported_kib" in reply:
+        raw["reported_kib"] = reply["reported_kib"]
+    return SampleRow(
+        point=trial.point.index,
+        block=trial.block,
+        position=trial.position,
+        outcome=reply["outcome"],
+        detail=reply.get("detail"),
+        started_at=started_at,
+        trial_s=time.monotonic() - start,
+        cpu=raw["window"]["cpu_at_open"] if raw else None,
+        probe_hash=reply["probe_hash"],
+        raw=raw,
+    )
+
+
+def _progress(
+    trial: _Trial, sample: SampleRow, tally: Tally, points: int, elapsed_s: float
+) -> Progress:
+    return Progress(
+        block=trial.block,
+        position=trial.position,
+        in_block=trial.in_block,
+        point=trial.point,
+        outcome=sample.outcome,
+        interval=tally.interval(trial.point.index),
+        done_points=tally.done_count(),
+        points=points,
+        elapsed_s=elapsed_s,
+        left_s=tally.left_s(elapsed_s),
+    )
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a sweep as Ctrl-C does: with what was measured kept."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_: int, __: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {s: signal.signal(s, interrupt) for s in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _check_cpus(cpus: Sequence[int]) -> None:
+    allowed = os.sched_getaffinity(0)
+    if wrong := sorted(set(cpus) - allowed):
+        good = ",".join(map(str, sorted(allowed)))
+        raise CannotRun(f"--cpus: CPU {wrong[0]} is not among those allowed here ({good})")
+
+
+def _check_directory(path: Path) -> None:
+    if not path.is_dir():
+        raise CannotRun(f"{path} is no directory; name one with --dir")
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise CannotRun(f"{path} cannot be written; name another directory with --dir")
+
+
+def _filesystems(experiment: Experiment, places: Places) -> dict[str, Any]:
+    """What really lies under each level of the filesystem factor."""
+    found = {
+        level: {"path": str(places.of(level)), "type": proc.mount_of(places.of(level)).filesystem}
+        for level in filesystem_levels(experiment)
+    }
+    return {"filesystems": found}

@@ -1,0 +1,80 @@
+"""The file a trial works on, brought into its state. Runs in the worker: standard library only.
+
+A file in the page cache is made once a run and shared by all points of that state, since
+making it costs more than measuring it. A state that the window itself uses up (sparse,
+preallocated) is made anew for each trial.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Mapping
+from typing import Any
+
+KIB, MIB = 2**10, 2**20
+FRESH = frozenset({"sparse", "preallocated"})  # used up by one trial
+PIECE_BYTES = {"cached_4k": 4 * KIB, "cached_1m": MIB, "dropped": MIB}
+PATTERN = bytes(range(1, 252))  # 251 is prime: no page looks like the one before it
+
+
+def prepare(file: Mapping[str, Any]) -> None:
+    """Make `file["path"]` of `file["size_bytes"]` bytes in `file["state"]`. OSError on failure."""
+    path, state, size = file["path"], file["state"], int(file["size_bytes"])
+    if state in FRESH:
+        recycle_memory(size)
+        _make_fresh(path, state, size)
+        return
+    if not os.path.exists(path):  # noqa: PTH110 - pathlib is not worth its import here
+        _write_out(path, size, PIECE_BYTES[state])
+    if state == "dropped":
+        recycle_memory(size)
+        _drop(path)
+
+
+def recycle_memory(size: int) -> None:
+    """Take and give back memory, so that the trial is served pages that the guest holds.
+
+    A hypervisor that reclaims free pages makes the first touch of idle memory several times
+    dearer (free page reporting, virtio-balloon); the trial would time the hypervisor.
+    """
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+    mmap.mmap(-1, size, flags=flags).close()
+
+
+def _make_fresh(path: str, state: str, size: int) -> None:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        if state == "preallocated":
+            os.posix_fallocate(fd, 0, size)
+        else:
+            os.ftruncate(fd, size)
+    finally:
+        os.close(fd)
+
+
+def _write_out(path: str, size: int, piece_bytes: int) -> None:
+    """Write a file in pieces (their size decides the folios of its page cache) and sync it."""
+    part = path + ".part"
+    piece = (PATTERN * (piece_bytes // len(PATTERN) + 1))[:piece_bytes]
+    fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        left = size
+        while left:
+            left -= os.write(fd, piece[:left] if left < piece_bytes else piece)
+        os.fsync(fd)
+    except OSError:
+        os.unlink(part)  # noqa: PTH108
+        raise
+    finally:
+        os.close(fd)
+    os.rename(part, path)  # noqa: PTH104 - whole or not there
+
+
+def _drop(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fdatasync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(fd)

@@ -1,0 +1,129 @@
+"""What a run changed on the host, written down before it is changed, and how to undo it.
+
+One file a run, one JSON line a change. The guardian undoes it when the driver dies;
+the next sweep, or `memlab clean`, undoes what a dead guardian left. Standard library
+only: the guardian is a small process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from memlab.observe import proc
+
+PREFIX = "memlab-"  # every folder that a run owns begins so
+
+
+def folder() -> Path:
+    """Where journals lie: memlab/journal in the XDG state directory."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "memlab" / "journal"
+
+
+class Journal:
+    """The journal of a live run. Each entry is on disk before the change it tells of."""
+
+    def __init__(self, run: str) -> None:
+        folder().mkdir(parents=True, exist_ok=True)
+        self.path = folder() / f"{run}-{os.getpid()}.jsonl"
+        self._file: IO[str] = self.path.open("w")
+        driver = {"driver": os.getpid(), "start": proc.start_ticks(), "boot": proc.boot_id()}
+        self._write({"run": run} | driver)
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        self._file.write(json.dumps(entry) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def make_folder(self, parent: Path, name: str) -> Path:
+        """A new folder that goes when the run ends."""
+        path = parent / f"{PREFIX}{name}"
+        self._write({"undo": "folder", "path": str(path)})
+        path.mkdir(mode=0o700)
+        return path
+
+    def set_value(self, path: Path, value: str) -> None:
+        """Write to a setting (a sysctl, a sysfs file) that gets its old value back.
+
+        A file that marks its choice with brackets, like THP's, gives the marked word back.
+        """
+        old = path.read_text().strip()
+        marked = old.partition("[")[2].partition("]")[0]
+        self._write({"undo": "value", "path": str(path), "value": marked or old})
+        path.write_text(value)
+
+    def close(self) -> None:
+        """Undo what nobody has undone, newest first, and end the journal."""
+        self._file.close()
+        if self.path.exists():
+            undo(self.path)
+
+
+def _remove_folder(entry: dict[str, Any]) -> None:
+    path = Path(entry["path"])
+    if path.name.startswith(PREFIX) and path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+
+
+def _restore_value(entry: dict[str, Any]) -> None:
+    Path(entry["path"]).write_text(entry["value"])
+
+
+_UNDO: dict[str, Callable[[dict[str, Any]], None]] = {
+    "folder": _remove_folder,
+    "value": _restore_value,
+}
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    """The whole lines; a torn last line tells of a change that was never made."""
+    lines = path.read_text().splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def undo(path: Path) -> list[str]:
+    """Undo a journal, newest change first, then drop it. Returns what could not be undone,
+    a line each; the journal stays where there is such a line."""
+    failures = []
+    for entry in reversed(_entries(path)):
+        if "undo" in entry:
+            try:
+                _UNDO[entry["undo"]](entry)
+            except OSError as error:
+                failures.append(f"{entry['undo']} {entry['path']}: {error.strerror}")
+    if not failures:
+        path.unlink(missing_ok=True)
+    return failures
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The journal of a run whose driver is gone."""
+
+    path: Path
+    run: str
+    changes: tuple[str, ...]
+
+
+def stale() -> Iterator[Stale]:
+    """Journals without a living driver: killed with their guardian, or by a power cut."""
+    for path in sorted(folder().glob("*.jsonl")):
+        head, *changes = _entries(path) or [{"run": "?", "boot": ""}]
+        if not _driver_lives(head):
+            yield Stale(path, head["run"], tuple(f"{e['undo']} {e['path']}" for e in changes))
+
+
+def _driver_lives(head: dict[str, Any]) -> bool:
+    """A pid alone may have been given to another process since."""
+    try:
+        return bool(
+            head["boot"] == proc.boot_id() and proc.start_ticks(head["driver"]) == head["start"]
+        )
+    except (FileNotFoundError, ProcessLookupError):
+        return False

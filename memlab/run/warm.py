@@ -1,0 +1,100 @@
+"""The driver's end of the warm parent: start it, ask it for trials, stop it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+# The worker imports memlab from where this process has it, and the compiled probes from where
+# they were built (an editable install keeps them apart); -I -S leaves out everything else.
+_BOOT = (
+    "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); import memlab;"
+    "memlab.__path__.append(sys.argv[2]); from memlab.run.worker import main; main()"
+)
+
+
+class WorkerLost(Exception):
+    """The warm parent itself is gone; the trial in flight is lost."""
+
+
+class NotBuilt(Exception):
+    """The compiled probes are missing; one line says how to build them."""
+
+
+class Warm:
+    """A warm parent process, in a session of its own so that Ctrl-C does not reach it."""
+
+    def __init__(self) -> None:
+        self.served = 0  # trials that were answered
+        self._last_words = TemporaryFile()  # noqa: SIM115 - closed by stop
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _BOOT, *_where()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._last_words,
+            start_new_session=True,
+        )
+
+    @property
+    def group(self) -> int:
+        """The process group of the parent and all workers."""
+        return self._process.pid
+
+    def run(self, trial: Mapping[str, Any]) -> dict[str, Any]:
+        """One trial, as the worker's reply: outcome, detail or result. WorkerLost if it died."""
+        inlet, outlet = _pipes(self._process)
+        try:
+            inlet.write(json.dumps(trial).encode() + b"\n")
+            inlet.flush()
+            line = outlet.readline()
+        except BrokenPipeError:
+            line = b""
+        if not line:
+            raise WorkerLost(
+                f"the warm parent ended with status {self._process.wait()}{self._why()}"
+            )
+        self.served += 1
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def _why(self) -> str:
+        """The last line that the parent wrote to standard error."""
+        self._last_words.seek(0)
+        lines = self._last_words.read().decode(errors="replace").splitlines()
+        return f": {lines[-1]}" if lines else ""
+
+    def stop(self) -> None:
+        """End the parent and whatever trial is in flight, and wait for it."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.group, signal.SIGKILL)
+        self._process.wait()
+        for pipe in _pipes(self._process):
+            with suppress(BrokenPipeError):
+                pipe.close()
+        self._last_words.close()
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("the warm parent was started without pipes")
+    return process.stdin, process.stdout
+
+
+def _where() -> tuple[str, str]:
+    """The import path for the worker, and the folder of the compiled probes."""
+    probes, backend = find_spec("memlab._probes"), find_spec("_cffi_backend")
+    if probes is None or probes.origin is None:
+        raise NotBuilt("the probes are not compiled; `pip install .` in the checkout builds them")
+    if backend is None or backend.origin is None:
+        raise NotBuilt("cffi is not installed; `pip install cffi`")
+    roots = (Path(__file__).parents[2], Path(backend.origin).parent)
+    return "\n".join(map(str, roots)), str(Path(probes.origin).parent)

@@ -1,0 +1,256 @@
+/*
+ * mmap_write - storing a file through a mapping against writing it by calls.
+ *
+ * Window: the loop of calls over the file, from its start, each size_bytes
+ * further on; whole calls only. The page faults and block allocations that the
+ * stores or calls cause are in it.
+ * Excluded: open, mmap and its populating and advice (prepare_ns), the final
+ * msync or fdatasync (sync_ns), munmap, close. One call on memory of its own
+ * before the window brings in the code.
+ *
+ * A store into a shared mapping is carried through to the file (mmap(2),
+ * MAP_SHARED); sizes 1, 2, 4 and 8 are one store, others libc's memcpy. Where a
+ * sparse file meets a full disk a store is SIGBUS (mmap(2), ERRORS) and a call
+ * ENOSPC (write(2)). The floor is the loop with the call left out.
+ */
+#include "probe.h"
+#include "support/advice.h"
+#include "support/buffer.h"
+#include "support/calls.h"
+#include "support/clock.h"
+#include "support/stop.h"
+#include "support/uring.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* cdef: read by cffi as it stands */
+enum mmap_write_method {
+	MMAP_WRITE_METHOD_MMAP,
+	MMAP_WRITE_METHOD_WRITE,
+	MMAP_WRITE_METHOD_PWRITE,
+	MMAP_WRITE_METHOD_WRITEV,
+	MMAP_WRITE_METHOD_IO_URING
+};
+
+enum mmap_write_advice {
+	MMAP_WRITE_ADVICE_NORMAL,
+	MMAP_WRITE_ADVICE_SEQUENTIAL,
+	MMAP_WRITE_ADVICE_POPULATE_WRITE,
+	MMAP_WRITE_ADVICE_HUGEPAGE
+};
+
+struct mmap_write_params {
+	const char *path;    /* a file of at least file_size_bytes */
+	uint64_t size_bytes; /* of one call */
+	uint64_t file_size_bytes;
+	enum mmap_write_method method;
+	enum mmap_write_advice advice; /* for method mmap */
+	bool populate;                 /* MAP_POPULATE, for method mmap */
+	bool sync;                     /* to the disk, after the window */
+	uint64_t slice_ns;             /* ends the loop early; 0 is no limit */
+};
+
+struct mmap_write_result {
+	struct probe_window window;
+	uint64_t call_count;
+	uint64_t byte_count;
+	uint64_t prepare_ns;
+	uint64_t sync_ns;
+	uint64_t floor_ns;
+	uint64_t floor_call_count;
+	bool sliced; /* the slice ended the loop */
+};
+
+enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_write_result *out,
+			     struct probe_error *err);
+/* end */
+
+#define STORE_CALLS(width)                                                                         \
+	static uint64_t store##width##_calls(struct call_plan *plan)                               \
+	{                                                                                          \
+		uint8_t *const base = plan->base;                                                  \
+		const uint##width##_t value = *(const uint##width##_t *)(void *)plan->buffer;      \
+		CALL_LOOP(plan, offset, size,                                                      \
+			  *(volatile uint##width##_t *)(void *)(base + offset) = value);           \
+	}
+
+STORE_CALLS(8)
+STORE_CALLS(16)
+STORE_CALLS(32)
+STORE_CALLS(64)
+
+static uint64_t memcpy_calls(struct call_plan *plan)
+{
+	uint8_t *const base = plan->base;
+	const uint8_t *const source = plan->buffer;
+
+	CALL_LOOP(plan, offset, size, memcpy(base + offset, source, size));
+}
+
+static uint64_t write_calls(struct call_plan *plan)
+{
+	const int fd = plan->fd;
+	const uint8_t *const source = plan->buffer;
+
+	CALL_LOOP(plan, offset, size, MOVE_ALL(plan, size, write(fd, source, size)));
+}
+
+static uint64_t pwrite_calls(struct call_plan *plan)
+{
+	const int fd = plan->fd;
+	const uint8_t *const source = plan->buffer;
+
+	CALL_LOOP(plan, offset, size,
+		  MOVE_ALL(plan, size, pwrite(fd, source, size, (off_t)offset)));
+}
+
+/* Two halves, as far as there are two. */
+static uint64_t writev_calls(struct call_plan *plan)
+{
+	const int fd = plan->fd;
+	const uint64_t half = plan->size_bytes / 2;
+	const struct iovec parts[] = {
+		{ plan->buffer, plan->size_bytes - half },
+		{ plan->buffer + plan->size_bytes - half, half },
+	};
+	const int part_count = half ? 2 : 1;
+
+	CALL_LOOP(plan, offset, size, MOVE_ALL(plan, size, writev(fd, parts, part_count)));
+}
+
+static uint64_t uring_calls(struct call_plan *plan)
+{
+	struct uring *const ring = plan->uring;
+	const int fd = plan->fd;
+	const uint8_t *const source = plan->buffer;
+
+	CALL_LOOP(plan, offset, size,
+		  MOVE_ALL(plan, size, uring_write(ring, fd, source, (uint32_t)size, offset)));
+}
+
+static call_loop *store_loop(uint64_t size_bytes)
+{
+	switch (size_bytes) {
+	case 1:
+		return store8_calls;
+	case 2:
+		return store16_calls;
+	case 4:
+		return store32_calls;
+	case 8:
+		return store64_calls;
+	default:
+		return memcpy_calls;
+	}
+}
+
+static call_loop *choose_loop(const struct mmap_write_params *in)
+{
+	switch (in->method) {
+	case MMAP_WRITE_METHOD_WRITE:
+		return write_calls;
+	case MMAP_WRITE_METHOD_PWRITE:
+		return pwrite_calls;
+	case MMAP_WRITE_METHOD_WRITEV:
+		return writev_calls;
+	case MMAP_WRITE_METHOD_IO_URING:
+		return uring_calls;
+	case MMAP_WRITE_METHOD_MMAP:
+		break;
+	}
+	return store_loop(in->size_bytes);
+}
+
+static int madvise_number(enum mmap_write_advice advice)
+{
+	switch (advice) {
+	case MMAP_WRITE_ADVICE_SEQUENTIAL:
+		return MADV_SEQUENTIAL;
+	case MMAP_WRITE_ADVICE_POPULATE_WRITE:
+		return MADV_POPULATE_WRITE;
+	case MMAP_WRITE_ADVICE_HUGEPAGE:
+		return MADV_HUGEPAGE;
+	case MMAP_WRITE_ADVICE_NORMAL:
+		break;
+	}
+	return MADV_NORMAL;
+}
+
+enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_write_result *out,
+			     struct probe_error *err)
+{
+	enum probe_status status = PROBE_OK;
+	const bool mapped = in->method == MMAP_WRITE_METHOD_MMAP;
+	call_loop *loop = choose_loop(in);
+	struct call_plan plan = { .fd = -1 };
+	struct stop_timer stop = { .armed = false };
+	struct uring ring;
+	struct window window;
+	struct stat file;
+	void *mapping = MAP_FAILED, *source = MAP_FAILED;
+
+	TRY_THAT(in->size_bytes > 0 && in->size_bytes <= in->file_size_bytes,
+		 "size_bytes must be from 1 to file_size_bytes");
+	TRY_THAT(mapped || (!in->populate && in->advice == MMAP_WRITE_ADVICE_NORMAL),
+		 "populate and advice need method mmap");
+	TRY(plan.fd = open(in->path, O_RDWR | O_CLOEXEC));
+	TRY(fstat(plan.fd, &file));
+	TRY_THAT(!mapped || (uint64_t)file.st_size >= in->file_size_bytes,
+		 "the file is shorter than file_size_bytes");
+	TRY_MAP(source, buffer_map(in->size_bytes));
+	calls_fit(&plan, in->size_bytes, in->file_size_bytes);
+	plan.buffer = source;
+
+	uint64_t prepare_from_ns = clock_ns();
+	if (mapped) {
+		TRY_MAP(mapping, mmap(NULL, in->file_size_bytes, PROT_READ | PROT_WRITE,
+				      MAP_SHARED | (in->populate ? MAP_POPULATE : 0), plan.fd, 0));
+		TRY_OFFERED(advise(mapping, in->file_size_bytes, madvise_number(in->advice)));
+		plan.base = mapping;
+	}
+	if (in->method == MMAP_WRITE_METHOD_IO_URING) {
+		TRY_OFFERED(uring_open(&ring));
+		plan.uring = &ring;
+	}
+	out->prepare_ns = clock_ns() - prepare_from_ns;
+
+	calls_rehearse(loop, &plan);
+	TRY_CALLS(&plan);
+	TRY(stop_after(&stop, in->slice_ns));
+	window_open(&window);
+	out->call_count = loop(&plan);
+	window_close(&window, &out->window);
+	stop_cancel(&stop);
+	TRY_CALLS(&plan);
+	out->byte_count = out->call_count * in->size_bytes;
+	out->sliced = out->call_count < plan.limit_count;
+
+	struct call_floor floor = calls_floor(&plan, out->call_count);
+	out->floor_ns = floor.elapsed_ns;
+	out->floor_call_count = floor.call_count;
+
+	if (in->sync) {
+		uint64_t sync_from_ns = clock_ns();
+		if (mapped)
+			TRY(msync(mapping, out->byte_count, MS_SYNC));
+		else
+			TRY(fdatasync(plan.fd));
+		out->sync_ns = clock_ns() - sync_from_ns;
+	}
+undo:
+	stop_cancel(&stop);
+	if (plan.uring)
+		uring_close(plan.uring);
+	if (mapping != MAP_FAILED && munmap(mapping, in->file_size_bytes) == -1)
+		status = probe_failed(err, status, "munmap(mapping, file_size_bytes)");
+	if (source != MAP_FAILED && munmap(source, in->size_bytes) == -1)
+		status = probe_failed(err, status, "munmap(source, size_bytes)");
+	if (plan.fd != -1 && close(plan.fd) == -1)
+		status = probe_failed(err, status, "close(fd)");
+	return status;
+}

@@ -1,0 +1,27 @@
+/*
+ * noop - what the harness itself costs and counts.
+ *
+ * Window: nothing. What it reads is what every other probe's window adds.
+ * Excluded: the opening and closing of the window, which take longer than what
+ * the window sees of them.
+ */
+#include "probe.h"
+
+/* cdef: read by cffi as it stands */
+struct noop_result {
+	struct probe_window window;
+};
+
+enum probe_status noop(const void *in, struct noop_result *out, struct probe_error *err);
+/* end */
+
+enum probe_status noop(const void *in, struct noop_result *out, struct probe_error *err)
+{
+	struct window window;
+
+	(void)in;
+	(void)err;
+	window_open(&window);
+	window_close(&window, &out->window);
+	return PROBE_OK;
+}

@@ -1,0 +1,19 @@
+/*
+ * madvise(2) where a kernel or a libc may be older than the advice.
+ */
+#ifndef MEMLAB_ADVICE_H
+#define MEMLAB_ADVICE_H
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+/* Kernel 5.14, include/uapi/asm-generic/mman-common.h; younger than some libc's headers. */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* On a whole mapping: 0, or -1 and errno, EOPNOTSUPP where this kernel lacks the advice. */
+int advise(void *mapping, size_t size_bytes, int advice);
+
+#endif

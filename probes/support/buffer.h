@@ -1,0 +1,21 @@
+/*
+ * Buffers that a probe copies from or to: page aligned, every page present.
+ */
+#ifndef MEMLAB_BUFFER_H
+#define MEMLAB_BUFFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Byte i is this: never zero, and of a prime period, so that no page is like the next. */
+static inline uint8_t buffer_pattern(uint64_t i)
+{
+	return (uint8_t)(1 + i % 251);
+}
+
+void buffer_fill(uint8_t *buffer, size_t size_bytes);
+
+/* A new mapping filled with the pattern, or MAP_FAILED; munmap(2) gives it back. */
+void *buffer_map(size_t size_bytes);
+
+#endif

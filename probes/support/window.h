@@ -1,0 +1,42 @@
+/*
+ * The counter window: what a probe holds between window_open and window_close.
+ */
+#ifndef MEMLAB_WINDOW_H
+#define MEMLAB_WINDOW_H
+
+#include "perf.h"
+
+#include <stdint.h>
+#include <sys/resource.h>
+
+struct probe_window;
+struct probe_counter;
+
+struct usage {
+	struct rusage self;
+	struct rusage children;
+};
+
+struct window {
+	struct perf_set perf;
+	struct usage usage;
+	uint64_t started_ns;
+	uint64_t tlb_interrupts;
+	uint64_t stolen_ticks;
+	int32_t tlb_interrupts_error;
+	int32_t stolen_error;
+	int32_t rss_peak_error;
+	int32_t cpu;
+	char stat_label[16]; /* "cpu3" where pinned to CPU 3, else "cpu" */
+};
+
+/*
+ * Starts counting. Threads made before it are in the usage counts but not in
+ * perf's: inherit covers what is created later (perf_event_open(2)).
+ */
+void window_open(struct window *window);
+
+/* Stops counting and fills out; every window that was opened must be closed. */
+void window_close(struct window *window, struct probe_window *out);
+
+#endif

@@ -1,0 +1,110 @@
+"""Two runs: the words, the corrections, and how often they are wrong."""
+
+import numpy as np
+import pytest
+from scipy.stats import false_discovery_control, mannwhitneyu
+
+from memlab.analysis.compare import (
+    benjamini_hochberg,
+    compare,
+    equivalence_p,
+    mann_whitney_p,
+)
+
+from .tables import comparison_shares
+
+
+def sample(n=20, factor=1.0, sd=0.02, seed=1):
+    return factor * np.exp(sd * np.random.default_rng(seed).standard_normal(n))
+
+
+def word(base, new, **options):
+    return compare([(base, new)], **options)[0].word
+
+
+def test_direction_of_the_metric():
+    base, new = sample(seed=1), sample(factor=1.2, seed=2)
+    assert word(base, new) == "slower"
+    assert word(new, base) == "faster"
+    assert word(base, new, lower_is_better=False) == "faster"
+    assert word(new, base, lower_is_better=False) == "slower"
+
+
+def test_same_even_where_a_small_difference_is_shown():
+    (found,) = compare([(sample(50, seed=1), sample(50, factor=1.02, seed=2))])
+    assert found.different_p < 0.05
+    assert found.text == "same within 5 %"
+
+
+def test_inconclusive_says_how_many_more_blocks():
+    (found,) = compare([(sample(8, sd=0.2, seed=1), sample(8, sd=0.2, seed=2))])
+    assert found.word == "inconclusive"
+    assert found.blocks_missing > 8
+    assert found.text == f"inconclusive: about {found.blocks_missing} more blocks"
+
+
+def test_the_blocks_it_asks_for_usually_decide():
+    decided = asked = 0
+    rng = np.random.default_rng(5)
+    for _ in range(100):
+        base, new = (np.exp(0.05 * rng.standard_normal(10)) for _ in range(2))
+        (found,) = compare([(base, new)])
+        if found.word != "inconclusive" or found.blocks_missing > 500:
+            continue
+        asked += 1
+        more = (np.exp(0.05 * rng.standard_normal(found.blocks_missing)) for _ in range(2))
+        pair = tuple(np.concatenate(part) for part in zip((base, new), more, strict=True))
+        decided += compare([pair])[0].word != "inconclusive"
+    assert asked > 30
+    assert decided / asked > 0.5
+
+
+@pytest.mark.parametrize("n", [3, 4])
+def test_no_word_from_fewer_than_five_samples(n):
+    (found,) = compare([(np.arange(1, n + 1), 100 + np.arange(n))])
+    assert found.word == "inconclusive"
+    assert found.blocks_missing == 5 - n
+
+
+def test_equal_constants_are_the_same_and_unequal_ones_are_not():
+    assert word([3] * 5, [3] * 6) == "same"
+    assert word([3] * 5, [4] * 6) == "slower"
+
+
+def test_p_values_are_scipys():
+    base, new = sample(9, seed=1), sample(9, factor=1.02, seed=2)
+    assert mann_whitney_p(base, new) == mannwhitneyu(new, base).pvalue
+    too_high = mannwhitneyu(new, base * 1.05, alternative="less").pvalue
+    too_low = mannwhitneyu(new, base / 1.05, alternative="greater").pvalue
+    assert equivalence_p(base, new, 0.05) == pytest.approx(max(too_high, too_low))
+
+
+def test_benjamini_hochberg_is_scipys():
+    p = [0.01, 0.8, 0.03, 0.02, 0.5, 0.03]
+    assert benjamini_hochberg(p) == pytest.approx(false_discovery_control(p))
+    assert benjamini_hochberg([]) == []
+
+
+def test_one_false_find_among_many_points_is_corrected_away():
+    rng = np.random.default_rng(0)
+    pairs = [tuple(np.exp(0.3 * rng.standard_normal((2, 10)))) for _ in range(40)]
+    alone = [compare([pair])[0].word for pair in pairs]
+    together = [found.word for found in compare(pairs)]
+    assert {"faster", "slower"} & set(alone)
+    assert not {"faster", "slower"} & set(together)
+
+
+def test_threshold_is_positive():
+    with pytest.raises(ValueError, match="threshold"):
+        compare([], threshold=0)
+
+
+@pytest.mark.parametrize("n", [6, 10, 20])
+def test_false_differences_are_at_most_5_percent(n):
+    shares = comparison_shares(n, 0.0)
+    assert shares["faster"] + shares["slower"] <= 0.05
+
+
+@pytest.mark.parametrize("n", [10, 20])
+def test_false_sameness_at_the_threshold_is_at_most_5_percent(n):
+    assert comparison_shares(n, 0.05)["same"] <= 0.05

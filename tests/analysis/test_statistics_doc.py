@@ -1,0 +1,46 @@
+"""docs/statistics.md shows what the code gives: its tables, computed again."""
+
+from pathlib import Path
+
+import pytest
+
+from .tables import BLOCKS, coverage_rows, power_rows
+
+DOC = Path(__file__).parents[2] / "docs" / "statistics.md"
+
+
+def documented():
+    """{label: {blocks: percent}} of every table row whose cells are all numbers."""
+    rows = {}
+    for line in DOC.read_text().splitlines():
+        label, *cells = (cell.strip() for cell in line.strip("| ").split("|"))
+        if len(cells) == len(BLOCKS) and cells[0].replace(".", "").isdigit():
+            rows[label] = dict(zip(BLOCKS, map(float, cells), strict=True))
+    return rows
+
+
+def test_every_row_is_documented_and_no_other():
+    assert list(documented()) == [*coverage_rows(), *power_rows()]
+
+
+@pytest.mark.parametrize("label", coverage_rows())
+def test_coverage_row(label):
+    row = coverage_rows()[label]
+    again = [100 * row(n) for n in BLOCKS]
+    assert list(documented()[label].values()) == pytest.approx(again, abs=1.5)
+
+
+@pytest.mark.parametrize(
+    ("label", "n"),
+    [
+        ("ratio, 5%", 10),
+        ("equivalent, 10%", 10),
+        ("monotone, 10%", 6),
+        ("saturates, 5%", 20),
+        ("crossover, 5%", 6),
+        ("two runs, slower by 5%", 10),
+        ("two runs, the same", 20),
+    ],
+)
+def test_power_cell(label, n):
+    assert documented()[label][n] == pytest.approx(100 * power_rows()[label](n), abs=4)

@@ -1,0 +1,219 @@
+"""What the process may do: asked of this kernel, and of trees and answers that are not its own."""
+
+import errno
+import mmap
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from memlab.observe import capabilities, perf_event, proc
+from memlab.observe.capabilities import Capability
+
+from .trees import BARE_METAL, HYBRID, V2, grow
+
+LOCKED_NONE = "Name:\tpython3\nCapEff:\t0000000000000000\n"
+
+
+def named(root: Path = proc.ROOT) -> dict[str, Capability]:
+    return {found.name: found for found in capabilities.read(root)}
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, number: int, *scopes: perf_event.Scope) -> None:
+    def check(kind: int, config: int, scope: perf_event.Scope) -> None:
+        if scope in scopes:
+            raise OSError(number, "perf_event_open: refused")
+
+    monkeypatch.setattr(perf_event, "check", check)
+
+
+def test_every_check_has_one_line_and_a_remedy_exactly_where_it_fails() -> None:
+    found = capabilities.read()
+    assert len({one.name for one in found}) == len(found) == 18
+    for one in found:
+        assert one.detail
+        assert (one.remedy is None) is one.available
+        assert "\n" not in one.detail + (one.remedy or "")
+
+
+def test_no_check_needs_any_file(tmp_path: Path) -> None:
+    found = named(tmp_path)
+    assert found.keys() == named().keys()
+    assert not found["memory cgroup"].available
+    assert not found["CAP_IPC_LOCK"].available
+    assert not found["transparent huge pages"].available
+
+
+def test_asking_changes_nothing() -> None:
+    def state() -> tuple[list[str], str, str]:
+        return (
+            sorted(fd.name for fd in Path("/proc/self/fd").iterdir()),
+            proc.status()["VmLck"],
+            proc.read(Path("/proc/self/oom_score_adj")),
+        )
+
+    capabilities.read()  # imports and caches settle
+    before = state()
+    capabilities.read()
+    assert state() == before
+
+
+def test_a_capability_is_its_bit_and_not_the_user(tmp_path: Path) -> None:
+    status = LOCKED_NONE.replace("0" * 16, f"{1 << capabilities.CAP_IPC_LOCK:016x}")
+    found = named(grow(tmp_path, BARE_METAL | {"proc/self/status": status}))
+    assert found["CAP_IPC_LOCK"].available
+    assert found["lock any amount"].available
+    assert not found["CAP_SYS_RESOURCE"].available
+    assert not found["add swap"].available
+    assert "--cap-add=SYS_RESOURCE" in (found["CAP_SYS_RESOURCE"].remedy or "")
+
+
+def test_bits_inside_a_user_namespace_do_not_count(tmp_path: Path) -> None:
+    status = LOCKED_NONE.replace("0" * 16, "000001ffffffffff")
+    mapped = {"proc/self/status": status, "proc/self/uid_map": "0 1000 1\n"}
+    assert capabilities.effective(grow(tmp_path, mapped)) == 0
+    first = mapped | {"proc/self/uid_map": BARE_METAL["proc/self/uid_map"]}
+    assert capabilities.effective(grow(tmp_path, first)) == 0x1FFFFFFFFFF
+
+
+def test_what_may_be_locked_is_the_soft_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = grow(tmp_path, {"proc/self/status": LOCKED_NONE})
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (8 << 20, 16 << 20))
+    assert capabilities.lockable_bytes(tree) == 8 << 20
+    found = named(tree)["lock any amount"]
+    assert (found.available, found.detail) == (False, "RLIMIT_MEMLOCK is 8 MiB")
+    assert "limits.conf" in (found.remedy or "")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
+    assert capabilities.lockable_bytes(tree) is None
+
+
+def test_locking_a_page_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    may = limit >= mmap.PAGESIZE or capabilities.lockable_bytes() is None
+    assert named()["lock a page"].available is may
+
+
+def test_the_widest_scope_that_opens_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    scopes = list(perf_event.Scope)
+    for refused, says in [
+        ([], "for the whole system"),
+        (scopes[2:], "for this process"),
+        (scopes[1:], "for this process outside the kernel"),
+    ]:
+        refuse(monkeypatch, errno.EACCES, *refused)
+        found = named()["perf software events"]
+        assert (found.available, found.detail) == (True, f"open {says}")
+
+
+@pytest.mark.parametrize(
+    ("number", "says", "remedy"),
+    [
+        (errno.EACCES, "perf_event_paranoid is 3", "sysctl kernel.perf_event_paranoid=1"),
+        (errno.EPERM, "perf_event_paranoid is 3", "sysctl kernel.perf_event_paranoid=1"),
+        (errno.ENOENT, "ENOENT", "vPMU"),
+        (errno.ENOTSUP, "ENOTSUP", "vPMU"),
+        (errno.ENOSYS, "ENOSYS", "CONFIG_PERF_EVENTS"),
+    ],
+)
+def test_a_refused_counter_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, says: str, remedy: str
+) -> None:
+    refuse(monkeypatch, number, *perf_event.Scope)
+    tree = grow(tmp_path, {"proc/sys/kernel/perf_event_paranoid": "3\n"})
+    found = named(tree)["perf hardware counters"]
+    assert not found.available
+    assert says in found.detail
+    assert remedy in (found.remedy or "")
+
+
+def test_the_kernel_itself_refuses_an_event_that_does_not_exist() -> None:
+    with pytest.raises(OSError, match="perf_event_open") as refusal:
+        perf_event.widest(perf_event.SOFTWARE, 1 << 40)
+    assert refusal.value.errno in (errno.ENOENT, errno.EINVAL, errno.EACCES, errno.EPERM)
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({}, "not in this kernel"),
+        ({"proc/filesystems": "nodev\ttracefs\n"}, "not mounted"),
+        (
+            {
+                "proc/filesystems": "nodev\ttracefs\n",
+                "proc/self/mountinfo": "9 1 0:9 / /sys/kernel/tracing rw - tracefs tracefs rw\n",
+            },
+            "may not be read",
+        ),
+    ],
+)
+def test_tracepoints_out_of_reach(tmp_path: Path, files: dict[str, str], says: str) -> None:
+    found = named(grow(tmp_path, files))["perf tracepoints"]
+    assert not found.available
+    assert says in found.detail
+
+
+def test_a_tracepoint_within_reach_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = grow(tmp_path, {"sys/kernel/tracing/events/tlb/tlb_flush/id": "411\n"})
+    refuse(monkeypatch, errno.EACCES, perf_event.Scope.SYSTEM)
+    assert named(tree)["perf tracepoints"].available
+    # Outside the kernel alone it would open and count nothing.
+    refuse(monkeypatch, errno.EACCES, perf_event.Scope.SYSTEM, perf_event.Scope.PROCESS)
+    assert not named(tree)["perf tracepoints"].available
+
+
+def test_cgroups_that_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, files in [("v1", HYBRID), ("v2", V2)]:
+        tree = grow(tmp_path / name, files)
+        found = named(tree)["memory cgroup"]
+        assert (found.available, found.detail.partition(":")[0]) == (True, name)
+        monkeypatch.setattr(os, "access", lambda *_: False)
+        found = named(tree)["memory cgroup"]
+        assert not found.available
+        assert ("Delegate" in (found.remedy or "")) is (name == "v2")
+        monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "available"),
+    [
+        (BARE_METAL, "hugetlb pages", True),
+        ({"proc/meminfo": "HugePages_Free: 0\n"}, "hugetlb pages", False),
+        (BARE_METAL, "transparent huge pages", True),
+        (BARE_METAL, "fixed CPU frequency", False),
+        (
+            BARE_METAL
+            | {"sys/devices/system/cpu/cpufreq/policy1/scaling_governor": "performance\n"},
+            "fixed CPU frequency",
+            True,
+        ),
+        ({"dev/mem": ""}, "/dev/mem", True),
+        ({"proc/self/clear_refs": ""}, "reset VmHWM", True),
+        ({"proc/self/oom_score_adj": "0\n"}, "choose the OOM victim", True),
+    ],
+)
+def test_settings_of_a_tree(
+    tmp_path: Path, files: dict[str, str], name: str, available: bool
+) -> None:
+    assert named(grow(tmp_path, files))[name].available is available
+
+
+def test_the_compiler_is_the_one_of_cc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    compiler = tmp_path / "mycc"
+    compiler.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CC", "mycc -O2")
+    assert named()["C compiler"].detail == str(compiler)
+    monkeypatch.delenv("CC")
+    assert named()["C compiler"].detail == "no cc on PATH"
+
+
+def test_one_cpu_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert not named()["two CPUs"].available
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5})
+    assert named()["two CPUs"].available

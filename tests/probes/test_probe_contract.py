@@ -1,0 +1,137 @@
+"""What every probe file keeps, and the boundary between a dict and its struct."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from memlab import probe
+
+FOLDER = Path(__file__).parents[2] / "probes"
+FILES = sorted(FOLDER.glob("*.c"))
+UNITS = ("_bytes", "_count", "_ns")
+
+NOTHING_BUT_A_PATH = {
+    "path": "/nonexistent/file",
+    "size_bytes": 1,
+    "file_size_bytes": 4096,
+    "method": "write",
+    "advice": "normal",
+    "populate": False,
+    "sync": False,
+    "slice_ns": 0,
+}
+
+
+def test_every_file_of_the_folder_is_a_probe() -> None:
+    assert probe.names() == tuple(path.stem for path in FILES)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_opening_comment_says_what_the_window_holds(path: Path) -> None:
+    opening = path.read_text().split("*/")[0]
+    assert opening.startswith(f"/*\n * {path.stem} - ")
+    assert "\n * Window: " in opening
+    assert "\n * Excluded: " in opening
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_one_exit_and_one_cdef_block(path: Path) -> None:
+    text = path.read_text()
+    assert len(re.findall(r"^/\* cdef: .*\*/$", text, re.MULTILINE)) == 1
+    assert len(re.findall(r"^/\* end \*/$", text, re.MULTILINE)) == 1
+    assert text.count("\nundo:") == (1 if "TRY" in text else 0)
+
+
+@pytest.mark.parametrize("name", probe.names())
+def test_params_carry_their_unit(name: str) -> None:
+    for field, kind in probe.params(name).items():
+        assert kind != "int" or field.endswith(UNITS), field
+
+
+@pytest.mark.parametrize("name", probe.names())
+def test_enum_levels_are_named_in_full(name: str) -> None:
+    text = (FOLDER / f"{name}.c").read_text()
+    for field, kind in probe.params(name).items():
+        if isinstance(kind, tuple):
+            for level in kind:
+                assert f"{name}_{field}_{level}".upper() in text
+
+
+def test_params_of_mmap_write() -> None:
+    assert probe.params("mmap_write") == {
+        "path": "str",
+        "size_bytes": "int",
+        "file_size_bytes": "int",
+        "method": ("mmap", "write", "pwrite", "writev", "io_uring"),
+        "advice": ("normal", "sequential", "populate_write", "hugepage"),
+        "populate": "bool",
+        "sync": "bool",
+        "slice_ns": "int",
+    }
+    assert probe.params("noop") == {}
+
+
+def test_hashes_differ_and_are_sha256() -> None:
+    hashes = {probe.hash(name) for name in probe.names()}
+    assert len(hashes) == len(probe.names())
+    assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in hashes)
+
+
+def test_build_names_compiler_and_flags() -> None:
+    build = probe.build()
+    assert "-O2" in build["flags"].split()
+    assert "-fno-builtin" in build["flags"].split()
+    assert re.match(r"(GNU|Clang) \d+", build["compiler"])
+
+
+@pytest.mark.parametrize("name", probe.names())
+def test_source_is_installed_beside_the_module(name: str) -> None:
+    assert Path(probe.source_path(name)).read_text().startswith(f"/*\n * {name} - ")
+
+
+@pytest.mark.parametrize("function", [probe.hash, probe.params, probe.source_path])
+def test_unknown_probe_lists_the_known_ones(function) -> None:
+    with pytest.raises(ValueError, match=r"no probe 'nop'.*noop"):
+        function("nop")
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"colour": 1}, TypeError, "probe mmap_write: no param 'colour'"),
+        ({"method": "mmapp"}, ValueError, "param 'method' is 'mmapp', expected one of mmap, write"),
+        ({"path": 3}, TypeError, "param 'path' is 3, expected a path"),
+        ({"size_bytes": "1"}, TypeError, "param 'size_bytes' is '1', expected int"),
+        ({"size_bytes": True}, TypeError, "param 'size_bytes' is True, expected int"),
+        ({"populate": "yes"}, TypeError, "param 'populate' is 'yes', expected bool"),
+        ({"populate": 2}, TypeError, "param 'populate' is 2, expected bool"),
+        ({"size_bytes": -1}, ValueError, "param 'size_bytes' is -1, which uint64_t does not hold"),
+        ({"slice_ns": 2**64}, ValueError, "which uint64_t does not hold"),
+    ],
+)
+def test_params_that_do_not_fit(change, error, message) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        probe.call("mmap_write", NOTHING_BUT_A_PATH | change)
+
+
+def test_missing_param_is_named() -> None:
+    params = dict(NOTHING_BUT_A_PATH)
+    del params["slice_ns"]
+    with pytest.raises(TypeError, match="probe mmap_write: param 'slice_ns' is missing"):
+        probe.call("mmap_write", params)
+
+
+def test_a_failed_call_names_itself() -> None:
+    with pytest.raises(probe.ProbeError) as caught:
+        probe.call("mmap_write", NOTHING_BUT_A_PATH)
+    failure = caught.value
+    assert (failure.status, failure.errno_name) == ("error", "ENOENT")
+    assert failure.file == "probes/mmap_write.c"
+    line = (FOLDER / "mmap_write.c").read_text().splitlines()[failure.line - 1]
+    assert line.strip() == f"TRY({failure.call});"
+    assert failure.call == "plan.fd = open(in->path, O_RDWR | O_CLOEXEC)"
+    assert str(failure) == (
+        "probe mmap_write: error: plan.fd = open(in->path, O_RDWR | O_CLOEXEC): ENOENT "
+        f"at probes/mmap_write.c:{failure.line}"
+    )
