@@ -10,6 +10,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
+from memlab.analysis.blocks import fewest_samples, median_over_blocks, redrawn_medians
 from memlab.analysis.exact import least_samples
 from memlab.analysis.intervals import RESAMPLES, FloatArray, logs_of, order_interval
 
@@ -58,18 +59,14 @@ def crossover(
 
     Row i of both was measured in the same block; nan is missing. The point lies where the
     median paired log ratio passes zero, by linear interpolation in the log of the size; the
-    interval is the percentile bootstrap over whole blocks, so that what a block shares across
-    its sizes stays together.
+    interval is the percentile bootstrap over whole blocks.
     """
     points, ratios = _paired_ratios(sizes, a, b)
     log_sizes, medians = np.log(points), median_over_blocks(ratios)
-    n = int((~np.isnan(ratios)).sum(axis=0).min())
+    n = fewest_samples(ratios)
     low, high = None, None
     if n >= least_samples(level):
-        rows = np.random.default_rng(seed).integers(0, len(ratios), (resamples, len(ratios)))
-        # A size that a resample happens to miss altogether keeps the median of all blocks.
-        redrawn = median_over_blocks(ratios[rows])
-        redrawn = np.where(np.isnan(redrawn), medians, redrawn)
+        redrawn = redrawn_medians(ratios, resamples, seed)
         low, high = _percentiles(np.sort(_crossing(log_sizes, redrawn)), level)
     return Crossover(
         estimate=_as_size(float(_crossing(log_sizes, medians))),
@@ -82,16 +79,6 @@ def crossover(
         n=n,
         level=level,
     )
-
-
-def median_over_blocks(x: FloatArray) -> FloatArray:
-    """Median along the axis before last of x, shape (..., blocks, m), nan left out."""
-    ordered = np.sort(x, axis=-2)  # nan sorts last
-    count = (~np.isnan(x)).sum(axis=-2, keepdims=True)
-    lower = np.take_along_axis(ordered, np.maximum(count - 1, 0) // 2, axis=-2)
-    upper = np.take_along_axis(ordered, np.minimum(count // 2, x.shape[-2] - 1), axis=-2)
-    medians: FloatArray = ((lower + upper) / 2)[..., 0, :]
-    return medians
 
 
 def _paired_ratios(

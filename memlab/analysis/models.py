@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.crossover import median_over_blocks
+from memlab.analysis.blocks import fewest_samples, median_over_blocks, redrawn_medians
 from memlab.analysis.exact import least_samples
 from memlab.analysis.intervals import FloatArray, Interval
 
@@ -42,19 +42,18 @@ def fit(
 
     Non-negative least squares (Lawson and Hanson, Solving Least Squares Problems (1974),
     chapter 23) on the relative errors of the medians over blocks, so that 1 B counts as much
-    as 10 KiB. Intervals: percentile bootstrap over whole blocks; none below 6 blocks.
+    as 10 KiB. Intervals: percentile bootstrap over whole blocks; none where a point has
+    fewer than 6 samples.
     """
     table = _costs(costs)
     design = _design(terms, table.shape[1])
     medians = median_over_blocks(table)
     constants = _nonnegative(design, medians)
-    n = len(table)
+    n = fewest_samples(table)
     low, high = [None] * len(terms), [None] * len(terms)
     method = f"needs {least_samples(level)} samples"
     if n >= least_samples(level):
-        rows = np.random.default_rng(seed).integers(0, n, (resamples, n))
-        redrawn = median_over_blocks(table[rows])
-        draws = [_nonnegative(design, np.where(np.isnan(y), medians, y)) for y in redrawn]
+        draws = [_nonnegative(design, y) for y in redrawn_medians(table, resamples, seed)]
         low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0).tolist()
         method = "percentile bootstrap over blocks"
     intervals = {

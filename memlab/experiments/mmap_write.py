@@ -87,7 +87,7 @@ EXPERIMENT = Experiment(
             levels={
                 "method": ["mmap"],
                 "advice": ["populate_write"],
-                "size": [2 * KIB, 4 * KIB, 10 * KIB],
+                "size": [4 * KIB],
             },
         ),
         Control(

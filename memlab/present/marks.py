@@ -41,6 +41,7 @@ class Mark:
 class Missing:
     """A point that has samples and no value to draw, and what its trials said."""
 
+    x: float
     at: At
     outcomes: Mapping[str, int]
     details: tuple[str, ...]
@@ -57,6 +58,7 @@ class Series:
     marks: Sequence[Mark]
     missing: Sequence[Missing] = ()
     like: int = 0
+    source: str = ""  # of a published series: `<source>, <table>`
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,8 @@ def _published(run: Run, panel: At, lines: Sequence[At]) -> Iterator[Series]:
             marks = [_cell(run, beside, row.level, column) for row in beside.rows]
             marks = sorted((m for m in marks if _drawable(run, m.x, m.y)), key=lambda m: m.x)
             if marks:
-                yield Series("published", f"{column}, published", at, marks, (), like)
+                label, where = f"{column}, published", ", ".join(source)
+                yield Series("published", label, at, marks, like=like, source=where)
 
 
 def _cell(run: Run, beside: Beside, level: float, column: str) -> Mark:
@@ -230,7 +233,7 @@ def _marks(
         elif summary.outcomes:
             why = "not above zero" if median else ", ".join(summary.outcomes)
             at, outcomes = summary.point.at, dict(summary.outcomes)
-            missing.append(Missing(at, outcomes, summary.details, why))
+            missing.append(Missing(x, at, outcomes, summary.details, why))
     return tuple(marks), tuple(missing)
 
 

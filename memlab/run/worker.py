@@ -32,88 +32,129 @@ _REPORTED = "/sys/module/page_reporting/parameters/reported_kib"
 
 
 def main() -> None:
-    """Serve trials from standard input until it closes."""
+    """Serve trials from standard input until it closes.
+
+    The next worker is forked while the driver stores the last sample, so that a trial does
+    not wait for the fork; it is idle until it is asked.
+    """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
     probe.keep_counters()  # what it lacks, each sample names
     gc.collect()
     gc.freeze()  # the collector would copy the parent's pages in every child
+    worker = Worker()
     for line in sys.stdin.buffer:
-        reply = run_trial(json.loads(line))
+        reply = worker.run(line)
         sys.stdout.write(json.dumps(reply) + "\n")
         sys.stdout.flush()
+        worker.end()
+        worker = Worker()
 
 
-def run_trial(trial: Mapping[str, Any]) -> Reply:
-    """Fork a worker for one trial and say how it ended. Never raises."""
-    reading, writing = os.pipe()
-    kills_before = _oom_kills()
-    reported_before = _reported_kib()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reading)
-        _work(trial, writing)
-    os.close(writing)
-    try:
-        text, timed_out = _collect(pid, reading, float(trial["limit_s"]))
-    finally:
-        os.close(reading)
-    _, status = os.waitpid(pid, 0)
-    _reap_leftovers()
-    file = trial["file"]
-    if file and file["state"] in files.FRESH:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(file["path"])  # noqa: PTH108
-    reply = _ended(trial, text, status, timed_out, oom_killed=_oom_kills() > kills_before)
-    reply["probe_hash"] = probe.hash(trial["probe"])
-    if reported_before is not None:
-        reply["reported_kib"] = [reported_before, _reported_kib()]
-    return reply
+class Worker:
+    """One forked process, for one trial."""
+
+    def __init__(self) -> None:
+        asked, self._asking = os.pipe()
+        self._reading, writing = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self._asking)
+            os.close(self._reading)
+            _work(asked, writing)
+        os.close(asked)
+        os.close(writing)
+
+    def run(self, line: bytes) -> Reply:
+        """The reply to a trial, given as a line of JSON: how it ended. Never raises."""
+        trial = json.loads(line)
+        kills_before, reported_before = _oom_kills(), _reported_kib()
+        os.write(self._asking, line)
+        text, timed_out = _collect(self._pid, self._reading, float(trial["limit_s"]))
+        if text.endswith(b"\n"):
+            reply: Reply = json.loads(text)
+        else:
+            status = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+            reply = _died(trial, status, timed_out, oom_killed=_oom_kills() > kills_before)
+        file = trial["file"]
+        if file and file["state"] in files.FRESH:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(file["path"])  # noqa: PTH108
+        if reported_before is not None:
+            reply["reported_kib"] = [reported_before, _reported_kib()]
+        reply["probe_hash"] = probe.hash(trial["probe"])
+        return reply
+
+    def end(self) -> None:
+        """Reap it, and whatever it left."""
+        os.waitpid(self._pid, 0)
+        os.close(self._asking)
+        os.close(self._reading)
+        _reap_leftovers()
 
 
-def _work(trial: Mapping[str, Any], writing: int) -> NoReturn:
+def _work(asked: int, writing: int) -> NoReturn:
     """The worker's whole life."""
-    reply: Reply
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(asked, 1 << 16)
+        if not piece:
+            os._exit(0)  # the parent has gone, and no trial came
+        line += piece
+    text = json.dumps(_trial(json.loads(line))).encode() + b"\n"
+    while text:
+        text = text[os.write(writing, text) :]
+    os._exit(0)
+
+
+def _trial(trial: Mapping[str, Any]) -> Reply:
+    """Set the stage and call the probe."""
     try:
         os.sched_setaffinity(0, trial["cpus"])
-        with open("/proc/self/oom_score_adj", "w") as score:
-            score.write("1000")  # if memory runs out, this process is the one to go
+        _go_first()
         params = dict(trial["params"])
         if trial["file"]:
             files.prepare(trial["file"])
             params["path"] = trial["file"]["path"]
-        reply = {"outcome": "ok", "result": probe.call(trial["probe"], params)}
+        return {"outcome": "ok", "result": probe.call(trial["probe"], params)}
     except probe.ProbeError as error:
         kind = "unavailable" if error.status == "unavailable" else "error"
-        reply = {"outcome": _OUTCOMES.get(error.errno_name, kind), "detail": str(error)}
+        return {"outcome": _OUTCOMES.get(error.errno_name, kind), "detail": str(error)}
     except OSError as error:
-        reply = {"outcome": "error", "detail": f"preparing the trial: {error}"}
+        return {"outcome": "error", "detail": f"preparing the trial: {error}"}
     except BaseException as error:  # a worker must answer, whatever it met
-        reply = {"outcome": "error", "detail": f"{type(error).__name__}: {error}"}
-    with os.fdopen(writing, "w") as pipe:
-        json.dump(reply, pipe)
-    os._exit(0)
+        return {"outcome": "error", "detail": f"{type(error).__name__}: {error}"}
+
+
+def _go_first() -> None:
+    """If memory runs out, this process is the one that the kernel takes.
+
+    Plain descriptors: a Python file object costs a forked process a quarter of a millisecond
+    in pages copied on write.
+    """
+    score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+    os.write(score, b"1000")
+    os.close(score)
 
 
 def _collect(pid: int, reading: int, limit_s: float) -> tuple[bytes, bool]:
-    """What the worker wrote until it ended, and whether it had to be killed for its time."""
+    """The worker's line, or what there is of it when the worker ended or was killed for its
+    time; and whether it was."""
     deadline = time.monotonic() + limit_s
     ended = os.pidfd_open(pid)
     text = b""
     try:
-        while True:
+        while not text.endswith(b"\n"):
             left = deadline - time.monotonic()
             ready, _, _ = select.select([reading, ended], [], [], max(0.0, left))
             if not ready:
                 os.kill(pid, signal.SIGKILL)
                 return text, True
-            if reading in ready and (piece := os.read(reading, 1 << 16)):
-                text += piece
-            elif ended in ready:  # and the pipe holds nothing more
-                return text, False
-            else:  # the pipe is at its end and the worker is about to be
-                select.select([ended], [], [], max(0.0, left))
-                return text, False
+            piece = os.read(reading, 1 << 16) if reading in ready else b""
+            text += piece
+            if ended in ready and not piece:
+                break
+        return text, False
     finally:
         os.close(ended)
 
@@ -130,25 +171,19 @@ def _reap_leftovers() -> None:
             os.waitpid(child, 0)
 
 
-def _ended(
-    trial: Mapping[str, Any], text: bytes, status: int, timed_out: bool, *, oom_killed: bool
+def _died(
+    trial: Mapping[str, Any], status: os.waitid_result | None, timed_out: bool, *, oom_killed: bool
 ) -> Reply:
+    """The outcome of a worker that ended without a word."""
     if timed_out:
         return {"outcome": "timeout", "detail": f"killed after {trial['limit_s']:g} s"}
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        name = signal.Signals(number).name
-        if number == signal.SIGKILL and oom_killed:
-            return {"outcome": "oom-killed", "detail": "killed by the kernel's OOM killer"}
-        return {
-            "outcome": _SIGNALS.get(signal.Signals(number), "error"),
-            "detail": f"ended by {name}{_full_disk(trial) if number == signal.SIGBUS else ''}",
-        }
-    try:
-        reply: Reply = json.loads(text)
-    except ValueError:
-        return {"outcome": "error", "detail": f"the worker exited with status {status} and no word"}
-    return reply
+    if status is None or status.si_code == os.CLD_EXITED:
+        return {"outcome": "error", "detail": "the worker exited without a word"}
+    number = signal.Signals(status.si_status)
+    if number == signal.SIGKILL and oom_killed:
+        return {"outcome": "oom-killed", "detail": "killed by the kernel's OOM killer"}
+    why = _full_disk(trial) if number == signal.SIGBUS else ""
+    return {"outcome": _SIGNALS.get(number, "error"), "detail": f"ended by {number.name}{why}"}
 
 
 def _full_disk(trial: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from memlab.analysis.crossover import crossover, median_over_blocks
+from memlab.analysis.crossover import crossover
 
 from .tables import SIZES, noisy
 
@@ -107,9 +107,3 @@ def test_coverage(n):
         found = crossover(SIZES, a, b, resamples=200)
         held += found.low <= 1500 <= found.high
     assert 0.92 <= held / 400 <= 0.98
-
-
-def test_median_over_blocks_is_numpys():
-    x = np.random.default_rng(1).standard_normal((3, 7, 4))
-    x[0, :3, 0] = x[1, 2, 1] = np.nan
-    assert median_over_blocks(x) == pytest.approx(np.nanmedian(x, axis=1))

@@ -63,6 +63,13 @@ def test_five_blocks_have_constants_without_limits():
     assert (interval.low, interval.high, interval.method) == (None, None, "needs 6 samples")
 
 
+def test_a_point_with_five_samples_leaves_the_constants_without_limits():
+    costs = measured(12)
+    costs[5:, 3] = np.nan
+    interval = fit(costs, TERMS).constants["s_call"]
+    assert (interval.low, interval.n) == (None, 5)
+
+
 def test_held_out_points_are_foretold_and_a_wrong_model_is_found_out():
     far = SIZES >= 8192
     assert np.abs(held_out_errors(measured(20), TERMS, far)).max() < 0.1

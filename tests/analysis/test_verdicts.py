@@ -109,6 +109,13 @@ def test_a_bound_allows_for_the_other_sides_floor():
     assert ratio_verdict(a, b, above=10, floor_a=0.18 * a, floor_b=0.5 * b).word == "inconclusive"
 
 
+def test_an_upper_bound_allows_for_the_floor_of_the_divisor():
+    """4 / 10 with 15 % floor below the line: the operation's own 4 / 8.5 is still under 0.5."""
+    a, b = costs(4, 10, sd=0.001).T
+    assert ratio_verdict(a, b, below=0.5, floor_a=0.5 * a, floor_b=0.15 * b).word == "reproduced"
+    assert ratio_verdict(a, b, below=0.45, floor_a=0.5 * a, floor_b=0.15 * b).word == "inconclusive"
+
+
 def test_large_floors_on_both_sides_are_refused():
     a, b = costs(100, 1).T
     verdict = ratio_verdict(a, b, above=2, floor_a=0.5 * a, floor_b=0.5 * b)

@@ -1,0 +1,100 @@
+"""What stands beside a figure: for every mark, its numbers, its samples, and the C file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from memlab.present import callouts, marks
+from memlab.present.marks import Crossed, Panel, Series
+from memlab.results import Run
+
+
+def as_json(run: Run) -> str:
+    """The sidecar as text."""
+    return json.dumps(as_data(run), indent=1, allow_nan=False) + "\n"
+
+
+def as_data(run: Run) -> dict[str, Any]:
+    """The sidecar as plain data: base units, None where there is no number."""
+    panels = marks.panels(run)
+    return {
+        "run": run.id,
+        "experiment": run.experiment.name,
+        "store": str(run.store_path.absolute()),
+        "memlab": run.row.memlab,
+        "metric": run.experiment.figure.metric,
+        "over": run.experiment.figure.over,
+        "marks": [mark for panel in panels for s in panel.series for mark in _marks(run, panel, s)],
+        "crossings": [_crossing(run, panel, c) for panel in panels for c in panel.crossed],
+        "missing": [
+            mark for panel in panels for s in panel.series for mark in _missing(panel, s)
+        ],
+    }
+
+
+def _marks(run: Run, panel: Panel, series: Series) -> Iterator[dict[str, Any]]:
+    metric = run.metric(run.experiment.figure.metric)
+    for mark in series.marks:
+        row = {
+            "panel": dict(panel.at),
+            "kind": series.kind,
+            "series": series.label,
+            "levels": dict(mark.at),
+            "metric": metric.name,
+            "unit": metric.unit,
+        }
+        if series.kind == "published":
+            yield row | {"value": mark.y, "printed": mark.printed, "bound": mark.bound} | {
+                "source": series.source
+            }
+            continue
+        yield row | {
+            "median": mark.y,
+            "low": mark.low,
+            "high": mark.high,
+            "n": mark.n,
+            "extrapolated": mark.extrapolated,
+            "samples": list(mark.samples),
+            "probe": run.experiment.probe,
+            "probe_hashes": list(mark.probe_hashes),
+            "c_file": f"probes/{run.experiment.probe}.c",
+        }
+
+
+def _crossing(run: Run, panel: Panel, crossed: Crossed) -> dict[str, Any]:
+    found = crossed.crossing.found
+    return {
+        "panel": dict(panel.at),
+        "control": crossed.control,
+        "of": dict(crossed.crossing.of),
+        "to": dict(crossed.crossing.to),
+        "over": run.experiment.figure.over,
+        "estimate": _finite(found.estimate),
+        "low": _finite(found.low),
+        "high": _finite(found.high),
+        "n": found.n,
+        "cost": _finite(crossed.crossing.cost),
+        "words": callouts.crossing_words(run.experiment, crossed.crossing),
+        "samples": list(crossed.samples),
+    }
+
+
+def _missing(panel: Panel, series: Series) -> Iterator[dict[str, Any]]:
+    for missing in series.missing:
+        yield {
+            "panel": dict(panel.at),
+            "kind": series.kind,
+            "series": series.label,
+            "levels": dict(missing.at),
+            "why": missing.why,
+            "outcomes": dict(missing.outcomes),
+            "details": list(missing.details),
+        }
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity: what lies outside the sizes measured is None, and `words` says so."""
+    return value if value is not None and math.isfinite(value) else None
