@@ -9,7 +9,7 @@
 Importing memlab imports nothing heavy; the first use of a name does.
 """
 
-__version__ = "0.1.0"
+from memlab._version import __version__
 
 TYPE_CHECKING = False  # typing would be half the cost of importing memlab in the worker
 if TYPE_CHECKING:

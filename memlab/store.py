@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memlab._version import __version__
+
 APPLICATION_ID = 0x6D656D6C  # "meml": tells a memlab store from any other SQLite file
 
 # One entry a format version: what changed, and the SQL that brings the version before it here.
@@ -161,8 +163,6 @@ class Store:
 
     def _migrate(self) -> None:
         """Bring the file to the newest format, each step in a transaction of its own."""
-        from memlab import __version__
-
         if self._version() == len(MIGRATIONS):
             return
         self._db.execute("PRAGMA journal_mode = WAL")

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import click
 
-from memlab import __version__
+from memlab._version import __version__
 
 DONE, GATE, USAGE, CANNOT_RUN, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 

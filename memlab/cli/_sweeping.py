@@ -10,8 +10,8 @@ import click
 from memlab import experiments, units
 from memlab.api import Run, Silent
 from memlab.cli._options import echo_json
-from memlab.cli._progress import Live
 from memlab.experiment import Level
+from memlab.present.progress import Live
 from memlab.run import admission, driver, plan
 from memlab.run.request import Interrupted, Request, Watch
 from memlab.run.tally import LEAST_BLOCKS

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from memlab import units
+from memlab.analysis.crossover import Crossover
 from memlab.experiment import At, Experiment
 from memlab.present import placing, style, words
 from memlab.present.marks import Crossed, Panel, Series
@@ -44,14 +45,18 @@ def crossing_words(experiment: Experiment, crossing: Crossing) -> str:
     if found.estimate == math.inf:
         return f"{of} not cheaper at {name(found.largest)}"
     last = f", the last of {found.crossings} crossings" if found.crossings > 1 else ""
+    return f"{of} cheaper from {name(found.estimate)} ({_span(found, name)}){last}"
+
+
+def _span(found: Crossover, name: Callable[[float], str]) -> str:
     if found.low is None or found.high is None:
-        return f"{of} cheaper from {name(found.estimate)} (n={found.n}, no interval){last}"
+        return f"n={found.n}, no interval"
     low = f"below {name(found.smallest)}" if math.isinf(found.low) else name(found.low)
     high = f"above {name(found.largest)}" if math.isinf(found.high) else name(found.high)
     number, _, unit = low.partition(" ")
-    if unit and high.endswith(f" {unit}"):
+    if math.isfinite(found.low) and high.endswith(f" {unit}"):
         low = number
-    return f"{of} cheaper from {name(found.estimate)} ({low} to {high}){last}"
+    return f"{low} to {high}"
 
 
 def sides(experiment: Experiment, crossing: Crossing) -> tuple[str, str]:
@@ -81,17 +86,16 @@ def _missing(canvas: Canvas, panel: Panel) -> None:
     rows = [series for series in panel.series if series.missing]
     for row, series in enumerate(rows):
         for missing in series.missing:
-            canvas.axes.annotate(
-                "×",
-                (0, 0),
-                (canvas.x.place(missing.x), 7 + _STEP * row),
-                textcoords="axes points",
-                fontsize=15,
-                fontweight="bold",
+            canvas.axes.plot(
+                [canvas.x.place(missing.x) / canvas.x.length],
+                [(7 + _STEP * row) / canvas.y.length],
+                transform=canvas.axes.transAxes,
                 color=_hue(series),
-                ha="center",
-                va="center",
-                annotation_clip=False,
+                marker="x",
+                markersize=7,
+                markeredgewidth=2,
+                clip_on=False,
+                zorder=6,
             )
 
 
@@ -161,18 +165,21 @@ def _crossing(canvas: Canvas, run: Run, panel: Panel, crossed: Crossed) -> None:
 
 def _callout(canvas: Canvas, panel: Panel, text: str, near: Spot, *, ring: bool) -> None:
     """Text where it covers least; a thin line leads from a ring to it."""
-    size = (style.width(text, style.TEXT) + 4, style.TEXT * style.LINE_HEIGHT)
+    lines = [line for line in text.replace(" (", "\n(", 1).split("\n") if line]
+    wide = max(style.width(line, style.TEXT) for line in lines)
+    size = (wide + 4, style.TEXT * style.LINE_HEIGHT * len(lines))
     box = placing.free_box(near, size, canvas.frame, _ink(canvas, panel), canvas.taken)
     canvas.taken.append(box)
     lead = {"arrowstyle": "-", "color": style.INK, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 8}
     canvas.axes.annotate(
-        text,
+        "\n".join(lines),
         (canvas.x.value(near[0]), canvas.y.value(near[1])),
         (box.left + 2, box.bottom + 2),
         textcoords="axes points",
         fontsize=style.TEXT,
         color=style.INK,
         va="bottom",
+        linespacing=1.15,
         arrowprops=(lead | {"relpos": _nearest(box, near)}) if ring else None,
         zorder=7,
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1},
@@ -182,17 +189,24 @@ def _callout(canvas: Canvas, panel: Panel, text: str, near: Spot, *, ring: bool)
 def _nearest(box: Box, near: Spot) -> Spot:
     """Where a line from a spot reaches a box, as shares of the box's width and height."""
     along = (near[0] - box.left) / (box.right - box.left)
-    return min(max(along, 0.0), 1.0), 0.0 if near[1] < box.bottom else 1.0
+    above = (near[1] - box.bottom) / (box.top - box.bottom)
+    return min(max(along, 0.0), 1.0), min(max(above, 0.0), 1.0)
 
 
 def _ink(canvas: Canvas, panel: Panel) -> list[Spot]:
     """Spots along everything that is drawn, the leaders to the labels included."""
     found: list[Spot] = []
     for series in panel.series:
-        spots = [canvas.spot(m.x, m.y) for m in series.marks if not m.bound]
-        if spots and series.kind != "floor":
-            spots.append((canvas.x.length, spots[-1][1]))
-        found += placing.along(spots, 4)
+        marks = [mark for mark in series.marks if not mark.bound]
+        edges = [[(m.x, m.y) for m in marks]]
+        if series.kind in ("line", "control"):
+            edges.append([(m.x, m.low if m.low is not None else m.y) for m in marks])
+            edges.append([(m.x, m.high if m.high is not None else m.y) for m in marks])
+        for edge in edges:
+            found += placing.along([canvas.spot(x, y) for x, y in edge], 4)
+        if marks and ends_inside(canvas, series):
+            last = canvas.spot(marks[-1].x, marks[-1].y)
+            found += placing.along([last, (canvas.x.length, last[1])], 4)
     return found
 
 

@@ -22,9 +22,7 @@ def probe_comment(experiment: Experiment) -> str:
 
 def probe_source(experiment: Experiment) -> Path:
     """The probe's C file: installed beside the compiled module, or in the checkout."""
-    import memlab
-
-    package = Path(memlab.__file__).parent
+    package = Path(__file__).parents[1]
     places = (package / "probe_sources", package.parent / "probes")
     return next(p for p in (d / f"{experiment.probe}.c" for d in places) if p.exists())
 

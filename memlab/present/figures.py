@@ -8,7 +8,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 from matplotlib.figure import Figure
 
 from memlab.present import page, sidecar, style
@@ -29,7 +28,7 @@ class RunFigure(Figure):
     """A figure without pyplot. It shows itself in a notebook, and SVG text stays text."""
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
-        with matplotlib.rc_context(style.SETTINGS):
+        with style.settings():
             super().savefig(*args, **kwargs)
 
     def _repr_png_(self) -> bytes:
@@ -38,7 +37,7 @@ class RunFigure(Figure):
 
 def draw(run: Run) -> Figure:
     """The figure that the run's experiment declares, 1600 pixels wide as PNG."""
-    with matplotlib.rc_context(style.SETTINGS):
+    with style.settings():
         figure = RunFigure()
         page.compose(figure, run)
     return figure
@@ -71,7 +70,7 @@ def _write(folder: Path, made: Mapping[str, bytes]) -> list[Path]:
     parts = {folder / name: folder / f".{name}.{os.getpid()}.part" for name in made}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for (path, part), content in zip(parts.items(), made.values(), strict=True):
+        for part, content in zip(parts.values(), made.values(), strict=True):
             part.write_bytes(content)
         for path, part in parts.items():
             part.replace(path)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from memlab.analysis.intervals import Interval, median_interval
-from memlab.experiment import At, Control
+from memlab.experiment import At, Control, Raw
 from memlab.present import words
 from memlab.results import PointSummary, Run
 from memlab.results.beside import Beside, tables
 from memlab.results.crossing import Crossing, crossings
 from memlab.run import plan
+from memlab.run.plan import Point
+from memlab.store import SampleRow
 
 Kind = Literal["line", "control", "floor", "published"]
 
@@ -97,7 +99,7 @@ def panels(run: Run) -> list[Panel]:
         inside = [s for s in grid if _has(s.point.at, at)]
         series = [line for line in _lines(run, inside, lines) if line.marks or line.missing]
         series += _controls(run, at, len(series))
-        series += _floor(run, inside)
+        series += _floor(run, at, inside)
         series += _published(run, at, lines)
         found.append(Panel(at, series, _crossed(run, at, [panel.at for panel in found])))
     return found
@@ -141,21 +143,20 @@ def _left(panel: At, control: Control) -> At:
     return {name: level for name, level in panel.items() if name not in control.levels}
 
 
-def _floor(run: Run, inside: Sequence[PointSummary]) -> Iterator[Series]:
-    """The largest floor at each level: what no line of the panel could show less than."""
-    over, name = run.experiment.figure.over, run.experiment.figure.metric
-    dearest: dict[float, PointSummary] = {}
-    for summary in inside:
-        x = float(summary.point.at[over])
-        if name in summary.floors and (
-            x not in dearest or summary.floors[name] > dearest[x].floors[name]
-        ):
-            dearest[x] = summary
+def _floor(run: Run, panel: At, inside: Sequence[PointSummary]) -> Iterator[Series]:
+    """The loop alone at each level: it is the same for every line, so their samples are pooled."""
+    over, metric = run.experiment.figure.over, run.metric(run.experiment.figure.metric)
+    if metric.floor is None:
+        return
     marks = []
-    for x, summary in sorted(dearest.items()):
-        interval = median_interval(run.floor(run.metric(name), summary.point))
-        if _drawable(run, x, interval.estimate):
-            marks.append(_mark(run, x, interval, summary, floor=True))
+    for level in sorted({s.point.at[over] for s in inside}, key=float):
+        points = [s.point for s in inside if s.point.at[over] == level]
+        floors = np.concatenate([run.floor(metric, point) for point in points])
+        if floors.size and _drawable(run, float(level), float(np.median(floors))):
+            behind = [s for point in points for s in _behind(run, point, metric.floor)]
+            marks.append(
+                _mark(float(level), median_interval(floors), {**panel, over: level}, behind)
+            )
     if marks:
         yield Series("floor", "loop alone", {}, marks)
 
@@ -206,79 +207,69 @@ def _crossed(run: Run, panel: At, earlier: Sequence[At]) -> list[Crossed]:
         at = crossing.panel if own else _left(crossing.panel, controls[0]) if controls else None
         if at is None or not _has(panel, at) or any(_has(other, at) for other in earlier):
             continue
-        samples = (*_behind(run, crossing, crossing.of), *_behind(run, crossing, crossing.to))
+        samples = (*_samples(run, crossing, crossing.of), *_samples(run, crossing, crossing.to))
         found.append(Crossed(crossing, None if own else controls[0].name, samples))
     return found
 
 
-def _behind(run: Run, crossing: Crossing, line: At) -> Iterator[int]:
+def _samples(run: Run, crossing: Crossing, line: At) -> Iterator[int]:
     """The samples of one line of a crossing: the first point with a value at each level."""
-    seen = set()
+    figure, seen = run.experiment.figure, set()
     for point in run.matching({**crossing.panel, **line}):
-        samples, _ = _valued(run, point.index)
-        if samples and (level := point.at[run.experiment.figure.over]) not in seen:
-            seen.add(level)
-            yield from samples
+        behind = _behind(run, point, run.metric(figure.metric).of)
+        if behind and point.at[figure.over] not in seen:
+            seen.add(point.at[figure.over])
+            yield from (sample.id for sample in behind if sample.id is not None)
 
 
 def _marks(
     run: Run, summaries: Sequence[PointSummary]
 ) -> tuple[tuple[Mark, ...], tuple[Missing, ...]]:
-    over, metric = run.experiment.figure.over, run.experiment.figure.metric
+    over, metric = run.experiment.figure.over, run.metric(run.experiment.figure.metric)
     marks, missing = [], []
     for summary in sorted(summaries, key=lambda s: float(s.point.at[over])):
-        x, median = float(summary.point.at[over]), summary.medians.get(metric)
+        at, median = summary.point.at, summary.medians.get(metric.name)
+        x = float(at[over])
         if median is not None and _drawable(run, x, median.estimate):
-            marks.append(_mark(run, x, median, summary))
+            behind = _behind(run, summary.point, metric.of)
+            more = metric.name in summary.extrapolated
+            marks.append(_mark(x, median, at, behind, extrapolated=more))
         elif summary.outcomes:
             why = "not above zero" if median else ", ".join(summary.outcomes)
-            at, outcomes = summary.point.at, dict(summary.outcomes)
-            missing.append(Missing(x, at, outcomes, summary.details, why))
+            missing.append(Missing(x, at, dict(summary.outcomes), summary.details, why))
     return tuple(marks), tuple(missing)
 
 
 def _mark(
-    run: Run, x: float, interval: Interval, summary: PointSummary, *, floor: bool = False
+    x: float, interval: Interval, at: At, behind: Sequence[SampleRow], *, extrapolated: bool = False
 ) -> Mark:
-    samples, hashes = _valued(run, summary.point.index, floor=floor)
     return Mark(
         x,
         interval.estimate,
         interval.low,
         interval.high,
         interval.n,
-        summary.point.at,
-        not floor and run.experiment.figure.metric in summary.extrapolated,
-        samples,
-        hashes,
+        at,
+        extrapolated,
+        tuple(sample.id for sample in behind if sample.id is not None),
+        tuple(dict.fromkeys(sample.probe_hash for sample in behind)),
     )
 
 
-def _valued(run: Run, index: int, *, floor: bool = False) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The ids and probe hashes of the samples of a point that a median is made of."""
-    metric = run.metric(run.experiment.figure.metric)
-    point = next(point for point in run.points if point.index == index)
-    of = (metric.floor or metric.of) if floor else metric.of
-    good = [
+def _behind(run: Run, point: Point, of: Callable[[Raw, At], float | None]) -> Sequence[SampleRow]:
+    """The samples of a point that have a value."""
+    return [
         sample
-        for sample in run.by_point[index]
+        for sample in run.by_point[point.index]
         if sample.outcome == "ok" and sample.raw is not None
-        if _number(of(sample.raw, point.at))
+        if (value := of(sample.raw, point.at)) is not None and not math.isnan(value)
     ]
-    hashes = dict.fromkeys(sample.probe_hash for sample in good)
-    return tuple(s.id for s in good if s.id is not None), tuple(hashes)
-
-
-def _number(value: float | None) -> bool:
-    return value is not None and not math.isnan(value)
 
 
 def _drawable(run: Run, x: float, y: float) -> bool:
     """Zero has no place on a log axis."""
     log = run.experiment.figure.log
-    return bool(np.isfinite([x, y]).all()) and not (
-        ("x" in log and x <= 0) or ("y" in log and y <= 0)
-    )
+    return (x > 0 or "x" not in log) and (y > 0 or "y" not in log)
 
 
 def _levels(summaries: Sequence[PointSummary], names: Sequence[str]) -> list[At]:

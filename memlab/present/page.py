@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -31,7 +33,7 @@ class Page:
     width: float
     height: float
 
-    def write(self, text: str, x: float, y: float, size: float, **look: str) -> None:
+    def write(self, text: str, x: float, y: float, size: float, **look: Any) -> None:
         """One line of text; y is its top."""
         self.figure.text(
             x / self.width, y / self.height, text, fontsize=size, va="top", parse_math=False, **look
@@ -67,9 +69,7 @@ def compose(figure: Figure, run: Run) -> None:
         callouts.draw(canvas, run, panel)
         page.write(place(run, panel), x, y + high + 32, style.TEXT + 1, weight="bold")
         header = ", ".join(marks.shown_by(run))
-        page.write(
-            header, x + wide + callouts.GAP, y + high + 14, style.SMALL, color=style.PALE
-        )
+        page.write(header, x + wide + callouts.GAP, y + high + 14, style.SMALL, color=style.PALE)
     if not any(series.marks for panel in panels for series in panel.series):
         page.write("no sample has a value to draw", _LEFT, (top + bottom) / 2, style.FINDING)
 
@@ -139,9 +139,10 @@ def _legend(page: Page, run: Run, panels: Sequence[Panel], top: float) -> float:
 
 
 def _widest(widths: Sequence[float], columns: int) -> float:
-    """The width of a legend that is filled column by column."""
-    rows = math.ceil(len(widths) / columns)
-    return sum(max(widths[i : i + rows]) for i in range(0, len(widths), rows))
+    """The width of a legend, which matplotlib fills column by column, the first ones longer."""
+    rows, longer = divmod(len(widths), columns)
+    starts = [i * rows + min(i, longer) for i in range(columns + 1)]
+    return sum(max(widths[i:j]) for i, j in pairwise(starts))
 
 
 def _signs(run: Run, panels: Sequence[Panel]) -> Iterator[Line2D]:
@@ -150,32 +151,58 @@ def _signs(run: Run, panels: Sequence[Panel]) -> Iterator[Line2D]:
     printed = [m for s in drawn if s.kind == "published" for m in s.marks]
     grey: dict[str, object] = {"color": style.QUIET, "linewidth": 1.6, "markersize": 6}
     if ours:
-        yield Line2D([], [], marker="o", label="median, with 95 % interval", **grey)  # type: ignore[arg-type]
+        yield Line2D([], [], marker="o", label="median, 95 % interval", **grey)  # type: ignore[arg-type]
     if any(m.extrapolated for m in ours):
         yield Line2D(
-            [], [], marker="o", markerfacecolor="white", linestyle="", color=style.QUIET,
+            [],
+            [],
+            marker="o",
+            markerfacecolor="white",
+            linestyle="",
+            color=style.QUIET,
             label="open marker: extrapolated from a slice",
         )
     if printed:
         sources = dict.fromkeys(p.source for p in run.experiment.published)
         yield Line2D(
-            [], [], color=style.PALE, linewidth=1.1, linestyle=(0, (4, 2.5)), marker="o",
-            markersize=3.6, label=f"published ({', '.join(sources)})",
+            [],
+            [],
+            color=style.PALE,
+            linewidth=1.1,
+            linestyle=(0, (4, 2.5)),
+            marker="o",
+            markersize=3.6,
+            label=f"published ({', '.join(sources)})",
         )
     if any(m.bound for m in printed):
         yield Line2D(
-            [], [], color=style.QUIET, markerfacecolor=style.FAINT, marker="^", linestyle="",
-            label="published only as a bound",
+            [],
+            [],
+            color=style.QUIET,
+            markerfacecolor=style.FAINT,
+            marker="^",
+            linestyle="",
+            label="published as a bound",
         )
     if any(s.kind == "floor" for s in drawn):
         yield Line2D(
-            [], [], color=style.PALE, linewidth=1.2, linestyle=(0, (1, 1.6)),
-            label="loop alone: the same loop without the operation",
+            [],
+            [],
+            color=style.PALE,
+            linewidth=1.2,
+            linestyle=(0, (1, 1.6)),
+            label="loop alone, without the operation",
         )
     if any(math.isfinite(c.crossing.found.estimate) for p in panels for c in p.crossed):
         yield Line2D(
-            [], [], color=style.INK, marker="o", markerfacecolor="none", markersize=10,
-            linewidth=1.4, label="crossing, with 95 % interval",
+            [],
+            [],
+            color=style.INK,
+            marker="o",
+            markerfacecolor="none",
+            markersize=10,
+            linewidth=1.4,
+            label="crossing, 95 % interval",
         )
     if any(s.missing for s in drawn):
         yield Line2D([], [], color=style.QUIET, marker="x", linestyle="", label="no value")
@@ -210,7 +237,9 @@ def fixed(run: Run) -> str:
     grid = [point for point in run.points if point.control is None]
     at: At = grid[0].at if grid else {}
     names = {name: level for name, level in at.items() if name not in marks.varied(run)}
-    scaled = "; ".join(f"{name} scaled {how}" for name, how in run.row.request.get("scaled", {}).items())
+    scaled = "; ".join(
+        f"{name} scaled {how}" for name, how in run.row.request.get("scaled", {}).items()
+    )
     return callouts.levels_of(run.experiment, names) + (f"; {scaled}" if scaled else "")
 
 
@@ -236,4 +265,6 @@ def provenance(run: Run, panels: Sequence[Panel]) -> str:
     counts = sorted({mark.n for mark in drawn}) or [0]
     each = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
     short = "; no interval below 6" if any(mark.low is None for mark in drawn) else ""
-    return f"memlab {run.row.memlab}, run {run.id}, {run.row.created_at}; {each} samples a mark{short}"
+    return (
+        f"memlab {run.row.memlab}, run {run.id}, {run.row.created_at}; {each} samples a mark{short}"
+    )

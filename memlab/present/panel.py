@@ -60,7 +60,7 @@ def limits(run: Run, panels: Sequence[Panel]) -> tuple[tuple[float, float], tupl
     up = [edge for edge in edges if edge > 0 or "y" not in log] or [1.0]
     floors = [mark.y for panel in panels for s in panel.of("floor") for mark in s.marks]
     if floors and "y" in log:
-        up.append(min(up + [max(min(floors), min(up) / _FLOOR_REACH)]))
+        up.append(min(*up, max(min(floors), min(up) / _FLOOR_REACH)))
     return (
         placing.limits(across or [1.0], log="x" in log, margin=0.035),
         placing.limits(up, log="y" in log, margin=0.07),
@@ -89,9 +89,9 @@ def _x_axis(canvas: Canvas, run: Run, panel: Panel) -> None:
     marks = {mark.x for series in panel.series for mark in series.marks}
     levels = sorted(marks | {missing.x for s in panel.series for missing in s.missing})
     names = [factor.kind.format(int(x) if x == int(x) else x) for x in levels]
-    kept = placing.choose_ticks(
-        [canvas.x.place(x) for x in levels], [style.width(n, style.SMALL) for n in names], gap=5
-    )
+    page = [i for i, x in enumerate(levels) if x == run.environment.get("page_size_bytes")]
+    widths = [style.width(name, style.SMALL) for name in names]
+    kept = placing.choose_ticks([canvas.x.place(x) for x in levels], widths, 5, first=page)
     axes.set_xticks([levels[i] for i in kept], [names[i] for i in kept], fontsize=style.SMALL)
     axes.set_xticks(levels, minor=True)
     axes.xaxis.set_minor_formatter(NullFormatter())

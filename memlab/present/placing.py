@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 Spot = tuple[float, float]
+_INK_PRICE = 6.0  # points of distance that a covered spot is worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,13 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def choose_ticks(places: Sequence[float], widths: Sequence[float], gap: float) -> list[int]:
-    """Which labels of rising places fit beside each other: the ends first, then from the left."""
+def choose_ticks(
+    places: Sequence[float], widths: Sequence[float], gap: float, first: Sequence[int] = ()
+) -> list[int]:
+    """Which labels of rising places fit beside each other: the ends, `first`, then the rest."""
     last = len(places) - 1
     kept: list[int] = []
-    for i in dict.fromkeys((0, last, *range(last + 1))):
+    for i in dict.fromkeys((0, last, *first, *range(last + 1))):
         if all(abs(places[i] - places[k]) >= (widths[i] + widths[k]) / 2 + gap for k in kept):
             kept.append(i)
     return sorted(kept)
@@ -98,7 +102,7 @@ def choose_ticks(places: Sequence[float], widths: Sequence[float], gap: float) -
 def along(spots: Sequence[Spot], step: float) -> list[Spot]:
     """The spots, and spots at most `step` apart on the straight lines between them."""
     found = list(spots[:1])
-    for (x, y), (to_x, to_y) in zip(spots, spots[1:], strict=False):
+    for (x, y), (to_x, to_y) in pairwise(spots):
         parts = max(1, math.ceil(math.hypot(to_x - x, to_y - y) / step))
         found += [
             (x + (to_x - x) * i / parts, y + (to_y - y) * i / parts) for i in range(1, parts + 1)
@@ -106,25 +110,23 @@ def along(spots: Sequence[Spot], step: float) -> list[Spot]:
     return found
 
 
-def free_box(
-    near: Spot, size: Spot, inside: Box, ink: Iterable[Spot], taken: Sequence[Box]
-) -> Box:
-    """A box of this size near a spot, over as little ink as can be, never over a taken box
-    or outside where one is free of that; the nearest of equals.
+def free_box(near: Spot, size: Spot, inside: Box, ink: Iterable[Spot], taken: Sequence[Box]) -> Box:
+    """A box of this size near a spot and over little ink; never over a taken box or outside
+    where one is free of that.
     """
     spots = list(ink)
-    boxes = sorted(_around(near, size), key=lambda box: _distance(box, near))
 
-    def cost(box: Box) -> tuple[bool, bool, int]:
+    def cost(box: Box) -> tuple[bool, bool, float]:
         covered = sum(box.holds(spot) for spot in spots)
-        return not box.inside(inside), any(box.meets(other) for other in taken), covered
+        price = _distance(box, near) + _INK_PRICE * covered
+        return not box.inside(inside), any(box.meets(other) for other in taken), price
 
-    return min(boxes, key=cost)
+    return min(_around(near, size), key=cost)
 
 
 def _around(near: Spot, size: Spot) -> list[Box]:
     (x, y), (width, height) = near, size
-    steps = (12.0, 20.0, 32.0, 48.0, 70.0, 100.0, 140.0)
+    steps = (14.0, 20.0, 32.0, 48.0, 70.0, 100.0, 140.0)
     lefts = [x - width / 2, *(x + d for d in steps), *(x - d - width for d in steps)]
     lefts += [x - width * share for share in (0.1, 0.25, 0.75, 0.9)]
     bottoms = [*(y + d for d in steps), *(y - d - height for d in steps)]

@@ -13,8 +13,15 @@ from memlab.results import Run
 
 
 def as_json(run: Run) -> str:
-    """The sidecar as text."""
-    return json.dumps(as_data(run), indent=1, allow_nan=False) + "\n"
+    """The sidecar as text, one mark a line."""
+    fields = []
+    for name, value in as_data(run).items():
+        text = json.dumps(value, allow_nan=False)
+        if isinstance(value, list) and value:
+            rows = ",\n  ".join(json.dumps(row, allow_nan=False) for row in value)
+            text = f"[\n  {rows}\n ]"
+        fields.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(fields) + "\n}\n"
 
 
 def as_data(run: Run) -> dict[str, Any]:
@@ -29,9 +36,7 @@ def as_data(run: Run) -> dict[str, Any]:
         "over": run.experiment.figure.over,
         "marks": [mark for panel in panels for s in panel.series for mark in _marks(run, panel, s)],
         "crossings": [_crossing(run, panel, c) for panel in panels for c in panel.crossed],
-        "missing": [
-            mark for panel in panels for s in panel.series for mark in _missing(panel, s)
-        ],
+        "missing": [mark for panel in panels for s in panel.series for mark in _missing(panel, s)],
     }
 
 
@@ -47,9 +52,11 @@ def _marks(run: Run, panel: Panel, series: Series) -> Iterator[dict[str, Any]]:
             "unit": metric.unit,
         }
         if series.kind == "published":
-            yield row | {"value": mark.y, "printed": mark.printed, "bound": mark.bound} | {
-                "source": series.source
-            }
+            yield (
+                row
+                | {"value": mark.y, "printed": mark.printed, "bound": mark.bound}
+                | {"source": series.source}
+            )
             continue
         yield row | {
             "median": mark.y,

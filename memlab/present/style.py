@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import cache
 
+import matplotlib
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
@@ -15,15 +17,6 @@ PIXELS = 1600  # a PNG's width
 
 INK, QUIET, PALE, FAINT = "#1a1a1a", "#595959", "#8c8c8c", "#e3e3e3"
 
-SETTINGS = {
-    "font.family": FONT,
-    "font.size": TEXT,
-    "axes.unicode_minus": False,
-    "svg.fonttype": "none",  # text stays text: searchable, and set in the reader's own font
-    "svg.hashsalt": "memlab",  # the same run gives the same file
-    "pdf.fonttype": 42,
-}
-
 # Okabe and Ito's colours for all kinds of colour vision, less the yellow that white swallows.
 # Each list has its own length, so that lines differ in more than one way, in grey too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6B4C9A")
@@ -32,6 +25,20 @@ DASHES = ("-", (0, (7, 1.5)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 CONTROL_MARKERS = ("*", "P", "X")
 
 Dashes = str | tuple[int, tuple[float, ...]]
+
+
+def settings() -> AbstractContextManager[None]:
+    """matplotlib's settings while a figure is made or written; the caller's own come back."""
+    return matplotlib.rc_context(
+        {
+            "font.family": FONT,
+            "font.size": TEXT,
+            "axes.unicode_minus": False,
+            "svg.fonttype": "none",  # text stays text: searchable, in the reader's own font
+            "svg.hashsalt": "memlab",  # the same run gives the same file
+            "pdf.fonttype": 42,
+        }
+    )
 
 
 def colour(rank: int) -> str:

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from memlab import __version__, experiments
+from memlab import experiments
+from memlab._version import __version__
 from memlab.experiment import Experiment
 from memlab.observe import environment, proc
 from memlab.run import admission, journal, plan

@@ -1,0 +1,1 @@
+"""Claims judged on stored runs: verdicts, reproduction, comparison."""

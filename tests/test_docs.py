@@ -1,0 +1,101 @@
+"""Every command that the documentation shows is run as it stands.
+
+A command is a line that begins with `$ ` in a fenced block. Sweeps are made short through the
+environment variables that every option has, so that the text itself is what is run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+
+
+def commands(page: Path) -> list[str]:
+    blocks = FENCE.findall(page.read_text(encoding="utf-8"))
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+
+
+SHOWN = [(page, command) for page in PAGES for command in commands(page)]
+OURS = [
+    (page, command)
+    for page, command in SHOWN
+    if command.split()[0] in ("memlab", "python", "echo", "head", "ls")
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A user with a store that holds a short run of each experiment."""
+    home = tmp_path_factory.mktemp("home")
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "XDG_DATA_HOME": str(home / "data"),
+        "XDG_STATE_HOME": str(home / "state"),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "MEMLAB_SWEEP_BUDGET": "1s",
+        "MEMLAB_REPRODUCE_BUDGET": "1s",
+        "COLUMNS": "200",
+    }
+    for experiment in ("mmap-read", "mmap-write"):
+        run(f"memlab sweep {experiment} -p file_size=4m -p slice=2ms", home, environment)
+    return environment
+
+
+def run(command: str, cwd: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-800:]}\n{done.stderr[-800:]}"
+    return done
+
+
+@pytest.mark.parametrize(("page", "command"), OURS, ids=[c for _, c in OURS])
+def test_the_command_runs(page: Path, command: str, home: dict[str, str], tmp_path: Path) -> None:
+    run(command, tmp_path, home)
+
+
+def test_every_shown_command_is_one_that_is_run_or_one_of_the_two_that_ci_runs() -> None:
+    rest = {command for page, command in SHOWN if (page, command) not in OURS}
+    assert {shlex.split(command)[0] for command in rest} <= {"make", "git", "cd", "pip", "apt"}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+def test_links_into_the_project_lead_somewhere(page: Path) -> None:
+    targets = LINK.findall(page.read_text(encoding="utf-8"))
+    assert not [t for t in targets if not (page.parent / t).exists()]
+
+
+def test_the_readme_opens_with_the_sentence_the_figure_and_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    first_block = text.index("```")
+    assert "![" in text[:first_block]
+    assert commands(ROOT / "README.md")[:2] == ["make run", "make test"]
+
+
+def test_every_python_example_runs(home: dict[str, str], tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    assert examples
+    for example in examples:
+        script = tmp_path / "example.py"
+        script.write_text(example)
+        run(f"python {script}", tmp_path, home | {"MEMLAB_EXAMPLE": "1"})
