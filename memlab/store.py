@@ -140,13 +140,15 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._db.execute("BEGIN IMMEDIATE")
         try:
+            self._db.execute("BEGIN IMMEDIATE")
             yield self._db
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+            self._db.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise StoreError(f"cannot write to the store {self.path}: {error}") from error
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
 
     def _version(self) -> int:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()

@@ -53,6 +53,7 @@ struct mmap_write_params {
 	bool populate;                 /* MAP_POPULATE, for method mmap */
 	bool sync;                     /* to the disk, after the window */
 	uint64_t slice_ns;             /* ends the loop early; 0 is no limit */
+	uint64_t handicap_count;       /* turns of an empty loop to waste a call; 0 but in tests */
 };
 
 struct mmap_write_result {
@@ -204,6 +205,7 @@ enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_wri
 		 "the file is shorter than file_size_bytes");
 	TRY_MAP(source, buffer_map(in->size_bytes));
 	calls_fit(&plan, in->size_bytes, in->file_size_bytes);
+	plan.handicap_count = in->handicap_count;
 	plan.buffer = source;
 
 	uint64_t prepare_from_ns = clock_ns();

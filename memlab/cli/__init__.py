@@ -43,6 +43,7 @@ class _Commands(click.Group):
 
 @click.group(
     cls=_Commands,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "MEMLAB"},
 )
 @click.version_option(__version__, prog_name="memlab")
@@ -60,6 +61,9 @@ def cli(ctx: click.Context, debug: bool) -> None:
     130 interrupted. Every option is also an environment variable: MEMLAB_SWEEP_BUDGET=30s.
     """
     ctx.obj = debug
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        ctx.exit(USAGE)
 
 
 def main() -> NoReturn:
@@ -67,9 +71,9 @@ def main() -> NoReturn:
     debug = "--debug" in sys.argv or os.environ.get("MEMLAB_DEBUG", "") not in ("", "0")
     try:
         with _one_line_errors(debug):
-            cli.main(standalone_mode=False)
+            code = cli.main(standalone_mode=False)  # what ctx.exit was given; a command, None
             sys.stdout.flush()
-            sys.exit(DONE)
+            sys.exit(code or DONE)
     except BrokenPipeError:
         # The reader has gone, as `head` does; there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -82,8 +86,6 @@ def _one_line_errors(debug: bool) -> Iterator[None]:
         yield
     except BrokenPipeError:
         raise
-    except click.exceptions.Exit as asked:
-        sys.exit(asked.exit_code)
     except click.ClickException as error:
         _end(" ".join(error.format_message().split()), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -103,12 +105,12 @@ def _code(error: Exception) -> int:
     from memlab.run.admission import Refused
     from memlab.run.alone import Busy
     from memlab.run.plan import BadLevels
-    from memlab.run.request import CannotRun, Interrupted
+    from memlab.run.request import BadRequest, CannotRun, Interrupted
     from memlab.run.warm import NotBuilt, WorkerLost
     from memlab.store import StoreError, UnknownRun
 
     codes = {
-        USAGE: (UnknownExperiment, BadLevels, UnknownRun),
+        USAGE: (UnknownExperiment, BadLevels, BadRequest, UnknownRun),
         CANNOT_RUN: (Refused, CannotRun, Busy, NotBuilt, WorkerLost, StoreError),
         INTERRUPTED: (Interrupted,),
     }

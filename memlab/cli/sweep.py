@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from memlab.cli._options import (
     CPUS,
@@ -12,6 +13,19 @@ from memlab.cli._options import (
     output_folder,
     store_option,
 )
+
+_WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json"}
+
+
+def _given() -> set[str]:
+    """The arguments on the command line, by their longest name."""
+    context = click.get_current_context()
+    return {
+        max(parameter.opts, key=len)
+        for parameter in context.command.params
+        if parameter.name
+        and context.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
+    }
 
 
 @click.command(short_help="Measure an experiment.")
@@ -97,15 +111,16 @@ def command(
     from memlab.run.request import Request
 
     if resume:
-        if experiment or assignments or blocks or precision or seed or name or directory or cpus:
+        if wrong := _given() - _WITH_RESUME:
             raise click.UsageError(
-                "--resume goes on with the run's own plan; it takes --budget, --store and -o only"
+                "--resume goes on with the run's own plan; it takes --budget, --store and -o, "
+                f"not {min(wrong)}"
             )
         run = _sweeping.resume(resume, store, budget, quiet or as_json)
     else:
         if experiment is None:
             raise click.UsageError("name an experiment; `memlab list` lists them")
-        if blocks and precision:
+        if blocks is not None and precision is not None:
             raise click.UsageError("--blocks says how often, --precision how exactly; choose one")
         request = Request(
             experiment=experiment,
@@ -113,7 +128,7 @@ def command(
             levels=_sweeping.levels(experiment, assignments),
             controls=not no_controls,
             blocks=blocks,
-            precision=precision or 0.02,
+            precision=0.02 if precision is None else precision,
             budget_s=budget,
             seed=seed,
             cpus=list(cpus or ()),

@@ -7,7 +7,7 @@ own) and what must be true.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memlab.experiment.kinds import Level
@@ -23,7 +23,8 @@ class Claim:
     metric: str
     where: Where = field(default_factory=dict)
     published: str = ""  # the printed numbers that the sentence rests on
-    control: str = ""  # the name of the control that tests the explanation
+    controls: Sequence[str] = ()  # the names of the controls that test the explanation
+    timed: bool = True  # about times, which a guest with emulated time cannot judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +87,41 @@ class Outcome(Claim):
     """Every trial ends so: ok, enomem, oom-killed, sigbus, sigsegv, ..."""
 
     outcome: str
+    timed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Claim):
     """The metric is an exact count, or within a relative bound of it."""
 
-    equals: float
+    equals: int
     within: float = 0.0
+    timed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift(Claim):
+    """The crossover of `of` with `to` along `over` lies further up at `at` than at `base`."""
+
+    over: str
+    of: Where
+    to: Where
+    at: Where
+    base: Where
+    beside: str  # a metric of the curve `to` that is named beside each crossover
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What an explanation predicts for its control's points, and what follows either way.
+
+    Each sentence may name the facts that judging the prediction finds, as in `{of}`:
+    Ratio: of, to (medians), times (the larger over the smaller);
+    Within: value (the median), above, below (the bounds);
+    Shift: at, base (the crossovers), beside_at, beside_base.
+    """
+
+    predicts: Claim
+    confirmed: str
+    refuted: str
+    undecided: str

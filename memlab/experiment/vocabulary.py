@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memlab.experiment.claims import Claim
+from memlab.experiment.claims import Claim, Explanation
 from memlab.experiment.figures import Lines
 from memlab.experiment.kinds import Kind, Level
 
@@ -76,6 +76,7 @@ class Control:
     why: str
     levels: Mapping[str, Sequence[Level]]
     presets: Sequence[str] = PRESETS
+    explanations: Sequence[Explanation] = ()  # that its points confirm or refute
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,28 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class CostTerm:
+    """One term of a cost: how often it is paid in a sample; its constant is what is fitted."""
+
+    name: str  # what one is: a call, a byte, a fault
+    count: Callable[[Raw, At], float]
+
+
+@dataclass(frozen=True, slots=True)
+class CostTerms:
+    """A metric as a sum of terms, fitted for each combination of the `by` factors.
+
+    A term that the points cannot tell from those before it is left out, and that is said.
+    """
+
+    metric: str
+    by: Sequence[str]
+    over: str  # the factor whose levels are held out of the fit in turn, to check it
+    terms: Sequence[CostTerm]
+    where: At = field(default_factory=dict)  # the points it is about
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """One experiment. The module's name in memlab/experiments is its registration."""
 
@@ -138,6 +161,7 @@ class Experiment:
     controls: Sequence[Control] = ()
     published: Sequence[Published] = ()
     claims: Sequence[Claim] = ()
+    costs: CostTerms | None = None
     notes: Sequence[str] = ()  # what a reader of the results has to know
     shrinks: str | None = None  # the factor that is halved where the host is too small
     budget_s: Mapping[str, float] = field(

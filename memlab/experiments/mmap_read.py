@@ -5,6 +5,7 @@ from memlab.experiment import (
     Cost,
     Exclude,
     Experiment,
+    Explanation,
     Factor,
     File,
     Limit,
@@ -89,7 +90,28 @@ EXPERIMENT = Experiment(
             "memory",
             "Anonymous memory of the same size, touched before, summed in large pieces: the "
             "fastest that one core reads memory here. Nothing that reads can be faster.",
-            levels={"method": ["anon"], "touch": ["sum"], "size": [64 * KIB]},
+            levels={
+                "method": ["anon"],
+                "touch": ["sum"],
+                "size": [64 * KIB],
+                "filesystem": ["tmpfs"],
+            },
+            explanations=[
+                Explanation(
+                    predicts=Within(
+                        text="no reading here reaches what 2 GiB in 867.88 µs would take",
+                        metric="bandwidth",
+                        where={"method": "anon", "touch": "sum", "size": 64 * KIB},
+                        below=TABLE_BYTES / 867.88e-6,
+                    ),
+                    confirmed="2 GiB in 867.88 µs would be {below}; the fastest that one core "
+                    "reads memory here is {value}: what was timed read nothing",
+                    refuted="2 GiB in 867.88 µs are {below}, and one core reads memory here at "
+                    "{value}: the printed time can be one of reading",
+                    undecided="2 GiB in 867.88 µs would be {below}, and one core reads memory "
+                    "here at {value}: whether the printed time can be one of reading is open",
+                )
+            ],
         ),
         Control(
             "faults",
@@ -100,6 +122,27 @@ EXPERIMENT = Experiment(
                 "advice": ["populate_read"],
                 "size": [4 * KIB],
             },
+            explanations=[
+                Explanation(
+                    predicts=Ratio(
+                        text="over half of a copy out of a mapping at 4 KiB is its faults",
+                        metric="time_2gib",
+                        where={"method": "mmap", "touch": "copy", "size": 4 * KIB},
+                        of={"advice": "populate_read"},
+                        to={"advice": "normal"},
+                        below=0.5,
+                    ),
+                    confirmed="with the page tables filled before the window the copy out of the "
+                    "mapping at 4 KiB takes {of} instead of {to}: over half of what the mapping "
+                    "costs is its faults, and read pays for none",
+                    refuted="with the page tables filled before the window the copy out of the "
+                    "mapping at 4 KiB takes {of} instead of {to}: its faults are under half of "
+                    "what it costs",
+                    undecided="with the page tables filled before the window the copy out of the "
+                    "mapping at 4 KiB takes {of} instead of {to}: whether its faults are over "
+                    "half of what it costs is not decided",
+                )
+            ],
         ),
     ],
     metrics=[
@@ -152,7 +195,7 @@ EXPERIMENT = Experiment(
             where={"method": "mmap", "touch": "sum", "size": 10 * KIB, "advice": "normal"},
             below=0.9e-3,
             published="867.88 µs",
-            control="memory",
+            controls=("memory",),
         ),
         Ratio(
             text="a copy out of a mapping is faster than read of the same size",
@@ -162,7 +205,7 @@ EXPERIMENT = Experiment(
             to={"method": "mmap", "touch": "copy"},
             above=1.0,
             published="558.10 ms against 2.07 ms at 4096 B",
-            control="faults",
+            controls=("faults",),
         ),
     ],
     figure=Lines(

@@ -3,82 +3,49 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from memlab import units
-from memlab.analysis.crossover import Crossover
 from memlab.experiment import At, Experiment
 from memlab.present import placing, style, words
 from memlab.present.marks import Crossed, Panel, Series
-from memlab.present.panel import Canvas, ends_inside
+from memlab.present.panel import Canvas
 from memlab.present.placing import Box, Spot
 from memlab.results import Run
-from memlab.results.crossing import Crossing
 
 GAP = 15.0  # points from the frame to the labels at the line ends
+_RING = 15.0  # a ring's diameter in points
 _STEP = 10.0  # points between the rows of crosses for what has no value
 
 
 def label_width(panels: Sequence[Panel]) -> float:
     """Points that the labels at the line ends need beside each panel."""
-    labels = [series.label for panel in panels for series in panel.series]
-    return GAP + max((style.width(label, style.TEXT) for label in labels), default=0.0) + 4
+    widths = (style.width(s.label, style.TEXT, _weight(s)) for p in panels for s in p.series)
+    return GAP + max(widths, default=0.0) + 4
 
 
 def draw(canvas: Canvas, run: Run, panel: Panel) -> None:
     """Write everything that belongs to one panel and its marks."""
     _page(canvas, run)
     _missing(canvas, panel)
+    for series in panel.of("floor"):
+        _floor_label(canvas, panel, series)
     _end_labels(canvas, panel)
     for crossed in panel.crossed:
-        _crossing(canvas, run, panel, crossed)
-
-
-def crossing_words(experiment: Experiment, crossing: Crossing) -> str:
-    """`write cheaper from 2.3 KiB (2.1 to 2.6 KiB)`, or which one is cheaper throughout."""
-    of, to = sides(experiment, crossing)
-    found, name = crossing.found, level_words(experiment)
-    if found.estimate == -math.inf:
-        return f"{of} cheaper at every {experiment.figure.over}"
-    if found.estimate == math.inf and not found.crossings:
-        return f"{to} cheaper at every {experiment.figure.over}"
-    if found.estimate == math.inf:
-        return f"{of} not cheaper at {name(found.largest)}"
-    last = f", the last of {found.crossings} crossings" if found.crossings > 1 else ""
-    return f"{of} cheaper from {name(found.estimate)} ({_span(found, name)}){last}"
-
-
-def _span(found: Crossover, name: Callable[[float], str]) -> str:
-    if found.low is None or found.high is None:
-        return f"n={found.n}, no interval"
-    low = f"below {name(found.smallest)}" if math.isinf(found.low) else name(found.low)
-    high = f"above {name(found.largest)}" if math.isinf(found.high) else name(found.high)
-    number, _, unit = low.partition(" ")
-    if math.isfinite(found.low) and high.endswith(f" {unit}"):
-        low = number
-    return f"{low} to {high}"
-
-
-def sides(experiment: Experiment, crossing: Crossing) -> tuple[str, str]:
-    """The two lines of a crossing by what tells them apart."""
-    of, to = crossing.of, crossing.to
-    apart = [name for name in of if name in to and of[name] != to[name]]
-    return words.levels(experiment, of, apart), words.levels(experiment, to, apart)
-
-
-def level_words(experiment: Experiment) -> Callable[[float], str]:
-    """How a value between the levels of the figure's axis is written: `2.3 KiB`."""
-    suffix = experiment.factor(experiment.figure.over).kind.suffix
-    unit = {"_bytes": "B", "_ns": "s"}.get(suffix, "1")
-    return lambda level: units.format_quantity(level, unit)
+        _ring(canvas, crossed)
+    for crossed in panel.crossed:
+        _crossing_label(canvas, run, panel, crossed)
+    if not any(series.marks for series in panel.series):
+        canvas.write("no sample has a value to draw", (canvas.x.length / 3, canvas.y.length / 2))
 
 
 def _page(canvas: Canvas, run: Run) -> None:
     size = run.environment.get("page_size_bytes")
     if run.experiment.figure.mark_page_size and size and canvas.x.low < size < canvas.x.high:
         canvas.axes.axvline(size, color=style.PALE, linewidth=0.8, zorder=1)
-        half = style.width("page", style.SMALL) / 2
-        canvas.write("page", (canvas.x.place(size) - half, canvas.y.length + 2))
+        text = f"page, {units.format_size(size)}"
+        half = style.width(text, style.SMALL) / 2
+        canvas.write(text, (canvas.x.place(size) - half, canvas.y.length + 2))
 
 
 def _missing(canvas: Canvas, panel: Panel) -> None:
@@ -86,9 +53,11 @@ def _missing(canvas: Canvas, panel: Panel) -> None:
     rows = [series for series in panel.series if series.missing]
     for row, series in enumerate(rows):
         for missing in series.missing:
+            x, y = canvas.x.place(missing.x), _STEP * (row + 0.7)
+            canvas.taken.append(placing.around((x, y), _STEP / 2))
             canvas.axes.plot(
-                [canvas.x.place(missing.x) / canvas.x.length],
-                [(7 + _STEP * row) / canvas.y.length],
+                [x / canvas.x.length],
+                [y / canvas.y.length],
                 transform=canvas.axes.transAxes,
                 color=_hue(series),
                 marker="x",
@@ -97,6 +66,20 @@ def _missing(canvas: Canvas, panel: Panel) -> None:
                 clip_on=False,
                 zorder=6,
             )
+
+
+def _floor_label(canvas: Canvas, panel: Panel, floor: Series) -> None:
+    """The floor's name where it leaves the panel, if it does not reach the panel's end."""
+    spots = [canvas.spot(mark.x, mark.y) for mark in floor.marks]
+    foot = 2 + _STEP * sum(bool(series.missing) for series in panel.series)
+    inside = [spot for spot in placing.along(spots, 2) if spot[1] >= foot]
+    if not inside or ends_inside(canvas, floor):
+        return
+    wide, x = style.width(floor.label, style.SMALL), inside[-1][0] + 6
+    if x + wide > canvas.x.length:  # below the falling line instead of beyond it
+        above = [spot for spot in inside if spot[1] >= foot + style.SMALL * style.LINE_HEIGHT]
+        x = (above or inside)[-1][0] - 4 - wide
+    canvas.write(floor.label, (x, foot))
 
 
 def _end_labels(canvas: Canvas, panel: Panel) -> None:
@@ -113,7 +96,7 @@ def _end_labels(canvas: Canvas, panel: Panel) -> None:
             (canvas.x.length + GAP, place),
             textcoords="axes points",
             fontsize=style.TEXT,
-            fontweight="bold" if series.kind == "line" else "normal",
+            fontweight=_weight(series),
             color=_hue(series),
             va="center",
             annotation_clip=False,
@@ -129,21 +112,20 @@ def _end_labels(canvas: Canvas, panel: Panel) -> None:
         )
 
 
+def _weight(series: Series) -> str:
+    return "bold" if series.kind == "line" else "normal"
+
+
 def _hue(series: Series) -> str:
     if series.kind == "line":
         return style.darker(style.colour(series.like))
     return style.INK if series.kind == "control" else style.QUIET
 
 
-def _crossing(canvas: Canvas, run: Run, panel: Panel, crossed: Crossed) -> None:
+def _ring(canvas: Canvas, crossed: Crossed) -> None:
     """A ring and an interval bar where the crossing lies inside the sizes measured."""
     found, cost = crossed.crossing.found, crossed.crossing.cost
-    text = crossing_words(run.experiment, crossed.crossing)
-    if crossed.control:
-        text = f"control {crossed.control}: {text}"
     if not math.isfinite(found.estimate):
-        middle = (canvas.x.length / 2, canvas.y.length / 2)
-        _callout(canvas, panel, text, middle, ring=False)
         return
     if found.low is not None and found.high is not None:
         ends = [min(max(end, found.smallest), found.largest) for end in (found.low, found.high)]
@@ -154,13 +136,25 @@ def _crossing(canvas: Canvas, run: Run, panel: Panel, crossed: Crossed) -> None:
         [found.estimate],
         [cost],
         marker="o",
-        markersize=15,
+        markersize=_RING if crossed.control is None else _RING * 0.7,
         markerfacecolor="none",
         markeredgecolor=style.INK,
-        markeredgewidth=1.4,
+        markeredgewidth=1.4 if crossed.control is None else 0.9,
         zorder=6,
     )
-    _callout(canvas, panel, text, canvas.spot(found.estimate, cost), ring=True)
+    canvas.taken.append(placing.around(canvas.spot(found.estimate, cost), _RING / 2))
+
+
+def _crossing_label(canvas: Canvas, run: Run, panel: Panel, crossed: Crossed) -> None:
+    found, cost = crossed.crossing.found, crossed.crossing.cost
+    text = words.crossing(run.experiment, crossed.crossing)
+    if crossed.control:
+        text = f"control {crossed.control}: {text}"
+    if math.isfinite(found.estimate):
+        _callout(canvas, panel, text, canvas.spot(found.estimate, cost), ring=True)
+    else:
+        middle = (canvas.x.length / 2, canvas.y.length / 2)
+        _callout(canvas, panel, text, middle, ring=False)
 
 
 def _callout(canvas: Canvas, panel: Panel, text: str, near: Spot, *, ring: bool) -> None:
@@ -168,7 +162,8 @@ def _callout(canvas: Canvas, panel: Panel, text: str, near: Spot, *, ring: bool)
     lines = [line for line in text.replace(" (", "\n(", 1).split("\n") if line]
     wide = max(style.width(line, style.TEXT) for line in lines)
     size = (wide + 4, style.TEXT * style.LINE_HEIGHT * len(lines))
-    box = placing.free_box(near, size, canvas.frame, _ink(canvas, panel), canvas.taken)
+    taken = [*canvas.taken, *_mark_boxes(canvas, panel)]
+    box = placing.free_box(near, size, canvas.frame, _ink(canvas, panel), taken)
     canvas.taken.append(box)
     lead = {"arrowstyle": "-", "color": style.INK, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 8}
     canvas.axes.annotate(
@@ -193,6 +188,11 @@ def _nearest(box: Box, near: Spot) -> Spot:
     return min(max(along, 0.0), 1.0), min(max(above, 0.0), 1.0)
 
 
+def _mark_boxes(canvas: Canvas, panel: Panel) -> list[Box]:
+    drawn = (*panel.of("line"), *panel.of("control"))
+    return [placing.around(canvas.spot(m.x, m.y), 4) for series in drawn for m in series.marks]
+
+
 def _ink(canvas: Canvas, panel: Panel) -> list[Spot]:
     """Spots along everything that is drawn, the leaders to the labels included."""
     found: list[Spot] = []
@@ -208,6 +208,11 @@ def _ink(canvas: Canvas, panel: Panel) -> list[Spot]:
             last = canvas.spot(marks[-1].x, marks[-1].y)
             found += placing.along([last, (canvas.x.length, last[1])], 4)
     return found
+
+
+def ends_inside(canvas: Canvas, series: Series) -> bool:
+    """Is the last mark inside the limits? The floor's may lie below them."""
+    return bool(series.marks) and series.marks[-1].y >= canvas.y.low
 
 
 def levels_of(experiment: Experiment, at: At) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -70,13 +70,19 @@ def _write(folder: Path, made: Mapping[str, bytes]) -> list[Path]:
     parts = {folder / name: folder / f".{name}.{os.getpid()}.part" for name in made}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for part, content in zip(parts.values(), made.values(), strict=True):
+        _replace(parts, made.values())
+    except OSError as error:
+        raise CannotRun(f"cannot write {error.filename or folder}: {error.strerror}") from None
+    return list(parts)
+
+
+def _replace(parts: Mapping[Path, Path], contents: Iterable[bytes]) -> None:
+    """Write every part beside its file, then rename them all; no part stays behind."""
+    try:
+        for part, content in zip(parts.values(), contents, strict=True):
             part.write_bytes(content)
         for path, part in parts.items():
             part.replace(path)
-    except OSError as error:
-        raise CannotRun(f"cannot write {error.filename or folder}: {error.strerror}") from None
     finally:
         for part in parts.values():
             part.unlink(missing_ok=True)
-    return list(parts)

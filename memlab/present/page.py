@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,10 +19,12 @@ from memlab.present.marks import Panel
 from memlab.present.panel import Canvas
 from memlab.present.placing import Axis
 from memlab.results import Run
+from memlab.results.crossing import Crossing
 
 _LEFT, _RIGHT, _EDGE = 68.0, 8.0, 14.0  # margins in points; _LEFT holds the y axis's words
 _HEAD, _FOOT, _BETWEEN = 36.0, 42.0, 22.0  # above a panel, below it, beside it
-_HEIGHT, _ROW = 518.0, 270.0  # of the page, and of every row of panels after the first
+_HEIGHT, _ROW = 518.4, 270.0  # of the page, and of every row of panels after the first
+_SAID_MAX = 3  # crossings that the title says one by one
 _NAMED_MAX = 4  # points without a value that the page names; the sidecar has all
 
 
@@ -45,7 +48,7 @@ def compose(figure: Figure, run: Run) -> None:
     panels = marks.panels(run)
     columns = 1 if len(panels) < 2 else 2 if len(panels) <= 4 else 3
     rows = math.ceil(len(panels) / columns)
-    page = Page(figure, 922.0 if columns < 3 else 1152.0, _HEIGHT + _ROW * (rows - 1))
+    page = Page(figure, 921.6 if columns < 3 else 1152.0, _HEIGHT + _ROW * (rows - 1))
     figure.set_size_inches(page.width / style.POINTS, page.height / style.POINTS)
     figure.set_dpi(style.PIXELS / (page.width / style.POINTS))
     top = _legend(page, run, panels, _titles(page, run, panels))
@@ -69,9 +72,9 @@ def compose(figure: Figure, run: Run) -> None:
         callouts.draw(canvas, run, panel)
         page.write(place(run, panel), x, y + high + 32, style.TEXT + 1, weight="bold")
         header = ", ".join(marks.shown_by(run))
-        page.write(header, x + wide + callouts.GAP, y + high + 14, style.SMALL, color=style.PALE)
-    if not any(series.marks for panel in panels for series in panel.series):
-        page.write("no sample has a value to draw", _LEFT, (top + bottom) / 2, style.FINDING)
+        page.write(header, x + wide + callouts.GAP, y + high + 14, style.SMALL, color=style.QUIET)
+        if not any(series.marks for panel in panels for series in panel.series):
+            axes.set_yticks([])
 
 
 def place(run: Run, panel: Panel) -> str:
@@ -86,30 +89,47 @@ def place(run: Run, panel: Panel) -> str:
 
 
 def finding(run: Run, panels: Sequence[Panel]) -> str:
-    """Where the experiment's crossing lies, panel by panel; empty where it asks for none."""
+    """Where the experiment's crossing lies; empty where there is none to say."""
     found = [
         (panel, crossed.crossing)
         for panel in panels
         for crossed in panel.crossed
         if crossed.control is None
     ]
+    if len(found) > _SAID_MAX:
+        return _range(run, [crossing for _, crossing in found])
     names = [name for name in marks.varied(run) if panels and name in panels[0].at]
     return "; ".join(
-        callouts.crossing_words(run.experiment, crossing)
+        words.crossing(run.experiment, crossing)
         + (f" on {words.levels(run.experiment, panel.at, names)}" if names else "")
         for panel, crossing in found
     )
 
 
+def _range(run: Run, found: Sequence[Crossing]) -> str:
+    """Many crossings in a sentence: how far apart they lie, and in how many panels."""
+    name = words.level_words(run.experiment)
+    inside = [c.found.estimate for c in found if math.isfinite(c.found.estimate)]
+    others = Counter(
+        words.crossing(run.experiment, c) for c in found if math.isinf(c.found.estimate)
+    )
+    said = [f"{text} in {count} of {len(found)} panels" for text, count in others.items()]
+    if inside:
+        of, _ = words.sides(run.experiment, found[0])
+        where = f"between {name(min(inside))} and {name(max(inside))}"
+        said.insert(0, f"{of} becomes cheaper {where} in {len(inside)} of {len(found)} panels")
+    return "; ".join(said)
+
+
 def _titles(page: Page, run: Run, panels: Sequence[Panel]) -> float:
     """Write the question and the finding; the height that is left below them."""
     top, limit = page.height - _EDGE, page.width - 2 * _EDGE
-    for text, size, look in (
-        (run.experiment.question, style.TITLE, {"weight": "bold"}),
-        (finding(run, panels), style.FINDING, {"color": style.INK}),
+    for text, size, weight in (
+        (run.experiment.question, style.TITLE, "bold"),
+        (finding(run, panels), style.FINDING, "normal"),
     ):
-        for line in style.wrap(text, size, limit * 0.95):
-            page.write(line, _EDGE, top, size, **look)
+        for line in style.wrap(text, size, limit, weight):
+            page.write(line, _EDGE, top, size, weight=weight, color=style.INK)
             top -= size * style.LINE_HEIGHT
         top -= 2
     return top
@@ -135,7 +155,7 @@ def _legend(page: Page, run: Run, panels: Sequence[Panel], top: float) -> float:
         columnspacing=1.6,
         borderpad=0.2,
     )
-    return top - math.ceil(len(handles) / columns) * style.SMALL * 1.6 - 4
+    return top - math.ceil(len(handles) / columns) * style.SMALL * 1.6 - 8
 
 
 def _widest(widths: Sequence[float], columns: int) -> float:
@@ -146,6 +166,7 @@ def _widest(widths: Sequence[float], columns: int) -> float:
 
 
 def _signs(run: Run, panels: Sequence[Panel]) -> Iterator[Line2D]:
+    _, (low, _) = panels_of.limits(run, panels)
     drawn = [series for panel in panels for series in panel.series]
     ours = [m for s in drawn if s.kind in ("line", "control") for m in s.marks]
     printed = [m for s in drawn if s.kind == "published" for m in s.marks]
@@ -169,7 +190,7 @@ def _signs(run: Run, panels: Sequence[Panel]) -> Iterator[Line2D]:
             [],
             color=style.PALE,
             linewidth=1.1,
-            linestyle=(0, (4, 2.5)),
+            linestyle=style.DASHED,
             marker="o",
             markersize=3.6,
             label=f"published ({', '.join(sources)})",
@@ -184,13 +205,13 @@ def _signs(run: Run, panels: Sequence[Panel]) -> Iterator[Line2D]:
             linestyle="",
             label="published as a bound",
         )
-    if any(s.kind == "floor" for s in drawn):
+    if any(m.y >= low for s in drawn if s.kind == "floor" for m in s.marks):
         yield Line2D(
             [],
             [],
             color=style.PALE,
             linewidth=1.2,
-            linestyle=(0, (1, 1.6)),
+            linestyle=style.DOTTED,
             label="loop alone, without the operation",
         )
     if any(math.isfinite(c.crossing.found.estimate) for p in panels for c in p.crossed):
@@ -221,12 +242,14 @@ def _constants(page: Page, run: Run, panels: Sequence[Panel]) -> float:
 
 def _lost(run: Run, panels: Sequence[Panel]) -> Iterator[str]:
     names = marks.varied(run)
-    lost = [
-        f"{words.levels(run.experiment, missing.at, names)}: {missing.why}"
-        for panel in panels
-        for series in panel.series
-        for missing in series.missing
-    ]
+    lost = list(
+        dict.fromkeys(
+            f"{words.levels(run.experiment, missing.at, names)}: {missing.why}"
+            for panel in panels
+            for series in panel.series
+            for missing in series.missing
+        )
+    )
     if lost:
         more = f"; and {len(lost) - _NAMED_MAX} more" if len(lost) > _NAMED_MAX else ""
         yield f"no value: {'; '.join(lost[:_NAMED_MAX])}{more}"
@@ -245,7 +268,8 @@ def fixed(run: Run) -> str:
 
 def machine(run: Run) -> str:
     """The machine in a line."""
-    seen = run.environment
+    seen, file = run.environment, run.experiment.file
+    used = {p.at[file.filesystem] for p in run.points if p.control is None} if file else set()
     count = seen.get("cpu_count")
     parts = [
         f"{seen.get('cpu_model') or 'unknown CPU'}" + (f", {count} CPUs" if count else ""),
@@ -254,6 +278,7 @@ def machine(run: Run) -> str:
         *(
             f"{level}: {found['type']} at {found['path']}"
             for level, found in seen.get("filesystems", {}).items()
+            if level in used
         ),
     ]
     return "; ".join(part for part in parts if part)
@@ -265,6 +290,5 @@ def provenance(run: Run, panels: Sequence[Panel]) -> str:
     counts = sorted({mark.n for mark in drawn}) or [0]
     each = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
     short = "; no interval below 6" if any(mark.low is None for mark in drawn) else ""
-    return (
-        f"memlab {run.row.memlab}, run {run.id}, {run.row.created_at}; {each} samples a mark{short}"
-    )
+    made = f"memlab {run.row.memlab}, run {run.id} of {run.row.created_at[:10]}"
+    return f"{made}; {each} samples a mark{short}"

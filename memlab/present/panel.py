@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +14,7 @@ from memlab.present.placing import Axis, Box, Spot
 from memlab.results import Run
 
 _FLOOR_REACH = 10**0.75  # how far below all other marks a log axis follows the floor
+_ARROW = 1.8  # what the arrow of a bound needs above it
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ def limits(run: Run, panels: Sequence[Panel]) -> tuple[tuple[float, float], tupl
     lost = [missing.x for panel in panels for s in panel.series for missing in s.missing]
     across = [x for x in (*(mark.x for mark in marks), *lost) if x > 0 or "x" not in log]
     edges = [edge for mark in marks for edge in (mark.low, mark.y, mark.high) if edge is not None]
+    edges += [mark.y * _ARROW for mark in marks if mark.bound == ">"]
     up = [edge for edge in edges if edge > 0 or "y" not in log] or [1.0]
     floors = [mark.y for panel in panels for s in panel.of("floor") for mark in s.marks]
     if floors and "y" in log:
@@ -75,11 +76,8 @@ def draw(canvas: Canvas, run: Run, panel: Panel, *, leftmost: bool) -> None:
         _floor(canvas, series)
     for series in panel.of("published"):
         _published(canvas, series)
-    for series in panel.of("line"):
-        hue = style.colour(series.like)
-        _line(canvas, series, hue, style.marker(series.like), style.dashes(series.like), 1.8)
-    for series in panel.of("control"):
-        _line(canvas, series, style.INK, style.control_marker(series.like), "-", 0.7)
+    for series in (*panel.of("line"), *panel.of("control")):
+        _line(canvas, series)
 
 
 def _x_axis(canvas: Canvas, run: Run, panel: Panel) -> None:
@@ -121,24 +119,29 @@ def _with_scale(text: str, unit: str, axis: Axis) -> str:
     return f"{text} ({unit}{', log' if axis.log else ''})"
 
 
-def _line(
-    canvas: Canvas, series: Series, hue: str, marker: str, dashes: style.Dashes, thick: float
-) -> None:
-    axes = canvas.axes
-    for part in _with_interval(series.marks):
-        lows, highs = [m.low or m.y for m in part], [m.high or m.y for m in part]
-        axes.fill_between([m.x for m in part], lows, highs, color=hue, alpha=0.16, linewidth=0)
-        axes.vlines([m.x for m in part], lows, highs, color=hue, linewidth=1.4, zorder=4)
-    axes.plot(
-        [m.x for m in series.marks],
-        [m.y for m in series.marks],
-        color=hue,
-        linewidth=thick,
-        linestyle=dashes,
-        zorder=3,
-    )
+def _line(canvas: Canvas, series: Series) -> None:
+    """Medians with bars, joined where no failed point lies between; lines get a band too."""
+    control = series.kind == "control"
+    hue = style.INK if control else style.colour(series.like)
+    marker = style.control_marker(series.like) if control else style.marker(series.like)
+    for part in _joined(series):
+        xs = [mark.x for mark in part]
+        canvas.axes.plot(
+            xs,
+            [mark.y for mark in part],
+            color=hue,
+            linewidth=0.7 if control else 1.8,
+            linestyle="-" if control else style.dashes(series.like),
+            zorder=3,
+        )
+        for sure in _with_interval(part):
+            across = [mark.x for mark in sure]
+            lows, highs = [m.low or m.y for m in sure], [m.high or m.y for m in sure]
+            canvas.axes.vlines(across, lows, highs, color=hue, linewidth=1.4, zorder=4)
+            if not control:
+                canvas.axes.fill_between(across, lows, highs, color=hue, alpha=0.16, linewidth=0)
     for mark in series.marks:
-        axes.plot(
+        canvas.axes.plot(
             [mark.x],
             [mark.y],
             color=hue,
@@ -148,6 +151,17 @@ def _line(
             markeredgewidth=1.2,
             zorder=5,
         )
+
+
+def _joined(series: Series) -> Iterator[list[Mark]]:
+    """The marks in stretches that no point without a value interrupts."""
+    together: list[Mark] = []
+    for mark in series.marks:
+        if together and any(together[-1].x < lost.x < mark.x for lost in series.missing):
+            yield together
+            together = []
+        together.append(mark)
+    yield together
 
 
 def _with_interval(marks: Sequence[Mark]) -> Iterator[list[Mark]]:
@@ -163,20 +177,14 @@ def _with_interval(marks: Sequence[Mark]) -> Iterator[list[Mark]]:
 
 
 def _floor(canvas: Canvas, series: Series) -> None:
-    """A dotted line, labelled where it leaves the panel if it does not reach the end."""
-    spots = [canvas.spot(mark.x, mark.y) for mark in series.marks]
     canvas.axes.plot(
         [mark.x for mark in series.marks],
         [mark.y for mark in series.marks],
         color=style.PALE,
         linewidth=1.2,
-        linestyle=(0, (1, 1.6)),
-        marker="" if len(spots) > 1 else ".",
+        linestyle=style.DOTTED,
+        marker="" if len(series.marks) > 1 else ".",
     )
-    inside = [spot for spot in placing.along(spots, 2) if spot[1] >= 0]
-    if inside and spots[-1][1] < 0:
-        latest = canvas.x.length - style.width(series.label, style.SMALL)
-        canvas.write(series.label, (min(inside[-1][0] + 6, latest), 2))
 
 
 def _published(canvas: Canvas, series: Series) -> None:
@@ -187,7 +195,7 @@ def _published(canvas: Canvas, series: Series) -> None:
         [mark.y for mark in exact],
         color=style.PALE,
         linewidth=1.1,
-        linestyle=(0, (4, 2.5)),
+        linestyle=style.DASHED,
         marker=style.marker(series.like),
         markersize=3.6,
     )
@@ -216,8 +224,3 @@ def _bound(canvas: Canvas, mark: Mark) -> None:
     )
     x, y = canvas.spot(mark.x, mark.y)
     canvas.write(mark.printed, (x + 7, y - 6))
-
-
-def ends_inside(canvas: Canvas, series: Series) -> bool:
-    """Is the last mark inside the limits? The floor's may lie below them."""
-    return bool(series.marks) and math.isfinite(y := series.marks[-1].y) and y >= canvas.y.low

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 Spot = tuple[float, float]
-_INK_PRICE = 6.0  # points of distance that a covered spot is worth
+_INK_PRICE = 9.0  # points of distance that a covered spot is worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,10 @@ class Box:
     def inside(self, other: Box) -> bool:
         corners = (self.left, self.bottom), (self.right, self.top)
         return all(other.holds(corner) for corner in corners)
+
+
+def around(spot: Spot, reach: float) -> Box:
+    return Box(spot[0] - reach, spot[1] - reach, spot[0] + reach, spot[1] + reach)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +97,9 @@ def choose_ticks(
     places: Sequence[float], widths: Sequence[float], gap: float, first: Sequence[int] = ()
 ) -> list[int]:
     """Which labels of rising places fit beside each other: the ends, `first`, then the rest."""
-    last = len(places) - 1
+    every = range(len(places))
     kept: list[int] = []
-    for i in dict.fromkeys((0, last, *first, *range(last + 1))):
+    for i in dict.fromkeys((*every[:1], *every[-1:], *first, *every)):
         if all(abs(places[i] - places[k]) >= (widths[i] + widths[k]) / 2 + gap for k in kept):
             kept.append(i)
     return sorted(kept)
@@ -114,11 +120,11 @@ def free_box(near: Spot, size: Spot, inside: Box, ink: Iterable[Spot], taken: Se
     """A box of this size near a spot and over little ink; never over a taken box or outside
     where one is free of that.
     """
-    spots = list(ink)
+    x, y = np.array([*ink], dtype=float).reshape(-1, 2).T
 
     def cost(box: Box) -> tuple[bool, bool, float]:
-        covered = sum(box.holds(spot) for spot in spots)
-        price = _distance(box, near) + _INK_PRICE * covered
+        across, up = (x >= box.left) & (x <= box.right), (y >= box.bottom) & (y <= box.top)
+        price = _distance(box, near) + _INK_PRICE * int(np.count_nonzero(across & up))
         return not box.inside(inside), any(box.meets(other) for other in taken), price
 
     return min(_around(near, size), key=cost)
@@ -129,7 +135,7 @@ def _around(near: Spot, size: Spot) -> list[Box]:
     steps = (14.0, 20.0, 32.0, 48.0, 70.0, 100.0, 140.0)
     lefts = [x - width / 2, *(x + d for d in steps), *(x - d - width for d in steps)]
     lefts += [x - width * share for share in (0.1, 0.25, 0.75, 0.9)]
-    bottoms = [*(y + d for d in steps), *(y - d - height for d in steps)]
+    bottoms = [y - height / 2, *(y + d for d in steps), *(y - d - height for d in steps)]
     return [Box(a, b, a + width, b + height) for a in lefts for b in bottoms]
 
 

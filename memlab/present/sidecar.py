@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from memlab.present import callouts, marks
+from memlab.present import marks, words
 from memlab.present.marks import Crossed, Panel, Series
 from memlab.results import Run
 
@@ -84,7 +84,7 @@ def _crossing(run: Run, panel: Panel, crossed: Crossed) -> dict[str, Any]:
         "high": _finite(found.high),
         "n": found.n,
         "cost": _finite(crossed.crossing.cost),
-        "words": callouts.crossing_words(run.experiment, crossed.crossing),
+        "words": words.crossing(run.experiment, crossed.crossing),
         "samples": list(crossed.samples),
     }
 

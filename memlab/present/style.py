@@ -7,7 +7,7 @@ from functools import cache
 
 import matplotlib
 from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import TextPath
+from matplotlib.textpath import text_to_path
 
 FONT = "DejaVu Sans"
 TITLE, FINDING, TEXT, SMALL = 15.0, 11.5, 10.0, 9.0  # points
@@ -22,6 +22,7 @@ INK, QUIET, PALE, FAINT = "#1a1a1a", "#595959", "#8c8c8c", "#e3e3e3"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6B4C9A")
 MARKERS = ("o", "s", "^", "D", "v", "p", "h", "<", ">")
 DASHES = ("-", (0, (7, 1.5)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
+DASHED, DOTTED = (0, (4, 2.5)), (0, (1, 1.6))  # published; the loop alone
 CONTROL_MARKERS = ("*", "P", "X")
 
 Dashes = str | tuple[int, tuple[float, ...]]
@@ -66,17 +67,15 @@ def darker(hue: str, share: float = 0.72) -> str:
 @cache
 def width(text: str, size: float, weight: str = "normal") -> float:
     """The width of one line of text in points; needs no canvas."""
-    if not text.strip():
-        return 0.3 * size * len(text)
-    font = FontProperties(family=FONT, weight=weight)
-    return float(TextPath((0, 0), text, size=size, prop=font).get_extents().width)
+    font = FontProperties(family=FONT, weight=weight, size=size)
+    return float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0])
 
 
-def wrap(text: str, size: float, limit: float) -> list[str]:
+def wrap(text: str, size: float, limit: float, weight: str = "normal") -> list[str]:
     """The text in lines of at most `limit` points, broken at spaces."""
     lines: list[str] = []
     for word in text.split():
-        if lines and width(f"{lines[-1]} {word}", size) <= limit:
+        if lines and width(f"{lines[-1]} {word}", size, weight) <= limit:
             lines[-1] += f" {word}"
         else:
             lines.append(word)

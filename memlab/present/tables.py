@@ -19,7 +19,7 @@ from memlab.results.crossing import crossings
 from memlab.results.run import FLOOR_SHARE
 
 LEGEND = (
-    "medians; ± is half the 95 % interval of the median; ~ extrapolated from a slice; "
+    "medians; ± is half the 95 % interval of the median; ~ extrapolated from what was measured; "
     "* the loop alone is over 20 % of it"
 )
 
@@ -73,21 +73,25 @@ def _panels(run: Run) -> Iterator[tuple[str, Table]]:
     for panel in _combinations(grid, panel_names):
         inside = [s for s in grid if _has(s, panel)]
         lines = _combinations(inside, by)
+        every = all(metric.name in s.extrapolated for s in inside if s.medians)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column(figure.over, justify="right")
+        table.add_column(figure.over, justify="right", no_wrap=True)
         for line in lines:
-            table.add_column(words.levels(run.experiment, line, by), justify="right")
+            title = words.levels(run.experiment, line, by)
+            table.add_column(title, justify="right", no_wrap=True)
         if metric.floor:
             table.add_column("loop alone", justify="right", style="dim")
         for level in dict.fromkeys(s.point.at[figure.over] for s in inside):
             row = [s for s in inside if s.point.at[figure.over] == level]
-            cells = [_cell(next((s for s in row if _has(s, line)), None), metric) for line in lines]
-            floors = [s.floors[metric.name] for s in row if metric.name in s.floors]
+            found = (next((s for s in row if _has(s, line)), None) for line in lines)
+            cells = [_cell(summary, metric, mark=not every) for summary in found]
             if metric.floor:
-                cells.append(words.quantity(max(floors), metric.unit) if floors else "-")
+                floor = run.pooled_floor(metric, [s.point for s in row])
+                cells.append("-" if floor is None else words.quantity(floor, metric.unit))
             table.add_row(run.experiment.describe_level(figure.over, level), *cells)
         place = words.levels(run.experiment, panel, panel_names)
-        yield f"{metric.help} ({metric.unit}): {place}{_type_of(run, panel)}", table
+        beyond = "; all extrapolated" if every else ""
+        yield f"{metric.help} ({metric.unit}): {place}{_type_of(run, panel)}{beyond}", table
 
 
 def _type_of(run: Run, panel: At) -> str:
@@ -108,7 +112,8 @@ def _has(summary: PointSummary, at: At) -> bool:
     return all(summary.point.at[name] == level for name, level in at.items())
 
 
-def _cell(summary: PointSummary | None, metric: Metric) -> str:
+def _cell(summary: PointSummary | None, metric: Metric, *, mark: bool = True) -> str:
+    """A median; `mark` says whether an extrapolated one gets its mark."""
     if summary is None:
         return ""
     if metric.name not in summary.medians:
@@ -116,7 +121,7 @@ def _cell(summary: PointSummary | None, metric: Metric) -> str:
     text = words.median(
         summary.medians[metric.name],
         metric.unit,
-        extrapolated=metric.name in summary.extrapolated,
+        extrapolated=mark and metric.name in summary.extrapolated,
     )
     share = summary.floor_share(metric.name)
     return text + ("*" if share is not None and share > FLOOR_SHARE else "")
@@ -154,8 +159,8 @@ def _beside(run: Run, beside: Beside, console: Console) -> None:
     table.add_column(beside.table.rows_are, justify="right")
     for column in beside.declared.columns:
         table.add_column(f"{column}: published", justify="right", style="dim")
-        table.add_column("here", justify="right")
-        table.add_column("x", justify="right")
+        table.add_column("here", justify="right", no_wrap=True)
+        table.add_column("x", justify="right", no_wrap=True)
     for row in beside.rows:
         cells = []
         for column, cell in row.printed.items():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 
 from memlab import units
+from memlab.analysis.crossover import Crossover
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Experiment
 from memlab.results.crossing import Crossing
@@ -15,11 +17,11 @@ def quantity(value: float, unit: str) -> str:
 
 
 def median(interval: Interval | None, unit: str, *, extrapolated: bool = False) -> str:
-    """`~2.48 s ±1.2 %`: ± is half the 95 % interval, ~ is more than was measured."""
+    """`~2.48 s ±1.2%`: ± is half the 95 % interval, ~ is more than was measured."""
     if interval is None:
         return "-"
     width = interval.halfwidth_relative
-    spread = f"n={interval.n}" if width is None else f"±{100 * width:.2g} %"
+    spread = f"n={interval.n}" if width is None else f"±{100 * width:.2g}%"
     return f"{'~' if extrapolated else ''}{quantity(interval.estimate, unit)} {spread}"
 
 
@@ -36,27 +38,39 @@ def _level(experiment: Experiment, name: str, at: At) -> str:
 
 
 def crossing(experiment: Experiment, crossed: Crossing) -> str:
-    """Where one line becomes the cheaper one, in a sentence."""
-    over = experiment.figure.over
-    of, to = (
-        levels(experiment, at, ["method"] if "method" in at else at)
-        for at in (crossed.of, crossed.to)
-    )
-    found = crossed.found
-    if found.estimate == float("-inf"):
-        return f"{of} is cheaper than {to} at every {over} measured"
-    if found.estimate == float("inf"):
-        return f"{of} is not cheaper than {to} at the largest {over} measured"
-    size = quantity(found.estimate, "B")
-    limits = f"95 %: {_limit(found.low)} to {_limit(found.high)}"
-    if found.low is None:
-        limits = f"no interval from {found.n} blocks"
-    return f"{of} becomes cheaper than {to} from {size} a call ({limits})"
+    """`write cheaper from 2.3 KiB (2.1 to 2.6 KiB)`, or which one is cheaper throughout."""
+    of, to = sides(experiment, crossed)
+    found, name = crossed.found, level_words(experiment)
+    if found.estimate == -math.inf:
+        return f"{of} cheaper at every {experiment.figure.over}"
+    if found.estimate == math.inf and not found.crossings:
+        return f"{to} cheaper at every {experiment.figure.over}"
+    if found.estimate == math.inf:
+        return f"{of} not cheaper at {name(found.largest)}"
+    last = f", the last of {found.crossings} crossings" if found.crossings > 1 else ""
+    return f"{of} cheaper from {name(found.estimate)} ({_span(found, name)}){last}"
 
 
-def _limit(size: float | None) -> str:
-    if size is None:
-        return "unknown"
-    if size in (float("-inf"), float("inf")):
-        return "outside the sizes measured"
-    return quantity(size, "B")
+def _span(found: Crossover, name: Callable[[float], str]) -> str:
+    if found.low is None or found.high is None:
+        return f"n={found.n}, no interval"
+    low = f"below {name(found.smallest)}" if math.isinf(found.low) else name(found.low)
+    high = f"above {name(found.largest)}" if math.isinf(found.high) else name(found.high)
+    number, _, unit = low.partition(" ")
+    if math.isfinite(found.low) and high.endswith(f" {unit}"):
+        low = number
+    return f"{low} to {high}"
+
+
+def sides(experiment: Experiment, crossed: Crossing) -> tuple[str, str]:
+    """The two lines of a crossing by what tells them apart."""
+    of, to = crossed.of, crossed.to
+    apart = [name for name in of if name in to and of[name] != to[name]]
+    return levels(experiment, of, apart), levels(experiment, to, apart)
+
+
+def level_words(experiment: Experiment) -> Callable[[float], str]:
+    """How a value between the levels of the figure's axis is written: `2.3 KiB`."""
+    suffix = experiment.factor(experiment.figure.over).kind.suffix
+    unit = {"_bytes": "B", "_ns": "s"}.get(suffix, "1")
+    return lambda level: units.format_quantity(level, unit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -54,7 +54,11 @@ class Run:
         self.experiment: Experiment = experiments.load(row.experiment)
         self.metrics: Sequence[Metric] = (*self.experiment.metrics, *WINDOW_METRICS)
         with Store(store_path) as store:
-            self.points = [Point(p.point, p.levels, p.control) for p in store.points(row.id)]
+            # A run that is older than a factor was measured at what is its first level now.
+            first = {factor.name: factor.quick[0] for factor in self.experiment.factors}
+            self.points = [
+                Point(p.point, {**first, **p.levels}, p.control) for p in store.points(row.id)
+            ]
             self.samples: Sequence[SampleRow] = tuple(store.samples(row.id))
             self.sessions: Sequence[SessionRow] = store.sessions(row.id)
 
@@ -150,6 +154,12 @@ class Run:
 
     def control(self, name: str) -> list[Point]:
         return [point for point in self.points if point.control == name]
+
+    def pooled_floor(self, metric: Metric, points: Iterable[Point]) -> float | None:
+        """The median floor over several points: at one size the loop is the same for all."""
+        floors = [self.floor(metric, point) for point in points]
+        pooled = np.concatenate(floors) if floors else np.empty(0)
+        return float(np.median(pooled)) if pooled.size else None
 
     @property
     def window_share(self) -> float | None:

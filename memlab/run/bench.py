@@ -32,7 +32,7 @@ class Bench:
             self._guardian = Guardian(journal.path)
             stack.callback(self._guardian.dismiss)
             self._folders = {
-                level: journal.make_folder(places.of(level), f"{run}-{level}")
+                level: journal.make_folder(places.of(level), f"{run}-{os.getpid()}-{level}")
                 for level in filesystem_levels(experiment)
             }
             self._warm = Warm()

@@ -47,18 +47,15 @@ class Guardian:
 
     def watch(self, group: int) -> None:
         """Name the process group that dies with the driver."""
-        self._say(f"group {group}\n")
+        pipe = self._process.stdin
+        if pipe is not None:
+            with suppress(BrokenPipeError):  # killed: what it would have done, the next sweep does
+                pipe.write(f"group {group}\n")
+                pipe.flush()
 
     def dismiss(self) -> None:
         """End it: the workers are gone, and the guardian undoes the journal as it always does."""
-        self._say("done\n")
-        self._process.wait()
-
-    def _say(self, line: str) -> None:
-        pipe = self._process.stdin
-        if pipe is not None and self._process.poll() is None:
-            pipe.write(line)
-            pipe.flush()
+        self._process.communicate("done\n")
 
 
 def main() -> None:

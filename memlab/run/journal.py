@@ -81,9 +81,13 @@ _UNDO: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
-def _entries(path: Path) -> list[dict[str, Any]]:
-    """The whole lines; a torn last line tells of a change that was never made."""
-    lines = path.read_text().splitlines(keepends=True)
+def _entries(path: Path) -> list[dict[str, Any]] | None:
+    """The whole lines; a torn last line tells of a change that was never made. None where
+    another process has undone the journal and dropped it."""
+    try:
+        lines = path.read_text().splitlines(keepends=True)
+    except FileNotFoundError:
+        return None
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
@@ -91,7 +95,7 @@ def undo(path: Path) -> list[str]:
     """Undo a journal, newest change first, then drop it. Returns what could not be undone,
     a line each; the journal stays where there is such a line."""
     failures = []
-    for entry in reversed(_entries(path)):
+    for entry in reversed(_entries(path) or []):
         if "undo" in entry:
             try:
                 _UNDO[entry["undo"]](entry)
@@ -114,7 +118,10 @@ class Stale:
 def stale() -> Iterator[Stale]:
     """Journals without a living driver: killed with their guardian, or by a power cut."""
     for path in sorted(folder().glob("*.jsonl")):
-        head, *changes = _entries(path) or [{"run": "?", "boot": ""}]
+        entries = _entries(path)
+        if entries is None:
+            continue
+        head, *changes = entries or [{"run": "?", "boot": ""}]
         if not _driver_lives(head):
             yield Stale(path, head["run"], tuple(f"{e['undo']} {e['path']}" for e in changes))
 

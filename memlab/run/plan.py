@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from memlab.experiment import At, Experiment, Factor, Level
 
@@ -43,7 +44,7 @@ def read_levels(experiment: Experiment, assignments: Iterable[str]) -> dict[str,
         name, equals, text = assignment.partition("=")
         factor = _factor(experiment, name.strip())
         if not equals or not text.strip():
-            raise BadLevels(f"-p {assignment}: write -p {factor.name}={_example(factor)}")
+            raise BadLevels(f"-p {assignment!r}: write -p {factor.name}={_example(factor)}")
         if factor.name in levels:
             raise BadLevels(f"-p {factor.name} is given twice; write its levels in one list")
         try:
@@ -59,7 +60,8 @@ def check_levels(experiment: Experiment, given: Mapping[str, object]) -> dict[st
     levels: dict[str, list[Level]] = {}
     for name, value in given.items():
         factor = _factor(experiment, name)
-        values = [value] if isinstance(value, int | float | str) else list(value)  # type: ignore[call-overload]
+        one = isinstance(value, str | bytes) or not isinstance(value, Iterable)
+        values: list[Any] = [value] if one else list(value)
         if not values:
             raise BadLevels(f"{factor.name}: no level given; for example {_example(factor)}")
         try:

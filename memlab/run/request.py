@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from memlab.analysis.intervals import Interval
-from memlab.experiment import Level
+from memlab.experiment import PRESETS, Level
 from memlab.run.plan import Point
 from memlab.store import RunRow
 
@@ -18,6 +18,10 @@ class Interrupted(Exception):
     def __init__(self, run: str, kept: int) -> None:
         super().__init__(f"interrupted; {kept} samples kept")
         self.run, self.kept = run, kept
+
+
+class BadRequest(ValueError):
+    """A request that no host could carry; one line says what is wrong."""
 
 
 class CannotRun(Exception):
@@ -45,6 +49,16 @@ class Request:
     directory: str | None = None
     name: str | None = None
     scaled: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.preset not in PRESETS:
+            raise BadRequest(f"no preset {self.preset!r}; there are: {', '.join(PRESETS)}")
+        if self.blocks is not None and self.blocks < 1:
+            raise BadRequest(f"blocks is a count of at least 1, not {self.blocks}")
+        if not self.precision > 0:
+            raise BadRequest(f"precision is a share above 0, like 2%, not {self.precision:.0%}")
+        if self.budget_s is not None and not self.budget_s > 0:
+            raise BadRequest(f"budget is a time above 0, not {self.budget_s:g} s")
 
 
 @dataclass(frozen=True, slots=True)

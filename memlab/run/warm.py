@@ -34,10 +34,11 @@ class Warm:
     """A warm parent process, in a session of its own so that Ctrl-C does not reach it."""
 
     def __init__(self) -> None:
+        where = _where()
         self.served = 0  # trials that were answered
         self._last_words = TemporaryFile()  # noqa: SIM115 - closed by stop
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _BOOT, *_where()],
+            [sys.executable, "-I", "-S", "-c", _BOOT, *where],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._last_words,

@@ -50,6 +50,7 @@ struct call_floor calls_floor(const struct call_plan *plan, uint64_t call_count)
 	if (call_count == 0)
 		return floor;
 	empty.limit_count = at_most(call_count, FLOOR_LIMIT_COUNT);
+	empty.handicap_count = 0;
 	uint64_t started_ns = clock_ns();
 	floor.call_count = empty_calls(&empty);
 	floor.elapsed_ns = clock_ns() - started_ns;

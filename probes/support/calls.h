@@ -25,7 +25,8 @@ struct call_plan {
 	int fd;
 	uint64_t size_bytes;
 	uint64_t limit_count;
-	uint64_t batch_count; /* calls between two looks at the stop flag */
+	uint64_t batch_count;    /* calls between two looks at the stop flag */
+	uint64_t handicap_count; /* turns of an empty loop to waste a call */
 	uint64_t sum;
 	/* The call that failed, if any. */
 	const char *failed_call;
@@ -34,6 +35,13 @@ struct call_plan {
 };
 
 typedef uint64_t call_loop(struct call_plan *plan);
+
+/* A known slowdown, a batch at a time, to try what the statistics can see. */
+static inline void waste_turns(uint64_t turns)
+{
+	for (; turns; turns--)
+		KEEP(turns);
+}
 
 /* Fits the counts to a file: whole calls only, a batch of at most 64 calls or 1 MiB. */
 void calls_fit(struct call_plan *plan, uint64_t size_bytes, uint64_t file_size_bytes);
@@ -61,10 +69,12 @@ struct call_floor calls_floor(const struct call_plan *plan, uint64_t call_count)
 	const uint64_t size = (plan)->size_bytes;                                                  \
 	const uint64_t limit_ = (plan)->limit_count;                                               \
 	const uint64_t batch_ = (plan)->batch_count;                                               \
+	const uint64_t handicap_ = (plan)->handicap_count;                                         \
 	uint64_t left_ = limit_, offset = 0;                                                       \
 	do {                                                                                       \
 		uint64_t now_ = left_ < batch_ ? left_ : batch_;                                   \
 		left_ -= now_;                                                                     \
+		waste_turns(handicap_ * now_);                                                     \
 		do {                                                                               \
 			operation;                                                                 \
 			KEEP(offset);                                                              \

@@ -20,6 +20,7 @@ NOTHING_BUT_A_PATH = {
     "populate": False,
     "sync": False,
     "slice_ns": 0,
+    "handicap_count": 0,
 }
 
 
@@ -68,6 +69,7 @@ def test_params_of_mmap_write() -> None:
         "populate": "bool",
         "sync": "bool",
         "slice_ns": "int",
+        "handicap_count": "int",
     }
     assert probe.params("noop") == {}
 

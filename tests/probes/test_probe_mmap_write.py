@@ -23,6 +23,7 @@ def write(path: Path, **change) -> dict:
         "populate": False,
         "sync": False,
         "slice_ns": 0,
+        "handicap_count": 0,
     }
     try:
         return probe.call("mmap_write", params | change)

@@ -1,0 +1,88 @@
+"""A stored run judged: every declared claim, at every setting of the factors it leaves free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memlab.analysis.verdicts import Verdict
+from memlab.experiment import At, Claim
+from memlab.judging import mechanism
+from memlab.judging.kinds import find
+from memlab.judging.sight import settings
+from memlab.results import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One claim at one setting: the verdict, why, and the rows of the store it rests on.
+
+    `evidence` is one line: what was compared, the estimate, its 95 % interval, the samples.
+    `control_says` is what the claim's controls say of its explanation, empty without controls.
+    """
+
+    claim: Claim
+    setting: At
+    verdict: Verdict
+    evidence: str
+    control_says: str
+    points: Sequence[int]
+    samples: Sequence[int]
+    clearance: float | None  # see Finding
+
+    @property
+    def word(self) -> str:
+        return self.verdict.word
+
+
+def judge(run: Run) -> list[Judged]:
+    """Judge every claim of the run's experiment, in declared order. Nothing is measured."""
+    return [
+        _judge(run, claim, setting)
+        for claim in run.experiment.claims
+        for setting in settings(run, claim)
+    ]
+
+
+def _judge(run: Run, claim: Claim, setting: At) -> Judged:
+    found = find(run, claim, setting)
+    points = [point.index for point in found.points]
+    samples = [s.id for index in points for s in run.by_point[index] if s.id is not None]
+    return Judged(
+        claim=claim,
+        setting=setting,
+        verdict=found.verdict,
+        evidence=found.evidence,
+        control_says=mechanism.says(run, claim, setting),
+        points=points,
+        samples=samples,
+        clearance=found.clearance,
+    )
+
+
+def as_data(judged: Judged) -> dict[str, Any]:
+    """A judged claim as plain data, for --json. Base units; None where there is no number."""
+    verdict = judged.verdict
+    return {
+        "claim": judged.claim.text,
+        "kind": type(judged.claim).__name__.lower(),
+        "metric": judged.claim.metric,
+        "published": judged.claim.published,
+        "setting": dict(judged.setting),
+        "verdict": verdict.word,
+        "low": _finite(verdict.low),
+        "estimate": _finite(verdict.estimate),
+        "high": _finite(verdict.high),
+        "n": verdict.n,
+        "rule": verdict.reason,
+        "evidence": judged.evidence,
+        "controls": judged.control_says,
+        "points": list(judged.points),
+        "samples": list(judged.samples),
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity; `evidence` says in words that an end is open."""
+    return value if value is not None and abs(value) != float("inf") else None

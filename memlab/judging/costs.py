@@ -1,0 +1,164 @@
+"""The cost model of a run: the constants behind a curve, and how well they foretell new points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from memlab.analysis.intervals import FloatArray
+from memlab.analysis.models import CostModel, fit, held_out_errors
+from memlab.experiment import At, CostTerm, CostTerms
+from memlab.judging import evidence
+from memlab.results import Run
+from memlab.run.plan import Point
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """One model: where it holds, its constants, and its errors at points left out of the fit.
+
+    `left_out` names terms without a constant, and why. `held_out` is predicted / measured - 1
+    by level of the factor that was held out, one level at a time.
+    """
+
+    at: At
+    model: CostModel
+    left_out: Mapping[str, str]
+    held_out: Mapping[str, float]
+
+
+def models(run: Run) -> Iterator[Fitted]:
+    """A model for each combination of the declared factors that has points enough."""
+    declared = run.experiment.costs
+    if declared is None:
+        return
+    points = [
+        point
+        for point in run.points
+        if all(point.at[name] == level for name, level in declared.where.items())
+        and np.isfinite(run.values(declared.metric, point)).any()
+    ]
+    combinations = dict.fromkeys(
+        tuple((name, point.at[name]) for name in declared.by) for point in points
+    )
+    for at in map(dict, combinations):
+        inside = [p for p in points if all(p.at[name] == level for name, level in at.items())]
+        fitted = _fit(run, declared, at, inside)
+        if fitted is not None:
+            yield fitted
+
+
+def _fit(run: Run, declared: CostTerms, at: At, points: Sequence[Point]) -> Fitted | None:
+    """None where the points cannot tell even the first term's constant from noise: too few."""
+    costs = np.column_stack([run.values(declared.metric, point) for point in points])
+    counts = {
+        term.name: np.array([_count(run, term, point) for point in points])
+        for term in declared.terms
+    }
+    kept, left_out, model = _separable(costs, counts)
+    if model is None:
+        return None
+    return Fitted(at, model, left_out, _held_out(run, declared, points, costs, kept))
+
+
+def _separable(
+    costs: FloatArray, counts: Mapping[str, FloatArray]
+) -> tuple[dict[str, FloatArray], dict[str, str], CostModel | None]:
+    """Terms in declared order, each kept where the points tell it from those before it."""
+    kept: dict[str, FloatArray] = {}
+    left_out: dict[str, str] = {}
+    model: CostModel | None = None
+    for name, count in counts.items():
+        if not count.any():
+            left_out[name] = f"no {name} at any point"
+            continue
+        if len(kept) + 1 >= costs.shape[1]:
+            left_out[name] = "too few points"
+            continue
+        try:
+            model = fit(costs, {**kept, name: count})
+        except ValueError:  # collinear: `fit` names the terms, and we know which one is new
+            left_out[name] = f"these points cannot tell a {name} from a {' or a '.join(kept)}"
+        else:
+            kept[name] = count
+    return kept, left_out, model
+
+
+def _held_out(
+    run: Run,
+    declared: CostTerms,
+    points: Sequence[Point],
+    costs: FloatArray,
+    terms: Mapping[str, FloatArray],
+) -> dict[str, float]:
+    """The worst error of each level in turn that the fit has not seen, where that leaves a fit.
+
+    Controls stay in: they are what tells the terms apart.
+    """
+    errors: dict[str, float] = {}
+    for level in sorted({p.at[declared.over] for p in points if p.control is None}):
+        left_out = [p.control is None and p.at[declared.over] == level for p in points]
+        try:
+            found = held_out_errors(costs, terms, left_out)
+        except ValueError:
+            continue  # without this level the terms cannot be told apart
+        name = run.experiment.describe_level(declared.over, level)
+        errors[name] = float(max(found, key=abs))
+    return errors
+
+
+def _count(run: Run, term: CostTerm, point: Point) -> float:
+    samples = (s for s in run.by_point[point.index] if s.outcome == "ok" and s.raw is not None)
+    return float(np.median([term.count(sample.raw or {}, point.at) for sample in samples]))
+
+
+def lines_for_show(run: Run) -> list[str]:
+    """The cost models in words, a line each; none where the experiment declares no cost."""
+    return [_line(run, fitted) for fitted in models(run)]
+
+
+def _line(run: Run, fitted: Fitted) -> str:
+    names = [name for name in fitted.at if name in run.varied] or list(fitted.at)[:1]
+    where = evidence.side(run.experiment, {name: fitted.at[name] for name in names})
+    constants = " + ".join(
+        f"{evidence.measured(interval, 's')} a {name}"
+        for name, interval in fitted.model.constants.items()
+    )
+    notes = [f"{name} left out: {why}" for name, why in fitted.left_out.items()]
+    return "; ".join([f"{where}: {constants}", *notes, _foretold(fitted.held_out)])
+
+
+def _foretold(errors: Mapping[str, float]) -> str:
+    """Levels between others and the two ends apart: an end left out has to be extrapolated."""
+    if len(errors) < 3:
+        return "not checked: too few levels can be spared"
+    inner = list(errors)[1:-1]
+    middle = float(np.median([abs(errors[name]) for name in inner]))
+    ends = " and ".join(f"{errors[name]:+.0%} at {name}" for name in errors if name not in inner)
+    return (
+        f"levels left out are foretold within {middle:.0%}, at worst "
+        f"{_worst(errors, inner)}; extrapolated, {ends}"
+    )
+
+
+def _worst(errors: Mapping[str, float], among: Sequence[str]) -> str:
+    worst = max(among, key=lambda name: abs(errors[name]))
+    return f"{errors[worst]:+.0%} at {worst}"
+
+
+def as_data(run: Run) -> list[dict[str, object]]:
+    """The models as plain data, for --json: constants in the metric's unit a unit of the term."""
+    return [
+        {
+            "at": dict(fitted.at),
+            "constants": {
+                name: {"estimate": i.estimate, "low": i.low, "high": i.high, "n": i.n}
+                for name, i in fitted.model.constants.items()
+            },
+            "left_out": dict(fitted.left_out),
+            "held_out_errors": dict(fitted.held_out),
+        }
+        for fitted in models(run)
+    ]

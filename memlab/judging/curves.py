@@ -1,0 +1,160 @@
+"""Claims about curves: where they are level, which way they go, where they cross.
+
+Each function takes what the claim sees, calls its rule, and says in one line what was compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import ceil, log, log2
+from typing import Literal
+
+import numpy as np
+
+from memlab import units
+from memlab.analysis import verdicts
+from memlab.analysis.crossover import Crossover as Crossed
+from memlab.analysis.crossover import crossover
+from memlab.analysis.intervals import ratio_interval
+from memlab.analysis.verdicts import FLOOR_SHARE_LIMIT, Verdict
+from memlab.experiment import Crossover, Monotone, Saturates, Shift
+from memlab.judging import evidence
+from memlab.judging.finding import Finding
+from memlab.judging.sight import Curve, Sight
+from memlab.run.plan import Point
+
+
+def monotone(claim: Monotone, sight: Sight) -> Finding:
+    curve = sight.curve({}, claim.over)
+    direction: Literal["rising", "falling"] = "rising" if claim.rising else "falling"
+    verdict, remark = _whole_and_net(
+        lambda table: verdicts.monotone_verdict(curve.levels, table, direction), curve
+    )
+    first, last = (sight.level(claim.over, curve.levels[i]) for i in (0, -1))
+    whole = ratio_interval(curve.table[:, -1], curve.table[:, 0])
+    steps = [
+        ratio_interval(curve.table[:, j + 1], curve.table[:, j])
+        for j in range(len(curve.levels) - 1)
+    ]
+    sign = 1 if claim.rising else -1
+    worst = min(range(len(steps)), key=lambda j: sign * steps[j].estimate)
+    span = [sight.level(claim.over, curve.levels[j]) for j in (worst, worst + 1)]
+    text = (
+        f"{last} / {first}: {evidence.interval(whole)}; "
+        f"the step least {direction} is {span[0]} to {span[1]}, "
+        f"{evidence.interval(steps[worst])} times, {evidence.blocks(verdict.n)}"
+        f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, len(steps))}"
+    )
+    return Finding(verdict, text, curve.points)
+
+
+def saturates(claim: Saturates, sight: Sight) -> Finding:
+    curve = sight.curve({}, claim.over)
+    if claim.at not in curve.levels[:-1]:
+        raise sight.lack({claim.over: claim.at}, f"a larger {claim.over}")
+    verdict, remark = _whole_and_net(
+        lambda table: verdicts.saturates_verdict(curve.levels, table, claim.at, claim.within), curve
+    )
+    knee, last = curve.levels.index(claim.at), len(curve.levels) - 1
+    ratios = [ratio_interval(curve.table[:, j], curve.table[:, last]) for j in range(last)]
+    names = [sight.level(claim.over, level) for level in curve.levels]
+    furthest = max(range(knee, last), key=lambda j: abs(log(ratios[j].estimate)))
+    after = f"{evidence.interval(ratios[furthest])} at {names[furthest]}"
+    told = [f"furthest from {names[knee]} on, {after}"]
+    if knee:
+        nearest = min(range(knee), key=lambda j: ratios[j].estimate)
+        told.insert(0, f"nearest before, {evidence.interval(ratios[nearest])} at {names[nearest]}")
+    text = (
+        f"cost against that at {names[last]}: {'; '.join(told)}; claimed level from {names[knee]} "
+        f"within {claim.within:.0%}, dearer before, {evidence.blocks(verdict.n)}"
+        f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, 2 * last)}"
+    )
+    return Finding(verdict, text, curve.points)
+
+
+def crosses(claim: Crossover, sight: Sight) -> Finding:
+    first, second = sight.crossing_curves(claim.of, claim.to, claim.over)
+    verdict, remark = _whole_and_net(
+        lambda a, b: verdicts.crossover_verdict(
+            crossover(first.levels, a, b), claim.low, claim.high
+        ),
+        first,
+        second,
+    )
+    experiment = sight.run.experiment
+    factor = experiment.factor(claim.over)
+    found = crossover(first.levels, first.table, second.table)
+    of, to = (evidence.side(experiment, levels) for levels in (claim.of, claim.to))
+    times = f"; they cross {found.crossings} times, the last counts" if found.crossings > 1 else ""
+    claimed = " and ".join(evidence.size(factor, size) for size in (claim.low, claim.high))
+    text = (
+        f"{of} is cheaper than {to} {evidence.crossing(found, factor)}, claimed between {claimed}, "
+        f"{evidence.blocks(found.n)}{times}{remark}"
+    )
+    return Finding(verdict, text, first.points + second.points)
+
+
+def shift(claim: Shift, sight: Sight) -> Finding:
+    """Shown where the two crossovers' intervals lie apart: shyer than a test of the difference."""
+    factor = sight.run.experiment.factor(claim.over)
+    found: dict[str, Crossed] = {}
+    facts: dict[str, str] = {}
+    points: list[Point] = []
+    for name, at in (("base", claim.base), ("at", claim.at)):
+        first, second = sight.crossing_curves({**claim.of, **at}, {**claim.to, **at}, claim.over)
+        found[name] = crossover(first.levels, first.table, second.table)
+        beside = np.concatenate([sight.run.values(claim.beside, point) for point in second.points])
+        unit = sight.run.metric(claim.beside).unit
+        facts[name] = evidence.crossing(found[name], factor)
+        facts[f"beside_{name}"] = units.format_quantity(float(np.nanmedian(beside)), unit)
+        points += first.points + second.points
+    verdict = _apart(found["base"], found["at"])
+    text = f"{facts['at']} against {facts['base']}, {evidence.blocks(verdict.n)}"
+    return Finding(verdict, text, points, facts)
+
+
+def _apart(base: Crossed, at: Crossed) -> Verdict:
+    n = min(base.n, at.n)
+    if base.low is None or base.high is None or at.low is None or at.high is None:
+        return Verdict("inconclusive", None, None, None, n, "needs 6 blocks")
+    word: verdicts.VerdictWord = "inconclusive"
+    if base.high < at.low:
+        word = "reproduced"
+    elif at.high < base.low:
+        word = "contradicted"
+    reason = f"{at.words(at.low)} .. {at.words(at.high)} against {base.words(base.high)}"
+    return Verdict(word, at.low, at.estimate, at.high, n, reason)
+
+
+def _whole_and_net(rule: Callable[..., Verdict], *curves: Curve) -> tuple[Verdict, str]:
+    """The verdict on curves where the loop's own cost does not decide it, and a remark if it does.
+
+    The operation costs between a value less its floor and the whole value. Where a floor is
+    large, both are judged; two words that differ leave the claim open.
+    """
+    whole = rule(*(curve.table for curve in curves))
+    if not any(side.floor_share > FLOOR_SHARE_LIMIT for curve in curves for side in curve.sides):
+        return whole, ""
+    net = rule(*(curve.net for curve in curves))
+    if net.word == whole.word:
+        return whole, ""
+    reason = f"{whole.word} with the loop's own cost, {net.word} without it"
+    return replace(whole, word="inconclusive", reason=reason), f"; {reason}"
+
+
+def _too_few(verdict: Verdict, tests: float) -> str:
+    """A remark where so few blocks refute nothing: Holm asks one sign test for 5 % / tests."""
+    least = ceil(log2(tests / verdicts.ALPHA))
+    few = verdict.word == "inconclusive" and verdict.n < least
+    return f"; it takes {least} blocks to refute a level" if few else ""
+
+
+def _heavy(sight: Sight, over: str, curve: Curve) -> str:
+    """The levels where the loop alone is much of the cost, as a remark."""
+    heavy = [
+        f"{side.floor_share:.0%} at {sight.level(over, level)}"
+        for level, side in zip(curve.levels, curve.sides, strict=True)
+        if side.floor_share > FLOOR_SHARE_LIMIT
+    ]
+    return f"; the loop alone is {', '.join(heavy)}" if heavy else ""

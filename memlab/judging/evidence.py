@@ -1,0 +1,85 @@
+"""Evidence in words: what was compared, the estimate, its 95 % interval, the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+
+from memlab import units
+from memlab.analysis.crossover import Crossover
+from memlab.analysis.intervals import Interval
+from memlab.experiment import At, Experiment, Factor, Level
+
+_UNITS = {"_bytes": "B", "_ns": "s"}  # of a factor's levels, by the suffix of its kind
+
+
+def number(value: float) -> str:
+    """Three significant digits with thousands apart: `1,090`, `0.0712`."""
+    return f"{float(f'{value:.3g}'):,.10g}"
+
+
+def interval(found: Interval) -> str:
+    """`1,090 (1,050 to 1,120)`."""
+    if found.low is None or found.high is None:
+        return f"{number(found.estimate)} (no interval: {found.method})"
+    return f"{number(found.estimate)} ({number(found.low)} to {number(found.high)})"
+
+
+def measured(found: Interval, unit: str) -> str:
+    """`61.5 us (61.2 us to 61.8 us)`."""
+    estimate = units.format_quantity(found.estimate, unit)
+    if found.low is None or found.high is None:
+        return f"{estimate} (no interval: {found.method})"
+    low, high = (units.format_quantity(end, unit) for end in (found.low, found.high))
+    return f"{estimate} ({low} to {high})"
+
+
+def blocks(count: int) -> str:
+    return f"{count} block{'' if count == 1 else 's'}"
+
+
+def side(experiment: Experiment, levels: At) -> str:
+    """`read, none`: one side of a comparison by its levels, bare where they are words."""
+    return ", ".join(_level(experiment, name, level) for name, level in levels.items())
+
+
+def place(experiment: Experiment, where: At, varied: Iterable[str]) -> str:
+    """`mmap, 1 B`: the held levels that the run varies; empty where there are none."""
+    return ", ".join(experiment.describe_level(n, where[n]) for n in varied if n in where)
+
+
+def _level(experiment: Experiment, name: str, level: Level) -> str:
+    words = experiment.describe_level(name, level)
+    return words if isinstance(level, str) else f"{name} {words}"
+
+
+def size(factor: Factor, value: float) -> str:
+    """A value between the levels of a factor: `1.37 KiB`."""
+    return units.format_quantity(value, _UNITS.get(factor.kind.suffix, "1"))
+
+
+def crossing(found: Crossover, factor: Factor) -> str:
+    """Where a curve becomes the cheaper one: `from 1.37 KiB (1.35 KiB to 1.43 KiB)`."""
+    text = f"from {size(factor, found.estimate)}"
+    if found.estimate == -inf:
+        text = f"at every {factor.name} measured"
+    elif found.estimate == inf:
+        text = f"at no {factor.name} up to {size(factor, found.largest)}"
+    if found.low is None or found.high is None:
+        return f"{text} (no interval: needs 6 blocks)"
+    if found.low == found.high == found.estimate:
+        return text
+    return f"{text} ({_end(found, factor, found.low)} to {_end(found, factor, found.high)})"
+
+
+def _end(found: Crossover, factor: Factor, end: float) -> str:
+    if end == -inf:
+        return f"below {size(factor, found.smallest)}"
+    return f"above {size(factor, found.largest)}" if end == inf else size(factor, end)
+
+
+def bounds(above: str, below: str) -> str:
+    """`claimed above 10`, from bounds in words; empty is no bound."""
+    return "claimed " + " and ".join(
+        f"{word} {bound}" for word, bound in (("above", above), ("below", below)) if bound
+    )

@@ -1,0 +1,49 @@
+"""What the controls beside a claim say of its explanation, in a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from memlab.experiment import At, Claim, Control, Explanation
+from memlab.judging.finding import Finding
+from memlab.judging.kinds import find
+from memlab.judging.sight import settings
+from memlab.results import Run
+
+
+def says(run: Run, claim: Claim, setting: At) -> str:
+    """What the claim's controls say at its setting; empty where it names none."""
+    controls = [c for c in run.experiment.controls if c.name in claim.controls]
+    at = {**claim.where, **setting}
+    return " ".join(sentence for c in controls for sentence in _sentences(run, c, at))
+
+
+def _sentences(run: Run, control: Control, at: At) -> Iterator[str]:
+    """One sentence for each explanation of a control that has points to go with `at`."""
+    for explanation in control.explanations:
+        setting = _nearest(settings(run, explanation.predicts), control, at)
+        if setting is not None:
+            found = find(run, explanation.predicts, setting)
+            yield f"Control {control.name}: {_sentence(explanation, found)}."
+
+
+def _nearest(found: Sequence[At], control: Control, at: At) -> At | None:
+    """The setting that is the claim's own, but for factors whose levels the control replaces."""
+    fitting = [
+        setting
+        for setting in found
+        if all(n in control.levels or at.get(n, level) == level for n, level in setting.items())
+    ]
+    alike = [sum(at.get(n) == level for n, level in setting.items()) for setting in fitting]
+    return fitting[alike.index(max(alike))] if fitting else None
+
+
+def _sentence(explanation: Explanation, found: Finding) -> str:
+    """The sentence for what was found; the evidence itself where no fact could be had."""
+    sentences = {
+        "reproduced": explanation.confirmed,
+        "contradicted": explanation.refuted,
+        "inconclusive": explanation.undecided,
+    }
+    sentence = sentences.get(found.verdict.word) if found.facts else None
+    return found.evidence if sentence is None else sentence.format_map(found.facts)

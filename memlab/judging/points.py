@@ -1,0 +1,156 @@
+"""Claims about points: a ratio of two, equality of two, the bounds, count or outcome of one.
+
+Each function takes what the claim sees, calls its rule, and says in one line what was compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+
+import numpy as np
+
+from memlab import units
+from memlab.analysis import verdicts
+from memlab.analysis.intervals import Interval, median_interval, ratio_interval
+from memlab.analysis.verdicts import FLOOR_SHARE_LIMIT, Verdict
+from memlab.experiment import At, Count, Equivalent, Outcome, Ratio, Within
+from memlab.judging import evidence
+from memlab.judging.finding import Finding
+from memlab.judging.sight import NotHere, Side, Sight
+
+
+def ratio(claim: Ratio, sight: Sight) -> Finding:
+    return _ratio_between(sight, claim.of, claim.to, claim.above or 0.0, claim.below or inf)
+
+
+def equivalent(claim: Equivalent, sight: Sight) -> Finding:
+    return _ratio_between(sight, claim.of, claim.to, 1 / (1 + claim.within), 1 + claim.within)
+
+
+def within(claim: Within, sight: Sight) -> Finding:
+    side = sight.side({})
+    found = median_interval(side.values)
+    above = -inf if claim.above is None else claim.above
+    below = inf if claim.below is None else claim.below
+    heavy = side.floor_share > FLOOR_SHARE_LIMIT
+    verdict = _placed(found, above, below, low=0.0 if heavy else found.low)
+    unit = sight.metric.unit
+    limits = [
+        "" if bound is None else units.format_quantity(bound, unit)
+        for bound in (claim.above, claim.below)
+    ]
+    at = evidence.place(sight.run.experiment, claim.where, sight.run.varied)
+    lead = f"{at}: " if at else ""
+    note = f"; the loop alone is {side.floor_share:.0%} of it" if heavy else ""
+    text = (
+        f"{lead}{sight.metric.help} {evidence.measured(found, unit)}, {evidence.bounds(*limits)}, "
+        f"{evidence.blocks(found.n)}{note}"
+    )
+    facts = {
+        "value": units.format_quantity(found.estimate, unit),
+        "above": limits[0],
+        "below": limits[1],
+    }
+    return Finding(verdict, text, [side.point], facts, _clearance(verdict, above, below))
+
+
+def count(claim: Count, sight: Sight) -> Finding:
+    side = sight.side({})
+    verdict = verdicts.count_verdict(side.values, claim.equals, claim.within)
+    low, middle, high = (
+        units.format_quantity(value or 0.0, sight.metric.unit)
+        for value in (verdict.low, verdict.estimate, verdict.high)
+    )
+    seen = middle if low == high else f"{middle} (from {low} to {high})"
+    bound = f" within {100 * claim.within:.3g} %" if claim.within else " exactly"
+    at = evidence.place(sight.run.experiment, claim.where, sight.run.varied)
+    lead = f"{at}: " if at else ""
+    text = (
+        f"{lead}{sight.metric.help} {seen}, claimed {claim.equals:,}{bound}, "
+        f"{evidence.blocks(verdict.n)}"
+    )
+    return Finding(verdict, text, [side.point])
+
+
+def outcome(claim: Outcome, sight: Sight) -> Finding:
+    point = sight.point({})
+    outcomes = [sample.outcome for sample in sight.run.by_point[point.index]]
+    if not outcomes:
+        raise NotHere(f"no sample yet; memlab sweep --resume {sight.run.id}")
+    if set(outcomes) == {"unavailable"} and claim.outcome != "unavailable":
+        detail = next((s.detail for s in sight.run.by_point[point.index] if s.detail), "")
+        raise NotHere(f"unavailable: {detail}", testable=False)
+    verdict = verdicts.outcome_verdict(outcomes, claim.outcome)
+    seen = ", ".join(f"{count} {word}" for word, count in Counter(outcomes).most_common())
+    text = f"ended as: {seen}; claimed {claim.outcome}, {len(outcomes)} samples"
+    return Finding(verdict, text, [point])
+
+
+def _ratio_between(sight: Sight, of: At, to: At, above: float, below: float) -> Finding:
+    first, second = sight.pair(of, to)
+    ratio = ratio_interval(first.values, second.values)
+    verdict = verdicts.ratio_verdict(
+        first.values,
+        second.values,
+        above=above,
+        below=below,
+        floor_a=first.floor,
+        floor_b=second.floor,
+    )
+    experiment, where = sight.run.experiment, sight.claim.where
+    names = evidence.side(experiment, of), evidence.side(experiment, to)
+    place = evidence.place(experiment, where, sight.run.varied)
+    at = f" at {place}" if place else ""
+    kind, note = _floors(first, second, names)
+    claimed = evidence.bounds(
+        evidence.number(above) if above else "", evidence.number(below) if below < inf else ""
+    )
+    text = (
+        f"{names[0]} / {names[1]}{at}: {kind}{evidence.interval(ratio)}, {claimed}, "
+        f"{evidence.blocks(ratio.n)}{note}"
+    )
+    facts = {
+        "of": units.format_quantity(float(np.nanmedian(first.values)), sight.metric.unit),
+        "to": units.format_quantity(float(np.nanmedian(second.values)), sight.metric.unit),
+        "times": evidence.number(max(ratio.estimate, 1 / ratio.estimate)),
+    }
+    points = first.point, second.point
+    return Finding(verdict, text, points, facts, _clearance(verdict, above, below))
+
+
+def _floors(first: Side, second: Side, names: tuple[str, str]) -> tuple[str, str]:
+    """What large floors make of a ratio: a word before the number, and a remark behind it."""
+    shares = first.floor_share, second.floor_share
+    heavy = [
+        f"the loop alone is {share:.0%} of {name}"
+        for share, name in zip(shares, names, strict=True)
+        if share > FLOOR_SHARE_LIMIT
+    ]
+    if len(heavy) == 2:
+        return "", f"; {' and '.join(heavy)}, so this says nothing of the operations"
+    if shares[1] > FLOOR_SHARE_LIMIT:
+        return "at least ", f"; {heavy[0]}, so this is a lower bound"
+    if shares[0] > FLOOR_SHARE_LIMIT:
+        return "at most ", f"; {heavy[0]}, so this is an upper bound"
+    return "", ""
+
+
+def _placed(found: Interval, above: float, below: float, low: float | None) -> Verdict:
+    """The rule of intervals for a median; `low` is 0 where a floor leaves no lower limit."""
+    if low is None or found.high is None:
+        return Verdict("inconclusive", None, found.estimate, None, found.n, found.method)
+    word: verdicts.VerdictWord = "inconclusive"
+    if found.high <= above or low >= below:
+        word = "contradicted"
+    elif above <= low and found.high <= below:
+        word = "reproduced"
+    reason = f"the median {low:.4g} .. {found.high:.4g} against {above:.4g} .. {below:.4g}"
+    return Verdict(word, low, found.estimate, found.high, found.n, reason)
+
+
+def _clearance(verdict: Verdict, *limits: float) -> float | None:
+    """The least factor between an end of the interval and a bound; None without both."""
+    ends = [end for end in (verdict.low, verdict.high) if end is not None and 0 < end < inf]
+    bounds = [limit for limit in limits if 0 < limit < inf]
+    return min((max(e / b, b / e) for e in ends for b in bounds), default=None)

@@ -1,0 +1,242 @@
+"""What a claim looks at: its points in a run, at one setting of the factors it leaves free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from memlab.analysis.intervals import FloatArray
+from memlab.experiment import (
+    At,
+    Claim,
+    Crossover,
+    Equivalent,
+    Level,
+    Metric,
+    Monotone,
+    Ratio,
+    Saturates,
+    Shift,
+)
+from memlab.results import Run
+from memlab.run.plan import Point
+
+_FLOOR_LEFT = 0.01  # of a cost: what is left of it where the floor takes all, since logs need some
+
+
+class NotHere(Exception):
+    """The run holds too little to judge a claim; one line says what is missing and how to get it.
+
+    `testable` is false where this machine cannot give it.
+    """
+
+    def __init__(self, reason: str, *, testable: bool = True) -> None:
+        super().__init__(reason)
+        self.reason, self.testable = reason, testable
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One point that a claim compares. `values` by block, nan where a block has none."""
+
+    point: Point
+    values: FloatArray
+    floor: FloatArray | None  # the loop alone, where the metric has a floor
+
+    @property
+    def floor_share(self) -> float:
+        """The share of the cost that the loop alone takes, at most 1."""
+        if self.floor is None:
+            return 0.0
+        return min(1.0, float(np.median(self.floor) / np.nanmedian(self.values)))
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The points of a claim along a factor, in rising order of its levels."""
+
+    levels: Sequence[Level]
+    sides: Sequence[Side]
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        return tuple(side.point for side in self.sides)
+
+    @property
+    def table(self) -> FloatArray:
+        """Values, shape (blocks, levels)."""
+        return np.column_stack([side.values for side in self.sides])
+
+    @property
+    def net(self) -> FloatArray:
+        """Values less the loop alone: the least that the operation itself can cost."""
+        floors = [0.0 if s.floor is None else float(np.median(s.floor)) for s in self.sides]
+        return np.maximum(self.table - floors, self.table * _FLOOR_LEFT)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A run seen by one claim at one setting."""
+
+    run: Run
+    claim: Claim
+    setting: At
+
+    @property
+    def metric(self) -> Metric:
+        return self.run.metric(self.claim.metric)
+
+    def point(self, levels: At) -> Point:
+        """The point at the claim's `where` and these levels; NotHere where the run has none."""
+        at = {**self.setting, **self.claim.where, **levels}
+        point = next(self.run.matching(at), None)
+        if point is None:
+            raise self.lack({**self.claim.where, **levels})
+        return point
+
+    def side(self, levels: At) -> Side:
+        """The values at a point; NotHere where it has none."""
+        return self._side(self.point(levels))
+
+    def pair(self, of: At, to: At) -> tuple[Side, Side]:
+        """Two points with positive values and at least one block in common."""
+        first, second = self.side(of), self.side(to)
+        _check_comparable(np.column_stack([first.values, second.values]))
+        return first, second
+
+    def curve(self, levels: At, over: str) -> Curve:
+        """The values along a factor; NotHere where the run has fewer than two of its levels."""
+        named = {**self.claim.where, **levels}
+        at = {**self.setting, **named}
+        points = sorted(self.run.matching(at), key=lambda point: point.at[over])
+        if len(points) < 2:
+            raise self.lack(named, f"two or more levels of {over}")
+        curve = Curve([point.at[over] for point in points], [self._side(p) for p in points])
+        _check_comparable(curve.table)
+        return curve
+
+    def crossing_curves(self, of: At, to: At, over: str) -> tuple[Curve, Curve]:
+        """Two curves over the levels that both have."""
+        first, second = self.curve(of, over), self.curve(to, over)
+        shared = [level for level in first.levels if level in second.levels]
+        if len(shared) < 2:
+            raise NotHere(f"the two sides share fewer than two levels of {over} in this run")
+        first, second = (_only(curve, shared) for curve in (first, second))
+        _check_comparable(np.concatenate([first.table, second.table], axis=1))
+        return first, second
+
+    def lack(self, levels: At, more: str = "") -> NotHere:
+        """The error that names points this run does not have, and the sweep that measures them."""
+        needed = " with ".join(filter(None, [_levels(self, levels), more]))
+        return NotHere(f"needs {needed}: not in this run; {command(self)}")
+
+    def level(self, name: str, level: Level) -> str:
+        """A level in words."""
+        return self.run.experiment.describe_level(name, level)
+
+    def extrapolated(self, points: Sequence[Point]) -> bool:
+        """Whether a value at these points is more than was measured."""
+        beyond = self.metric.extrapolated
+        return beyond is not None and any(
+            beyond(sample.raw, point.at)
+            for point in points
+            for sample in self.run.by_point[point.index]
+            if sample.outcome == "ok" and sample.raw is not None
+        )
+
+    def _side(self, point: Point) -> Side:
+        values = self.run.values(self.metric.name, point)
+        if not np.isfinite(values).any():
+            raise _no_value(self, point)
+        floor = self.run.floor(self.metric, point)
+        return Side(point, values, floor if floor.size else None)
+
+
+def parts(claim: Claim) -> list[At]:
+    """The levels at which a claim looks, one entry a side, without those along `over`."""
+    sides: list[At] = [{}]
+    if isinstance(claim, Ratio | Equivalent | Crossover):
+        sides = [claim.of, claim.to]
+    elif isinstance(claim, Shift):
+        sides = [{**curve, **at} for at in (claim.base, claim.at) for curve in (claim.of, claim.to)]
+    return [{**claim.where, **side} for side in sides]
+
+
+def settings(run: Run, claim: Claim) -> list[At]:
+    """Every setting of the factors that a claim neither holds nor varies.
+
+    From the grid; where the grid has none of the claim's points, from the controls. One empty
+    setting where the run has none of them at all.
+    """
+    sides = parts(claim)
+    named = {name for side in sides for name in side} | {_over(claim)}
+    # Of the points, not of the declaration: an older run may lack a factor.
+    free = [name for name in run.points[0].at if name not in named]
+    looked_at = [
+        point
+        for point in run.points
+        if any(all(point.at[name] == level for name, level in side.items()) for side in sides)
+    ]
+    grid = [point for point in looked_at if point.control is None]
+    found = (tuple((name, point.at[name]) for name in free) for point in grid or looked_at)
+    return [dict(pairs) for pairs in dict.fromkeys(found)] or [{}]
+
+
+def _over(claim: Claim) -> str:
+    """The factor along which a claim looks, or an empty name."""
+    return claim.over if isinstance(claim, Monotone | Crossover | Saturates | Shift) else ""
+
+
+def _only(curve: Curve, levels: Sequence[Level]) -> Curve:
+    kept = [side for level, side in zip(curve.levels, curve.sides, strict=True) if level in levels]
+    return Curve(list(levels), kept)
+
+
+def _check_comparable(table: FloatArray) -> None:
+    """Ratios need positive values, and blocks that hold both sides."""
+    if (table <= 0).any():
+        raise NotHere("a ratio needs values above 0, and some are 0")
+    if not (np.isfinite(table[:, :-1]) & np.isfinite(table[:, -1:])).any(axis=0).all():
+        raise NotHere("no block holds a sample of both sides")
+
+
+def _no_value(sight: Sight, point: Point) -> NotHere:
+    """Why a point has no value: unavailable here, not yet measured, or every trial failed."""
+    samples = sight.run.by_point[point.index]
+    where = _levels(sight, {name: point.at[name] for name in sight.run.varied} or point.at)
+    if not samples:
+        return NotHere(f"no sample yet of {where}; memlab sweep --resume {sight.run.id}")
+    outcomes = {sample.outcome for sample in samples}
+    detail = next((f": {s.detail}" for s in samples if s.detail), "")
+    if outcomes == {"unavailable"}:
+        return NotHere(f"{where} is unavailable{detail}", testable=False)
+    if outcomes == {"ok"}:
+        return NotHere(f"{where} has no {sight.metric.name} here", testable=False)
+    return NotHere(f"{where} ended as {', '.join(sorted(outcomes))}{detail}")
+
+
+def _levels(sight: Sight, at: At) -> str:
+    describe = sight.run.experiment.describe_level
+    return " ".join(f"{name}={describe(name, level)}" for name, level in at.items())
+
+
+def command(sight: Sight) -> str:
+    """The sweep that measures what the claim needs at this setting, and nothing more."""
+    experiment, claim = sight.run.experiment, sight.claim
+    wanted: dict[str, list[Level]] = {name: [level] for name, level in sight.setting.items()}
+    for side in parts(claim):
+        for name, level in side.items():
+            wanted[name] = list(dict.fromkeys([*wanted.get(name, []), level]))
+    if isinstance(claim, Saturates):
+        quick = experiment.factor(claim.over).quick
+        wanted[claim.over] = list(dict.fromkeys([*quick, claim.at]))
+    own = {f.name: set(f.quick) for f in experiment.factors}
+    options = [
+        f"-p {name}="
+        + ",".join(experiment.describe_level(name, v).replace(" ", "") for v in levels)
+        for name, levels in wanted.items()
+        if set(levels) != own[name]
+    ]
+    return " ".join([f"memlab sweep {experiment.name}", *options])

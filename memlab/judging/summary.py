@@ -1,0 +1,112 @@
+"""What the verdicts come to, for a reader who knows no statistics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memlab.experiment import At, Claim, Level
+from memlab.judging.claims import Judged
+
+_OVERALL = {
+    "reproduced": "holds",
+    "contradicted": "contradicted",
+    "inconclusive": "not decided",
+    "not testable here": "not testable here",
+}
+DIFFERS = "depends on the setting"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSummary:
+    """One claim over all its settings. `overall` is one word where all settings agree on it."""
+
+    claim: Claim
+    judged: Sequence[Judged]
+
+    @property
+    def overall(self) -> str:
+        words = {_OVERALL[j.verdict.word] for j in self.judged}
+        return words.pop() if len(words) == 1 else DIFFERS
+
+    @property
+    def counts(self) -> str:
+        """`reproduced in 14, inconclusive in 2`, in settings."""
+        words = Counter(j.verdict.word for j in self.judged)
+        return ", ".join(f"{word} in {count}" for word, count in words.most_common())
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Settings of one claim that agree on the verdict and differ along one factor alone.
+
+    `at`: the levels they share, of the factors that the claim's settings vary. `span`: the
+    first and last level of the factor they differ in, None for one setting alone. `closest`:
+    the one whose interval comes nearest to the bound, the least safe of them.
+    """
+
+    at: At
+    span: tuple[Level, Level] | None
+    members: Sequence[Judged]
+    closest: Judged
+
+
+def by_claim(judged: Iterable[Judged]) -> list[ClaimSummary]:
+    """The verdicts claim by claim, in the order judged."""
+    found: dict[int, list[Judged]] = {}
+    for j in judged:
+        found.setdefault(id(j.claim), []).append(j)
+    return [ClaimSummary(members[0].claim, members) for members in found.values()]
+
+
+def sentence(summaries: Sequence[ClaimSummary]) -> list[str]:
+    """`3 of 4 claims hold here.`, then a line for each kind of what does not simply hold."""
+    if not summaries:
+        return ["no claim is declared"]
+    holding = sum(s.overall == "holds" for s in summaries)
+    total = len(summaries)
+    verb = "hold" if total > 1 else "holds"
+    lines = [f"{holding} of {total} claim{'s' if total > 1 else ''} {verb} on this machine."]
+    said = {
+        "contradicted": "contradicted",
+        DIFFERS: "different from setting to setting",
+        "not decided": "not decided by these samples",
+        "not testable here": "not testable here",
+    }
+    for overall, words in said.items():
+        texts = [s.claim.text for s in summaries if s.overall == overall]
+        if texts:
+            are = "is" if len(texts) == 1 else "are"
+            lines.append(f"{len(texts)} {are} {words}: {'; '.join(texts)}.")
+    return lines
+
+
+def groups(summary: ClaimSummary, along: str) -> list[Group]:
+    """A claim's settings, those merged that share the verdict and differ in `along` alone."""
+    varied = [
+        name
+        for name in summary.judged[0].setting
+        if len({j.setting.get(name) for j in summary.judged}) > 1
+    ]
+    found: dict[tuple[object, ...], list[Judged]] = {}
+    for j in summary.judged:
+        shared = tuple((name, j.setting.get(name)) for name in varied if name != along)
+        found.setdefault((shared, j.verdict.word, j.control_says), []).append(j)
+    return [_group(members, varied, along) for members in found.values()]
+
+
+def _group(members: Sequence[Judged], varied: Sequence[str], along: str) -> Group:
+    first, last = members[0].setting, members[-1].setting
+    alone = len(members) == 1
+    return Group(
+        at={name: first[name] for name in varied if alone or name != along},
+        span=None if alone else (first[along], last[along]),
+        members=members,
+        closest=min(members, key=lambda j: j.clearance or 0.0),
+    )
+
+
+def contradicted(judged: Iterable[Judged]) -> bool:
+    """Whether any claim is contradicted in any setting: what closes a gate."""
+    return any(j.verdict.word == "contradicted" for j in judged)

@@ -1,0 +1,107 @@
+"""A published table beside this machine's numbers, on the terminal and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from memlab.analysis.intervals import Interval
+from memlab.present import words
+from memlab.results import Run
+from memlab.results.beside import Beside
+
+LEGEND = "x: here / published; ± is half the 95 % interval of the median; ~ extrapolated"
+
+
+def show(console: Console, run: Run, beside: Beside) -> None:
+    """Print one table: its printed values, ours with intervals, and the ratios."""
+    metric = run.metric(beside.declared.metric)
+    varied = [name for name in beside.setting if name in run.varied]
+    setting = words.levels(run.experiment, beside.setting, varied)
+    title = f"{beside.source.id}: {beside.table.title}" + (f"; here: {setting}" if setting else "")
+    console.print()
+    console.print(f"[bold]published beside here[/bold]  {escape(title)}")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(beside.table.rows_are, justify="right", no_wrap=True)
+    for column in beside.declared.columns:
+        table.add_column(f"{column}: published", justify="right", style="dim")
+        table.add_column("here", justify="right", no_wrap=True)
+        table.add_column("x", justify="right", no_wrap=True)
+    for row in beside.rows:
+        cells = []
+        for column, cell in row.printed.items():
+            here = row.here[column]
+            ratio = "-" if here.ratio is None else f"{_bound(cell.bound)}{here.ratio:.3g}"
+            median = words.median(here.median, metric.unit, extrapolated=here.extrapolated)
+            cells += [cell.printed, median, ratio]
+        table.add_row(run.experiment.describe_level(beside.table.rows_are, row.level), *cells)
+    console.print(table)
+    for line in beyond(run, beside):
+        console.print(escape(line))
+
+
+def remarks(published: Sequence[Beside]) -> Iterator[str]:
+    """What a reader of the published tables has to know, once a table."""
+    for beside in {(b.source.id, b.table.id): b for b in published}.values():
+        if beside.declared.note:
+            yield beside.declared.note
+        yield f"unsure in the source: {'; '.join(beside.table.unsure)}"
+
+
+def beyond(run: Run, beside: Beside) -> Iterator[str]:
+    """Printed values that nothing here could reach, held against this machine's own limit."""
+    limit = beside.declared.limit
+    past = {row.level: row.beyond for row in beside.rows if row.beyond}
+    if limit and beside.limit and past:
+        unit = run.metric(limit.metric).unit
+        level, implied = max(past.items(), key=lambda item: max(item[1].values()))
+        column, value = max(implied.items(), key=lambda item: item[1])
+        at = run.experiment.describe_level(beside.table.rows_are, level)
+        yield (
+            f"As reading, {column} at {at} would be a {limit.what} of "
+            f"{words.quantity(value, unit)}; this machine's own limit, measured by the "
+            f"control {limit.control!r}, is {words.median(beside.limit, unit)}. "
+            f"{len(past)} of {len(beside.rows)} printed rows lie beyond it."
+        )
+
+
+def as_data(beside: Beside) -> dict[str, Any]:
+    """The table as plain data, for --json. Base units; None where there is no number."""
+    return {
+        "source": beside.source.id,
+        "table": beside.table.id,
+        "setting": dict(beside.setting),
+        "limit": _interval(beside.limit) if beside.limit else None,
+        "rows": [
+            {
+                "level": row.level,
+                "printed": {column: cell.printed for column, cell in row.printed.items()},
+                "here": {
+                    column: _interval(here.median) if here.median else None
+                    for column, here in row.here.items()
+                },
+                "ratio": {column: here.ratio for column, here in row.here.items()},
+                "beyond_limit": dict(row.beyond),
+            }
+            for row in beside.rows
+        ],
+    }
+
+
+def _bound(bound: str) -> str:
+    """A ratio to a value that is only known to be larger is only known to be smaller."""
+    return {"": "", ">": "<", "<": ">"}[bound]
+
+
+def _interval(interval: Interval) -> dict[str, Any]:
+    return {
+        "low": interval.low,
+        "estimate": interval.estimate,
+        "high": interval.high,
+        "n": interval.n,
+    }

@@ -1,0 +1,64 @@
+"""The machine that the comparisons share: one CPU to measure on, one file in memory, one worker."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memlab.run.alone import alone
+from memlab.run.bench import default_cpus
+from memlab.run.warm import Warm
+
+from .lab import FILE_BYTES, Lab, write_file
+
+TMPFS = Path("/dev/shm")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave these tests out unless -m names them: their results are times."""
+    if "bench" in config.getoption("markexpr"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("bench")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def cpu() -> Iterator[int]:
+    """The CPU that measures, as in a sweep; this process stays off it."""
+    (measuring,) = default_cpus()
+    before = os.sched_getaffinity(0)
+    if before == {measuring}:
+        pytest.skip("one CPU alone: this process would be measured too")
+    os.sched_setaffinity(0, before - {measuring})
+    yield measuring
+    os.sched_setaffinity(0, before)
+
+
+@pytest.fixture(scope="session")
+def file() -> Iterator[Path]:
+    """A file on tmpfs, all of it in memory."""
+    if not TMPFS.is_dir():
+        pytest.skip(f"no tmpfs at {TMPFS}")
+    space = os.statvfs(TMPFS)
+    if space.f_bavail * space.f_frsize < 2 * FILE_BYTES:
+        pytest.skip(f"{TMPFS} has less than {2 * FILE_BYTES >> 20} MiB free")
+    with tempfile.TemporaryDirectory(prefix="memlab-bench-", dir=TMPFS) as folder:
+        path = Path(folder) / "file"
+        write_file(path)
+        yield path
+
+
+@pytest.fixture(scope="module")
+def lab(cpu: int, file: Path) -> Iterator[Lab]:
+    """A warm parent with the machine to itself."""
+    with alone():
+        warm = Warm()
+        try:
+            yield Lab(warm, cpu, file)
+        finally:
+            warm.stop()

@@ -1,0 +1,506 @@
+"""A run's figure: every point is a mark, every mark leads to its samples, no words collide."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from memlab import experiments
+from memlab.experiment import At
+from memlab.present import figures, marks, sidecar
+from memlab.results import Run
+from memlab.results.crossing import crossings
+from memlab.run import plan
+from memlab.run.request import CannotRun
+from memlab.store import PointRow, RunRow, SampleRow, Store
+
+BYTES, TABLE = 2**28, 2**31
+HASH = "c0ffee" * 8
+SIZES = [1, 100, 1024, 4096, 10240]
+ENVIRONMENT = {
+    "cpu_model": "Some CPU",
+    "cpu_count": 2,
+    "kernel_release": "6.1.0",
+    "page_size_bytes": 4096,
+    "filesystems": {
+        "dir": {"path": "/var/tmp", "type": "ext4"},
+        "tmpfs": {"path": "/dev/shm", "type": "tmpfs"},
+    },
+}
+COUNTERS = ("trapped", "migrations", "cycles", "instructions", "dtlb_misses", "tlb_interrupts")
+COUNTERS += ("tlb_remote_sent", "stolen_ns", "rss_peak_bytes", "vm_locked_bytes")
+ERRNO = "ENOMEM"
+
+Seconds = Callable[[At], float | None]
+
+
+def crossing_at_1500(at: At) -> float | None:
+    """Seconds for 2 GiB. Straight lines on log axes: write crosses a level mapping at 1500 B."""
+    return 2.0 if at["method"] in ("mmap", "anon") else 2.0 * 1500 / int(at["size"])
+
+
+def raw(seconds: float, at: At) -> dict[str, Any]:
+    calls = BYTES // int(at["size"])
+    return {
+        "window": {
+            "started_ns": 1,
+            "elapsed_ns": seconds * 1e9 * BYTES / TABLE,
+            "user_ns": 10,
+            "system_ns": 10,
+            "minor_fault_count": 0,
+            "major_fault_count": 0,
+            "voluntary_switch_count": 0,
+            "involuntary_switch_count": 0,
+            "cpu_at_open": 0,
+            "cpu_at_close": 0,
+            "counters": {name: {"count": 0, "error": None} for name in COUNTERS}
+            | {"user_only": False},
+        },
+        "call_count": calls,
+        "byte_count": TABLE if at["slice"] == 0 else BYTES,
+        "prepare_ns": 100,
+        "sync_ns": 0,
+        "floor_ns": calls,
+        "floor_call_count": calls,
+        "sliced": False,
+        "reported_kib": [0, 0],
+        "resident_before_bytes": BYTES,
+    }
+
+
+def stored(
+    folder: Path,
+    seconds: Seconds = crossing_at_1500,
+    *,
+    experiment: str = "mmap-write",
+    preset: str = "quick",
+    blocks: int = 6,
+    controls: bool = True,
+    **levels: Sequence[Any],
+) -> Run:
+    """A run in a store of its own; where `seconds` gives None the trial failed."""
+    declared = experiments.load(experiment)
+    wanted: dict[str, Sequence[Any]] = {"size": SIZES, "filesystem": ["dir"], **levels}
+    points = plan.build(declared, preset, wanted, controls=controls).points
+    row = RunRow(
+        "ab12cd34", experiment, None, "2026-01-02T03:04:05+00:00", 1, {}, ENVIRONMENT, "9.9"
+    )
+    with Store(folder / "results.db", create=True) as store:
+        store.add_run(row, [PointRow(p.index, dict(p.at), p.control) for p in points])
+        session = store.begin_session(row.id)
+        for block in range(blocks):
+            for point in plan.order(points, 1, block):
+                mean = seconds(point.at)
+                ok = mean is not None
+                sample = SampleRow(
+                    point.index,
+                    block,
+                    0,
+                    "ok" if ok else "enomem",
+                    None if ok else f"mmap: {ERRNO} at probes/x.c:9",
+                    1.0,
+                    0.1,
+                    0,
+                    HASH,
+                    raw(mean * (1 + block / 100), point.at) if mean is not None else None,
+                )
+                store.add_sample(row.id, session, 1.0, sample)
+        store.end_session(row.id, session, 1.0, "done")
+    return Run(row, folder / "results.db")
+
+
+def beside(run: Run) -> dict[str, Any]:
+    """The sidecar, read back from its text."""
+    data: dict[str, Any] = json.loads(sidecar.as_json(run))
+    return data
+
+
+def of_kind(data: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [mark for mark in data["marks"] if mark["kind"] == kind]
+
+
+def written(figure: Figure) -> str:
+    return " ".join(" ".join(text.get_text() for text in texts(figure)).split())
+
+
+def texts(figure: Figure) -> list[Text]:
+    drawn = [*figure.texts]
+    for legend in figure.legends:
+        drawn += legend.get_texts()
+    for axes in figure.axes:
+        ticks = (*axes.get_xticklabels(), *axes.get_yticklabels())
+        drawn += [*axes.texts, axes.xaxis.label, axes.yaxis.label, *ticks]
+    return [text for text in drawn if text.get_text().strip() and text.get_visible()]
+
+
+# What is a mark
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return stored(tmp_path_factory.mktemp("store"), filesystem=["dir", "tmpfs"])
+
+
+def test_the_sidecar_has_every_grid_point_with_its_summary(run: Run) -> None:
+    data = beside(run)
+    lines = {json.dumps(mark["levels"]): mark for mark in of_kind(data, "line")}
+    grid = [s for s in run.summaries if s.point.control is None]
+    assert len(of_kind(data, "line")) == len(lines) == len(grid) == 20
+    for summary in grid:
+        mark, median = lines[json.dumps(dict(summary.point.at))], summary.medians["time_2gib"]
+        assert (mark["median"], mark["low"], mark["high"]) == (
+            median.estimate,
+            median.low,
+            median.high,
+        )
+        assert mark["n"] == median.n == 6
+        assert mark["samples"] == [s.id for s in run.by_point[summary.point.index]]
+        assert mark["extrapolated"] is True
+        assert mark["probe_hashes"] == [HASH]
+        assert (mark["metric"], mark["unit"]) == ("time_2gib", "s")
+        assert mark["panel"] == {
+            name: summary.point.at[name] for name in ("filesystem", "file_state")
+        }
+    assert (data["run"], data["memlab"]) == ("ab12cd34", "9.9")
+    assert Path(data["store"]) == run.store_path
+
+
+def test_the_sidecar_names_a_c_file_that_exists(run: Run) -> None:
+    root = Path(__file__).parents[2]
+    assert {mark["c_file"] for mark in of_kind(beside(run), "line")} == {"probes/mmap_write.c"}
+    assert (root / "probes/mmap_write.c").is_file()
+
+
+def test_every_mark_of_the_sidecar_is_drawn(run: Run) -> None:
+    data, figure = sidecar.as_data(run), figures.draw(run)
+    for axes, level in zip(figure.axes, ("dir", "tmpfs"), strict=True):
+        drawn = {
+            (float(x), float(y))
+            for line in axes.lines
+            for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+        }
+        for mark in data["marks"]:
+            if mark["panel"]["filesystem"] == level:
+                value = mark.get("median", mark.get("value"))
+                assert (float(mark["levels"]["size"]), value) in drawn
+
+
+def test_controls_are_series_of_their_own_with_their_name(run: Run) -> None:
+    controls = of_kind(beside(run), "control")
+    points = run.control("faults")
+    assert len(controls) == len(points) > 0
+    assert {mark["series"] for mark in controls} == {"control faults"}
+    assert "control faults" in written(figures.draw(run))
+
+
+def test_a_control_that_sets_a_panels_factor_stands_in_the_panels_that_agree(
+    tmp_path: Path,
+) -> None:
+    run = stored(tmp_path, preset="paper", filesystem=["dir", "tmpfs"], file_size=[BYTES])
+    folios = [m for m in of_kind(beside(run), "control") if "folios" in m["series"]]
+    assert len(folios) == len(run.control("folios")) == 20
+    for mark in folios:
+        assert mark["panel"]["filesystem"] == mark["levels"]["filesystem"]
+        assert (mark["panel"]["file_state"], mark["levels"]["file_state"]) == (
+            "cached_4k",
+            "cached_1m",
+        )
+    assert {mark["series"] for mark in folios} == {"control folios: mmap", "control folios: write"}
+
+
+def test_the_floor_pools_the_samples_of_a_level(run: Run) -> None:
+    floors = of_kind(beside(run), "floor")
+    assert [mark["levels"]["size"] for mark in floors] == SIZES * 2
+    assert all(mark["n"] == len(mark["samples"]) == 12 for mark in floors)
+    assert floors[0]["median"] == pytest.approx(1e-9 * TABLE)
+    assert "loop alone" in written(figures.draw(run))
+
+
+def test_the_published_cells_are_all_there_and_a_bound_stays_a_bound(tmp_path: Path) -> None:
+    cells = of_kind(beside(stored(tmp_path)), "published")
+    assert len(cells) == 16
+    assert {cell["source"] for cell in cells} == {"logstore-mmap, write"}
+    (bound,) = (cell for cell in cells if cell["bound"])
+    assert (bound["printed"], bound["bound"], bound["value"]) == (">300s", ">", 300)
+    assert bound["levels"] == {"method": "write", "size": 1}
+
+
+def test_open_markers_are_the_extrapolated_ones(tmp_path: Path) -> None:
+    run = stored(tmp_path, slice=[0.0], controls=False)
+    assert not any(mark["extrapolated"] for mark in of_kind(beside(run), "line"))
+    assert "extrapolated" not in written(figures.draw(run))
+
+
+def test_open_markers_are_said_in_the_legend(run: Run) -> None:
+    assert "open marker: extrapolated from a slice" in written(figures.draw(run))
+
+
+def test_a_factor_that_the_figure_does_not_name_splits_the_panels(tmp_path: Path) -> None:
+    run = stored(tmp_path, sync=[False, True], controls=False)
+    panels = marks.panels(run)
+    assert [panel.at["sync"] for panel in panels] == [False, True]
+    assert [len(panel.crossed) for panel in panels] == [1, 0]
+    xs = [[mark.x for mark in line.marks] for panel in panels for line in panel.of("line")]
+    assert xs == [[float(size) for size in SIZES]] * 4
+
+
+# Crossings
+
+
+def test_a_crossing_is_ringed_and_said(tmp_path: Path) -> None:
+    run = stored(tmp_path, controls=False)
+    (crossing,) = crossings(run)
+    (row,) = sidecar.as_data(run)["crossings"]
+    assert crossing.found.estimate == pytest.approx(1500)
+    assert (row["estimate"], row["cost"]) == (crossing.found.estimate, crossing.cost)
+    assert (row["low"], row["high"], row["n"]) == (crossing.found.low, crossing.found.high, 6)
+    assert len(row["samples"]) == 2 * len(SIZES) * 6
+    figure = figures.draw(run)
+    rings = [
+        line
+        for line in figure.axes[0].lines
+        if list(line.get_xdata()) == [crossing.found.estimate]
+        and list(line.get_ydata()) == [crossing.cost]
+    ]
+    assert len(rings) == 1
+    assert "write cheaper from 1.46 KiB (1.46 to 1.46 KiB)" in written(figure)
+
+
+@pytest.mark.parametrize(
+    ("write", "said"),
+    [(0.1, "write cheaper at every size"), (50.0, "mmap cheaper at every size")],
+)
+def test_a_crossing_outside_the_sizes_is_text(tmp_path: Path, write: float, said: str) -> None:
+    run = stored(tmp_path, lambda at: 2.0 if at["method"] == "mmap" else write, controls=False)
+    (row,) = sidecar.as_data(run)["crossings"]
+    assert (row["estimate"], row["words"]) == (None, said)
+    assert said in written(figures.draw(run))
+
+
+def test_mmap_read_has_no_crossing_and_five_lines(tmp_path: Path) -> None:
+    run = stored(tmp_path, experiment="mmap-read")
+    (panel,) = marks.panels(run)
+    assert [line.label for line in panel.of("line")] == [
+        "mmap, none",
+        "mmap, sum",
+        "mmap, copy",
+        "read, none",
+        "read, sum",
+    ]
+    assert panel.crossed == []
+    assert "cheaper" not in written(figures.draw(run))
+
+
+# What has no value
+
+
+def failing(at: At) -> float | None:
+    lost = at["method"] == "write" and at["size"] == 1024
+    return None if lost else crossing_at_1500(at)
+
+
+def test_a_failed_point_is_named_and_breaks_its_line(tmp_path: Path) -> None:
+    run = stored(tmp_path, failing, controls=False)
+    data, figure = beside(run), figures.draw(run)
+    (lost,) = data["missing"]
+    assert (lost["series"], lost["levels"]["size"], lost["why"]) == ("write", 1024, "enomem")
+    assert lost["outcomes"] == {"enomem": 6}
+    assert lost["details"] == [f"mmap: {ERRNO} at probes/x.c:9"]
+    assert len(of_kind(data, "line")) == 9
+    assert "no value: size 1 KiB, write: enomem" in written(figure)
+    joined = [tuple(line.get_xdata()) for line in figure.axes[0].lines]
+    assert (1.0, 100.0) in joined
+    assert (4096.0, 10240.0) in joined
+    assert not any(100.0 in xs and 4096.0 in xs and 1024.0 not in xs for xs in joined)
+
+
+def test_a_run_that_failed_throughout_still_draws(tmp_path: Path) -> None:
+    run = stored(tmp_path, lambda at: None)
+    data = beside(run)
+    assert data["marks"] == []
+    assert len(data["missing"]) == len(run.points)
+    assert "no sample has a value to draw" in written(figures.draw(run))
+
+
+def test_a_run_without_samples_still_draws(tmp_path: Path) -> None:
+    data = beside(stored(tmp_path, blocks=0))
+    assert (data["marks"], data["missing"], data["crossings"]) == ([], [], [])
+
+
+def test_a_single_size_is_marks_without_a_line(tmp_path: Path) -> None:
+    run = stored(tmp_path, size=[4096], controls=False)
+    assert [mark["levels"]["size"] for mark in of_kind(beside(run), "line")] == [4096] * 2
+
+
+def test_few_blocks_have_marks_and_no_interval(tmp_path: Path) -> None:
+    run = stored(tmp_path, blocks=3, controls=False)
+    lines = of_kind(beside(run), "line")
+    assert {(mark["low"], mark["high"], mark["n"]) for mark in lines} == {(None, None, 3)}
+    text = written(figures.draw(run))
+    assert "3 samples a mark; no interval below 6" in text
+    assert "n=3, no interval" in text
+
+
+# The page
+
+
+CASES: dict[str, Callable[[Path], Run]] = {
+    "one panel": lambda folder: stored(folder),
+    "two panels": lambda folder: stored(folder, filesystem=["dir", "tmpfs"]),
+    "six panels": lambda folder: stored(
+        folder,
+        filesystem=["dir", "tmpfs"],
+        file_state=["cached_4k", "sparse", "preallocated"],
+    ),
+    "folios": lambda folder: stored(folder, preset="paper", file_size=[BYTES]),
+    "failed": lambda folder: stored(folder, failing),
+    "empty": lambda folder: stored(folder, blocks=0),
+    "read": lambda folder: stored(folder, experiment="mmap-read", filesystem=["dir", "tmpfs"]),
+    "one size": lambda folder: stored(folder, size=[4096]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_words_collide_or_leave_the_page(case: str, tmp_path: Path) -> None:
+    figure = figures.draw(CASES[case](tmp_path))
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    boxes = [(text.get_text(), Text.get_window_extent(text, renderer)) for text in texts(figure)]
+    shown = [(text, box) for text, box in boxes if math.isfinite(box.x0) and box.width > 0]
+    page = figure.bbox
+    for text, box in shown:
+        assert page.x0 <= box.x0 <= box.x1 <= page.x1, text
+        assert page.y0 <= box.y0 <= box.y1 <= page.y1, text
+    for (text, box), (other, other_box) in combinations(shown, 2):
+        common = Bbox.intersection(box, other_box)
+        assert common is None or min(common.width, common.height) < 2, (text, other)
+
+
+@pytest.mark.parametrize("case", ["two panels", "six panels"])
+def test_a_png_is_1600_pixels_wide_and_no_text_is_small(case: str, tmp_path: Path) -> None:
+    figure = figures.draw(CASES[case](tmp_path))
+    assert figure.bbox.width == pytest.approx(1600)
+    assert min(text.get_fontsize() for text in texts(figure)) >= 9
+
+
+def test_the_page_says_what_was_measured_where(run: Run) -> None:
+    text = written(figures.draw(run))
+    for said in (
+        run.experiment.question,
+        "dir (ext4 at /var/tmp)",
+        "tmpfs (tmpfs at /dev/shm)",
+        "file_size 256 MiB",
+        "Some CPU, 2 CPUs; Linux 6.1.0",
+        "memlab 9.9, run ab12cd34 of 2026-01-02; 6 samples a mark",
+        "page, 4 KiB",
+        "published (logstore-mmap)",
+        ">300s",
+    ):
+        assert said in text
+
+
+# The files
+
+
+def test_the_written_sidecar_is_the_runs(run: Run, tmp_path: Path) -> None:
+    *_, path = figures.save(run, tmp_path, ["svg"])
+    assert json.loads(path.read_text()) == sidecar.as_data(run)
+
+
+def test_the_figures_come_first_and_the_sidecar_last(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    files = figures.save(run, folder, figures.FORMATS)
+    names = [f"mmap-write-ab12cd34.{kind}" for kind in ("png", "svg", "pdf", "json")]
+    assert files == [folder / name for name in names]
+    assert sorted(folder.iterdir()) == sorted(files)
+    png, svg, pdf, _ = (path.read_bytes() for path in files)
+    assert png.startswith(b"\x89PNG")
+    assert pdf.startswith(b"%PDF")
+    assert b"From which size a call does write(2) beat" in svg
+
+
+def test_the_same_run_gives_the_same_files(run: Run, tmp_path: Path) -> None:
+    first = figures.save(run, tmp_path / "a", figures.FORMATS, stem="x")
+    second = figures.save(run, tmp_path / "b", figures.FORMATS, stem="x")
+    assert [p.name for p in first] == ["x.png", "x.svg", "x.pdf", "x.json"]
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_an_unknown_format_is_refused_and_nothing_is_made(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="png, svg, pdf, not 'gif'"):
+        figures.save(run, tmp_path / "out", ["png", "gif"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failing_sidecar_leaves_the_old_files(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    before = {path: path.read_bytes() for path in figures.save(run, folder, ["svg"])}
+
+    def broken(_: Run) -> str:
+        raise RuntimeError("no sidecar")
+
+    monkeypatch.setattr(sidecar, "as_json", broken)
+    with pytest.raises(RuntimeError, match="no sidecar"):
+        figures.save(run, folder, ["svg"])
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_full_disk_leaves_no_part_and_the_old_files(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, write = tmp_path / "out", Path.write_bytes
+    before = {path: path.read_bytes() for path in figures.save(run, folder, ["svg"])}
+
+    def full(path: Path, content: bytes) -> int:
+        write(path, content[: len(content) // 2])
+        if "json" not in path.name:
+            return len(content)
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(CannotRun, match="No space left on device"):
+        figures.save(run, folder, ["svg"])
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_folder_that_is_a_file_is_one_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(CannotRun, match=r"cannot write .*file"):
+        figures.save(run, tmp_path / "file", ["svg"])
+
+
+# Being a guest
+
+
+def test_a_notebook_shows_the_figure(run: Run) -> None:
+    figure = figures.draw(run)
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+
+
+def test_the_callers_settings_stay(run: Run) -> None:
+    before = copy.deepcopy(dict(matplotlib.rcParams))
+    figures.draw(run).savefig("/dev/null", format="svg")
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_pyplot_is_never_imported() -> None:
+    code = "import sys, memlab.present.figures; print('matplotlib.pyplot' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,72 @@
+"""A bench that measures nothing: the driver's rules, tested without a machine or a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from memlab.run.admission import Places
+from memlab.run.driver import Prepared
+from memlab.run.plan import Point, build
+from memlab.run.request import Progress, Request
+from memlab.store import RunRow
+from synthetic import experiment
+
+Answer = Callable[[Point, int], dict[str, Any]]
+
+
+class FakeBench:
+    """Stands in for Bench. `answer` takes the point and how often it was asked before."""
+
+    TRIAL_S = 1.0
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.asked: list[int] = []
+        self.clock_s = 100.0
+
+    def __call__(self, *_: object) -> FakeBench:
+        return self
+
+    def __enter__(self) -> FakeBench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def trial(self, point: Point) -> dict[str, Any]:
+        self.clock_s += self.TRIAL_S
+        before = self.asked.count(point.index)
+        self.asked.append(point.index)
+        return self.answer(point, before)
+
+    def monotonic(self) -> float:
+        return self.clock_s
+
+    def time(self) -> float:
+        return 1.7e9 + self.clock_s
+
+
+class Heard:
+    """A watch that remembers."""
+
+    def __init__(self) -> None:
+        self.run: RunRow | None = None
+        self.taken: int | None = None
+        self.progress: list[Progress] = []
+        self.reason: str | None = None
+
+    def started(self, run: RunRow, points: Sequence[Point], taken: int) -> None:
+        self.run, self.taken = run, taken
+
+    def sampled(self, progress: Progress) -> None:
+        self.progress.append(progress)
+
+    def ended(self, reason: str) -> None:
+        self.reason = reason
+
+
+def prepared(request: Request) -> Prepared:
+    plan = build(experiment(), request.preset, request.levels, controls=request.controls)
+    return Prepared(experiment(), plan, Places(Path("/")), request)

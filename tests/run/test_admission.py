@@ -1,0 +1,97 @@
+"""Admission: what a plan needs against what the host has; nothing is made to find out."""
+
+from pathlib import Path
+
+import pytest
+from synthetic import experiment
+
+from memlab import experiments
+from memlab.experiment import Cost
+from memlab.observe import proc
+from memlab.run import admission
+from memlab.run.admission import Need, Places, Refused
+
+MIB, GIB = 2**20, 2**30
+EXPERIMENT = experiments.load("mmap-write")
+PLACES = Places(Path("/disk"), Path("/shm"))
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Free bytes, by what: change it to make the host larger or smaller."""
+    free = {"memory": 8 * GIB, "/disk": 8 * GIB, "/shm": 4 * GIB}
+    monkeypatch.setattr(proc, "meminfo", lambda: {"MemAvailable": free["memory"]})
+    monkeypatch.setattr(proc, "free_bytes", lambda path: free[str(path)])
+    return free
+
+
+def need(**levels: list) -> Need:
+    plan, _ = admission.admit(EXPERIMENT, "quick", levels, PLACES)
+    return admission.need(EXPERIMENT, plan.points, PLACES)
+
+
+def test_files_of_a_place_and_a_state_are_shared_by_all_points(host: dict[str, int]) -> None:
+    found = need(file_size=[256 * MIB])
+    assert found.disk_bytes == {Path("/disk"): 256 * MIB, Path("/shm"): 256 * MIB}
+    assert found.memory_bytes == 512 * MIB + 16 * MIB + 2 * 10240  # and the largest trial
+
+
+def test_files_of_two_states_lie_side_by_side(host: dict[str, int]) -> None:
+    found = need(file_size=[MIB], file_state=["cached_4k", "cached_1m"], filesystem=["dir"])
+    assert found.disk_bytes == {Path("/disk"): 2 * MIB}
+
+
+def test_an_experiment_without_a_file_needs_its_largest_point() -> None:
+    costly = experiment(cost=Cost(memory=lambda at: at["size"], time=lambda at: 2.0))
+    plan, _ = admission.admit(costly, "quick", {}, PLACES)
+    found = admission.need(costly, plan.points, PLACES)
+    assert (found.memory_bytes, dict(found.disk_bytes), found.block_s) == (8192, {}, 12.0)
+
+
+def test_enough_is_a_quarter_more_than_is_needed(host: dict[str, int]) -> None:
+    wanted = Need(800, {Path("/disk"): 800}, 1.0)
+    host["memory"] = host["/disk"] = 1000
+    assert admission.shortage(wanted) is None
+    host["/disk"] = 999
+    assert admission.shortage(wanted) == (
+        "the plan needs 1000 B of free space on /disk, and 999 B is free"
+    )
+    host["memory"] = 999
+    assert admission.shortage(wanted) == (
+        "the plan needs 1000 B of free memory, and 999 B is free"
+    )
+
+
+def test_a_size_that_the_preset_chose_is_halved_until_it_fits(host: dict[str, int]) -> None:
+    host["/shm"] = 100 * MIB
+    plan, scaled = admission.admit(EXPERIMENT, "quick", {}, PLACES)
+    assert {point.at["file_size"] for point in plan.points} == {64 * MIB}
+    assert scaled == {"file_size": "64 MiB instead of 256 MiB"}
+
+
+def test_a_size_that_the_user_chose_is_refused_with_numbers(host: dict[str, int]) -> None:
+    host["/shm"] = 100 * MIB
+    with pytest.raises(Refused) as refused:
+        admission.admit(EXPERIMENT, "quick", {"file_size": [256 * MIB]}, PLACES)
+    assert str(refused.value) == (
+        "the plan needs 320 MiB of free space on /shm, and 100 MiB is free; "
+        "free some, or choose a smaller file_size with -p"
+    )
+
+
+def test_a_host_too_small_for_any_size_is_refused(host: dict[str, int]) -> None:
+    host["memory"] = MIB
+    with pytest.raises(Refused, match="even the smallest file_size does not fit"):
+        admission.admit(EXPERIMENT, "quick", {}, PLACES)
+
+
+def test_an_experiment_that_does_not_shrink_is_refused(host: dict[str, int]) -> None:
+    costly = experiment(cost=Cost(memory=lambda _: 100 * GIB))
+    with pytest.raises(Refused, match="the plan needs 125 GiB of free memory, and 8 GiB is free"):
+        admission.admit(costly, "quick", {}, PLACES)
+
+
+def test_places() -> None:
+    assert PLACES.of("tmpfs") == Path("/shm")
+    assert PLACES.of("dir") == Path("/disk")
+    assert Places(Path("/disk")).tmpfs == Path("/dev/shm")

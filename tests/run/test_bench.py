@@ -1,0 +1,139 @@
+"""The bench: what a sweep holds on the host, and that it is given back however it ends."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from synthetic import experiment
+
+from memlab import experiments
+from memlab.run import bench, journal, warm
+from memlab.run.admission import Places
+from memlab.run.bench import Bench
+from memlab.run.plan import build
+from memlab.run.warm import WorkerLost
+
+CPU = max(os.sched_getaffinity(0))
+POINT = build(experiment(), "quick", {}, controls=False).points[0]
+FILE_POINT = build(
+    experiments.load("mmap-write"),
+    "quick",
+    {"size": [4096], "file_size": [65536], "filesystem": ["dir"], "slice": [0.001]},
+).points[0]
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    folders = tmp_path / "dir", tmp_path / "tmpfs"
+    for folder in folders:
+        folder.mkdir()
+    return Places(*folders)
+
+
+def open_bench(places: Places, name: str = "mmap-write") -> Bench:
+    declared = experiment(probe="noop", factors=[]) if name == "noop" else experiments.load(name)
+    return Bench("0123abcd", declared, places, [CPU])
+
+
+def left(places: Places) -> list[str]:
+    """What is in the folders and in the journal."""
+    folders = (places.dir, places.tmpfs, journal.folder())
+    return sorted(entry.name for folder in folders for entry in folder.iterdir())
+
+
+def test_an_open_bench_owns_a_folder_a_place_and_a_journal(places: Places) -> None:
+    with open_bench(places):
+        assert len(list(places.dir.glob("memlab-0123abcd-*"))) == 1
+        assert len(list(places.tmpfs.glob("memlab-0123abcd-*"))) == 1
+        assert len(list(journal.folder().iterdir())) == 1
+        assert list(journal.stale()) == []  # its driver lives
+    assert left(places) == []
+
+
+def test_folders_are_nobody_elses(places: Places) -> None:
+    with open_bench(places):
+        (folder,) = places.dir.iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_trial_of_a_file_lies_in_the_runs_own_folder(places: Places) -> None:
+    with open_bench(places) as opened:
+        assert opened.trial(FILE_POINT)["outcome"] == "ok"
+        (folder,) = places.dir.iterdir()
+        assert [path.name for path in folder.iterdir()] == ["cached_4k-65536"]
+    assert left(places) == []
+
+
+def test_the_driver_keeps_off_the_cpu_that_measures(places: Places) -> None:
+    before = os.sched_getaffinity(0)
+    with open_bench(places, "noop"):
+        assert os.sched_getaffinity(0) == (before - {CPU} or before)
+    assert os.sched_getaffinity(0) == before
+
+
+def test_an_exception_inside_gives_everything_back(places: Places) -> None:
+    with pytest.raises(RuntimeError, match="inside"), open_bench(places):
+        raise RuntimeError("inside")
+    assert left(places) == []
+
+
+def test_a_bench_outlives_its_guardian(places: Places) -> None:
+    with open_bench(places) as opened:
+        os.kill(opened._guardian.pid, signal.SIGKILL)
+        os.waitpid(opened._guardian.pid, 0)
+        opened._guardian.watch(opened._warm.group)
+        assert opened.trial(FILE_POINT)["outcome"] == "ok"
+    assert left(places) == []
+
+
+def test_a_bench_that_cannot_open_gives_everything_back(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm, "find_spec", lambda _: None)
+    before = os.sched_getaffinity(0)
+    with pytest.raises(warm.NotBuilt):
+        open_bench(places)
+    assert left(places) == []
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_lost_parent_is_an_error_and_is_replaced(places: Places) -> None:
+    with open_bench(places, "noop") as opened:
+        opened._experiment = experiment(factors=[])
+        assert opened.trial(POINT)["outcome"] == "ok"
+        os.killpg(opened._warm.group, signal.SIGKILL)
+        reply = opened.trial(POINT)
+        assert reply["outcome"] == "error"
+        assert reply["detail"] == "the warm parent ended with status -9"
+        assert opened.trial(POINT)["outcome"] == "ok"
+
+
+def test_a_parent_that_cannot_start_ends_the_sweep_at_once(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One start, one error: not a start for every trial."""
+    started = []
+
+    class Counted(warm.Warm):
+        def __init__(self) -> None:
+            super().__init__()
+            started.append(self.group)
+
+    monkeypatch.setattr(warm, "_BOOT", "raise SystemExit('no loader here')")
+    monkeypatch.setattr(bench, "Warm", Counted)
+    with open_bench(places, "noop") as opened, pytest.raises(WorkerLost, match="no loader here"):
+        opened.trial(POINT)
+    assert len(started) == 1
+    assert left(places) == []
+
+
+def test_default_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", "/elsewhere")
+    assert bench.default_directory() == Path("/elsewhere")
+    monkeypatch.delenv("TMPDIR")
+    assert bench.default_directory() == Path("/var/tmp")
+
+
+def test_default_cpu_is_the_last_allowed() -> None:
+    assert bench.default_cpus() == [CPU]

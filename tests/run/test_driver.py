@@ -1,0 +1,271 @@
+"""The driver's rules, against a bench that measures nothing: what is asked, when it ends."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_bench import Answer, FakeBench, Heard, prepared
+from synthetic import experiment, failed, ok
+
+from memlab import experiments
+from memlab.run import driver, plan
+from memlab.run.plan import Point
+from memlab.run.request import Interrupted, Request
+from memlab.store import RunRow, Store
+
+POINTS = 4  # of the synthetic experiment without its control
+LEAST = 6  # samples that a median's 95 % interval needs
+
+
+class Lab:
+    """One store, one bench at a time, and what was heard of the last session."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._patch, self.store = monkeypatch, Store(path, create=True)
+        self.bench, self.heard = FakeBench(steady), Heard()
+
+    def _install(self, answer: Answer) -> None:
+        self.bench, self.heard = FakeBench(answer), Heard()
+        self._patch.setattr(driver, "Bench", self.bench)
+        self._patch.setattr(driver, "time", self.bench)
+
+    def sweep(self, answer: Answer, **request: Any) -> RunRow:
+        self._install(answer)
+        request = {"controls": False, "seed": 7} | request
+        asked = prepared(Request("synthetic", **request))
+        return driver.sweep(asked, self.store, self.heard)
+
+    def resume(self, run: RunRow, answer: Answer, budget_s: float | None = None) -> RunRow:
+        self._install(answer)
+        return driver.resume(self.store.find(run.id), self.store, self.heard, budget_s)
+
+    def taken(self, run: RunRow) -> list[tuple[int, int]]:
+        return [(sample.block, sample.point) for sample in self.store.samples(run.id)]
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    monkeypatch.setattr(driver, "alone", nullcontext)
+    monkeypatch.setattr(experiments, "load", lambda _: experiment())
+    return Lab(tmp_path / "results.db", monkeypatch)
+
+
+def steady(point: Point, _: int) -> dict[str, Any]:
+    return ok(1000)
+
+
+def wild(point: Point, before: int) -> dict[str, Any]:
+    return ok(1000 * 2 ** (before % 5))
+
+
+def in_order(blocks: int, seed: int = 7) -> list[tuple[int, int]]:
+    points = [Point(index, {}) for index in range(POINTS)]
+    return [(b, point.index) for b in range(blocks) for point in plan.order(points, seed, b)]
+
+
+def test_steady_points_rest_after_the_least_blocks(lab: Lab) -> None:
+    run = lab.sweep(steady)
+    assert lab.taken(run) == in_order(LEAST)
+    assert lab.heard.reason == "precise"
+    assert [session.ended for session in lab.store.sessions(run.id)] == ["precise"]
+
+
+def test_wide_points_go_on_while_narrow_points_rest(lab: Lab) -> None:
+    def first_is_wild(point: Point, before: int) -> dict[str, Any]:
+        return wild(point, before) if point.index == 0 and before < 20 else ok(1000)
+
+    lab.sweep(first_is_wild, budget_s=500)
+    asked = {point: lab.bench.asked.count(point) for point in range(POINTS)}
+    assert asked[0] > 20
+    assert asked == {0: asked[0], 1: LEAST, 2: LEAST, 3: LEAST}
+    assert lab.heard.reason == "precise"
+    assert lab.heard.progress[-1].done_points == POINTS
+
+
+def test_a_resting_point_leaves_its_position_to_the_others(lab: Lab) -> None:
+    lab.sweep(lambda point, before: wild(point, before) if point.index == 0 else ok(1), budget_s=40)
+    later = [p for p in lab.heard.progress if p.block >= LEAST]
+    assert later
+    assert all((p.position, p.in_block, p.point.index) == (0, 1, 0) for p in later)
+
+
+def test_precision_decides_how_long(lab: Lab) -> None:
+    def spread(point: Point, before: int) -> dict[str, Any]:
+        return ok(1000 + 10 * (before % 5))
+
+    lab.sweep(spread, precision=0.1)
+    assert len(lab.bench.asked) == POINTS * LEAST
+    lab.sweep(spread, precision=0.012)
+    assert len(lab.bench.asked) > POINTS * LEAST
+
+
+def test_blocks_are_exact(lab: Lab) -> None:
+    run = lab.sweep(steady, blocks=9)
+    assert lab.taken(run) == in_order(9)
+    assert lab.heard.reason == "blocks"
+
+
+def test_one_block_of_wild_points(lab: Lab) -> None:
+    run = lab.sweep(wild, blocks=1)
+    assert lab.taken(run) == in_order(1)
+
+
+def test_budget_ends_in_the_middle_of_a_block(lab: Lab) -> None:
+    run = lab.sweep(wild, budget_s=10.0)  # a trial takes 1 s
+    assert lab.taken(run) == in_order(3)[:10]
+    assert lab.heard.reason == "budget"
+    assert [p.left_s for p in lab.heard.progress] == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    assert lab.store.sessions(run.id)[0].wall_s == 10
+
+
+def test_budget_of_the_preset_holds_where_none_is_named(lab: Lab) -> None:
+    lab.sweep(wild)
+    assert len(lab.bench.asked) == experiment().budget_s["quick"]
+    assert lab.heard.reason == "budget"
+
+
+def test_exact_blocks_know_no_budget_of_the_preset(lab: Lab) -> None:
+    lab.sweep(wild, blocks=40)
+    assert len(lab.bench.asked) == 40 * POINTS > experiment().budget_s["quick"]
+
+
+@pytest.mark.parametrize("blocks", [None, 9])
+def test_unavailable_point_rests_after_one_trial(lab: Lab, blocks: int | None) -> None:
+    no = failed("unavailable", "uring_open: EPERM")
+    run = lab.sweep(lambda point, _: no if point.index == 2 else ok(1000), blocks=blocks)
+    assert lab.bench.asked.count(2) == 1
+    assert lab.bench.asked.count(1) == (blocks or LEAST)
+    (row,) = [s for s in lab.store.samples(run.id) if s.outcome == "unavailable"]
+    assert (row.detail, row.raw, row.cpu) == ("uring_open: EPERM", None, None)
+
+
+@pytest.mark.parametrize("blocks", [None, 9])
+def test_nothing_available_ends_after_one_block(lab: Lab, blocks: int | None) -> None:
+    run = lab.sweep(lambda *_: failed("unavailable", "ENOSYS"), blocks=blocks)
+    assert lab.taken(run) == in_order(1)
+
+
+@pytest.mark.parametrize("outcome", ["error", "enomem", "timeout", "sigbus", "oom-killed"])
+def test_a_failed_trial_is_a_row_and_the_sweep_goes_on(lab: Lab, outcome: str) -> None:
+    run = lab.sweep(lambda point, _: failed(outcome, "why") if point.index == 1 else ok(1000))
+    assert lab.taken(run) == in_order(LEAST)
+    assert lab.heard.reason == "precise"
+    rows = [s for s in lab.store.samples(run.id) if s.point == 1]
+    assert {(row.outcome, row.detail, row.raw) for row in rows} == {(outcome, "why", None)}
+
+
+def test_a_point_that_fails_sometimes_needs_enough_good_samples(lab: Lab) -> None:
+    def every_other(point: Point, before: int) -> dict[str, Any]:
+        return ok(1000) if before % 2 else failed("error", "why")
+
+    lab.sweep(every_other)
+    assert lab.bench.asked.count(0) == 2 * LEAST
+
+
+def interrupting(after: int) -> Answer:
+    """Ctrl-C in the trial after so many."""
+    left = iter(range(after))
+
+    def answer(point: Point, _: int) -> dict[str, Any]:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return ok(1000)
+
+    return answer
+
+
+def test_ctrl_c_keeps_and_names_the_run(lab: Lab) -> None:
+    with pytest.raises(Interrupted, match="interrupted; 9 samples kept") as ended:
+        lab.sweep(interrupting(9), blocks=5)
+    run = lab.store.find("last")
+    assert (ended.value.run, ended.value.kept) == (run.id, 9)
+    assert lab.taken(run) == in_order(5)[:9]
+    assert [session.ended for session in lab.store.sessions(run.id)] == ["interrupted"]
+    assert lab.heard.reason == "interrupted"
+
+
+@pytest.mark.parametrize("after", range(0, 13))
+def test_resume_does_what_is_missing_in_the_same_order(lab: Lab, after: int) -> None:
+    with pytest.raises(Interrupted):
+        lab.sweep(interrupting(after), blocks=4)
+    run = lab.store.find("last")
+    lab.resume(run, steady)
+    assert lab.heard.taken == after
+    assert lab.bench.asked == [point for _, point in in_order(4)[after:]]
+    assert lab.taken(run) == in_order(4)
+    assert [s.position for s in lab.store.samples(run.id)] == 4 * list(range(POINTS))
+
+
+def test_resume_of_a_run_that_has_all_measures_nothing(lab: Lab) -> None:
+    for request in ({"blocks": 3}, {}):
+        run = lab.sweep(steady, **request)
+        lab.resume(run, steady)
+        assert lab.bench.asked == []
+        assert len(lab.store.sessions(run.id)) == 2
+
+
+def test_resume_fills_a_hole_in_an_early_block(lab: Lab) -> None:
+    run = lab.sweep(steady, blocks=3)
+    lab.store._db.execute("DELETE FROM samples WHERE block = 1 AND point = 2")
+    lab.resume(run, steady)
+    assert lab.bench.asked == [2]
+    assert sorted(lab.taken(run)) == sorted(in_order(3))
+
+
+def test_resume_keeps_resting_points_at_rest(lab: Lab) -> None:
+    run = lab.sweep(lambda point, n: wild(point, n) if point.index == 0 else ok(1), budget_s=30)
+    lab.resume(run, steady)
+    assert set(lab.bench.asked) == {0}
+
+
+def test_resume_has_a_budget_of_its_own(lab: Lab) -> None:
+    run = lab.sweep(wild, budget_s=5.0)
+    lab.resume(run, wild)
+    assert len(lab.bench.asked) == 5
+    lab.resume(run, wild, budget_s=7.0)
+    assert len(lab.bench.asked) == 7
+    assert lab.taken(run) == in_order(5)[:17]
+    assert [session.ended for session in lab.store.sessions(run.id)] == 3 * ["budget"]
+
+
+def test_resume_refuses_another_machine(lab: Lab) -> None:
+    run = lab.sweep(wild, budget_s=5.0)
+    lab.store._db.execute(
+        "UPDATE runs SET environment = json_set(environment, '$.cpu_model', 'another')"
+    )
+    with pytest.raises(driver.CannotRun, match=f"run {run.id} began on another machine"):
+        lab.resume(run, steady)
+    assert lab.bench.asked == []
+
+
+def test_a_bench_that_breaks_ends_the_session_as_failed(lab: Lab) -> None:
+    def breaks(point: Point, _: int) -> dict[str, Any]:
+        raise RuntimeError("the bench fell over")
+
+    with pytest.raises(RuntimeError, match="fell over"):
+        lab.sweep(breaks, blocks=1)
+    (session,) = lab.store.sessions(lab.store.find("last").id)
+    assert session.ended == "failed"
+
+
+def test_the_seed_is_drawn_and_stored_where_none_is_given(lab: Lab) -> None:
+    seeds = {lab.sweep(steady, seed=None, blocks=1).seed for _ in range(5)}
+    assert len(seeds) == 5
+    run = lab.store.find("last")
+    assert lab.taken(run) == in_order(1, run.seed)
+
+
+def test_seed_zero_is_a_seed(lab: Lab) -> None:
+    run = lab.sweep(steady, seed=0, blocks=2)
+    assert run.seed == 0
+    assert lab.taken(run) == in_order(2, seed=0)
+
+
+def test_a_sample_carries_what_the_reply_said(lab: Lab) -> None:
+    reply = ok(1000) | {"reported_kib": [5, 6]}
+    run = lab.sweep(lambda *_: reply, blocks=1)
+    sample = next(lab.store.samples(run.id))
+    assert sample.raw == reply["result"] | {"reported_kib": [5, 6]}
+    assert (sample.outcome, sample.cpu, sample.probe_hash) == ("ok", 1, "5eed")
+    assert sample.trial_s == FakeBench.TRIAL_S
