@@ -6,14 +6,15 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml CMakeLists.txt constraints.txt memlab/build_probes.py \
 	$(wildcard probes/*.[ch] probes/support/*.[ch])
 
-COMPILE := --quiet --upgrade --generate-hashes --build-deps-for=editable --allow-unsafe \
-	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --no-annotate --strip-extras
+PIN := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
+	--no-header --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
+PINNED := \# Exact versions and the hashes of their files; `make constraints` writes this.
 
 .DELETE_ON_ERROR:
 .PHONY: help run test check bench format constraints clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure in results/
 	$(BIN)/memlab sweep mmap-write -o results
@@ -39,8 +40,9 @@ format: $(VENV)/ready-dev ## format Python and C
 
 constraints: $(VENV)/ready-dev ## pin the newest versions that fit, with their hashes
 	$(PIP) install pip-tools
-	$(BIN)/pip-compile $(COMPILE) -o constraints.txt pyproject.toml
-	$(BIN)/pip-compile $(COMPILE) --all-extras -o constraints-dev.txt pyproject.toml
+	$(PIN) --extra build -o constraints.txt pyproject.toml
+	$(PIN) --all-extras -o constraints-dev.txt pyproject.toml
+	sed -i '1i $(PINNED)' constraints.txt constraints-dev.txt
 
 clean: ## remove what was built here; the store is not touched
 	rm -rf $(VENV) build dist results .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -54,7 +56,7 @@ $(VENV)/made:
 		{ echo "a C compiler is missing; on Debian: apt install gcc libc6-dev" >&2; exit 3; }
 	@$(PYTHON) -c 'import sysconfig as s, pathlib as p, sys; sys.exit(not (p.Path(s.get_path("include")) / "Python.h").exists())' || \
 		{ echo "Python's C headers are missing; on Debian: apt install python3-dev" >&2; exit 3; }
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
 $(VENV)/ready: $(VENV)/made $(SOURCES)

@@ -74,10 +74,15 @@ def main() -> NoReturn:
             code = cli.main(standalone_mode=False)  # what ctx.exit was given; a command, None
             sys.stdout.flush()
             sys.exit(code or DONE)
+    except SystemExit as ended:
+        # click ends with 1 on a broken pipe, and 1 is a closed gate here
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
     except BrokenPipeError:
-        # The reader has gone, as `head` does; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(DONE)
+        pass
+    # The reader has gone, as `head` does; there is nobody left to tell.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(DONE)
 
 
 @contextmanager

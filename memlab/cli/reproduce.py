@@ -59,14 +59,16 @@ def command(
     from memlab.judging import reproduce, summary
     from memlab.present import verdicts
     from memlab.present.progress import Live
+    from memlab.run.request import CannotRun
     from memlab.store import Store
 
     target = reproduce.resolve(study)
     watch = Silent() if quiet or as_json else Live()
     with Store(store, create=True) as opened:
-        found = reproduce.all_of(
-            target, preset, budget, directory, opened, watch, fresh=fresh
-        )
+        wanted = reproduce.requests(target, preset, budget, directory)
+        found = [reproduce.reproduce(r, opened, watch, fresh=fresh) for r in wanted]
+    if not any(reproduced.run for reproduced in found):
+        raise CannotRun(found[0].refused)
     if as_json:
         echo_json(verdicts.as_data(found, target.not_built))
     else:

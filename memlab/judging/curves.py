@@ -60,14 +60,14 @@ def saturates(claim: Saturates, sight: Sight) -> Finding:
     ratios = [ratio_interval(curve.table[:, j], curve.table[:, last]) for j in range(last)]
     names = [sight.level(claim.over, level) for level in curve.levels]
     furthest = max(range(knee, last), key=lambda j: abs(log(ratios[j].estimate)))
-    after = f"{evidence.interval(ratios[furthest])} at {names[furthest]}"
-    told = [f"furthest from {names[knee]} on, {after}"]
+    told = [f"{names[furthest]} {evidence.interval(ratios[furthest])}, the furthest from there on"]
     if knee:
         nearest = min(range(knee), key=lambda j: ratios[j].estimate)
-        told.insert(0, f"nearest before, {evidence.interval(ratios[nearest])} at {names[nearest]}")
+        least = f"{names[nearest]} {evidence.interval(ratios[nearest])}"
+        told.insert(0, f"{least}, the least before {names[knee]}")
     text = (
-        f"cost against that at {names[last]}: {'; '.join(told)}; claimed level from {names[knee]} "
-        f"within {claim.within:.0%}, dearer before, {evidence.blocks(verdict.n)}"
+        f"times the cost at {names[last]}: {'; '.join(told)}; claimed within {claim.within:.0%} "
+        f"from {names[knee]} on and dearer before, {evidence.blocks(verdict.n)}"
         f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, 2 * last)}"
     )
     return Finding(verdict, text, curve.points)
@@ -147,7 +147,7 @@ def _too_few(verdict: Verdict, tests: float) -> str:
     """A remark where so few blocks refute nothing: Holm asks one sign test for 5 % / tests."""
     least = ceil(log2(tests / verdicts.ALPHA))
     few = verdict.word == "inconclusive" and verdict.n < least
-    return f"; it takes {least} blocks to refute a level" if few else ""
+    return f"; {least} blocks or more can refute any level" if few else ""
 
 
 def _heavy(sight: Sight, over: str, curve: Curve) -> str:

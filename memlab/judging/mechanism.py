@@ -12,10 +12,10 @@ from memlab.results import Run
 
 
 def says(run: Run, claim: Claim, setting: At) -> str:
-    """What the claim's controls say at its setting; empty where it names none."""
+    """What the claim's controls say at its setting, a line each; empty where it names none."""
     controls = [c for c in run.experiment.controls if c.name in claim.controls]
     at = {**claim.where, **setting}
-    return " ".join(sentence for c in controls for sentence in _sentences(run, c, at))
+    return "\n".join(sentence for c in controls for sentence in _sentences(run, c, at))
 
 
 def _sentences(run: Run, control: Control, at: At) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 
 from memlab import experiments, published
 from memlab.experiment import Experiment
@@ -16,7 +17,7 @@ from memlab.results.beside import Beside, tables
 from memlab.run import driver, plan
 from memlab.run.admission import Refused
 from memlab.run.driver import Prepared
-from memlab.run.request import CannotRun, Request, Watch
+from memlab.run.request import CannotRun, Interrupted, Request, Watch
 from memlab.store import RunRow, Store
 
 # A sign test along a curve of eight levels refutes nothing below nine blocks, and shows little
@@ -58,9 +59,23 @@ def resolve(wanted: str) -> Target:
     return Target([experiments.load(name)], [])
 
 
-def reproduce(
-    experiment: Experiment, request: Request, store: Store, watch: Watch, *, fresh: bool
-) -> Reproduced:
+def requests(
+    target: Target, preset: str, budget_s: float | None, directory: Path | None
+) -> list[Request]:
+    """A sweep for each experiment: blocks enough for its claims, within the preset's budget."""
+    return [
+        Request(
+            experiment=experiment.name,
+            preset=preset,
+            blocks=BLOCKS,
+            budget_s=experiment.budget_s[preset] if budget_s is None else budget_s,
+            directory=None if directory is None else str(directory),
+        )
+        for experiment in target.experiments
+    ]
+
+
+def reproduce(request: Request, store: Store, watch: Watch, *, fresh: bool) -> Reproduced:
     """Judge the newest stored run that answers the request, measuring what it lacks.
 
     A run answers when it was taken on this machine, in the same directory, and holds every
@@ -74,27 +89,17 @@ def reproduce(
             row = driver.sweep(prepared, store, watch)
         elif _cut_short(store, row):
             driver.resume(row, store, watch, request.budget_s)
+    except Interrupted as interrupted:
+        interrupted.args = (f"{interrupted}; the same command goes on with run {interrupted.run}",)
+        raise
     except (Refused, CannotRun) as error:
-        return Reproduced(experiment, None, (), (), str(error))
+        return Reproduced(experiments.load(request.experiment), None, (), (), str(error))
     return of_run(Run(row, store.path))
 
 
 def of_run(run: Run) -> Reproduced:
     """A stored run's tables and judged claims. Nothing is measured."""
     return Reproduced(run.experiment, run, tuple(tables(run)), judge(run))
-
-
-def request(
-    experiment: Experiment, preset: str, budget_s: float | None, directory: str | None
-) -> Request:
-    """The sweep that reproduces an experiment: enough blocks for its claims, within the budget."""
-    return Request(
-        experiment=experiment.name,
-        preset=preset,
-        blocks=BLOCKS,
-        budget_s=experiment.budget_s[preset] if budget_s is None else budget_s,
-        directory=directory,
-    )
 
 
 def _unique(names: Sequence[str], wanted: str) -> str:
@@ -128,7 +133,7 @@ def _newest(store: Store, prepared: Prepared) -> RunRow | None:
     for row in reversed(store.runs()):
         if (
             row.experiment == prepared.experiment.name
-            and row.request["directory"] == prepared.request.directory
+            and row.request.get("directory") == prepared.request.directory
             and needed <= {plan.key(point.levels) for point in store.points(row.id)}
             and not environment.unlike(row.environment, here)
         ):

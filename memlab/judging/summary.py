@@ -66,7 +66,7 @@ def sentence(summaries: Sequence[ClaimSummary]) -> list[str]:
         return ["no claim is declared"]
     holding = sum(s.overall == "holds" for s in summaries)
     total = len(summaries)
-    verb = "hold" if total > 1 else "holds"
+    verb = "holds" if holding == 1 else "hold"
     lines = [f"{holding} of {total} claim{'s' if total > 1 else ''} {verb} on this machine."]
     said = {
         "contradicted": "contradicted",

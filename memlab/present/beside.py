@@ -15,7 +15,10 @@ from memlab.present import words
 from memlab.results import Run
 from memlab.results.beside import Beside
 
-LEGEND = "x: here / published; ± is half the 95 % interval of the median; ~ extrapolated"
+LEGEND = (
+    "x: here / published; ± is half the 95 % interval of the median; ~ extrapolated from what "
+    "was measured"
+)
 
 
 def show(console: Console, run: Run, beside: Beside) -> None:
@@ -23,13 +26,15 @@ def show(console: Console, run: Run, beside: Beside) -> None:
     metric = run.metric(beside.declared.metric)
     varied = [name for name in beside.setting if name in run.varied]
     setting = words.levels(run.experiment, beside.setting, varied)
+    every = all(h.extrapolated for row in beside.rows for h in row.here.values() if h.median)
     title = f"{beside.source.id}: {beside.table.title}" + (f"; here: {setting}" if setting else "")
+    title += ", all extrapolated" if every else ""
     console.print()
     console.print(f"[bold]published beside here[/bold]  {escape(title)}")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(beside.table.rows_are, justify="right", no_wrap=True)
     for column in beside.declared.columns:
-        table.add_column(f"{column}: published", justify="right", style="dim")
+        table.add_column(f"{column}:\npublished", justify="right", style="dim", no_wrap=True)
         table.add_column("here", justify="right", no_wrap=True)
         table.add_column("x", justify="right", no_wrap=True)
     for row in beside.rows:
@@ -37,7 +42,8 @@ def show(console: Console, run: Run, beside: Beside) -> None:
         for column, cell in row.printed.items():
             here = row.here[column]
             ratio = "-" if here.ratio is None else f"{_bound(cell.bound)}{here.ratio:.3g}"
-            median = words.median(here.median, metric.unit, extrapolated=here.extrapolated)
+            mark = here.extrapolated and not every
+            median = words.median(here.median, metric.unit, extrapolated=mark)
             cells += [cell.printed, median, ratio]
         table.add_row(run.experiment.describe_level(beside.table.rows_are, row.level), *cells)
     console.print(table)
@@ -76,13 +82,13 @@ def as_data(beside: Beside) -> dict[str, Any]:
         "source": beside.source.id,
         "table": beside.table.id,
         "setting": dict(beside.setting),
-        "limit": _interval(beside.limit) if beside.limit else None,
+        "limit": interval(beside.limit) if beside.limit else None,
         "rows": [
             {
                 "level": row.level,
                 "printed": {column: cell.printed for column, cell in row.printed.items()},
                 "here": {
-                    column: _interval(here.median) if here.median else None
+                    column: interval(here.median) if here.median else None
                     for column, here in row.here.items()
                 },
                 "ratio": {column: here.ratio for column, here in row.here.items()},
@@ -98,10 +104,11 @@ def _bound(bound: str) -> str:
     return {"": "", ">": "<", "<": ">"}[bound]
 
 
-def _interval(interval: Interval) -> dict[str, Any]:
+def interval(found: Interval) -> dict[str, Any]:
+    """An interval as plain data, in the metric's base unit."""
     return {
-        "low": interval.low,
-        "estimate": interval.estimate,
-        "high": interval.high,
-        "n": interval.n,
+        "low": found.low,
+        "estimate": found.estimate,
+        "high": found.high,
+        "n": found.n,
     }

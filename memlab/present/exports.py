@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from memlab.results import Run
 from memlab.run.request import CannotRun
@@ -34,7 +36,17 @@ def write(run: Run, kind: str, output: Path | TextIO) -> None:
 def _text(run: Run, kind: str) -> str:
     if kind == "csv":
         return str(run.frame.to_csv(index=False))
-    return str(run.frame.to_json(orient="records", lines=True))
+    at = {point.index: point for point in run.points}
+    records = (run.record(sample, at[sample.point]) for sample in run.samples)
+    return "".join(json.dumps(_without_nan(record)) + "\n" for record in records)
+
+
+def _without_nan(record: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no nan: a missing metric is null. Floats keep every digit."""
+    return {
+        name: None if isinstance(value, float) and math.isnan(value) else value
+        for name, value in record.items()
+    }
 
 
 def _parquet(run: Run, path: Path) -> None:

@@ -9,12 +9,13 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Metric
-from memlab.present import words
+from memlab.judging import costs
+from memlab.present import beside, words
 from memlab.results import PointSummary, Run
-from memlab.results.beside import Beside, tables
+from memlab.results.beside import tables
 from memlab.results.crossing import crossings
 from memlab.results.run import FLOOR_SHARE
 
@@ -41,10 +42,14 @@ def show(run: Run) -> None:
         )
     _controls(run, console)
     published = list(tables(run))
-    for beside in published:
-        _beside(run, beside, console)
-    for line in _remarks(published):
-        console.print(line)
+    for table in published:
+        beside.show(console, run, table)
+    if published:
+        console.print(Text(beside.LEGEND, style="dim"))
+    for line in beside.remarks(published):
+        console.print(Text(line, style="dim"))
+    for line in costs.lines_for_show(run):
+        console.print(Text(line))
     console.print()
     for line in _foot(run):
         console.print(line)
@@ -145,69 +150,6 @@ def _controls(run: Run, console: Console) -> None:
             console.print(f"  {at}: {_cell(summary, metric)}")
 
 
-def _beside(run: Run, beside: Beside, console: Console) -> None:
-    metric = run.metric(beside.declared.metric)
-    setting = words.levels(
-        run.experiment, beside.setting, [n for n in beside.setting if n in run.varied]
-    )
-    console.print()
-    console.print(
-        f"[bold]published beside here[/bold]  {beside.source.id}: {beside.table.title}"
-        + (f"; here: {setting}" if setting else "")
-    )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(beside.table.rows_are, justify="right")
-    for column in beside.declared.columns:
-        table.add_column(f"{column}: published", justify="right", style="dim")
-        table.add_column("here", justify="right", no_wrap=True)
-        table.add_column("x", justify="right", no_wrap=True)
-    for row in beside.rows:
-        cells = []
-        for column, cell in row.printed.items():
-            here = row.here[column]
-            ratio = "-" if here.ratio is None else f"{_bound(cell.bound)}{here.ratio:.3g}"
-            median = words.median(here.median, metric.unit, extrapolated=here.extrapolated)
-            cells += [cell.printed, median, ratio]
-        table.add_row(run.experiment.describe_level(beside.table.rows_are, row.level), *cells)
-    console.print(table)
-    for line in _beyond(run, beside):
-        console.print(line)
-
-
-def _bound(bound: str) -> str:
-    """A ratio to a value that is only known to be larger is only known to be smaller."""
-    return {"": "", ">": "<", "<": ">"}[bound]
-
-
-def _remarks(published: Sequence[Beside]) -> Iterator[str]:
-    """What a reader of the published tables has to know, once a table."""
-    if published:
-        yield "[dim]x: here / published[/dim]"
-    for beside in {(b.source.id, b.table.id): b for b in published}.values():
-        if beside.declared.note:
-            yield beside.declared.note
-        yield f"[dim]unsure in the source: {'; '.join(beside.table.unsure)}[/dim]"
-
-
-def _beyond(run: Run, beside: Beside) -> Iterator[str]:
-    """Printed values that no reading could reach, held against this machine's own limit."""
-    limit = beside.declared.limit
-    if limit and beside.limit:
-        unit = run.metric(limit.metric).unit
-        here = words.median(beside.limit, unit)
-        beyond = {row.level: row.beyond for row in beside.rows if row.beyond}
-        if beyond:
-            level, implied = max(beyond.items(), key=lambda item: max(item[1].values()))
-            column, value = max(implied.items(), key=lambda item: item[1])
-            at = run.experiment.describe_level(beside.table.rows_are, level)
-            yield (
-                f"As reading, {column} at {at} would be a {limit.what} of "
-                f"{words.quantity(value, unit)}; this machine's own limit, measured by the "
-                f"control {limit.control!r}, is {here}. "
-                f"{len(beyond)} of {len(beside.rows)} printed rows lie beyond it."
-            )
-
-
 def _foot(run: Run) -> Iterator[str]:
     failed = [s for s in run.summaries if s.outcomes.total() > s.outcomes["ok"]]
     for summary in failed:
@@ -248,7 +190,7 @@ def as_data(run: Run) -> dict[str, Any]:
                 "control": s.point.control,
                 "outcomes": dict(s.outcomes),
                 "details": list(s.details),
-                "metrics": {name: _interval(i) for name, i in s.medians.items()},
+                "metrics": {name: beside.interval(i) for name, i in s.medians.items()},
                 "floors": dict(s.floors),
                 "extrapolated": sorted(s.extrapolated),
                 "noise": dict(s.noise),
@@ -267,38 +209,7 @@ def as_data(run: Run) -> dict[str, Any]:
             }
             for c in crossings(run)
         ],
-        "published": [_published(beside) for beside in tables(run)],
-    }
-
-
-def _published(beside: Beside) -> dict[str, Any]:
-    return {
-        "source": beside.source.id,
-        "table": beside.table.id,
-        "setting": dict(beside.setting),
-        "limit": _interval(beside.limit) if beside.limit else None,
-        "rows": [
-            {
-                "level": row.level,
-                "printed": {column: cell.printed for column, cell in row.printed.items()},
-                "here": {
-                    column: _interval(here.median) if here.median else None
-                    for column, here in row.here.items()
-                },
-                "ratio": {column: here.ratio for column, here in row.here.items()},
-                "beyond_limit": dict(row.beyond),
-            }
-            for row in beside.rows
-        ],
-    }
-
-
-def _interval(interval: Interval) -> dict[str, Any]:
-    return {
-        "low": interval.low,
-        "estimate": interval.estimate,
-        "high": interval.high,
-        "n": interval.n,
+        "published": [beside.as_data(table) for table in tables(run)],
     }
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from memlab.experiment import Experiment
@@ -61,15 +60,21 @@ def _claim(console: Console, experiment: Experiment, claim: ClaimSummary) -> Non
     console.print()
     basis = f"  [published: {claim.claim.published}]" if claim.claim.published else ""
     console.print(Text.assemble("claim: ", (claim.claim.text, "bold"), (basis, "dim")))
-    groups = summary.groups(claim, experiment.figure.over)
-    for group in groups:
+    for group in summary.groups(claim, experiment.figure.over):
         text = Text.assemble(
             (group.closest.verdict.word, _STYLES[group.closest.verdict.word]),
             f" {_where(experiment, group)}".rstrip() + f": {group.closest.evidence}",
         )
-        console.print(Padding(text, (0, 0, 0, 2)))
-        if group.closest.control_says:
-            console.print(Padding(Text(group.closest.control_says), (0, 0, 0, 4)))
+        _indented(console, text, 2)
+        for line in group.closest.control_says.splitlines():
+            _indented(console, Text(line), 4)
+
+
+def _indented(console: Console, text: Text, columns: int) -> None:
+    """Wrapped text behind blanks. rich's Padding would fill each line with blanks to its end."""
+    for line in text.wrap(console, max(1, console.width - columns)):
+        line.rstrip()
+        console.print(Text(" " * columns).append_text(line))
 
 
 def _where(experiment: Experiment, group: Group) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from memlab.analysis.intervals import Interval
 from memlab.experiment import PRESETS, Level
 from memlab.run.plan import Point
 from memlab.store import RunRow
+
+if TYPE_CHECKING:  # numpy, which an error message or `clean` has no use for
+    from memlab.analysis.intervals import Interval
 
 
 class Interrupted(Exception):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .bare import BUILDS, BareLoop, compile_builds, compiler
+from .bare import BareLoop, compile_builds, compiler
 from .interleaved import PAIRS, Comparison, interleave, table
 from .lab import Lab, Operation, call_ns, floor_ns
 
@@ -27,9 +27,7 @@ METHODS = {
 
 
 @pytest.fixture(scope="module")
-def bare(
-    tmp_path_factory: pytest.TempPathFactory, file: Path, cpu: int
-) -> dict[str, BareLoop]:
+def bare(tmp_path_factory: pytest.TempPathFactory, file: Path, cpu: int) -> dict[str, BareLoop]:
     """Every build of bare_loop.c, by its name."""
     cc = compiler()
     if cc is None:
@@ -52,18 +50,15 @@ def compare(method: str, size_bytes: int, lab: Lab, bare: dict[str, BareLoop]) -
         for name, build in bare.items()
     }
     measured = interleave({"memlab": lambda: call_ns(lab.run(asked, total_bytes))} | builds)
-    first, moved = BUILDS
     label = f"{method} {size_bytes} B"
-    return [
-        Comparison(label, measured["memlab"], measured[first]),
-        Comparison(f"{label}, {moved}", measured[moved], measured[first]),
-    ]
+    first, *others = bare
+    return [Comparison(label, measured[side], measured[first]) for side in ["memlab", *others]]
 
 
 def agrees(memlab: Comparison, moved: Comparison) -> bool:
     """Within 3 % of a plain program; of either build, where the two builds differ."""
-    spread = sorted([1.0, moved.ratio.estimate])
-    return spread[0] * (1 - WITHIN) <= memlab.ratio.estimate <= spread[1] * (1 + WITHIN)
+    low, high = sorted([1.0, moved.ratio.estimate])
+    return low * (1 - WITHIN) <= memlab.ratio.estimate <= high * (1 + WITHIN)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -72,7 +67,7 @@ def test_a_call_costs_what_it_costs_in_a_bare_loop(
 ) -> None:
     rows = [compare(method, size_bytes, lab, bare) for size_bytes in SIZES_BYTES]
     print("\n" + table("ns a call", "memlab", "bare", [memlab for memlab, _ in rows]))
-    print(table("ns a call", "moved", "bare", [moved for _, moved in rows]))
+    print(table("ns a call", "bare, moved", "bare", [moved for _, moved in rows]))
     asked = [row for row in rows if np.median(row[0].under) > LEAST_CALL_NS]
     assert asked
     assert [memlab.label for memlab, moved in asked if not agrees(memlab, moved)] == []

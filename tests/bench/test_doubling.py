@@ -45,9 +45,7 @@ def compare(operation: Operation, lab: Lab) -> Comparison:
         {"double": lambda: elapsed_ms(2 * PART_BYTES), "single": lambda: elapsed_ms(PART_BYTES)}
     )
     label = " ".join(filter(None, [operation.experiment, operation.method, operation.touch]))
-    return Comparison(
-        f"{label}, {operation.size_bytes} B", measured["double"], measured["single"]
-    )
+    return Comparison(f"{label}, {operation.size_bytes} B", measured["double"], measured["single"])
 
 
 @pytest.mark.parametrize("experiment", ["mmap-write", "mmap-read"])

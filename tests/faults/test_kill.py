@@ -13,8 +13,7 @@ KILLS, BLOCKS = 50, 70
 
 def kill(process: subprocess.Popen[str]) -> None:
     process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    assert process.wait() == -signal.SIGKILL
 
 
 def test_killed_at_fifty_moments_a_run_loses_nothing(lab: Lab) -> None:

@@ -1,0 +1,62 @@
+"""Where a run's numbers come from: the run, the C file, and the command that measures it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memlab.results import Run
+from memlab.experiment import Experiment, Level
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A run's origin, as pairs of a name and what stands there."""
+
+    run: str
+    rows: tuple[tuple[str, str], ...]
+
+
+def source(run: Run) -> Source:
+    """Everything needed to find a run's samples and to take them again."""
+    hashes = dict.fromkeys(sample.probe_hash for sample in run.samples)
+    ids = [sample.id for sample in run.samples if sample.id is not None]
+    rows = (
+        ("run", f"{run.id}, begun {run.row.created_at}, memlab {run.row.memlab}"),
+        ("samples", f"{len(run.samples)} in {run.blocks} blocks, rows {_span(ids)} of the store"),
+        ("store", str(run.store_path)),
+        ("probe", f"probes/{run.experiment.probe}.c, sha256 {', '.join(hashes) or 'none'}"),
+        ("again", again(run)),
+        ("raw samples", f"memlab export {run.id} --store {shlex.quote(str(run.store_path))}"),
+    )
+    return Source(run.id, rows)
+
+
+def again(run: Run) -> str:
+    """The sweep that measures the same points in the same order."""
+    return shlex.join(["memlab", "sweep", run.row.experiment, *_options(run)])
+
+
+def _options(run: Run) -> Iterator[str]:
+    asked = run.row.request
+    for name, levels in asked.get("levels", {}).items():
+        yield from ("-p", f"{name}={','.join(_level(run.experiment, name, v) for v in levels)}")
+    yield from ("--preset", asked.get("preset", "quick"))
+    if not asked.get("controls", True):
+        yield "--no-controls"
+    yield from ("--blocks", str(max(1, run.blocks)))
+    yield from ("--seed", str(run.row.seed))
+    if asked.get("cpus"):
+        yield from ("--cpus", ",".join(str(cpu) for cpu in asked["cpus"]))
+    if asked.get("directory"):
+        yield from ("--dir", str(asked["directory"]))
+
+
+def _level(experiment: Experiment, name: str, level: Level) -> str:
+    """A level as `-p` reads it: `4KiB`, `yes`, `100ms`."""
+    return experiment.describe_level(name, level).replace(" ", "")
+
+
+def _span(ids: list[int]) -> str:
+    return f"{min(ids)} to {max(ids)}" if ids else "none"

@@ -1,0 +1,93 @@
+"""What the statistics see of real runs: nothing between two alike, a slowdown of 3 % between two
+that differ by it. The slowdown is the factor `handicap`: turns of an empty loop, wasted a call.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import memlab
+from memlab.analysis.compare import compare
+from memlab.analysis.intervals import ratio_interval
+from memlab.judging.compare import compare_runs
+
+pytestmark = pytest.mark.bench
+
+RUNS = 20
+SLOWDOWN = 0.03
+SECONDS = float(os.environ.get("MEMLAB_BENCH_SECONDS", "15"))  # of one run that seeks the slowdown
+ONE_POINT = {"size": 4096, "method": "write", "filesystem": "tmpfs", "file_size": "64m"}
+
+
+def test_two_runs_alike_are_called_alike(tmp_path: Path) -> None:
+    """A/A: of all points of 20 pairs of runs at most 5 % are called slower or faster."""
+    store = tmp_path / "store.db"
+    words: Counter[str] = Counter()
+    for _ in range(RUNS):
+        before, after = (
+            memlab.sweep(
+                "mmap-write",
+                **{**ONE_POINT, "method": ["mmap", "write"], "size": [100, 1024, 4096, 10240]},
+                slice="10ms",
+                blocks=10,
+                controls=False,
+                store=store,
+            )
+            for _ in range(2)
+        )
+        words += compare_runs(before, after).counts
+    print(f"\nA/A, {RUNS} pairs of runs: {dict(words)}")
+    assert (words["slower"] + words["faster"]) / words.total() <= 0.05
+
+
+def turns_for(share: float, store: Path) -> int:
+    """The handicap that makes one call of the point slower by this share."""
+    run = memlab.sweep(
+        "mmap-write", **ONE_POINT, handicap=[0, 1000], blocks=11, controls=False, store=store
+    )
+    plain, slowed = (
+        np.nanmedian(run.values("call_time", point))
+        for point in sorted(run.points, key=lambda point: int(point.at["handicap"]))
+    )
+    return round(share * plain / ((slowed - plain) / 1000))
+
+
+@pytest.mark.parametrize("in_one_sweep", [True, False], ids=["interleaved", "one after the other"])
+def test_a_slowdown_of_3_percent_is_found(tmp_path: Path, in_one_sweep: bool) -> None:
+    """A/B: the interval of the ratio lies above 1 in 19 of 20. Only interleaving is held to it:
+    between two runs the machine itself may move by as much."""
+    store = tmp_path / "store.db"
+    turns = turns_for(SLOWDOWN, store)
+    found, ratios = 0, []
+    for _ in range(RUNS):
+        common = {**ONE_POINT, "slice": "20ms", "controls": False, "precision": 1e-6}
+        if in_one_sweep:
+            run = memlab.sweep(
+                "mmap-write", **common, handicap=[0, turns], budget=SECONDS, store=store
+            )
+            plain, slowed = (next(run.matching({"handicap": level})) for level in (0, turns))
+            ratio = ratio_interval(run.values("call_time", slowed), run.values("call_time", plain))
+            found += ratio.low is not None and ratio.low > 1
+            ratios.append(ratio.estimate)
+        else:
+            before, after = (
+                memlab.sweep(
+                    "mmap-write", **common, handicap=level, budget=SECONDS / 2, store=store
+                )
+                for level in (0, turns)
+            )
+            times = [r.values("call_time", r.points[0]) for r in (before, after)]
+            (seen,) = compare([(times[0], times[1])], 0.01)
+            found += seen.word == "slower"
+            ratios.append(seen.ratio.estimate)
+    print(
+        f"\nA/B, {turns} turns a call, {SECONDS:g} s: found in {found} of {RUNS}, "
+        f"ratios {min(ratios):.3f} to {max(ratios):.3f}, median {np.median(ratios):.3f}"
+    )
+    if in_one_sweep:
+        assert found >= 19

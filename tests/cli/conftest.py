@@ -1,0 +1,55 @@
+"""A run that was really measured, once for all tests of the command line."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memlab.run.alone import Busy, alone
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def memlab(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`memlab ARGUMENTS` in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "memlab", *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def command() -> Command:
+    return memlab
+
+
+@pytest.fixture(scope="session")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """The process of a small sweep; its store is `store` in its arguments."""
+    try:
+        with alone():
+            pass
+    except Busy as busy:
+        pytest.skip(str(busy))
+    folder = tmp_path_factory.mktemp("swept")
+    levels = ["-p", "size=1,4k", "-p", "file_size=1m", "-p", "filesystem=dir", "-p", "slice=1ms"]
+    return memlab(
+        *("sweep", "mmap-write", *levels, "--blocks", "6", "--seed", "7", "--name", "small"),
+        *("--dir", str(folder), "--store", str(folder / "results.db")),
+        XDG_STATE_HOME=str(folder / "state"),
+    )
+
+
+@pytest.fixture
+def measured(swept: subprocess.CompletedProcess[str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The store of a measured run; every command here uses it."""
+    assert swept.returncode == 0, swept.stderr
+    store = Path(swept.args[swept.args.index("--store") + 1])
+    monkeypatch.setenv("MEMLAB_STORE", str(store))
+    return store

@@ -1,0 +1,280 @@
+"""Every command, for real: what goes to stdout, what to stderr, and as JSON."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import Command
+
+import memlab
+from memlab import experiments
+from memlab.store import Store
+
+COMMANDS = ["clean", "describe", "doctor", "export", "list", "plot", "runs", "show", "sweep"]
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """What a command that went well printed; nothing on stderr."""
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def strict_json(text: str) -> Any:
+    """JSON as the standard has it: no NaN, no infinity."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.fixture
+def run(measured: Path) -> str:
+    with Store(measured) as opened:
+        return opened.find("last").id
+
+
+def test_help_names_every_command(command: Command) -> None:
+    text = said(command("--help"))
+    assert [name for name in COMMANDS if f"\n  {name}" not in text] == []
+    for name in COMMANDS:
+        assert f"memlab {name}" in said(command(name, "-h"))
+
+
+def test_no_command_shows_the_help(command: Command) -> None:
+    done = command()
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "Commands:" in done.stdout
+
+
+def test_version(command: Command) -> None:
+    assert said(command("--version")) == f"memlab, version {memlab.__version__}\n"
+
+
+def test_the_installed_command_is_the_module(command: Command) -> None:
+    script = Path(sys.executable).with_name("memlab")
+    if not script.exists():
+        pytest.skip("memlab is not installed as a command")
+    done = subprocess.run([script, "list"], capture_output=True, text=True, timeout=60)
+    assert said(done) == said(command("list"))
+
+
+def test_list(command: Command) -> None:
+    lines = said(command("list")).splitlines()
+    assert [line.split()[0] for line in lines] == experiments.names()
+    found = strict_json(said(command("list", "--json")))
+    assert [item["name"] for item in found] == experiments.names()
+    assert {source for item in found for source in item["sources"]} == {"logstore-mmap"}
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_describe(command: Command, name: str) -> None:
+    text = said(command("describe", name))
+    declared = experiments.load(name)
+    words = " ".join(text.split())
+    assert declared.question in words
+    assert "Window:" in text
+    assert [f.name for f in declared.factors if f"\n  {f.name} (" not in text] == []
+    assert [claim.text for claim in declared.claims if claim.text not in words] == []
+    found = strict_json(said(command("describe", name, "--json")))
+    assert [factor["name"] for factor in found["factors"]] == [f.name for f in declared.factors]
+    assert len(found["claims"]) == len(declared.claims)
+
+
+def test_doctor(command: Command) -> None:
+    found = strict_json(said(command("doctor", "--json")))
+    assert all({"name", "available", "detail", "remedy"} == item.keys() for item in found)
+    text = said(command("doctor"))
+    for item in found:
+        assert f"{'yes' if item['available'] else 'no'}" in text
+        assert item["name"] in text
+        assert item["available"] or item["remedy"], item
+
+
+def test_sweep_prints_the_table_and_leaves_a_figure(
+    swept: subprocess.CompletedProcess[str], measured: Path
+) -> None:
+    assert swept.stdout.startswith("run ")
+    with Store(measured) as opened:
+        count = opened.sample_count(opened.find("last").id)
+    assert f"\n{count} samples in " in swept.stdout
+    figures = {path.suffix for path in (measured.parent / "figures").iterdir()}
+    assert figures == {".png", ".svg", ".json"}
+    assert f"figure: {measured.parent}/figures/mmap-write-" in swept.stdout
+    assert "block 6: " in swept.stderr
+    assert "\x1b" not in swept.stdout + swept.stderr
+
+
+def test_runs(command: Command, run: str) -> None:
+    (line,) = said(command("runs")).splitlines()
+    assert line.startswith(run)
+    assert "blocks" in line
+    assert line.endswith("small")
+    (found,) = strict_json(said(command("runs", "--json")))
+    assert (found["run"], found["name"], found["ended"]) == (run, "small", "blocks")
+
+
+@pytest.mark.parametrize("wanted", ["last", "small"])
+def test_show(command: Command, run: str, wanted: str) -> None:
+    assert said(command("show", wanted)).startswith(f"run {run} (small): ")
+
+
+def test_show_as_json(command: Command, run: str) -> None:
+    found = strict_json(said(command("show", run[:4], "--json")))
+    assert (found["run"], found["seed"], found["ended"]) == (run, 7, "blocks")
+    assert found["samples"] == sum(sum(p["outcomes"].values()) for p in found["points"])
+    for point in found["points"]:
+        median = point["metrics"]["time_2gib"]
+        assert median["low"] <= median["estimate"] <= median["high"]
+        assert median["n"] == 6
+
+
+def test_export_csv(command: Command, run: str, tmp_path: Path) -> None:
+    file = tmp_path / "samples.csv"
+    assert said(command("export", "-o", str(file))) == f"{file}\n"
+    assert said(command("export")) == file.read_text()
+    frame = pd.read_csv(file)
+    assert set(frame["run"]) == {run}
+    assert not frame.duplicated(["point", "block"]).any()
+    assert (frame["outcome"] == "ok").all()
+    assert (frame["elapsed"] > 0).all()
+
+
+def test_export_jsonl_and_parquet_hold_the_same(
+    command: Command, run: str, tmp_path: Path
+) -> None:
+    rows = [strict_json(line) for line in said(command("export", "--format", "jsonl")).splitlines()]
+    assert {row["run"] for row in rows} == {run}
+    pytest.importorskip("pyarrow", reason="parquet needs pyarrow")
+    file = tmp_path / "samples.parquet"
+    said(command("export", "--format", "parquet", "-o", str(file)))
+    frame = pd.read_parquet(file)
+    assert list(frame.columns) == list(rows[0])
+    assert frame["sample"].tolist() == [row["sample"] for row in rows]
+    assert frame["elapsed"].tolist() == pytest.approx([row["elapsed"] for row in rows], abs=1e-9)
+
+
+def test_parquet_needs_a_file(command: Command, run: str) -> None:
+    done = command("export", "--format", "parquet")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "name a file with -o" in done.stderr
+
+
+def test_export_to_a_place_that_is_not_there(command: Command, run: str, tmp_path: Path) -> None:
+    done = command("export", "-o", str(tmp_path / "nosuch" / "samples.csv"))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"memlab: cannot write {tmp_path}/nosuch/samples.csv: ")
+
+
+def test_plot(command: Command, run: str, tmp_path: Path) -> None:
+    files = said(command("plot", "-o", str(tmp_path / "one.svg"))).split()
+    assert sorted(files) == [f"{tmp_path}/one.json", f"{tmp_path}/one.svg"]
+    assert "<svg" in Path(files[0]).read_text()
+    assert strict_json((tmp_path / "one.json").read_text())
+    done = command("plot", "-o", "one.gif")
+    assert done.returncode == 2
+    assert ".png, .svg, .pdf" in done.stderr
+
+
+def test_clean(command: Command) -> None:
+    assert said(command("clean")) == "nothing to clean\n"
+    assert strict_json(said(command("clean", "--json"))) == {"undone": [], "failed": []}
+
+
+def test_dry_run_makes_nothing(command: Command, tmp_path: Path, store_path: Path) -> None:
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    plan = ["-p", "size=1,4k", "-p", "file_size=1m", "--dir", str(tmp_path), "--dry-run"]
+    found = strict_json(said(command("sweep", "mmap-write", *plan, "--blocks", "5", "--json")))
+    assert found["trials"] == 5 * len(found["points"])
+    assert found["disk_bytes"] == {str(tmp_path): 2**20, "/dev/shm": 2**20}
+    text = said(command("sweep", "mmap-write", *plan))
+    assert f"points   {len(found['points'])}\n" in text
+    assert "budget   60 s" in text
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before
+
+
+TINY = ["mmap-write", "-p", "size=4k", "-p", "file_size=64k", "-p", "filesystem=dir"]
+TINY += ["-p", "slice=1ms", "--blocks", "1", "--no-controls"]
+
+
+def test_sweep_as_json(command: Command, store_path: Path, tmp_path: Path) -> None:
+    out = ["--dir", str(tmp_path), "-o", str(tmp_path / "figures")]
+    found = strict_json(said(command("sweep", *TINY, *out, "--json")))
+    assert found["ended"] == "blocks"
+    assert len(found["points"]) == 2
+    assert all(Path(path).exists() for path in found["figures"])
+
+
+def test_quiet_prints_the_runs_id_alone(
+    command: Command, store_path: Path, tmp_path: Path, free_machine: None
+) -> None:
+    run = said(command("sweep", *TINY, "--dir", str(tmp_path), "-q")).strip()
+    with Store(store_path) as opened:
+        assert opened.find("last").id == run
+
+
+def test_options_come_from_the_environment(command: Command, tmp_path: Path) -> None:
+    found = strict_json(
+        said(
+            command(
+                *("sweep", "mmap-write", "--dry-run", "--json"),
+                MEMLAB_SWEEP_BLOCKS="3",
+                MEMLAB_SWEEP_DIRECTORY=str(tmp_path),
+            )
+        )
+    )
+    assert found["least_blocks"] == 3
+    assert str(tmp_path) in found["disk_bytes"]
+
+
+def in_a_terminal(*arguments: str, **environment: str) -> bytes:
+    """What a command prints to a terminal of 80 columns."""
+    master, slave = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memlab", *arguments],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "80"} | environment,
+    )
+    os.close(slave)
+    text = b""
+    try:
+        while piece := os.read(master, 65536):
+            text += piece
+    except OSError:  # EIO: the other end has closed
+        pass
+    os.close(master)
+    assert process.wait(60) == 0
+    return text
+
+
+def test_colour_in_a_terminal_and_none_where_it_is_not_wanted(run: str) -> None:
+    assert b"\x1b[1m" in in_a_terminal("show")
+    assert b"\x1b[3" not in in_a_terminal("show", NO_COLOR="1")
+
+
+@pytest.mark.parametrize("arguments", ["list", "--help", "show last", "export last", "runs"])
+def test_a_reader_that_has_gone_is_no_error(run: str, arguments: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "memlab", *arguments.split()],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_head_gets_its_byte(run: str) -> None:
+    line = f"{sys.executable} -m memlab export last | head -c 1"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("r", "")

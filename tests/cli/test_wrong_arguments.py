@@ -1,0 +1,158 @@
+"""Wrong arguments: one line that says what and what to do, the right exit code, nothing made."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from memlab import cli
+from memlab.store import Store
+
+USAGE, CANNOT_RUN = 2, 3
+SWEEP = ["sweep", "mmap-write"]
+
+# arguments: what the line must hold
+WRONG_USAGE = {
+    "swep": ["no command 'swep'", "did you mean sweep?"],
+    "zzz": ["no command 'zzz'", "`memlab --help` lists them"],
+    "--nosuch": ["--nosuch"],
+    "sweep": ["name an experiment", "`memlab list`"],
+    "sweep mmap-wirte": ["no experiment 'mmap-wirte'", "did you mean mmap-write?"],
+    "sweep zzz": ["no experiment 'zzz'", "mmap-read", "mmap-write"],
+    "sweep mmap-write mmap-read": ["unexpected extra argument", "mmap-read"],
+    "sweep mmap-write --presett quick": ["--presett", "--preset"],
+    "sweep mmap-write --preset quik": ["--preset", "'quik'", "'quick'", "'paper'", "'full'"],
+    "sweep mmap-write -p siz=4": ["no factor 'siz'", "did you mean size?"],
+    "sweep mmap-write -p size=4q": ["size", "'4q' is not a size", "4k"],
+    "sweep mmap-write -p size": ["write -p size=1B"],
+    "sweep mmap-write -p size=1 -p size=2": ["size is given twice"],
+    "sweep mmap-write -p method=mmpa": ["'mmpa' is no level", "did you mean mmap?", "pwrite"],
+    "sweep mmap-write -p size=8k -p file_size=4k": ["no point is left", "at most the file"],
+    "sweep mmap-write --blocks 0": ["--blocks", "0 is not in the range"],
+    "sweep mmap-write --blocks x": ["--blocks", "'x'"],
+    "sweep mmap-write --blocks 3 --precision 2%": ["--blocks", "--precision", "choose one"],
+    "sweep mmap-write --precision 2": ["--precision", "'2' is not a percentage", "2%"],
+    "sweep mmap-write --precision 0%": ["precision is a share above 0", "0%"],
+    "sweep mmap-write --budget 10": ["--budget", "'10' is not a duration", "10ms"],
+    "sweep mmap-write --budget 0": ["budget is a time above 0", "0 s"],
+    "sweep mmap-write --seed -1": ["--seed", "-1 is not in the range"],
+    "sweep mmap-write --cpus a": ["--cpus", "'a' is not a CPU list", "0-3,5"],
+    "sweep mmap-write --cpus 3-1": ["--cpus", "'3-1' is not a CPU list"],
+    "sweep mmap-write --store /": ["--store", "'/' is a directory"],
+    "sweep mmap-write -o /proc/self/stat": ["-o", "/proc/self/stat"],
+    "sweep mmap-write --resume last": ["--resume", "not experiment"],
+    "sweep --resume last --seed 0": ["--resume", "not --seed"],
+    "sweep --resume last --dry-run": ["--resume", "not --dry-run"],
+    "sweep --resume last --preset full": ["--resume", "not --preset"],
+    "sweep --resume last -p size=1": ["--resume", "not --factor"],
+    "describe": ["EXPERIMENT"],
+    "describe mmap-raed": ["no experiment 'mmap-raed'", "did you mean mmap-read?"],
+    "export --format xml": ["--format", "'xml'", "'csv'", "'jsonl'", "'parquet'"],
+    "clean now": ["unexpected extra argument", "now"],
+}
+CANNOT = {
+    "sweep mmap-write --cpus 65535": ["--cpus: CPU 65535 is not among those allowed here ("],
+    "sweep mmap-write --dir /nonexistent": ["/nonexistent is no directory", "--dir"],
+    "sweep mmap-write --dir /proc/self/stat": ["/proc/self/stat is no directory", "--dir"],
+    "sweep mmap-write -p file_size=1000t": ["the plan needs 2500 TiB of free memory", "is free", "file_size"],
+    "sweep --resume last": ["no store at ", "memlab sweep"],
+    "show": ["no store at "],
+    "runs": ["no store at "],
+    "export": ["no store at "],
+    "plot": ["no store at "],
+    "runs --store /proc/self/stat": ["cannot open the store /proc/self/stat"],
+    "sweep mmap-write --store /proc/memlab/results.db": ["cannot open the store /proc/memlab/"],
+}
+
+
+def tree(folder: Path) -> list[str]:
+    return sorted(str(path) for path in folder.rglob("*"))
+
+
+class Place:
+    """Runs a command here, in this process, and sees what it made."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture):
+        self.folder, self.patch, self.capture = folder, patch, capture
+
+    def refused(self, arguments: list[str]) -> tuple[int, str]:
+        """The exit status and the one line; nothing else is said, nothing is made."""
+        before = tree(self.folder), sorted(os.listdir("/var/tmp"))
+        self.patch.setattr(sys, "argv", ["memlab", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = self.capture.readouterr()
+        assert out == ""
+        assert err.startswith("memlab: ")
+        assert err.count("\n") == 1
+        assert (tree(self.folder), sorted(os.listdir("/var/tmp"))) == before
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, err
+
+
+@pytest.fixture
+def place(
+    tmp_path: Path,
+    store_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Place:
+    return Place(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("arguments", WRONG_USAGE)
+def test_wrong_usage(place: Place, arguments: str) -> None:
+    status, line = place.refused(arguments.split())
+    assert status == USAGE
+    assert [word for word in WRONG_USAGE[arguments] if word not in line] == [], line
+
+
+@pytest.mark.parametrize("arguments", CANNOT)
+def test_cannot_run_here(place: Place, arguments: str) -> None:
+    status, line = place.refused(arguments.split())
+    assert status == CANNOT_RUN
+    assert [word for word in CANNOT[arguments] if word not in line] == [], line
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
+def test_a_directory_that_cannot_be_written(place: Place, tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    status, line = place.refused([*SWEEP, "--dir", str(locked)])
+    assert status == CANNOT_RUN
+    assert f"{locked} cannot be written; name another directory with --dir" in line
+
+
+def test_an_unknown_run_names_the_nearest(place: Place, store_path: Path) -> None:
+    from synthetic import run_row
+
+    with Store(store_path, create=True) as opened:
+        opened.add_run(run_row(name="baseline"), [])
+    for command in ("show", "export", "plot", "sweep --resume"):
+        status, line = place.refused([*command.split(), "baselin"])
+        assert status == USAGE
+        assert "no run 'baselin'" in line
+        assert "did you mean baseline?" in line
+
+
+def test_an_environment_variable_is_checked_like_an_option(place: Place) -> None:
+    place.patch.setenv("MEMLAB_SWEEP_BUDGET", "soon")
+    status, line = place.refused(SWEEP)
+    assert status == USAGE
+    assert "'soon' is not a duration" in line
+
+
+def test_an_internal_error_is_one_line_and_debug_shows_where(place: Place) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("of the test")
+
+    from memlab import experiments
+
+    place.patch.setattr(experiments, "names", broken)
+    status, line = place.refused(["list"])
+    assert status == 4
+    assert line == "memlab: internal error: ZeroDivisionError: of the test; --debug shows where\n"
+    place.patch.setattr(sys, "argv", ["memlab", "--debug", "list"])
+    with pytest.raises(ZeroDivisionError):
+        cli.main()

@@ -1,0 +1,201 @@
+"""Two made-up runs compared: the four words, unlike machines, exported files, gates."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pretend import EXPERIMENT, costs, exact
+
+from memlab.cli.compare import command
+from memlab.experiment import At
+from memlab.judging import exported
+from memlab.judging.compare import Compared, NotComparable, Unlike, compare_runs
+from memlab.present import exports
+from memlab.results import Run
+
+Measure = Callable[..., Run]
+LEVELS = {"size": [4096], "place": ["here"]}
+
+
+def base_and_new(measured: Measure, factor: float, **how: Any) -> tuple[Run, Run]:
+    """A run, and one where `fast` takes so many times as long."""
+    shared = {"levels": LEVELS, "blocks": 12} | how
+
+    def later(at: At) -> float:
+        return 1e-6 * (factor if at["method"] == "fast" else 1.0)
+
+    base = measured(EXPERIMENT, costs(lambda at: 1e-6), id="ba5e0000", name="base", **shared)
+    new = measured(EXPERIMENT, costs(later), id="00ce0000", name="new", **shared)
+    return base, new
+
+
+def word(compared: Compared, method: str) -> str:
+    (found,) = (p.comparison.word for p in compared.points if p.at["method"] == method)
+    return found
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(1.2, "slower"), (0.8, "faster"), (1.0, "same")])
+def test_a_point_gets_its_word_and_the_others_keep_theirs(
+    measured: Measure, factor: float, expected: str
+) -> None:
+    compared = compare_runs(*base_and_new(measured, factor))
+    assert word(compared, "fast") == expected
+    assert word(compared, "slow") == "same"
+    (fast,) = (p for p in compared.points if p.at["method"] == "fast")
+    assert fast.comparison.ratio.estimate == pytest.approx(factor, rel=0.01)
+    assert fast.new == pytest.approx(factor * fast.base, rel=0.01)
+
+
+def test_where_higher_is_better_a_larger_number_is_faster(measured: Measure) -> None:
+    compared = compare_runs(*base_and_new(measured, 0.8), metric="speed")
+    assert word(compared, "fast") == "faster"
+
+
+def test_few_blocks_are_inconclusive_and_say_how_many_are_missing(measured: Measure) -> None:
+    compared = compare_runs(*base_and_new(measured, 1.2, blocks=3))
+    assert compared.counts == {"inconclusive": len(compared.points)}
+    assert all(p.comparison.blocks_missing >= 2 for p in compared.points)
+
+
+def test_points_are_matched_by_their_levels(measured: Measure) -> None:
+    world = exact(lambda at: 1e-6 * at["size"])
+    base = measured(EXPERIMENT, world, id="ba5e0000", levels={"size": [1, 64]})
+    new = measured(EXPERIMENT, world, id="00ce0000", levels={"size": [64, 8192]})
+    compared = compare_runs(base, new)
+    assert {p.at["size"] for p in compared.points} == {64, 4096}  # 4096 is a control's
+    assert {at["size"] for at in compared.only_base} == {1}
+    assert {at["size"] for at in compared.only_new} == {8192}
+
+
+def test_unlike_machines_are_refused_unless_forced(measured: Measure) -> None:
+    world = costs(lambda at: 1e-6)
+    shared: dict[str, Any] = {"levels": LEVELS}
+    base = measured(
+        EXPERIMENT, world, id="ba5e0000", environment={"kernel_release": "6.1.0"}, **shared
+    )
+    new = measured(
+        EXPERIMENT, world, id="00ce0000", environment={"kernel_release": "6.18.0"}, **shared
+    )
+    with pytest.raises(Unlike, match=r"kernel_release: 6\.1\.0 and 6\.18\.0; --force"):
+        compare_runs(base, new)
+    forced = compare_runs(base, new, force=True)
+    assert forced.remarks == [
+        "unlike machines, compared by force: kernel_release: 6.1.0 and 6.18.0"
+    ]
+
+
+def test_other_probes_are_said(measured: Measure) -> None:
+    def rebuilt(at: At, block: int) -> dict[str, Any]:
+        return costs(lambda at: 1e-6)(at, block) | {"probe_hash": "0ddba115c0ffee"}
+
+    base = measured(EXPERIMENT, costs(lambda at: 1e-6), id="ba5e0000", levels=LEVELS)
+    new = measured(EXPERIMENT, rebuilt, id="00ce0000", levels=LEVELS)
+    assert compare_runs(base, new).remarks == [
+        "the probes differ, 5eed5eed and 0ddba115: a difference may be theirs"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"metric": "tine"}, "no metric 'tine'; did you mean time?"),
+        ({"metric": "major_faults"}, "major_faults is 0 in samples of"),
+        ({"threshold": 0.0}, "threshold is a share above 0"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_in_a_line(
+    measured: Measure, how: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(NotComparable, match=r"^[^\n]*$") as raised:
+        compare_runs(*base_and_new(measured, 1.0), **how)
+    assert says in str(raised.value)
+
+
+class TestExported:
+    @pytest.mark.parametrize("kind", ["csv", "jsonl"])
+    def test_a_file_compares_as_the_run_it_came_from(
+        self, measured: Measure, tmp_path: Path, kind: str
+    ) -> None:
+        base, new = base_and_new(measured, 1.2)
+        path = tmp_path / f"base.{kind}"
+        exports.write(base, kind, path)
+        of_file, of_run = compare_runs(path, new), compare_runs(base, new)
+        assert [p.at for p in of_file.points] == [p.at for p in of_run.points]
+        assert [p.comparison.word for p in of_file.points] == [
+            p.comparison.word for p in of_run.points
+        ]
+        assert "taken on trust" in of_file.remarks[0]
+
+    def test_a_csv_keeps_every_digit(self, measured: Measure, tmp_path: Path) -> None:
+        base, new = base_and_new(measured, 1.2)
+        exports.write(base, "csv", tmp_path / "base.csv")
+        of_file, of_run = compare_runs(tmp_path / "base.csv", new), compare_runs(base, new)
+        assert [p.comparison for p in of_file.points] == [p.comparison for p in of_run.points]
+
+    def test_unknown_columns_are_named(self, measured: Measure, tmp_path: Path) -> None:
+        base, new = base_and_new(measured, 1.0)
+        path = tmp_path / "base.csv"
+        base.frame.assign(mood="good").to_csv(path, index=False)
+        assert compare_runs(path, new).remarks[-1].endswith("not known here: mood")
+
+    @pytest.mark.parametrize(
+        ("name", "content", "says"),
+        [
+            ("gone.csv", None, "cannot read"),
+            ("empty.csv", "", "holds no samples"),
+            ("other.csv", "run,outcome\n1,ok\n", "it lacks the columns probe_hash, time, size"),
+            ("broken.jsonl", "{", "is no exported file"),
+        ],
+    )
+    def test_a_file_that_is_no_export_says_so(
+        self, measured: Measure, tmp_path: Path, name: str, content: str | None, says: str
+    ) -> None:
+        _, new = base_and_new(measured, 1.0)
+        if content is not None:
+            (tmp_path / name).write_text(content)
+        with pytest.raises(exported.BadExport, match=name) as raised:
+            compare_runs(tmp_path / name, new)
+        assert says in str(raised.value)
+
+    def test_a_bad_level_names_its_sample(self, measured: Measure, tmp_path: Path) -> None:
+        base, new = base_and_new(measured, 1.0)
+        path = tmp_path / "base.csv"
+        base.frame.assign(method="sideways").to_csv(path, index=False)
+        with pytest.raises(exported.BadExport, match="sample 1: 'sideways' is no level"):
+            compare_runs(path, new)
+
+
+class TestCommand:
+    def run(self, tmp_path: Path, *arguments: str) -> tuple[int, str]:
+        store = str(tmp_path / "results.db")
+        result = CliRunner().invoke(command, [*arguments, "--store", store])
+        return result.exit_code, result.output
+
+    def test_the_last_line_counts_the_words(self, measured: Measure, tmp_path: Path) -> None:
+        base_and_new(measured, 1.2)
+        code, output = self.run(tmp_path, "base", "new")
+        assert code == 0
+        assert output.strip().splitlines()[-1] == "3 points: 1 slower, 2 same within 5 %"
+
+    @pytest.mark.parametrize(
+        ("factor", "fail_on", "code"),
+        [
+            (1.2, "regression", 1),
+            (1.2, "difference", 1),
+            (0.8, "regression", 0),
+            (0.8, "difference", 1),
+            (1.0, "difference", 0),
+        ],
+    )
+    def test_a_gate_closes_on_what_it_was_asked_for(
+        self, measured: Measure, tmp_path: Path, factor: float, fail_on: str, code: int
+    ) -> None:
+        base_and_new(measured, factor)
+        assert self.run(tmp_path, "base", "new", "--fail-on", fail_on)[0] == code
+
+    def test_a_wrong_metric_is_a_usage_error(self, measured: Measure, tmp_path: Path) -> None:
+        base_and_new(measured, 1.0)
+        code, output = self.run(tmp_path, "base", "new", "--metric", "tine")
+        assert (code, "did you mean time?" in output) == (2, True)

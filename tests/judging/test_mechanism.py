@@ -1,0 +1,128 @@
+"""What controls say: the sentence follows the data, and names the numbers it rests on."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from pretend import EXPERIMENT, costs, exact, experiment
+
+from memlab import experiments
+from memlab.experiment import Control, Explanation, Level, Ratio
+from memlab.judging.claims import judge
+from memlab.results import Run
+
+Measure = Callable[..., Run]
+
+CLAIM = Ratio(
+    text="slow is slower",
+    metric="time",
+    where={"size": 1},
+    of={"method": "slow"},
+    to={"method": "fast"},
+    above=1.5,
+    controls=("third",),
+)
+EXPLANATION = Explanation(
+    predicts=Ratio(
+        text="the third way is as slow",
+        metric="time",
+        where={"size": 4096},
+        of={"method": "third"},
+        to={"method": "fast"},
+        above=1.5,
+    ),
+    confirmed="third takes {of} against {to}, {times} times: it is the way",
+    refuted="third takes {of} against {to}: it is not the way",
+    undecided="third takes {of} against {to}: open",
+)
+
+
+CONTROL = Control(
+    "third",
+    "A third way.",
+    {"method": ["third"], "size": [4096]},
+    explanations=[EXPLANATION],
+)
+
+
+@pytest.mark.parametrize(
+    ("third", "says"),
+    [
+        (2e-6, "Control third: third takes 2 us against 1 us, 2 times: it is the way."),
+        (1e-6, "Control third: third takes 1 us against 1 us: it is not the way."),
+    ],
+)
+def test_the_sentence_follows_the_data(measured: Measure, third: float, says: str) -> None:
+    took = {"slow": 2e-6, "fast": 1e-6, "third": third}
+    run = measured(experiment(CLAIM, controls=[CONTROL]), exact(lambda at: took[at["method"]]))
+    assert [j.control_says for j in judge(run)] == [says, says]
+
+
+def test_what_is_not_decided_is_said_to_be_open(measured: Measure) -> None:
+    took = {"slow": 2e-6, "fast": 1e-6, "third": 1.5e-6}
+    run = measured(experiment(CLAIM, controls=[CONTROL]), costs(lambda at: took[at["method"]]))
+    assert judge(run)[0].control_says.endswith(": open.")
+
+
+def test_each_setting_hears_of_its_own_control_points(measured: Measure) -> None:
+    def cost(at: dict[str, Level]) -> float:
+        return {"slow": 2e-6, "fast": 1e-6, "third": 4e-6 if at["place"] == "here" else 1e-6}[
+            str(at["method"])
+        ]
+
+    here, there = judge(measured(experiment(CLAIM, controls=[CONTROL]), exact(cost)))
+    assert "4 times: it is the way" in here.control_says
+    assert "it is not the way" in there.control_says
+
+
+def test_a_control_at_one_place_alone_speaks_for_all(measured: Measure) -> None:
+    explanation = replace(
+        EXPLANATION,
+        predicts=replace(EXPLANATION.predicts, to={"method": "third"}, where={"size": 4096}),
+    )
+    control = Control(
+        "third",
+        "A third way.",
+        {"method": ["third"], "size": [4096], "place": ["there"]},
+        explanations=[explanation],
+    )
+    run = measured(experiment(CLAIM, controls=[control]), exact(lambda at: 1e-6))
+    assert [j.control_says for j in judge(run)] == [
+        "Control third: third takes 1 us against 1 us: it is not the way."
+    ] * 2
+
+
+def test_a_control_that_was_not_measured_is_named_with_its_sweep(measured: Measure) -> None:
+    control = replace(CONTROL, presets=("full",))
+    run = measured(experiment(CLAIM, controls=[control]), exact(lambda at: 1e-6))
+    assert judge(run)[0].control_says == (
+        "Control third: needs size=4 KiB method=third: not in this run; "
+        "memlab sweep pretend -p place=here -p size=4KiB -p method=third,fast."
+    )
+
+
+def test_a_claim_without_controls_hears_nothing(measured: Measure) -> None:
+    run = measured(
+        replace(EXPERIMENT, claims=[replace(CLAIM, controls=())]), exact(lambda at: 1e-6)
+    )
+    assert {j.control_says for j in judge(run)} == {""}
+
+
+FACTS = {
+    "Ratio": {"of": "", "to": "", "times": ""},
+    "Within": {"value": "", "above": "", "below": ""},
+    "Shift": {"at": "", "base": "", "beside_at": "", "beside_base": ""},
+}
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_every_declared_explanation_can_be_said(name: str) -> None:
+    declared = experiments.load(name)
+    explained = {c.name for c in declared.controls if c.explanations}
+    assert {control for claim in declared.claims for control in claim.controls} <= explained
+    for control in declared.controls:
+        for explanation in control.explanations:
+            facts = FACTS[type(explanation.predicts).__name__]
+            declared.metric(explanation.predicts.metric)
+            for sentence in (explanation.confirmed, explanation.refuted, explanation.undecided):
+                assert sentence.format_map(facts) != sentence
