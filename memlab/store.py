@@ -252,15 +252,7 @@ class Store:
     def runs(self) -> list[RunRow]:
         """Every run, oldest first."""
         rows = self._db.execute("SELECT * FROM runs ORDER BY created_at, rowid")
-        return [
-            RunRow(
-                *plain,
-                request=json.loads(request),
-                environment=json.loads(environment),
-                memlab=memlab,
-            )
-            for *plain, request, environment, memlab in rows
-        ]
+        return [RunRow(**_unpacked(row, "request", "environment")) for row in _named(rows)]
 
     def find(self, wanted: str) -> RunRow:
         """A run by its id, the start of its id, its name, or `last`."""
@@ -298,8 +290,8 @@ class Store:
             " probe_hash, raw, id FROM samples WHERE run = ? ORDER BY id",
             (run,),
         )
-        for *plain, raw, number in rows:
-            yield SampleRow(*plain, raw=None if raw is None else json.loads(raw), id=number)
+        for row in _named(rows):
+            yield SampleRow(**_unpacked(row, "raw"))
 
     def taken(self, run: str) -> set[tuple[int, int]]:
         """The (block, point) pairs that have a sample."""
@@ -321,3 +313,16 @@ class Store:
             "SELECT version, change, memlab, at FROM format_history ORDER BY version"
         )
         return list(rows)
+
+
+def _named(rows: sqlite3.Cursor) -> Iterator[dict[str, Any]]:
+    """Each row by its columns' names."""
+    names = [column[0] for column in rows.description]
+    for row in rows:
+        yield dict(zip(names, row, strict=True))
+
+
+def _unpacked(row: dict[str, Any], *columns: str) -> dict[str, Any]:
+    """A row with its JSON columns read; NULL stays None."""
+    texts = {name: row[name] for name in columns if row[name] is not None}
+    return row | {name: json.loads(text) for name, text in texts.items()}

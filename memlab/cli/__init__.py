@@ -69,28 +69,22 @@ def cli(ctx: click.Context, debug: bool) -> None:
 def main() -> NoReturn:
     """Entry of the `memlab` command: runs it, and turns what it raises into one line."""
     debug = "--debug" in sys.argv or os.environ.get("MEMLAB_DEBUG", "") not in ("", "0")
-    try:
-        with _one_line_errors(debug):
+    with _one_line_errors(debug):
+        try:
             code = cli.main(standalone_mode=False)  # what ctx.exit was given; a command, None
             sys.stdout.flush()
-            sys.exit(code or DONE)
-    except SystemExit as ended:
-        # click ends with 1 on a broken pipe, and 1 is a closed gate here
-        if not isinstance(ended.__context__, BrokenPipeError):
-            raise
-    except BrokenPipeError:
-        pass
-    # The reader has gone, as `head` does; there is nobody left to tell.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(DONE)
+        except (BrokenPipeError, SystemExit):
+            # The reader has gone, as `head` does; there is nobody left to tell. So asked, click
+            # itself exits for that alone, with 1, which is a closed gate here.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = DONE
+    sys.exit(code or DONE)
 
 
 @contextmanager
 def _one_line_errors(debug: bool) -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:
-        raise
     except click.ClickException as error:
         _end(" ".join(error.format_message().split()), error.exit_code)
     except (click.Abort, KeyboardInterrupt):

@@ -122,7 +122,8 @@ def _signs(drawn: Sequence[Against]) -> Iterator[Artist]:
     for word in [*(w for w in COLOURS if w in words), *sorted(words - COLOURS.keys())]:
         look = {"marker": MARKERS.get(word, "D"), "color": COLOURS.get(word, style.QUIET)}
         fill = "white" if word not in COLOURS else look["color"]
-        label = f"here, 95 % interval: {word}"
+        sure = any(row.low is not None for row in drawn if row.word == word)
+        label = f"here{', 95 % interval' if sure else ''}: {word}"
         yield Line2D([], [], linewidth=1.6, markerfacecolor=fill, label=label, **look)  # type: ignore[arg-type]
     ring = {"marker": "o", "markerfacecolor": "white", "color": style.INK, "linestyle": ""}
     if any(row.printed for row in drawn):

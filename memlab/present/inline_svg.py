@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from matplotlib.figure import Figure
 
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # which XML 1.0 has no way to write
 _LEFT_OUT = ("metadata", "style")  # the licence's URLs, and a rule for every element of the page
 
 
@@ -20,7 +21,7 @@ def inline(figure: Figure, label: str, prefix: str) -> str:
     """
     written = BytesIO()
     figure.savefig(written, format="svg", metadata={"Date": None})
-    root = ElementTree.fromstring(written.getvalue())
+    root = ElementTree.fromstring(_CONTROL.sub(b"", written.getvalue()))
     for element in list(root.iter()):
         _tidy(element, prefix)
     for name in ("width", "height", "version"):

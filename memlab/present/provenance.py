@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memlab.results import Run
 from memlab.experiment import Experiment, Level
+from memlab.results import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,8 @@ def _options(run: Run) -> Iterator[str]:
     if not asked.get("controls", True):
         yield "--no-controls"
     yield from ("--blocks", str(max(1, run.blocks)))
+    if asked.get("budget_s"):
+        yield from ("--budget", _level(run.experiment, "", float(asked["budget_s"])))
     yield from ("--seed", str(run.row.seed))
     if asked.get("cpus"):
         yield from ("--cpus", ",".join(str(cpu) for cpu in asked["cpus"]))
@@ -54,7 +56,9 @@ def _options(run: Run) -> Iterator[str]:
 
 
 def _level(experiment: Experiment, name: str, level: Level) -> str:
-    """A level as `-p` reads it: `4KiB`, `yes`, `100ms`."""
+    """A level as `-p` reads it: `4KiB`, `yes`, `0.25s`; durations in all their digits."""
+    if isinstance(level, float):
+        return f"{level:.9f}".rstrip("0").rstrip(".") + "s"
     return experiment.describe_level(name, level).replace(" ", "")
 
 

@@ -94,7 +94,9 @@ def _counts(bars: Sequence[_Bar]) -> str:
     """How many samples stand behind a bar, and what bars that are missing mean."""
     counts = sorted({bar.here.median.n for bar in bars if bar.here.median})
     each = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
-    text = f"median of {each} samples a bar, 95 % interval"
+    short = any(bar.here.median and bar.here.median.low is None for bar in bars)
+    sure = "no interval below 6" if short else "95 % interval"
+    text = f"median of {each} samples a bar, {sure}"
     beyond = any(bar.here.extrapolated for bar in bars)
     return text + ("; here extrapolated from a slice" if beyond else "")
 

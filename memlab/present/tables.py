@@ -42,8 +42,8 @@ def show(run: Run) -> None:
         )
     _controls(run, console)
     published = list(tables(run))
-    for table in published:
-        beside.show(console, run, table)
+    for printed in published:
+        beside.show(console, run, printed)
     if published:
         console.print(Text(beside.LEGEND, style="dim"))
     for line in beside.remarks(published):

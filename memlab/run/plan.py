@@ -60,8 +60,9 @@ def check_levels(experiment: Experiment, given: Mapping[str, object]) -> dict[st
     levels: dict[str, list[Level]] = {}
     for name, value in given.items():
         factor = _factor(experiment, name)
-        one = isinstance(value, str | bytes) or not isinstance(value, Iterable)
-        values: list[Any] = [value] if one else list(value)
+        values: list[Any] = [value]
+        if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+            values = list(value)
         if not values:
             raise BadLevels(f"{factor.name}: no level given; for example {_example(factor)}")
         try:

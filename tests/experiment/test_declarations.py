@@ -1,0 +1,197 @@
+"""Every experiment's declaration against its probe, its tables and itself: a name that nothing
+answers to would otherwise show in the middle of a sweep, or never."""
+
+import inspect
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memlab import api, experiments, probe, published
+from memlab.experiment import BYTES, COUNT, FLAG, PRESETS, SECONDS, Claim, Experiment, Level
+from memlab.experiment.window import WINDOW_METRICS, noise
+from memlab.run import files, plan
+
+NAMES = experiments.names()
+FIELD_KINDS = {BYTES: "int", COUNT: "int", SECONDS: "int", FLAG: "bool"}
+
+
+@pytest.fixture(params=NAMES)
+def declared(request: pytest.FixtureRequest) -> Experiment:
+    return experiments.load(request.param)
+
+
+def claims(declared: Experiment) -> Iterator[Claim]:
+    """The published claims, and what the controls' explanations predict."""
+    yield from declared.claims
+    for control in declared.controls:
+        yield from (explanation.predicts for explanation in control.explanations)
+
+
+def places(claim: Claim) -> dict[str, Mapping[str, Level]]:
+    """The claim's fields that hold levels of factors."""
+    found = {field.name: getattr(claim, field.name) for field in fields(claim)}
+    return {name: value for name, value in found.items() if isinstance(value, Mapping)}
+
+
+def assert_levels(declared: Experiment, at: Mapping[str, Level]) -> None:
+    for name, level in at.items():
+        checked = declared.factor(name).kind.check(level)
+        assert (checked, type(checked)) == (level, type(level)), (name, level)
+
+
+def test_the_folder_is_the_registry(declared: Experiment) -> None:
+    """The module's name is the experiment's, so nothing has to be listed anywhere."""
+    module = import_module(f"memlab.experiments.{declared.name.replace('-', '_')}")
+    assert module.EXPERIMENT is declared
+
+
+def test_an_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(experiments.UnknownExperiment, match="did you mean mmap-write"):
+        experiments.load("mmap_writ")
+    with pytest.raises(experiments.UnknownExperiment, match=f"there are: {NAMES[0]}"):
+        experiments.load("zzz")
+
+
+def test_factors_are_the_probes_params(declared: Experiment) -> None:
+    params = probe.params(declared.probe)
+    taken = {factor.field: factor.kind for factor in declared.probe_factors}
+    assert taken.keys() | ({"path"} if declared.file else set()) == params.keys()
+    for field, kind in taken.items():
+        if kind in FIELD_KINDS:
+            assert params[field] == FIELD_KINDS[kind]
+        else:
+            assert set(kind.levels or ()) == set(params[field])
+
+
+def test_factors_do_not_hide_an_argument_of_sweep(declared: Experiment) -> None:
+    own = set(inspect.signature(api.sweep).parameters)
+    assert not own & {factor.name for factor in declared.factors}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_has_a_plan(declared: Experiment, preset: str) -> None:
+    for factor in declared.factors:
+        assert factor.levels(preset)
+        for level in factor.levels(preset):
+            assert_levels(declared, {factor.name: level})
+    points = plan.build(declared, preset, {}).points
+    assert {p.control for p in points} - {None} <= {c.name for c in declared.controls}
+    assert all(declared.cost.memory(p.at) >= 0 and declared.cost.time(p.at) > 0 for p in points)
+    assert declared.budget_s[preset] > 0
+
+
+def test_every_control_adds_a_point(declared: Experiment) -> None:
+    for control in declared.controls:
+        assert set(control.presets) <= set(PRESETS)
+        for preset in control.presets:
+            points = plan.build(declared, preset, {}).points
+            at = [p.at for p in points if p.control == control.name]
+            assert at or preset == "full", f"{control.name} adds nothing to {preset}"
+        for name, levels in control.levels.items():
+            for level in levels:
+                assert_levels(declared, {name: level})
+
+
+def test_metrics_are_named_once(declared: Experiment) -> None:
+    names = [metric.name for metric in (*declared.metrics, *WINDOW_METRICS)]
+    factors = [factor.name for factor in declared.factors]
+    assert len(set(names + factors)) == len(names + factors)  # each is a column of the frame
+
+
+def test_the_figure_names_metrics_factors_and_levels(declared: Experiment) -> None:
+    figure = declared.figure
+    assert declared.metric(figure.metric)
+    for name in (figure.over, *figure.by, *figure.panels):
+        assert declared.factor(name)
+    for line in figure.crossing or ():
+        assert_levels(declared, line)
+
+
+def test_claims_name_metrics_factors_levels_and_controls(declared: Experiment) -> None:
+    assert declared.claims
+    controls = {control.name for control in declared.controls}
+    metrics = {metric.name for metric in (*declared.metrics, *WINDOW_METRICS)}
+    for claim in claims(declared):
+        assert {claim.metric, getattr(claim, "beside", claim.metric)} <= metrics
+        assert set(claim.controls) <= controls
+        for at in places(claim).values():
+            assert_levels(declared, at)
+        if over := getattr(claim, "over", None):
+            assert declared.factor(over)
+            if not isinstance(at_level := getattr(claim, "at", {}), Mapping):
+                assert_levels(declared, {over: at_level})
+
+
+def test_claims_are_about_points_that_a_preset_measures(declared: Experiment) -> None:
+    points = [p.at for preset in PRESETS for p in plan.build(declared, preset, {}).points]
+    for claim in claims(declared):
+        sides = {name: at for name, at in places(claim).items() if name != "where"} or {"": {}}
+        for name, side in sides.items():
+            wanted = {**claim.where, **side}
+            assert any(wanted.items() <= at.items() for at in points), (claim.text, name)
+
+
+def test_claims_rest_on_printed_numbers(declared: Experiment) -> None:
+    assert all(claim.published for claim in declared.claims)
+
+
+def test_published_tables_lie_in_the_factor_space(declared: Experiment) -> None:
+    for beside in declared.published:
+        table = published.load(beside.source).tables[beside.table]
+        assert declared.metric(beside.metric)
+        for row in table.rows:
+            assert_levels(declared, {table.rows_are: row[table.rows_are]})
+            for column, at in beside.columns.items():
+                assert_levels(declared, at)
+                assert table.cell(row, column).value > 0
+        if beside.limit:
+            assert beside.limit.control in {control.name for control in declared.controls}
+            assert declared.metric(beside.limit.metric)
+
+
+def test_costs_name_metrics_and_factors(declared: Experiment) -> None:
+    if declared.costs is None:
+        pytest.skip(f"{declared.name} declares no cost model")
+    assert declared.metric(declared.costs.metric)
+    assert {declared.costs.over, *declared.costs.by} <= {f.name for f in declared.factors}
+
+
+def test_what_shrinks_is_a_size(declared: Experiment) -> None:
+    if declared.shrinks:
+        assert declared.factor(declared.shrinks).kind is BYTES
+    if declared.file:
+        assert {declared.factor(name).name for name in declared.file.factors}
+        states = declared.factor(declared.file.state).kind.levels or ()
+        assert set(states) == files.FRESH | files.PIECE_BYTES.keys()
+
+
+def measured(declared: Experiment, at: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """What the probe returns for a point, measured here and now."""
+    params = dict(declared.params(at))
+    if declared.file:
+        path = folder / "file"
+        state, size = at[declared.file.state], at[declared.file.size]
+        files.prepare({"path": str(path), "state": state, "size_bytes": size})
+        params["path"] = str(path)
+    return probe.call(declared.probe, params)
+
+
+def test_metrics_read_what_the_probe_returns(declared: Experiment, tmp_path: Path) -> None:
+    small = {"size": [4096], "file_size": [65536], "slice": [0.0], "filesystem": ["dir"]}
+    for point in plan.build(declared, "quick", small).points:
+        raw = measured(declared, point.at, tmp_path)
+        assert isinstance(noise(raw), list)
+        value = declared.metrics[0].of(raw, point.at)
+        assert value is not None
+        assert value > 0
+        for metric in (*declared.metrics, *WINDOW_METRICS):
+            for read in (metric.of, metric.floor):
+                found = read(raw, point.at) if read else None
+                assert found is None or (math.isfinite(found) and found >= 0), metric.name
+            if metric.extrapolated:
+                assert isinstance(metric.extrapolated(raw, point.at), bool)

@@ -1,0 +1,189 @@
+"""A stored run, read: each metric from the raw samples, against numbers worked out by hand."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from synthetic import experiment, failed, ok, run_row, sample, window
+
+from memlab import experiments
+from memlab.results import Run
+from memlab.results.crossing import crossings
+from memlab.run.plan import build
+from memlab.store import PointRow, Store
+
+Replies = Mapping[int, list[dict[str, Any] | None]]
+
+
+@pytest.fixture(autouse=True)
+def _synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments, "load", lambda _: experiment())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "results.db"
+
+
+def stored(path: Path, replies: Replies, **levels: list) -> Run:
+    """A run of the synthetic grid; a reply of None is a block without a sample."""
+    points = build(experiment(), "quick", levels).points
+    row = run_row()
+    with Store(path, create=True) as opened:
+        opened.add_run(row, [PointRow(p.index, dict(p.at), p.control) for p in points])
+        session = opened.begin_session(row.id)
+        for point, answers in replies.items():
+            for block, reply in enumerate(answers):
+                if reply is not None:
+                    opened.add_sample(row.id, session, 1.0, sample(point, block, reply))
+        opened.end_session(row.id, session, 2.0, "blocks")
+    return Run(row, path)
+
+
+def test_values_lie_by_block_with_nan_where_there_is_none(path: Path) -> None:
+    run = stored(path, {0: [ok(1000), None, failed("error", "why"), ok(4000)]})
+    assert run.blocks == 4
+    values = run.values("call_time", run.points[0])
+    np.testing.assert_allclose(values, [1e-6, np.nan, np.nan, 4e-6])
+    assert np.isnan(run.values("call_time", run.points[1])).all()
+
+
+def test_median_and_interval_of_six(path: Path) -> None:
+    run = stored(path, {0: [ok(n * 1000) for n in (3, 1, 6, 2, 5, 4)]})
+    found = run.summaries[0].medians["call_time"]
+    assert (found.estimate, found.n) == (pytest.approx(3.5e-6), 6)
+    assert found.low == pytest.approx(1e-6, rel=0.05)
+    assert found.high == pytest.approx(6e-6, rel=0.05)
+
+
+def test_five_samples_have_a_median_and_no_interval(path: Path) -> None:
+    run = stored(path, {0: [ok(n) for n in (1, 2, 3, 4, 5)]})
+    found = run.summaries[0].medians["call_time"]
+    assert (found.low, found.estimate, found.high) == (None, pytest.approx(3e-9), None)
+
+
+def test_failed_trials_are_counted_and_quoted_once(path: Path) -> None:
+    no = failed("unavailable", "EPERM")
+    run = stored(path, {0: [ok(1), no, no, failed("sigbus", "full")], 1: [no]})
+    assert run.summaries[0].outcomes == {"ok": 1, "unavailable": 2, "sigbus": 1}
+    assert run.summaries[0].details == ("EPERM", "full")
+    assert run.summaries[0].medians["call_time"].n == 1
+    assert run.summaries[1].medians == {}
+    assert run.summaries[2].outcomes.total() == 0
+
+
+def test_floor_is_beside_the_median(path: Path) -> None:
+    run = stored(path, {0: [ok(1000, floor_ns=n) for n in (100, 300, 200)]})
+    assert run.summaries[0].floors["call_time"] == pytest.approx(200e-9)
+    assert run.summaries[0].floor_share("call_time") == pytest.approx(0.2)
+    assert run.summaries[0].floor_share("elapsed") is None
+
+
+def test_extrapolated_values_are_marked(path: Path) -> None:
+    run = stored(path, {0: [ok(1)], 2: [ok(1)]})  # size 1, size 4096
+    assert run.summaries[0].extrapolated == {"call_time"}
+    assert run.summaries[2].extrapolated == set()
+
+
+def test_an_outlier_is_flagged_and_kept(path: Path) -> None:
+    run = stored(path, {0: [ok(1000 + n) for n in range(9)] + [ok(50_000)]})
+    summary = run.summaries[0]
+    assert summary.noise["outlier"] == 1
+    assert summary.medians["call_time"].n == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "flag"),
+    [
+        ({"cpu_at_close": 0}, "migrated"),
+        ({"major_fault_count": 1}, "major faults"),
+        ({"involuntary_switch_count": 3}, "preempted"),
+    ],
+)
+def test_noise_in_the_window_is_named(path: Path, change: dict[str, int], flag: str) -> None:
+    noisy = ok(1000, window=window(1000, **change))
+    assert stored(path, {0: [noisy, ok(1000)]}).summaries[0].noise == {flag: 1}
+
+
+def test_stolen_time_and_reported_memory_are_noise(path: Path) -> None:
+    stolen = window(1000)
+    stolen["counters"]["stolen_ns"] = {"count": 11, "error": None}
+    replies = [ok(1000, window=stolen), ok(1000, reported_kib=[5, 6]), ok(1, reported_kib=[5, 5])]
+    found = stored(path, {0: replies}).summaries[0].noise
+    assert found == {"stolen": 1, "memory reported to the hypervisor": 1}
+
+
+def test_a_counter_that_is_not_there_is_no_number(path: Path) -> None:
+    blind = window(1000)
+    blind["counters"]["trapped"] = {"count": None, "error": "EACCES"}
+    run = stored(path, {0: [ok(1000, window=blind)]})
+    assert "trapped" not in run.summaries[0].medians
+    assert "populated" not in run.summaries[0].medians
+    assert run.summaries[0].medians["minor_faults"].estimate == 0
+
+
+def test_populated_is_rusage_less_perf(path: Path) -> None:
+    counted = window(1000, minor_fault_count=4096)
+    counted["counters"]["trapped"] = {"count": 96, "error": None}
+    run = stored(path, {0: [ok(1000, window=counted)]})
+    assert run.summaries[0].medians["populated"].estimate == 4000
+
+
+def test_share_of_the_time_inside_windows(path: Path) -> None:
+    run = stored(path, {0: [ok(500_000_000), ok(100_000_000), failed("error", "why")]})
+    assert run.window_share == pytest.approx(0.3)  # 0.6 s of 2 s
+
+
+def test_frame_is_tidy(path: Path) -> None:
+    run = stored(path, {0: [ok(1000), failed("error", "why")], 5: [ok(2000)]})
+    frame = run.frame
+    assert list(frame.columns[:3]) == ["run", "sample", "point"]
+    assert not frame.columns.duplicated().any()
+    assert frame["outcome"].tolist() == ["ok", "error", "ok"]
+    assert frame["size"].tolist() == [1, 1, 8192]
+    assert frame["control"].tolist() == [None, None, "large"] or frame["control"].isna()[0]
+    assert frame["call_time"].tolist()[::2] == pytest.approx([1e-6, 2e-6])
+    assert math.isnan(frame["call_time"][1])
+
+
+def test_summary_is_a_row_a_point(path: Path) -> None:
+    run = stored(path, {p: [ok(1000)] * 6 for p in range(6)}, size=[1, 4096])
+    summary = run.summary()
+    assert summary["size"].tolist() == [1, 1, 4096, 4096, 8192, 8192]
+    assert summary["samples"].tolist() == summary["ok"].tolist() == [6] * 6
+    assert (summary["call_time_low"] <= summary["call_time"]).all()
+
+
+def test_points_are_found_by_level_and_by_control(path: Path) -> None:
+    run = stored(path, {})
+    assert [p.index for p in run.matching({"method": "fast"})] == [1, 3, 5]
+    assert [p.index for p in run.control("large")] == [4, 5]
+    assert run.varied == ["size", "method"]
+    assert repr(run) == "<memlab run 0123abcd: synthetic, 0 samples>"
+
+
+def test_a_run_without_samples_can_be_read(path: Path) -> None:
+    run = stored(path, {})
+    assert (run.blocks, len(run.frame), len(run.summaries)) == (0, 0, 6)
+    assert run.window_share == 0
+    assert list(crossings(run)) == []
+
+
+def test_crossing_lies_where_the_lines_meet(path: Path) -> None:
+    """slow costs 8, 8 and fast 2, 32 at sizes 1, 4096: in log-log they meet halfway, at 64."""
+    cost = {0: 8, 1: 2, 2: 8, 3: 32}
+    run = stored(path, {p: [ok(1000 * c) for _ in range(6)] for p, c in cost.items()})
+    (found,) = crossings(run)
+    assert found.found.estimate == pytest.approx(64)
+    assert found.cost == pytest.approx(8e-6)
+    assert (found.of, found.to) == ({"method": "slow"}, {"method": "fast"})
+
+
+def test_lines_that_do_not_meet_cross_outside(path: Path) -> None:
+    run = stored(path, {p: [ok(1000 if p % 2 else 9000)] * 6 for p in range(4)})
+    (found,) = crossings(run)
+    assert math.isinf(found.found.estimate)
+    assert math.isnan(found.cost)
