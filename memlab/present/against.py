@@ -177,13 +177,13 @@ def _printed(run: Run, claim: Claim, at: At) -> Printed | None:
     if isinstance(claim, Within):
         return _stated(claim)
     if isinstance(claim, Ratio | Equivalent):
-        return _quotient(*(_cell(run, claim, {**at, **side}) for side in (claim.of, claim.to)))
+        return quotient_of(*(_cell(run, claim, {**at, **side}) for side in (claim.of, claim.to)))
     if isinstance(claim, Crossover):
         return _crossing(run, claim, at)
     if isinstance(claim, Saturates):
         column = _column(run, claim, at)
         levels = (claim.at, max(column.cells)) if column else ()
-        return _quotient(*(_cell(run, claim, {**at, claim.over: v}) for v in levels))
+        return quotient_of(*(_cell(run, claim, {**at, claim.over: v}) for v in levels))
     return None
 
 
@@ -213,7 +213,7 @@ def _cell(run: Run, claim: Claim, at: At) -> Cell | None:
     return column.cells.get(at.get(column.rows_are)) if column else None
 
 
-def _quotient(over: Cell | None = None, under: Cell | None = None) -> Printed | None:
+def quotient_of(over: Cell | None = None, under: Cell | None = None) -> Printed | None:
     """The ratio of two printed numbers, a bound where one of them is."""
     if over is None or under is None:
         return None

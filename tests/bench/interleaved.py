@@ -15,6 +15,7 @@ import numpy as np
 from memlab.analysis.intervals import FloatArray, Interval, ratio_interval
 
 PAIRS = 15  # the 95 % interval of their median leaves out about three at each end
+MOST_PAIRS = 61
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +33,33 @@ class Comparison:
 
 
 def interleave(
-    sides: Mapping[str, Callable[[], float]], *, pairs: int = PAIRS, seed: int = 1
+    sides: Mapping[str, Callable[[], float]],
+    *,
+    pairs: int = PAIRS,
+    precision: float | None = None,
+    seed: int = 1,
 ) -> dict[str, FloatArray]:
-    """Call every side once a round; each side's values in the order of the rounds, (pairs,)."""
+    """Call every side once a round; each side's values in the order of the rounds, (pairs,).
+
+    With `precision`, rounds go on, to 61 at most, until the ratio of every side to the first one
+    has a 95 % interval of at most that relative half-width.
+    """
     draw = random.Random(seed)
     measured: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(pairs):
+    most = pairs if precision is None else MOST_PAIRS
+    for taken in range(1, most + 1):
         for name in draw.sample(list(sides), len(sides)):
             measured[name].append(sides[name]())
+        if precision is not None and taken >= pairs and _widest(measured) <= precision:
+            break
     return {name: np.array(values) for name, values in measured.items()}
+
+
+def _widest(measured: Mapping[str, Sequence[float]]) -> float:
+    """The largest relative half-width of any side's ratio to the first one; inf if unknown."""
+    first, *others = measured.values()
+    widths = [ratio_interval(values, first).halfwidth_relative for values in others]
+    return max(float("inf") if width is None else width for width in widths)
 
 
 def table(title: str, over: str, under: str, rows: Sequence[Comparison]) -> str:

@@ -17,6 +17,7 @@ SIZES_BYTES = [1, 100, 4096, 10240]
 # A ratio is asked for where a call takes longer than this; a shorter one is a few instructions.
 LEAST_CALL_NS = 20.0
 WITHIN = 0.03
+PRECISION = 0.01
 FLOOR_LIMIT_NS = 1.0
 METHODS = {
     "store": ("mmap-write", "mmap", None),
@@ -49,7 +50,8 @@ def compare(method: str, size_bytes: int, lab: Lab, bare: dict[str, BareLoop]) -
         name: lambda build=build: build.call_ns(method, size_bytes, total_bytes)
         for name, build in bare.items()
     }
-    measured = interleave({"memlab": lambda: call_ns(lab.run(asked, total_bytes))} | builds)
+    memlab = {"memlab": lambda: call_ns(lab.run(asked, total_bytes))}
+    measured = interleave(builds | memlab, precision=PRECISION)
     label = f"{method} {size_bytes} B"
     first, *others = bare
     return [Comparison(label, measured[side], measured[first]) for side in ["memlab", *others]]

@@ -145,9 +145,7 @@ def test_export_csv(command: Command, run: str, tmp_path: Path) -> None:
     assert (frame["elapsed"] > 0).all()
 
 
-def test_export_jsonl_and_parquet_hold_the_same(
-    command: Command, run: str, tmp_path: Path
-) -> None:
+def test_export_jsonl_and_parquet_hold_the_same(command: Command, run: str, tmp_path: Path) -> None:
     rows = [strict_json(line) for line in said(command("export", "--format", "jsonl")).splitlines()]
     assert {row["run"] for row in rows} == {run}
     pytest.importorskip("pyarrow", reason="parquet needs pyarrow")

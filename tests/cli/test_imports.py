@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+import memlab
+
 HEAVY = {"pandas", "numpy", "scipy", "matplotlib", "rich", "pyarrow", "IPython"}
 
 COMMAND = """
@@ -49,8 +51,6 @@ def test_memlab_offers_what_it_lists() -> None:
     code = "import sys, memlab; [getattr(memlab, name) for name in memlab.__all__]"
     assert "memlab.api" in modules(code + "; print(*sys.modules, file=sys.stderr)")
     with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
-        import memlab
-
         memlab.nosuch  # noqa: B018
 
 
@@ -60,7 +60,13 @@ def test_the_worker_imports_the_probes_and_the_standard_library() -> None:
     assert "memlab.probe" in found
     assert found & (HEAVY | {"click", "cffi", "sqlite3"}) == set()
     own = {name.removeprefix("memlab.") for name in found if name.startswith("memlab.")}
-    assert own - {"_probes", "_probes.lib"} == {"_version", "probe", "run", "run.files", "run.worker"}
+    assert own - {"_probes", "_probes.lib"} == {
+        "_version",
+        "probe",
+        "run",
+        "run.files",
+        "run.worker",
+    }
 
 
 def test_the_guardian_imports_the_standard_library_and_the_journal() -> None:

@@ -154,9 +154,10 @@ def test_published_tables_lie_in_the_factor_space(declared: Experiment) -> None:
             assert declared.metric(beside.limit.metric)
 
 
-def test_costs_name_metrics_and_factors(declared: Experiment) -> None:
-    if declared.costs is None:
-        pytest.skip(f"{declared.name} declares no cost model")
+@pytest.mark.parametrize("name", [n for n in NAMES if experiments.load(n).costs])
+def test_costs_name_metrics_and_factors(name: str) -> None:
+    declared = experiments.load(name)
+    assert declared.costs is not None
     assert declared.metric(declared.costs.metric)
     assert {declared.costs.over, *declared.costs.by} <= {f.name for f in declared.factors}
 

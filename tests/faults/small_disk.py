@@ -5,7 +5,6 @@ FOLDER. The disk is full from the second block to the end of the fourth.
 """
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,7 +71,7 @@ def main(folder: Path, store: Path) -> None:
                     }
                 )
             )
-    print(json.dumps({"left": os.listdir(folder)}))
+    print(json.dumps({"left": [path.name for path in folder.iterdir()]}))
 
 
 if __name__ == "__main__":

@@ -48,10 +48,9 @@ def test_clean_leaves_a_running_sweep_alone(lab: Lab) -> None:
 
 def test_the_lock_goes_with_its_holder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alone, "_ADDRESS", "\0memlab-test-of-the-lock")
-    with alone.alone():
-        with pytest.raises(Busy, match=r"another memlab measures on this machine \(pid \d+\)"):
-            with alone.alone():
-                pass
+    words = r"another memlab measures on this machine \(pid \d+\)"
+    with alone.alone(), pytest.raises(Busy, match=words), alone.alone():
+        pass
     with alone.alone():
         pass
 

@@ -80,7 +80,7 @@ def stored(
     request: Mapping[str, Any] | None = None,
     **levels: Sequence[Any],
 ) -> Run:
-    """A run whose block `b` is `b` per mille slower; where `seconds` gives None the trial failed."""
+    """A run whose block b is b per mille slower; where `seconds` gives None the trial failed."""
     declared = experiments.load(experiment)
     wanted: dict[str, Sequence[Any]] = {"size": SIZES, "filesystem": ["dir"], **levels}
     points = plan.build(declared, "quick", wanted, controls=True).points

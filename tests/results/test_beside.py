@@ -23,10 +23,10 @@ def of_time(seconds: float) -> dict[str, Any]:
     return ok(round(seconds * 1e9), resident_before_bytes=0, **fields)
 
 
-def beside(path: Path, levels: dict[str, list], *, scaled: dict[str, str] | None = None) -> Beside:
+def beside(path: Path, levels: dict[str, list], **request: Any) -> list[Beside]:
     """Every point of mmap-read took 2 s for 2 GiB, and the control `memory` 0.25 s."""
     points = build(READ, "quick", levels).points
-    row = run_row(experiment="mmap-read", request={"scaled": scaled or {}})
+    row = run_row(experiment="mmap-read", request=request)
     with Store(path, create=True) as opened:
         opened.add_run(row, [PointRow(p.index, dict(p.at), p.control) for p in points])
         for point in points:
@@ -34,13 +34,13 @@ def beside(path: Path, levels: dict[str, list], *, scaled: dict[str, str] | None
             for block in range(6):
                 reply = sample(point.index, block, of_time(seconds))
                 opened.add_sample(row.id, 1, 1.0, reply)
-    (found,) = tables(Run(row, path))
-    return found
+    return list(tables(Run(row, path)))
 
 
 @pytest.fixture
 def found(tmp_path: Path) -> Beside:
-    return beside(tmp_path / "results.db", LEVELS)
+    (only,) = beside(tmp_path / "results.db", LEVELS)
+    return only
 
 
 def test_each_printed_cell_has_ours_and_the_ratio(found: Beside) -> None:
@@ -70,17 +70,18 @@ def test_printed_values_beyond_this_machines_limit_are_found(found: Beside) -> N
 
 
 def test_the_table_is_shown_once_a_setting_of_the_other_factors(tmp_path: Path) -> None:
-    both = LEVELS | {"file_state": ["cached_4k"], "advice": ["normal"]}
-    found = beside(tmp_path / "results.db", both)
-    assert found.setting["filesystem"] == "dir"
-    assert "size" not in found.setting
-    assert "method" not in found.setting
+    states = ["cached_4k", "cached_1m"]
+    shown = beside(tmp_path / "results.db", LEVELS | {"file_state": states})
+    assert [table.setting["file_state"] for table in shown] == states
+    assert all(table.setting["filesystem"] == "dir" for table in shown)
+    assert not {"size", "method", "touch"} & shown[0].setting.keys()
 
 
-def test_a_scaled_run_says_so(tmp_path: Path) -> None:
-    assert beside(tmp_path / "results.db", LEVELS, scaled={"file_size": "1 MiB"}).scaled
+def test_a_scaled_run_says_so(found: Beside, tmp_path: Path) -> None:
+    assert not found.scaled
+    (scaled,) = beside(tmp_path / "other.db", LEVELS, scaled={"file_size": "1 MiB"})
+    assert scaled.scaled
 
 
-def test_a_run_that_lacks_the_table_shows_none(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="not enough values"):
-        beside(tmp_path / "results.db", LEVELS | {"size": [3]})
+def test_a_run_without_a_printed_size_shows_no_table(tmp_path: Path) -> None:
+    assert beside(tmp_path / "results.db", LEVELS | {"size": [3]}) == []

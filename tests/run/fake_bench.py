@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from synthetic import experiment
+
 from memlab.run.admission import Places
 from memlab.run.driver import Prepared
 from memlab.run.plan import Point, build
 from memlab.run.request import Progress, Request
 from memlab.store import RunRow
-from synthetic import experiment
 
 Answer = Callable[[Point, int], dict[str, Any]]
 

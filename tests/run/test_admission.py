@@ -57,9 +57,7 @@ def test_enough_is_a_quarter_more_than_is_needed(host: dict[str, int]) -> None:
         "the plan needs 1000 B of free space on /disk, and 999 B is free"
     )
     host["memory"] = 999
-    assert admission.shortage(wanted) == (
-        "the plan needs 1000 B of free memory, and 999 B is free"
-    )
+    assert admission.shortage(wanted) == ("the plan needs 1000 B of free memory, and 999 B is free")
 
 
 def test_a_size_that_the_preset_chose_is_halved_until_it_fits(host: dict[str, int]) -> None:

@@ -185,7 +185,7 @@ def test_ctrl_c_keeps_and_names_the_run(lab: Lab) -> None:
     assert lab.heard.reason == "interrupted"
 
 
-@pytest.mark.parametrize("after", range(0, 13))
+@pytest.mark.parametrize("after", range(13))
 def test_resume_does_what_is_missing_in_the_same_order(lab: Lab, after: int) -> None:
     with pytest.raises(Interrupted):
         lab.sweep(interrupting(after), blocks=4)

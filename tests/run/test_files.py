@@ -27,7 +27,7 @@ def test_every_declared_state_can_be_made() -> None:
 def test_a_file_has_its_size_and_is_the_users_alone(tmp_path: Path, state: str) -> None:
     made = make(tmp_path / "file", state)
     assert (made.st_size, made.st_mode & 0o777) == (SIZE, 0o600)
-    assert sorted(os.listdir(tmp_path)) == ["file", "home"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "home"]
 
 
 @pytest.mark.parametrize(("state", "piece"), [("cached_4k", 4096), ("cached_1m", 2**20)])
@@ -60,9 +60,7 @@ def test_a_cached_file_is_made_once(tmp_path: Path, state: str) -> None:
     assert path.read_text() == "as the first trial made it"
 
 
-def test_a_write_that_fails_leaves_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
 
     def full_after_one(fd: int, data: Any) -> int:
@@ -75,7 +73,7 @@ def test_a_write_that_fails_leaves_no_file(
     monkeypatch.setattr(os, "write", full_after_one)
     with pytest.raises(OSError, match="No space left"):
         make(tmp_path / "file", "cached_4k")
-    assert os.listdir(tmp_path) == ["home"]
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
 def test_short_writes_are_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

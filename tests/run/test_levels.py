@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memlab import experiments
@@ -61,15 +61,27 @@ def test_bad_assignment_is_named_in_one_line(assignment: str) -> None:
     assert "\n" not in str(refused.value)
 
 
+def read_or_refused(assignment: str) -> list[object]:
+    """The levels, or the lines of the refusal."""
+    try:
+        (levels,) = plan.read_levels(EXPERIMENT, [assignment]).values()
+    except BadLevels as refused:
+        return list(str(refused).splitlines())
+    return list(dict.fromkeys(levels))
+
+
 @given(st.text(max_size=20))
 def test_any_text_gives_levels_or_one_line(text: str) -> None:
-    for assignment in (text, f"size={text}", f"method={text}", f"populate={text}"):
-        try:
-            levels = plan.read_levels(EXPERIMENT, [assignment])
-        except BadLevels as refused:
-            assert len(str(refused).splitlines()) == 1
-        else:
-            assert all(levels.values())
+    assert len(read_or_refused(text)) == 1
+    for factor in ("size", "method", "populate", "slice"):
+        assert read_or_refused(f"{factor}={text}")
+
+
+@given(st.text(max_size=20))
+def test_a_refusal_is_one_line(text: str) -> None:
+    assume("," not in text and ".." not in text)  # at most one level
+    for factor in ("size", "method", "populate", "slice"):
+        assert len(read_or_refused(f"{factor}={text}")) == 1
 
 
 def test_levels_are_read() -> None:

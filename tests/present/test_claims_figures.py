@@ -1,0 +1,227 @@
+"""Figures for claims: every mark stands where its numbers say, every word is there and readable."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+from report_runs import SIZES, printed, stored
+
+from memlab.experiment import At, Claim, Count, Equivalent, Monotone, Outcome
+from memlab.judging.claims import judge
+from memlab.present import against, claims_figures, outcome_matrix, table_chart
+from memlab.published import Cell
+from memlab.results import Run
+from memlab.results.beside import tables
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return stored(tmp_path_factory.mktemp("as-printed"))
+
+
+def claims(run: Run) -> dict[str, against.Against]:
+    """Each claim's first row, by the kind of claim and what it is about."""
+    found = against.against(run, judge(run))
+    return {claim.text: rows[0] for claim, rows in found}
+
+
+def words(figure: Figure) -> list[str]:
+    return [text.get_text() for text in texts(figure)]
+
+
+def texts(figure: Figure) -> list[Text]:
+    return [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+
+
+def check_readable(figure: Figure) -> None:
+    """No word leaves the sheet or covers another one."""
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts(figure)]
+    sheet = figure.bbox.padded(1)
+    assert [name for name, box in boxes if not (sheet.x0 <= box.x0 and box.x1 <= sheet.x1)] == []
+    assert [name for name, box in boxes if not (sheet.y0 <= box.y0 and box.y1 <= sheet.y1)] == []
+    covered = [(a, b) for (a, first), (b, second) in combinations(boxes, 2) if meet(first, second)]
+    assert covered == []
+
+
+def meet(first: object, second: object) -> bool:
+    """Whether two boxes share more than the edge that lines of text have in common."""
+    a, b = first.padded(-1.5), second.padded(-1.5)  # type: ignore[attr-defined]
+    return bool(a.x0 < b.x1 and b.x0 < a.x1 and a.y0 < b.y1 and b.y0 < a.y1)
+
+
+def lines(axes: Axes, marker: str) -> list[Line2D]:
+    return [line for line in axes.get_lines() if line.get_marker() == marker]
+
+
+def test_a_ratio_is_held_against_the_two_numbers_that_are_printed(run: Run) -> None:
+    row = claims(run)["at 1 byte a call a mapping is over 10 times faster"]
+    assert row.claimed == (10, math.inf)
+    assert row.printed == against.Printed(pytest.approx(300 / 22.14), ">")
+    assert row.here == pytest.approx(600 / 22.14)
+    assert row.word == "reproduced"
+
+
+def test_a_level_stretch_is_held_against_its_printed_ends(run: Run) -> None:
+    row = claims(run)["a mapping is at its full speed from 100 bytes a call"]
+    assert row.claimed == (pytest.approx(1 / 1.2), 1.2)
+    assert row.printed == against.Printed(pytest.approx(2.84 / 2.49))
+    assert row.here == pytest.approx(2.84 / 2.49)
+
+
+def test_a_crossing_is_held_against_where_the_printed_curves_cross(run: Run) -> None:
+    row = claims(run)["write becomes the faster one between 1024 and 4096 bytes a call"]
+    before, after = math.log(3.48 / 2.48), math.log(2.34 / 2.47)
+    crossing = 1024 * 2 ** (before / (before - after))
+    assert row.printed is not None
+    assert row.printed.value == pytest.approx(crossing)
+    assert row.here == pytest.approx(crossing)
+    assert row.claimed == (1024, 4096)
+
+
+def test_one_printed_number_is_read_out_of_the_claim(tmp_path: Path) -> None:
+    read = stored(tmp_path, lambda at: 0.5, experiment="mmap-read", blocks=6, size=[4096, 10240])
+    row = claims(read)["2 GiB are read through a mapping in 0.9 ms at 10240 bytes a call"]
+    assert row.printed == against.Printed(pytest.approx(867.88e-6))
+    assert row.word == "contradicted"
+    ratio = claims(read)["a copy out of a mapping is faster than read of the same size"]
+    assert ratio.printed is None
+    assert ratio.anchor == 1.0
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        (Equivalent(text="", metric="m", of={}, to={}, within=0.25), (0.8, 1.25)),
+        (Monotone(text="", metric="m", over="size", rising=True), (1.0, math.inf)),
+        (Monotone(text="", metric="m", over="size", rising=False), (0.0, 1.0)),
+        (Count(text="", metric="m", equals=100, within=0.1), (90.0, 110.0)),
+        (Outcome(text="", metric="m", outcome="ok"), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_where_a_claim_holds(claim: Claim, expected: tuple[float, float] | None) -> None:
+    assert against.claimed(claim) == (expected and pytest.approx(expected))
+
+
+@pytest.mark.parametrize(
+    ("over", "under", "expected"),
+    [
+        ("4s", "2s", against.Printed(2.0)),
+        (">4s", "2s", against.Printed(2.0, ">")),
+        ("4s", ">2s", against.Printed(2.0, "<")),
+        (">4s", "<2s", against.Printed(2.0, ">")),
+        (">4s", ">2s", None),
+    ],
+)
+def test_a_ratio_to_a_bound_is_a_bound(
+    over: str, under: str, expected: against.Printed | None
+) -> None:
+    assert against.quotient_of(Cell.read(over), Cell.read(under)) == expected
+
+
+def test_the_dumbbell_says_every_verdict_at_its_row_and_marks_it_there(run: Run) -> None:
+    judged = judge(run)
+    figure = claims_figures.dumbbell(run, judged)
+    said = words(figure)
+    for word in {j.word for j in judged}:
+        assert said.count(word) == sum(j.word == word for j in judged)
+    assert any("published >13.6" in line for line in said)
+    assert "memlab 9.9, run ab12cd34 of 2026-01-02, 340 samples in 20 blocks" in said
+    axes = figure.axes[0]
+    spots = [line.get_xdata()[0] for line in lines(axes, "o") if line.get_markersize() == 6.5]
+    assert any(spot == pytest.approx(2.0, rel=1e-3) for spot in spots)  # 600 s and >300 s
+    rings = [line.get_xdata()[0] for line in lines(axes, "o") if line.get_markersize() == 8]
+    assert rings == [1.0] * len(judged)
+    check_readable(figure)
+
+
+def test_an_open_end_is_an_arrow_and_no_number(tmp_path: Path) -> None:
+    heavy = stored(tmp_path, blocks=6, floor_ns=9.0)  # of the 10 ns that a store of 1 byte takes
+    row = claims(heavy)["at 1 byte a call a mapping is over 10 times faster"]
+    assert (row.here, row.high) == (None, math.inf)
+    figure = claims_figures.dumbbell(heavy, judge(heavy))
+    assert any(line.startswith("here at least ") for line in words(figure))
+    check_readable(figure)
+
+
+def test_where_nothing_can_be_compared_the_row_says_why(tmp_path: Path) -> None:
+    failed = stored(tmp_path, lambda at: None, blocks=6)
+    figure = claims_figures.dumbbell(failed, judge(failed))
+    assert "ENOMEM" in " ".join(words(figure))
+    assert [line for line in figure.axes[0].get_lines() if line.get_marker() in "os"] == []
+    check_readable(figure)
+
+
+def test_the_chart_has_a_bar_for_every_printed_cell_and_every_number_here(run: Run) -> None:
+    table = next(iter(tables(run)))
+    figure = claims_figures.table_chart(run, table)
+    above, below = figure.axes
+    foot = above.get_ylim()[0]
+    bars = [patch for patch in above.patches if isinstance(patch, Rectangle)]
+    tops = sorted(bar.get_height() + foot for bar in bars)
+    cells = [cell.value for row in table.rows for cell in row.printed.values()]
+    medians = [here.median.estimate for r in table.rows for here in r.here.values() if here.median]
+    assert len(medians) == 2 * len(SIZES)
+    assert tops == pytest.approx(sorted([*cells, *medians]))
+    assert above.get_yscale() == "log"
+    (bound,) = lines(above, "^")
+    assert bound.get_ydata()[0] == 300
+    (ratio,) = lines(below, "v")
+    assert ratio.get_ydata()[0] == pytest.approx(600 * 1.0095 / 300)
+    assert "median of 20 samples a bar, 95 % interval" in words(figure)
+    check_readable(figure)
+
+
+def test_a_chart_of_like_numbers_has_a_linear_axis_from_zero(tmp_path: Path) -> None:
+    alike = stored(tmp_path, blocks=6)
+    table = next(iter(tables(alike)))
+    short = replace(table, rows=table.rows[3:])
+    above = claims_figures.table_chart(alike, short).axes[0]
+    assert above.get_yscale() == "linear"
+    assert above.get_ylim()[0] == 0
+    spans = [cell.value for row in short.rows for cell in row.printed.values()]
+    assert max(spans) / min(spans) < table_chart.LOG_SPAN
+
+
+def test_a_cell_without_a_number_here_is_marked(tmp_path: Path) -> None:
+    few = stored(tmp_path, blocks=4, size=[1, 4096])
+    figure = claims_figures.table_chart(few, next(iter(tables(few))))
+    assert len(lines(figure.axes[0], "x")) == 2 * (len(SIZES) - 2)
+    assert "not measured here" in words(figure)
+    assert "median of 4 samples a bar, no interval below 6" in words(figure)
+    check_readable(figure)
+
+
+def test_the_matrix_has_the_word_in_each_cell(tmp_path: Path) -> None:
+    def fails_at_100(at: At) -> float | None:
+        return None if at["size"] == 100 else printed(at)
+
+    mixed = stored(tmp_path, fails_at_100, blocks=6)
+    rows, columns = outcome_matrix.factors(mixed)
+    assert (rows, columns) == (["method"], ["size"])
+    figure = claims_figures.outcome_matrix(mixed, rows, columns)
+    said = words(figure)
+    assert said.count("enomem 6") == 2
+    assert said.count("ok 6") == 2 * (len(SIZES) - 1)
+    check_readable(figure)
+    summed = words(claims_figures.outcome_matrix(mixed, ["method"], []))
+    assert summed.count("ok 42") == 2
+    assert summed.count("enomem 6") == 2
+
+
+def test_the_matrix_of_a_run_without_samples_says_so(tmp_path: Path) -> None:
+    empty = stored(tmp_path, blocks=0)
+    figure = claims_figures.outcome_matrix(empty, *outcome_matrix.factors(empty))
+    assert words(figure).count("not measured") == 2 * len(SIZES)
