@@ -8,7 +8,7 @@ import time
 
 from tiny_sweep import POINTS, Lab, settled
 
-KILLS, BLOCKS = 50, 70
+KILLS, BLOCKS = 50, 150
 
 
 def kill(process: subprocess.Popen[str]) -> None:
@@ -27,7 +27,7 @@ def test_killed_at_fifty_moments_a_run_loses_nothing(lab: Lab) -> None:
             time.sleep(moments.uniform(0, 0.3))
         else:
             lab.until_sampled(sweep)
-            time.sleep(moments.uniform(0, 0.06))
+            time.sleep(moments.uniform(0, 0.05))
         kill(sweep)
         if moments.random() < 0.7:
             settled(lab)

@@ -18,7 +18,8 @@ from report_runs import SIZES, printed, stored
 
 from memlab.experiment import At, Claim, Count, Equivalent, Monotone, Outcome
 from memlab.judging.claims import judge
-from memlab.present import against, claims_figures, outcome_matrix, table_chart
+from memlab.present.figures import against, outcome_matrix, table_chart
+from memlab.present.figures import claims as claims_figures
 from memlab.published import Cell
 from memlab.results import Run
 from memlab.results.beside import tables

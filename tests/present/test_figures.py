@@ -21,7 +21,8 @@ from matplotlib.transforms import Bbox
 
 from memlab import experiments
 from memlab.experiment import At
-from memlab.present import figures, marks, sidecar
+from memlab.present import figures
+from memlab.present.figures import marks, sidecar
 from memlab.results import Run
 from memlab.results.crossing import crossings
 from memlab.run import plan

@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlab.present import placing
-from memlab.present.placing import Axis, Box
+from memlab.present.figures import placing
+from memlab.present.figures.placing import Axis, Box
 
 PLACES = st.lists(st.floats(-50, 450), min_size=1, max_size=12)
 

@@ -14,7 +14,8 @@ from report_runs import ENVIRONMENT, HASH, printed, stored
 
 from memlab.cli import cli
 from memlab.experiment import At
-from memlab.present import provenance, report
+from memlab.present import report
+from memlab.present.report import provenance
 from memlab.results import Run
 from memlab.run.request import CannotRun
 

@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from memlab._version import __version__
-from memlab.present.report_section import section
+from memlab.present.report.section import section
 from memlab.results import Run
 from memlab.run.request import CannotRun
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from memlab.present import page, style
-from memlab.present.page import Page
+from memlab.present.figures import page, style
+from memlab.present.figures.page import Page
 from memlab.results import Run
 
 WIDTH, EDGE = 720.0, 14.0  # points

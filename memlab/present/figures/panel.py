@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
-from memlab.present import placing, style, words
-from memlab.present.marks import Mark, Panel, Series
-from memlab.present.placing import Axis, Box, Spot
+from memlab.present import words
+from memlab.present.figures import placing, style
+from memlab.present.figures.marks import Mark, Panel, Series
+from memlab.present.figures.placing import Axis, Box, Spot
 from memlab.results import Run
 
 _FLOOR_REACH = 10**0.75  # how far below all other marks a log axis follows the floor

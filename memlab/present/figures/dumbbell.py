@@ -15,10 +15,10 @@ from matplotlib.patches import Patch
 
 from memlab.experiment import Claim
 from memlab.judging.claims import Judged
-from memlab.present import placing, style
-from memlab.present.against import Against, against, quantity, scale
-from memlab.present.page import Page
-from memlab.present.sheet import EDGE, STEP, WIDTH, sheet
+from memlab.present.figures import placing, style
+from memlab.present.figures.against import Against, against, quantity, scale
+from memlab.present.figures.page import Page
+from memlab.present.figures.sheet import EDGE, STEP, WIDTH, sheet
 from memlab.results import Run
 
 COLOURS = {"reproduced": style.COLOURS[0], "contradicted": style.COLOURS[1]}

@@ -13,11 +13,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from memlab.experiment import At
-from memlab.present import callouts, marks, style, words
-from memlab.present import panel as panels_of
-from memlab.present.marks import Panel
-from memlab.present.panel import Canvas
-from memlab.present.placing import Axis
+from memlab.present import words
+from memlab.present.figures import callouts, marks, style
+from memlab.present.figures import panel as panels_of
+from memlab.present.figures.marks import Panel
+from memlab.present.figures.panel import Canvas
+from memlab.present.figures.placing import Axis
 from memlab.results import Run
 from memlab.results.crossing import Crossing
 

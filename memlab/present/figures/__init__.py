@@ -10,7 +10,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from memlab.present import page, sidecar, style
+from memlab.present.figures import page, sidecar, style
 from memlab.results import Run
 from memlab.run.request import CannotRun
 

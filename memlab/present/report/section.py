@@ -11,18 +11,12 @@ from memlab.experiment import Outcome
 from memlab.judging import summary
 from memlab.judging.claims import Judged, judge
 from memlab.judging.summary import ClaimSummary
-from memlab.present import (
-    against,
-    claims_figures,
-    figures,
-    inline_svg,
-    marks,
-    outcome_matrix,
-    page,
-    provenance,
-    report_grids,
-)
 from memlab.present import beside as beside_words
+from memlab.present import figures
+from memlab.present.figures import against, marks, outcome_matrix, page
+from memlab.present.figures import claims
+from memlab.present.report import grids
+from memlab.present.report import inline_svg, provenance
 from memlab.results import Run
 from memlab.results.beside import Beside, tables
 
@@ -69,10 +63,10 @@ class Section:
     found: Sequence[str]
     claims: Sequence[JudgedClaim]
     figures: Sequence[Drawn]
-    published: Sequence[report_grids.Grid]
+    published: Sequence[grids.Grid]
     remarks: Sequence[str]
-    points: Sequence[report_grids.Grid]
-    noise: report_grids.Grid
+    points: Sequence[grids.Grid]
+    noise: grids.Grid
     noise_said: Sequence[str]
     environment: Sequence[tuple[str, str]]
     source: provenance.Source
@@ -93,11 +87,11 @@ def section(run: Run, prefix: str) -> Section:
         found=list(_found(run, judged)),
         claims=[_claim(run, found) for found in summary.by_claim(judged)],
         figures=list(_figures(run, judged, published, prefix)),
-        published=[report_grids.published(run, table) for table in published],
+        published=[grids.published(run, table) for table in published],
         remarks=list(beside_words.remarks(published)),
-        points=[report_grids.points(run, metric) for metric in report_grids.metrics_shown(run)],
-        noise=report_grids.noise(run),
-        noise_said=list(report_grids.noise_said(run)),
+        points=[grids.points(run, metric) for metric in grids.metrics_shown(run)],
+        noise=grids.noise(run),
+        noise_said=list(grids.noise_said(run)),
         environment=[(key, _plain(value)) for key, value in run.environment.items()],
         source=source,
     )
@@ -152,20 +146,20 @@ def _figures(
         words_of = Counter(j.word for j in judged)
         said = ", ".join(f"{count} {word}" for word, count in words_of.most_common())
         caption = f"Published against here, claim by claim: {said}"
-        made.append((caption, claims_figures.dumbbell(run, judged)))
+        made.append((caption, claims.dumbbell(run, judged)))
     if run.samples:
         metric = run.metric(run.experiment.figure.metric)
         caption = f"{metric.help} by {run.experiment.figure.over}"
         made.append((caption, figures.draw(run)))
     for table in published:
-        setting = report_grids.setting(run, table)
+        setting = grids.setting(run, table)
         caption = f"{table.source.id}: {table.table.title}, beside this machine"
         caption += f" ({setting})" if setting else ""
-        made.append((caption, claims_figures.table_chart(run, table)))
+        made.append((caption, claims.table_chart(run, table)))
     if _has_outcomes(run):
         rows, columns = outcome_matrix.factors(run)
-        caption = f"How the samples of each point ended: {report_grids.outcomes(run.summaries)}"
-        made.append((caption, claims_figures.outcome_matrix(run, rows, columns)))
+        caption = f"How the samples of each point ended: {grids.outcomes(run.summaries)}"
+        made.append((caption, claims.outcome_matrix(run, rows, columns)))
     for i, (caption, figure) in enumerate(made, 1):
         label = f"{caption}. Run {run.id}, {len(run.samples)} samples."
         yield Drawn(

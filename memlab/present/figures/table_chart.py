@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from memlab.present import placing, style, words
-from memlab.present.page import Page
-from memlab.present.sheet import EDGE, WIDTH, sheet
+from memlab.present import words
+from memlab.present.figures import placing, style
+from memlab.present.figures.page import Page
+from memlab.present.figures.sheet import EDGE, WIDTH, sheet
 from memlab.published import Cell
 from memlab.results import Run
 from memlab.results.beside import Beside, Here

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from memlab.judging.claims import Judged
-from memlab.present import dumbbell as dumbbells
-from memlab.present import outcome_matrix as matrices
-from memlab.present import style
-from memlab.present import table_chart as charts
-from memlab.present.figures import RunFigure
+from memlab.present.figures import RunFigure, style
+from memlab.present.figures import dumbbell as dumbbells
+from memlab.present.figures import outcome_matrix as matrices
+from memlab.present.figures import table_chart as charts
 from memlab.results import Run
 from memlab.results.beside import Beside
 

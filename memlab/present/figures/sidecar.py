@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from memlab.present import marks, words
-from memlab.present.marks import Crossed, Panel, Series
+from memlab.present import words
+from memlab.present.figures import marks
+from memlab.present.figures.marks import Crossed, Panel, Series
 from memlab.results import Run
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from memlab import units
 from memlab.experiment import At, Experiment
-from memlab.present import placing, style, words
-from memlab.present.marks import Crossed, Panel, Series
-from memlab.present.panel import Canvas
-from memlab.present.placing import Box, Spot
+from memlab.present import words
+from memlab.present.figures import placing, style
+from memlab.present.figures.marks import Crossed, Panel, Series
+from memlab.present.figures.panel import Canvas
+from memlab.present.figures.placing import Box, Spot
 from memlab.results import Run
 
 GAP = 15.0  # points from the frame to the labels at the line ends

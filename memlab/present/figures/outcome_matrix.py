@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from memlab.experiment import At
-from memlab.present import style, words
-from memlab.present.page import Page
-from memlab.present.sheet import EDGE, STEP, WIDTH, sheet
+from memlab.present import words
+from memlab.present.figures import style
+from memlab.present.figures.page import Page
+from memlab.present.figures.sheet import EDGE, STEP, WIDTH, sheet
 from memlab.results import Run
 
 _PALE, _DARK = "#d9e6ef", "#f3d5c3"  # a cell that ended ok throughout, and one that did not
