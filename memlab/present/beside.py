@@ -41,7 +41,7 @@ def show(console: Console, run: Run, beside: Beside) -> None:
         cells = []
         for column, cell in row.printed.items():
             here = row.here[column]
-            ratio = "-" if here.ratio is None else f"{_bound(cell.bound)}{here.ratio:.3g}"
+            ratio = "-" if here.ratio is None else f"{cell.ratio_bound}{here.ratio:.3g}"
             mark = here.extrapolated and not every
             median = words.median(here.median, metric.unit, extrapolated=mark)
             cells += [cell.printed, median, ratio]
@@ -97,11 +97,6 @@ def as_data(beside: Beside) -> dict[str, Any]:
             for row in beside.rows
         ],
     }
-
-
-def _bound(bound: str) -> str:
-    """A ratio to a value that is only known to be larger is only known to be smaller."""
-    return {"": "", ">": "<", "<": ">"}[bound]
 
 
 def interval(found: Interval) -> dict[str, Any]:

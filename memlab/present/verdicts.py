@@ -12,7 +12,7 @@ from memlab.experiment import Experiment
 from memlab.judging import summary
 from memlab.judging.claims import as_data as judged_as_data
 from memlab.judging.reproduce import Reproduced
-from memlab.judging.summary import ClaimSummary, Group
+from memlab.judging.summary import ClaimSummary
 from memlab.present import beside, words
 
 _STYLES = {
@@ -63,7 +63,8 @@ def _claim(console: Console, experiment: Experiment, claim: ClaimSummary) -> Non
     for group in summary.groups(claim, experiment.figure.over):
         text = Text.assemble(
             (group.closest.verdict.word, _STYLES[group.closest.verdict.word]),
-            f" {_where(experiment, group)}".rstrip() + f": {group.closest.evidence}",
+            f" ({where})" if (where := words.where(experiment, group)) else "",
+            f": {group.closest.evidence}",
         )
         _indented(console, text, 2)
         for line in group.closest.control_says.splitlines():
@@ -75,18 +76,6 @@ def _indented(console: Console, text: Text, columns: int) -> None:
     for line in text.wrap(console, max(1, console.width - columns)):
         line.rstrip()
         console.print(Text(" " * columns).append_text(line))
-
-
-def _where(experiment: Experiment, group: Group) -> str:
-    """The setting in words: `on dir, 1 B to 10 KiB (8 settings, the closest is 8 KiB)`."""
-    at = words.levels(experiment, group.at, group.at)
-    if group.span is None:
-        return f"({at})" if at else ""
-    over = experiment.figure.over
-    first, last = (experiment.describe_level(over, level) for level in group.span)
-    closest = experiment.describe_level(over, group.closest.setting[over])
-    span = f"{over} {first} to {last}, {len(group.members)} levels; the closest, {closest}"
-    return f"({at}, {span})" if at else f"({span})"
 
 
 def as_data(found: Sequence[Reproduced], not_built: Sequence[str]) -> dict[str, Any]:

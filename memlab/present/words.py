@@ -9,6 +9,7 @@ from memlab import units
 from memlab.analysis.crossover import Crossover
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Experiment
+from memlab.judging.summary import Group
 from memlab.results.crossing import Crossing
 
 
@@ -74,3 +75,15 @@ def level_words(experiment: Experiment) -> Callable[[float], str]:
     suffix = experiment.factor(experiment.figure.over).kind.suffix
     unit = {"_bytes": "B", "_ns": "s"}.get(suffix, "1")
     return lambda level: units.format_quantity(level, unit)
+
+
+def where(experiment: Experiment, group: Group) -> str:
+    """A group's setting in words: `dir, size 1 B to 4 KiB, 3 levels; the closest, 4 KiB`."""
+    at = levels(experiment, group.at, group.at)
+    if group.span is None:
+        return at
+    over = experiment.figure.over
+    first, last = (experiment.describe_level(over, level) for level in group.span)
+    closest = experiment.describe_level(over, group.closest.setting[over])
+    span = f"{over} {first} to {last}, {len(group.members)} levels; the closest, {closest}"
+    return f"{at}, {span}" if at else span

@@ -22,6 +22,11 @@ class Cell:
     value: float
     bound: str  # "" exact, ">" at least, "<" at most
 
+    @property
+    def ratio_bound(self) -> str:
+        """The bound of a ratio to this cell: below a value that is only known to be larger."""
+        return {"": "", ">": "<", "<": ">"}[self.bound]
+
     @classmethod
     def read(cls, printed: str) -> Cell:
         match = _CELL.fullmatch(printed)

@@ -12,7 +12,7 @@ from memlab import experiments
 from memlab.run.warm import Warm
 
 PAGE_BYTES = 4096
-STRANDS = 4
+STRANDS = 2
 # Whole calls at 1, 100, 4096 and 10240 bytes, and 50 to 100 ms of most methods.
 FILE_BYTES = 10240 * 51200
 PILOT_S = 0.08
@@ -83,11 +83,11 @@ def floor_ns(result: Mapping[str, Any]) -> float:
 
 
 def write_file(path: Path) -> None:
-    """Fill the page cache with a file whose quarters lie alike in physical memory.
+    """Fill the page cache with a file whose halves lie alike in physical memory.
 
     Pages that are allocated first come from the small, scattered free blocks, and a call on
-    them is dearer (seen: a third). The quarters' pages are allocated in turn, so that twice as
-    much of the file is twice the work.
+    them is dearer (seen: a third). The halves' pages are allocated in turn, so that the whole
+    file is twice the work of its first half.
     """
     page = os.urandom(PAGE_BYTES)
     strand_bytes = FILE_BYTES // STRANDS

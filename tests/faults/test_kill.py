@@ -5,8 +5,9 @@ import random
 import signal
 import subprocess
 import time
+from pathlib import Path
 
-from tiny_sweep import POINTS, Lab, settled
+from tiny_sweep import POINTS, Lab, settled, until
 
 KILLS, BLOCKS = 50, 150
 
@@ -52,6 +53,24 @@ def test_guardian_tidies_up_within_a_moment(lab: Lab) -> None:
     assert len(lab.leftovers()) >= 1 + 2 + 3  # journal; folders; driver, guardian, parent
     kill(sweep)
     settled(lab)
+
+
+LONG = ["mmap-write", "-p", "size=1", "-p", "method=write", "-p", "file_size=64m"]
+LONG += ["-p", "filesystem=tmpfs", "-p", "slice=0", "--no-controls", "--blocks", "1"]
+
+
+def in_trial(lab: Lab) -> bool:
+    scores = [Path(f"/proc/{pid}/oom_score_adj").read_text() for pid, _ in lab.processes()]
+    return "1000\n" in scores
+
+
+def test_guardian_ends_a_trial_that_would_last_for_seconds(lab: Lab) -> None:
+    """A byte a call: the window alone would take some ten seconds."""
+    sweep = lab.start("sweep", *LONG, "--store", str(lab.store), "--dir", str(lab.files))
+    until(lambda: in_trial(lab), 20)
+    kill(sweep)
+    settled(lab)
+    assert lab.count() == 0
 
 
 def test_guardian_does_not_take_what_a_resumed_run_has_made(lab: Lab) -> None:

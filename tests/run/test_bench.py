@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,7 +38,7 @@ def open_bench(places: Places, name: str = "mmap-write") -> Bench:
     return Bench("0123abcd", declared, places, [CPU])
 
 
-def left(places: Places) -> list[str]:
+def left_in(places: Places) -> list[str]:
     """What is in the folders and in the journal."""
     folders = (places.dir, places.tmpfs, journal.folder())
     return sorted(entry.name for folder in folders for entry in folder.iterdir())
@@ -48,7 +50,7 @@ def test_an_open_bench_owns_a_folder_a_place_and_a_journal(places: Places) -> No
         assert len(list(places.tmpfs.glob("memlab-0123abcd-*"))) == 1
         assert len(list(journal.folder().iterdir())) == 1
         assert list(journal.stale()) == []  # its driver lives
-    assert left(places) == []
+    assert left_in(places) == []
 
 
 def test_folders_are_nobody_elses(places: Places) -> None:
@@ -57,12 +59,38 @@ def test_folders_are_nobody_elses(places: Places) -> None:
         assert folder.stat().st_mode & 0o777 == 0o700
 
 
+LEAVE = """
+import os, sys
+from pathlib import Path
+from memlab import experiments
+from memlab.run.admission import Places
+from memlab.run.bench import Bench
+places = Places(Path(sys.argv[1]), Path(sys.argv[2]))
+left = Bench("0123abcd", experiments.load("mmap-write"), places, os.sched_getaffinity(0))
+for pid in (left._guardian.pid, os.getpid()):
+    os.kill(pid, 9)
+"""
+
+
+def test_two_sessions_of_one_run_share_no_folder(places: Places) -> None:
+    """What one leaves when it is killed may go while the next is at work."""
+    folders = [str(places.dir), str(places.tmpfs)]
+    assert subprocess.run([sys.executable, "-c", LEAVE, *folders]).returncode == -signal.SIGKILL
+    (old,) = places.dir.iterdir()
+    with open_bench(places) as opened:
+        (left,) = journal.stale()
+        assert journal.undo(left.path) == []
+        assert not old.exists()
+        assert opened.trial(FILE_POINT)["outcome"] == "ok"
+    assert left_in(places) == []
+
+
 def test_a_trial_of_a_file_lies_in_the_runs_own_folder(places: Places) -> None:
     with open_bench(places) as opened:
         assert opened.trial(FILE_POINT)["outcome"] == "ok"
         (folder,) = places.dir.iterdir()
         assert [path.name for path in folder.iterdir()] == ["cached_4k-65536"]
-    assert left(places) == []
+    assert left_in(places) == []
 
 
 def test_the_driver_keeps_off_the_cpu_that_measures(places: Places) -> None:
@@ -75,7 +103,7 @@ def test_the_driver_keeps_off_the_cpu_that_measures(places: Places) -> None:
 def test_an_exception_inside_gives_everything_back(places: Places) -> None:
     with pytest.raises(RuntimeError, match="inside"), open_bench(places):
         raise RuntimeError("inside")
-    assert left(places) == []
+    assert left_in(places) == []
 
 
 def test_a_bench_outlives_its_guardian(places: Places) -> None:
@@ -84,7 +112,7 @@ def test_a_bench_outlives_its_guardian(places: Places) -> None:
         os.waitpid(opened._guardian.pid, 0)
         opened._guardian.watch(opened._warm.group)
         assert opened.trial(FILE_POINT)["outcome"] == "ok"
-    assert left(places) == []
+    assert left_in(places) == []
 
 
 def test_a_bench_that_cannot_open_gives_everything_back(
@@ -94,7 +122,7 @@ def test_a_bench_that_cannot_open_gives_everything_back(
     before = os.sched_getaffinity(0)
     with pytest.raises(warm.NotBuilt):
         open_bench(places)
-    assert left(places) == []
+    assert left_in(places) == []
     assert os.sched_getaffinity(0) == before
 
 
@@ -125,7 +153,7 @@ def test_a_parent_that_cannot_start_ends_the_sweep_at_once(
     with open_bench(places, "noop") as opened, pytest.raises(WorkerLost, match="no loader here"):
         opened.trial(POINT)
     assert len(started) == 1
-    assert left(places) == []
+    assert left_in(places) == []
 
 
 def test_default_directory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,6 +197,16 @@ def test_resume_does_what_is_missing_in_the_same_order(lab: Lab, after: int) -> 
     assert [s.position for s in lab.store.samples(run.id)] == 4 * list(range(POINTS))
 
 
+def test_resume_keeps_the_positions_of_a_block_in_which_points_come_to_rest(lab: Lab) -> None:
+    """Two points rest after their sixth trial, and the other two still have theirs to do."""
+    with pytest.raises(Interrupted):
+        lab.sweep(interrupting((LEAST - 1) * POINTS + 2))
+    run = lab.store.find("last")
+    lab.resume(run, steady)
+    assert lab.taken(run) == in_order(LEAST)
+    assert [s.position for s in lab.store.samples(run.id)] == LEAST * list(range(POINTS))
+
+
 def test_resume_of_a_run_that_has_all_measures_nothing(lab: Lab) -> None:
     for request in ({"blocks": 3}, {}):
         run = lab.sweep(steady, **request)

@@ -49,11 +49,16 @@ def test_no_point_left_says_why() -> None:
 
 def test_control_adds_only_points_that_the_grid_lacks() -> None:
     built = plan.build(experiment(), "quick", {})
-    assert [(p.at["size"], p.at["method"], p.control) for p in built.points[4:]] == [
+    found = [(p.at["size"], p.at["method"], p.control) for p in built.points]
+    assert found == [
+        (1, "slow", None),
+        (1, "fast", None),
+        (4096, "slow", None),
+        (4096, "fast", None),
         (8192, "slow", "large"),
         (8192, "fast", "large"),
     ]
-    assert len(built.points) == 6
+    assert [p.index for p in built.points] == list(range(6))
 
 
 def test_control_keeps_the_levels_asked_for_in_other_factors() -> None:

@@ -188,15 +188,17 @@ def until(holds: Callable[[], Any], limit_s: float = 5.0) -> Any:
 
 @pytest.fixture
 def blocked(parent: Warm, tmp_path: Path) -> Iterator[SimpleNamespace]:
-    """A trial whose probe waits in open(2): the worker's pid, and the reply to come."""
+    """A trial whose probe waits in open(2): its pipe, the worker's pid, and the reply to come."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     trial = {"probe": "mmap_read", "params": READ | {"path": str(fifo)}} | NO_FILE
     with ThreadPoolExecutor(1) as pool:
-        reply = pool.submit(parent.run, trial)
-        pid = until(lambda: next(iter(in_trial(parent.group)), None))
-        yield SimpleNamespace(pid=pid, reply=reply)
-        parent.stop()
+        try:
+            reply = pool.submit(parent.run, trial)
+            pid = until(lambda: next(iter(in_trial(parent.group)), None))
+            yield SimpleNamespace(fifo=fifo, pid=pid, reply=reply)
+        finally:
+            os.killpg(parent.group, signal.SIGKILL)
 
 
 def in_trial(group: int) -> Iterator[int]:
@@ -229,8 +231,10 @@ def test_a_worker_that_crashes_in_c_is_its_signal(blocked: SimpleNamespace) -> N
 
 def test_ctrl_c_does_not_reach_a_worker(blocked: SimpleNamespace, parent: Warm) -> None:
     os.killpg(parent.group, signal.SIGINT)
-    assert not blocked.reply.done()
-    assert next(in_trial(parent.group)) == blocked.pid
+    os.close(os.open(blocked.fifo, os.O_WRONLY))  # now open(2) returns, and the probe goes on
+    reply = blocked.reply.result(5)
+    assert reply["detail"].startswith("probe mmap_read: error: ")
+    assert "open(in->path" not in reply["detail"]
 
 
 def ended(pid: int) -> bool:

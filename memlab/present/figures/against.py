@@ -32,7 +32,6 @@ from memlab.published import Cell
 from memlab.results import Run
 
 Bounds = tuple[float, float]
-_REVERSED: Mapping[str, str] = {"": "", ">": "<", "<": ">"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +91,6 @@ def against(run: Run, judged: Sequence[Judged]) -> list[tuple[Claim, list[Agains
     ]
 
 
-def where(experiment: Experiment, group: Group) -> str:
-    """A group's setting in words: `dir, size 1 B to 4 KiB (3 levels; the closest, 4 KiB)`."""
-    at = words.levels(experiment, group.at, group.at)
-    if group.span is None:
-        return at
-    over = experiment.figure.over
-    first, last = (experiment.describe_level(over, level) for level in group.span)
-    closest = experiment.describe_level(over, group.closest.setting[over])
-    span = f"{over} {first} to {last} ({len(group.members)} levels; the closest, {closest})"
-    return f"{at}, {span}" if at else span
-
-
 def scale(experiment: Experiment, claim: Claim) -> str:
     """What the numbers of a claim are: `write / mmap`, or the metric itself."""
     if isinstance(claim, Ratio | Equivalent):
@@ -141,7 +128,7 @@ def _against(run: Run, group: Group) -> Against:
     )
     return Against(
         group=group,
-        where=where(run.experiment, group),
+        where=words.where(run.experiment, group),
         word=verdict.word,
         n=verdict.n,
         claimed=claimed(claim),
@@ -217,7 +204,7 @@ def quotient_of(over: Cell | None = None, under: Cell | None = None) -> Printed 
     """The ratio of two printed numbers, a bound where one of them is."""
     if over is None or under is None:
         return None
-    bounds = {over.bound, _REVERSED[under.bound]} - {""}
+    bounds = {over.bound, under.ratio_bound} - {""}
     return None if len(bounds) > 1 else Printed(over.value / under.value, "".join(bounds))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memlab.analysis.intervals import Interval
@@ -13,8 +13,6 @@ from memlab.present import words
 from memlab.results import PointSummary, Run
 from memlab.results.beside import Beside
 from memlab.results.run import FLOOR_SHARE
-
-_REVERSED: Mapping[str, str] = {"": "", ">": "<", "<": ">"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ def published(run: Run, beside: Beside) -> Grid:
         cells = [run.experiment.describe_level(beside.table.rows_are, row.level)]
         for column, cell in row.printed.items():
             here = row.here[column]
-            ratio = "-" if here.ratio is None else f"{_REVERSED[cell.bound]}{here.ratio:.3g}"
+            ratio = "-" if here.ratio is None else f"{cell.ratio_bound}{here.ratio:.3g}"
             median = words.median(here.median, metric.unit, extrapolated=here.extrapolated)
             cells += [cell.printed, median, ratio, str(here.median.n) if here.median else "-"]
         rows.append(cells)

@@ -12,11 +12,9 @@ from memlab.judging import summary
 from memlab.judging.claims import Judged, judge
 from memlab.judging.summary import ClaimSummary
 from memlab.present import beside as beside_words
-from memlab.present import figures
-from memlab.present.figures import against, marks, outcome_matrix, page
-from memlab.present.figures import claims
-from memlab.present.report import grids
-from memlab.present.report import inline_svg, provenance
+from memlab.present import figures, words
+from memlab.present.figures import claims, marks, outcome_matrix, page
+from memlab.present.report import grids, inline_svg, provenance
 from memlab.results import Run
 from memlab.results.beside import Beside, tables
 
@@ -126,7 +124,7 @@ def _claim(run: Run, found: ClaimSummary) -> JudgedClaim:
     groups = summary.groups(found, run.experiment.figure.over)
     verdicts = [
         Verdict(
-            where=against.where(run.experiment, group) or "the only setting",
+            where=words.where(run.experiment, group) or "the only setting",
             word=group.closest.verdict.word,
             evidence=group.closest.evidence,
             controls=group.closest.control_says.splitlines(),
