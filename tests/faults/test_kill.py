@@ -5,9 +5,8 @@ import random
 import signal
 import subprocess
 import time
-from pathlib import Path
 
-from tiny_sweep import POINTS, Lab, settled, until
+from tiny_sweep import POINTS, SHM, Lab, settled, until
 
 KILLS, BLOCKS = 50, 150
 
@@ -59,15 +58,11 @@ LONG = ["mmap-write", "-p", "size=1", "-p", "method=write", "-p", "file_size=64m
 LONG += ["-p", "filesystem=tmpfs", "-p", "slice=0", "--no-controls", "--blocks", "1"]
 
 
-def in_trial(lab: Lab) -> bool:
-    scores = [Path(f"/proc/{pid}/oom_score_adj").read_text() for pid, _ in lab.processes()]
-    return "1000\n" in scores
-
-
 def test_guardian_ends_a_trial_that_would_last_for_seconds(lab: Lab) -> None:
     """A byte a call: the window alone would take some ten seconds."""
     sweep = lab.start("sweep", *LONG, "--store", str(lab.store), "--dir", str(lab.files))
-    until(lambda: in_trial(lab), 20)
+    run = until(lab.run_ids, 20)[0]
+    until(lambda: list(SHM.glob(f"memlab-{run}-*/cached_4k-67108864")), 20)  # made: now the window
     kill(sweep)
     settled(lab)
     assert lab.count() == 0

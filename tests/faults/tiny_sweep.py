@@ -51,12 +51,14 @@ class Lab:
         return process.returncode, out, err
 
     def close(self) -> None:
-        """End what a failed test has left running."""
+        """End what a test has left running, and undo what that left."""
         for pid, _ in self.processes():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for process in self.started:
             process.communicate()
+        for left in journal.stale():
+            journal.undo(left.path)
 
     # What is stored
 

@@ -76,10 +76,11 @@ def test_populated_pages_are_not_trapped() -> None:
 
 @pytest.mark.parametrize("way", ["thread", "child"])
 def test_threads_and_children_are_counted(way: str) -> None:
-    """Starting one takes some faults too: 64 are allowed for."""
-    window = known_faults(4099, way)
-    assert 4099 <= window["minor_fault_count"] < 4099 + 64
-    assert 4099 <= trapped(window) < 4099 + 64
+    """Starting one takes faults too: a forked child copies the interpreter's pages that it
+    writes to, tens to hundreds by its version. What starting takes cancels in a difference."""
+    few, many = known_faults(PRIME, way), known_faults(PRIME + 4099, way)
+    assert abs(many["minor_fault_count"] - few["minor_fault_count"] - 4099) <= 16
+    assert abs(trapped(many) - trapped(few) - 4099) <= 16
 
 
 def test_peak_memory_is_of_the_window_alone() -> None:
