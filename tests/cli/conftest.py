@@ -1,27 +1,12 @@
 """A run that was really measured, once for all tests of the command line."""
 
-import os
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command import Command, memlab
 
 from memlab.run.alone import Busy, alone
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def memlab(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`memlab ARGUMENTS` in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "memlab", *arguments],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
 
 
 @pytest.fixture

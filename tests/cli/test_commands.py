@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import Command
+from command import Command
 
 import memlab
 from memlab import experiments

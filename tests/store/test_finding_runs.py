@@ -1,0 +1,61 @@
+"""A run is found by its id, the start of its id, its name, or as the last."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from filled import POINTS
+from synthetic import run_row
+
+from memlab.store import Store, UnknownRun
+
+
+@pytest.fixture
+def three(path: Path) -> Iterator[Store]:
+    with Store(path, create=True) as opened:
+        opened.add_run(run_row("aa11", name="before", created_at="2026-01-01"), POINTS)
+        opened.add_run(run_row("aa22", name="after", created_at="2026-01-02"), POINTS)
+        opened.add_run(run_row("bb33", name="before", created_at="2026-01-03"), POINTS)
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("aa11", "aa11"),
+        ("aa1", "aa11"),
+        ("b", "bb33"),
+        ("last", "bb33"),
+        ("after", "aa22"),
+        ("before", "bb33"),  # the newest of that name
+    ],
+)
+def test_find(three: Store, wanted: str, found: str) -> None:
+    assert three.find(wanted).id == found
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ("aa", "'aa' fits 2 runs: aa11, aa22"),
+        ("aftr", "no run 'aftr' in .*; did you mean after?"),
+        ("zzzzzz", "no run 'zzzzzz' in .*; `memlab runs` lists them"),
+        ("%", "no run '%'"),
+    ],
+)
+def test_find_refuses_in_one_line(three: Store, wanted: str, words: str) -> None:
+    with pytest.raises(UnknownRun, match=words) as refused:
+        three.find(wanted)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_id_is_stronger_than_a_name(path: Path) -> None:
+    with Store(path, create=True) as opened:
+        opened.add_run(run_row("aa11"), POINTS)
+        opened.add_run(run_row("bb22", name="aa11"), POINTS)
+        assert opened.find("aa11").id == "aa11"
+
+
+def test_last_of_an_empty_store(path: Path) -> None:
+    with Store(path, create=True) as opened, pytest.raises(UnknownRun, match="no run 'last'"):
+        opened.find("last")

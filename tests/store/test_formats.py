@@ -1,0 +1,137 @@
+"""Formats move forward only, what is no store is left alone, and errors are one line."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+from filled import fill
+from synthetic import without_id
+
+from memlab import store
+from memlab.store import Store, StoreError
+
+
+def version(path: Path) -> int:
+    database = sqlite3.connect(path)
+    (found,) = database.execute("PRAGMA user_version").fetchone()
+    database.close()
+    return int(found)
+
+
+def test_a_new_store_has_the_newest_format_and_its_history(path: Path) -> None:
+    with Store(path, create=True) as opened:
+        history = opened.format_history()
+    assert version(path) == len(store.MIGRATIONS)
+    assert [(number, change) for number, change, _, _ in history] == [
+        (number, change) for number, (change, _) in enumerate(store.MIGRATIONS, 1)
+    ]
+    assert all(memlab[0].isdigit() and at.endswith("Z") for _, _, memlab, at in history)
+
+
+NEXT = ("a column for notes", "ALTER TABLE runs ADD COLUMN notes TEXT;\nCREATE TABLE more (a INT);")
+
+
+def test_an_older_format_is_brought_forward_with_its_samples(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(path, create=True) as opened:
+        samples = fill(opened)
+    newest = (*store.MIGRATIONS, NEXT)
+    monkeypatch.setattr(store, "MIGRATIONS", newest)
+    with Store(path) as opened:
+        assert version(path) == len(newest)
+        assert without_id(list(opened.samples("0123abcd"))) == samples
+        assert [change for _, change, _, _ in opened.format_history()] == [c for c, _ in newest]
+        opened._db.execute("SELECT notes FROM runs, more")
+
+
+def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store(path, create=True) as opened:
+        fill(opened)
+    before = version(path)
+    broken = ("broken", "CREATE TABLE more (a INT);\nALTER TABLE nosuch ADD COLUMN a;")
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "MIGRATIONS", (*store.MIGRATIONS, broken))
+        with pytest.raises(StoreError, match="no such table: nosuch"):
+            Store(path)
+    assert version(path) == before
+    with Store(path) as opened:
+        assert opened.sample_count("0123abcd") == 3
+        assert len(opened.format_history()) == before
+
+
+def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
+    Store(path, create=True).close()
+    newer = len(store.MIGRATIONS) + 1
+    database = sqlite3.connect(path)
+    database.execute(f"PRAGMA user_version = {newer}")
+    database.close()
+    with pytest.raises(StoreError, match=f"has format {newer}, and this .*; upgrade memlab"):
+        Store(path)
+    assert version(path) == newer
+
+
+@pytest.mark.parametrize("statement", ["CREATE TABLE recipes (a)", "PRAGMA user_version = 1"])
+def test_another_programs_database_is_refused_and_left_alone(path: Path, statement: str) -> None:
+    database = sqlite3.connect(path)
+    database.execute(statement)
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="is an SQLite file, but no memlab store"):
+        Store(path, create=True)
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+    path.write_text("size,method\n" * 1000)
+    with pytest.raises(StoreError, match=f"cannot open the store {path}: file is not a database"):
+        Store(path, create=True)
+    assert path.read_text().startswith("size,method")
+
+
+def test_an_empty_file_becomes_a_store(path: Path) -> None:
+    path.touch()
+    with Store(path, create=True) as opened:
+        assert opened.runs() == []
+
+
+# Where it lies
+
+
+def test_reading_creates_nothing(path: Path) -> None:
+    with pytest.raises(StoreError, match=f"no store at {path}; `memlab sweep mmap-write` makes"):
+        Store(path)
+    assert not path.exists()
+
+
+def test_folders_are_made_for_a_new_store(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "results.db"
+    Store(path, create=True).close()
+    assert path.exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
+def test_a_directory_without_permission_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        for path in (tmp_path / "results.db", tmp_path / "deeper" / "results.db"):
+            with pytest.raises(StoreError, match=f"cannot open the store {path}: "):
+                Store(path, create=True)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["home"]
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_place_that_takes_no_folder_is_refused() -> None:
+    """Root may write to any directory, but not make one in /proc."""
+    with pytest.raises(StoreError, match="cannot open the store /proc/memlab/"):
+        Store(Path("/proc/memlab/results.db"), create=True)
+
+
+def test_default_path(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert store.default_path() == home / "data" / "memlab" / "results.db"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    assert store.default_path() == home / ".local" / "share" / "memlab" / "results.db"
+    monkeypatch.setenv("MEMLAB_STORE", "/elsewhere.db")
+    assert store.default_path() == Path("/elsewhere.db")
