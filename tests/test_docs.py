@@ -69,8 +69,11 @@ def run(command: str, cwd: Path, environment: dict[str, str]) -> subprocess.Comp
 
 
 @pytest.mark.parametrize(("page", "command"), OURS, ids=[c for _, c in OURS])
-def test_the_command_runs(page: Path, command: str, home: dict[str, str], tmp_path: Path) -> None:
-    run(command, tmp_path, home)
+def test_the_command_runs(page: Path, command: str, home: dict[str, str]) -> None:
+    """In a folder that the commands of a page share: one may read what another wrote."""
+    folder = Path(home["HOME"]) / page.stem
+    folder.mkdir(exist_ok=True)
+    run(command, folder, home)
 
 
 def test_every_shown_command_is_one_that_is_run_or_one_of_the_two_that_ci_runs() -> None:

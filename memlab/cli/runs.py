@@ -31,7 +31,7 @@ def command(store: Path | None, as_json: bool) -> None:
         echo_json(rows)
         return
     for row in rows:
-        ended = row["ended"] or "killed"
+        ended = row["ended"] or "unfinished"
         click.echo(
             f"{row['run']}  {row['created_at'][:19]}  {row['experiment']:<12}"
             f"  {row['samples']:>6} samples  {ended:<11}  {row['name'] or ''}".rstrip()

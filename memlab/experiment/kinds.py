@@ -55,8 +55,8 @@ def _bytes_text(level: Level) -> str:
 
 
 def _whole(level: Level) -> int:
-    if isinstance(level, bool) or level != int(level) or int(level) < 0:
-        raise ValueError(f"{level!r} is not a whole number of at least 0")
+    if isinstance(level, bool) or level != int(level) or not 0 <= int(level) < 2**63:
+        raise ValueError(f"{level!r} is not a whole number from 0 to 2**63 - 1")
     return int(level)
 
 

@@ -94,10 +94,9 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a point needs, so that it can be refused before it starts. Bytes, seconds."""
+    """What a point needs beside its file, so that it can be refused first. Bytes, seconds."""
 
     memory: Callable[[At], int] = lambda _: 0
-    disk: Callable[[At], int] = lambda _: 0
     time: Callable[[At], float] = lambda _: 0.05
 
 
@@ -162,7 +161,6 @@ class Experiment:
     published: Sequence[Published] = ()
     claims: Sequence[Claim] = ()
     costs: CostTerms | None = None
-    notes: Sequence[str] = ()  # what a reader of the results has to know
     shrinks: str | None = None  # the factor that is halved where the host is too small
     budget_s: Mapping[str, float] = field(
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}

@@ -73,6 +73,7 @@ WINDOW_METRICS = (
 
 STOLEN_SHARE = 0.01  # of the window, above which a sample is flagged
 PREEMPTED_EVERY_S = 0.01  # more involuntary switches than one in this time are flagged
+WRITTEN_PAGES = 256  # written back by the kernel during a trial, above which it is flagged
 
 
 def noise(raw: Raw) -> list[str]:
@@ -80,12 +81,13 @@ def noise(raw: Raw) -> list[str]:
     window = raw["window"]
     elapsed_ns = max(1, window["elapsed_ns"])
     stolen_ns = window["counters"]["stolen_ns"]["count"] or 0
-    reported_kib = raw.get("reported_kib") or [0, 0]
+    host = raw.get("host", {})
     disturbed = {
         "stolen": stolen_ns > STOLEN_SHARE * elapsed_ns,
         "preempted": window["involuntary_switch_count"] > 1 + elapsed_ns * 1e-9 / PREEMPTED_EVERY_S,
         "migrated": window["cpu_at_open"] != window["cpu_at_close"],
         "major faults": window["major_fault_count"] > 0,
-        "memory reported to the hypervisor": reported_kib[0] != reported_kib[1],
+        "writeback": host.get("nr_written", 0) > WRITTEN_PAGES,
+        "memory reported to the hypervisor": host.get("reported_kib", 0) > 0,
     }
     return [word for word, is_so in disturbed.items() if is_so]

@@ -116,11 +116,12 @@ def _count(run: Run, term: CostTerm, point: Point) -> float:
 
 def lines_for_show(run: Run) -> list[str]:
     """The cost models in words, a line each; none where the experiment declares no cost."""
-    return [_line(run, fitted) for fitted in models(run)]
+    found = list(models(run))
+    names = [n for n in (found[0].at if found else ()) if len({f.at[n] for f in found}) > 1]
+    return [_line(run, fitted, names or list(fitted.at)[:1]) for fitted in found]
 
 
-def _line(run: Run, fitted: Fitted) -> str:
-    names = [name for name in fitted.at if name in run.varied] or list(fitted.at)[:1]
+def _line(run: Run, fitted: Fitted, names: Sequence[str]) -> str:
     where = evidence.side(run.experiment, {name: fitted.at[name] for name in names})
     constants = " + ".join(
         f"{evidence.measured(interval, 's')} a {name}"

@@ -166,7 +166,7 @@ def _foot(run: Run) -> Iterator[str]:
     share = f"{run.window_share:.0%}" if run.window_share is not None else "-"
     yield (
         f"{len(run.samples)} samples in {words.quantity(wall_s, 's')}, {share} of it inside timed "
-        f"windows; ended: {ended or 'killed'}; store: {run.store_path}"
+        f"windows; ended: {ended or 'not yet, or killed'}; store: {run.store_path}"
     )
 
 

@@ -171,8 +171,8 @@ def _sample(bench: Bench, trial: _Trial) -> SampleRow:
     started_at, start = time.time(), time.monotonic()
     reply = bench.trial(trial.point)
     raw: dict[str, Any] | None = reply.get("result")
-    if raw is not None and "reported_kib" in reply:
-        raw["reported_kib"] = reply["reported_kib"]
+    if raw is not None:
+        raw["host"] = reply.get("host", {})
     return SampleRow(
         point=trial.point.index,
         block=trial.block,

@@ -32,9 +32,11 @@ class Journal:
     def __init__(self, run: str) -> None:
         folder().mkdir(parents=True, exist_ok=True)
         self.path = folder() / f"{run}-{os.getpid()}.jsonl"
-        self._file: IO[str] = self.path.open("w")
+        begun = self.path.with_suffix(".begun")
+        self._file: IO[str] = begun.open("w")
         driver = {"driver": os.getpid(), "start": proc.start_ticks(), "boot": proc.boot_id()}
         self._write({"run": run} | driver)
+        begun.rename(self.path)  # one without its driver's name would look left behind
 
     def _write(self, entry: dict[str, Any]) -> None:
         self._file.write(json.dumps(entry) + "\n")

@@ -68,20 +68,20 @@ class Worker:
     def run(self, line: bytes) -> Reply:
         """The reply to a trial, given as a line of JSON: how it ended. Never raises."""
         trial = json.loads(line)
-        kills_before, reported_before = _oom_kills(), _reported_kib()
+        before = _host_counts()
         os.write(self._asking, line)
         text, timed_out = _collect(self._pid, self._reading, float(trial["limit_s"]))
         if text.endswith(b"\n"):
             reply: Reply = json.loads(text)
         else:
             status = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
-            reply = _died(trial, status, timed_out, oom_killed=_oom_kills() > kills_before)
+            oom_killed = _host_counts()["oom_kill"] > before["oom_kill"]
+            reply = _died(trial, status, timed_out, oom_killed=oom_killed)
         file = trial["file"]
         if file and file["state"] in files.FRESH:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file["path"])  # noqa: PTH108
-        if reported_before is not None:
-            reply["reported_kib"] = [reported_before, _reported_kib()]
+        reply["host"] = {name: count - before[name] for name, count in _host_counts().items()}
         reply["probe_hash"] = probe.hash(trial["probe"])
         return reply
 
@@ -194,19 +194,12 @@ def _full_disk(trial: Mapping[str, Any]) -> str:
     return ": ENOSPC, no space left for the file's page" if free.f_bavail == 0 else ""
 
 
-def _oom_kills() -> int:
-    """The kernel's count of OOM kills, /proc/vmstat oom_kill (since 4.13)."""
+def _host_counts() -> dict[str, int]:
+    """What the host counts beside the trial: OOM kills and pages written back, of
+    /proc/vmstat, and KiB handed back to the hypervisor, where the kernel says."""
     with open("/proc/vmstat") as vmstat:
-        for line in vmstat:
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
-    return 0
-
-
-def _reported_kib() -> int | None:
-    """Memory handed back to the hypervisor so far, where the kernel says."""
-    try:
-        with open(_REPORTED) as reported:
-            return int(reported.read())
-    except (OSError, ValueError):
-        return None
+        words = (line.split() for line in vmstat)
+        counts = {name: int(count) for name, count in words if name in ("oom_kill", "nr_written")}
+    with contextlib.suppress(OSError, ValueError), open(_REPORTED) as reported:
+        counts["reported_kib"] = int(reported.read())
+    return counts

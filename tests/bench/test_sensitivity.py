@@ -5,6 +5,8 @@ that differ by it. The slowdown is the factor `handicap`: turns of an empty loop
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +17,9 @@ import memlab
 from memlab.analysis.compare import compare
 from memlab.analysis.intervals import ratio_interval
 from memlab.judging.compare import compare_runs
+
+from . import runners
+from .bare import compile_builds, compiler
 
 pytestmark = pytest.mark.bench
 
@@ -91,3 +96,36 @@ def test_a_slowdown_of_3_percent_is_found(tmp_path: Path, in_one_sweep: bool) ->
     )
     if in_one_sweep:
         assert found >= 19
+
+
+@pytest.mark.parametrize("runner", ["hyperfine", "pyperf"])
+def test_what_others_find_of_the_same_slowdown(
+    runner: str, file: Path, cpu: int, tmp_path: Path
+) -> None:
+    """The plain program writing 64 MiB, and 3 % more; the same time. Shown, held to nothing."""
+    missing = runners.install(runner) if runner == "hyperfine" else runners.pip_install(runner)
+    cc = compiler()
+    if missing or cc is None:
+        pytest.skip(missing or "there is no C compiler")
+    binary = compile_builds(cc, tmp_path, file, cpu)["bare"].binary
+
+    def command(calls: int) -> list[str]:
+        return [str(binary), "write", str(file), "4096", str(4096 * calls), str(cpu)]
+
+    calls = (64 << 20) // 4096
+    plain, slowed = command(calls), command(round(calls * (1 + SLOWDOWN)))
+    began = time.perf_counter()
+    for _ in range(10):
+        subprocess.run(plain, check=True, capture_output=True)
+    # pyperf starts a Python for every three values; both get the same wall time.
+    one_s = (time.perf_counter() - began) / 10 + (0.06 if runner == "pyperf" else 0)
+    ask = getattr(runners, runner)
+    runs = max(6, int(SECONDS / 2 / one_s))
+    began = time.perf_counter()
+    found = sum(ask(plain, slowed, runs, tmp_path) for _ in range(RUNS))
+    false = sum(ask(plain, plain, runs, tmp_path) for _ in range(RUNS // 4))
+    took_s = (time.perf_counter() - began) / (RUNS + RUNS // 4)
+    print(
+        f"\n{runner}, {runs} runs a side, {took_s:.0f} s: found in {found} of {RUNS}, "
+        f"and {false} of {RUNS // 4} times where there was nothing"
+    )

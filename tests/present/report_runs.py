@@ -61,7 +61,7 @@ def raw(seconds: float, at: At, floor_ns: float) -> dict[str, Any]:
         "floor_ns": floor_ns * calls,
         "floor_call_count": calls,
         "sliced": False,
-        "reported_kib": [0, 0],
+        "host": {"nr_written": 0, "reported_kib": 0},
         "resident_before_bytes": TABLE_BYTES,
     }
 

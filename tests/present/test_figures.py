@@ -78,7 +78,7 @@ def raw(seconds: float, at: At) -> dict[str, Any]:
         "floor_ns": calls,
         "floor_call_count": calls,
         "sliced": False,
-        "reported_kib": [0, 0],
+        "host": {"nr_written": 0, "reported_kib": 0},
         "resident_before_bytes": BYTES,
     }
 

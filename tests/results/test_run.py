@@ -110,12 +110,16 @@ def test_noise_in_the_window_is_named(path: Path, change: dict[str, int], flag: 
     assert stored(path, {0: [noisy, ok(1000)]}).summaries[0].noise == {flag: 1}
 
 
-def test_stolen_time_and_reported_memory_are_noise(path: Path) -> None:
+def test_stolen_time_writeback_and_reported_memory_are_noise(path: Path) -> None:
     stolen = window(1000)
     stolen["counters"]["stolen_ns"] = {"count": 11, "error": None}
-    replies = [ok(1000, window=stolen), ok(1000, reported_kib=[5, 6]), ok(1, reported_kib=[5, 5])]
+    replies = [
+        ok(1000, window=stolen),
+        ok(1000, host={"reported_kib": 1, "nr_written": 256}),
+        ok(1, host={"reported_kib": 0, "nr_written": 257}),
+    ]
     found = stored(path, {0: replies}).summaries[0].noise
-    assert found == {"stolen": 1, "memory reported to the hypervisor": 1}
+    assert found == {"stolen": 1, "memory reported to the hypervisor": 1, "writeback": 1}
 
 
 def test_a_counter_that_is_not_there_is_no_number(path: Path) -> None:

@@ -273,9 +273,9 @@ def test_seed_zero_is_a_seed(lab: Lab) -> None:
 
 
 def test_a_sample_carries_what_the_reply_said(lab: Lab) -> None:
-    reply = ok(1000) | {"reported_kib": [5, 6]}
+    reply = ok(1000) | {"host": {"nr_written": 7}}
     run = lab.sweep(lambda *_: reply, blocks=1)
     sample = next(lab.store.samples(run.id))
-    assert sample.raw == reply["result"] | {"reported_kib": [5, 6]}
+    assert sample.raw == reply["result"] | {"host": {"nr_written": 7}}
     assert (sample.outcome, sample.cpu, sample.probe_hash) == ("ok", 1, "5eed")
     assert sample.trial_s == FakeBench.TRIAL_S
