@@ -101,13 +101,15 @@ class Count(Claim):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift(Claim):
-    """The crossover of `of` with `to` along `over` lies further up at `at` than at `base`."""
+    """The crossover of `of` with `to` along `over` lies further up at `at` than at `base`, by
+    more than the factor `by`."""
 
     over: str
     of: Where
     to: Where
     at: Where
     base: Where
+    by: float
     beside: str  # a metric of the curve `to` that is named beside each crossover
 
 

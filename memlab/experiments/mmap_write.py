@@ -140,6 +140,7 @@ EXPERIMENT = Experiment(
                         to={"method": "mmap"},
                         at={"file_state": "cached_1m"},
                         base={"file_state": "cached_4k"},
+                        by=1.25,
                         beside="faults_per_mib",
                     ),
                     confirmed="a file written in 4 KiB pieces takes {beside_base} and write is "

@@ -96,7 +96,8 @@ def crosses(claim: Crossover, sight: Sight) -> Finding:
 
 
 def shift(claim: Shift, sight: Sight) -> Finding:
-    """Shown where the two crossovers' intervals lie apart: shyer than a test of the difference."""
+    """Shown where the two crossovers' intervals lie further apart than the claimed factor: shyer
+    than a test of the difference."""
     factor = sight.run.experiment.factor(claim.over)
     found: dict[str, Crossed] = {}
     facts: dict[str, str] = {}
@@ -109,17 +110,17 @@ def shift(claim: Shift, sight: Sight) -> Finding:
         facts[name] = evidence.crossing(found[name], factor)
         facts[f"beside_{name}"] = units.format_quantity(float(np.nanmedian(beside)), unit)
         points += first.points + second.points
-    verdict = _apart(found["base"], found["at"])
+    verdict = _apart(found["base"], found["at"], claim.by)
     text = f"{facts['at']} against {facts['base']}, {evidence.blocks(verdict.n)}"
     return Finding(verdict, text, points, facts)
 
 
-def _apart(base: Crossed, at: Crossed) -> Verdict:
+def _apart(base: Crossed, at: Crossed, by: float) -> Verdict:
     n = min(base.n, at.n)
     if base.low is None or base.high is None or at.low is None or at.high is None:
         return Verdict("inconclusive", None, None, None, n, "needs 6 blocks")
     word: verdicts.VerdictWord = "inconclusive"
-    if base.high < at.low:
+    if base.high * by < at.low:
         word = "reproduced"
     elif at.high < base.low:
         word = "contradicted"

@@ -68,6 +68,16 @@ class Bench:
             self._guardian.watch(self._warm.group)
             return {"outcome": "error", "detail": str(lost), "probe_hash": ""}
 
+    def renew(self) -> None:
+        """Drop the files, so that the next block's are made anew and lie elsewhere in memory.
+
+        Where a file's pages lie changes what a call costs. Made once, a file would give all
+        blocks the same luck, and a run an interval that its repetition does not keep to.
+        """
+        for folder in self._folders.values():
+            for path in folder.iterdir():
+                path.unlink()
+
     def _file(self, point: Point) -> Mapping[str, Any] | None:
         if self._experiment.file is None:
             return None

@@ -115,11 +115,14 @@ def _measure(
     try:
         cpus = request.cpus or default_cpus()
         with _interruptible(), Bench(run.id, experiment, places, cpus) as bench:
-            reason = tally.reason()
+            reason, block = tally.reason(), None
             for trial in _trials(run, points, request, taken, tally):
                 if tally.left_s(time.monotonic() - began) == 0:
                     reason = "budget"
                     break
+                if trial.block != block:
+                    block = trial.block
+                    bench.renew()
                 sample = _sample(bench, trial)
                 elapsed_s = time.monotonic() - began
                 store.add_sample(run.id, session, elapsed_s, sample)

@@ -1,6 +1,6 @@
 """The file a trial works on, brought into its state. Runs in the worker: standard library only.
 
-A file in the page cache is made once a run and shared by all points of that state, since
+A file in the page cache is made once a block and shared by all points of that state, since
 making it costs more than measuring it. A state that the window itself uses up (sparse,
 preallocated) is made anew for each trial.
 """
@@ -26,7 +26,7 @@ def prepare(file: Mapping[str, Any]) -> None:
         _make_fresh(path, state, size)
         return
     if not os.path.exists(path):  # noqa: PTH110 - pathlib is not worth its import here
-        _write_out(path, size, PIECE_BYTES[state])
+        _write_out(path, size, PIECE_BYTES[state], to_disk=state == "dropped")
     if state == "dropped":
         recycle_memory(size)
         _drop(path)
@@ -53,8 +53,12 @@ def _make_fresh(path: str, state: str, size: int) -> None:
         os.close(fd)
 
 
-def _write_out(path: str, size: int, piece_bytes: int) -> None:
-    """Write a file in pieces (their size decides the folios of its page cache) and sync it."""
+def _write_out(path: str, size: int, piece_bytes: int, *, to_disk: bool) -> None:
+    """Write a file in pieces; their size decides the folios of its page cache.
+
+    A cached file is left to the kernel to write back. It lives for one block, mostly less than
+    the 30 s after which that begins (vm.dirty_expire_centisecs), so the disk stays out of it.
+    """
     part = path + ".part"
     piece = (PATTERN * (piece_bytes // len(PATTERN) + 1))[:piece_bytes]
     fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -62,7 +66,8 @@ def _write_out(path: str, size: int, piece_bytes: int) -> None:
         left = size
         while left:
             left -= os.write(fd, piece[:left] if left < piece_bytes else piece)
-        os.fsync(fd)
+        if to_disk:
+            os.fsync(fd)
     except OSError:
         os.unlink(part)  # noqa: PTH108
         raise

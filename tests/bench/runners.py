@@ -6,31 +6,12 @@ Each is asked as its documentation says, with the same time, and answers in its 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 Command = Sequence[str]
-
-
-def install(package: str) -> str | None:
-    """Install a Debian package; None when it is there, else why it is not."""
-    if shutil.which(package):
-        return None
-    if shutil.which("apt-get") is None:
-        return f"{package} is not installed, and there is no apt-get"
-    command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else f"{package} is not installed: root can install it"
-
-
-def pip_install(package: str) -> str | None:
-    """Install a package from PyPI beside memlab; None when it is there, else why it is not."""
-    command = [sys.executable, "-m", "pip", "install", "-q", package]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else f"{package} cannot be installed with pip"
 
 
 def hyperfine(a: Command, b: Command, runs: int, folder: Path) -> bool:

@@ -14,9 +14,9 @@ from memlab.store import Store
 pytestmark = pytest.mark.bench
 
 MEMLAB = Path(sys.executable).with_name("memlab")
-# A window of mmap-read ends with its file of 256 MiB, mostly after 10 to 50 ms; forking, reading
-# which pages are in memory and unmapping them again take 7 to 17 ms.
-LEAST_SHARE = {"mmap-write": 0.8, "mmap-read": 0.6}
+# Every block makes its files anew, so that an interval holds for another run too; that and
+# unmapping, 4 to 11 ms a trial, is what a sweep does beside measuring.
+LEAST_SHARE = {"mmap-write": 0.6, "mmap-read": 0.5}
 
 
 @pytest.mark.parametrize("experiment", LEAST_SHARE)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from .fio import Fio, Missing, find
+from .fio import Fio
 from .interleaved import Comparison, interleave, table
 from .lab import FILE_BYTES, Lab, Operation, call_ns, floor_ns
+from .peers import Missing, debian
 
 pytestmark = pytest.mark.bench
 
@@ -20,7 +21,7 @@ AGREES = (0.8, 1.25)
 @pytest.fixture(scope="module")
 def fio(file: Path, cpu: int) -> Fio:
     try:
-        return Fio(find(), file, cpu)
+        return Fio(debian("fio"), file, cpu)
     except Missing as missing:
         pytest.skip(str(missing))
 

@@ -18,7 +18,7 @@ from memlab.analysis.compare import compare
 from memlab.analysis.intervals import ratio_interval
 from memlab.judging.compare import compare_runs
 
-from . import runners
+from . import peers, runners
 from .bare import compile_builds, compiler
 
 pytestmark = pytest.mark.bench
@@ -38,7 +38,6 @@ def test_two_runs_alike_are_called_alike(tmp_path: Path) -> None:
             memlab.sweep(
                 "mmap-write",
                 **{**ONE_POINT, "method": ["mmap", "write"], "size": [100, 1024, 4096, 10240]},
-                slice="10ms",
                 blocks=10,
                 controls=False,
                 store=store,
@@ -103,10 +102,13 @@ def test_what_others_find_of_the_same_slowdown(
     runner: str, file: Path, cpu: int, tmp_path: Path
 ) -> None:
     """The plain program writing 64 MiB, and 3 % more; the same time. Shown, held to nothing."""
-    missing = runners.install(runner) if runner == "hyperfine" else runners.pip_install(runner)
     cc = compiler()
-    if missing or cc is None:
-        pytest.skip(missing or "there is no C compiler")
+    try:
+        peers.debian(runner) if runner == "hyperfine" else peers.pypi(runner)
+    except peers.Missing as missing:
+        pytest.skip(str(missing))
+    if cc is None:
+        pytest.skip("there is no C compiler")
     binary = compile_builds(cc, tmp_path, file, cpu)["bare"].binary
 
     def command(calls: int) -> list[str]:

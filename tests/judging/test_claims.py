@@ -366,6 +366,7 @@ class TestShift:
         to=FAST,
         at={"place": "there"},
         base={"place": "here"},
+        by=1.25,
         beside="faults",
     )
 
@@ -381,7 +382,12 @@ class TestShift:
 
     @pytest.mark.parametrize(
         ("there", "word"),
-        [(1e-9, "reproduced"), (1e-7, "contradicted"), (1e-8, "inconclusive")],
+        [
+            (1e-9, "reproduced"),
+            (1e-8 / 1.2, "inconclusive"),  # further up, by less than the claimed factor
+            (1e-7, "contradicted"),
+            (1e-8, "inconclusive"),
+        ],
     )
     def test_crossovers_are_held_apart(self, measured: Measure, there: float, word: str) -> None:
         (judged,) = judge(measured(experiment(self.CLAIM), self.world(there)))

@@ -25,6 +25,7 @@ class FakeBench:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.asked: list[int] = []
+        self.renewed_before: list[int] = []  # how many trials had been asked at each renewal
         self.clock_s = 100.0
 
     def __call__(self, *_: object) -> FakeBench:
@@ -35,6 +36,9 @@ class FakeBench:
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def renew(self) -> None:
+        self.renewed_before.append(len(self.asked))
 
     def trial(self, point: Point) -> dict[str, Any]:
         self.clock_s += self.TRIAL_S

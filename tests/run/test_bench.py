@@ -165,3 +165,12 @@ def test_default_directory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_default_cpu_is_the_last_allowed() -> None:
     assert bench.default_cpus() == [CPU]
+
+
+def test_renewing_drops_the_files_and_keeps_the_folders(places: Places) -> None:
+    with open_bench(places) as bench:
+        folders = [path for place in (places.dir, places.tmpfs) for path in place.iterdir()]
+        for folder in folders:
+            (folder / "cached_4k-4096").write_bytes(b"x")
+        bench.renew()
+        assert [list(folder.iterdir()) for folder in folders] == [[] for _ in folders]

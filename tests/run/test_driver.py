@@ -279,3 +279,8 @@ def test_a_sample_carries_what_the_reply_said(lab: Lab) -> None:
     assert sample.raw == reply["result"] | {"host": {"nr_written": 7}}
     assert (sample.outcome, sample.cpu, sample.probe_hash) == ("ok", 1, "5eed")
     assert sample.trial_s == FakeBench.TRIAL_S
+
+
+def test_the_files_are_made_anew_for_each_block(lab: Lab) -> None:
+    lab.sweep(steady, blocks=3)
+    assert lab.bench.renewed_before == [0, POINTS, 2 * POINTS]

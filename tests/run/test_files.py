@@ -53,7 +53,7 @@ def test_a_fresh_file_is_made_anew(tmp_path: Path, state: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["cached_4k", "cached_1m", "dropped"])
-def test_a_cached_file_is_made_once(tmp_path: Path, state: str) -> None:
+def test_a_cached_file_that_is_there_is_kept(tmp_path: Path, state: str) -> None:
     path = tmp_path / "file"
     path.write_text("as the first trial made it")
     make(path, state)
