@@ -55,8 +55,10 @@ def compare(
     With t = log(1 + threshold) and both p-values after Benjamini and Hochberg over the points:
     - "same": the log ratio is shown to lie within +-t (same_p <= 5 %), even where a difference
       too small to matter is shown as well;
-    - else "faster" or "slower": a difference is shown (different_p <= 5 %) and the interval of
-      the ratio leaves out 1; a `lower_is_better` metric is faster where new / base < 1;
+    - else "faster" or "slower": a difference is shown (different_p <= 5 %), the interval of the
+      ratio leaves out 1 and the ratio itself lies beyond +-t, since two runs one after the other
+      differ by what the machine did meanwhile, which no test of their samples can tell; a
+      `lower_is_better` metric is faster where new / base < 1;
     - else "inconclusive". Always so below 5 samples a side.
     """
     if threshold <= 0:
@@ -116,7 +118,11 @@ def _judge(
     if ratio.n >= LEAST_SAMPLES and ratio.low is not None and ratio.high is not None:
         if same_p <= ALPHA:
             word = "same"
-        elif different_p <= ALPHA and not ratio.low <= 1 <= ratio.high:
+        elif (
+            different_p <= ALPHA
+            and not ratio.low <= 1 <= ratio.high
+            and abs(log(ratio.estimate)) > log1p(threshold)
+        ):
             word = "faster" if (ratio.estimate < 1) == lower_is_better else "slower"
     missing = _blocks_missing(ratio, threshold) if word == "inconclusive" else 0
     return Comparison(word, ratio, different_p, same_p, threshold, missing, ratio.n)

@@ -68,15 +68,20 @@ class Bench:
             self._guardian.watch(self._warm.group)
             return {"outcome": "error", "detail": str(lost), "probe_hash": ""}
 
-    def renew(self) -> None:
-        """Drop the files, so that the next block's are made anew and lie elsewhere in memory.
+    def renew(self, points: Sequence[Point]) -> None:
+        """Make the files of a block's points anew, so that they lie elsewhere in memory.
 
         Where a file's pages lie changes what a call costs. Made once, a file would give all
         blocks the same luck, and a run an interval that its repetition does not keep to.
+        The trial that makes a file is a warm-up and is not kept: it meets caches full of the
+        file's making, which the block's other trials do not.
         """
         for folder in self._folders.values():
             for path in folder.iterdir():
                 path.unlink()
+        files = {str(self._file(point)): point for point in points}
+        for point in files.values() if self._experiment.file else ():
+            self.trial(point)
 
     def _file(self, point: Point) -> Mapping[str, Any] | None:
         if self._experiment.file is None:

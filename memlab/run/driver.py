@@ -122,7 +122,7 @@ def _measure(
                     break
                 if trial.block != block:
                     block = trial.block
-                    bench.renew()
+                    bench.renew(trial.active)
                 sample = _sample(bench, trial)
                 elapsed_s = time.monotonic() - began
                 store.add_sample(run.id, session, elapsed_s, sample)
@@ -143,7 +143,7 @@ def _measure(
 class _Trial:
     block: int
     position: int
-    in_block: int
+    active: Sequence[Point]  # all of the block's points, in their order
     point: Point
 
 
@@ -166,7 +166,7 @@ def _trials(
             return
         for position, point in enumerate(active):
             if (block, point.index) not in taken:
-                yield _Trial(block, position, len(active), point)
+                yield _Trial(block, position, active, point)
         block += 1
 
 
@@ -196,7 +196,7 @@ def _progress(
     return Progress(
         block=trial.block,
         position=trial.position,
-        in_block=trial.in_block,
+        in_block=len(trial.active),
         point=trial.point,
         outcome=sample.outcome,
         interval=tally.interval(trial.point.index),

@@ -25,7 +25,7 @@ class FakeBench:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.asked: list[int] = []
-        self.renewed_before: list[int] = []  # how many trials had been asked at each renewal
+        self.renewed: list[tuple[int, list[int]]] = []  # trials asked before, and the points
         self.clock_s = 100.0
 
     def __call__(self, *_: object) -> FakeBench:
@@ -37,8 +37,8 @@ class FakeBench:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def renew(self) -> None:
-        self.renewed_before.append(len(self.asked))
+    def renew(self, points: Sequence[Point]) -> None:
+        self.renewed.append((len(self.asked), [point.index for point in points]))
 
     def trial(self, point: Point) -> dict[str, Any]:
         self.clock_s += self.TRIAL_S

@@ -167,10 +167,15 @@ def test_default_cpu_is_the_last_allowed() -> None:
     assert bench.default_cpus() == [CPU]
 
 
-def test_renewing_drops_the_files_and_keeps_the_folders(places: Places) -> None:
+def test_renewing_makes_each_file_of_a_block_once(places: Places) -> None:
+    """The files that were there go; those that the block's points need are made."""
+    declared = experiments.load("mmap-write")
+    levels = {"size": [1, 4096], "file_size": [1 << 20], "slice": [0.001]}
+    points = build(declared, "quick", levels, controls=False).points
     with open_bench(places) as bench:
         folders = [path for place in (places.dir, places.tmpfs) for path in place.iterdir()]
         for folder in folders:
-            (folder / "cached_4k-4096").write_bytes(b"x")
-        bench.renew()
-        assert [list(folder.iterdir()) for folder in folders] == [[] for _ in folders]
+            (folder / "sparse-4096").write_bytes(b"x")
+        bench.renew(points)
+        made = [path.name for folder in folders for path in folder.iterdir()]
+    assert made == ["cached_4k-1048576"] * 2

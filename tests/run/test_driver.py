@@ -283,4 +283,7 @@ def test_a_sample_carries_what_the_reply_said(lab: Lab) -> None:
 
 def test_the_files_are_made_anew_for_each_block(lab: Lab) -> None:
     lab.sweep(steady, blocks=3)
-    assert lab.bench.renewed_before == [0, POINTS, 2 * POINTS]
+    asked = lab.bench.asked
+    assert lab.bench.renewed == [
+        (start, asked[start : start + POINTS]) for start in (0, POINTS, 2 * POINTS)
+    ]
