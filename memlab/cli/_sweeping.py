@@ -90,7 +90,7 @@ def dry_run(request: Request, as_json: bool) -> None:
         "trials": blocks * len(points),
         "memory_bytes": need.memory_bytes,
         "disk_bytes": {str(place): size for place, size in need.disk_bytes.items()},
-        "at_most_seconds": seconds,
+        "about_seconds": seconds,
         "budget_seconds": budget_s,
         "excluded": dict(prepared.plan.excluded),
         "scaled": dict(prepared.request.scaled),
@@ -112,7 +112,7 @@ def dry_run(request: Request, as_json: bool) -> None:
     click.echo(f"memory   {units.format_quantity(need.memory_bytes, 'B')}")
     for place, size in need.disk_bytes.items():
         click.echo(f"files    {units.format_quantity(size, 'B')} in {place}")
-    click.echo(f"time     at most {units.format_duration(seconds)} for {blocks} blocks")
+    click.echo(f"time     about {units.format_duration(seconds)} for {blocks} blocks")
     if budget_s is not None:
         short = "; the budget ends it sooner" if seconds > budget_s else ""
         click.echo(f"budget   {units.format_duration(budget_s)}{short}")
