@@ -1,10 +1,10 @@
 """Formats move forward only, what is no store is left alone, and errors are one line."""
 
-import os
 import sqlite3
 from pathlib import Path
 
 import pytest
+import unprivileged
 from filled import fill
 from synthetic import without_id
 
@@ -111,16 +111,27 @@ def test_folders_are_made_for_a_new_store(tmp_path: Path) -> None:
     assert path.exists()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes anywhere")
-def test_a_directory_without_permission_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
+OPEN = """
+import pathlib, sys
+from memlab.store import Store, StoreError
+for path in sys.argv[1:]:
     try:
-        for path in (tmp_path / "results.db", tmp_path / "deeper" / "results.db"):
-            with pytest.raises(StoreError, match=f"cannot open the store {path}: "):
-                Store(path, create=True)
-        assert [entry.name for entry in tmp_path.iterdir()] == ["home"]
-    finally:
-        tmp_path.chmod(0o700)
+        Store(pathlib.Path(path), create=True)
+    except StoreError as error:
+        print(error)
+"""
+
+
+def test_a_directory_without_permission_is_refused(tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    paths = [locked / "results.db", locked / "deeper" / "results.db"]
+    done = unprivileged.python("-c", OPEN, *map(str, paths))
+    said = done.stdout.splitlines()
+    assert len(said) == 2, done.stderr
+    for path, line in zip(paths, said, strict=True):
+        assert line.startswith(f"cannot open the store {path}: ")
+    assert list(locked.iterdir()) == []
 
 
 def test_a_place_that_takes_no_folder_is_refused() -> None:
