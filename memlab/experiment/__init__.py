@@ -13,11 +13,12 @@ from memlab.experiment.claims import (
     Shift,
     Within,
 )
-from memlab.experiment.figures import Lines
+from memlab.experiment.figures import Against, Bars, Checks, Figure, Lines, Nines
 from memlab.experiment.kinds import BYTES, COUNT, FLAG, SECONDS, Kind, Level, choice
 from memlab.experiment.vocabulary import (
     PRESETS,
     At,
+    Containment,
     Control,
     Cost,
     CostTerm,
@@ -38,8 +39,12 @@ __all__ = [
     "FLAG",
     "PRESETS",
     "SECONDS",
+    "Against",
     "At",
+    "Bars",
+    "Checks",
     "Claim",
+    "Containment",
     "Control",
     "Cost",
     "CostTerm",
@@ -51,6 +56,7 @@ __all__ = [
     "Experiment",
     "Explanation",
     "Factor",
+    "Figure",
     "File",
     "Kind",
     "Level",
@@ -58,6 +64,7 @@ __all__ = [
     "Lines",
     "Metric",
     "Monotone",
+    "Nines",
     "Outcome",
     "Published",
     "Ratio",

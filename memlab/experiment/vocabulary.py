@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memlab.experiment.claims import Claim, Explanation
-from memlab.experiment.figures import Lines
+from memlab.experiment.figures import Against, Figure
 from memlab.experiment.kinds import Kind, Level
 
 At = Mapping[str, Level]  # one point: the level of every factor
@@ -31,6 +31,7 @@ class Factor:
     quick: Sequence[Level]
     paper: Sequence[Level] | None = None
     full: Sequence[Level] | None = None
+    host: bool = False  # set around the trial (environ, settings, containment); no probe param
 
     def levels(self, preset: str) -> Sequence[Level]:
         for own in {"quick": (), "paper": (self.paper,), "full": (self.full, self.paper)}[preset]:
@@ -55,6 +56,7 @@ class Metric:
     lower_is_better: bool = True
     floor: Callable[[Raw, At], float | None] | None = None  # the same loop without the operation
     extrapolated: Callable[[Raw, At], bool] | None = None  # is this value more than was measured?
+    evidence: Callable[[Raw, At], str] | None = None  # the lines of /proc that it was read from
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,22 @@ class Cost:
 
     memory: Callable[[At], int] = lambda _: 0
     time: Callable[[At], float] = lambda _: 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Containment:
+    """The memory cgroup that a trial runs in, and the swap it may use.
+
+    `limit` is in bytes; None runs the trial outside of any group. Where the host offers no
+    group, a trial that requires one is `unavailable`; others run without, since admission has
+    seen that the host has room for them. Swap belongs to the run: made for it, journaled,
+    removed when it ends.
+    """
+
+    limit: Callable[[At], int | None]
+    swap: Callable[[At], str] = lambda _: "none"  # none, file, zram
+    swap_bytes: int = 0  # the size of the swap area
+    required: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +172,11 @@ class Experiment:
     factors: Sequence[Factor]
     metrics: Sequence[Metric]  # the first one is the one that the stop rule watches
     cost: Cost
-    figure: Lines
+    figure: Figure
+    more_figures: Mapping[str, Figure | Against] = field(default_factory=dict)
+    tiny: Mapping[str, Sequence[Level]] = field(
+        default_factory=dict
+    )  # take milliseconds, for tests
     file: File | None = None
     excludes: Sequence[Exclude] = ()
     controls: Sequence[Control] = ()
@@ -162,6 +184,9 @@ class Experiment:
     claims: Sequence[Claim] = ()
     costs: CostTerms | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
+    containment: Containment | None = None
+    environ: Callable[[At], Mapping[str, str]] = lambda _: {}  # of the worker, from its start
+    settings: Callable[[At], Mapping[str, str]] = lambda _: {}  # host file to its value
     budget_s: Mapping[str, float] = field(
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
     )
@@ -174,10 +199,10 @@ class Experiment:
 
     @property
     def probe_factors(self) -> list[Factor]:
-        """The factors that the probe itself takes; the rest shape the file."""
+        """The factors that the probe itself takes; the rest shape the file or the host."""
         shaping = self.file.factors if self.file else ()
         own = {self.file.size} if self.file else set()
-        return [f for f in self.factors if f.name not in shaping or f.name in own]
+        return [f for f in self.factors if not f.host and (f.name not in shaping or f.name in own)]
 
     def params(self, at: At) -> dict[str, Level]:
         """The probe's params for a point, without the file's path."""

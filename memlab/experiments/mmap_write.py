@@ -179,6 +179,7 @@ EXPERIMENT = Experiment(
         time=lambda at: float(at["slice"] or 0.0) + 0.01,
     ),
     shrinks="file_size",
+    tiny={"size": [4 * KIB], "file_size": [64 * KIB], "slice": [0.0], "filesystem": ["dir"]},
     published=[
         Published(
             "logstore-mmap",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memlab.analysis.crossover import Crossover, crossover
-from memlab.experiment import At
+from memlab.experiment import At, Lines
 from memlab.results.run import Run
 
 
@@ -24,7 +24,7 @@ class Crossing:
 def crossings(run: Run) -> Iterator[Crossing]:
     """The crossings that the experiment's figure asks for; none where a line is missing."""
     figure = run.experiment.figure
-    if figure.crossing is None:
+    if not isinstance(figure, Lines) or figure.crossing is None:
         return
     of, to = figure.crossing
     panels = dict.fromkeys(

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 
 from memlab import api, experiments, probe, published
-from memlab.experiment import BYTES, COUNT, FLAG, PRESETS, SECONDS, Claim, Experiment, Level
+from memlab.experiment import (
+    BYTES,
+    COUNT,
+    FLAG,
+    PRESETS,
+    SECONDS,
+    Against,
+    Claim,
+    Experiment,
+    Level,
+)
 from memlab.experiment.window import WINDOW_METRICS, noise
 from memlab.run import files, plan
 
@@ -104,12 +114,21 @@ def test_metrics_are_named_once(declared: Experiment) -> None:
 
 
 def test_the_figure_names_metrics_factors_and_levels(declared: Experiment) -> None:
-    figure = declared.figure
-    assert declared.metric(figure.metric)
-    for name in (figure.over, *figure.by, *figure.panels):
-        assert declared.factor(name)
-    for line in figure.crossing or ():
-        assert_levels(declared, line)
+    for figure in (declared.figure, *declared.more_figures.values()):
+        assert declared.metric(figure.metric)
+        named = [figure.by] if isinstance(figure, Against) else [*figure.by]
+        if isinstance(figure, Against):
+            assert declared.metric(figure.beside)
+            lines = [figure.of, figure.to]
+        else:
+            named += [figure.over, *figure.panels]
+            lines = [
+                *(getattr(figure, "crossing", None) or ()),
+                getattr(figure, "base", None) or {},
+            ]
+        assert all(declared.factor(name) for name in named)
+        for line in lines:
+            assert_levels(declared, line)
 
 
 def test_claims_name_metrics_factors_levels_and_controls(declared: Experiment) -> None:
@@ -164,7 +183,7 @@ def test_costs_name_metrics_and_factors(name: str) -> None:
 
 def test_what_shrinks_is_a_size(declared: Experiment) -> None:
     if declared.shrinks:
-        assert declared.factor(declared.shrinks).kind is BYTES
+        assert declared.factor(declared.shrinks).kind in (BYTES, COUNT)
     if declared.file:
         assert {declared.factor(name).name for name in declared.file.factors}
         states = declared.factor(declared.file.state).kind.levels or ()
@@ -183,8 +202,7 @@ def measured(declared: Experiment, at: Mapping[str, Any], folder: Path) -> dict[
 
 
 def test_metrics_read_what_the_probe_returns(declared: Experiment, tmp_path: Path) -> None:
-    small = {"size": [4096], "file_size": [65536], "slice": [0.0], "filesystem": ["dir"]}
-    for point in plan.build(declared, "quick", small).points:
+    for point in plan.build(declared, "quick", declared.tiny).points:
         raw = measured(declared, point.at, tmp_path)
         assert isinstance(noise(raw), list)
         value = declared.metrics[0].of(raw, point.at)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from memlab.experiment import figures as declared
 from memlab.present.figures import page, sidecar, style
 from memlab.results import Run
 from memlab.run.request import CannotRun
@@ -35,18 +36,31 @@ class RunFigure(Figure):
         return _rendered(self, "png")
 
 
-def draw(run: Run) -> Figure:
-    """The figure that the run's experiment declares, 1600 pixels wide as PNG."""
+# Each composer draws one kind of declaration on an empty figure, and sets the figure's size.
+_COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
+    declared.Lines: lambda figure, run, _: page.compose(figure, run),
+}
+
+
+def names(run: Run) -> list[str]:
+    """The run's figures: "" is its experiment's first one, then the others by name."""
+    return ["", *run.experiment.more_figures]
+
+
+def draw(run: Run, name: str = "") -> Figure:
+    """A figure that the run's experiment declares, 1600 pixels wide as PNG."""
+    shown = run.experiment.more_figures[name] if name else run.experiment.figure
     with style.settings():
         figure = RunFigure()
-        page.compose(figure, run)
+        _COMPOSERS[type(shown)](figure, run, shown)
     return figure
 
 
 def save(
     run: Run, folder: Path, formats: Sequence[str] = ("png", "svg"), stem: str | None = None
 ) -> list[Path]:
-    """Write folder/<experiment>-<run id>.<format> and the sidecar <stem>.json, which is last.
+    """Write folder/<experiment>-<run id>.<format>, any further figure as <stem>-<name>.<format>,
+    and the sidecar <stem>.json, which is last.
 
     Each file appears whole, and none before all are made. ValueError for a format that is
     none; CannotRun where the folder cannot be written.
@@ -54,8 +68,11 @@ def save(
     if bad := [kind for kind in formats if kind not in FORMATS]:
         raise ValueError(f"a figure is {', '.join(FORMATS)}, not {bad[0]!r}")
     stem = stem or f"{run.experiment.name}-{run.id}"
-    figure = draw(run)
-    made = {f"{stem}.{kind}": _rendered(figure, kind) for kind in formats}
+    made: dict[str, bytes] = {}
+    for name in names(run):
+        figure = draw(run, name)
+        named = f"{stem}-{name}" if name else stem
+        made |= {f"{named}.{kind}": _rendered(figure, kind) for kind in formats}
     made[f"{stem}.json"] = sidecar.as_json(run).encode()
     return _write(folder, made)
 

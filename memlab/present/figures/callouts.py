@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from memlab import units
-from memlab.experiment import At, Experiment
+from memlab.experiment import At, Experiment, Lines
 from memlab.present import words
 from memlab.present.figures import placing, style
 from memlab.present.figures.marks import Crossed, Panel, Series
@@ -42,7 +42,9 @@ def draw(canvas: Canvas, run: Run, panel: Panel) -> None:
 
 def _page(canvas: Canvas, run: Run) -> None:
     size = run.environment.get("page_size_bytes")
-    if run.experiment.figure.mark_page_size and size and canvas.x.low < size < canvas.x.high:
+    figure = run.experiment.figure
+    marked = isinstance(figure, Lines) and figure.mark_page_size
+    if marked and size and canvas.x.low < size < canvas.x.high:
         canvas.axes.axvline(size, color=style.PALE, linewidth=0.8, zorder=1)
         text = f"page, {units.format_size(size)}"
         half = style.width(text, style.SMALL) / 2

@@ -148,7 +148,8 @@ def _figures(
     if run.samples:
         metric = run.metric(run.experiment.figure.metric)
         caption = f"{metric.help} by {run.experiment.figure.over}"
-        made.append((caption, figures.draw(run)))
+        for name in figures.names(run):
+            made.append((f"{caption}: {name}" if name else caption, figures.draw(run, name)))
     for table in published:
         setting = grids.setting(run, table)
         caption = f"{table.source.id}: {table.table.title}, beside this machine"
