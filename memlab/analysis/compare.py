@@ -22,14 +22,14 @@ LEAST_SAMPLES = 5
 class Comparison:
     """One point of two runs.
 
-    ratio: new / base with its 95 % interval. different_p and same_p: of the Mann-Whitney and
-    of the equivalence test, both adjusted for the number of points. blocks_missing: about how
-    many more blocks a run would decide it, 0 where it is decided. n: the smaller sample.
+    ratio: new / base with its 95 % interval. beyond_p and same_p: of the tests that the ratio
+    lies beyond and within the threshold, both adjusted for the number of points. blocks_missing:
+    about how many more blocks a run would decide it, 0 where it is decided. n: the smaller sample.
     """
 
     word: ComparisonWord
     ratio: Interval
-    different_p: float
+    beyond_p: float
     same_p: float
     threshold: float
     blocks_missing: int
@@ -53,23 +53,23 @@ def compare(
     """Compare (base, new) at each point; shapes (n,) and (m,), positive, nan missing.
 
     With t = log(1 + threshold) and both p-values after Benjamini and Hochberg over the points:
-    - "same": the log ratio is shown to lie within +-t (same_p <= 5 %), even where a difference
-      too small to matter is shown as well;
-    - else "faster" or "slower": a difference is shown (different_p <= 5 %), the interval of the
-      ratio leaves out 1 and the ratio itself lies beyond +-t, since two runs one after the other
-      differ by what the machine did meanwhile, which no test of their samples can tell; a
-      `lower_is_better` metric is faster where new / base < 1;
+    - "same": the log ratio is shown to lie within +-t (same_p <= 5 %);
+    - "faster" or "slower": it is shown to lie beyond +-t (beyond_p <= 5 %, and the interval of
+      the ratio lies beyond it as a whole); a `lower_is_better` metric is faster below;
     - else "inconclusive". Always so below 5 samples a side.
+
+    Both words are about the threshold, not about 1: two runs one after the other always differ
+    a little, by what the machine did meanwhile, which no test of their samples can tell.
     """
     if threshold <= 0:
         raise ValueError(f"threshold is a positive share, such as 0.05: {threshold:g}")
     pairs = [(present(base), present(new)) for base, new in points]
     ratios = [unpaired_ratio_interval(new, base) for base, new in pairs]
-    different = benjamini_hochberg([mann_whitney_p(base, new) for base, new in pairs])
+    beyond = benjamini_hochberg([beyond_p(base, new, threshold) for base, new in pairs])
     same = benjamini_hochberg([equivalence_p(base, new, threshold) for base, new in pairs])
     return [
-        _judge(ratio, p_different, p_same, threshold, lower_is_better)
-        for ratio, p_different, p_same in zip(ratios, different, same, strict=True)
+        _judge(ratio, p_beyond, p_same, threshold, lower_is_better)
+        for ratio, p_beyond, p_same in zip(ratios, beyond, same, strict=True)
     ]
 
 
@@ -98,6 +98,18 @@ def equivalence_p(base: npt.ArrayLike, new: npt.ArrayLike, threshold: float) -> 
     )
 
 
+def beyond_p(base: npt.ArrayLike, new: npt.ArrayLike, threshold: float) -> float:
+    """p that new / base is not outside of 1/(1 + threshold) .. 1 + threshold.
+
+    A minimum-effect test: the smaller of the two one-sided p at the two margins, doubled.
+    """
+    margin = log1p(threshold)
+    log_base, log_new = logs_of(present(base)), logs_of(present(new))
+    above = mann_whitney_p(log_base + margin, log_new, "greater")
+    below = mann_whitney_p(log_base - margin, log_new, "less")
+    return min(1.0, 2 * min(above, below))
+
+
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Adjusted p-values: calling those <= q a find keeps the share of false finds at q.
 
@@ -112,30 +124,26 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
 
 def _judge(
-    ratio: Interval, different_p: float, same_p: float, threshold: float, lower_is_better: bool
+    ratio: Interval, p_beyond: float, p_same: float, threshold: float, lower_is_better: bool
 ) -> Comparison:
     word: ComparisonWord = "inconclusive"
     if ratio.n >= LEAST_SAMPLES and ratio.low is not None and ratio.high is not None:
-        if same_p <= ALPHA:
+        above, below = ratio.low > 1 + threshold, ratio.high < 1 / (1 + threshold)
+        if p_same <= ALPHA:
             word = "same"
-        elif (
-            different_p <= ALPHA
-            and not ratio.low <= 1 <= ratio.high
-            and abs(log(ratio.estimate)) > log1p(threshold)
-        ):
-            word = "faster" if (ratio.estimate < 1) == lower_is_better else "slower"
+        elif p_beyond <= ALPHA and (above or below):
+            word = "faster" if below == lower_is_better else "slower"
     missing = _blocks_missing(ratio, threshold) if word == "inconclusive" else 0
-    return Comparison(word, ratio, different_p, same_p, threshold, missing, ratio.n)
+    return Comparison(word, ratio, p_beyond, p_same, threshold, missing, ratio.n)
 
 
 def _blocks_missing(ratio: Interval, threshold: float) -> int:
-    """Blocks until the interval, should the estimate stay, decides the nearer question.
+    """Blocks until the interval, should the estimate stay, leaves the margin on one side.
 
-    The log ratio s is away from 0 by |s| and from the margin by log(1 + threshold) - |s|; the
-    interval's half-width has to fall below the larger of the two.
+    The log ratio s is away from the margin by | |s| - log(1 + threshold) |, below which the
+    interval's half-width has to fall. At most 9,999: there the ratio lies at the threshold.
     """
     if ratio.n < LEAST_SAMPLES or ratio.low is None or ratio.high is None:
         return max(1, LEAST_SAMPLES - ratio.n)
-    shift = abs(log(ratio.estimate))
-    target = max(shift, log1p(threshold) - shift)
-    return max(1, more_blocks(ratio.n, log(ratio.high / ratio.low) / 2, target))
+    away = max(abs(abs(log(ratio.estimate)) - log1p(threshold)), 1e-9)
+    return min(9_999, max(1, more_blocks(ratio.n, log(ratio.high / ratio.low) / 2, away)))

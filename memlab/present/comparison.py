@@ -63,7 +63,7 @@ def _table(compared: Compared) -> Table:
 
 
 def _p(comparison: Comparison) -> float:
-    return comparison.same_p if comparison.word == "same" else comparison.different_p
+    return comparison.same_p if comparison.word == "same" else comparison.beyond_p
 
 
 def last_line(compared: Compared) -> str:
@@ -121,7 +121,7 @@ def _point(point: PointComparison) -> dict[str, Any]:
         "ratio": comparison.ratio.estimate,
         "ratio_low": comparison.ratio.low,
         "ratio_high": comparison.ratio.high,
-        "different_p": comparison.different_p,
+        "beyond_p": comparison.beyond_p,
         "same_p": comparison.same_p,
         "blocks_missing": comparison.blocks_missing,
         "n": comparison.n,

@@ -6,6 +6,7 @@ from scipy.stats import false_discovery_control, mannwhitneyu
 
 from memlab.analysis.compare import (
     benjamini_hochberg,
+    beyond_p,
     compare,
     equivalence_p,
     mann_whitney_p,
@@ -32,8 +33,16 @@ def test_direction_of_the_metric():
 
 def test_same_even_where_a_small_difference_is_shown():
     (found,) = compare([(sample(50, seed=1), sample(50, factor=1.02, seed=2))])
-    assert found.different_p < 0.05
+    assert mann_whitney_p(sample(50, seed=1), sample(50, factor=1.02, seed=2)) < 0.05
     assert found.text == "same within 5 %"
+
+
+def test_a_difference_that_is_shown_but_not_beyond_the_threshold_is_no_difference():
+    """A ratio of 1.06 with an interval from 1.03: not the same, and not shown to be beyond 5 %."""
+    base, new = sample(20, sd=0.05, seed=1), sample(20, factor=1.06, sd=0.05, seed=2)
+    assert mann_whitney_p(base, new) < 0.05
+    assert word(base, new) == "inconclusive"
+    assert word(base, new, threshold=0.02) == "slower"
 
 
 def test_inconclusive_says_how_many_more_blocks():
@@ -74,6 +83,8 @@ def test_equal_constants_are_the_same_and_unequal_ones_are_not():
 def test_p_values_are_scipys():
     base, new = sample(9, seed=1), sample(9, factor=1.02, seed=2)
     assert mann_whitney_p(base, new) == mannwhitneyu(new, base).pvalue
+    above = mannwhitneyu(new, base * 1.005, alternative="greater").pvalue
+    assert beyond_p(base, new, 0.005) == pytest.approx(min(1, 2 * above))
     too_high = mannwhitneyu(new, base * 1.05, alternative="less").pvalue
     too_low = mannwhitneyu(new, base / 1.05, alternative="greater").pvalue
     assert equivalence_p(base, new, 0.05) == pytest.approx(max(too_high, too_low))
