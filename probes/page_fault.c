@@ -59,6 +59,7 @@ struct page_fault_result {
 	uint64_t touch_ns;
 	uint64_t touch_count; /* pages that were stored to */
 	uint64_t floor_ns;    /* of as many pages */
+	uint64_t release_ns;  /* free or munmap of every chunk, after the window */
 	uint64_t page_bytes;
 	struct probe_counter resident_bytes;   /* VmRSS with every chunk held */
 	struct probe_counter page_table_bytes; /* VmPTE, likewise */
@@ -85,15 +86,23 @@ static void fail(struct chunks *chunks, const char *call)
 	chunks->failed_errno = errno;
 }
 
+static void *allocate_one(const struct chunks *chunks)
+{
+	void *mapping;
+
+	if (!chunks->mapped)
+		return malloc(chunks->size_bytes);
+	mapping = mmap(NULL, chunks->size_bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return mapping == MAP_FAILED ? NULL : mapping;
+}
+
 static void allocate(struct chunks *chunks, uint64_t wanted)
 {
 	for (; chunks->count < wanted; chunks->count++) {
-		void *start = chunks->mapped
-				      ? mmap(NULL, chunks->size_bytes, PROT_READ | PROT_WRITE,
-					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-				      : malloc(chunks->size_bytes);
+		void *start = allocate_one(chunks);
 
-		if (start == NULL || start == MAP_FAILED) {
+		if (start == NULL) {
 			fail(chunks, chunks->mapped ? "mmap(chunk_bytes)" : "malloc(chunk_bytes)");
 			return;
 		}
@@ -282,6 +291,9 @@ enum probe_status page_fault(const struct page_fault_params *in, struct page_fau
 	read_memory(out);
 	out->page_bytes = chunks.page_bytes;
 	out->floor_ns = out->touch_count ? floor_ns(&chunks) : 0;
+	uint64_t release_from_ns = clock_ns();
+	TRY(release(&chunks));
+	out->release_ns = clock_ns() - release_from_ns;
 undo:
 	if (release(&chunks) == -1)
 		status = probe_failed(err, status, "munmap(chunk)");

@@ -133,6 +133,12 @@ METRICS = [
         ),
     ),
     Metric(
+        "release_time",
+        "s/chunk",
+        "time to give an allocation back, after the window",
+        of=lambda raw, at: raw["release_ns"] * 1e-9 / int(at["chunks"]),
+    ),
+    Metric(
         "resident",
         "B",
         "VmRSS with every allocation held",

@@ -266,7 +266,7 @@ EXPERIMENT = Experiment(
     ],
     costs=CostTerms(
         "chunk_time",
-        by=["lock"],
+        by=["lock", "touched"],  # a header's page was just freed, those of large memory are cold
         over="chunk",
         terms=[
             CostTerm("chunk", lambda raw, at: 1.0),

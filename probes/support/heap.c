@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define THRESHOLD_BYTES (128 * 1024)
+#define THRESHOLD_BYTES 131072
 #define PIECES_MAX UINT16_MAX
 
 /* Whole pages, two words of header included: no piece of the heap has such a size. */

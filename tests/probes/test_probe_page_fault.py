@@ -133,6 +133,7 @@ def test_the_parts_make_up_the_window() -> None:
     parts = result["alloc_ns"] + result["populate_ns"] + result["touch_ns"]
     assert 0 < parts <= result["window"]["elapsed_ns"]
     assert min(result[part] for part in ("alloc_ns", "populate_ns", "touch_ns", "floor_ns")) > 0
+    assert result["release_ns"] > 0
 
 
 def test_without_a_right_to_lock_the_probe_is_unavailable_and_names_the_limit() -> None:
