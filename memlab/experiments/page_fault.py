@@ -175,7 +175,7 @@ EXPERIMENT = Experiment(
                 Explanation(
                     predicts=Count(
                         text="mappings that nothing writes to take no fault",
-                        metric="minor_faults",
+                        metric="faults_20gb",
                         where=UNTOUCHED | {"allocator": "mmap", "lock": "off"},
                         equals=0,
                     ),
