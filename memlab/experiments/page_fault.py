@@ -179,11 +179,12 @@ EXPERIMENT = Experiment(
                         where=UNTOUCHED | {"allocator": "mmap", "lock": "off"},
                         equals=0,
                     ),
-                    confirmed="mappings of the same size that nothing writes to take no fault: "
-                    "the faults without locking are those of malloc's headers, one an allocation",
-                    refuted="mappings of the same size take faults though nothing writes to "
-                    "them: malloc's headers are not all of the faults without locking",
-                    undecided="whether mappings that nothing writes to take faults is not shown",
+                    confirmed="mappings of the same size that nothing writes to take {value}: the "
+                    "faults without locking are those of malloc's headers, one an allocation",
+                    refuted="mappings of the same size that nothing writes to take {value}: "
+                    "malloc's headers are not all of the faults without locking",
+                    undecided="mappings of the same size that nothing writes to take {value}: "
+                    "too few samples to say that the faults are those of malloc's headers",
                 )
             ],
         ),
