@@ -120,6 +120,7 @@ class Explanation:
     Each sentence may name the facts that judging the prediction finds, as in `{of}`:
     Ratio: of, to (medians), times (the larger over the smaller);
     Within: value (the median), above, below (the bounds);
+    Count: value (the median, and the ends where they differ);
     Shift: at, base (the crossovers), beside_at, beside_base.
     """
 

@@ -130,7 +130,11 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Where a published table lies in this experiment: its columns as points."""
+    """Where a published table lies in this experiment: its columns as points.
+
+    A printed row is a level of the factor that the table's rows are; `rows` says which point it
+    is where they are something else ("20GB"), and then holds every printed row.
+    """
 
     source: str
     table: str
@@ -138,6 +142,11 @@ class Published:
     columns: Mapping[str, At]
     note: str = ""
     limit: Limit | None = None
+    rows: Mapping[Level, At] = field(default_factory=dict)
+
+    def row(self, rows_are: str, level: Level) -> At:
+        """The levels that a printed row stands for."""
+        return self.rows[level] if self.rows else {rows_are: level}
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def count(claim: Count, sight: Sight) -> Finding:
         f"{lead}{sight.metric.help} {seen}, claimed {claim.equals:,}{bound}, "
         f"{evidence.blocks(verdict.n)}"
     )
-    return Finding(verdict, text, [side.point])
+    return Finding(verdict, text, [side.point], {"value": seen})
 
 
 def outcome(claim: Outcome, sight: Sight) -> Finding:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memlab import units
-from memlab.experiment import Experiment, Level
+from memlab.experiment import BYTES, Experiment, Level
 from memlab.observe import proc
 from memlab.run.plan import Plan, Point, build
 
@@ -102,7 +102,8 @@ def admit(
         factor = experiment.factor(name)
         before = chosen.get(name) or factor.levels(preset)
         chosen[name] = list(dict.fromkeys(int(level) // 2 for level in before))
-        if min(int(level) for level in chosen[name]) < units.MiB:
+        least = units.MiB if factor.kind is BYTES else 1
+        if min(int(level) for level in chosen[name]) < least:
             raise Refused(f"{short}; even the smallest {name} does not fit")
         scaled[name] = ", ".join(
             f"{factor.kind.format(level)} instead of {factor.kind.format(full)}"

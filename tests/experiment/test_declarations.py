@@ -164,7 +164,7 @@ def test_published_tables_lie_in_the_factor_space(declared: Experiment) -> None:
         table = published.load(beside.source).tables[beside.table]
         assert declared.metric(beside.metric)
         for row in table.rows:
-            assert_levels(declared, {table.rows_are: row[table.rows_are]})
+            assert_levels(declared, beside.row(table.rows_are, row[table.rows_are]))
             for column, at in beside.columns.items():
                 assert_levels(declared, at)
                 assert table.cell(row, column).value > 0

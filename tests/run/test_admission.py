@@ -93,3 +93,17 @@ def test_places() -> None:
     assert PLACES.of("tmpfs") == Path("/shm")
     assert PLACES.of("dir") == Path("/disk")
     assert Places(Path("/disk")).tmpfs == Path("/dev/shm")
+
+
+def test_a_count_is_halved_too(host: dict[str, int]) -> None:
+    faults = experiments.load("page-fault")
+    host["memory"] = 16 * GIB
+    plan, scaled = admission.admit(faults, "paper", {}, PLACES)
+    assert {point.at["chunks"] for point in plan.points} == {10_000}
+    assert scaled == {"chunks": "10000 instead of 20000"}
+
+
+def test_a_host_too_small_for_one_is_refused(host: dict[str, int]) -> None:
+    host["memory"] = MIB
+    with pytest.raises(Refused, match="even the smallest chunks does not fit"):
+        admission.admit(experiments.load("page-fault"), "paper", {}, PLACES)

@@ -44,10 +44,11 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A printed column: its cells by the level of their row."""
+    """A printed column: its cells by the level of their row, and where each row lies."""
 
     rows_are: str
     cells: Mapping[Any, Cell]
+    places: Mapping[Any, At]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +191,18 @@ def _column(run: Run, claim: Claim, at: At) -> _Column | None:
         for name, levels in declared.columns.items():
             if declared.metric == claim.metric and all(at.get(n) == v for n, v in levels.items()):
                 cells = {row[table.rows_are]: table.cell(row, name) for row in table.rows}
-                return _Column(table.rows_are, cells)
+                places = {level: declared.row(table.rows_are, level) for level in cells}
+                return _Column(table.rows_are, cells, places)
     return None
 
 
 def _cell(run: Run, claim: Claim, at: At) -> Cell | None:
     """The printed cell at these levels."""
     column = _column(run, claim, at)
-    return column.cells.get(at.get(column.rows_are)) if column else None
+    if column is None:
+        return None
+    here = (level for level, place in column.places.items() if place.items() <= at.items())
+    return next((column.cells[level] for level in here), None)
 
 
 def quotient_of(over: Cell | None = None, under: Cell | None = None) -> Printed | None:

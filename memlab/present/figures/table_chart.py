@@ -68,7 +68,7 @@ def compose(figure: Figure, run: Run, beside: Beside) -> None:
     _draw_bars(above, bars, width, unit, log=log)
     _draw_ratios(below, bars)
     _name_columns(above, bars, columns, 2 * width * _across() / len(beside.rows))
-    labels = [run.experiment.describe_level(beside.table.rows_are, r.level) for r in beside.rows]
+    labels = [row.name for row in beside.rows]
     below.set_xticks(range(len(labels)), labels, fontsize=style.SMALL)
     below.set_xlabel(beside.table.rows_are, fontsize=style.SMALL, color=style.QUIET)
 

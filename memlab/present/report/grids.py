@@ -38,7 +38,7 @@ def published(run: Run, beside: Beside) -> Grid:
         head += [f"{column}, published", f"{column}, here", "here / published", "n"]
     rows = []
     for row in beside.rows:
-        cells = [run.experiment.describe_level(beside.table.rows_are, row.level)]
+        cells = [row.name]
         for column, cell in row.printed.items():
             here = row.here[column]
             ratio = "-" if here.ratio is None else f"{cell.ratio_bound}{here.ratio:.3g}"
