@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -43,6 +44,12 @@ enum page_fault_touched { PAGE_FAULT_TOUCHED_NONE, PAGE_FAULT_TOUCHED_ALL };
 
 enum page_fault_allocator { PAGE_FAULT_ALLOCATOR_MALLOC, PAGE_FAULT_ALLOCATOR_MMAP };
 
+enum page_fault_thp {
+	PAGE_FAULT_THP_NEVER, /* by prctl, for this process; the others are the host's setting */
+	PAGE_FAULT_THP_MADVISE,
+	PAGE_FAULT_THP_ALWAYS
+};
+
 struct page_fault_params {
 	uint64_t chunk_bytes;
 	uint64_t chunks_count;
@@ -50,6 +57,7 @@ struct page_fault_params {
 	enum page_fault_touched touched;
 	bool populate; /* MADV_POPULATE_WRITE on every chunk */
 	enum page_fault_allocator allocator;
+	enum page_fault_thp thp;
 };
 
 struct page_fault_result {
@@ -262,12 +270,16 @@ enum probe_status page_fault(const struct page_fault_params *in, struct page_fau
 	};
 	struct window window;
 	void *table = MAP_FAILED, *heap_pieces = NULL;
-	bool locked = false;
+	bool locked = false, no_huge = false;
 	char text[128];
 
 	TRY_THAT(in->chunk_bytes > 0 && in->chunks_count > 0 &&
 			 in->chunks_count <= SIZE_MAX / sizeof(uint8_t *),
 		 "chunk_bytes and chunks_count must be 1 or more");
+	if (in->thp == PAGE_FAULT_THP_NEVER && prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 0) {
+		TRY(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
+		no_huge = true;
+	}
 	if (!chunks.mapped)
 		TRY_UNLESS(heap_drain(in->chunk_bytes, &heap_pieces) == -1, "malloc(chunk_bytes)");
 	TRY_MAP(table, buffer_map(table_bytes));
@@ -300,6 +312,8 @@ undo:
 	if (locked && munlockall() == -1)
 		status = probe_failed(err, status, "munlockall()");
 	heap_give_back(heap_pieces);
+	if (no_huge)
+		prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
 	if (table != MAP_FAILED && munmap(table, table_bytes) == -1)
 		status = probe_failed(err, status, "munmap(table)");
 	return status;

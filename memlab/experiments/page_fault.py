@@ -75,11 +75,10 @@ EXPERIMENT = Experiment(
             "thp",
             choice("never", "madvise", "always"),
             quick=["never"],
-            host=True,
-            help="transparent huge pages of the host during the trial",
+            help="transparent huge pages: off for the process, or the host's setting (needs root)",
         ),
     ],
-    settings=lambda at: {THP: str(at["thp"])},
+    settings=lambda at: {} if at["thp"] == "never" else {THP: str(at["thp"])},
     excludes=[
         Exclude(
             lambda at: int(at["chunk"]) < 1 or int(at["chunks"]) < 1,

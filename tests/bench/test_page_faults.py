@@ -51,6 +51,7 @@ def touched(warm: Warm, cpu: int, chunk_bytes: int, chunks: int) -> Mapping[str,
     """The probe's result for anonymous mappings, not locked, each page stored to once."""
     params = {"chunk_bytes": chunk_bytes, "chunks_count": chunks, "lock": "off"}
     params |= {"touched": "all", "populate": False, "allocator": "mmap"}
+    params |= {"thp": "never"}
     trial = {"probe": "page_fault", "params": params, "file": None, "cpus": [cpu]}
     reply = warm.run(trial | {"limit_s": LIMIT_S})
     assert reply["outcome"] == "ok", reply["detail"]

@@ -33,6 +33,7 @@ def run(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
         "touched": "none",
         "populate": False,
         "allocator": "malloc",
+        "thp": "never",
     }
     return in_child.call("page_fault", params | change, locked_limit_bytes=limit_bytes)
 
