@@ -173,7 +173,9 @@ def test_an_allocation_that_fails_gives_back_the_others() -> None:
     params = {"chunk_bytes": 1 << 62, "chunks_count": 2, "lock": "off", "touched": "none"}
     for allocator, call in (("malloc", "malloc"), ("mmap", "mmap")):
         with pytest.raises(probe.ProbeError, match=rf"{call}\(chunk_bytes\): ENOMEM"):
-            probe.call("page_fault", params | {"populate": False, "allocator": allocator})
+            probe.call(
+                "page_fault", params | {"populate": False, "thp": "never", "allocator": allocator}
+            )
     assert resident_kib() - before < 1024
 
 
