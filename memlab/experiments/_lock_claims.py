@@ -7,7 +7,6 @@ from memlab.experiment import Count
 PAGES = 7  # of the range, in most checks
 
 TABLE_1 = "Table 1"
-ROOT_ALONE = "Table 1, note: root alone may call these functions"
 FLAGS = "section 1, on vm_flags and VM_LOCKED"
 FIGURE_2 = "Figure 2 and its text"
 LRU = "section 1, on the unevictable list and PG_mlocked"
@@ -24,6 +23,11 @@ def of(check: str, metric: str, equals: int, text: str, published: str) -> Count
 
 def table_1(check: str, locked: bool, text: str) -> Count:
     return of(check, "locked_pages", PAGES if locked else 0, text, TABLE_1)
+
+
+def root_alone(check: str, call: str) -> Count:
+    text = f"{call} is refused to any but root"
+    return of(check, "call_errno", errno.EPERM, text, "Table 1, note: these are root's alone")
 
 
 _PAPER = [
@@ -65,23 +69,10 @@ _PAPER = [
     of("munlockall_later", "locked_pages", 0, "munlockall undoes mlockall", TABLE_1),
     of("fork_child", "locked_vma_count", 0, "a child's VMAs are not locked", TASKS),
     of("thread", "locked_vma_count", 1, "a thread has its process's locked VMAs", TASKS),
-    of(
-        "limit_reached",
-        "call_errno",
-        errno.EPERM,
-        "mlock is refused to any but root",
-        ROOT_ALONE,
-    ),
-    of(
-        "limit_future_reached",
-        "locked_vma_count",
-        0,
-        "mlockall does nothing for any but root",
-        ROOT_ALONE,
-    ),
-    of(
-        "limit_munlock", "call_errno", errno.EPERM, "munlock is refused to any but root", ROOT_ALONE
-    ),
+    root_alone("limit_reached", "mlock"),
+    root_alone("limit_munlock", "munlock"),
+    root_alone("limit_mlockall", "mlockall"),
+    root_alone("limit_munlockall", "munlockall"),
 ]
 
 _MLOCK = [
@@ -176,7 +167,9 @@ _LIMITS = [
         "under MCL_FUTURE mmap beyond the limit is EAGAIN",
         MAN,
     ),
+    of("limit_mlockall", "call_errno", 0, "any user may call mlockall(MCL_FUTURE)", MAN),
     of("limit_munlock", "locked_pages", 0, "munlock needs neither right nor limit", MAN),
+    of("limit_munlockall", "locked_pages", 0, "munlockall needs neither right nor limit", MAN),
     of("max_map_count", "call_errno", errno.ENOMEM, "mlock that needs one VMA too many fails", MAN),
     of("max_map_count", "vma_room", 0, "it fails at vm.max_map_count and not before", MAN),
     of("max_map_count", "locked_pages", PAGES, "what was locked before stays locked", MAN),

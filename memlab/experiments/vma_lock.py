@@ -16,7 +16,8 @@ CHECKS = (
     *("munlockall", "munlockall_later"),
     *("fork_child", "fork_parent", "fork_child_future", "thread", "thread_stack"),
     *("limit_zero", "limit_reached", "limit_exceeded", "limit_overlap", "limit_current"),
-    *("limit_future_reached", "limit_future_exceeded", "limit_munlock", "max_map_count"),
+    *("limit_future_reached", "limit_future_exceeded", "limit_mlockall"),
+    *("limit_munlock", "limit_munlockall", "max_map_count"),
 )
 MIB = 2**20
 
@@ -63,73 +64,73 @@ EXPERIMENT = Experiment(
     metrics=[
         Metric(
             "vma_count",
-            "VMAs",
+            "count",
             "VMAs in the range after the call",
             of=seen("vma_count"),
             evidence=evidence,
         ),
         Metric(
             "vma_count_before",
-            "VMAs",
+            "count",
             "VMAs in the range before the call",
             of=seen("vma_count", "before"),
             evidence=evidence,
         ),
         Metric(
             "locked_vma_count",
-            "VMAs",
+            "count",
             "VMAs in the range with VM_LOCKED (lo)",
             of=seen("locked_vma_count"),
             evidence=evidence,
         ),
         Metric(
             "lockonfault_vma_count",
-            "VMAs",
+            "count",
             "VMAs in the range with VM_LOCKONFAULT (lf)",
             of=seen("lockonfault_vma_count"),
             evidence=evidence,
         ),
         Metric(
-            "resident_pages", "pages", "pages present in the range", pages("rss"), evidence=evidence
+            "resident_pages", "count", "pages present in the range", pages("rss"), evidence=evidence
         ),
         Metric(
             "locked_pages",
-            "pages",
+            "count",
             "pages present and locked in the range",
             pages("locked"),
             evidence=evidence,
         ),
         Metric(
             "vm_lck_pages",
-            "pages",
+            "count",
             "pages of all locked VMAs of the process, VmLck",
             pages("vm_locked"),
             evidence=evidence,
         ),
         Metric(
             "mlocked_pages",
-            "pages",
+            "count",
             "pages with PG_mlocked, /proc/kpageflags",
             page_flag("mlocked_pages"),
             evidence=evidence,
         ),
         Metric(
             "unevictable_pages",
-            "pages",
+            "count",
             "pages on the unevictable list, /proc/kpageflags",
             page_flag("unevictable_pages"),
             evidence=evidence,
         ),
         Metric(
             "call_errno",
-            "1",
+            "count",
             "errno of the call, 0 where it succeeded",
             of=lambda raw, at: float(raw["call_errno"]),
             evidence=evidence,
         ),
         Metric(
             "vma_room",
-            "VMAs",
+            "count",
             "VMAs that the process may still have",
             of=lambda raw, at: float(raw["max_map_count"] - raw["process_vma_count"]),
             evidence=vma_limit_evidence,
