@@ -11,7 +11,7 @@
 
 #define READ_WRITE (PROT_READ | PROT_WRITE)
 #define RESERVED (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
-#define STACK_BYTES (64 * 1024)
+#define STACK_BYTES ((size_t)64 * 1024)
 #define FILL_LIMIT (INT64_C(1) << 20) /* VMAs: some 200 B of kernel memory each */
 
 int scene_open(struct scene *scene)
@@ -135,17 +135,16 @@ static void *look_at_stack(void *argument)
 static int look_in_thread(struct scene *scene, void *(*look)(void *))
 {
 	pthread_attr_t attributes;
-	pthread_t thread;
+	pthread_t thread = pthread_self();
 
 	errno = pthread_attr_init(&attributes);
 	if (errno)
 		return -1;
-	errno = pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	if (errno == 0)
-		errno = pthread_create(&thread, &attributes, look, scene);
+	int failed = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	if (failed == 0)
+		failed = pthread_create(&thread, &attributes, look, scene);
 	pthread_attr_destroy(&attributes);
-	if (errno == 0)
-		errno = pthread_join(thread, NULL);
+	errno = failed ? failed : pthread_join(thread, NULL);
 	scene->looked = true;
 	return errno ? -1 : 0;
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -42,7 +43,7 @@ static void name_anchors(struct anchor *anchors, const struct mapping *mapping)
 {
 	for (int i = 0; i < ANCHOR_COUNT; i++)
 		if (mapping->start <= anchors[i].address && anchors[i].address < mapping->end)
-			strcpy(anchors[i].path, mapping->path);
+			snprintf(anchors[i].path, LINE_SIZE, "%s", mapping->path);
 }
 
 static bool is_anchored(const struct anchor *anchors, const struct mapping *mapping)
