@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,10 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.fixture
-def run(tmp_path: Path, patch: pytest.MonkeyPatch) -> Run:
-    return stored(tmp_path, patch)
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield stored(tmp_path_factory.mktemp("store"), patch)
 
 
 def rectangles(axes: Axes) -> list[Rectangle]:

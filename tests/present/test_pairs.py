@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,9 +20,10 @@ from memlab.present.figures import pair_marks, sidecar
 from memlab.results import Run
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    return stored(tmp_path, monkeypatch)
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield stored(tmp_path_factory.mktemp("store"), patch)
 
 
 def rows(run: Run, kind: str) -> list[dict[str, Any]]:
