@@ -153,6 +153,8 @@ class CostTerms:
     """A metric as a sum of terms, fitted for each combination of the `by` factors.
 
     A term that the points cannot tell from those before it is left out, and that is said.
+    `as_figure` makes of such a cost at a point what the figure's metric would be there, and the
+    figure then draws the model; the point's level of `over` may lie between those measured.
     """
 
     metric: str
@@ -160,6 +162,7 @@ class CostTerms:
     over: str  # the factor whose levels are held out of the fit in turn, to check it
     terms: Sequence[CostTerm]
     where: At = field(default_factory=dict)  # the points it is about
+    as_figure: Callable[[float, At], float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

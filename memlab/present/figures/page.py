@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from memlab.experiment import At
 from memlab.present import words
-from memlab.present.figures import callouts, marks, style
+from memlab.present.figures import callouts, marks, predictions, style
 from memlab.present.figures import panel as panels_of
 from memlab.present.figures.marks import Panel
 from memlab.present.figures.panel import Canvas
@@ -25,6 +25,7 @@ from memlab.results.crossing import Crossing
 _LEFT, _RIGHT, _EDGE = 68.0, 8.0, 14.0  # margins in points; _LEFT holds the y axis's words
 _HEAD, _FOOT, _BETWEEN = 36.0, 42.0, 22.0  # above a panel, below it, beside it
 _HEIGHT, _ROW = 518.4, 270.0  # of the page, and of every row of panels after the first
+_STEP = style.SMALL * style.LINE_HEIGHT
 _SAID_MAX = 3  # crossings that the title says one by one
 _NAMED_MAX = 4  # points without a value that the page names; the sidecar has all
 
@@ -47,22 +48,26 @@ class Page:
 def compose(figure: Figure, run: Run) -> None:
     """Draw a run's whole figure on an empty one, and set its size."""
     panels = marks.panels(run)
+    models = predictions.of_panels(run, panels)
     columns = 1 if len(panels) < 2 else 2 if len(panels) <= 4 else 3
     rows = math.ceil(len(panels) / columns)
     page = Page(figure, 921.6 if columns < 3 else 1152.0, _HEIGHT + _ROW * (rows - 1))
     figure.set_size_inches(page.width / style.POINTS, page.height / style.POINTS)
     figure.set_dpi(style.PIXELS / (page.width / style.POINTS))
-    top = _legend(page, run, panels, _titles(page, run, panels))
+    signs = [*_signs(run, panels), *predictions.signs(models)]
+    top = _legend(page, signs, _titles(page, run, panels))
     bottom = _constants(page, run, panels)
     labels = callouts.label_width(panels)
     wide = (page.width - _LEFT - _RIGHT - _BETWEEN * (columns - 1)) / columns - labels
-    high = (top - bottom) / rows - _HEAD - _FOOT
+    notes = [predictions.notes(found, wide + labels) for found in models]
+    head = _HEAD + max(map(len, notes), default=0) * _STEP
+    high = (top - bottom) / rows - head - _FOOT
     (left, right), (low, high_y) = panels_of.limits(run, panels)
     log = run.experiment.figure.log
     for i, panel in enumerate(panels):
         row, column = divmod(i, columns)
         x = _LEFT + column * (wide + labels + _BETWEEN)
-        y = top - (row + 1) * (high + _HEAD + _FOOT) + _FOOT
+        y = top - (row + 1) * (high + head + _FOOT) + _FOOT
         axes = figure.add_axes(
             (x / page.width, y / page.height, wide / page.width, high / page.height)
         )
@@ -70,8 +75,11 @@ def compose(figure: Figure, run: Run) -> None:
             axes, Axis(left, right, "x" in log, wide), Axis(low, high_y, "y" in log, high)
         )
         panels_of.draw(canvas, run, panel, leftmost=column == 0)
+        predictions.draw(canvas, models[i])
         callouts.draw(canvas, run, panel)
-        page.write(place(run, panel), x, y + high + 32, style.TEXT + 1, weight="bold")
+        page.write(place(run, panel), x, y + high + head - 4, style.TEXT + 1, weight="bold")
+        for k, note in enumerate(notes[i]):
+            page.write(note, x, y + high + head - 20 - k * _STEP, style.SMALL, color=style.INK)
         header = ", ".join(marks.shown_by(run))
         page.write(header, x + wide + callouts.GAP, y + high + 14, style.SMALL, color=style.QUIET)
         if not any(series.marks for panel in panels for series in panel.series):
@@ -136,9 +144,8 @@ def _titles(page: Page, run: Run, panels: Sequence[Panel]) -> float:
     return top
 
 
-def _legend(page: Page, run: Run, panels: Sequence[Panel], top: float) -> float:
+def _legend(page: Page, handles: Sequence[Line2D], top: float) -> float:
     """What the signs mean, in as few rows as fit; the height that is left below."""
-    handles = list(_signs(run, panels))
     if not handles:
         return top
     widths = [style.width(str(h.get_label()), style.SMALL) + 46 for h in handles]
@@ -146,7 +153,7 @@ def _legend(page: Page, run: Run, panels: Sequence[Panel], top: float) -> float:
     while columns > 1 and _widest(widths, columns) > page.width - 2 * _EDGE:
         columns -= 1
     page.figure.legend(
-        handles=handles,
+        handles=list(handles),
         loc="upper left",
         bbox_to_anchor=((_EDGE - 6) / page.width, (top + 2) / page.height),
         ncols=columns,
@@ -235,10 +242,9 @@ def _constants(page: Page, run: Run, panels: Sequence[Panel]) -> float:
     texts = [*_lost(run, panels), fixed(run), machine(run), provenance(run, panels)]
     limit = page.width - 2 * _EDGE
     lines = [line for text in texts for line in style.wrap(text, style.SMALL, limit)]
-    step = style.SMALL * style.LINE_HEIGHT
     for i, line in enumerate(lines):
-        page.write(line, _EDGE, 8 + (len(lines) - i) * step, style.SMALL, color=style.QUIET)
-    return 8 + len(lines) * step
+        page.write(line, _EDGE, 8 + (len(lines) - i) * _STEP, style.SMALL, color=style.QUIET)
+    return 8 + len(lines) * _STEP
 
 
 def _lost(run: Run, panels: Sequence[Panel]) -> Iterator[str]:

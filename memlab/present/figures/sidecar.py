@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memlab.present import words
-from memlab.present.figures import marks
+from memlab.present.figures import marks, predictions
 from memlab.present.figures.marks import Crossed, Panel, Series
 from memlab.results import Run
 
@@ -38,6 +38,7 @@ def as_data(run: Run) -> dict[str, Any]:
         "marks": [mark for panel in panels for s in panel.series for mark in _marks(run, panel, s)],
         "crossings": [_crossing(run, panel, c) for panel in panels for c in panel.crossed],
         "missing": [mark for panel in panels for s in panel.series for mark in _missing(panel, s)],
+        "models": predictions.as_data(run, panels),
     }
 
 
