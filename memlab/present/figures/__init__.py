@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from memlab.experiment import figures as declared
-from memlab.present.figures import page, sidecar, style
+from memlab.present.figures import nines, page, sidecar, style
 from memlab.results import Run
 from memlab.run.request import CannotRun
 
@@ -39,6 +39,7 @@ class RunFigure(Figure):
 # Each composer draws one kind of declaration on an empty figure, and sets the figure's size.
 _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
     declared.Lines: lambda figure, run, _: page.compose(figure, run),
+    declared.Nines: nines.compose,
 }
 
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from memlab.experiment import figures as declared
 from memlab.present import words
-from memlab.present.figures import marks, predictions
+from memlab.present.figures import marks, percentiles, predictions
 from memlab.present.figures.marks import Crossed, Panel, Series
 from memlab.results import Run
+
+# What the kinds that have no panels of marks put beside themselves.
+_ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
+    declared.Nines: percentiles.as_data,
+}
 
 
 def as_json(run: Run) -> str:
@@ -27,7 +33,14 @@ def as_json(run: Run) -> str:
 
 def as_data(run: Run) -> dict[str, Any]:
     """The sidecar as plain data: base units, None where there is no number."""
-    panels = marks.panels(run)
+    first = run.experiment.figure
+    panels = marks.panels(run) if isinstance(first, declared.Lines) else []
+    rows = [
+        {"figure": name} | row
+        for name, shown in {"": first, **run.experiment.more_figures}.items()
+        if type(shown) in _ROWS
+        for row in _ROWS[type(shown)](run, shown)
+    ]
     return {
         "run": run.id,
         "experiment": run.experiment.name,
@@ -35,7 +48,8 @@ def as_data(run: Run) -> dict[str, Any]:
         "memlab": run.row.memlab,
         "metric": run.experiment.figure.metric,
         "over": run.experiment.figure.over,
-        "marks": [mark for panel in panels for s in panel.series for mark in _marks(run, panel, s)],
+        "marks": [mark for panel in panels for s in panel.series for mark in _marks(run, panel, s)]
+        + rows,
         "crossings": [_crossing(run, panel, c) for panel in panels for c in panel.crossed],
         "missing": [mark for panel in panels for s in panel.series for mark in _missing(panel, s)],
         "models": predictions.as_data(run, panels),
