@@ -57,6 +57,9 @@ class Metric:
     floor: Callable[[Raw, At], float | None] | None = None  # the same loop without the operation
     extrapolated: Callable[[Raw, At], bool] | None = None  # is this value more than was measured?
     evidence: Callable[[Raw, At], str] | None = None  # the lines of /proc that it was read from
+    # What a cost by the model (CostTerms) is in this metric; a level of the point may lie between
+    # those measured.
+    of_cost: Callable[[float, At], float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +156,7 @@ class CostTerms:
     """A metric as a sum of terms, fitted for each combination of the `by` factors.
 
     A term that the points cannot tell from those before it is left out, and that is said.
-    `as_figure` makes of such a cost at a point what the figure's metric would be there, and the
-    figure then draws the model; the point's level of `over` may lie between those measured.
+    A figure of lines draws the model where its metric says what a cost is in it (`of_cost`).
     """
 
     metric: str
@@ -162,7 +164,6 @@ class CostTerms:
     over: str  # the factor whose levels are held out of the fit in turn, to check it
     terms: Sequence[CostTerm]
     where: At = field(default_factory=dict)  # the points it is about
-    as_figure: Callable[[float, At], float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

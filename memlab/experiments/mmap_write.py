@@ -241,7 +241,6 @@ EXPERIMENT = Experiment(
                 "fault", lambda raw, at: raw["window"]["minor_fault_count"] / raw["call_count"]
             ),
         ],
-        as_figure=lambda cost, at: cost * TABLE_BYTES / float(at["size"]),
     ),
     figure=Lines(
         "time_2gib",

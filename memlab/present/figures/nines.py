@@ -16,9 +16,9 @@ from memlab.experiment import At, Nines
 from memlab.histogram import LEAST_BEYOND
 from memlab.present import words
 from memlab.present.figures import page, percentiles, placing, style
-from memlab.present.figures.marks import varied
 from memlab.present.figures.percentiles import SHARES, Curve, Pane, nines, percent
 from memlab.present.figures.placing import Axis
+from memlab.present.figures.series import varied
 from memlab.present.figures.sheet import WIDTH, sheet
 from memlab.results import Run
 

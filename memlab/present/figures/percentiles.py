@@ -11,7 +11,7 @@ from memlab.analysis.histogram import percentile_interval
 from memlab.experiment import At, Control, Nines
 from memlab.histogram import LEAST_BEYOND, Histogram
 from memlab.present import words
-from memlab.present.figures.marks import varied
+from memlab.present.figures.series import varied
 from memlab.results import Run
 from memlab.run.plan import Point
 from memlab.store import SampleRow

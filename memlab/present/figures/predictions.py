@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,9 +15,11 @@ from memlab.experiment import At, CostTerms
 from memlab.judging import costs
 from memlab.judging.costs import Fitted
 from memlab.present.figures import style
-from memlab.present.figures.marks import Mark, Panel, Series
 from memlab.present.figures.panel import Canvas, joined
+from memlab.present.figures.series import Mark, Panel, Series
 from memlab.results import Run
+
+OfCost = Callable[[float, At], float]
 
 _STEPS = 24  # of the curve from one level to the next
 WIDTH = 0.9  # of the curve, in points
@@ -53,22 +55,22 @@ class Modelled:
 
 def of_panels(run: Run, panels: Sequence[Panel]) -> list[list[Modelled]]:
     """Each panel's modelled lines; none where the declaration or the run gives no model."""
-    declared = run.experiment.costs
-    if declared is None or declared.as_figure is None:
+    declared, metric = run.experiment.costs, run.metric(run.experiment.figure.metric)
+    if declared is None or metric.of_cost is None:
         return [[] for _ in panels]
     found = costs.models(run)
-    return [list(_of_panel(run, declared, panel, found)) for panel in panels]
+    return [list(_of_panel(run, declared, metric.of_cost, panel, found)) for panel in panels]
 
 
 def _of_panel(
-    run: Run, declared: CostTerms, panel: Panel, found: Sequence[Fitted]
+    run: Run, declared: CostTerms, of_cost: OfCost, panel: Panel, found: Sequence[Fitted]
 ) -> Iterator[Modelled]:
     for series in panel.of("line"):
         for fitted in found:
             levels = {**declared.where, **fitted.at}
             if len(series.marks) > 1 and all(_has(mark.at, levels) for mark in series.marks):
                 stretches = (part for part in joined(series) if len(part) > 1)
-                curves = [_curve(run, declared, fitted, part) for part in stretches]
+                curves = [_curve(run, of_cost, fitted, part) for part in stretches]
                 yield Modelled(series, fitted, curves)
 
 
@@ -76,16 +78,15 @@ def _has(at: At, levels: At) -> bool:
     return all(at[name] == level for name, level in levels.items())
 
 
-def _curve(run: Run, declared: CostTerms, fitted: Fitted, marks: Sequence[Mark]) -> Curve:
+def _curve(run: Run, of_cost: OfCost, fitted: Fitted, marks: Sequence[Mark]) -> Curve:
     figure = run.experiment.figure
     points = [next(p for p in run.points if p.control is None and p.at == m.at) for m in marks]
     spaced = np.geomspace if "x" in figure.log else np.linspace
     parts = [spaced(a.x, b.x, _STEPS, endpoint=False) for a, b in pairwise(marks)]
     xs = [*np.concatenate(parts).tolist(), marks[-1].x]
     found = costs.foretell(run, fitted, points, figure.over, xs)
-    assert declared.as_figure is not None
     ats = ({**marks[0].at, figure.over: x} for x in xs)
-    ys = [declared.as_figure(float(cost), at) for cost, at in zip(found, ats, strict=True)]
+    ys = [of_cost(float(cost), at) for cost, at in zip(found, ats, strict=True)]
     return Curve(xs, ys)
 
 

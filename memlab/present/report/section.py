@@ -13,7 +13,7 @@ from memlab.judging.claims import Judged, judge
 from memlab.judging.summary import ClaimSummary
 from memlab.present import beside as beside_words
 from memlab.present import figures, words
-from memlab.present.figures import claims, marks, outcome_matrix, page
+from memlab.present.figures import claims, lines, marks, outcome_matrix, page
 from memlab.present.report import grids, inline_svg, provenance
 from memlab.results import Run
 from memlab.results.beside import Beside, tables
@@ -102,7 +102,7 @@ def _found(run: Run, judged: Sequence[Judged]) -> Iterator[str]:
     holding = [s.claim.text for s in found if s.overall == "holds"]
     if holding:
         yield f"What holds: {'; '.join(holding)}."
-    crossing = page.finding(run, marks.panels(run))
+    crossing = lines.finding(run, marks.panels(run))
     if crossing:
         yield f"Measured: {crossing}."
     yield _how_sure(run)
