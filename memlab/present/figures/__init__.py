@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from memlab.experiment import figures as declared
-from memlab.present.figures import bars, lines, nines, pairs, sidecar, style
+from memlab.present.figures import bars, checks, lines, nines, pairs, sidecar, style
 from memlab.results import Run
 from memlab.run.request import CannotRun
 
@@ -42,6 +42,7 @@ _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
     declared.Bars: bars.compose,
     declared.Against: pairs.compose,
     declared.Nines: nines.compose,
+    declared.Checks: checks.compose,
 }
 
 

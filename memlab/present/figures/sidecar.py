@@ -9,7 +9,7 @@ from typing import Any
 
 from memlab.experiment import figures as declared
 from memlab.present import words
-from memlab.present.figures import bar_marks, marks, pair_marks, percentiles, predictions
+from memlab.present.figures import bar_marks, checks, marks, pair_marks, percentiles, predictions
 from memlab.present.figures.series import Crossed, Panel, Series
 from memlab.results import Run
 
@@ -22,6 +22,7 @@ _PANELS: Mapping[type, Callable[[Run, Any], list[Panel]]] = {
 # The rows of kinds that do not show a metric's medians.
 _ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
     declared.Nines: percentiles.as_data,
+    declared.Checks: checks.as_data,
 }
 
 
