@@ -30,11 +30,13 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One verdict: where it holds, the word, its evidence, what the controls say, its samples."""
+    """One verdict: where it holds, the word, its evidence and the lines that it was read from,
+    what the controls say, its samples."""
 
     where: str
     word: str
     evidence: str
+    lines: Sequence[str]
     controls: Sequence[str]
     samples: str
 
@@ -127,6 +129,7 @@ def _claim(run: Run, found: ClaimSummary) -> JudgedClaim:
             where=words.where(run.experiment, group) or "the only setting",
             word=group.closest.verdict.word,
             evidence=group.closest.evidence,
+            lines=group.closest.lines,
             controls=group.closest.control_says.splitlines(),
             samples=f"{len({s for j in group.members for s in j.samples})} samples of run {run.id}",
         )
