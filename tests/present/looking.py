@@ -16,8 +16,10 @@ def texts(figure: Figure) -> list[Text]:
     for legend in figure.legends:
         drawn += legend.get_texts()
     for axes in figure.axes:
-        ticks = (*axes.get_xticklabels(), *axes.get_yticklabels())
-        drawn += [*axes.texts, axes.xaxis.label, axes.yaxis.label, *ticks]
+        drawn += axes.texts
+        if axes.axison:
+            drawn += [axes.xaxis.label, axes.yaxis.label]
+            drawn += [*axes.get_xticklabels(), *axes.get_yticklabels()]
     return [text for text in drawn if text.get_text().strip() and text.get_visible()]
 
 

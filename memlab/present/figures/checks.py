@@ -23,9 +23,17 @@ from memlab.present.figures.sheet import EDGE, STEP, sheet
 from memlab.results import Run
 
 # Where the columns start, as shares of the page's inner width.
-_LEVEL, _CLAIM, _SOURCE, _EXPECTED, _SEEN, _SIGN, _END = 0.0, 0.16, 0.53, 0.68, 0.77, 0.865, 1.0
-_HEADS = {_CLAIM: "claim", _SOURCE: "as stated in", _EXPECTED: "expected", _SEEN: "seen"}
-_GAP = 10.0  # points between a column's text and the next column
+_LEVEL, _CLAIM, _SOURCE, _METRIC = 0.0, 0.145, 0.44, 0.6
+_EXPECTED, _SEEN, _SIGN, _END = 0.745, 0.82, 0.88, 1.0
+_HEADS = {
+    _CLAIM: "claim",
+    _SOURCE: "as stated in",
+    _METRIC: "what was looked at",
+    _EXPECTED: "expected",
+    _SEEN: "seen",
+}
+_QUIET = (_SOURCE, _METRIC)
+_GAP = 14.0  # points between a column's text and the next column
 _PAD = 3.0  # points above and below a row's text
 _WIDTH = 921.6
 _PALE = "#f3d5c3"  # behind a row that does not hold
@@ -166,19 +174,22 @@ def _group(run: Run, shown: Checks, level: Level, found: Sequence[Check]) -> Gro
 def _row(run: Run, shown: Checks, check: Check) -> Row:
     claim, setting = check.judged.claim, check.judged.setting
     others = [name for name in varied(run) if name in setting and name != shown.over]
-    text = (
-        f"{claim.text} ({words.levels(run.experiment, setting, others)})" if others else claim.text
-    )
+    where = f" ({words.levels(run.experiment, setting, others)})" if others else ""
     return Row(
         check.judged.word,
         {
-            _CLAIM: _wrapped(text, _CLAIM, _SOURCE),
-            _SOURCE: _wrapped(claim.published, _SOURCE, _EXPECTED),
+            _CLAIM: _wrapped(claim.text + where, _CLAIM, _SOURCE),
+            _SOURCE: _wrapped(claim.published, _SOURCE, _METRIC),
+            _METRIC: _wrapped(_looked_at(claim), _METRIC, _EXPECTED),
             _EXPECTED: _wrapped(check.expected, _EXPECTED, _SEEN),
             _SEEN: _wrapped(check.seen, _SEEN, _SIGN),
         },
         _wrapped(check.why, _CLAIM, _SOURCE),
     )
+
+
+def _looked_at(claim: Claim) -> str:
+    return "how trials ended" if isinstance(claim, Outcome) else claim.metric
 
 
 def _wrapped(text: str, start: float, end: float, weight: str = "normal") -> list[str]:
@@ -205,8 +216,7 @@ def _write(on: Page, axes: Axes, group: Group, top: float) -> None:
         _lines(on, ["nothing is claimed here"], _CLAIM, top, color=style.QUIET)
     for row in group.rows:
         for at, lines in row.columns.items():
-            loud = at != _SOURCE
-            _lines(on, lines, at, top, color=style.INK if loud else style.QUIET)
+            _lines(on, lines, at, top, color=style.QUIET if at in _QUIET else style.INK)
         below = top - len(row.columns[_CLAIM]) * STEP
         _lines(on, row.why, _CLAIM, below, color=style.QUIET)
         if row.word == "contradicted":
@@ -229,9 +239,10 @@ def as_data(run: Run, shown: Checks) -> list[dict[str, Any]]:
     """The sidecar's rows: every check with its verdict and the samples that it rests on."""
     hashes = {sample.id: sample.probe_hash for sample in run.samples}
     return [
-        {"kind": "check", "levels": {shown.over: level}}
-        | judged_as_data(check.judged)
+        judged_as_data(check.judged)
         | {
+            "kind": "check",
+            "levels": {shown.over: level},
             "expected": check.expected,
             "seen": check.seen,
             "probe": run.experiment.probe,
