@@ -25,8 +25,9 @@ from memlab.experiment import (
     Outcome,
     choice,
 )
+from memlab.judging.claims import judge
 from memlab.present import figures
-from memlab.present.figures import sidecar
+from memlab.present.figures import claims, sidecar
 from memlab.results import Run
 
 CLAIMS: list[Claim] = [
@@ -159,3 +160,11 @@ def test_no_words_collide_and_none_is_small(make: Make) -> None:
     assert collisions(figure) == []
     assert figure.bbox.width == pytest.approx(1600)
     assert min(text.get_fontsize() for text in texts(figure)) >= 9
+
+
+def test_a_claim_about_a_counter_of_the_window_is_drawn_with_the_claims(make: Make) -> None:
+    run = make()
+    faults = Count(text="none", metric="minor_faults", where={"call": "lock"}, equals=1)
+    run.experiment = replace(EXPERIMENT, claims=[faults])
+    assert "minor faults by rusage" in written(claims.dumbbell(run, judge(run)))
+    assert sidecar.as_data(run)["marks"][0]["seen"] == "0 faults"

@@ -87,11 +87,9 @@ def compose(figure: Figure, run: Run, shown: Checks) -> None:
     """Draw the checks of a run on an empty figure, and set its size."""
     found = checks(run, shown)
     groups = [_group(run, shown, level, inside) for level, inside in found.items()]
-    told = Counter(check.judged.word for inside in found.values() for check in inside)
-    said = ", ".join(f"{told[word]} {word}" for word in _SIGNS if told[word])
     made = sheet(
         run.experiment.question,
-        f"{told.total()} checks: {said}" if said else "no check is declared",
+        finding(found),
         run,
         page.fixed(run),
         [],
@@ -106,6 +104,13 @@ def compose(figure: Figure, run: Run, shown: Checks) -> None:
     for group in groups:
         _write(on, axes, group, top)
         top -= group.height
+
+
+def finding(found: Mapping[Level, Sequence[Check]]) -> str:
+    """How many checks came out how."""
+    told = Counter(check.judged.word for inside in found.values() for check in inside)
+    said = ", ".join(f"{told[word]} {word}" for word in _SIGNS if told[word])
+    return f"{told.total()} checks: {said}" if said else "no check is declared"
 
 
 def checks(run: Run, shown: Checks) -> dict[Level, list[Check]]:

@@ -37,7 +37,7 @@ def compose(figure: Figure, run: Run, shown: Nines) -> None:
     rows, high = math.ceil(len(panes) / columns), _LOW if several else _HIGH
     made = sheet(
         run.experiment.question,
-        _finding(run, panes),
+        finding(run, panes),
         run,
         _foot(run, panes),
         list(_signs(curves)),
@@ -226,7 +226,7 @@ def _signs(curves: Sequence[Curve]) -> Iterator[Artist]:
     )
 
 
-def _finding(run: Run, panes: Sequence[Pane]) -> str:
+def finding(run: Run, panes: Sequence[Pane]) -> str:
     """The highest percentile that all curves have: of each, or the least and the most."""
     named = [
         (curve, ", ".join([curve.label, *_told_apart(run, pane.at)]))
