@@ -12,21 +12,23 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from memlab.experiment import Bars, Level
 from memlab.present import words
-from memlab.present.figures import placing, ratios, style
+from memlab.present.figures import page, placing, ratios, style
 from memlab.present.figures.series import Mark, Panel, Series
 from memlab.results import Run
 
 FILLED = 0.84  # of a group's width; the rest divides it from the next
+_WIDEST = 64.0  # points of a bar
+_ASIDE, _ASIDE_MAX = 0.25, 9.0  # from a bar's middle to a printed value: of its width, points
 _LOST = 8.0  # points: the font of a word in the place of a bar
 _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "oo", "||||", "++++")
-_TURNED = 30.0  # degrees of names that are wider than their group
+_SLANT = 30.0  # degrees of names that are wider than their group
+_LEFT_OF = 70.0  # points left of a panel that a slanted name may reach into
 _ARROW = 1.5  # what the arrow of a bound needs above it
 
 PRINTED: Mapping[str, Any] = {
     "color": style.INK,
     "markerfacecolor": "white",
-    "markersize": 6,
-    "markeredgewidth": 1.2,
+    "markeredgewidth": 1.0,
     "linestyle": "",
 }
 
@@ -42,12 +44,18 @@ class Slots:
 
     @property
     def width(self) -> float:
-        return FILLED / self.count
+        """Of a bar, where a group is 1 wide."""
+        return min(FILLED / self.count, _WIDEST * self.groups / self.wide)
 
     @property
     def points(self) -> float:
         """Of a bar."""
         return self.wide / self.groups * self.width
+
+    @property
+    def sign(self) -> float:
+        """Points of a printed value's sign: two of them stand beside each other."""
+        return min(6.0, max(4.2, 0.3 * self.points))
 
     @property
     def word_fits(self) -> bool:
@@ -59,10 +67,14 @@ class Slots:
 
     def ours(self, mark_x: float, rank: int) -> float:
         """Our interval stands left of the middle where a printed value stands right of it."""
-        return self.bar(mark_x, rank) - (0.18 * self.width if self.printed else 0.0)
+        return self.bar(mark_x, rank) - (self._aside if self.printed else 0.0)
 
     def theirs(self, mark_x: float, rank: int) -> float:
-        return self.bar(mark_x, rank) + 0.22 * self.width
+        return self.bar(mark_x, rank) + self._aside
+
+    @property
+    def _aside(self) -> float:
+        return self.width * min(_ASIDE, _ASIDE_MAX / self.points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,33 +98,42 @@ class Names:
 
     levels: Sequence[str]
     axis: str
-    turned: bool
+    turned: float  # degrees
     height: float
 
     @classmethod
     def of(cls, run: Run, figure: Bars, groups: Sequence[Level], wide: float) -> Names:
         factor = run.experiment.factor(figure.over)
         texts = [run.experiment.describe_level(figure.over, level) for level in groups]
-        wrapped = [style.wrap(text, style.SMALL, wide - 6) for text in texts]
+        wrapped = [_wrap(text, wide - 6) for text in texts]
         widest = max(style.width(line, style.SMALL) for lines in wrapped for line in lines)
-        turned = widest > wide - 4
-        if turned:
-            across = max(style.width(text, style.SMALL) for text in texts)
-            high = across * math.sin(math.radians(_TURNED)) + style.SMALL * 1.5
+        across = max(style.width(text, style.SMALL) for text in texts)
+        turned = 0.0
+        high = max(map(len, wrapped)) * style.SMALL * style.LINE_HEIGHT
+        if widest > wide - 4:
+            slanted = across * math.cos(math.radians(_SLANT)) <= wide / 2 + _LEFT_OF
+            turned = _SLANT if slanted else 90.0
+            high = across * math.sin(math.radians(turned)) + style.SMALL * 1.5
         else:
-            high = max(map(len, wrapped)) * style.SMALL * style.LINE_HEIGHT
             texts = ["\n".join(lines) for lines in wrapped]
         full = f"{factor.help} ({factor.name})"
         fits = style.width(full, style.TEXT) <= wide * len(groups)
-        return cls(texts, full if fits else factor.name, turned, high + 34)
+        return cls(texts, full if fits else factor.name, turned, high + 28)
 
     def write(self, axes: Axes) -> None:
         axes.tick_params(axis="x", length=0)
         axes.set_xticks(range(len(self.levels)), self.levels, parse_math=False)
         if self.turned:
             for name in axes.get_xticklabels():
-                name.set(rotation=_TURNED, ha="right", rotation_mode="anchor")
+                name.set(rotation=self.turned, ha="right", rotation_mode="anchor")
+                name.set_verticalalignment("top" if self.turned < 90 else "center")
         axes.set_xlabel(self.axis, fontsize=style.TEXT, parse_math=False)
+
+
+def _wrap(text: str, wide: float) -> list[str]:
+    """Lines broken at blanks and behind underscores."""
+    lines = style.wrap(text.replace("_", "_ "), style.SMALL, wide)
+    return [line.replace("_ ", "_") for line in lines]
 
 
 def look(rank: int) -> dict[str, Any]:
@@ -139,13 +160,13 @@ def bars(axes: Axes, space: Space, panel: Panel, high: float) -> None:
         base = 2 if metric.unit.startswith("B") else 10
         axes.set_yticks(placing.log_ticks(low, top, base))
     else:
-        axes.yaxis.set_major_locator(MaxNLocator(max(3, int(high / 32))))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: words.quantity(v, metric.unit)))
+        axes.yaxis.set_major_locator(MaxNLocator(max(3, int(high / 32)), steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: words.tick(v, metric.unit)))
     axes.set_ylim(low, top)
     axes.tick_params(labelleft=space.leftmost)
     if space.leftmost:
         said = f"{metric.help} ({metric.unit}{', log' if log else ''})"
-        _y_label(axes, said, metric.name, high)
+        page.y_label(axes, said, metric.name, high)
     for series in panel.series:
         if series.kind == "bar":
             _bars(axes, space.slots, series, low)
@@ -160,7 +181,7 @@ def ratio_bars(axes: Axes, space: Space, panel: Panel, high: float) -> None:
     axes.tick_params(labelleft=space.leftmost)
     if space.leftmost:
         base = words.levels(space.run.experiment, space.figure.base or {}, space.figure.base or {})
-        _y_label(axes, f"ratio to {base} (log)", f"/ {base}", high)
+        page.y_label(axes, f"ratio to {base} (log)", f"/ {base}", high)
     for series in panel.series:
         if series.kind == "ratio":
             _ratios(axes, space.slots, series)
@@ -187,13 +208,6 @@ def _x_axis(axes: Axes, slots: Slots) -> None:
         axes.axvline(edge - 0.5, color=style.FAINT, linewidth=0.7, zorder=0)
 
 
-def _y_label(axes: Axes, text: str, short: str, high: float) -> None:
-    """In two lines at the most, else the short form."""
-    lines = style.wrap(text, style.SMALL, high)
-    said = "\n".join(lines) if len(lines) <= 2 else short
-    axes.set_ylabel(said, fontsize=style.SMALL, parse_math=False)
-
-
 def _bars(axes: Axes, slots: Slots, series: Series, foot: float) -> None:
     shape = look(series.like)
     for mark in series.marks:
@@ -208,7 +222,7 @@ def _bars(axes: Axes, slots: Slots, series: Series, foot: float) -> None:
         )
         _interval(axes, mark, slots.ours(mark.x, series.like), style.INK)
     for lost in series.missing:
-        x = slots.bar(lost.x, series.like)
+        x = slots.ours(lost.x, series.like)
         if not slots.word_fits:
             axes.plot(x, 0.03, "x", transform=axes.get_xaxis_transform(), color=style.QUIET)
             continue
@@ -238,7 +252,7 @@ def _printed(axes: Axes, slots: Slots, series: Series) -> None:
     for mark in series.marks:
         x = slots.theirs(mark.x, series.like)
         sign = {"": "D", ">": "^", "<": "v"}[mark.bound]
-        axes.plot(x, mark.y, marker=sign, zorder=5, **PRINTED)
+        axes.plot(x, mark.y, marker=sign, markersize=slots.sign, zorder=5, **PRINTED)
 
 
 def _ratios(axes: Axes, slots: Slots, series: Series) -> None:

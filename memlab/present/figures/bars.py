@@ -53,13 +53,15 @@ def compose(figure: Figure, run: Run, declared: Bars) -> None:
     top = page.legend(made, list(_signs(run, panels, slots)), top)
     bottom = page.foot(made, run, panels)
     names = bar_panel.Names.of(run, declared, groups, layout.wide / len(groups))
-    high = (top - bottom) / rows - _HEAD - names.height
+    named = [name for name in varied(run) if name in panels[0].at]
+    head = _HEAD if named else _GAP / 2
+    high = (top - bottom) / rows - head - names.height
     lower = high * _RATIO_SHARE if _any(panels, "ratio") else 0.0
     upper = high - (lower + _GAP if lower else 0.0)
     for i, panel in enumerate(panels):
         row, column = divmod(i, layout.columns)
         x = _LEFT + column * (layout.wide + _BETWEEN)
-        y = top - (row + 1) * (high + _HEAD + names.height) + names.height
+        y = top - (row + 1) * (high + head + names.height) + names.height
         space = Space(run, declared, panels, slots, leftmost=column == 0)
         axes = made.axes(x, y + high - upper, layout.wide, upper)
         bar_panel.bars(axes, space, panel, upper)
@@ -68,7 +70,7 @@ def compose(figure: Figure, run: Run, declared: Bars) -> None:
             axes = made.axes(x, y, layout.wide, lower)
             bar_panel.ratio_bars(axes, space, panel, lower)
         names.write(axes)
-        heading = page.place(run, panel) if set(panel.at) & set(varied(run)) else ""
+        heading = page.place(run, panel) if named else ""
         made.write(heading, x, y + high + 20, style.TEXT + 1, weight="bold")
 
 
@@ -87,7 +89,7 @@ def finding(run: Run, declared: Bars, panels: Sequence[Panel]) -> str:
     panel, label, mark = max(shown, key=lambda found: abs(math.log(found[2].y)))
     names = [declared.over, *(name for name in varied(run) if name in panel.at)]
     at = words.levels(run.experiment, mark.at, names)
-    return f"furthest from 1: {label} at {at}, {ratios.said(mark)}"
+    return f"{label} is {ratios.said(mark)} at {at}, the furthest from 1"
 
 
 def _differs(mark: Mark) -> bool:
@@ -126,9 +128,16 @@ def _signs(run: Run, panels: Sequence[Panel], slots: Slots) -> Iterator[Artist]:
     if printed:
         sources = dict.fromkeys(p.source for p in run.experiment.published)
         yield Line2D(
-            [], [], label=f"published ({', '.join(sources)})", **bar_panel.PRINTED, marker="D"
+            [],
+            [],
+            label=f"published ({', '.join(sources)})",
+            **bar_panel.PRINTED,
+            marker="D",
+            markersize=6,
         )
     if any(mark.bound for s in printed for mark in s.marks):
-        yield Line2D([], [], label="published as a bound", **bar_panel.PRINTED, marker="^")
+        yield Line2D(
+            [], [], label="published as a bound", **bar_panel.PRINTED, marker="^", markersize=6
+        )
     if any(s.missing for s in every) and not slots.word_fits:
         yield Line2D([], [], color=style.QUIET, marker="x", linestyle="", label="no value")

@@ -56,6 +56,13 @@ def start(figure: Figure, width: float, height: float) -> Page:
     return Page(figure, width, height)
 
 
+def y_label(axes: Axes, text: str, short: str, high: float) -> None:
+    """An axis's name beside its height in points: two lines at the most, else the short form."""
+    lines = style.wrap(text, style.SMALL, high)
+    said = "\n".join(lines) if len(lines) <= 2 else short
+    axes.set_ylabel(said, fontsize=style.SMALL, parse_math=False)
+
+
 def place(run: Run, panel: Panel) -> str:
     """A panel's levels in words, with the filesystem that really lies there."""
     names = [name for name in panel.at if name in varied(run)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from matplotlib.artist import Artist
@@ -10,18 +11,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from memlab.experiment import Against
 from memlab.judging import evidence
 from memlab.present import words
 from memlab.present.figures import page, pair_marks, placing, ratios, style
 from memlab.present.figures.placing import Axis, Box, Spot
-from memlab.present.figures.series import Mark, Panel, Series
+from memlab.present.figures.series import Mark, Panel
 from memlab.results import Run
 
 _LEFT, _HEIGHT = 92.0, 560.0  # points
 _HEAD, _FOOT, _GAP = 20.0, 40.0, 18.0  # above the ratios, below the axis, between the two
 _RATIO_SHARE = 0.56
+_SIDE = 8.0  # points between signs that share an x
 
 
 def compose(figure: Figure, run: Run, declared: Against) -> None:
@@ -29,7 +32,7 @@ def compose(figure: Figure, run: Run, declared: Against) -> None:
     panels = pair_marks.panels(run, declared)
     above, below = panels
     made = page.start(figure, page.WIDTH, _HEIGHT)
-    top = page.titles(made, run, finding(run, declared, above))
+    top = page.titles(made, run, finding(run, declared, panels))
     top = page.legend(made, list(_signs(declared, above)), top) - _HEAD
     bottom = page.foot(made, run, panels) + _FOOT
     wide, high = made.width - _LEFT - page.EDGE - 6, top - bottom - _GAP
@@ -46,21 +49,23 @@ def compose(figure: Figure, run: Run, declared: Against) -> None:
                 declared.mark[0], color=style.QUIET, linewidth=1.0, linestyle="--", zorder=1
             )
     upper.tick_params(labelbottom=False)
-    unit = "" if declared.x_unit == "1" else f"{declared.x_unit}, "
-    lower.set_xlabel(f"{declared.x_label} ({unit}log)", fontsize=style.TEXT, parse_math=False)
+    lower.set_xlabel(
+        f"{declared.x_label} ({_unit(declared)}log)", fontsize=style.TEXT, parse_math=False
+    )
     y = _ratio_axis(upper, run, declared, above, high * _RATIO_SHARE)
     _beside_axis(lower, run, declared, below, high * (1 - _RATIO_SHARE))
+    ranks = _ranks(panels)
+    aside = _aside(ranks, x, declared.mark[0] if declared.mark else None)
     for panel, axes in ((above, upper), (below, lower)):
-        for series in panel.series:
-            _draw(axes, series)
-    _name_controls(upper, above, x, y)
+        _draw(axes, panel, ranks, aside)
+    _name_controls(upper, above, x, y, aside)
     if declared.mark:
         _name_mark(made, declared.mark, _LEFT + x.place(declared.mark[0]), top)
 
 
-def finding(run: Run, declared: Against, above: Panel) -> str:
+def finding(run: Run, declared: Against, panels: Sequence[Panel]) -> str:
     """`future / off: 0.98 to 1.01 up to 40 MiB (the cache), 0.05 to 0.4 beyond`."""
-    marks = [mark for series in above.series for mark in series.marks]
+    marks = [mark for series in panels[0].series for mark in series.marks]
     of, to = (evidence.side(run.experiment, side) for side in (declared.of, declared.to))
     if declared.mark is None or not marks:
         return ""
@@ -91,7 +96,7 @@ def _x_axis(declared: Against, panels: Sequence[Panel], wide: float) -> Axis:
 
 def _x_ticks(axes: Axes, x: Axis, unit: str) -> None:
     ticks = placing.log_ticks(x.low, x.high, 2 if unit.startswith("B") else 10)
-    names = [words.quantity(tick, unit) for tick in ticks]
+    names = [words.tick(tick, unit) for tick in ticks]
     widths = [style.width(name, style.SMALL) for name in names]
     kept = placing.choose_ticks([x.place(tick) for tick in ticks], widths, 6)
     axes.set_xticks([ticks[i] for i in kept], [names[i] for i in kept])
@@ -102,7 +107,7 @@ def _ratio_axis(axes: Axes, run: Run, declared: Against, above: Panel, high: flo
     ratios.axis(axes, (low, top), high)
     of, to = (evidence.side(run.experiment, side) for side in (declared.of, declared.to))
     metric = run.metric(declared.metric)
-    _y_label(axes, f"{of} / {to}: {metric.help} (log)", f"{of} / {to}", high)
+    page.y_label(axes, f"{of} / {to}: {metric.help} (log)", f"{of} / {to}", high)
     return Axis(low, top, log=True, length=high)
 
 
@@ -124,60 +129,87 @@ def _beside_axis(axes: Axes, run: Run, declared: Against, below: Panel, high: fl
         ticks = [0.0, *ticks]
     axes.minorticks_off()
     axes.set_yticks(ticks)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: words.quantity(v, metric.unit)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: words.tick(v, metric.unit)))
     of = evidence.side(run.experiment, declared.of)
-    _y_label(axes, f"{of}: {metric.help} ({metric.unit}, log)", metric.name, high)
+    page.y_label(axes, f"{of}: {metric.help} ({metric.unit}, log)", metric.name, high)
 
 
-def _y_label(axes: Axes, text: str, short: str, high: float) -> None:
-    """In two lines at the most, else the short form."""
-    lines = style.wrap(text, style.SMALL, high)
-    said = "\n".join(lines) if len(lines) <= 2 else short
-    axes.set_ylabel(said, fontsize=style.SMALL, parse_math=False)
+def _unit(declared: Against) -> str:
+    return "" if declared.x_unit == "1" else f"{declared.x_unit}, "
 
 
-def _draw(axes: Axes, series: Series) -> None:
+def _ranks(panels: Sequence[Panel]) -> dict[float, list[int]]:
+    """The series that have a sign at each x, in order."""
+    found: dict[float, set[int]] = {}
+    for series in (series for panel in panels for series in panel.series):
+        for x in [*(mark.x for mark in series.marks), *(lost.x for lost in series.missing)]:
+            found.setdefault(x, set()).add(series.like)
+    return {x: sorted(ranks) for x, ranks in sorted(found.items())}
+
+
+def _aside(ranks: Mapping[float, Sequence[int]], x: Axis, mark: float | None) -> float:
+    """Points between signs that share an x: they stand side by side, apart from the next x's,
+    and on the mark's side that they belong to."""
+    xs = [x.place(value) for value in ranks]
+    gaps = [0.8 * (b - a) for a, b in pairwise(xs)]
+    if mark is not None:
+        gaps += [1.6 * abs(place - x.place(mark)) for place in xs if place != x.place(mark)]
+    return min([_SIDE, *(gap / max(map(len, ranks.values())) for gap in gaps)])
+
+
+def _draw(axes: Axes, panel: Panel, ranks: Mapping[float, Sequence[int]], aside: float) -> None:
     """Open signs for a control's points; a cross at the foot for a pair without a ratio."""
-    hue = style.colour(series.like)
-    for mark in series.marks:
-        if mark.low is not None and mark.high is not None:
-            axes.vlines(mark.x, mark.low, mark.high, color=hue, linewidth=1.4, zorder=3)
-        axes.plot(
-            mark.x,
-            mark.y,
-            marker=style.marker(series.like),
-            color=hue,
-            markerfacecolor="white" if series.control else hue,
-            markersize=7,
-            markeredgewidth=1.5,
-            linestyle="",
-            zorder=4,
-            clip_on=False,
-        )
-    for lost in series.missing:
-        across = axes.get_xaxis_transform()
-        axes.plot(lost.x, 0.03, "x", transform=across, color=hue, markeredgewidth=2, zorder=4)
+
+    def beside(x: float, like: int) -> ScaledTranslation:
+        points = (ranks[x].index(like) - (len(ranks[x]) - 1) / 2) * aside
+        return ScaledTranslation(points / style.POINTS, 0, axes.figure.dpi_scale_trans)
+
+    for value in ranks:
+        axes.axvline(value, color=style.FAINT, linewidth=0.7, zorder=0)
+    for series in panel.series:
+        look: dict[str, Any] = {"color": style.colour(series.like), "zorder": 4}
+        for mark in series.marks:
+            where = axes.transData + beside(mark.x, series.like)
+            if mark.low is not None and mark.high is not None:
+                ends = [mark.low, mark.high]
+                axes.plot([mark.x] * 2, ends, linewidth=1.4, transform=where, **look)
+            axes.plot(
+                mark.x,
+                mark.y,
+                marker=style.marker(series.like),
+                markerfacecolor="white" if series.control else look["color"],
+                markersize=6.5,
+                markeredgewidth=1.4,
+                clip_on=False,
+                transform=where,
+                **look,
+            )
+        for lost in series.missing:
+            foot = axes.get_xaxis_transform() + beside(lost.x, series.like)
+            axes.plot(lost.x, 0.04, marker="x", markeredgewidth=2, transform=foot, **look)
 
 
-def _name_controls(axes: Axes, above: Panel, x: Axis, y: Axis) -> None:
-    """Each control's name near its mark that is furthest from 1, with a line to it."""
+def _name_controls(axes: Axes, above: Panel, x: Axis, y: Axis, aside: float) -> None:
+    """Each control's name near its first and its last signs, with a line to them."""
+    marks = [(series, mark) for series in above.series for mark in series.marks]
+    reach = 6 + aside * len({series.like for series in above.series}) / 2
     ink = [
-        (x.place(mark.x), y.place(end))
-        for series in above.series
-        for mark in series.marks
+        (x.place(mark.x) + way * reach, y.place(end))
+        for _, mark in marks
         for end in (mark.low, mark.y, mark.high)
         if end is not None
+        for way in (-1, 0, 1)
     ]
     taken: list[Box] = [placing.around(spot, 5) for spot in ink]
     frame = Box(2, 2, x.length - 2, y.length - 2)
-    for name in dict.fromkeys(s.control for s in above.series if s.control and s.marks):
-        marks = [mark for s in above.series if s.control == name for mark in s.marks]
-        mark = max(marks, key=lambda m: max(m.y, 1 / m.y))
-        spot = x.place(mark.x), y.place(mark.y)
-        size = style.width(name, style.SMALL), style.SMALL * style.LINE_HEIGHT
-        box = placing.free_box(spot, size, frame, ink, taken)
-        taken.append(box)
-        _label(axes, name, box, spot)
+    for name in dict.fromkeys(series.control for series, _ in marks if series.control):
+        own = sorted((m for series, m in marks if series.control == name), key=lambda m: m.x)
+        for mark in {own[0].x: own[0], own[-1].x: own[-1]}.values():
+            spot = x.place(mark.x), y.place(mark.y)
+            size = style.width(name, style.SMALL), style.SMALL * style.LINE_HEIGHT
+            box = placing.free_box(spot, size, frame, ink, taken)
+            taken.append(box)
+            _label(axes, name, box, spot)
 
 
 def _label(axes: Axes, text: str, box: Box, spot: Spot) -> None:

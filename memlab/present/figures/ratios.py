@@ -17,6 +17,7 @@ from memlab.results import Run
 from memlab.run.plan import Point
 
 _LEAST = (0.8, 1.25)  # what the axis shows at the least: noise shall not look like an effect
+_ROOM = 12.0  # points between two labels
 _FINE_SPAN = 4.0  # the largest over the smallest ratio up to which ticks are decimals
 _FINE = (0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 
@@ -67,10 +68,11 @@ def axis(axes: Axes, ends: tuple[float, float], length: float) -> None:
     axes.minorticks_off()
     every = ticks(low, high)
     scale = placing.Axis(low, high, log=True, length=length)
-    places = [scale.place(tick) for tick in every]
-    kept = placing.choose_ticks(places, [style.SMALL] * len(every), 3, first=[every.index(1.0)])
-    names = [text(t, low, high) if i in kept else "" for i, t in enumerate(every)]
-    axes.set_yticks(every, names)
+    named: list[float] = []
+    for tick in sorted(every, key=_rank):
+        if all(abs(scale.place(tick) - scale.place(other)) >= _ROOM for other in named):
+            named.append(tick)
+    axes.set_yticks(every, [text(tick, low, high) if tick in named else "" for tick in every])
     axes.axhline(1.0, color=style.QUIET, linewidth=1.0, zorder=2)
 
 
@@ -81,6 +83,12 @@ def ticks(low: float, high: float) -> list[float]:
     stride = 1 if last <= 4 else 2
     decades = [10.0**k for k in range(-last * stride, last * stride + 1, stride)]
     return sorted(tick for tick in (*decades, 0.5, 2.0) if low <= tick <= high)
+
+
+def _rank(tick: float) -> tuple[bool, bool, float]:
+    """1 first, then the powers of ten, the near ones first."""
+    power = math.log10(tick)
+    return tick != 1, power != round(power), abs(power)
 
 
 def text(tick: float, low: float, high: float) -> str:
