@@ -42,6 +42,8 @@ class RunFigure(Figure):
     """A figure without pyplot. It shows itself in a notebook, and SVG text stays text."""
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
+        # Else matplotlib takes the resolution that the figure had before its size was known.
+        kwargs.setdefault("dpi", self.dpi)
         with style.settings():
             super().savefig(*args, **kwargs)
 
