@@ -65,7 +65,7 @@ def test_the_constants_are_written_once(tmp_path: Path) -> None:
     text = written(draw(tmp_path, costing))
     assert text.count("write = 505 ns a call + 0.202 ns a byte") == 1
     assert text.count("mmap = 2.02 ns a call + 0.505 ns a byte") == 1
-    assert "cost model: a level left out is foretold within 0%" in text
+    assert "cost model: a level left out is foretold within 1 %" in text
 
 
 def test_the_sidecar_has_the_constants_their_intervals_and_the_check(tmp_path: Path) -> None:

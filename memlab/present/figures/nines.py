@@ -118,7 +118,7 @@ def _draw(axes: Axes, curve: Curve) -> None:
         [value_s for _, value_s in curve.path],
         color=hue,
         linewidth=0.9 if control else 1.8,
-        linestyle="-" if control else style.dashes(curve.rank),
+        linestyle=style.dashes(curve.rank),
         zorder=3,
     )
     for one in curve.percentiles:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def signs(models: Sequence[Sequence[Modelled]]) -> list[Line2D]:
     if not fitted:
         return []
     errors = [abs(error) for one in fitted for error in costs.inner(one.held_out).values()]
-    within = f": a level left out is foretold within {max(errors):.0%}" if errors else ""
+    within = f": a level left out is foretold within {ceil(100 * max(errors))} %" if errors else ""
     label = f"cost model{within}"
     return [Line2D([], [], color=style.INK, linewidth=WIDTH, label=label)]
 
