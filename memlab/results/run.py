@@ -76,7 +76,7 @@ class Run:
 
         An `Against` has no axis of levels: what reads a run's axis keeps the first figure's.
         """
-        if isinstance(figure, Against):
+        if isinstance(figure, Against) or figure is self.experiment.figure:
             return self
         other = copy(self)
         other.experiment = replace(self.experiment, figure=figure)

@@ -12,7 +12,19 @@ from matplotlib.figure import Figure
 
 from memlab.experiment import figures as declared
 from memlab.judging import evidence
-from memlab.present.figures import bar_marks, bars, lines, marks, pair_marks, pairs, sidecar, style
+from memlab.present.figures import (
+    bar_marks,
+    bars,
+    checks,
+    lines,
+    marks,
+    nines,
+    pair_marks,
+    pairs,
+    percentiles,
+    sidecar,
+    style,
+)
 from memlab.results import Run
 from memlab.run.request import CannotRun
 
@@ -30,6 +42,8 @@ class RunFigure(Figure):
     """A figure without pyplot. It shows itself in a notebook, and SVG text stays text."""
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
+        # Else matplotlib takes the resolution that the figure had before its size was known.
+        kwargs.setdefault("dpi", self.dpi)
         with style.settings():
             super().savefig(*args, **kwargs)
 
@@ -42,6 +56,8 @@ _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
     declared.Lines: lambda figure, run, _: lines.compose(figure, run),
     declared.Bars: bars.compose,
     declared.Against: pairs.compose,
+    declared.Nines: nines.compose,
+    declared.Checks: checks.compose,
 }
 
 # What a figure's title says that was found; a kind that is not here says nothing.
@@ -49,6 +65,8 @@ _FINDINGS: Mapping[type, Callable[[Run, Any], str]] = {
     declared.Lines: lambda run, _: lines.finding(run, marks.panels(run)),
     declared.Bars: lambda run, shown: bars.finding(run, shown, bar_marks.panels(run, shown)),
     declared.Against: lambda run, shown: pairs.finding(run, shown, pair_marks.panels(run, shown)),
+    declared.Nines: lambda run, shown: nines.finding(run, percentiles.panes(run, shown)),
+    declared.Checks: lambda run, shown: checks.finding(checks.checks(run, shown)),
 }
 
 

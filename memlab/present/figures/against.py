@@ -17,7 +17,6 @@ from memlab.experiment import (
     Count,
     Crossover,
     Equivalent,
-    Experiment,
     Monotone,
     Outcome,
     Ratio,
@@ -92,8 +91,9 @@ def against(run: Run, judged: Sequence[Judged]) -> list[tuple[Claim, list[Agains
     ]
 
 
-def scale(experiment: Experiment, claim: Claim) -> str:
+def scale(run: Run, claim: Claim) -> str:
     """What the numbers of a claim are: `write / mmap`, or the metric itself."""
+    experiment = run.experiment
     if isinstance(claim, Ratio | Equivalent):
         return " / ".join(evidence.side(experiment, side) for side in (claim.of, claim.to))
     if isinstance(claim, Crossover):
@@ -105,7 +105,7 @@ def scale(experiment: Experiment, claim: Claim) -> str:
     if isinstance(claim, Monotone):
         return f"value at the last {claim.over} / value at the first"
     if isinstance(claim, Within | Count):
-        return experiment.metric(claim.metric).help
+        return run.metric(claim.metric).help
     return ""
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from memlab.present import words
-from memlab.present.figures import callouts, marks, page, style
+from memlab.present.figures import callouts, marks, page, predictions, style
 from memlab.present.figures import panel as panels_of
 from memlab.present.figures.panel import Canvas
 from memlab.present.figures.placing import Axis
@@ -21,6 +21,7 @@ from memlab.results.crossing import Crossing
 _LEFT, _RIGHT = 68.0, 8.0  # margins in points; _LEFT holds the y axis's words
 _HEAD, _FOOT, _BETWEEN = 36.0, 42.0, 22.0  # above a panel, below it, beside it
 _HEIGHT, _ROW = 518.4, 270.0  # of the page, and of every row of panels after the first
+_STEP = style.SMALL * style.LINE_HEIGHT
 _SAID_MAX = 3  # crossings that the title says one by one
 
 
@@ -32,24 +33,30 @@ def compose(figure: Figure, run: Run) -> None:
     width = page.WIDTH if columns < 3 else 1152.0
     made = page.start(figure, width, _HEIGHT + _ROW * (rows - 1))
     top = page.titles(made, run, finding(run, panels))
-    top = page.legend(made, list(_signs(run, panels)), top)
+    models = predictions.of_panels(run, panels)
+    top = page.legend(made, [*_signs(run, panels), *predictions.signs(models)], top)
     bottom = page.foot(made, run, panels)
     labels = callouts.label_width(panels)
     wide = (made.width - _LEFT - _RIGHT - _BETWEEN * (columns - 1)) / columns - labels
-    high = (top - bottom) / rows - _HEAD - _FOOT
+    notes = [predictions.notes(found, wide + labels) for found in models]
+    head = _HEAD + max(map(len, notes), default=0) * _STEP
+    high = (top - bottom) / rows - head - _FOOT
     (left, right), (low, high_y) = panels_of.limits(run, panels)
     log = run.experiment.figure.log
     for i, panel in enumerate(panels):
         row, column = divmod(i, columns)
         x = _LEFT + column * (wide + labels + _BETWEEN)
-        y = top - (row + 1) * (high + _HEAD + _FOOT) + _FOOT
+        y = top - (row + 1) * (high + head + _FOOT) + _FOOT
         axes = made.axes(x, y, wide, high)
         canvas = Canvas(
             axes, Axis(left, right, "x" in log, wide), Axis(low, high_y, "y" in log, high)
         )
         panels_of.draw(canvas, run, panel, leftmost=column == 0)
+        predictions.draw(canvas, models[i])
         callouts.draw(canvas, run, panel)
-        made.write(page.place(run, panel), x, y + high + 32, style.TEXT + 1, weight="bold")
+        made.write(page.place(run, panel), x, y + high + head - 4, style.TEXT + 1, weight="bold")
+        for k, note in enumerate(notes[i]):
+            made.write(note, x, y + high + head - 20 - k * _STEP, style.SMALL, color=style.INK)
         header = ", ".join(marks.shown_by(run))
         made.write(header, x + wide + callouts.GAP, y + high + 14, style.SMALL, color=style.QUIET)
         if not any(series.marks for panel in panels for series in panel.series):

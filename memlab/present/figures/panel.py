@@ -121,7 +121,7 @@ def _line(canvas: Canvas, series: Series) -> None:
     control = series.kind == "control"
     hue = style.INK if control else style.colour(series.like)
     marker = style.control_marker(series.like) if control else style.marker(series.like)
-    for part in _joined(series):
+    for part in joined(series):
         xs = [mark.x for mark in part]
         canvas.axes.plot(
             xs,
@@ -150,7 +150,7 @@ def _line(canvas: Canvas, series: Series) -> None:
         )
 
 
-def _joined(series: Series) -> Iterator[list[Mark]]:
+def joined(series: Series) -> Iterator[list[Mark]]:
     """The marks in stretches that no point without a value interrupts."""
     together: list[Mark] = []
     for mark in series.marks:

@@ -9,7 +9,7 @@ from typing import Any
 
 from memlab.experiment import figures as declared
 from memlab.present import words
-from memlab.present.figures import bar_marks, marks, pair_marks
+from memlab.present.figures import bar_marks, checks, marks, pair_marks, percentiles, predictions
 from memlab.present.figures.series import Crossed, Panel, Series
 from memlab.results import Run
 
@@ -18,6 +18,11 @@ _PANELS: Mapping[type, Callable[[Run, Any], list[Panel]]] = {
     declared.Lines: lambda run, _: marks.panels(run),
     declared.Bars: bar_marks.panels,
     declared.Against: pair_marks.panels,
+}
+# The rows of kinds that do not show a metric's medians.
+_ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
+    declared.Nines: percentiles.as_data,
+    declared.Checks: checks.as_data,
 }
 
 
@@ -43,6 +48,7 @@ def as_data(run: Run) -> dict[str, Any]:
     drawn = [
         (name, seen, panel)
         for name, figure in shown.items()
+        if type(figure) in _PANELS
         for seen in [run.showing(figure)]
         for panel in _PANELS[type(figure)](seen, figure)
     ]
@@ -59,6 +65,12 @@ def as_data(run: Run) -> dict[str, Any]:
             for name, seen, panel in drawn
             for series in panel.series
             for mark in _marks(seen, panel, series)
+        ]
+        + [
+            {"figure": name} | row
+            for name, figure in shown.items()
+            if type(figure) in _ROWS
+            for row in _ROWS[type(figure)](run.showing(figure), figure)
         ],
         "crossings": [
             {"figure": name} | _crossing(seen, panel, crossed)
@@ -70,6 +82,13 @@ def as_data(run: Run) -> dict[str, Any]:
             for name, _, panel in drawn
             for series in panel.series
             for mark in _missing(panel, series)
+        ],
+        "models": [
+            {"figure": name} | row
+            for name, figure in shown.items()
+            if isinstance(figure, declared.Lines)
+            for seen in [run.showing(figure)]
+            for row in predictions.as_data(seen, marks.panels(seen))
         ],
     }
 
