@@ -98,7 +98,9 @@ def _remove_folder(entry: dict[str, Any]) -> None:
 
 
 def _restore_value(entry: dict[str, Any]) -> None:
-    Path(entry["path"]).write_text(entry["value"])
+    path = Path(entry["path"])
+    if value_of(path) != entry["value"]:  # else it was never changed: it may not be writable
+        path.write_text(entry["value"])
 
 
 _UNDO: dict[str, Callable[[dict[str, Any]], None]] = {
