@@ -163,22 +163,22 @@ EXPERIMENT = Experiment(
         Control(
             "unlocked",
             "Locked, filled, and unlocked again before the neighbour came. If it comes back from "
-            "swap like memory that never was locked, the lock must hold under the pressure.",
-            levels={"lock": ["unlocked"]},
+            "swap like memory that never was locked, the lock must hold under the pressure. Over "
+            "8 cycles: mlock leaves pages on the active list, which now and then outlasts fewer.",
+            levels={"lock": ["unlocked"], "cycles": [8]},
             explanations=[
                 Explanation(
                     predicts=Within(
                         text="memory that was locked once comes back from swap all the same",
                         metric="major_faults_per_touch",
-                        where={"lock": "unlocked"},
+                        where={"lock": "unlocked", "cycles": 8},
                         above=0.5,
                         timed=False,
                     ),
                     confirmed="unlocked again before the neighbour came, it takes {value}: a lock "
                     "that is gone saves nothing",
                     refuted="unlocked again before the neighbour came, it takes {value}: what "
-                    "mlock brought in outlasts this pressure without the lock. More cycles may "
-                    "push it out: mlock marks pages as accessed, and the active list goes last",
+                    "mlock brought in outlasts this pressure without the lock",
                     undecided="unlocked again before the neighbour came, it takes {value}: "
                     "whether a lock that is gone saves anything is not shown",
                 )
