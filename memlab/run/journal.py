@@ -135,6 +135,10 @@ def undo(path: Path) -> list[str]:
     changes.reverse()
     for entry in sorted(changes, key=lambda e: e["undo"] != "cgroup"):
         if this_boot or entry["undo"] in _OUTLIVES_A_BOOT:
+            if entry["undo"] not in _UNDO:
+                unknown = "this memlab cannot undo it; use the one that made it"
+                failures.append(f"{entry['undo']} {entry['path']}: {unknown}")
+                continue
             try:
                 _UNDO[entry["undo"]](entry)
             except OSError as error:

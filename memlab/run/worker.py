@@ -96,7 +96,14 @@ class Worker:
 
 
 def _work(asked: int, writing: int) -> NoReturn:
-    """The worker's whole life."""
+    """The worker's whole life.
+
+    It lets go of the parent's own pipes: the driver would wait at them for a lost parent's worker.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    os.close(nothing)
     line = b""
     while not line.endswith(b"\n"):
         piece = os.read(asked, 1 << 16)
