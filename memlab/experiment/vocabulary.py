@@ -57,6 +57,9 @@ class Metric:
     floor: Callable[[Raw, At], float | None] | None = None  # the same loop without the operation
     extrapolated: Callable[[Raw, At], bool] | None = None  # is this value more than was measured?
     evidence: Callable[[Raw, At], str] | None = None  # the lines of /proc that it was read from
+    # What a cost by the model (CostTerms) is in this metric; a level of the point may lie between
+    # those measured.
+    of_cost: Callable[[float, At], float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,7 @@ class CostTerms:
     """A metric as a sum of terms, fitted for each combination of the `by` factors.
 
     A term that the points cannot tell from those before it is left out, and that is said.
+    A figure of lines draws the model where its metric says what a cost is in it (`of_cost`).
     """
 
     metric: str

@@ -155,6 +155,20 @@ class Sight:
             if sample.outcome == "ok" and sample.raw is not None
         )
 
+    def lines(self, point: Point, expected: float | None = None) -> list[str]:
+        """What a value of the metric at a point was read from: of the first sample whose value
+        is not the expected one, else of the first. Empty where the metric keeps nothing."""
+        evidence = self.metric.evidence
+        if evidence is None:
+            return []
+        kept = [
+            sample.raw
+            for sample in self.run.by_point[point.index]
+            if sample.outcome == "ok" and sample.raw is not None
+        ]
+        unlike = (raw for raw in kept if self.metric.of(raw, point.at) != expected)
+        return evidence(next(unlike, kept[0]), point.at).splitlines()
+
     def _side(self, point: Point) -> Side:
         values = self.run.values(self.metric.name, point)
         if not np.isfinite(values).any():

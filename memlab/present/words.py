@@ -34,6 +34,11 @@ def levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
     )
 
 
+def named_levels(experiment: Experiment, at: At) -> str:
+    """Every level with its factor's name: `size 4 KiB, method write`."""
+    return ", ".join(f"{name} {_level(experiment, name, at)}" for name in at)
+
+
 def _level(experiment: Experiment, name: str, at: At) -> str:
     return experiment.describe_level(name, at[name])
 

@@ -22,7 +22,7 @@ from memlab.observe import proc
 PREFIX = "memlab-"  # everything that a run owns is called so: folders, groups, swap labels
 LABEL_AT = 1024 + 12 + 16  # of volume_name in union swap_header, include/linux/swap.h
 ZRAM_CONTROL = Path("/sys/class/zram-control")
-_PATIENCE_S = 2.0  # for killed processes to leave a group
+_PATIENCE_S = 2.0  # for killed processes to leave a group, and their pages the swap
 
 
 class Refused(OSError):
@@ -80,12 +80,20 @@ def remove_swap_file(path: Path) -> None:
 
 
 def swap_off(path: Path) -> None:
-    """swapoff(2); an area that is not on (EINVAL) or not there is left alone."""
+    """swapoff(2); an area that is not on (EINVAL) or not there is left alone.
+
+    ENOMEM is met while a worker ends: it has left its group's list of processes, but its pages
+    are still out, and there is no room to read them back into its limit. They go with it.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.swapoff(os.fsencode(path)) == -1:
+    deadline = time.monotonic() + _PATIENCE_S
+    while libc.swapoff(os.fsencode(path)) == -1:
         number = ctypes.get_errno()
-        if number not in (errno.EINVAL, errno.ENOENT):
+        if number in (errno.EINVAL, errno.ENOENT):
+            return
+        if number != errno.ENOMEM or time.monotonic() > deadline:
             raise OSError(number, os.strerror(number))
+        time.sleep(0.002)
 
 
 def remove_zram(path: Path, node: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from memlab.experiment import figures as declared
-from memlab.present.figures import page, sidecar, style
+from memlab.present.figures import bars, checks, lines, nines, pairs, sidecar, style
 from memlab.results import Run
 from memlab.run.request import CannotRun
 
@@ -38,7 +38,11 @@ class RunFigure(Figure):
 
 # Each composer draws one kind of declaration on an empty figure, and sets the figure's size.
 _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
-    declared.Lines: lambda figure, run, _: page.compose(figure, run),
+    declared.Lines: lambda figure, run, _: lines.compose(figure, run),
+    declared.Bars: bars.compose,
+    declared.Against: pairs.compose,
+    declared.Nines: nines.compose,
+    declared.Checks: checks.compose,
 }
 
 
@@ -52,7 +56,7 @@ def draw(run: Run, name: str = "") -> Figure:
     shown = run.experiment.more_figures[name] if name else run.experiment.figure
     with style.settings():
         figure = RunFigure()
-        _COMPOSERS[type(shown)](figure, run, shown)
+        _COMPOSERS[type(shown)](figure, run.showing(shown), shown)
     return figure
 
 
