@@ -16,6 +16,10 @@
  * keeps joined threads' stacks, 40 MiB of them (allocatestack.c,
  * glibc.pthread.stack_cache_size), and a kept stack is populated already.
  *
+ * With bystander one more thread a process maps, touches and unmaps a page all
+ * the while: how long that takes shows what it waits for mmap_lock, which
+ * mprotect holds while it populates (mm/mprotect.c, mprotect_fixup).
+ *
  * The usage in the window is the processes' own, barrier to end, summed. perf's
  * counters hold them only with inherit_perf, which makes every thread dearer.
  * A pthread_create that fails (EAGAIN, where RLIMIT_MEMLOCK or memory is short)
@@ -27,6 +31,7 @@
 #include "support/clock.h"
 #include "support/crew.h"
 #include "support/futex.h"
+#include "support/histogram.h"
 #include "support/lock.h"
 #include "support/stack.h"
 
@@ -34,6 +39,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 /* cdef: read by cffi as it stands */
 enum thread_create_lock {
@@ -57,8 +63,9 @@ struct thread_create_params {
 	uint64_t stack_bytes;        /* 0: the system's default */
 	uint64_t stack_touched_bytes;
 	enum thread_create_thp thp;
-	bool warm;              /* one batch before the barrier: glibc's kept stacks are there */
-	bool inherit_perf;      /* perf counts every thread, and makes it dearer */
+	bool warm;         /* one batch before the barrier: glibc's kept stacks are there */
+	bool inherit_perf; /* perf counts every thread, and makes it dearer */
+	bool bystander;    /* one more thread a process, that maps, touches and unmaps a page */
 	uint64_t threads_count; /* of a process; 0 is no limit */
 	uint64_t slice_ns;      /* 0 is no limit */
 };
@@ -75,6 +82,7 @@ struct thread_create_result {
 	uint64_t stack_bytes;
 	uint64_t floor_ns;
 	uint64_t floor_thread_count;
+	struct probe_histogram bystander_latency; /* of a page mapped, touched, unmapped */
 };
 
 enum probe_status thread_create(const struct thread_create_params *in,
@@ -94,9 +102,15 @@ struct batch {
 	uint32_t alive_peak;
 };
 
+/* What the bystander does. */
+enum watch { WATCH_WAIT, WATCH_RECORD, WATCH_END };
+
 struct report {
 	pthread_t *threads;
 	pthread_attr_t attr;
+	pthread_t bystander;
+	uint32_t watch; /* futex: enum watch */
+	struct probe_histogram latency;
 	struct batch batch;
 	uint64_t thread_count;
 	uint64_t failed_count;
@@ -159,12 +173,42 @@ static uint64_t run_batch(struct report *report, uint64_t count)
 	return made;
 }
 
+/* Every other thread of the process has to wait where the kernel holds mmap_lock. */
+static void *bystander(void *argument)
+{
+	struct report *report = argument;
+	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+
+	while (__atomic_load_n(&report->watch, __ATOMIC_ACQUIRE) == WATCH_WAIT)
+		futex_wait(&report->watch, WATCH_WAIT, NULL);
+	while (__atomic_load_n(&report->watch, __ATOMIC_ACQUIRE) == WATCH_RECORD) {
+		const uint64_t from_ns = clock_ns();
+		void *page = mmap(NULL, page_bytes, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (page == MAP_FAILED)
+			continue; /* refused at once: no latency of a page */
+		*(volatile uint8_t *)page = 1;
+		munmap(page, page_bytes);
+		histogram_record(&report->latency, clock_ns() - from_ns);
+	}
+	return NULL;
+}
+
+static void watch(struct report *report, enum watch what)
+{
+	__atomic_store_n(&report->watch, (uint32_t)what, __ATOMIC_RELEASE);
+	futex_wake_all(&report->watch);
+}
+
 static void run(const void *params, void *shared, uint64_t deadline_ns)
 {
 	const struct thread_create_params *in = params;
 	struct report *report = shared;
 	uint64_t left = in->threads_count ? in->threads_count : UINT64_MAX;
 
+	if (in->bystander)
+		watch(report, WATCH_RECORD);
 	do {
 		uint64_t count = left < in->live_threads_count ? left : in->live_threads_count;
 		uint64_t made = run_batch(report, count);
@@ -172,6 +216,10 @@ static void run(const void *params, void *shared, uint64_t deadline_ns)
 		report->thread_count += made;
 		left -= made < count ? made + 1 : made;
 	} while (left && clock_ns() < deadline_ns);
+	if (in->bystander) {
+		watch(report, WATCH_END);
+		pthread_join(report->bystander, NULL);
+	}
 }
 
 /* In a member of the crew, whose memory goes with it: nothing to undo. */
@@ -197,6 +245,13 @@ static enum probe_status prepare(const void *params, void *shared, struct probe_
 	report->failed_count = 0;
 	report->failed_errno = 0;
 	report->batch.alive_peak = 0;
+	if (in->bystander) {
+		pthread_attr_t smallest;
+
+		TRY(stack_attr(&smallest, (uint64_t)PTHREAD_STACK_MIN));
+		errno = pthread_create(&report->bystander, &smallest, bystander, report);
+		TRY_UNLESS(errno, "pthread_create(&bystander, &smallest, bystander, report)");
+	}
 undo:
 	return status;
 }
@@ -213,6 +268,7 @@ static void gather(const struct crew *crew, struct thread_create_result *out)
 		out->failed_count += report->failed_count;
 		if (out->failed_errno == 0)
 			out->failed_errno = report->failed_errno;
+		probe_histogram_merge(&out->bystander_latency, &report->latency);
 		if (report->batch.alive_peak > out->alive_peak_count)
 			out->alive_peak_count = report->batch.alive_peak;
 	}

@@ -1,7 +1,6 @@
 """stack_map: which pages of a stack are there, and which are locked, to the page."""
 
 import mmap
-import os
 from pathlib import Path
 from typing import Any
 
@@ -92,12 +91,12 @@ def test_nothing_stays() -> None:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(line.split(":")[1] for line in lines if line.startswith(label))
 
-    before = [status("VmLck"), status("THP_enabled"), sorted(os.listdir("/proc/self/fd"))]
+    before = [status("VmLck"), status("THP_enabled"), sorted(Path("/proc/self/fd").iterdir())]
     for change in ({"lock": "future"}, {"threads_count": 0}, {"lock": "off"}):
         try:
             probe.call("stack_map", params(**change))
         except probe.ProbeError:
             continue
-    after = [status("VmLck"), status("THP_enabled"), sorted(os.listdir("/proc/self/fd"))]
+    after = [status("VmLck"), status("THP_enabled"), sorted(Path("/proc/self/fd").iterdir())]
     assert after == before
     assert len(list(Path("/proc/self/task").iterdir())) == 1

@@ -29,6 +29,7 @@ def params(**change: Any) -> dict[str, Any]:
         "thp": "never",
         "warm": False,
         "inherit_perf": True,
+        "bystander": False,
         "threads_count": PRIME,
         "slice_ns": 0,
     }
@@ -98,6 +99,17 @@ def test_without_inheritance_perf_has_no_count_of_the_threads() -> None:
     counters = create(inherit_perf=False)["window"]["counters"]
     assert counters["trapped"] == {"count": None, "error": "ENOTSUP"}
     assert counters["vm_locked_bytes"] == {"count": 0, "error": None}
+
+
+def test_a_bystander_takes_one_fault_a_page() -> None:
+    change = {"lock": "future", "warm": True, "threads_count": 40 * PRIME}
+    alone, beside = (create(bystander=bystander, **change) for bystander in (False, True))
+    assert alone["bystander_latency"]["total"] == 0
+    rounds = beside["bystander_latency"]["total"]
+    assert rounds > 0
+    assert beside["thread_count"] == alone["thread_count"] == 40 * PRIME
+    taken = beside["window"]["minor_fault_count"] - alone["window"]["minor_fault_count"]
+    assert taken >= rounds
 
 
 def test_a_refused_thread_is_counted_and_is_no_crash() -> None:
