@@ -47,10 +47,13 @@ class Within(Claim):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monotone(Claim):
-    """The metric rises or falls along the levels of a factor."""
+    """The metric rises or falls along the levels of a factor; with `to`, metric(of) / metric(to)
+    does, paired by block."""
 
     over: str
     rising: bool
+    of: Where = field(default_factory=dict)
+    to: Where = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from memlab.experiment.claims import Claim, Explanation
 from memlab.experiment.figures import Against, Figure
@@ -198,6 +198,7 @@ class Experiment:
     costs: CostTerms | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
     containment: Containment | None = None
+    cpus: Literal["one", "all"] = "one"  # that a trial may use, where the user names none
     environ: Callable[[At], Mapping[str, str]] = lambda _: {}  # of the worker, from its start
     settings: Callable[[At], Mapping[str, str]] = lambda _: {}  # host file to its value
     budget_s: Mapping[str, float] = field(

@@ -139,9 +139,11 @@ def default_directory() -> Path:
     return Path(os.environ.get("TMPDIR") or "/var/tmp")
 
 
-def default_cpus() -> list[int]:
-    """The last CPU that this process may use: the first takes most of the interrupts."""
-    return [max(os.sched_getaffinity(0))]
+def default_cpus(experiment: Experiment | None = None) -> list[int]:
+    """The last CPU that this process may use: the first takes most of the interrupts. All of
+    them for an experiment that declares so."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed if experiment and experiment.cpus == "all" else allowed[-1:]
 
 
 @contextmanager

@@ -125,7 +125,7 @@ def _measure(
     watch.started(run, points, len(taken))
     reason = "interrupted"
     try:
-        cpus = request.cpus or default_cpus()
+        cpus = request.cpus or default_cpus(experiment)
         with _interruptible(), Bench(run.id, experiment, places, cpus) as bench:
             reason, block = tally.reason(), None
             for trial in _trials(run, points, request, taken, tally):

@@ -85,6 +85,18 @@ CLAIMS: list[tuple[Claim, Callable[[At], float], str, str]] = [
         "the step least falling is 64 B to 4 KiB",
     ),
     (
+        Monotone(text="m", metric="time", over="size", rising=False, of=SLOW, to=FAST),
+        slope,
+        "reproduced",
+        "slow / fast, 8 KiB / 1 B: 0.0011",
+    ),
+    (
+        Monotone(text="m", metric="time", over="size", rising=True, of=SLOW, to=FAST),
+        slope,
+        "contradicted",
+        "slow / fast, 8 KiB / 1 B: 0.0011",
+    ),
+    (
         Saturates(text="s", metric="time", where=SLOW, over="size", at=64, within=0.2),
         flat,
         "reproduced",

@@ -166,6 +166,9 @@ def test_default_directory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_default_cpu_is_the_last_allowed() -> None:
     assert bench.default_cpus() == [CPU]
+    assert bench.default_cpus(experiments.load("mmap-write")) == [CPU]
+    everywhere = sorted(os.sched_getaffinity(0))
+    assert bench.default_cpus(experiments.load("thread-create")) == everywhere
 
 
 def test_renewing_makes_each_file_of_a_block_once(places: Places) -> None:
