@@ -89,7 +89,8 @@ def _printed(run: Run, figure: Bars) -> dict[str, _Printed]:
         source = f"{beside.source.id}, {beside.table.id}"
         for row in beside.rows:
             for column, at in beside.declared.columns.items():
-                levels = {**beside.setting, **at, beside.table.rows_are: row.level}
+                row_at = beside.declared.row(beside.table.rows_are, row.level)
+                levels = {**beside.setting, **at, **row_at}
                 found[plan.key(levels)] = _Printed(row.printed[column], source)
     return found
 
