@@ -14,7 +14,8 @@
 /*
  * Unmaps all but code that C still runs and the mapping that holds `kept`. For a child that ends
  * with _exit(2): no malloc, no stdio, no Python after it. Every symbol must be bound by then,
- * which Python sees to (RTLD_NOW). Returns 0, or -1 and errno.
+ * which Python sees to (RTLD_NOW); a library that adds to printf(3), as libquadmath does, must not
+ * be loaded, for printf then reads the heap. Returns 0, or -1 and errno.
  */
 int shed_memory(const void *kept);
 

@@ -121,7 +121,12 @@ def ordinary(default_limit: int) -> dict[str, Any]:
 
 
 def call(check: str) -> dict[str, Any]:
-    return probe.call("vma_lock", {"check": check})
+    """By a fresh interpreter, as a worker is: see shed.h on what the tests' own may hold."""
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    command = [sys.executable, "-c", UNPRIVILEGED, str(limit), check]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    answered: dict[str, Any] = json.loads(done.stdout)[check]
+    return answered
 
 
 def seen(view: dict[str, Any], page_bytes: int) -> Seen:
@@ -244,8 +249,8 @@ def test_no_limit_at_all_leaves_nothing_to_check() -> None:
 def test_the_caller_keeps_its_rights_its_limits_and_nothing_locked() -> None:
     before = status()
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    for check in ("current_present", "limit_zero", "both_later"):
-        call(check)
+    for check in ("future_later", "limit_zero", "limit_mlockall"):
+        probe.call("vma_lock", {"check": check})
     assert status() == before
     assert resource.getrlimit(resource.RLIMIT_MEMLOCK) == limit
 
