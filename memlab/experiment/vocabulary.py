@@ -194,6 +194,7 @@ class Experiment:
     excludes: Sequence[Exclude] = ()
     controls: Sequence[Control] = ()
     published: Sequence[Published] = ()
+    judges: Mapping[str, Sequence[str]] = field(default_factory=dict)  # tables in words, by source
     claims: Sequence[Claim] = ()
     costs: CostTerms | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
@@ -204,6 +205,12 @@ class Experiment:
     budget_s: Mapping[str, float] = field(
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
     )
+
+    @property
+    def tables(self) -> set[tuple[str, str]]:
+        """The printed tables, by source and id, that this experiment answers."""
+        in_words = {(source, table) for source, ids in self.judges.items() for table in ids}
+        return in_words | {(p.source, p.table) for p in self.published}
 
     def factor(self, name: str) -> Factor:
         return next(f for f in self.factors if f.name == name)

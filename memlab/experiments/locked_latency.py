@@ -279,6 +279,7 @@ EXPERIMENT = Experiment(
         "cycles": [1],
         "slice": [1.0],
     },
+    judges={"miao-2021": ["3"]},
     claims=[
         Count(
             text="locked memory takes no major faults, whatever the neighbour does",

@@ -218,6 +218,7 @@ EXPERIMENT = Experiment(
             "program's start as well, 263 and 288 by this reading; ours do not.",
         ),
     ],
+    judges={"miao-2021": ["3"]},
     claims=[
         Count(
             text="with MCL_FUTURE 20 GB take 5,020,288 page faults, within 0.1 %",

@@ -182,6 +182,7 @@ EXPERIMENT = Experiment(
     containment=Containment(limit=lambda at: memory(at) * 5 // 4 + 64 * MIB, required=False),
     shrinks="threads",
     tiny={"threads": [2], "lock": ["off"], "stack": [2 * MIB]},
+    judges={"miao-2021": ["4"]},
     claims=[
         Count(
             text="with MCL_FUTURE a thread's whole stack of 10 MiB is resident",

@@ -142,6 +142,7 @@ EXPERIMENT = Experiment(
         time=lambda at: 1.0 if at["check"] == "max_map_count" else 0.01,
     ),
     tiny={"check": ["mlock", "mlock_middle", "fork_child"]},
+    judges={"miao-2021": ["1"]},
     claims=CLAIMS,
     figure=Checks("vma_count", over="check", by=()),
 )

@@ -173,6 +173,11 @@ def test_published_tables_lie_in_the_factor_space(declared: Experiment) -> None:
             assert declared.metric(beside.limit.metric)
 
 
+def test_tables_in_words_are_printed_ones(declared: Experiment) -> None:
+    for source, table in declared.tables:
+        assert table in published.load(source).tables
+
+
 @pytest.mark.parametrize("name", [n for n in NAMES if experiments.load(n).costs])
 def test_costs_name_metrics_and_factors(name: str) -> None:
     declared = experiments.load(name)
