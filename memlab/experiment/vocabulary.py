@@ -136,7 +136,8 @@ class Published:
     """Where a published table lies in this experiment: its columns as points.
 
     A printed row is a level of the factor that the table's rows are; `rows` says which point it
-    is where they are something else ("20GB"), and then holds every printed row.
+    is where they are something else ("20GB"), and then holds every printed row. `ratios` are the
+    printed columns that divide one of `columns` by another: (of, to).
     """
 
     source: str
@@ -146,6 +147,7 @@ class Published:
     note: str = ""
     limit: Limit | None = None
     rows: Mapping[Level, At] = field(default_factory=dict)
+    ratios: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def row(self, rows_are: str, level: Level) -> At:
         """The levels that a printed row stands for."""

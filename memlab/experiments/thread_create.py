@@ -435,6 +435,7 @@ EXPERIMENT = Experiment(
             "5",
             "threads_per_s",
             columns={"off": OFF, "current": {"lock": "current"}, "future": FUTURE},
+            ratios={"a": ("current", "off"), "b": ("future", "off")},
             note="Threads alive at once and stack size are not stated; both decide what a lock "
             "costs here.",
         ),

@@ -11,9 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from memlab.analysis.intervals import Interval
+from memlab.judging import evidence
 from memlab.present import words
 from memlab.results import Run
-from memlab.results.beside import Beside
+from memlab.results.beside import Beside, RatioHere, Row
 
 LEGEND = (
     "x: here / published; ± is half the 95 % interval of the median; ~ extrapolated from what "
@@ -29,26 +30,68 @@ def show(console: Console, run: Run, beside: Beside) -> None:
     every = all(h.extrapolated for row in beside.rows for h in row.here.values() if h.median)
     title = f"{beside.source.id}: {beside.table.title}" + (f"; here: {setting}" if setting else "")
     title += ", all extrapolated" if every else ""
+    unit = words.cell_unit(metric.unit)
+    title += f" ({metric.unit})" if unit != metric.unit else ""
     console.print()
     console.print(f"[bold]published beside here[/bold]  {escape(title)}")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(beside.table.rows_are, justify="right", no_wrap=True)
-    for column in beside.declared.columns:
-        table.add_column(f"{column}:\npublished", justify="right", style="dim", no_wrap=True)
-        table.add_column("here", justify="right", no_wrap=True)
-        table.add_column("x", justify="right", no_wrap=True)
-    for row in beside.rows:
-        cells = []
-        for column, cell in row.printed.items():
-            here = row.here[column]
-            ratio = "-" if here.ratio is None else f"{cell.ratio_bound}{here.ratio:.3g}"
-            mark = here.extrapolated and not every
-            median = words.median(here.median, metric.unit, extrapolated=mark)
-            cells += [cell.printed, median, ratio]
-        table.add_row(row.name, *cells)
-    console.print(table)
+    # Three columns of three do not fit on a terminal: then a line a printed cell.
+    layout = _wide if len(beside.declared.columns) <= 2 else _long
+    console.print(layout(beside, unit, mark=not every))
     for line in beyond(run, beside):
         console.print(escape(line))
+
+
+def _table(beside: Beside) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(beside.table.rows_are, justify="right", no_wrap=True)
+    return table
+
+
+def _wide(beside: Beside, unit: str, *, mark: bool) -> Table:
+    """A row a printed row: published, here and their ratio for each column."""
+    table = _table(beside)
+    for column in (*beside.declared.columns, *beside.declared.ratios):
+        table.add_column(f"{column}:\npublished", justify="right", style="dim", no_wrap=True)
+        table.add_column("here", justify="right", no_wrap=True)
+        if column in beside.declared.columns:
+            table.add_column("x", justify="right", no_wrap=True)
+    for row in beside.rows:
+        cells = [part for column in row.printed for part in _cells(row, column, unit, mark=mark)]
+        for ratio in row.ratios.values():
+            cells += [ratio.printed.printed, _ratio(ratio)]
+        table.add_row(row.name, *cells)
+    return table
+
+
+def _long(beside: Beside, unit: str, *, mark: bool) -> Table:
+    """A row a printed cell, the printed ratios after the columns that they divide."""
+    table = _table(beside)
+    table.add_column("column", no_wrap=True)
+    table.add_column("published", justify="right", style="dim", no_wrap=True)
+    table.add_column("here", justify="right", no_wrap=True)
+    table.add_column("x", justify="right", no_wrap=True)
+    for row in beside.rows:
+        name = row.name
+        for column in row.printed:
+            table.add_row(name, column, *_cells(row, column, unit, mark=mark))
+            name = ""
+        for column, ratio in row.ratios.items():
+            label = f"{column.upper()}: {ratio.of} / {ratio.to}"
+            table.add_row("", label, ratio.printed.printed, _ratio(ratio), "")
+        table.add_section()
+    return table
+
+
+def _cells(row: Row, column: str, unit: str, *, mark: bool) -> tuple[str, str, str]:
+    cell, here = row.printed[column], row.here[column]
+    ratio = "-" if here.ratio is None else f"{cell.ratio_bound}{here.ratio:.3g}"
+    median = words.median(here.median, unit, extrapolated=mark and here.extrapolated)
+    return cell.printed, median, ratio
+
+
+def _ratio(ratio: RatioHere) -> str:
+    """`0.0429 (0.0337 to 0.0469)`."""
+    return "-" if ratio.here is None else evidence.interval(ratio.here)
 
 
 def remarks(published: Sequence[Beside]) -> Iterator[str]:
@@ -92,6 +135,15 @@ def as_data(beside: Beside) -> dict[str, Any]:
                 },
                 "ratio": {column: here.ratio for column, here in row.here.items()},
                 "beyond_limit": dict(row.beyond),
+                "ratios": {
+                    column: {
+                        "of": ratio.of,
+                        "to": ratio.to,
+                        "printed": ratio.printed.printed,
+                        "here": interval(ratio.here) if ratio.here else None,
+                    }
+                    for column, ratio in row.ratios.items()
+                },
             }
             for row in beside.rows
         ],

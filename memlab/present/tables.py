@@ -70,6 +70,7 @@ def _head(run: Run) -> str:
 def _panels(run: Run) -> Iterator[tuple[str, Table]]:
     """One table a panel of the experiment's figure: rows over its axis, columns its lines."""
     figure, metric = run.experiment.figure, run.metric(run.experiment.figure.metric)
+    unit = words.cell_unit(metric.unit)
     grid = [s for s in run.summaries if s.point.control is None]
     by = [name for name in figure.by if name in run.varied] or list(figure.by[:1])
     named = {figure.over, *by}
@@ -89,10 +90,10 @@ def _panels(run: Run) -> Iterator[tuple[str, Table]]:
         for level in dict.fromkeys(s.point.at[figure.over] for s in inside):
             row = [s for s in inside if s.point.at[figure.over] == level]
             found = (next((s for s in row if _has(s, line)), None) for line in lines)
-            cells = [_cell(summary, metric, mark=not every) for summary in found]
+            cells = [_cell(summary, metric, unit, mark=not every) for summary in found]
             if metric.floor:
                 floor = run.pooled_floor(metric, [s.point for s in row])
-                cells.append("-" if floor is None else words.quantity(floor, metric.unit))
+                cells.append("-" if floor is None else words.quantity(floor, unit))
             table.add_row(run.experiment.describe_level(figure.over, level), *cells)
         place = words.levels(run.experiment, panel, panel_names)
         beyond = "; all extrapolated" if every else ""
@@ -117,7 +118,7 @@ def _has(summary: PointSummary, at: At) -> bool:
     return all(summary.point.at[name] == level for name, level in at.items())
 
 
-def _cell(summary: PointSummary | None, metric: Metric, *, mark: bool = True) -> str:
+def _cell(summary: PointSummary | None, metric: Metric, unit: str, *, mark: bool = True) -> str:
     """A median; `mark` says whether an extrapolated one gets its mark."""
     if summary is None:
         return ""
@@ -125,7 +126,7 @@ def _cell(summary: PointSummary | None, metric: Metric, *, mark: bool = True) ->
         return next((word for word in summary.outcomes), "not yet")
     text = words.median(
         summary.medians[metric.name],
-        metric.unit,
+        unit,
         extrapolated=mark and metric.name in summary.extrapolated,
     )
     share = summary.floor_share(metric.name)
@@ -147,7 +148,7 @@ def _controls(run: Run, console: Console) -> None:
         ]
         for summary in summaries:
             at = words.levels(run.experiment, summary.point.at, names)
-            console.print(f"  {at}: {_cell(summary, metric)}")
+            console.print(f"  {at}: {_cell(summary, metric, metric.unit)}")
 
 
 def _foot(run: Run) -> Iterator[str]:

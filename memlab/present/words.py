@@ -36,6 +36,14 @@ def median(interval: Interval | None, unit: str, *, extrapolated: bool = False) 
     return f"{'~' if extrapolated else ''}{quantity(interval.estimate, unit)} {spread}"
 
 
+def cell_unit(unit: str) -> str:
+    """The unit of a table's cells: a noun (`threads/s`) stands once above, not in every cell;
+    seconds and bytes change scale from cell to cell and stay."""
+    if unit.partition("/")[0] in ("s", "B"):
+        return unit
+    return "1/s" if unit.endswith("/s") else "1"
+
+
 def levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
     """`write, tmpfs, 4 KiB`: levels alone where they speak for themselves."""
     return ", ".join(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from memlab import published
-from memlab.analysis.intervals import Interval
+from memlab.analysis.intervals import Interval, ratio_interval
 from memlab.experiment import At, Published
 from memlab.published import Cell, Source, Table
 from memlab.results.run import Run
@@ -23,6 +25,16 @@ class Here:
 
 
 @dataclass(frozen=True, slots=True)
+class RatioHere:
+    """A printed ratio of two columns, and ours, paired by block; None where a side is missing."""
+
+    of: str
+    to: str
+    printed: Cell
+    here: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One printed row: its level, what it is in words, the printed cells and ours, by column."""
 
@@ -31,6 +43,7 @@ class Row:
     printed: Mapping[str, Cell]
     here: Mapping[str, Here]
     beyond: Mapping[str, float]  # columns whose printed value implies more than the limit
+    ratios: Mapping[str, RatioHere] = field(default_factory=dict)  # by printed column
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +120,24 @@ def _row(
         }
     # A row with a place of its own is named as it is printed.
     name = str(level) if declared.rows else run.experiment.describe_level(table.rows_are, level)
-    return Row(level, name, printed, here, beyond)
+    place = declared.row(table.rows_are, level)
+    at = {column: {**setting, **own, **place} for column, own in declared.columns.items()}
+    ratios = {
+        column: RatioHere(
+            of, to, table.cell(row, column), _ratio(run, declared.metric, at[of], at[to])
+        )
+        for column, (of, to) in declared.ratios.items()
+    }
+    return Row(level, name, printed, here, beyond, ratios)
+
+
+def _ratio(run: Run, metric: str, of: At, to: At) -> Interval | None:
+    points = [next((p for p in run.points if dict(p.at) == dict(at)), None) for at in (of, to)]
+    if any(point is None for point in points):
+        return None
+    above, below = (run.values(metric, point) for point in points if point is not None)
+    paired = np.isfinite(above / below)
+    return ratio_interval(above, below) if paired.any() else None
 
 
 def _here(run: Run, metric: str, at: At, printed: Cell) -> Here:
