@@ -186,33 +186,44 @@ static void run(const void *params, void *shared, uint64_t deadline_ns)
 		bystander_end(&report->bystander);
 }
 
-/* In a member of the crew, whose memory goes with it: nothing to undo. */
-static enum probe_status prepare(const void *params, void *shared, struct probe_error *err)
+/* Returns the call that failed, with errno, or NULL. */
+static const char *set_up(const struct thread_create_params *in, struct report *report)
 {
-	const struct thread_create_params *in = params;
-	struct report *report = shared;
-	enum probe_status status = PROBE_OK;
 	const size_t handles_bytes = in->live_threads_count * sizeof(pthread_t);
 	struct batch rehearsed = { .missing = 1 };
 
-	if (in->thp == THREAD_CREATE_THP_NEVER)
-		TRY(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
-	TRY_MAP(report->threads, mmap(NULL, handles_bytes, PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
-	TRY(stack_attr(&report->attr, in->stack_bytes));
+	if (in->thp == THREAD_CREATE_THP_NEVER && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == -1)
+		return "prctl(PR_SET_THP_DISABLE, 1)";
+	report->threads = mmap(NULL, handles_bytes, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (report->threads == MAP_FAILED)
+		return "mmap(NULL, handles_bytes)";
+	if (stack_attr(&report->attr, in->stack_bytes) == -1)
+		return "stack_attr(&attr, stack_bytes)";
 	report->batch.touched_bytes = in->stack_touched_bytes;
-	TRY_OFFERED(lock_process((enum lock_mode)in->lock));
+	if (lock_process((enum lock_mode)in->lock) == -1)
+		return "mlockall(lock)";
 	/* The smallest stack: glibc gives that to no thread that wants a larger one. */
-	TRY(stack_run((uint64_t)PTHREAD_STACK_MIN, body, &rehearsed));
+	if (stack_run((uint64_t)PTHREAD_STACK_MIN, body, &rehearsed) == -1)
+		return "pthread_create(smallest stack)";
 	if (in->warm)
 		run_batch(report, in->live_threads_count);
 	report->failed_count = 0;
 	report->failed_errno = 0;
 	report->batch.alive_peak = 0;
-	if (in->bystander)
-		TRY(bystander_make(&report->bystander));
-undo:
-	return status;
+	if (in->bystander && bystander_make(&report->bystander) == -1)
+		return "pthread_create(bystander)";
+	return NULL;
+}
+
+/* In a member of the crew, whose memory goes with it: nothing to undo. */
+static enum probe_status prepare(const void *params, void *shared, struct probe_error *err)
+{
+	const char *failed = set_up(params, shared);
+
+	if (failed == NULL)
+		return PROBE_OK;
+	return probe_failed(err, probe_not_offered(errno) ? PROBE_UNAVAILABLE : PROBE_OK, failed);
 }
 
 static void gather(const struct crew *crew, struct thread_create_result *out)
