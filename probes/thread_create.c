@@ -28,10 +28,10 @@
  */
 #include "probe.h"
 #include "support/barrier.h"
+#include "support/bystander.h"
 #include "support/clock.h"
 #include "support/crew.h"
 #include "support/futex.h"
-#include "support/histogram.h"
 #include "support/lock.h"
 #include "support/stack.h"
 
@@ -39,7 +39,6 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 /* cdef: read by cffi as it stands */
 enum thread_create_lock {
@@ -102,15 +101,10 @@ struct batch {
 	uint32_t alive_peak;
 };
 
-/* What the bystander does. */
-enum watch { WATCH_WAIT, WATCH_RECORD, WATCH_END };
-
 struct report {
 	pthread_t *threads;
 	pthread_attr_t attr;
-	pthread_t bystander;
-	uint32_t watch; /* futex: enum watch */
-	struct probe_histogram latency;
+	struct bystander bystander;
 	struct batch batch;
 	uint64_t thread_count;
 	uint64_t failed_count;
@@ -173,34 +167,6 @@ static uint64_t run_batch(struct report *report, uint64_t count)
 	return made;
 }
 
-/* Every other thread of the process has to wait where the kernel holds mmap_lock. */
-static void *bystander(void *argument)
-{
-	struct report *report = argument;
-	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-
-	while (__atomic_load_n(&report->watch, __ATOMIC_ACQUIRE) == WATCH_WAIT)
-		futex_wait(&report->watch, WATCH_WAIT, NULL);
-	while (__atomic_load_n(&report->watch, __ATOMIC_ACQUIRE) == WATCH_RECORD) {
-		const uint64_t from_ns = clock_ns();
-		void *page = mmap(NULL, page_bytes, PROT_READ | PROT_WRITE,
-				  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		if (page == MAP_FAILED)
-			continue; /* refused at once: no latency of a page */
-		*(volatile uint8_t *)page = 1;
-		munmap(page, page_bytes);
-		histogram_record(&report->latency, clock_ns() - from_ns);
-	}
-	return NULL;
-}
-
-static void watch(struct report *report, enum watch what)
-{
-	__atomic_store_n(&report->watch, (uint32_t)what, __ATOMIC_RELEASE);
-	futex_wake_all(&report->watch);
-}
-
 static void run(const void *params, void *shared, uint64_t deadline_ns)
 {
 	const struct thread_create_params *in = params;
@@ -208,7 +174,7 @@ static void run(const void *params, void *shared, uint64_t deadline_ns)
 	uint64_t left = in->threads_count ? in->threads_count : UINT64_MAX;
 
 	if (in->bystander)
-		watch(report, WATCH_RECORD);
+		bystander_start(&report->bystander);
 	do {
 		uint64_t count = left < in->live_threads_count ? left : in->live_threads_count;
 		uint64_t made = run_batch(report, count);
@@ -216,44 +182,48 @@ static void run(const void *params, void *shared, uint64_t deadline_ns)
 		report->thread_count += made;
 		left -= made < count ? made + 1 : made;
 	} while (left && clock_ns() < deadline_ns);
-	if (in->bystander) {
-		watch(report, WATCH_END);
-		pthread_join(report->bystander, NULL);
-	}
+	if (in->bystander)
+		bystander_end(&report->bystander);
 }
 
-/* In a member of the crew, whose memory goes with it: nothing to undo. */
-static enum probe_status prepare(const void *params, void *shared, struct probe_error *err)
+/* Returns the call that failed, with errno, or NULL. */
+static const char *set_up(const struct thread_create_params *in, struct report *report)
 {
-	const struct thread_create_params *in = params;
-	struct report *report = shared;
-	enum probe_status status = PROBE_OK;
 	const size_t handles_bytes = in->live_threads_count * sizeof(pthread_t);
 	struct batch rehearsed = { .missing = 1 };
 
-	if (in->thp == THREAD_CREATE_THP_NEVER)
-		TRY(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
-	TRY_MAP(report->threads, mmap(NULL, handles_bytes, PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
-	TRY(stack_attr(&report->attr, in->stack_bytes));
+	if (in->thp == THREAD_CREATE_THP_NEVER && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == -1)
+		return "prctl(PR_SET_THP_DISABLE, 1)";
+	report->threads = mmap(NULL, handles_bytes, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (report->threads == MAP_FAILED)
+		return "mmap(NULL, handles_bytes)";
+	if (stack_attr(&report->attr, in->stack_bytes) == -1)
+		return "stack_attr(&attr, stack_bytes)";
 	report->batch.touched_bytes = in->stack_touched_bytes;
-	TRY_OFFERED(lock_process((enum lock_mode)in->lock));
+	if (lock_process((enum lock_mode)in->lock) == -1)
+		return "mlockall(lock)";
 	/* The smallest stack: glibc gives that to no thread that wants a larger one. */
-	TRY(stack_run((uint64_t)PTHREAD_STACK_MIN, body, &rehearsed));
+	if (stack_run((uint64_t)PTHREAD_STACK_MIN, body, &rehearsed) == -1)
+		return "pthread_create(smallest stack)";
 	if (in->warm)
 		run_batch(report, in->live_threads_count);
 	report->failed_count = 0;
 	report->failed_errno = 0;
 	report->batch.alive_peak = 0;
-	if (in->bystander) {
-		pthread_attr_t smallest;
+	if (in->bystander && bystander_make(&report->bystander) == -1)
+		return "pthread_create(bystander)";
+	return NULL;
+}
 
-		TRY(stack_attr(&smallest, (uint64_t)PTHREAD_STACK_MIN));
-		errno = pthread_create(&report->bystander, &smallest, bystander, report);
-		TRY_UNLESS(errno, "pthread_create(&bystander, &smallest, bystander, report)");
-	}
-undo:
-	return status;
+/* In a member of the crew, whose memory goes with it: nothing to undo. */
+static enum probe_status prepare(const void *params, void *shared, struct probe_error *err)
+{
+	const char *failed = set_up(params, shared);
+
+	if (failed == NULL)
+		return PROBE_OK;
+	return probe_failed(err, probe_not_offered(errno) ? PROBE_UNAVAILABLE : PROBE_OK, failed);
 }
 
 static void gather(const struct crew *crew, struct thread_create_result *out)
@@ -268,7 +238,7 @@ static void gather(const struct crew *crew, struct thread_create_result *out)
 		out->failed_count += report->failed_count;
 		if (out->failed_errno == 0)
 			out->failed_errno = report->failed_errno;
-		probe_histogram_merge(&out->bystander_latency, &report->latency);
+		probe_histogram_merge(&out->bystander_latency, &report->bystander.latency);
 		if (report->batch.alive_peak > out->alive_peak_count)
 			out->alive_peak_count = report->batch.alive_peak;
 	}
