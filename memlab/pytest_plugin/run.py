@@ -134,6 +134,9 @@ class Run(api.Run):
     ) -> Found:
         __tracebackhide__ = True
         self._beside_own |= baseline is None
+        settings = self._lab.settings
+        if baseline is None and settings.save and not settings.compare:
+            return Found("this session makes the baseline")
         try:
             compared = compare_runs(
                 self._baseline(baseline),
@@ -193,6 +196,7 @@ class Run(api.Run):
             fail(f"--memlab-save: cannot write {path}: {error.strerror}")
         except CannotRun as error:
             fail(f"--memlab-save: {error}")
+        self._entry.notes.append("saved as a baseline")
 
 
 def _share(by: str | float) -> float:
