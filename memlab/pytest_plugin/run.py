@@ -150,7 +150,8 @@ class Run(api.Run):
             return self._not_compared(str(missing))
         except _WRONG as error:
             fail(str(error.args[0]))
-        self._entry.notes.append(f"against {compared.base}: {comparison.last_line(compared)}")
+        beside = "its baseline" if baseline is None else compared.base
+        self._entry.notes.append(f"against {beside}: {comparison.last_line(compared)}")
         told = [
             (
                 p.comparison.word,

@@ -85,7 +85,7 @@ def test_baselines_are_saved_by_node_id_and_compared(
     machine.factor = 1.2
     result = session.runpytest_inprocess("--memlab-compare=base")
     result.assert_outcomes(passed=3)  # compared and told: nothing was asserted
-    line = "test_io.py::test_it[[]{size}] *; against */test_it[[]{size}].csv (run *): "
+    line = "test_io.py::test_it[[]{size}] *; against its baseline: "
     line += "2 points: 1 slower, 1 same within 5 %"
     result.stdout.fnmatch_lines(
         [line.format(size=size).replace("] *;", "]*;") for size in (1, 4096)]
@@ -119,6 +119,13 @@ def test_a_baseline_of_another_machine_is_not_compared(
     machine.environment = {"kernel_release": "6.18.0"}
     result = session.runpytest_inprocess("--memlab-compare=base")
     result.stdout.fnmatch_lines(["*: kernel_release: 6.1.0 and 6.18.0"])
+
+
+def test_baselines_that_cannot_be_written_are_an_error(session: pytest.Pytester) -> None:
+    (session.path / "base").write_text("a file")
+    result = session.runpytest_inprocess("--memlab-save=base")
+    result.assert_outcomes(passed=3, errors=2)
+    result.stdout.fnmatch_lines(["E*--memlab-save: cannot write */test_it[[]1].csv: *"])
 
 
 def test_a_worker_of_xdist_is_refused(session: pytest.Pytester, machine: Machine) -> None:
