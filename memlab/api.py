@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,7 +85,10 @@ def load(run: str = "last", *, store: str | Path | None = None) -> Run:
 
 
 class Silent:
-    """A watch that says nothing."""
+    """A watch that says nothing but what the user has to know."""
+
+    def warned(self, line: str) -> None:
+        sys.stderr.write(f"memlab: {line}\n")
 
     def started(self, run: RunRow, points: Sequence[plan.Point], taken: int) -> None:
         pass

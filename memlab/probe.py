@@ -86,8 +86,9 @@ def call(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Runs the probe and returns its result struct as nested dicts, in the struct's own units.
 
     A counter is {"count": int, "error": None}, or {"count": None, "error": errno name} where
-    the machine does not have it. Raises ProbeError where the probe did not measure, TypeError
-    and ValueError where params do not fit the probe's struct.
+    the machine does not have it. A histogram is what memlab.histogram reads. Raises ProbeError
+    where the probe did not measure, TypeError and ValueError where params do not fit the
+    probe's struct.
     """
     kept: list[Any] = []
     arguments = _arguments(name, params, kept)
@@ -200,6 +201,8 @@ def _value(c_type: Any, value: Any) -> Any:
     if c_type.kind == "struct":
         if c_type.cname == "struct probe_counter":
             return _counter(value)
+        if c_type.cname == "struct probe_histogram":
+            return _histogram(value)
         return {
             field: _value(c_field.type, getattr(value, field)) for field, c_field in c_type.fields
         }
@@ -214,3 +217,14 @@ def _counter(counter: Any) -> dict[str, int | str | None]:
     if counter.error:
         return {"count": None, "error": _errno_name(counter.error)}
     return {"count": counter.count, "error": None}
+
+
+def _histogram(histogram: Any) -> dict[str, Any]:
+    """Only the buckets that hold something: a point's latencies span a few dozen of them."""
+    counts = _ffi.unpack(histogram.bucket_counts, _lib.PROBE_HISTOGRAM_BUCKET_COUNT)
+    return {
+        "total": histogram.total_count,
+        "min_ns": histogram.min_ns,
+        "max_ns": histogram.max_ns,
+        "buckets": [[index, count] for index, count in enumerate(counts) if count],
+    }

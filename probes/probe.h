@@ -63,6 +63,20 @@ struct probe_window {
 	struct probe_counters counters;
 };
 
+/* Latencies by bucket: see support/histogram.h. Zeroed it is empty. */
+enum { PROBE_HISTOGRAM_BUCKET_COUNT = 2048 };
+
+struct probe_histogram {
+	uint64_t total_count;
+	uint64_t min_ns;
+	uint64_t max_ns;
+	uint64_t bucket_counts[PROBE_HISTOGRAM_BUCKET_COUNT];
+};
+
+uint32_t probe_histogram_index(uint64_t value_ns);
+void probe_histogram_record(struct probe_histogram *histogram, uint64_t value_ns);
+void probe_histogram_merge(struct probe_histogram *into, const struct probe_histogram *from);
+
 /* What was compiled: written by the build. */
 uint32_t probe_count(void);
 const char *probe_name(uint32_t index);

@@ -8,7 +8,7 @@ from memlab.cli._options import echo_json, json_option
 @click.command(short_help="Undo what a killed run left behind.")
 @json_option
 def command(as_json: bool) -> None:
-    """Undo what a killed run left on the host: its folders, and settings it had changed.
+    """Undo what a killed run left on the host: folders, cgroups, swap, and settings it had changed.
 
     A killed sweep is cleaned up within a moment by its guardian; this is for when the guardian
     was killed too. The next sweep does the same by itself. Stored samples are not touched.
@@ -18,7 +18,7 @@ def command(as_json: bool) -> None:
 
     undone, failures = [], []
     for left in list(journal.stale()):
-        failures += journal.undo(left.path)
+        failures += journal.undo_patiently(left.path)
         undone.append({"run": left.run, "changes": list(left.changes)})
     if as_json:
         echo_json({"undone": undone, "failed": failures})

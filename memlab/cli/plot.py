@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from memlab.cli._options import output_folder, run_argument, store_option
+from memlab.cli._options import echo_json, json_option, output_folder, run_argument, store_option
 
 
 @click.command(short_help="Draw a stored run.")
@@ -16,8 +16,9 @@ from memlab.cli._options import output_folder, run_argument, store_option
     help="A folder, or a file ending in .svg, .png or .pdf.",
 )
 @store_option
-def command(run: str, output: Path | None, store: Path | None) -> None:
-    """Draw RUN's figure, with a JSON file beside it that names the samples behind each mark."""
+@json_option
+def command(run: str, output: Path | None, store: Path | None, as_json: bool) -> None:
+    """Draw RUN's figures, with a JSON file beside it that names the samples behind each mark."""
     from memlab import api
     from memlab.present import figures
 
@@ -29,5 +30,8 @@ def command(run: str, output: Path | None, store: Path | None) -> None:
         files = figures.save(loaded, output.parent, [output.suffix[1:]], output.stem)
     else:
         files = figures.save(loaded, output_folder(output, store))
+    if as_json:
+        echo_json({"run": loaded.id, "files": [str(path) for path in files]})
+        return
     for path in files:
         click.echo(path)

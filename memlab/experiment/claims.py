@@ -47,10 +47,13 @@ class Within(Claim):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monotone(Claim):
-    """The metric rises or falls along the levels of a factor."""
+    """The metric rises or falls along the levels of a factor; with `to`, metric(of) / metric(to)
+    does, paired by block."""
 
     over: str
     rising: bool
+    of: Where = field(default_factory=dict)
+    to: Where = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +123,7 @@ class Explanation:
     Each sentence may name the facts that judging the prediction finds, as in `{of}`:
     Ratio: of, to (medians), times (the larger over the smaller);
     Within: value (the median), above, below (the bounds);
+    Count: value (the median, and the ends where they differ);
     Shift: at, base (the crossovers), beside_at, beside_base.
     """
 

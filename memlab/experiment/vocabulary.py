@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from memlab.experiment.claims import Claim, Explanation
 from memlab.experiment.figures import Against, Figure
@@ -57,6 +57,9 @@ class Metric:
     floor: Callable[[Raw, At], float | None] | None = None  # the same loop without the operation
     extrapolated: Callable[[Raw, At], bool] | None = None  # is this value more than was measured?
     evidence: Callable[[Raw, At], str] | None = None  # the lines of /proc that it was read from
+    # What a cost by the model (CostTerms) is in this metric; a level of the point may lie between
+    # those measured.
+    of_cost: Callable[[float, At], float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,11 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Where a published table lies in this experiment: its columns as points."""
+    """Where a published table lies in this experiment: its columns as points.
+
+    A printed row is a level of the factor that the table's rows are; `rows` says which point it
+    is where they are something else ("20GB"), and then holds every printed row.
+    """
 
     source: str
     table: str
@@ -138,6 +145,11 @@ class Published:
     columns: Mapping[str, At]
     note: str = ""
     limit: Limit | None = None
+    rows: Mapping[Level, At] = field(default_factory=dict)
+
+    def row(self, rows_are: str, level: Level) -> At:
+        """The levels that a printed row stands for."""
+        return self.rows[level] if self.rows else {rows_are: level}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +165,7 @@ class CostTerms:
     """A metric as a sum of terms, fitted for each combination of the `by` factors.
 
     A term that the points cannot tell from those before it is left out, and that is said.
+    A figure of lines draws the model where its metric says what a cost is in it (`of_cost`).
     """
 
     metric: str
@@ -181,15 +194,23 @@ class Experiment:
     excludes: Sequence[Exclude] = ()
     controls: Sequence[Control] = ()
     published: Sequence[Published] = ()
+    judges: Mapping[str, Sequence[str]] = field(default_factory=dict)  # tables in words, by source
     claims: Sequence[Claim] = ()
     costs: CostTerms | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
     containment: Containment | None = None
+    cpus: Literal["one", "all"] = "one"  # that a trial may use, where the user names none
     environ: Callable[[At], Mapping[str, str]] = lambda _: {}  # of the worker, from its start
     settings: Callable[[At], Mapping[str, str]] = lambda _: {}  # host file to its value
     budget_s: Mapping[str, float] = field(
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
     )
+
+    @property
+    def tables(self) -> set[tuple[str, str]]:
+        """The printed tables, by source and id, that this experiment answers."""
+        in_words = {(source, table) for source, ids in self.judges.items() for table in ids}
+        return in_words | {(p.source, p.table) for p in self.published}
 
     def factor(self, name: str) -> Factor:
         return next(f for f in self.factors if f.name == name)

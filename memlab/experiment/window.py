@@ -81,10 +81,12 @@ def noise(raw: Raw) -> list[str]:
     window = raw["window"]
     elapsed_ns = max(1, window["elapsed_ns"])
     stolen_ns = window["counters"]["stolen_ns"]["count"] or 0
+    one_process = window["cpu_at_open"] >= 0  # several preempt one another, which is no noise
     host = raw.get("host", {})
     disturbed = {
         "stolen": stolen_ns > STOLEN_SHARE * elapsed_ns,
-        "preempted": window["involuntary_switch_count"] > 1 + elapsed_ns * 1e-9 / PREEMPTED_EVERY_S,
+        "preempted": one_process
+        and window["involuntary_switch_count"] > 1 + elapsed_ns * 1e-9 / PREEMPTED_EVERY_S,
         "migrated": window["cpu_at_open"] != window["cpu_at_close"],
         "major faults": window["major_fault_count"] > 0,
         "writeback": host.get("nr_written", 0) > WRITTEN_PAGES,

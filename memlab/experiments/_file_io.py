@@ -51,6 +51,7 @@ METRICS = [
             raw["floor_ns"] * 1e-9 / raw["floor_call_count"] * (TABLE_BYTES / int(at["size"]))
         ),
         extrapolated=lambda raw, at: bool(raw["byte_count"] < TABLE_BYTES - int(at["size"])),
+        of_cost=lambda call_time, at: call_time * TABLE_BYTES / float(at["size"]),
     ),
     Metric(
         "call_time",
@@ -58,6 +59,7 @@ METRICS = [
         "time a call",
         of=lambda raw, at: raw["window"]["elapsed_ns"] * 1e-9 / raw["call_count"],
         floor=lambda raw, at: raw["floor_ns"] * 1e-9 / raw["floor_call_count"],
+        of_cost=lambda call_time, at: call_time,
     ),
     Metric(
         "bandwidth",

@@ -19,6 +19,7 @@ class Judged:
     """One claim at one setting: the verdict, why, and the rows of the store it rests on.
 
     `evidence` is one line: what was compared, the estimate, its 95 % interval, the samples.
+    `lines` is what its values were read from, as the machine says it, where the metric keeps it.
     `control_says` is what the claim's controls say of its explanation, empty without controls.
     """
 
@@ -30,6 +31,7 @@ class Judged:
     points: Sequence[int]
     samples: Sequence[int]
     clearance: float | None  # see Finding
+    lines: Sequence[str]
 
     @property
     def word(self) -> str:
@@ -58,6 +60,7 @@ def _judge(run: Run, claim: Claim, setting: At) -> Judged:
         points=points,
         samples=samples,
         clearance=found.clearance,
+        lines=found.lines,
     )
 
 
@@ -77,6 +80,7 @@ def as_data(judged: Judged) -> dict[str, Any]:
         "n": verdict.n,
         "rule": verdict.reason,
         "evidence": judged.evidence,
+        "lines": list(judged.lines),
         "controls": judged.control_says,
         "points": list(judged.points),
         "samples": list(judged.samples),

@@ -164,7 +164,7 @@ def _of_run(run: Run, metric: Metric) -> Measured:
         if found.size:
             key = plan.key(point.at)
             values[key], at[key] = _positive(found.tolist(), metric, run.id), point.at
-    hashes = frozenset(sample.probe_hash for sample in run.samples)
+    hashes = frozenset(s.probe_hash for s in run.samples if s.probe_hash)
     return Measured(f"run {run.id}", values, at, hashes, run.environment)
 
 
@@ -179,7 +179,7 @@ def _of_file(path: Path, experiment: Experiment, metric: Metric) -> tuple[Measur
             at[key] = row.at
     for samples in values.values():
         _positive(samples, metric, str(path))
-    hashes = frozenset(row.probe_hash for row in found.rows)
+    hashes = frozenset(row.probe_hash for row in found.rows if row.probe_hash)
     machine = exported.machine(path)
     remarks = []
     if machine is None:

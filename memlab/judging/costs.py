@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from memlab.analysis.intervals import FloatArray
-from memlab.analysis.models import CostModel, fit, held_out_errors
+from memlab.analysis.models import CostModel, fit, held_out_errors, predict
 from memlab.experiment import At, CostTerm, CostTerms
 from memlab.judging import evidence
 from memlab.results import Run
@@ -29,8 +30,16 @@ class Fitted:
     held_out: Mapping[str, float]
 
 
-def models(run: Run) -> Iterator[Fitted]:
-    """A model for each combination of the declared factors that has points enough."""
+@lru_cache(maxsize=4)
+def models(run: Run) -> Sequence[Fitted]:
+    """A model for each combination of the declared factors that has points enough.
+
+    Kept, since a report asks for them in several places and a stored run does not change.
+    """
+    return tuple(_models(run))
+
+
+def _models(run: Run) -> Iterator[Fitted]:
     declared = run.experiment.costs
     if declared is None:
         return
@@ -109,6 +118,25 @@ def _held_out(
     return errors
 
 
+def foretell(
+    run: Run, fitted: Fitted, points: Sequence[Point], over: str, levels: Sequence[float]
+) -> FloatArray:
+    """The model's costs along a factor, by the points' own counts and straight lines between.
+
+    Straight, since calls, bytes and faults a call are constant in the size of a call or rise
+    with it; `points` are in rising order of that factor.
+    """
+    declared = run.experiment.costs
+    assert declared is not None  # it is what was fitted
+    measured = [float(point.at[over]) for point in points]
+    counts = {
+        term.name: np.interp(levels, measured, [_count(run, term, point) for point in points])
+        for term in declared.terms
+        if term.name in fitted.model.constants
+    }
+    return predict(fitted.model, counts)
+
+
 def _count(run: Run, term: CostTerm, point: Point) -> float:
     samples = (s for s in run.by_point[point.index] if s.outcome == "ok" and s.raw is not None)
     return float(np.median([term.count(sample.raw or {}, point.at) for sample in samples]))
@@ -116,7 +144,7 @@ def _count(run: Run, term: CostTerm, point: Point) -> float:
 
 def lines_for_show(run: Run) -> list[str]:
     """The cost models in words, a line each; none where the experiment declares no cost."""
-    found = list(models(run))
+    found = models(run)
     names = [n for n in (found[0].at if found else ()) if len({f.at[n] for f in found}) > 1]
     return [_line(run, fitted, names or list(fitted.at)[:1]) for fitted in found]
 
@@ -131,35 +159,37 @@ def _line(run: Run, fitted: Fitted, names: Sequence[str]) -> str:
     return "; ".join([f"{where}: {constants}", *notes, _foretold(fitted.held_out)])
 
 
+def inner(errors: Mapping[str, float]) -> dict[str, float]:
+    """The errors at levels between others: an end left out would have to be extrapolated."""
+    return {name: errors[name] for name in list(errors)[1:-1]}
+
+
 def _foretold(errors: Mapping[str, float]) -> str:
-    """Levels between others and the two ends apart: an end left out has to be extrapolated."""
-    if len(errors) < 3:
+    """Levels between others and the two ends apart."""
+    between = inner(errors)
+    if not between:
         return "not checked: too few levels can be spared"
-    inner = list(errors)[1:-1]
-    middle = float(np.median([abs(errors[name]) for name in inner]))
-    ends = " and ".join(f"{errors[name]:+.0%} at {name}" for name in errors if name not in inner)
+    middle = float(np.median(np.abs([*between.values()])))
+    ends = " and ".join(f"{errors[name]:+.0%} at {name}" for name in errors if name not in between)
+    worst = max(between, key=lambda name: abs(between[name]))
     return (
         f"levels left out are foretold within {middle:.0%}, at worst "
-        f"{_worst(errors, inner)}; extrapolated, {ends}"
+        f"{between[worst]:+.0%} at {worst}; extrapolated, {ends}"
     )
-
-
-def _worst(errors: Mapping[str, float], among: Sequence[str]) -> str:
-    worst = max(among, key=lambda name: abs(errors[name]))
-    return f"{errors[worst]:+.0%} at {worst}"
 
 
 def as_data(run: Run) -> list[dict[str, object]]:
     """The models as plain data, for --json: constants in the metric's unit a unit of the term."""
-    return [
-        {
-            "at": dict(fitted.at),
-            "constants": {
-                name: {"estimate": i.estimate, "low": i.low, "high": i.high, "n": i.n}
-                for name, i in fitted.model.constants.items()
-            },
-            "left_out": dict(fitted.left_out),
-            "held_out_errors": dict(fitted.held_out),
-        }
-        for fitted in models(run)
-    ]
+    return [fitted_as_data(fitted) for fitted in models(run)]
+
+
+def fitted_as_data(fitted: Fitted) -> dict[str, object]:
+    return {
+        "at": dict(fitted.at),
+        "constants": {
+            name: {"estimate": i.estimate, "low": i.low, "high": i.high, "n": i.n}
+            for name, i in fitted.model.constants.items()
+        },
+        "left_out": dict(fitted.left_out),
+        "held_out_errors": dict(fitted.held_out),
+    }

@@ -26,7 +26,11 @@ from memlab.run.plan import Point
 
 
 def monotone(claim: Monotone, sight: Sight) -> Finding:
-    curve = sight.curve({}, claim.over)
+    curve, lead = sight.curve(claim.of, claim.over), ""
+    if claim.to:
+        curve = sight.ratio_curve(claim.of, claim.to, claim.over)
+        of, to = (evidence.side(sight.run.experiment, side) for side in (claim.of, claim.to))
+        lead = f"{of} / {to}, "
     direction: Literal["rising", "falling"] = "rising" if claim.rising else "falling"
     verdict, remark = _whole_and_net(
         lambda table: verdicts.monotone_verdict(curve.levels, table, direction), curve
@@ -41,7 +45,7 @@ def monotone(claim: Monotone, sight: Sight) -> Finding:
     worst = min(range(len(steps)), key=lambda j: sign * steps[j].estimate)
     span = [sight.level(claim.over, curve.levels[j]) for j in (worst, worst + 1)]
     text = (
-        f"{last} / {first}: {evidence.interval(whole)}; "
+        f"{lead}{last} / {first}: {evidence.interval(whole)}; "
         f"the step least {direction} is {span[0]} to {span[1]}, "
         f"{evidence.interval(steps[worst])} times, {evidence.blocks(verdict.n)}"
         f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, len(steps))}"

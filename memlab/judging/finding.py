@@ -15,6 +15,7 @@ class Finding:
 
     clearance: how far, as a factor, the interval stays from the nearest bound; 1 touches it,
     None where the kind has no bound on a ratio scale.
+    lines: what the metric's values were read from, as the machine says it.
     """
 
     verdict: Verdict
@@ -22,3 +23,4 @@ class Finding:
     points: Sequence[Point] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     clearance: float | None = None
+    lines: Sequence[str] = ()

@@ -52,7 +52,8 @@ def within(claim: Within, sight: Sight) -> Finding:
         "above": limits[0],
         "below": limits[1],
     }
-    return Finding(verdict, text, [side.point], facts, _clearance(verdict, above, below))
+    lines = sight.lines(side.point)
+    return Finding(verdict, text, [side.point], facts, _clearance(verdict, above, below), lines)
 
 
 def count(claim: Count, sight: Sight) -> Finding:
@@ -70,7 +71,8 @@ def count(claim: Count, sight: Sight) -> Finding:
         f"{lead}{sight.metric.help} {seen}, claimed {claim.equals:,}{bound}, "
         f"{evidence.blocks(verdict.n)}"
     )
-    return Finding(verdict, text, [side.point])
+    lines = sight.lines(side.point, claim.equals)
+    return Finding(verdict, text, [side.point], {"value": seen}, lines=lines)
 
 
 def outcome(claim: Outcome, sight: Sight) -> Finding:

@@ -54,7 +54,7 @@ def resolve(wanted: str) -> Target:
         return Target(declared, _not_built(declared, published.ids()))
     name = _unique([*published.ids(), *experiments.names()], wanted)
     if name in published.ids():
-        about = [e for e in declared if any(p.source == name for p in e.published)]
+        about = [e for e in declared if any(source == name for source, _ in e.tables)]
         return Target(about, _not_built(declared, [name]))
     return Target([experiments.load(name)], [])
 
@@ -117,7 +117,7 @@ def _unique(names: Sequence[str], wanted: str) -> str:
 
 def _not_built(declared: Sequence[Experiment], sources: Sequence[str]) -> list[str]:
     """Printed tables that no experiment declares, a line each."""
-    built = {(p.source, p.table) for e in declared for p in e.published}
+    built = {table for e in declared for table in e.tables}
     return [
         f"{source}, table {table.id!r} ({table.title}): not built: no experiment declares it"
         for source in sources

@@ -127,6 +127,15 @@ class Sight:
         _check_comparable(np.concatenate([first.table, second.table], axis=1))
         return first, second
 
+    def ratio_curve(self, of: At, to: At, over: str) -> Curve:
+        """The ratio of two curves by block, over the levels that both have, without floors."""
+        first, second = self.crossing_curves(of, to, over)
+        sides = [
+            Side(a.point, a.values / b.values, None)
+            for a, b in zip(first.sides, second.sides, strict=True)
+        ]
+        return Curve(first.levels, sides)
+
     def lack(self, levels: At, more: str = "") -> NotHere:
         """The error that names points this run does not have, and the sweep that measures them."""
         needed = " with ".join(filter(None, [_levels(self, levels), more]))
@@ -146,6 +155,20 @@ class Sight:
             if sample.outcome == "ok" and sample.raw is not None
         )
 
+    def lines(self, point: Point, expected: float | None = None) -> list[str]:
+        """What a value of the metric at a point was read from: of the first sample whose value
+        is not the expected one, else of the first. Empty where the metric keeps nothing."""
+        evidence = self.metric.evidence
+        if evidence is None:
+            return []
+        kept = [
+            sample.raw
+            for sample in self.run.by_point[point.index]
+            if sample.outcome == "ok" and sample.raw is not None
+        ]
+        unlike = (raw for raw in kept if self.metric.of(raw, point.at) != expected)
+        return evidence(next(unlike, kept[0]), point.at).splitlines()
+
     def _side(self, point: Point) -> Side:
         values = self.run.values(self.metric.name, point)
         if not np.isfinite(values).any():
@@ -159,6 +182,8 @@ def parts(claim: Claim) -> list[At]:
     sides: list[At] = [{}]
     if isinstance(claim, Ratio | Equivalent | Crossover):
         sides = [claim.of, claim.to]
+    elif isinstance(claim, Monotone):
+        sides = [claim.of, claim.to] if claim.to else [claim.of]
     elif isinstance(claim, Shift):
         sides = [{**curve, **at} for at in (claim.base, claim.at) for curve in (claim.of, claim.to)]
     return [{**claim.where, **side} for side in sides]

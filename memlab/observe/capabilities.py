@@ -178,7 +178,8 @@ def _writable(name: str, path: Path, remedy: str) -> Capability:
     return Capability(name, True, f"{shown} is writable", None)
 
 
-def _memory_cgroup(root: Path) -> Capability:
+def memory_cgroup(root: Path) -> Capability:
+    """Whether a group of ours can be made to hold a process under a limit."""
     name = "memory cgroup"
     groups = files.known(lambda: cgroup.locate(root))
     if groups is None or groups.memory_version is None:
@@ -198,7 +199,8 @@ def _memory_cgroup(root: Path) -> Capability:
     return Capability(name, True, f"{where}: {groups.memory_dir} is writable", None)
 
 
-def _swap(root: Path) -> Capability:
+def add_swap(root: Path) -> Capability:
+    """Whether swapon(2) is allowed."""
     name = "add swap"
     if not files.known((root / "proc/swaps").exists):
         return Capability(name, False, "no /proc/swaps", "use a kernel with CONFIG_SWAP")
@@ -308,8 +310,8 @@ _CHECKS: tuple[Callable[[Path], Capability], ...] = (
     _locked_page,
     _clear_refs,
     _oom_score,
-    _memory_cgroup,
-    _swap,
+    memory_cgroup,
+    add_swap,
     _io_uring,
     _dev_mem,
     _hugetlb,

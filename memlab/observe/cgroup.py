@@ -52,6 +52,11 @@ def parse_membership(text: str) -> dict[str, str]:
     return paths
 
 
+def homes(groups: Cgroups) -> list[Path]:
+    """Where a group may be made below: this process's own group, then those above it."""
+    return list(_ancestry(groups))
+
+
 def memory_limit_bytes(groups: Cgroups) -> int | None:
     """The hard limit on this process: the least of its group's and its ancestors'; None if none.
 

@@ -45,7 +45,7 @@ def show(console: Console, run: Run, beside: Beside) -> None:
             mark = here.extrapolated and not every
             median = words.median(here.median, metric.unit, extrapolated=mark)
             cells += [cell.printed, median, ratio]
-        table.add_row(run.experiment.describe_level(beside.table.rows_are, row.level), *cells)
+        table.add_row(row.name, *cells)
     console.print(table)
     for line in beyond(run, beside):
         console.print(escape(line))
@@ -62,14 +62,13 @@ def remarks(published: Sequence[Beside]) -> Iterator[str]:
 def beyond(run: Run, beside: Beside) -> Iterator[str]:
     """Printed values that nothing here could reach, held against this machine's own limit."""
     limit = beside.declared.limit
-    past = {row.level: row.beyond for row in beside.rows if row.beyond}
+    past = {row.name: row.beyond for row in beside.rows if row.beyond}
     if limit and beside.limit and past:
         unit = run.metric(limit.metric).unit
-        level, implied = max(past.items(), key=lambda item: max(item[1].values()))
+        name, implied = max(past.items(), key=lambda item: max(item[1].values()))
         column, value = max(implied.items(), key=lambda item: item[1])
-        at = run.experiment.describe_level(beside.table.rows_are, level)
         yield (
-            f"As reading, {column} at {at} would be a {limit.what} of "
+            f"As reading, {column} at {name} would be a {limit.what} of "
             f"{words.quantity(value, unit)}; this machine's own limit, measured by the "
             f"control {limit.control!r}, is {words.median(beside.limit, unit)}. "
             f"{len(past)} of {len(beside.rows)} printed rows lie beyond it."

@@ -23,6 +23,9 @@ class Live:
         self._status: Status | None = None
         self._block = -1
 
+    def warned(self, line: str) -> None:
+        click.echo(f"memlab: {line}", err=True)
+
     def started(self, run: RunRow, points: Sequence[Point], taken: int) -> None:
         self._experiment = experiments.load(run.experiment)
         self._names = plan.varied(points)

@@ -67,6 +67,8 @@ def _claim(console: Console, experiment: Experiment, claim: ClaimSummary) -> Non
             f": {group.closest.evidence}",
         )
         _indented(console, text, 2)
+        for line in group.closest.lines:
+            console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
         for line in group.closest.control_says.splitlines():
             _indented(console, Text(line), 4)
 

@@ -17,6 +17,16 @@ def quantity(value: float, unit: str) -> str:
     return units.format_quantity(value, unit)
 
 
+def tick(value: float, unit: str) -> str:
+    """A value beside an axis whose label says the unit: `20k` of threads/s, `4 KiB` of B/thread."""
+    base, _, per = unit.partition("/")
+    if base in ("s", "B"):
+        return units.format_quantity(value, base)
+    if per == "s":
+        return units.format_quantity(value, "1/s").removesuffix("/s")
+    return units.format_quantity(value, "1")
+
+
 def median(interval: Interval | None, unit: str, *, extrapolated: bool = False) -> str:
     """`~2.48 s ±1.2%`: ± is half the 95 % interval, ~ is more than was measured."""
     if interval is None:
@@ -32,6 +42,11 @@ def levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
         level if isinstance(level := at[name], str) else f"{name} {_level(experiment, name, at)}"
         for name in names
     )
+
+
+def named_levels(experiment: Experiment, at: At) -> str:
+    """Every level with its factor's name: `size 4 KiB, method write`."""
+    return ", ".join(f"{name} {_level(experiment, name, at)}" for name in at)
 
 
 def _level(experiment: Experiment, name: str, at: At) -> str:
@@ -85,5 +100,9 @@ def where(experiment: Experiment, group: Group) -> str:
     over = experiment.figure.over
     first, last = (experiment.describe_level(over, level) for level in group.span)
     closest = experiment.describe_level(over, group.closest.setting[over])
+    if experiment.factor(over).kind.levels is not None:  # words have no order to span
+        each = (experiment.describe_level(over, j.setting[over]) for j in group.members)
+        span = f"{over} {', '.join(each)}; the closest, {closest}"
+        return f"{at}, {span}" if at else span
     span = f"{over} {first} to {last}, {len(group.members)} levels; the closest, {closest}"
     return f"{at}, {span}" if at else span

@@ -10,8 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_CELL = re.compile(r"(?P<bound>[<>]?)(?P<number>[\d,]+(?:\.\d+)?)(?P<unit>[a-zµ]*)")
+# Sizes are powers of two, as memlab writes them: "10GB" of a guest's memory is 10 GiB.
+_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9} | {
+    "B": 1.0,
+    "KB": 2.0**10,
+    "MB": 2.0**20,
+    "GB": 2.0**30,
+}
+_CELL = re.compile(r"(?P<bound>[<>]?)(?P<number>[\d,]+(?:\.\d+)?)(?P<unit>[A-Za-zµ ]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +36,12 @@ class Cell:
     @classmethod
     def read(cls, printed: str) -> Cell:
         match = _CELL.fullmatch(printed)
-        if not match or (match["unit"] and match["unit"] not in _UNITS):
+        # A scan may set a blank inside a unit: "10G B".
+        unit = match["unit"].replace(" ", "") if match else ""
+        if not match or unit not in _UNITS:
             raise ValueError(f"published cell {printed!r} is no number with a known unit")
         number = float(match["number"].replace(",", ""))
-        return cls(printed, number * _UNITS.get(match["unit"], 1.0), match["bound"])
+        return cls(printed, number * _UNITS[unit], match["bound"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,10 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One printed row: its level, the printed cells and ours, by column."""
+    """One printed row: its level, what it is in words, the printed cells and ours, by column."""
 
     level: Any
+    name: str
     printed: Mapping[str, Cell]
     here: Mapping[str, Here]
     beyond: Mapping[str, float]  # columns whose printed value implies more than the limit
@@ -50,7 +51,8 @@ def tables(run: Run) -> Iterator[Beside]:
     for declared in run.experiment.published:
         source = published.load(declared.source)
         table = source.tables[declared.table]
-        named = {table.rows_are, *(name for at in declared.columns.values() for name in at)}
+        places = [declared.row(table.rows_are, row[table.rows_are]) for row in table.rows]
+        named = {name for at in (*places, *declared.columns.values()) for name in at}
         limit = _limit(run, declared)
         for setting in settings(run, named):
             rows = [_row(run, declared, table, row, setting, limit) for row in table.rows]
@@ -90,10 +92,9 @@ def _row(
 ) -> Row:
     level = row[table.rows_are]
     printed = {column: table.cell(row, column) for column in declared.columns}
+    place = declared.row(table.rows_are, level)
     here = {
-        column: _here(
-            run, declared.metric, {**setting, **at, table.rows_are: level}, printed[column]
-        )
+        column: _here(run, declared.metric, {**setting, **at, **place}, printed[column])
         for column, at in declared.columns.items()
     }
     beyond = {}
@@ -104,7 +105,9 @@ def _row(
             for column, value in implied.items()
             if not printed[column].bound and value > (limit.high or limit.estimate)
         }
-    return Row(level, printed, here, beyond)
+    # A row with a place of its own is named as it is printed.
+    name = str(level) if declared.rows else run.experiment.describe_level(table.rows_are, level)
+    return Row(level, name, printed, here, beyond)
 
 
 def _here(run: Run, metric: str, at: At, printed: Cell) -> Here:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from memlab import experiments
 from memlab.analysis.intervals import Interval, median_interval
 from memlab.analysis.noise import outliers
-from memlab.experiment import Experiment, Metric
+from memlab.experiment import Against, Experiment, Figure, Metric
 from memlab.experiment.window import WINDOW_METRICS, noise
 from memlab.run import plan
 from memlab.run.plan import Point
@@ -69,6 +70,17 @@ class Run:
     @property
     def environment(self) -> Mapping[str, Any]:
         return self.row.environment
+
+    def showing(self, figure: Figure | Against) -> Run:
+        """The same run, its experiment's figure another one of its figures.
+
+        An `Against` has no axis of levels: what reads a run's axis keeps the first figure's.
+        """
+        if isinstance(figure, Against) or figure is self.experiment.figure:
+            return self
+        other = copy(self)
+        other.experiment = replace(self.experiment, figure=figure)
+        return other
 
     def metric(self, name: str) -> Metric:
         return next(m for m in self.metrics if m.name == name)

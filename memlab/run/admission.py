@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memlab import units
-from memlab.experiment import Experiment, Level
-from memlab.observe import proc
+from memlab.experiment import COUNT, At, Experiment, Level
+from memlab.observe import cgroup, proc
 from memlab.run.plan import Plan, Point, build
 
 HEADROOM = 1.25  # of what is needed must be free
@@ -41,7 +41,8 @@ class Need:
 def need(experiment: Experiment, points: Sequence[Point], places: Places) -> Need:
     """The files of a plan live side by side; of the trials, one runs at a time.
 
-    A file on a disk counts as memory too: it is to stay in the page cache.
+    A file on a disk counts as memory too: it is to stay in the page cache. A swap area on zram
+    is memory as well, all of it where its pages do not compress.
     """
     file = experiment.file
     files = {
@@ -52,11 +53,28 @@ def need(experiment: Experiment, points: Sequence[Point], places: Places) -> Nee
     disk: dict[Path, int] = {}
     for place, _, size in files:
         disk[place] = disk.get(place, 0) + size
+    files_bytes = sum(disk.values())
+    held = experiment.containment
+    if held and any(held.swap(p.at) == "file" for p in points):
+        disk[places.dir] = disk.get(places.dir, 0) + held.swap_bytes
     return Need(
-        memory_bytes=sum(disk.values()) + max(experiment.cost.memory(p.at) for p in points),
+        memory_bytes=files_bytes + max(_memory(experiment, p.at) for p in points),
         disk_bytes=disk,
         block_s=sum(experiment.cost.time(p.at) for p in points),
     )
+
+
+def _memory(experiment: Experiment, at: At) -> int:
+    """What a trial takes. A group that is required holds it to its limit, so that a point may
+    ask for more than that; without one the trial may run outside."""
+    own = experiment.cost.memory(at)
+    held = experiment.containment
+    if held is None:
+        return own
+    limit = held.limit(at)
+    if limit is not None:
+        own = limit if held.required else max(own, limit)
+    return own + (held.swap_bytes if held.swap(at) == "zram" else 0)
 
 
 def shortage(wanted: Need) -> str | None:
@@ -64,6 +82,9 @@ def shortage(wanted: Need) -> str | None:
     free = proc.meminfo()["MemAvailable"]
     if wanted.memory_bytes * HEADROOM > free:
         return _short("memory", "", wanted.memory_bytes, free)
+    allowed = cgroup.memory_limit_bytes(cgroup.locate())
+    if allowed is not None and wanted.memory_bytes * HEADROOM > allowed:
+        return _short("memory", " in this process's cgroup", wanted.memory_bytes, allowed)
     for place, size in wanted.disk_bytes.items():
         left = proc.free_bytes(place)
         if size * HEADROOM > left:
@@ -101,10 +122,13 @@ def admit(
             raise Refused(f"{short}; free some, or choose a smaller {name or 'plan'} with -p")
         factor = experiment.factor(name)
         before = chosen.get(name) or factor.levels(preset)
-        chosen[name] = list(dict.fromkeys(int(level) // 2 for level in before))
-        if min(int(level) for level in chosen[name]) < units.MiB:
+        # Counts often begin at 1, which stays while the larger ones are halved.
+        least, floor = (1, 1) if factor.kind is COUNT else (units.MiB, 0)
+        halved = [max(floor, int(level) // 2) for level in before]
+        chosen[name] = list(dict.fromkeys(halved))
+        if chosen[name] == list(before) or min(halved) < least:
             raise Refused(f"{short}; even the smallest {name} does not fit")
-        scaled[name] = ", ".join(
-            f"{factor.kind.format(level)} instead of {factor.kind.format(full)}"
-            for level, full in zip(chosen[name], factor.levels(preset), strict=False)
+        shrunk, full = (
+            ", ".join(map(factor.kind.format, of)) for of in (chosen[name], factor.levels(preset))
         )
+        scaled[name] = f"{shrunk} instead of {full}"

@@ -1,4 +1,4 @@
-"""What a sweep holds on the host: journal, folders, guardian, warm parent, CPU affinity."""
+"""What a sweep holds on the host: journal, folders, guardian, warm parents, CPU affinity."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import Any
 
 from memlab.experiment import Experiment
 from memlab.run.admission import Places
+from memlab.run.around import Around
 from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
 from memlab.run.plan import Point
-from memlab.run.warm import Warm, WorkerLost
+from memlab.run.settings import Unavailable
+from memlab.run.warm import Warm, WorkerLost, where
 
 SETUP_LIMIT_S = 60.0  # what a trial may take beyond its window before it is killed
+
+Environ = tuple[tuple[str, str], ...]  # what is added to the environment, sorted by name
 
 
 class Bench:
@@ -35,9 +39,10 @@ class Bench:
                 level: journal.make_folder(places.of(level), f"{run}-{os.getpid()}-{level}")
                 for level in filesystem_levels(experiment)
             }
-            self._warm = Warm()
-            stack.callback(lambda: self._warm.stop())
-            self._guardian.watch(self._warm.group)
+            where()  # NotBuilt here, and not at the first trial
+            self._around = Around(experiment, journal, run, places.dir)
+            self._parents: dict[Environ, Warm] = {}
+            stack.callback(self._stop_parents)
             stack.enter_context(_off(self._cpus))
             self._stack = stack.pop_all()
 
@@ -59,14 +64,40 @@ class Bench:
             "limit_s": limit_s,
         }
         try:
-            return self._warm.run(trial)
+            held = self._around.prepare(point.at)
+        except Unavailable as unavailable:
+            return _not_run("unavailable", str(unavailable))
+        except OSError as error:
+            return _not_run("error", f"preparing the host: {error}")
+        environ = tuple(sorted(self._experiment.environ(point.at).items()))
+        parent = self._parent(environ)
+        try:
+            reply = parent.run(trial | {"group": held.group})
         except WorkerLost as lost:
-            if not self._warm.served:
+            self._drop(environ)
+            self._around.abandon()
+            if not parent.served:
                 raise  # it cannot even start
-            self._warm.stop()
-            self._warm = Warm()
-            self._guardian.watch(self._warm.group)
-            return {"outcome": "error", "detail": str(lost), "probe_hash": ""}
+            return _not_run("error", str(lost))
+        if self._experiment.containment and "result" in reply:
+            reply["result"]["contained"] = held.contained
+        return reply
+
+    def _parent(self, environ: Environ) -> Warm:
+        """The warm parent of an environment: it takes effect when a process starts."""
+        if environ not in self._parents:
+            self._parents[environ] = Warm(dict(environ))
+            self._guardian.watch(self._parents[environ].group)
+        return self._parents[environ]
+
+    def _drop(self, environ: Environ) -> None:
+        parent = self._parents.pop(environ)
+        parent.stop()
+        self._guardian.forget(parent.group)
+
+    def _stop_parents(self) -> None:
+        for environ in list(self._parents):
+            self._drop(environ)
 
     def renew(self, points: Sequence[Point]) -> None:
         """Make the files of a block's points anew, so that they lie elsewhere in memory.
@@ -91,6 +122,11 @@ class Bench:
         return {"path": str(path), "state": state, "size_bytes": size}
 
 
+def _not_run(outcome: str, detail: str) -> dict[str, Any]:
+    """The reply to a trial that no worker answered."""
+    return {"outcome": outcome, "detail": detail, "probe_hash": ""}
+
+
 def filesystem_levels(experiment: Experiment) -> list[str]:
     """The kinds of place that the experiment's file may lie in."""
     if experiment.file is None:
@@ -103,9 +139,11 @@ def default_directory() -> Path:
     return Path(os.environ.get("TMPDIR") or "/var/tmp")
 
 
-def default_cpus() -> list[int]:
-    """The last CPU that this process may use: the first takes most of the interrupts."""
-    return [max(os.sched_getaffinity(0))]
+def default_cpus(experiment: Experiment | None = None) -> list[int]:
+    """The last CPU that this process may use: the first takes most of the interrupts. All of
+    them for an experiment that declares so."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed if experiment and experiment.cpus == "all" else allowed[-1:]
 
 
 @contextmanager

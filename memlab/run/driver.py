@@ -50,6 +50,8 @@ def prepare(request: Request) -> Prepared:
     if experiment.file:
         _check_directory(places.dir)
         _check_directory(places.tmpfs)
+    elif experiment.containment and experiment.containment.swap_bytes:
+        _check_directory(places.dir)
     built, scaled = admission.admit(
         experiment, request.preset, request.levels, places, controls=request.controls
     )
@@ -59,6 +61,7 @@ def prepare(request: Request) -> Prepared:
 
 def sweep(prepared: Prepared, store: Store, watch: Watch) -> RunRow:
     """Measure a new run. Raises Interrupted with the run's id on Ctrl-C."""
+    _tidy(watch)
     request, experiment = prepared.request, prepared.experiment
     run = RunRow(
         id=secrets.token_hex(4),
@@ -79,6 +82,7 @@ def sweep(prepared: Prepared, store: Store, watch: Watch) -> RunRow:
 
 def resume(run: RunRow, store: Store, watch: Watch, budget_s: float | None = None) -> RunRow:
     """Measure what a run still lacks, with the plan, order and rules that it began with."""
+    _tidy(watch)
     request = Request(**run.request)
     request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
     experiment = experiments.load(run.experiment)
@@ -93,6 +97,16 @@ def resume(run: RunRow, store: Store, watch: Watch, budget_s: float | None = Non
     return run
 
 
+def _tidy(watch: Watch) -> None:
+    """Undo what dead runs left, before the host is looked at."""
+    for left in journal.stale():
+        for failure in journal.undo_patiently(left.path):
+            watch.warned(
+                f"run {left.run} left something on this host that could not be undone: "
+                f"{failure}; run `memlab clean` as its user"
+            )
+
+
 def _measure(
     run: RunRow,
     experiment: Experiment,
@@ -103,8 +117,6 @@ def _measure(
     watch: Watch,
 ) -> None:
     """One session of a run, until the stop rule, the budget or an interrupt ends it."""
-    for left in journal.stale():
-        journal.undo(left.path)
     tally = Tally(experiment, points, request)
     for sample in store.samples(run.id):
         tally.add(sample.point, sample.outcome, sample.raw)
@@ -113,7 +125,7 @@ def _measure(
     watch.started(run, points, len(taken))
     reason = "interrupted"
     try:
-        cpus = request.cpus or default_cpus()
+        cpus = request.cpus or default_cpus(experiment)
         with _interruptible(), Bench(run.id, experiment, places, cpus) as bench:
             reason, block = tally.reason(), None
             for trial in _trials(run, points, request, taken, tally):

@@ -12,7 +12,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,11 +45,18 @@ class Guardian:
         return self._process.pid
 
     def watch(self, group: int) -> None:
-        """Name the process group that dies with the driver."""
+        """Name a process group that dies with the driver."""
+        self._tell(f"watch {group}")
+
+    def forget(self, group: int) -> None:
+        """A watched group that has ended: its number may become another's."""
+        self._tell(f"forget {group}")
+
+    def _tell(self, line: str) -> None:
         pipe = self._process.stdin
         if pipe is not None:
             with suppress(BrokenPipeError):  # killed: what it would have done, the next sweep does
-                pipe.write(f"group {group}\n")
+                pipe.write(line + "\n")
                 pipe.flush()
 
     def dismiss(self) -> None:
@@ -63,28 +69,24 @@ def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     driver, journal_path = int(sys.argv[2]), Path(sys.argv[3])
-    group, pending = None, b""
+    groups, pending = set[int](), b""
     poll = select.poll()
     poll.register(driver, select.POLLIN)
     poll.register(0, select.POLLIN)
-    while True:
+    done = False
+    while not done:
         ready = dict(poll.poll())
         if 0 in ready:
             heard = os.read(0, 4096)
             if not heard:
                 poll.unregister(0)
             *lines, pending = (pending + heard).split(b"\n")
-            if b"done" in lines:
-                group = None
-                break
-            group = int(lines[-1].split()[1]) if lines else group
+            done = b"done" in lines
+            for verb, number in (line.split() for line in lines if line != b"done"):
+                (groups.add if verb == b"watch" else groups.discard)(int(number))
         elif driver in ready:
             break
-    if group is not None:
+    for group in groups if not done else ():
         with suppress(ProcessLookupError):
             os.killpg(group, signal.SIGKILL)
-    # A killed worker may still be leaving a long write: try again until its folder is gone.
-    for _ in range(200):
-        if not journal.undo(journal_path):
-            return
-        time.sleep(0.01)
+    journal.undo_patiently(journal_path)

@@ -33,16 +33,18 @@ class NotBuilt(Exception):
 class Warm:
     """A warm parent process, in a session of its own so that Ctrl-C does not reach it."""
 
-    def __init__(self) -> None:
-        where = _where()
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        """`environ` is added to what the parent and its workers are started with."""
+        places = where()
         self.served = 0  # trials that were answered
         self._last_words = TemporaryFile()  # noqa: SIM115 - closed by stop
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _BOOT, *where],
+            [sys.executable, "-I", "-S", "-c", _BOOT, *places],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._last_words,
             start_new_session=True,
+            env={**os.environ, **(environ or {})},
         )
 
     @property
@@ -90,8 +92,8 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
     return process.stdin, process.stdout
 
 
-def _where() -> tuple[str, str]:
-    """The import path for the worker, and the folder of the compiled probes."""
+def where() -> tuple[str, str]:
+    """The import path for the worker, and the folder of the compiled probes; or NotBuilt."""
     probes, backend = find_spec("memlab._probes"), find_spec("_cffi_backend")
     if probes is None or probes.origin is None:
         raise NotBuilt("the probes are not compiled; `pip install .` in the checkout builds them")

@@ -68,20 +68,22 @@ class Worker:
     def run(self, line: bytes) -> Reply:
         """The reply to a trial, given as a line of JSON: how it ended. Never raises."""
         trial = json.loads(line)
-        before = _host_counts()
+        group = trial.get("group")
+        before = _counts(group)
         os.write(self._asking, line)
         text, timed_out = _collect(self._pid, self._reading, float(trial["limit_s"]))
         if text.endswith(b"\n"):
             reply: Reply = json.loads(text)
         else:
             status = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
-            oom_killed = _host_counts()["oom_kill"] > before["oom_kill"]
+            counter = "group_oom_kill" if group else "oom_kill"
+            oom_killed = _counts(group)[counter] > before[counter]
             reply = _died(trial, status, timed_out, oom_killed=oom_killed)
         file = trial["file"]
         if file and file["state"] in files.FRESH:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file["path"])  # noqa: PTH108
-        reply["host"] = {name: count - before[name] for name, count in _host_counts().items()}
+        reply["host"] = {name: count - before[name] for name, count in _counts(group).items()}
         reply["probe_hash"] = probe.hash(trial["probe"])
         return reply
 
@@ -94,7 +96,14 @@ class Worker:
 
 
 def _work(asked: int, writing: int) -> NoReturn:
-    """The worker's whole life."""
+    """The worker's whole life.
+
+    It lets go of the parent's own pipes: the driver would wait at them for a lost parent's worker.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    os.close(nothing)
     line = b""
     while not line.endswith(b"\n"):
         piece = os.read(asked, 1 << 16)
@@ -116,6 +125,8 @@ def _trial(trial: Mapping[str, Any]) -> Reply:
         if trial["file"]:
             files.prepare(trial["file"])
             params["path"] = trial["file"]["path"]
+        if group := trial.get("group"):
+            _enter(group["procs"])  # the file is made: its page cache is not charged to the trial
         return {"outcome": "ok", "result": probe.call(trial["probe"], params)}
     except probe.ProbeError as error:
         kind = "unavailable" if error.status == "unavailable" else "error"
@@ -135,6 +146,13 @@ def _go_first() -> None:
     score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
     os.write(score, b"1000")
     os.close(score)
+
+
+def _enter(procs: str) -> None:
+    """Move this process into the cgroup: 0 is whoever writes (cgroups(7))."""
+    group = os.open(procs, os.O_WRONLY)
+    os.write(group, b"0")
+    os.close(group)
 
 
 def _collect(pid: int, reading: int, limit_s: float) -> tuple[bytes, bool]:
@@ -192,6 +210,17 @@ def _full_disk(trial: Mapping[str, Any]) -> str:
         return ""
     free = os.statvfs(os.path.dirname(trial["file"]["path"]))  # noqa: PTH120
     return ": ENOSPC, no space left for the file's page" if free.f_bavail == 0 else ""
+
+
+def _counts(group: Mapping[str, Any] | None) -> dict[str, int]:
+    """What the host counts, and for a contained trial the OOM kills in its group alone: another
+    program of the host may be killed at the same time."""
+    counts = _host_counts()
+    if group:
+        with open(group["oom_count"]) as lines:
+            words = dict(line.split() for line in lines)
+        counts["group_oom_kill"] = int(words["oom_kill"])
+    return counts
 
 
 def _host_counts() -> dict[str, int]:

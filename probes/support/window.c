@@ -89,7 +89,7 @@ static void rehearse(struct window *window)
 	perf_reset(&window->perf);
 }
 
-void window_open(struct window *window)
+void window_prepare(struct window *window)
 {
 	memset(window, 0, sizeof(*window));
 	choose_stat_line(window);
@@ -97,12 +97,21 @@ void window_open(struct window *window)
 	read_stolen_ticks(window->stat_label, &window->stolen_ticks, &window->stolen_error);
 	window->rss_peak_error = proc_write("/proc/self/clear_refs", CLEAR_REFS_PEAK_RSS);
 	perf_open(&window->perf, kept_tlb_flush_id(), true);
-	rehearse(window);
+}
 
+void window_start(struct window *window)
+{
+	rehearse(window);
 	window->cpu = sched_getcpu();
 	perf_start(&window->perf);
 	usage_read(&window->usage);
 	window->started_ns = clock_ns();
+}
+
+void window_open(struct window *window)
+{
+	window_prepare(window);
+	window_start(window);
 }
 
 static struct probe_counter difference(uint64_t from, uint64_t to, int32_t error)

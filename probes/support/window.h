@@ -36,6 +36,13 @@ struct window {
  */
 void window_open(struct window *window);
 
+/*
+ * The two halves of window_open, for a probe whose processes are made between
+ * them: perf then counts those, and their threads, from the start on.
+ */
+void window_prepare(struct window *window);
+void window_start(struct window *window);
+
 /* Stops counting and fills out; every window that was opened must be closed. */
 void window_close(struct window *window, struct probe_window *out);
 

@@ -164,13 +164,18 @@ def test_published_tables_lie_in_the_factor_space(declared: Experiment) -> None:
         table = published.load(beside.source).tables[beside.table]
         assert declared.metric(beside.metric)
         for row in table.rows:
-            assert_levels(declared, {table.rows_are: row[table.rows_are]})
+            assert_levels(declared, beside.row(table.rows_are, row[table.rows_are]))
             for column, at in beside.columns.items():
                 assert_levels(declared, at)
                 assert table.cell(row, column).value > 0
         if beside.limit:
             assert beside.limit.control in {control.name for control in declared.controls}
             assert declared.metric(beside.limit.metric)
+
+
+def test_tables_in_words_are_printed_ones(declared: Experiment) -> None:
+    for source, table in declared.tables:
+        assert table in published.load(source).tables
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if experiments.load(n).costs])

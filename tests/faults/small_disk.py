@@ -29,6 +29,9 @@ class Filler:
     def __init__(self, folder: Path) -> None:
         self.ballast = folder / "ballast"
 
+    def warned(self, line: str) -> None:
+        raise AssertionError(line)
+
     def started(self, run: RunRow, points: Sequence[plan.Point], taken: int) -> None:
         self.points = len(points)
 

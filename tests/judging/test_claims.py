@@ -1,8 +1,10 @@
 """Every kind of claim on made-up runs: the four words, what is missing, floors, drift."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+import pretend
 import pytest
 from pretend import SIZES, costs, experiment, took
 from synthetic import failed
@@ -81,6 +83,18 @@ CLAIMS: list[tuple[Claim, Callable[[At], float], str, str]] = [
         slope,
         "contradicted",
         "the step least falling is 64 B to 4 KiB",
+    ),
+    (
+        Monotone(text="m", metric="time", over="size", rising=False, of=SLOW, to=FAST),
+        slope,
+        "reproduced",
+        "slow / fast, 8 KiB / 1 B: 0.0011",
+    ),
+    (
+        Monotone(text="m", metric="time", over="size", rising=True, of=SLOW, to=FAST),
+        slope,
+        "contradicted",
+        "slow / fast, 8 KiB / 1 B: 0.0011",
     ),
     (
         Saturates(text="s", metric="time", where=SLOW, over="size", at=64, within=0.2),
@@ -393,3 +407,35 @@ class TestShift:
         (judged,) = judge(measured(experiment(self.CLAIM), self.world(there)))
         assert judged.word == word
         assert len(judged.points) == 4 * len(SIZES)
+
+
+class TestLines:
+    """What a value was read from, beside the verdict."""
+
+    def judged(self, measured: Measure, equals: int) -> Judged:
+        found = replace(
+            pretend.EXPERIMENT.metric("faults"),
+            evidence=lambda raw, at: f"before\nMinflt: {raw['fault_count']}",
+        )
+        claim = Count(text="", metric="faults", where={"method": "slow"}, equals=equals)
+        declared = pretend.experiment(claim, metrics=[*pretend.EXPERIMENT.metrics[:1], found])
+        odd = 4  # the block whose count is another
+
+        def world(at: At, block: int) -> pretend.Reply:
+            return pretend.took(1e-6, fault_count=8 if block == odd else 7)
+
+        return judge(measured(declared, world))[0]
+
+    @pytest.mark.parametrize(("claimed", "shown"), [(7, 8), (8, 7), (9, 7)])
+    def test_they_are_of_a_sample_that_is_not_as_claimed(
+        self, measured: Measure, claimed: int, shown: int
+    ) -> None:
+        assert self.judged(measured, claimed).lines == ["before", f"Minflt: {shown}"]
+
+    def test_they_are_a_field_of_the_data(self, measured: Measure) -> None:
+        assert as_data(self.judged(measured, 7))["lines"] == ["before", "Minflt: 8"]
+
+    def test_a_metric_that_keeps_none_has_none(self, measured: Measure) -> None:
+        claim = Count(text="", metric="faults", where={"method": "slow"}, equals=7)
+        world = pretend.exact(lambda at: 1e-6, fault_count=7)
+        assert judge(measured(pretend.experiment(claim), world))[0].lines == []

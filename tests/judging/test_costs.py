@@ -7,7 +7,7 @@ import pytest
 from pretend import EXPERIMENT, exact
 
 from memlab.experiment import At, CostTerm, CostTerms, Experiment
-from memlab.judging.costs import lines_for_show, models
+from memlab.judging.costs import foretell, lines_for_show, models
 from memlab.results import Run
 
 Measure = Callable[..., Run]
@@ -69,3 +69,12 @@ def test_too_few_points_give_no_model(measured: Measure) -> None:
 
 def test_an_experiment_without_cost_terms_has_no_lines(measured: Measure) -> None:
     assert lines_for_show(measured(EXPERIMENT, exact(line))) == []
+
+
+def test_a_model_foretells_between_levels_by_counts_on_straight_lines(measured: Measure) -> None:
+    run = measured(declared(CALL, BYTE), exact(line), levels=SIZES)
+    slow, _ = models(run)
+    points = [p for p in run.points if (p.at["method"], p.at["place"]) == ("slow", "here")]
+    assert foretell(run, slow, points, "size", [1, 2048, 8192]) == pytest.approx(
+        [1e-4 + 5e-8 * size for size in (1, 2048, 8192)], rel=1e-3
+    )

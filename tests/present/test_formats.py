@@ -8,10 +8,12 @@ import pytest
 from click.testing import CliRunner, Result
 from made_up import Machine
 
+from memlab import experiments
 from memlab.cli.claims import command as claims
 from memlab.cli.compare import command as compare
-from memlab.present.formats import bmf, github, junit
+from memlab.present.formats import bmf, cases, github, junit
 from memlab.present.formats.cases import Case, Cases, Measure
+from memlab.run import plan
 
 AWKWARD = "100%: a,b\r\n<c> | & \x1b[1m"
 FOUND = Cases(
@@ -190,3 +192,10 @@ def test_json_is_short_for_its_format(machine: Machine, kind: str) -> None:
     both = ask(machine, kind, "--json", "--format", "junit")
     assert both.exit_code == 2
     assert "--json is short for --format json: choose one" in both.output
+
+
+@pytest.mark.parametrize("experiment", experiments.names())
+def test_no_two_points_share_a_name(experiment: str) -> None:
+    declared = experiments.load(experiment)
+    points = plan.build(declared, "full", {}).points
+    assert len({cases.name(declared, point.at) for point in points}) == len(points)

@@ -110,6 +110,12 @@ def test_noise_in_the_window_is_named(path: Path, change: dict[str, int], flag: 
     assert stored(path, {0: [noisy, ok(1000)]}).summaries[0].noise == {flag: 1}
 
 
+def test_processes_that_preempt_one_another_are_no_noise(path: Path) -> None:
+    """A crew of processes has no CPU of its own: -1."""
+    crew = window(1000, cpu_at_open=-1, cpu_at_close=-1, involuntary_switch_count=30)
+    assert stored(path, {0: [ok(1000, window=crew)]}).summaries[0].noise == {}
+
+
 def test_stolen_time_writeback_and_reported_memory_are_noise(path: Path) -> None:
     stolen = window(1000)
     stolen["counters"]["stolen_ns"] = {"count": 11, "error": None}

@@ -61,6 +61,10 @@ class Heard:
         self.taken: int | None = None
         self.progress: list[Progress] = []
         self.reason: str | None = None
+        self.warnings: list[str] = []
+
+    def warned(self, line: str) -> None:
+        self.warnings.append(line)
 
     def started(self, run: RunRow, points: Sequence[Point], taken: int) -> None:
         self.run, self.taken = run, taken

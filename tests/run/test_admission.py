@@ -6,10 +6,11 @@ import pytest
 from synthetic import experiment
 
 from memlab import experiments
-from memlab.experiment import Cost
-from memlab.observe import proc
+from memlab.experiment import COUNT, Containment, Cost, Factor, choice
+from memlab.observe import cgroup, proc
 from memlab.run import admission
 from memlab.run.admission import Need, Places, Refused
+from memlab.run.plan import build
 
 MIB, GIB = 2**20, 2**30
 EXPERIMENT = experiments.load("mmap-write")
@@ -22,6 +23,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     free = {"memory": 8 * GIB, "/disk": 8 * GIB, "/shm": 4 * GIB}
     monkeypatch.setattr(proc, "meminfo", lambda: {"MemAvailable": free["memory"]})
     monkeypatch.setattr(proc, "free_bytes", lambda path: free[str(path)])
+    monkeypatch.setattr(cgroup, "memory_limit_bytes", lambda _: free.get("group"))
     return free
 
 
@@ -93,3 +95,70 @@ def test_places() -> None:
     assert PLACES.of("tmpfs") == Path("/shm")
     assert PLACES.of("dir") == Path("/disk")
     assert Places(Path("/disk")).tmpfs == Path("/dev/shm")
+
+
+def test_a_count_is_halved_too(host: dict[str, int]) -> None:
+    faults = experiments.load("page-fault")
+    host["memory"] = 16 * GIB
+    plan, scaled = admission.admit(faults, "paper", {}, PLACES)
+    assert {point.at["chunks"] for point in plan.points} == {10_000}
+    assert scaled == {"chunks": "10000 instead of 20000"}
+
+
+def test_a_host_too_small_for_one_is_refused(host: dict[str, int]) -> None:
+    host["memory"] = MIB
+    with pytest.raises(Refused, match="even the smallest chunks does not fit"):
+        admission.admit(experiments.load("page-fault"), "paper", {}, PLACES)
+
+
+def test_the_limit_of_the_own_group_counts(host: dict[str, int]) -> None:
+    host["group"] = 999
+    assert admission.shortage(Need(800, {}, 1.0)) == (
+        "the plan needs 1000 B of free memory in this process's cgroup, and 999 B is free"
+    )
+
+
+SWAP = Factor("swap", choice("none", "file", "zram"), "kind", ["none"], host=True)
+
+
+@pytest.mark.parametrize(
+    ("swap", "required", "memory", "disk"),
+    [
+        ("none", True, 2 * GIB, 0),  # held to its limit, though it asks for more
+        ("none", False, 6 * GIB, 0),  # may run outside
+        ("file", True, 2 * GIB, 3 * GIB),
+        ("zram", True, 5 * GIB, 0),  # of memory, where nothing compresses
+    ],
+)
+def test_a_contained_point_needs_its_limit_and_its_swap(
+    swap: str, required: bool, memory: int, disk: int
+) -> None:
+    held = Containment(
+        limit=lambda _: 2 * GIB, swap=lambda at: at["swap"], swap_bytes=3 * GIB, required=required
+    )
+    declared = experiment(
+        factors=[SWAP], excludes=[], cost=Cost(memory=lambda _: 6 * GIB), containment=held
+    )
+    plan = build(declared, "quick", {"swap": [swap]}, controls=False)
+    found = admission.need(declared, plan.points, PLACES)
+    assert (found.memory_bytes, dict(found.disk_bytes)) == (
+        memory,
+        {PLACES.dir: disk} if disk else {},
+    )
+
+
+def test_a_count_is_halved_and_never_below_one(host: dict[str, int]) -> None:
+    workers = Factor("worker", COUNT, "how many", [1, 4, 16])
+    costly = experiment(
+        factors=[workers],
+        controls=[],
+        excludes=[],
+        shrinks="worker",
+        cost=Cost(memory=lambda at: at["worker"] * GIB),
+    )
+    plan, scaled = admission.admit(costly, "quick", {}, PLACES)
+    assert [point.at["worker"] for point in plan.points] == [1, 4]
+    assert scaled == {"worker": "1, 4 instead of 1, 4, 16"}
+    host["memory"] = GIB
+    with pytest.raises(Refused, match="and 1 GiB is free; even the smallest worker does not fit"):
+        admission.admit(costly, "quick", {}, PLACES)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,7 @@ def test_a_bench_outlives_its_guardian(places: Places) -> None:
     with open_bench(places) as opened:
         os.kill(opened._guardian.pid, signal.SIGKILL)
         os.waitpid(opened._guardian.pid, 0)
-        opened._guardian.watch(opened._warm.group)
+        opened._guardian.watch(opened._parent(()).group)
         assert opened.trial(FILE_POINT)["outcome"] == "ok"
     assert left_in(places) == []
 
@@ -130,7 +131,7 @@ def test_a_lost_parent_is_an_error_and_is_replaced(places: Places) -> None:
     with open_bench(places, "noop") as opened:
         opened._experiment = experiment(factors=[])
         assert opened.trial(POINT)["outcome"] == "ok"
-        os.killpg(opened._warm.group, signal.SIGKILL)
+        os.killpg(opened._parent(()).group, signal.SIGKILL)
         reply = opened.trial(POINT)
         assert reply["outcome"] == "error"
         assert reply["detail"] == "the warm parent ended with status -9"
@@ -144,8 +145,8 @@ def test_a_parent_that_cannot_start_ends_the_sweep_at_once(
     started = []
 
     class Counted(warm.Warm):
-        def __init__(self) -> None:
-            super().__init__()
+        def __init__(self, environ: Mapping[str, str]) -> None:
+            super().__init__(environ)
             started.append(self.group)
 
     monkeypatch.setattr(warm, "_BOOT", "raise SystemExit('no loader here')")
@@ -165,6 +166,9 @@ def test_default_directory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_default_cpu_is_the_last_allowed() -> None:
     assert bench.default_cpus() == [CPU]
+    assert bench.default_cpus(experiments.load("mmap-write")) == [CPU]
+    everywhere = sorted(os.sched_getaffinity(0))
+    assert bench.default_cpus(experiments.load("thread-create")) == everywhere
 
 
 def test_renewing_makes_each_file_of_a_block_once(places: Places) -> None:

@@ -1,5 +1,7 @@
 """The driver's rules, against a bench that measures nothing: what is asked, when it ends."""
 
+import json
+import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from fake_bench import Answer, FakeBench, Heard, prepared
 from synthetic import experiment, failed, ok
 
 from memlab import experiments
+from memlab.observe import proc
 from memlab.run import driver, plan
 from memlab.run.plan import Point
 from memlab.run.request import Interrupted, Request
@@ -287,3 +290,24 @@ def test_the_files_are_made_anew_for_each_block(lab: Lab) -> None:
     assert lab.bench.renewed == [
         (start, asked[start : start + POINTS]) for start in (0, POINTS, 2 * POINTS)
     ]
+
+
+def test_what_a_dead_run_left_and_cannot_be_undone_is_told(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver.journal, "undo_patiently", driver.journal.undo)
+    missing = tmp_path / "nosuch"
+    path = driver.journal.folder() / "0123abcd-1.jsonl"
+    path.parent.mkdir(parents=True)
+    head = {"run": "0123abcd", "driver": os.getpid(), "start": 1, "boot": proc.boot_id()}
+    entry = {"undo": "value", "path": str(missing), "value": "old"}
+    path.write_text(f"{json.dumps(head)}\n{json.dumps(entry)}\n")
+    run = lab.sweep(steady, blocks=1)
+    assert lab.heard.warnings == [
+        "run 0123abcd left something on this host that could not be undone: "
+        f"value {missing}: No such file or directory; run `memlab clean` as its user"
+    ]
+    assert len(lab.taken(run)) == POINTS  # and the sweep goes on
+    missing.write_text("new")
+    lab.resume(run, steady)
+    assert (lab.heard.warnings, missing.read_text()) == ([], "old")

@@ -165,3 +165,32 @@ def test_folder_of_journals(home: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert journal.folder() == home / "state" / "memlab" / "journal"
     monkeypatch.delenv("XDG_STATE_HOME")
     assert journal.folder() == home / ".local" / "state" / "memlab" / "journal"
+
+
+def test_of_another_boot_only_folders_are_left(tmp_path: Path) -> None:
+    """The kernel has its own values again, and a zram's number may be another's."""
+    setting, made = tmp_path / "setting", tmp_path / "memlab-0123abcd-dir"
+    setting.write_text("of this boot")
+    made.mkdir()
+    value = {"undo": "value", "path": str(setting), "value": "old"}
+    group = {"undo": "cgroup", "path": "/sys/fs/cgroup"}
+    path = of_a_dead_driver("0123abcd", value, group, folder_entry(made))
+    path.write_text(path.read_text().replace(proc.boot_id(), "another"))
+    assert journal.undo(path) == []
+    assert (setting.read_text(), made.exists(), path.exists()) == ("of this boot", False, False)
+
+
+def test_groups_go_before_what_they_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group may be made before the swap that its processes use, or after it."""
+    undone: list[str] = []
+    kinds = ("folder", "cgroup", "swap", "value")
+    for kind in kinds:
+        monkeypatch.setitem(journal._UNDO, kind, lambda entry: undone.append(entry["undo"]))
+    assert journal.undo(of_a_dead_driver("0123abcd", *({"undo": kind} for kind in kinds))) == []
+    assert undone == ["cgroup", "value", "swap", "folder"]
+
+
+def test_a_kind_that_this_memlab_does_not_know_is_told() -> None:
+    path = of_a_dead_driver("0123abcd", {"undo": "later", "path": "/x"})
+    assert journal.undo(path) == ["later /x: this memlab cannot undo it; use the one that made it"]
+    assert path.exists()

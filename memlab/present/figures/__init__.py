@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,20 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from memlab.experiment import figures as declared
-from memlab.present.figures import page, sidecar, style
+from memlab.judging import evidence
+from memlab.present.figures import (
+    bar_marks,
+    bars,
+    checks,
+    lines,
+    marks,
+    nines,
+    pair_marks,
+    pairs,
+    percentiles,
+    sidecar,
+    style,
+)
 from memlab.results import Run
 from memlab.run.request import CannotRun
 
@@ -29,6 +42,8 @@ class RunFigure(Figure):
     """A figure without pyplot. It shows itself in a notebook, and SVG text stays text."""
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
+        # Else matplotlib takes the resolution that the figure had before its size was known.
+        kwargs.setdefault("dpi", self.dpi)
         with style.settings():
             super().savefig(*args, **kwargs)
 
@@ -38,7 +53,20 @@ class RunFigure(Figure):
 
 # Each composer draws one kind of declaration on an empty figure, and sets the figure's size.
 _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
-    declared.Lines: lambda figure, run, _: page.compose(figure, run),
+    declared.Lines: lambda figure, run, _: lines.compose(figure, run),
+    declared.Bars: bars.compose,
+    declared.Against: pairs.compose,
+    declared.Nines: nines.compose,
+    declared.Checks: checks.compose,
+}
+
+# What a figure's title says that was found; a kind that is not here says nothing.
+_FINDINGS: Mapping[type, Callable[[Run, Any], str]] = {
+    declared.Lines: lambda run, _: lines.finding(run, marks.panels(run)),
+    declared.Bars: lambda run, shown: bars.finding(run, shown, bar_marks.panels(run, shown)),
+    declared.Against: lambda run, shown: pairs.finding(run, shown, pair_marks.panels(run, shown)),
+    declared.Nines: lambda run, shown: nines.finding(run, percentiles.panes(run, shown)),
+    declared.Checks: lambda run, shown: checks.finding(checks.checks(run, shown)),
 }
 
 
@@ -47,12 +75,35 @@ def names(run: Run) -> list[str]:
     return ["", *run.experiment.more_figures]
 
 
+def findings(run: Run) -> Iterator[str]:
+    """What the run's figures found, in the words of their titles."""
+    for name in names(run):
+        shown = _declared(run, name)
+        find = _FINDINGS.get(type(shown))
+        if find and (said := find(run.showing(shown), shown)):
+            yield said
+
+
+def caption(run: Run, name: str = "") -> str:
+    """What a figure shows, in a line."""
+    shown = _declared(run, name)
+    said = run.metric(shown.metric).help
+    if isinstance(shown, declared.Against):
+        of, to = (evidence.side(run.experiment, side) for side in (shown.of, shown.to))
+        return f"{name}: {said}, {of} / {to}, by {shown.x_label}"
+    return f"{name}: {said} by {shown.over}" if name else f"{said} by {shown.over}"
+
+
+def _declared(run: Run, name: str) -> declared.Figure | declared.Against:
+    return run.experiment.more_figures[name] if name else run.experiment.figure
+
+
 def draw(run: Run, name: str = "") -> Figure:
     """A figure that the run's experiment declares, 1600 pixels wide as PNG."""
-    shown = run.experiment.more_figures[name] if name else run.experiment.figure
+    shown = _declared(run, name)
     with style.settings():
         figure = RunFigure()
-        _COMPOSERS[type(shown)](figure, run, shown)
+        _COMPOSERS[type(shown)](figure, run.showing(shown), shown)
     return figure
 
 

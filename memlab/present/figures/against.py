@@ -17,7 +17,6 @@ from memlab.experiment import (
     Count,
     Crossover,
     Equivalent,
-    Experiment,
     Monotone,
     Outcome,
     Ratio,
@@ -44,10 +43,11 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A printed column: its cells by the level of their row."""
+    """A printed column: its cells by the level of their row, and where each row lies."""
 
     rows_are: str
     cells: Mapping[Any, Cell]
+    places: Mapping[Any, At]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,9 @@ def against(run: Run, judged: Sequence[Judged]) -> list[tuple[Claim, list[Agains
     ]
 
 
-def scale(experiment: Experiment, claim: Claim) -> str:
+def scale(run: Run, claim: Claim) -> str:
     """What the numbers of a claim are: `write / mmap`, or the metric itself."""
+    experiment = run.experiment
     if isinstance(claim, Ratio | Equivalent):
         return " / ".join(evidence.side(experiment, side) for side in (claim.of, claim.to))
     if isinstance(claim, Crossover):
@@ -104,7 +105,7 @@ def scale(experiment: Experiment, claim: Claim) -> str:
     if isinstance(claim, Monotone):
         return f"value at the last {claim.over} / value at the first"
     if isinstance(claim, Within | Count):
-        return experiment.metric(claim.metric).help
+        return run.metric(claim.metric).help
     return ""
 
 
@@ -190,14 +191,18 @@ def _column(run: Run, claim: Claim, at: At) -> _Column | None:
         for name, levels in declared.columns.items():
             if declared.metric == claim.metric and all(at.get(n) == v for n, v in levels.items()):
                 cells = {row[table.rows_are]: table.cell(row, name) for row in table.rows}
-                return _Column(table.rows_are, cells)
+                places = {level: declared.row(table.rows_are, level) for level in cells}
+                return _Column(table.rows_are, cells, places)
     return None
 
 
 def _cell(run: Run, claim: Claim, at: At) -> Cell | None:
     """The printed cell at these levels."""
     column = _column(run, claim, at)
-    return column.cells.get(at.get(column.rows_are)) if column else None
+    if column is None:
+        return None
+    here = (level for level, place in column.places.items() if place.items() <= at.items())
+    return next((column.cells[level] for level in here), None)
 
 
 def quotient_of(over: Cell | None = None, under: Cell | None = None) -> Printed | None:

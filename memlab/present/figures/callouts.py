@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 from memlab import units
-from memlab.experiment import At, Experiment, Lines
+from memlab.experiment import Lines
 from memlab.present import words
 from memlab.present.figures import placing, style
-from memlab.present.figures.marks import Crossed, Panel, Series
 from memlab.present.figures.panel import Canvas
 from memlab.present.figures.placing import Box, Spot
+from memlab.present.figures.series import Crossed, Panel, Series
 from memlab.results import Run
 
 GAP = 15.0  # points from the frame to the labels at the line ends
@@ -216,8 +216,3 @@ def _ink(canvas: Canvas, panel: Panel) -> list[Spot]:
 def ends_inside(canvas: Canvas, series: Series) -> bool:
     """Is the last mark inside the limits? The floor's may lie below them."""
     return bool(series.marks) and series.marks[-1].y >= canvas.y.low
-
-
-def levels_of(experiment: Experiment, at: At) -> str:
-    """Every level with its factor's name: `size 4 KiB, method write`."""
-    return ", ".join(f"{name} {experiment.describe_level(name, at[name])}" for name in at)

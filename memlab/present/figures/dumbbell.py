@@ -84,7 +84,7 @@ def compose(figure: Figure, run: Run, judged: Sequence[Judged]) -> None:
 
 def _band(run: Run, claim: Claim, rows: Sequence[Against]) -> _Band:
     text = style.wrap(claim.text, style.TEXT, WIDTH - 2 * EDGE, "bold")
-    named = scale(run.experiment, claim) if any(row.drawn for row in rows) else ""
+    named = scale(run, claim) if any(row.drawn for row in rows) else ""
     lines = style.wrap(named, style.SMALL, WIDTH - 2 * EDGE)
     return _Band(text, lines, [_row(run, claim, row) for row in rows])
 

@@ -10,8 +10,8 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 from memlab.present import words
 from memlab.present.figures import placing, style
-from memlab.present.figures.marks import Mark, Panel, Series
 from memlab.present.figures.placing import Axis, Box, Spot
+from memlab.present.figures.series import Mark, Panel, Series
 from memlab.results import Run
 
 _FLOOR_REACH = 10**0.75  # how far below all other marks a log axis follows the floor
@@ -106,12 +106,8 @@ def _y_axis(canvas: Canvas, run: Run, *, leftmost: bool) -> None:
         axes.set_yticks(placing.log_ticks(canvas.y.low, canvas.y.high, base))
         axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: words.quantity(v, metric.unit)))
-    axes.tick_params(color=style.PALE, labelsize=style.SMALL, labelleft=leftmost)
+    axes.tick_params(labelleft=leftmost)
     axes.tick_params(which="minor", color=style.PALE)
-    axes.grid(axis="y", color=style.FAINT, linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(style.PALE)
     if leftmost:
         axes.set_ylabel(_with_scale(metric.help, metric.unit, canvas.y), fontsize=style.TEXT)
 
@@ -125,7 +121,7 @@ def _line(canvas: Canvas, series: Series) -> None:
     control = series.kind == "control"
     hue = style.INK if control else style.colour(series.like)
     marker = style.control_marker(series.like) if control else style.marker(series.like)
-    for part in _joined(series):
+    for part in joined(series):
         xs = [mark.x for mark in part]
         canvas.axes.plot(
             xs,
@@ -154,7 +150,7 @@ def _line(canvas: Canvas, series: Series) -> None:
         )
 
 
-def _joined(series: Series) -> Iterator[list[Mark]]:
+def joined(series: Series) -> Iterator[list[Mark]]:
     """The marks in stretches that no point without a value interrupts."""
     together: list[Mark] = []
     for mark in series.marks:

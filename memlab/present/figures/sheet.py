@@ -26,13 +26,14 @@ class Sheet:
     said: Sequence[str]
     foot: Sequence[str]
     handles: Sequence[Artist]
+    width: float = WIDTH
 
     def lay(self, figure: Figure, body: float) -> tuple[Page, float]:
         """Size the figure for a body of that height, write the words, and return the body's top."""
         columns = self._columns()
         legend = math.ceil(len(self.handles) / columns) * style.SMALL * 1.6 + 6
         head = self._head() + (legend if self.handles else 0)
-        made = Page(figure, WIDTH, EDGE + head + body + len(self.foot) * STEP + 12)
+        made = Page(figure, self.width, EDGE + head + body + len(self.foot) * STEP + 12)
         figure.set_size_inches(made.width / style.POINTS, made.height / style.POINTS)
         figure.set_dpi(style.PIXELS / (made.width / style.POINTS))
         top = made.height - EDGE
@@ -55,7 +56,7 @@ class Sheet:
 
     def _columns(self) -> int:
         widest = max((_width(handle) for handle in self.handles), default=1.0)
-        return max(1, min(len(self.handles), int((WIDTH - 2 * EDGE) // widest)))
+        return max(1, min(len(self.handles), int((self.width - 2 * EDGE) // widest)))
 
     def _legend(self, made: Page, top: float, columns: int) -> None:
         made.figure.legend(
@@ -70,15 +71,18 @@ class Sheet:
         )
 
 
-def sheet(title: str, said: str, run: Run, more: str, handles: Sequence[Artist]) -> Sheet:
+def sheet(
+    title: str, said: str, run: Run, more: str, handles: Sequence[Artist], width: float = WIDTH
+) -> Sheet:
     """A sheet for a run; `more` stands before the machine and the run at the foot."""
-    limit = WIDTH - 2 * EDGE
+    limit = width - 2 * EDGE
     foot = [more, page.machine(run), provenance(run)]
     return Sheet(
         title=style.wrap(title, style.FINDING + 1, limit, "bold"),
         said=style.wrap(said, style.TEXT, limit),
         foot=[line for text in foot for line in style.wrap(text, style.SMALL, limit)],
         handles=handles,
+        width=width,
     )
 
 

@@ -1,16 +1,29 @@
-"""What stands beside a figure: for every mark, its numbers, its samples, and the C file."""
+"""What stands beside a run's figures: for every mark, its numbers, its samples, and the C file."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from memlab.experiment import figures as declared
 from memlab.present import words
-from memlab.present.figures import marks
-from memlab.present.figures.marks import Crossed, Panel, Series
+from memlab.present.figures import bar_marks, checks, marks, pair_marks, percentiles, predictions
+from memlab.present.figures.series import Crossed, Panel, Series
 from memlab.results import Run
+
+# What each kind of declaration shows, as data.
+_PANELS: Mapping[type, Callable[[Run, Any], list[Panel]]] = {
+    declared.Lines: lambda run, _: marks.panels(run),
+    declared.Bars: bar_marks.panels,
+    declared.Against: pair_marks.panels,
+}
+# The rows of kinds that do not show a metric's medians.
+_ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
+    declared.Nines: percentiles.as_data,
+    declared.Checks: checks.as_data,
+}
 
 
 def as_json(run: Run) -> str:
@@ -26,33 +39,75 @@ def as_json(run: Run) -> str:
 
 
 def as_data(run: Run) -> dict[str, Any]:
-    """The sidecar as plain data: base units, None where there is no number."""
-    panels = marks.panels(run)
+    """The sidecar as plain data: base units, None where there is no number.
+
+    `figure` is a figure's name as in `<stem>-<name>.png`; the experiment's first one has none.
+    """
+    first = run.experiment.figure
+    shown = {"": first, **run.experiment.more_figures}
+    drawn = [
+        (name, seen, panel)
+        for name, figure in shown.items()
+        if type(figure) in _PANELS
+        for seen in [run.showing(figure)]
+        for panel in _PANELS[type(figure)](seen, figure)
+    ]
     return {
         "run": run.id,
         "experiment": run.experiment.name,
         "store": str(run.store_path.absolute()),
         "memlab": run.row.memlab,
-        "metric": run.experiment.figure.metric,
-        "over": run.experiment.figure.over,
-        "marks": [mark for panel in panels for s in panel.series for mark in _marks(run, panel, s)],
-        "crossings": [_crossing(run, panel, c) for panel in panels for c in panel.crossed],
-        "missing": [mark for panel in panels for s in panel.series for mark in _missing(panel, s)],
+        "metric": first.metric,
+        "over": first.over,
+        "figures": [{"figure": n, "kind": type(figure).__name__} for n, figure in shown.items()],
+        "marks": [
+            {"figure": name} | mark
+            for name, seen, panel in drawn
+            for series in panel.series
+            for mark in _marks(seen, panel, series)
+        ]
+        + [
+            {"figure": name} | row
+            for name, figure in shown.items()
+            if type(figure) in _ROWS
+            for row in _ROWS[type(figure)](run.showing(figure), figure)
+        ],
+        "crossings": [
+            {"figure": name} | _crossing(seen, panel, crossed)
+            for name, seen, panel in drawn
+            for crossed in panel.crossed
+        ],
+        "missing": [
+            {"figure": name} | mark
+            for name, _, panel in drawn
+            for series in panel.series
+            for mark in _missing(panel, series)
+        ],
+        "models": [
+            {"figure": name} | row
+            for name, figure in shown.items()
+            if isinstance(figure, declared.Lines)
+            for seen in [run.showing(figure)]
+            for row in predictions.as_data(seen, marks.panels(seen))
+        ],
     }
 
 
 def _marks(run: Run, panel: Panel, series: Series) -> Iterator[dict[str, Any]]:
-    metric = run.metric(run.experiment.figure.metric)
+    metric = run.metric(series.metric or run.experiment.figure.metric)
     for mark in series.marks:
-        row = {
+        row: dict[str, Any] = {
             "panel": dict(panel.at),
             "kind": series.kind,
             "series": series.label,
             "levels": dict(mark.at),
+            "x": mark.x,
             "metric": metric.name,
-            "unit": metric.unit,
+            "unit": "1" if mark.to is not None else metric.unit,
         }
-        if series.kind == "published":
+        if mark.to is not None:
+            row["to"] = dict(mark.to)
+        if series.source:
             yield (
                 row
                 | {"value": mark.y, "printed": mark.printed, "bound": mark.bound}

@@ -64,6 +64,12 @@ def darker(hue: str, share: float = 0.72) -> str:
     return "#" + "".join(f"{part:02x}" for part in parts)
 
 
+def paler(hue: str, share: float = 0.55) -> str:
+    """The same hue mixed with white, for areas that other marks stand on."""
+    parts = (round(255 - (255 - int(hue[i : i + 2], 16)) * share) for i in (1, 3, 5))
+    return "#" + "".join(f"{part:02x}" for part in parts)
+
+
 @cache
 def width(text: str, size: float, weight: str = "normal") -> float:
     """The width of one line of text in points; needs no canvas."""

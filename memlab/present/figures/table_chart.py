@@ -14,7 +14,6 @@ from matplotlib.patches import Patch
 
 from memlab.present import words
 from memlab.present.figures import placing, style
-from memlab.present.figures.page import Page
 from memlab.present.figures.sheet import EDGE, WIDTH, sheet
 from memlab.published import Cell
 from memlab.results import Run
@@ -60,15 +59,15 @@ def compose(figure: Figure, run: Run, beside: Beside) -> None:
         list(_signs(bars, columns)),
     )
     page, top = made.lay(figure, body)
-    above = _axes(page, top - _BARS, _BARS)
-    below = _axes(page, top - body + _AXIS, _RATIOS)
+    above = page.axes(_LEFT, top - _BARS, _across(), _BARS)
+    below = page.axes(_LEFT, top - body + _AXIS, _across(), _RATIOS)
     for axes in (above, below):
         axes.set_xlim(-0.5, len(beside.rows) - 0.5)
         axes.set_xticks(range(len(beside.rows)), [])
     _draw_bars(above, bars, width, unit, log=log)
     _draw_ratios(below, bars)
     _name_columns(above, bars, columns, 2 * width * _across() / len(beside.rows))
-    labels = [run.experiment.describe_level(beside.table.rows_are, r.level) for r in beside.rows]
+    labels = [row.name for row in beside.rows]
     below.set_xticks(range(len(labels)), labels, fontsize=style.SMALL)
     below.set_xlabel(beside.table.rows_are, fontsize=style.SMALL, color=style.QUIET)
 
@@ -118,20 +117,6 @@ def _signs(bars: Sequence[_Bar], columns: Sequence[str]) -> Iterator[Artist]:
 def _across() -> float:
     """The width of the axes in points."""
     return WIDTH - _LEFT - EDGE
-
-
-def _axes(page: Page, bottom: float, height: float) -> Axes:
-    axes = page.figure.add_axes(
-        (_LEFT / page.width, bottom / page.height, _across() / page.width, height / page.height)
-    )
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(style.PALE)
-    axes.tick_params(labelsize=style.SMALL, color=style.PALE, labelcolor=style.INK, length=3)
-    axes.grid(axis="y", color=style.FAINT, linewidth=0.7)
-    axes.set_axisbelow(True)
-    return axes
 
 
 def _draw_bars(axes: Axes, bars: Sequence[_Bar], width: float, unit: str, *, log: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memlab.analysis.intervals import Interval
-from memlab.experiment import Metric
+from memlab.experiment import Against, Metric
 from memlab.present import beside as beside_words
 from memlab.present import words
 from memlab.results import PointSummary, Run
@@ -38,7 +38,7 @@ def published(run: Run, beside: Beside) -> Grid:
         head += [f"{column}, published", f"{column}, here", "here / published", "n"]
     rows = []
     for row in beside.rows:
-        cells = [run.experiment.describe_level(beside.table.rows_are, row.level)]
+        cells = [row.name]
         for column, cell in row.printed.items():
             here = row.here[column]
             ratio = "-" if here.ratio is None else f"{cell.ratio_bound}{here.ratio:.3g}"
@@ -54,7 +54,10 @@ def published(run: Run, beside: Beside) -> Grid:
 def metrics_shown(run: Run) -> list[Metric]:
     """The metrics that the figure, the tables and the claims are about."""
     declared = run.experiment
-    names = [declared.figure.metric, *(p.metric for p in declared.published)]
+    drawn = [declared.figure, *declared.more_figures.values()]
+    names = [figure.metric for figure in drawn]
+    names += [figure.beside for figure in drawn if isinstance(figure, Against)]
+    names += [p.metric for p in declared.published]
     return [
         run.metric(name) for name in dict.fromkeys([*names, *(c.metric for c in declared.claims)])
     ]

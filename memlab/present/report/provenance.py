@@ -20,7 +20,7 @@ class Source:
 
 def source(run: Run) -> Source:
     """Everything needed to find a run's samples and to take them again."""
-    hashes = dict.fromkeys(sample.probe_hash for sample in run.samples)
+    hashes = dict.fromkeys(sample.probe_hash for sample in run.samples if sample.probe_hash)
     ids = [sample.id for sample in run.samples if sample.id is not None]
     rows = (
         ("run", f"{run.id}, begun {run.row.created_at}, memlab {run.row.memlab}"),

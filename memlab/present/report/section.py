@@ -13,7 +13,7 @@ from memlab.judging.claims import Judged, judge
 from memlab.judging.summary import ClaimSummary
 from memlab.present import beside as beside_words
 from memlab.present import figures, words
-from memlab.present.figures import claims, marks, outcome_matrix, page
+from memlab.present.figures import claims, outcome_matrix, page
 from memlab.present.report import grids, inline_svg, provenance
 from memlab.results import Run
 from memlab.results.beside import Beside, tables
@@ -30,11 +30,13 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One verdict: where it holds, the word, its evidence, what the controls say, its samples."""
+    """One verdict: where it holds, the word, its evidence and the lines that it was read from,
+    what the controls say, its samples."""
 
     where: str
     word: str
     evidence: str
+    lines: Sequence[str]
     controls: Sequence[str]
     samples: str
 
@@ -102,9 +104,8 @@ def _found(run: Run, judged: Sequence[Judged]) -> Iterator[str]:
     holding = [s.claim.text for s in found if s.overall == "holds"]
     if holding:
         yield f"What holds: {'; '.join(holding)}."
-    crossing = page.finding(run, marks.panels(run))
-    if crossing:
-        yield f"Measured: {crossing}."
+    for measured in figures.findings(run):
+        yield f"Measured: {measured}."
     yield _how_sure(run)
 
 
@@ -127,6 +128,7 @@ def _claim(run: Run, found: ClaimSummary) -> JudgedClaim:
             where=words.where(run.experiment, group) or "the only setting",
             word=group.closest.verdict.word,
             evidence=group.closest.evidence,
+            lines=group.closest.lines,
             controls=group.closest.control_says.splitlines(),
             samples=f"{len({s for j in group.members for s in j.samples})} samples of run {run.id}",
         )
@@ -146,10 +148,8 @@ def _figures(
         caption = f"Published against here, claim by claim: {said}"
         made.append((caption, claims.dumbbell(run, judged)))
     if run.samples:
-        metric = run.metric(run.experiment.figure.metric)
-        caption = f"{metric.help} by {run.experiment.figure.over}"
         for name in figures.names(run):
-            made.append((f"{caption}: {name}" if name else caption, figures.draw(run, name)))
+            made.append((figures.caption(run, name), figures.draw(run, name)))
     for table in published:
         setting = grids.setting(run, table)
         caption = f"{table.source.id}: {table.table.title}, beside this machine"

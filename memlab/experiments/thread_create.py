@@ -1,0 +1,512 @@
+"""thread-create: how many threads can processes create a second, once memory is locked?"""
+
+import errno
+
+from memlab.experiment import (
+    BYTES,
+    COUNT,
+    FLAG,
+    SECONDS,
+    Against,
+    At,
+    Bars,
+    Containment,
+    Control,
+    Cost,
+    CostTerm,
+    CostTerms,
+    Exclude,
+    Experiment,
+    Explanation,
+    Factor,
+    Metric,
+    Monotone,
+    Published,
+    Ratio,
+    Raw,
+    choice,
+)
+from memlab.experiment.latency import percentile
+from memlab.experiments._threads import (
+    KIB,
+    LEAST_STACK,
+    LOCK_HELP,
+    LOCKS,
+    MIB,
+    POPULATED,
+    STACK_OWN,
+    stack_bytes,
+)
+
+GLIBC_CACHE = 40 * MIB  # of joined threads' stacks: glibc.pthread.stack_cache_size
+PROCESS_OWN = 32 * MIB  # a process beside its stacks: the interpreter that it was forked from
+THP = "/sys/kernel/mm/transparent_hugepage/enabled"
+
+
+def live_stack_bytes(at: At) -> int:
+    """The stacks that a process has at once."""
+    return int(at["live_threads"]) * stack_bytes(at["stack"])
+
+
+def memory(at: At) -> int:
+    touched = int(at["live_threads"]) * (int(at["stack_touched"]) + STACK_OWN)
+    stacks = live_stack_bytes(at) if at["lock"] in POPULATED else touched
+    return int(at["processes"]) * (PROCESS_OWN + stacks)
+
+
+def rate(raw: Raw, _: At) -> float:
+    """The processes' own rates, summed."""
+    own = zip(raw["thread_counts"], raw["elapsed_ns"], strict=True)
+    return float(sum(count / (elapsed_ns * 1e-9) for count, elapsed_ns in own if elapsed_ns))
+
+
+def faults(raw: Raw, _: At) -> float:
+    """Without those of the bystander, which takes one for each page."""
+    own = raw["window"]["minor_fault_count"] - raw["bystander_latency"]["total"]
+    return float(own / raw["thread_count"])
+
+
+def unfairness(raw: Raw, _: At) -> float:
+    counts = raw["thread_counts"][: raw["process_count"]]
+    return float((max(counts) - min(counts)) * len(counts) / sum(counts))
+
+
+def bystander_mean(raw: Raw, _: At) -> float | None:
+    rounds = raw["bystander_latency"]["total"]
+    return sum(raw["elapsed_ns"]) * 1e-9 / rounds if rounds else None
+
+
+def first_failure(raw: Raw, _: At) -> str:
+    number = raw["failed_errno"]
+    return f"pthread_create: {errno.errorcode.get(number, number)}" if number else ""
+
+
+OFF, FUTURE = {"lock": "off"}, {"lock": "future"}
+
+EXPERIMENT = Experiment(
+    name="thread-create",
+    question="How many threads can processes create a second, and what does mlockall take of it?",
+    probe="thread_create",
+    cpus="all",
+    factors=[
+        Factor("processes", COUNT, quick=[1, 2, 4, 8, 16], help="that create threads at once"),
+        Factor(
+            "lock",
+            LOCKS,
+            quick=["off", "current", "future"],
+            full=["off", "current", "future", "future_onfault", "current_future"],
+            help=LOCK_HELP,
+        ),
+        Factor(
+            "live_threads",
+            COUNT,
+            quick=[1, 5],
+            full=[1, 4, 5, 8],
+            help="threads alive at once in a process: made, then all joined, again and again",
+        ),
+        Factor(
+            "stack",
+            BYTES,
+            quick=[0],
+            paper=[10 * MIB],
+            full=[0],
+            help="of a thread; 0 is the system's default, RLIMIT_STACK",
+        ),
+        Factor(
+            "stack_cache",
+            BYTES,
+            quick=[GLIBC_CACHE],
+            host=True,
+            help="joined threads' stacks that glibc keeps; 40 MiB is its own choice",
+        ),
+        Factor(
+            "stack_touched",
+            BYTES,
+            quick=[0],
+            full=[0, 64 * KIB],
+            help="of its stack that each thread writes to",
+        ),
+        Factor(
+            "thp",
+            choice("never", "madvise", "always"),
+            quick=["never"],
+            full=["never", "always"],
+            help="transparent huge pages: off for the processes, or the host's setting (needs "
+            "root). Since 6.7 Linux gives none to a mapping made with MAP_STACK",
+        ),
+        Factor(
+            "warm",
+            FLAG,
+            quick=[True],
+            help="each process makes and joins one batch of threads before the window, so that "
+            "the stacks that glibc keeps are there",
+        ),
+        Factor(
+            "inherit_perf",
+            FLAG,
+            quick=[False],
+            help="perf's counters hold the threads as well, which then cost several times as much",
+        ),
+        Factor(
+            "bystander",
+            FLAG,
+            quick=[False],
+            help="one more thread a process that maps, touches and unmaps a page all the while, "
+            "and whose latency is recorded",
+        ),
+        Factor(
+            "threads",
+            COUNT,
+            quick=[0],
+            help="that a process makes in all; 0 for as many as the slice allows",
+        ),
+        Factor("slice", SECONDS, quick=[0.05], paper=[0.25], help="time in the loop"),
+    ],
+    excludes=[
+        Exclude(
+            lambda at: not 1 <= int(at["processes"]) <= 64 or int(at["live_threads"]) < 1,
+            "there are 1 to 64 processes with 1 live thread or more",
+        ),
+        Exclude(
+            lambda at: stack_bytes(at["stack"]) < LEAST_STACK,
+            "no stack is smaller than PTHREAD_STACK_MIN",
+        ),
+        Exclude(
+            lambda at: (
+                int(at["stack_touched"]) > 0
+                and int(at["stack_touched"]) + STACK_OWN > stack_bytes(at["stack"])
+            ),
+            "a thread touches at most its stack less 16 KiB",
+        ),
+        Exclude(
+            lambda at: not at["slice"] and not at["threads"],
+            "a loop ends by its time or by its threads",
+        ),
+    ],
+    controls=[
+        Control(
+            "small-stacks",
+            "As many processes, and many more threads, with stacks of 64 KiB: locking has little "
+            "to populate. If the rate holds, neither the processes nor the threads are what "
+            "costs.",
+            levels={
+                "processes": [16],
+                "live_threads": [64],
+                "stack": [64 * KIB],
+                "lock": ["off", "future"],
+            },
+            explanations=[
+                Explanation(
+                    predicts=Ratio(
+                        text="with stacks of 64 KiB a lock takes less than half of the rate",
+                        metric="threads_per_s",
+                        where={"processes": 16, "live_threads": 64, "stack": 64 * KIB},
+                        of=FUTURE,
+                        to=OFF,
+                        above=0.5,
+                    ),
+                    confirmed="16 processes with 64 live threads each, of 64 KiB stacks, create "
+                    "{of} locked and {to} not: without large stacks there is no collapse, "
+                    "whatever the number of processes and threads",
+                    refuted="16 processes with 64 live threads each, of 64 KiB stacks, create "
+                    "{of} locked and {to} not: the rate falls without large stacks, too",
+                    undecided="16 processes with 64 live threads each, of 64 KiB stacks, create "
+                    "{of} locked and {to} not: whether small stacks keep the rate is open",
+                )
+            ],
+        ),
+        Control(
+            "onfault",
+            "MCL_ONFAULT locks a page when it is touched and populates none. If the rate holds, "
+            "it is the populating that costs, not the lock.",
+            levels={
+                "processes": [16],
+                "live_threads": [5],
+                "lock": ["off", "future_onfault"],
+            },
+            explanations=[
+                Explanation(
+                    predicts=Ratio(
+                        text="a lock that does not populate takes less than half of the rate",
+                        metric="threads_per_s",
+                        where={"processes": 16, "live_threads": 5},
+                        of={"lock": "future_onfault"},
+                        to=OFF,
+                        above=0.5,
+                    ),
+                    confirmed="with MCL_ONFAULT, which locks and does not populate, 16 processes "
+                    "with 5 live threads create {of}, and {to} without a lock: populating "
+                    "the stacks is what costs, not locking them",
+                    refuted="even with MCL_ONFAULT, which does not populate, 16 processes with 5 "
+                    "live threads create {of} instead of {to}: locking costs by itself",
+                    undecided="with MCL_ONFAULT 16 processes with 5 live threads create {of}, and "
+                    "{to} without a lock: populating and locking are not told apart",
+                )
+            ],
+        ),
+        Control(
+            "live-stacks",
+            "One process whose live stacks are far beyond what glibc keeps. If its rate falls as "
+            "that of 16 processes does, it is the live stacks of a process that count.",
+            levels={"processes": [1], "live_threads": [16], "lock": ["off", "future"]},
+            explanations=[
+                Explanation(
+                    predicts=Ratio(
+                        text="one process with 16 live threads falls below a tenth",
+                        metric="threads_per_s",
+                        where={"processes": 1, "live_threads": 16},
+                        of=FUTURE,
+                        to=OFF,
+                        below=0.1,
+                    ),
+                    confirmed="one process alone, with 16 live threads, creates {of} locked and "
+                    "{to} not: live stacks beyond glibc's cache collapse the rate without any "
+                    "other process",
+                    refuted="one process alone, with 16 live threads, creates {of} locked and "
+                    "{to} not: live stacks of one process do not collapse the rate",
+                    undecided="one process alone, with 16 live threads, creates {of} locked and "
+                    "{to} not: whether live stacks alone collapse the rate is open",
+                )
+            ],
+        ),
+        Control(
+            "no-cache",
+            "glibc keeps no stack of a joined thread, so that each thread's is new. If the rate "
+            "falls with one live thread, the cache is what kept it.",
+            levels={
+                "processes": [1],
+                "live_threads": [1],
+                "stack_cache": [0],
+                "lock": ["off", "future"],
+            },
+            explanations=[
+                Explanation(
+                    predicts=Ratio(
+                        text="without glibc's cache one live thread falls below a tenth",
+                        metric="threads_per_s",
+                        where={"processes": 1, "live_threads": 1, "stack_cache": 0},
+                        of=FUTURE,
+                        to=OFF,
+                        below=0.1,
+                    ),
+                    confirmed="with glibc's stack cache off, one process with one live thread "
+                    "creates {of} locked and {to} not: the cache of 40 MiB is what hides the "
+                    "cost of a new locked stack",
+                    refuted="with glibc's stack cache off, one process with one live thread "
+                    "creates {of} locked and {to} not: the cache is not what keeps the rate",
+                    undecided="with glibc's stack cache off, one process with one live thread "
+                    "creates {of} locked and {to} not: what the cache hides is not shown",
+                )
+            ],
+        ),
+        Control(
+            "bystander",
+            "One more thread in the process maps, touches and unmaps a page all the while. The "
+            "kernel populates a new locked stack inside mprotect, which holds mmap_lock: if the "
+            "bystander is held up, the cost is not the creating thread's alone.",
+            levels={
+                "processes": [1],
+                "live_threads": [5],
+                "bystander": [True],
+                "lock": ["off", "future"],
+            },
+            explanations=[
+                Explanation(
+                    predicts=Ratio(
+                        text="a bystander's page takes over twice as long while stacks are "
+                        "populated",
+                        metric="bystander_mean",
+                        where={"processes": 1, "live_threads": 5, "bystander": True},
+                        of=FUTURE,
+                        to=OFF,
+                        above=2.0,
+                    ),
+                    confirmed="meanwhile a page of another thread of the process takes {of} on "
+                    "average with MCL_FUTURE and {to} without: populating holds up every thread "
+                    "of the process that maps or faults",
+                    refuted="meanwhile a page of another thread of the process takes {of} on "
+                    "average with MCL_FUTURE and {to} without: populating does not double what "
+                    "other threads pay",
+                    undecided="meanwhile a page of another thread of the process takes {of} on "
+                    "average with MCL_FUTURE and {to} without: whether populating holds up other "
+                    "threads is open",
+                )
+            ],
+        ),
+    ],
+    metrics=[
+        Metric(
+            "threads_per_s",
+            "threads/s",
+            "threads created a second, by all processes",
+            of=rate,
+            lower_is_better=False,
+        ),
+        Metric("faults_a_thread", "faults/thread", "minor faults a thread, by rusage", of=faults),
+        Metric(
+            "thread_time",
+            "s/thread",
+            "time a thread in its process",
+            of=lambda raw, at: sum(raw["elapsed_ns"]) * 1e-9 / raw["thread_count"],
+            floor=lambda raw, at: raw["floor_ns"] * 1e-9 / raw["floor_thread_count"],
+        ),
+        Metric(
+            "thread_cpu",
+            "s/thread",
+            "processor time a thread, of creator and thread",
+            of=lambda raw, at: (
+                (raw["window"]["user_ns"] + raw["window"]["system_ns"]) * 1e-9 / raw["thread_count"]
+            ),
+            floor=lambda raw, at: raw["floor_ns"] * 1e-9 / raw["floor_thread_count"],
+        ),
+        Metric(
+            "created",
+            "threads",
+            "threads created in the window",
+            of=lambda raw, at: float(raw["thread_count"]),
+            lower_is_better=False,
+        ),
+        Metric(
+            "alive",
+            "threads",
+            "threads that ran at once in one process, at most",
+            of=lambda raw, at: float(raw["alive_peak_count"]),
+            lower_is_better=False,
+        ),
+        Metric(
+            "failed",
+            "calls",
+            "calls of pthread_create that failed",
+            of=lambda raw, at: float(raw["failed_count"]),
+            evidence=first_failure,
+        ),
+        Metric(
+            "unfairness",
+            "1",
+            "the most threads of a process less the fewest, over their mean",
+            of=unfairness,
+        ),
+        Metric(
+            "bystander_p99",
+            "s",
+            "what the bystander's page takes, 99th percentile",
+            of=percentile("bystander_latency", 0.99),
+        ),
+        Metric(
+            "bystander_worst",
+            "s",
+            "what the bystander's page took, the longest",
+            of=lambda raw, at: (
+                raw["bystander_latency"]["max_ns"] * 1e-9 if at["bystander"] else None
+            ),
+        ),
+        Metric(
+            "bystander_mean",
+            "s",
+            "what the bystander's page takes on average, with the time between",
+            of=bystander_mean,
+        ),
+    ],
+    # A batch of new locked stacks may outlast the slice, and comes once before it.
+    cost=Cost(
+        memory=memory,
+        time=lambda at: float(at["slice"] or 0.0) + 0.03 + memory(at) / 2e9,
+    ),
+    containment=Containment(limit=lambda at: memory(at) * 5 // 4 + 64 * MIB, required=False),
+    environ=lambda at: (
+        {}
+        if at["stack_cache"] == GLIBC_CACHE
+        else {"GLIBC_TUNABLES": f"glibc.pthread.stack_cache_size={at['stack_cache']}"}
+    ),
+    settings=lambda at: {} if at["thp"] == "never" else {THP: str(at["thp"])},
+    shrinks="live_threads",
+    tiny={
+        "processes": [2],
+        "lock": ["off"],
+        "live_threads": [3],
+        "stack": [64 * KIB],
+        "threads": [6],
+        "slice": [0.0],
+    },
+    budget_s={"quick": 75.0, "paper": 270.0, "full": 1800.0},
+    published=[
+        Published(
+            "miao-2021",
+            "5",
+            "threads_per_s",
+            columns={"off": OFF, "current": {"lock": "current"}, "future": FUTURE},
+            note="Threads alive at once and stack size are not stated; both decide what a lock "
+            "costs here.",
+        ),
+    ],
+    claims=[
+        Ratio(
+            text="with MCL_FUTURE 16 processes create less than a tenth of the threads",
+            metric="threads_per_s",
+            where={"processes": 16},
+            of=FUTURE,
+            to=OFF,
+            below=0.1,
+            published="4,541 against 104,230 threads/s at 16 processes: 0.04",
+            controls=("small-stacks", "onfault", "live-stacks", "no-cache", "bystander"),
+        ),
+        Monotone(
+            text="what MCL_FUTURE leaves of the rate falls with the number of processes",
+            metric="threads_per_s",
+            over="processes",
+            rising=False,
+            of=FUTURE,
+            to=OFF,
+            published="0.97, 0.89, 0.61, 0.35 and 0.04 at 1, 2, 4, 8 and 16 processes",
+            controls=("live-stacks",),
+        ),
+        Ratio(
+            text="at 1 process MCL_FUTURE takes less than 10 % of the rate",
+            metric="threads_per_s",
+            where={"processes": 1},
+            of=FUTURE,
+            to=OFF,
+            above=0.9,
+            published="87,038 against 89,525 threads/s at 1 process: 0.97",
+            controls=("no-cache",),
+        ),
+        Ratio(
+            text="MCL_CURRENT does not slow creation: at least 0.9 of the rate stays",
+            metric="threads_per_s",
+            of={"lock": "current"},
+            to=OFF,
+            above=0.9,
+            published="0.99, 1.01, 1.00, 1.03 and 1.40 at 1, 2, 4, 8 and 16 processes",
+        ),
+    ],
+    costs=CostTerms(
+        "thread_cpu",
+        by=["lock"],
+        over="processes",
+        where={"stack_touched": 0},
+        terms=[
+            CostTerm("thread", lambda raw, at: 1.0),
+            CostTerm("fault", lambda raw, at: faults(raw, at)),
+        ],
+    ),
+    figure=Bars(
+        "threads_per_s",
+        over="processes",
+        by=["lock"],
+        panels=["live_threads"],
+        base=OFF,
+    ),
+    more_figures={
+        "mechanism": Against(
+            "threads_per_s",
+            of=FUTURE,
+            to=OFF,
+            x=lambda at: float(live_stack_bytes(at)),
+            x_label="live stacks of a process",
+            x_unit="B",
+            beside="faults_a_thread",
+            by="processes",
+            mark=(float(GLIBC_CACHE), "glibc keeps 40 MiB of stacks"),
+        )
+    },
+)

@@ -1,0 +1,56 @@
+"""Settings of the host that a trial needs: written only where they differ, put back after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from memlab.run.journal import Journal, value_of
+
+
+class Unavailable(Exception):
+    """This host cannot give a trial what it needs; one line says what, and what to do."""
+
+
+class Settings:
+    """The settings of a run. Each is journaled once, with the value it had before the run."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._before: dict[str, str] = {}
+
+    def apply(self, wanted: Mapping[str, str]) -> None:
+        """Make the host as wanted; what an earlier trial wanted goes back. Unavailable if not."""
+        for file, value in {**self._before, **wanted}.items():
+            try:
+                self._write(file, value)
+            except PermissionError:
+                raise Unavailable(
+                    f"needs {file} = {value}, and it may not be written: run as root"
+                ) from None
+            except FileNotFoundError:
+                raise Unavailable(
+                    f"needs {file} = {value}, and there is no such file: use a kernel that has it"
+                ) from None
+            except OSError as error:
+                raise Unavailable(
+                    f"needs {file} = {value}, and writing it fails: {error.strerror}"
+                ) from None
+
+    def _write(self, file: str, value: str) -> None:
+        path = Path(file)
+        if _same(value_of(path), value):
+            return
+        if file in self._before:
+            path.write_text(value)
+        else:
+            before = value_of(path)
+            self._journal.set_value(path, value)
+            self._before[file] = before
+        if not _same(now := value_of(path), value):  # nr_hugepages gives what there is
+            raise Unavailable(f"needs {file} = {value}, and the kernel made it {now}: free memory")
+
+
+def _same(one: str, other: str) -> bool:
+    """Fields of a sysctl are written with blanks and read with tabs."""
+    return one.split() == other.split()

@@ -1,0 +1,181 @@
+/*
+ * stack_map - what mapping the stacks of many threads costs, locked or not.
+ *
+ * Window: the creation of threads_count threads with stacks of stack_bytes,
+ * each of which touches touched_bytes of its stack, until the last one has.
+ * What pthread_create does about a new stack is in it: mmap and mprotect, in
+ * which the kernel populates a stack that MCL_FUTURE locks.
+ * Excluded: mlockall, one thread of the smallest stack made before to bring in
+ * the code, the reading of /proc/self/smaps_rollup, the threads' ends.
+ *
+ * The case is Miao 2021, table 4: stacks of 10 MiB, 1 MiB of each in use. All
+ * threads live until resident memory has been read. Huge pages are switched
+ * off, so that a page is a page on every host. The floor is the touching alone,
+ * of a stack that is there.
+ */
+#include "probe.h"
+#include "support/barrier.h"
+#include "support/clock.h"
+#include "support/futex.h"
+#include "support/lock.h"
+#include "support/proc.h"
+#include "support/stack.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* cdef: read by cffi as it stands */
+enum stack_map_lock {
+	STACK_MAP_LOCK_OFF,
+	STACK_MAP_LOCK_CURRENT,
+	STACK_MAP_LOCK_FUTURE,
+	STACK_MAP_LOCK_FUTURE_ONFAULT,
+	STACK_MAP_LOCK_CURRENT_FUTURE
+};
+
+struct stack_map_params {
+	uint64_t threads_count;
+	uint64_t stack_bytes; /* 0: the system's default */
+	uint64_t touched_bytes;
+	enum stack_map_lock lock;
+};
+
+struct stack_map_result {
+	struct probe_window window;
+	uint64_t thread_count;
+	uint64_t stack_bytes;
+	uint64_t resident_before_bytes;
+	uint64_t resident_after_bytes;
+	uint64_t locked_before_bytes; /* VmLck */
+	uint64_t locked_after_bytes;
+	uint64_t floor_ns; /* of one thread */
+};
+
+enum probe_status stack_map(const struct stack_map_params *in, struct stack_map_result *out,
+			    struct probe_error *err);
+/* end */
+
+struct team {
+	size_t touched_bytes;
+	uint32_t touched_count; /* futex: threads that have touched their part */
+	uint32_t open;          /* futex: threads may end */
+};
+
+static void *body(void *argument)
+{
+	struct team *team = argument;
+
+	stack_touch(team->touched_bytes);
+	__atomic_add_fetch(&team->touched_count, 1, __ATOMIC_RELEASE);
+	futex_wake_all(&team->touched_count);
+	while (!__atomic_load_n(&team->open, __ATOMIC_ACQUIRE))
+		futex_wait(&team->open, 0, NULL);
+	return NULL;
+}
+
+/* Creates the threads and waits until all have touched; returns how many there are. */
+static uint64_t create_all(struct team *team, pthread_t *threads, const pthread_attr_t *attr,
+			   uint64_t count, int *failed)
+{
+	uint64_t made = 0;
+	uint32_t seen;
+
+	while (made < count && *failed == 0) {
+		*failed = pthread_create(&threads[made], attr, body, team);
+		made += *failed == 0;
+	}
+	while ((seen = __atomic_load_n(&team->touched_count, __ATOMIC_ACQUIRE)) < made)
+		futex_wait(&team->touched_count, seen, NULL);
+	return made;
+}
+
+static void end_all(struct team *team, const pthread_t *threads, uint64_t count)
+{
+	__atomic_store_n(&team->open, 1, __ATOMIC_RELEASE);
+	futex_wake_all(&team->open);
+	for (uint64_t i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void read_memory(uint64_t *resident_bytes, uint64_t *locked_bytes)
+{
+	struct proc_field resident = { .label = "Rss:", .take = 1 };
+	struct proc_field locked = { .label = "VmLck:", .take = 1 };
+
+	proc_read("/proc/self/smaps_rollup", &resident, 1);
+	proc_read("/proc/self/status", &locked, 1);
+	*resident_bytes = resident.sum * 1024;
+	*locked_bytes = locked.sum * 1024;
+}
+
+struct floor {
+	size_t touched_bytes;
+	uint64_t elapsed_ns;
+};
+
+static void *floor_body(void *argument)
+{
+	struct floor *floor = argument;
+
+	stack_touch(floor->touched_bytes);
+	uint64_t from_ns = clock_ns();
+	stack_touch(floor->touched_bytes);
+	floor->elapsed_ns = clock_ns() - from_ns;
+	return NULL;
+}
+
+enum probe_status stack_map(const struct stack_map_params *in, struct stack_map_result *out,
+			    struct probe_error *err)
+{
+	enum probe_status status = PROBE_OK;
+	struct team team = { .touched_bytes = in->touched_bytes };
+	struct team rehearsed = { .open = 1 };
+	struct floor floor = { .touched_bytes = in->touched_bytes };
+	struct window window;
+	const size_t handles_bytes = in->threads_count * sizeof(pthread_t);
+	const enum lock_mode lock = (enum lock_mode)in->lock;
+	const int huge_before = prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0);
+	bool attr_made = false, locked = false;
+	void *threads = MAP_FAILED;
+	pthread_attr_t attr;
+	int failed = 0;
+
+	out->stack_bytes = stack_size(in->stack_bytes);
+	TRY_THAT(in->threads_count >= 1 && in->threads_count <= 100000,
+		 "threads_count must be from 1 to 100000");
+	TRY_THAT(in->touched_bytes + STACK_MARGIN_BYTES <= out->stack_bytes,
+		 "touched_bytes must leave 16 KiB of the stack");
+	TRY(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
+	TRY_MAP(threads, mmap(NULL, handles_bytes, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
+	TRY(stack_attr(&attr, in->stack_bytes));
+	attr_made = true;
+	TRY_OFFERED(lock_process(lock));
+	locked = true;
+	/* The smallest stack: glibc gives that to no thread that wants a larger one. */
+	TRY(stack_run((uint64_t)PTHREAD_STACK_MIN, body, &rehearsed));
+
+	read_memory(&out->resident_before_bytes, &out->locked_before_bytes);
+	window_open(&window);
+	out->thread_count = create_all(&team, threads, &attr, in->threads_count, &failed);
+	window_close(&window, &out->window);
+	read_memory(&out->resident_after_bytes, &out->locked_after_bytes);
+	end_all(&team, threads, out->thread_count);
+	errno = failed;
+	TRY_UNLESS(failed, "pthread_create(&threads[made], attr, body, team)");
+	TRY(stack_run(in->stack_bytes, floor_body, &floor));
+	out->floor_ns = floor.elapsed_ns;
+undo:
+	if (locked && unlock_process(lock) == -1)
+		status = probe_failed(err, status, "munlockall()");
+	if (attr_made)
+		pthread_attr_destroy(&attr);
+	if (threads != MAP_FAILED && munmap(threads, handles_bytes) == -1)
+		status = probe_failed(err, status, "munmap(threads, handles_bytes)");
+	if (huge_before == 0 && prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0) == -1)
+		status = probe_failed(err, status, "prctl(PR_SET_THP_DISABLE, 0)");
+	return status;
+}

@@ -1,0 +1,53 @@
+#include "privilege.h"
+
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct capabilities {
+	struct __user_cap_header_struct header;
+	struct __user_cap_data_struct words[_LINUX_CAPABILITY_U32S_3];
+};
+
+static uint32_t *effective_word(struct capabilities *of)
+{
+	return &of->words[CAP_TO_INDEX(CAP_IPC_LOCK)].effective;
+}
+
+static int read_capabilities(struct capabilities *of)
+{
+	memset(of, 0, sizeof(*of));
+	of->header.version = _LINUX_CAPABILITY_VERSION_3;
+	return (int)syscall(SYS_capget, &of->header, of->words);
+}
+
+uint64_t privilege_lockable_bytes(void)
+{
+	struct capabilities own;
+	struct rlimit limit;
+
+	if (read_capabilities(&own) == 0 && *effective_word(&own) & CAP_TO_MASK(CAP_IPC_LOCK))
+		return UINT64_MAX;
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) == -1)
+		return 0;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_MEMLOCK, &limit) == -1)
+		return 0;
+	return limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
+}
+
+int privilege_limit(uint64_t limit_bytes)
+{
+	struct capabilities own;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) == -1)
+		return -1;
+	limit.rlim_cur = limit_bytes;
+	if (setrlimit(RLIMIT_MEMLOCK, &limit) == -1 || read_capabilities(&own) == -1)
+		return -1;
+	*effective_word(&own) &= ~(uint32_t)CAP_TO_MASK(CAP_IPC_LOCK);
+	return (int)syscall(SYS_capset, &own.header, own.words);
+}

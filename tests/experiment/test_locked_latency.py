@@ -1,0 +1,67 @@
+"""locked-latency in its group: what is pushed out, what is not, and who is killed."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from held import GROUPS, SWAPS, left_on_host
+
+from memlab.experiments.locked_latency import EXPERIMENT
+from memlab.run.admission import Places
+from memlab.run.bench import Bench
+from memlab.run.plan import Point
+
+TINY = {name: levels[0] for name, levels in EXPERIMENT.tiny.items()}
+ARENA = int(TINY["arena"])
+PAGES = ARENA // os.sysconf("SC_PAGESIZE")
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """Its swap lies on a disk: a test's own folder may be a tmpfs, which cannot swap."""
+    before = left_on_host()
+    with tempfile.TemporaryDirectory(prefix="tests-of-memlab-", dir="/var/tmp") as place:
+        cpu = max(os.sched_getaffinity(0))
+        with Bench("0123abcd", EXPERIMENT, Places(Path(place)), [cpu]) as opened:
+            yield opened
+    assert left_on_host() == before
+
+
+def trial(bench: Bench, lock: str, swap: str, pressure: str = "before") -> dict[str, Any] | None:
+    """What was measured; None where this host holds no trial so, which the row then says."""
+    at = TINY | {"lock": lock, "swap": swap, "pressure": pressure}
+    reply = bench.trial(Point(0, at, None))
+    if not (GROUPS if swap == "none" else SWAPS):
+        assert reply["outcome"] == "unavailable", reply
+        return None
+    assert reply["outcome"] == "ok", reply
+    assert reply["result"]["latency"]["total"] == PAGES
+    measured: dict[str, Any] = reply["result"] | {"oom_kills": reply["host"]["group_oom_kill"]}
+    return measured
+
+
+def test_memory_that_is_not_locked_comes_back_from_swap(bench: Bench) -> None:
+    if measured := trial(bench, "off", "file"):
+        assert measured["resident_before_bytes"] < ARENA / 2 < measured["vm_swap_before_bytes"]
+        assert measured["window"]["major_fault_count"] > PAGES / 10  # readahead brings the rest
+        assert not measured["neighbour_killed"]
+
+
+@pytest.mark.parametrize("lock", ["mlock", "onfault"])
+@pytest.mark.parametrize("pressure", ["before", "during"])
+def test_locked_memory_stays(bench: Bench, lock: str, pressure: str) -> None:
+    if measured := trial(bench, lock, "file", pressure):
+        assert measured["resident_before_bytes"] == ARENA
+        assert measured["window"]["major_fault_count"] == 0
+        assert measured["vm_swap_before_bytes"] < ARENA  # the rest of the probe is not locked
+
+
+@pytest.mark.parametrize("lock", ["off", "mlock"])
+def test_without_swap_the_neighbour_is_killed_and_not_the_probe(bench: Bench, lock: str) -> None:
+    if measured := trial(bench, lock, "none"):
+        assert measured["neighbour_killed"]
+        assert measured["oom_kills"] == 1
+        assert measured["window"]["major_fault_count"] == 0

@@ -1,0 +1,43 @@
+"""A bench in a process of its own, at work in a trial that would not end: killed by the tests.
+
+Usage: held_bench.py PLACE SWAP. Two short trials in two environments are answered on stdout; the
+third grows past its limit into swap, makes PLACE/inside and then sleeps, deaf to SIGTERM. Where it
+is lost the first is tried again.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from held import PYTHON_PROBE, at, saying
+
+from memlab.run import warm
+from memlab.run.admission import Places
+from memlab.run.bench import Bench
+from memlab.run.driver import _interruptible
+
+SLEEP = (
+    "[signal.signal(signal.SIGTERM, signal.SIG_IGN), (kept := bytearray(b'x') * (64 << 20)),"
+    " os.fork() or os.setsid(), open({inside!r}, 'w').close(), time.sleep(60)] and 7"
+)
+
+
+def main(place: Path, swap: str) -> None:
+    warm._BOOT = warm._BOOT.replace("main()", PYTHON_PROBE + "main()")
+    setting = str(place / "setting")
+    declared = saying(
+        environ=lambda level: {"MEMLAB_POINT": "first"} if level["do"] == "7" else {},
+        settings=lambda _: {setting: "new"},
+    )
+    first = at(do="7", swap=swap)
+    with _interruptible(), Bench("0123abcd", declared, Places(place), [0]) as opened:
+        sleep = at(do=SLEEP.format(inside=str(place / "inside")), swap=swap)
+        for point in (first, at(do="6", swap=swap), sleep, first):
+            reply = opened.trial(point)
+            print(json.dumps(reply), flush=True)
+            if reply["outcome"] == "unavailable":
+                return
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,166 @@
+"""kill -9, of whichever process, while a trial is held in a group with swap: nothing is left."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from held import GROUPS, SWAPS, left_on_host
+from tiny_sweep import Lab, until
+
+SCRIPT = Path(__file__).with_name("held_bench.py")
+TESTS = Path(__file__).parents[1]
+
+
+class Held:
+    """The bench of held_bench.py, in the middle of its third trial."""
+
+    def __init__(self, lab: Lab, place: Path, swap: str) -> None:
+        self.lab, self.place = lab, place
+        lab.files = place
+        (place / "setting").write_text("before")
+        self.process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), str(place), swap],
+            env=os.environ | {"PYTHONPATH": str(TESTS)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        lab.started.append(self.process)
+        self.offered = GROUPS and (swap == "none" or SWAPS)
+        self.first = self.reply()
+        if self.offered:
+            assert self.reply()["outcome"] == self.first["outcome"] == "ok"
+        if self.offered and swap != "none":
+            until((place / "inside").exists, 20)
+
+    def reply(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def inside(self) -> list[int]:
+        """The worker and its child."""
+        (group,) = (Path(path) for path in left_on_host() if "/memlab-0123abcd-" in path
+                    and (Path(path) / "cgroup.procs").exists())  # fmt: skip
+        return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
+
+    def parents(self) -> list[int]:
+        """The warm parents: each leads a session, as does the child that the worker made."""
+        leaders = [p for p, s in self.lab.processes() if "run.worker" in s and os.getsid(p) == p]
+        return [pid for pid in leaders if pid not in self.inside()]
+
+    def left(self) -> list[str]:
+        left = [path for path in self.lab.leftovers() if "/setting" not in path]
+        left = [path for path in left if not path.endswith("/inside")]
+        left += left_on_host()
+        if (self.place / "setting").read_text() != "before":
+            left.append("the setting")
+        return left
+
+    def settled(self) -> bool:
+        """swapoff reads back what is out."""
+        return bool(until(lambda: not self.left(), 10))
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    """Beside another sweep too: nothing is measured here."""
+    opened = Lab(tmp_path)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """On a disk that can swap: a test's own folder may be a tmpfs."""
+    made = Path("/var/tmp") / f"tests-of-memlab-{os.getpid()}"
+    made.mkdir()
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture(params=["file", "zram"])
+def held(place: Path, lab: Lab, request: pytest.FixtureRequest) -> Held:
+    return Held(lab, place, request.param)
+
+
+def refused(held: Held) -> bool:
+    """Where the host offers no group or no swap, it is the refusal that is tested."""
+    if held.offered:
+        return False
+    assert held.first["outcome"] == "unavailable"
+    assert held.first["detail"].startswith("needs ")
+    assert held.process.wait() == 0
+    return held.settled()
+
+
+def test_driver_killed(held: Held) -> None:
+    if refused(held):
+        return
+    assert len(held.inside()) == 2
+    assert len(held.parents()) == 2
+    held.process.kill()
+    assert held.settled()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_driver_interrupted(held: Held, number: signal.Signals) -> None:
+    if refused(held):
+        return
+    held.process.send_signal(number)
+    held.process.wait()
+    assert held.settled()
+
+
+def test_guardian_and_driver_killed_then_clean(held: Held) -> None:
+    if refused(held):
+        return
+    os.kill(held.lab.guardian(), signal.SIGKILL)
+    held.process.kill()
+    held.process.wait()
+    assert held.left()
+    status, out, err = held.lab.finish(held.lab.start("clean"))
+    assert (status, err) == (0, "")
+    kinds = {line.split()[2] for line in out.splitlines()}
+    assert {"cgroup", "value"} < kinds
+    assert kinds & {"swap", "zram"}
+    assert held.settled()
+
+
+def test_worker_killed(held: Held) -> None:
+    if refused(held):
+        return
+    os.kill(min(held.inside()), signal.SIGKILL)
+    assert (held.reply()["detail"], held.reply()["outcome"]) == ("ended by SIGKILL", "ok")
+    assert held.process.wait() == 0
+    assert held.settled()
+
+
+def test_warm_parent_killed(held: Held) -> None:
+    if refused(held):
+        return
+    worker, child = sorted(held.inside())
+    os.kill(os.getsid(worker), signal.SIGKILL)
+    assert held.reply()["detail"] == "the warm parent ended with status -9"
+    assert held.reply()["outcome"] == "ok"
+    assert not {worker, child} & {pid for pid, _ in held.lab.processes()}
+    assert held.process.wait() == 0
+    assert held.settled()
+
+
+def test_driver_killed_without_swap(place: Path, lab: Lab) -> None:
+    """The second trial is over its limit: the kernel kills the worker, and then we the driver."""
+    opened = Held(lab, place, "none")
+    if refused(opened):
+        return
+    assert opened.reply()["outcome"] == "oom-killed"
+    opened.process.kill()
+    assert opened.settled()

@@ -1,0 +1,89 @@
+"""Trials in a group, with swap, of probes that are a line of Python; and what they have left."""
+
+import mmap
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from synthetic import experiment
+
+from memlab.experiment import COUNT, Containment, Experiment, Factor, Kind, choice
+from memlab.observe import capabilities, cgroup, proc
+from memlab.run import takedown
+from memlab.run.plan import Point
+
+RUN = "0123abcd"
+MIB = 2**20
+LIMIT = 32 * MIB
+GROUPS = capabilities.memory_cgroup(proc.ROOT).available
+SWAPS = GROUPS and capabilities.add_swap(proc.ROOT).available
+
+# A parent whose probe is a line of Python, for what no compiled probe does.
+PYTHON_PROBE = (
+    "import os, signal, time; from memlab import probe;"
+    "probe.call = lambda name, params: {'said': eval(params['do'])};"
+)
+TOUCH_64_MIB = "[bytearray(b'x') * (64 << 20), open('/proc/self/status').read()][1]"
+_LINE = Kind("line of Python", str, str, str)
+
+
+def faulting(**containment: Any) -> Experiment:
+    """known_faults, by point: how many pages, in which way, with which swap."""
+    factors = [
+        Factor("page", COUNT, quick=[23], help="pages"),
+        Factor("way", choice("touch", "child"), quick=["touch"], help="who touches them"),
+        _SWAP,
+    ]
+    return experiment(probe="known_faults", factors=factors, containment=contained(**containment))
+
+
+def saying(**declared: Any) -> Experiment:
+    """A line of Python; the parent has to be one of PYTHON_PROBE."""
+    factors = [Factor("do", _LINE, quick=["7"], help="evaluated"), _SWAP]
+    return experiment(probe="noop", factors=factors, **{"containment": contained()} | declared)
+
+
+_SWAP = Factor("swap", choice("none", "file", "zram"), quick=["none"], help="swap", host=True)
+
+
+def contained(**declared: Any) -> Containment:
+    own = {"limit": lambda _: LIMIT, "swap": lambda at: at["swap"], "swap_bytes": 96 * MIB}
+    return Containment(**own | declared)
+
+
+def at(**levels: Any) -> Point:
+    return Point(0, {"swap": "none"} | levels, None)
+
+
+def left_on_host() -> list[str]:
+    """Groups and swap of the run 0123abcd: other runs may be at work beside the tests."""
+    mount = cgroup.locate().memory_mount
+    groups = [str(path) for path in mount.rglob(f"memlab-{RUN}-*")] if mount else []
+    return groups + own_areas() + own_zram()
+
+
+def own_areas() -> list[str]:
+    """The kinds of the run's areas that are on."""
+    areas = [str(area["path"]) for area in proc.parse_swaps(proc.read(Path("/proc/swaps")))]
+    files = ["file" for area in areas if f"memlab-{RUN}-" in area]
+    return files + ["zram" for area in areas if area in own_zram()]
+
+
+def own_zram() -> list[str]:
+    """The device files whose swap label is the run's."""
+    found = []
+    for node in Path("/dev").glob("zram*"):
+        with suppress(OSError), node.open("rb", buffering=0) as device:
+            if device.read(mmap.PAGESIZE)[takedown.LABEL_AT :].startswith(f"memlab-{RUN}".encode()):
+                found.append(str(node))
+    return found
+
+
+def is_unavailable(reply: Mapping[str, Any], what: str) -> bool:
+    """The row of a host that offers no such thing: what is needed, and what to do."""
+    assert reply["outcome"] == "unavailable", reply
+    assert reply["detail"].startswith(f"needs {what}, and "), reply
+    assert ": " in reply["detail"]
+    assert "result" not in reply
+    return True

@@ -1,0 +1,290 @@
+"""Figures of bars: every bar, printed value and ratio at its place, and all words readable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import readable
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from thread_runs import BARS, EXPERIMENT, LOCKS, ROWS, collapse, stored
+
+from memlab.analysis.intervals import ratio_interval
+from memlab.experiment import At, Bars, Factor, choice
+from memlab.present import figures
+from memlab.present.figures import bar_marks, ratios, sidecar
+from memlab.results import Run
+
+PROCESSES = [1, 2, 4, 8, 16]
+MEMORIES = (
+    "a plain anonymous mapping",
+    "hugetlb",
+    "transparent_huge_pages_by_madvise",
+    "device memory, uncached",
+)
+
+
+@pytest.fixture
+def patch(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    return monkeypatch
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield stored(tmp_path_factory.mktemp("store"), patch)
+
+
+def rectangles(axes: Axes) -> list[Rectangle]:
+    return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+
+
+def signs(axes: Axes, marker: str) -> list[tuple[float, float]]:
+    """The places of signs, in data coordinates."""
+    found = [line for line in axes.get_lines() if line.get_marker() == marker]
+    return [(float(x), float(y)) for line in found for x, y in zip(*_data(line), strict=True)]
+
+
+def _data(line: Line2D) -> tuple[Any, Any]:
+    return line.get_xdata(), line.get_ydata()
+
+
+def value(run: Run, **levels: object) -> Any:
+    """The values by block of the one grid point with these levels."""
+    (point,) = (p for p in run.matching(levels) if p.control is None)
+    return run.values("rate", point)
+
+
+def rows(run: Run, kind: str) -> list[dict[str, Any]]:
+    return [m for m in sidecar.as_data(run)["marks"] if m["kind"] == kind and not m["figure"]]
+
+
+def test_a_group_a_level_and_a_bar_a_line_in_the_plans_order(run: Run) -> None:
+    figure = figures.draw(run)
+    assert len(figure.axes) == 4  # bars and ratios for each of two panels
+    bars = sorted(rectangles(figure.axes[0]), key=lambda bar: bar.get_x())
+    foot = figure.axes[0].get_ylim()[0]
+    tops = [bar.get_height() + foot for bar in bars]
+    medians = [
+        next(
+            s.medians["rate"].estimate
+            for s in run.summaries
+            if s.point.at["processes"] == count
+            and (s.point.at["lock"], s.point.at["live_threads"]) == (lock, 1)
+            and s.point.control is None
+        )
+        for count in PROCESSES
+        for lock in LOCKS
+    ]
+    assert tops == pytest.approx(medians)
+    middles = [bar.get_x() + bar.get_width() / 2 for bar in bars]
+    width = middles[1] - middles[0]
+    assert middles == pytest.approx(
+        [group + (rank - 1) * width for group in range(5) for rank in range(3)]
+    )
+    assert {bar.get_hatch() for bar in bars[:3]} == {"", "////", "...."}
+    assert [label.get_text() for label in figure.axes[1].get_xticklabels()] == [
+        str(count) for count in PROCESSES
+    ]
+
+
+def test_an_interval_stands_on_every_bar(run: Run) -> None:
+    axes = figures.draw(run).axes[2]
+    ends = signs(axes, "_")
+    marks = [m for m in rows(run, "bar") if m["panel"] == {"live_threads": 5}]
+    assert len(marks) == 15
+    wanted = [end for mark in marks for end in (mark["low"], mark["high"])]
+    assert sorted(y for _, y in ends) == pytest.approx(sorted(wanted))
+
+
+def test_printed_values_stand_on_their_bars_and_a_bound_is_a_triangle(run: Run) -> None:
+    axes = figures.draw(run).axes[0]
+    printed = [row[lock] for row in ROWS for lock in LOCKS]
+    exact = sorted(float(str(cell).replace(",", "")) for cell in printed if "<" not in str(cell))
+    diamonds = signs(axes, "D")
+    assert sorted(y for _, y in diamonds) == exact
+    ((x, y),) = signs(axes, "v")
+    assert y == 900
+    last = max(rectangles(axes), key=lambda bar: bar.get_x())
+    assert last.get_x() < x < last.get_x() + last.get_width()
+
+
+def test_ratios_are_paired_by_block_and_stand_under_their_bars(run: Run) -> None:
+    figure = figures.draw(run)
+    below = figure.axes[3]
+    levels = {"lock": "future", "live_threads": 5}
+    wanted = [
+        ratio_interval(
+            value(run, processes=count, **levels),
+            value(run, processes=count, **{**levels, "lock": "off"}),
+        )
+        for count in PROCESSES
+    ]
+    places = signs(below, "^")
+    assert [y for _, y in places] == pytest.approx([found.estimate for found in wanted])
+    bars = sorted(rectangles(figure.axes[2]), key=lambda bar: bar.get_x())[2::3]
+    for (x, _), bar in zip(places, bars, strict=True):
+        assert bar.get_x() < x < bar.get_x() + bar.get_width()
+    assert any(list(line.get_ydata()) == [1.0, 1.0] for line in below.get_lines())
+    printed = [
+        25_000 / 31_000,
+        12_000 / 30_000,
+        6_000 / 28_000,
+        2_500 / 26_000,
+    ]
+    diamonds = [y for _, y in signs(below, "D")]
+    assert all(any(y == pytest.approx(ratio) for y in diamonds) for ratio in printed)
+    assert signs(below, "v")[0][1] == pytest.approx(900 / 25_000)
+
+
+def test_the_sidecar_names_both_points_samples_of_a_ratio(run: Run) -> None:
+    found = rows(run, "ratio")
+    assert len(found) == 2 * 5 * 2
+    for mark in found:
+        assert mark["to"] == {**mark["levels"], "lock": "off"}
+        assert (mark["unit"], mark["n"], len(mark["samples"])) == ("1", 10, 20)
+        both = [
+            sample.id
+            for at in (mark["levels"], mark["to"])
+            for point in run.matching(at)
+            for sample in run.by_point[point.index]
+        ]
+        assert sorted(mark["samples"]) == sorted(both)
+    bars = rows(run, "bar")
+    assert len(bars) == 30
+    assert all(len(mark["samples"]) == mark["n"] == 10 for mark in bars)
+    printed = rows(run, "published")
+    assert {(mark["source"], mark["levels"]["live_threads"]) for mark in printed} == {
+        ("printed, threads", 1),
+        ("printed, threads", 5),
+    }
+    (bound, _) = (mark for mark in rows(run, "published ratio") if mark["bound"])
+    assert (bound["printed"], bound["bound"]) == ("<900 / 25,000", "<")
+
+
+def test_the_title_says_the_ratio_that_is_furthest_from_1(run: Run) -> None:
+    said = " ".join(readable.words(figures.draw(run)))
+    furthest = min(mark["median"] for mark in rows(run, "ratio"))
+    assert f"future / off is {furthest:.3g} (" in said
+    assert "live_threads 5, the furthest from 1" in said
+
+
+def lost(at: At) -> float | str:
+    gone = {8: "oom-killed", 16: "unavailable"}
+    word = gone.get(int(at["processes"])) if at["lock"] == "future" else None
+    return word or collapse(at)
+
+
+def test_a_bar_without_a_value_is_its_word(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    run = stored(tmp_path, patch, lost)
+    figure = figures.draw(run)
+    for axes in (figure.axes[0], figure.axes[2]):
+        assert len(rectangles(axes)) == 13
+        assert [text.get_text() for text in axes.texts] == ["oom-killed", "unavailable"]
+    gone = [row for row in sidecar.as_data(run)["missing"] if not row["figure"]]
+    assert [row["why"] for row in gone] == ["oom-killed", "unavailable"] * 2
+    assert "processes 8, future, live_threads 1: oom-killed" in " ".join(readable.words(figure))
+    readable.check(figure)
+
+
+def test_where_the_base_has_no_value_there_is_no_ratio(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    run = stored(tmp_path, patch, lambda at: "enomem" if at["lock"] == "off" else 1e4)
+    assert rows(run, "ratio") == []
+    assert len(rows(run, "published ratio")) == 20
+    readable.check(figures.draw(run))
+
+
+def worded(patch: pytest.MonkeyPatch, folder: Path, **changes: Any) -> Run:
+    """A run whose groups are words."""
+    kind = choice(*MEMORIES)
+    memory = Factor("memory", kind, quick=MEMORIES, help="memory behind the copy")
+    figure = Bars("rate", over="memory", by=["lock"], panels=["live_threads"], base={"lock": "off"})
+    return stored(
+        folder,
+        patch,
+        controls=False,
+        factors=[*EXPERIMENT.factors, memory],
+        figure=figure,
+        levels={"processes": [4]},
+        **changes,
+    )
+
+
+def test_groups_may_be_words(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    run = worded(patch, tmp_path)
+    figure = figures.draw(run)
+    names = [label.get_text() for label in figure.axes[1].get_xticklabels()]
+    assert [name.replace("_\n", "_").replace("\n", " ") for name in names] == list(MEMORIES)
+    marks = rows(run, "bar")
+    assert [mark["levels"]["memory"] for mark in marks[:4]] == list(MEMORIES)
+    assert figure.axes[0].get_ylim()[0] == 0.0  # no log is declared
+    readable.check(figure)
+
+
+BIG = {
+    "levels": {"processes": [1, 2, 4, 8, 16, 32, 64, 128], "lock": [*LOCKS, "future_onfault"]},
+    "figure": replace(BARS, panels=[], by=["lock", "live_threads"]),
+}
+SIZES: dict[str, dict[str, Any]] = {
+    "one group": {"levels": {"processes": [4], "live_threads": [5]}},
+    "two panels": {},
+    "linear": {"figure": replace(BARS, log="")},
+    "eight groups of eight": BIG,
+    "many in two panels": {**BIG, "figure": BARS},
+    "a thousandth": {"rate": lambda at: 3e4 / (1000 if at["lock"] == "future" else 1)},
+    "alike": {"rate": lambda at: 3e4 * (1.01 if at["lock"] == "current" else 1)},
+    "too few samples": {"blocks": 3},
+    "no samples": {"blocks": 0},
+    "no base": {"figure": replace(BARS, base=None)},
+    "all lost": {"rate": lambda at: "enomem"},
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_is_readable(size: str, tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
+    run = stored(tmp_path, patch, **{"controls": False, **SIZES[size]})
+    figure = figures.draw(run)
+    readable.check(figure)
+    drawn = sum(len(rectangles(axes)) for axes in figure.axes)
+    assert drawn == len(rows(run, "bar")) == len([s for s in run.summaries if s.medians])
+
+
+def test_names_too_wide_for_their_group_are_turned(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    run = worded(patch, tmp_path)
+    shown = run.experiment.figure
+    assert isinstance(shown, Bars)
+    groups = bar_marks.groups(run, shown)
+    names = figures.bars.bar_panel.Names.of
+    assert names(run, shown, groups, 100.0).turned == 0.0
+    assert names(run, shown, groups, 40.0).turned == 90.0
+    assert names(run, shown, groups[1:2], 20.0).turned == 30.0
+
+
+def _ticks(axes: Axes) -> dict[float, str]:
+    return dict(zip(axes.get_yticks(), (t.get_text() for t in axes.get_yticklabels()), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("ends", "named"),
+    [
+        ((0.8, 1.25), {0.8: "0.8", 1.0: "1", 1.1: "1.1"}),
+        ((0.05, 1.3), {0.1: "1/10", 0.5: "1/2", 1.0: "1"}),
+        ((0.0009, 2.5), {0.001: "1/1,000", 1.0: "1", 0.5: "", 2.0: ""}),
+        ((0.5, 120.0), {100.0: "100", 10.0: "10", 1.0: "1"}),
+    ],
+)
+def test_the_ratio_axis_names_1_first(ends: tuple[float, float], named: dict[float, str]) -> None:
+    axes = Figure().add_subplot()
+    ratios.axis(axes, ends, 100.0)
+    ticks = _ticks(axes)
+    assert {tick: ticks[tick] for tick in named} == named

@@ -1,0 +1,170 @@
+"""Exact checks as a table: every claim a row, its sign and word, its samples beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from looking import collisions, texts, written
+from made_runs import made, ok
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from memlab.experiment import (
+    At,
+    Checks,
+    Claim,
+    Cost,
+    Count,
+    Experiment,
+    Factor,
+    Metric,
+    Outcome,
+    choice,
+)
+from memlab.judging.claims import judge
+from memlab.present import figures
+from memlab.present.figures import claims, sidecar
+from memlab.results import Run
+
+CLAIMS: list[Claim] = [
+    Count(text="a lock splits it", metric="vmas", where={"call": "lock"}, equals=3),
+    Count(text="a lock faults", metric="vmas", where={"call": "lock"}, equals=2, published="p. 4"),
+    Count(text="an end merges it", metric="vmas", where={"call": "unlock"}, equals=1),
+    Outcome(text="no room", metric="vmas", where={"call": "exhaust"}, outcome="enomem"),
+]
+EXPERIMENT = Experiment(
+    name="checks",
+    question="What does a lock do to a mapping?",
+    probe="noop",
+    factors=[
+        Factor(
+            "call",
+            choice("lock", "unlock", "exhaust", "nothing"),
+            quick=["lock", "unlock", "exhaust", "nothing"],
+            help="what is called",
+        ),
+    ],
+    metrics=[Metric("vmas", "VMAs", "mappings after", of=lambda raw, at: raw.get("vma_count"))],
+    cost=Cost(),
+    claims=CLAIMS,
+    figure=Checks("vmas", over="call", by=()),
+)
+
+Make = Callable[..., Run]
+
+
+def world(at: At, block: int) -> Mapping[str, Any]:
+    """A lock makes three mappings; the end of one is not to be seen."""
+    if at["call"] == "exhaust":
+        return {"outcome": "enomem", "detail": "mmap", "probe_hash": "5eed5eed"}
+    return ok() if at["call"] == "unlock" else ok(vma_count=3)
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    return lambda world=world, **how: made(tmp_path, monkeypatch, EXPERIMENT, world, **how)
+
+
+def signs(figure: Figure) -> list[tuple[object, object, float]]:
+    """Marker, fill and height of each sign, from the top."""
+    (axes,) = figure.axes
+    found: list[Line2D] = [line for line in axes.lines if line.get_marker() not in ("", "None")]
+    return [
+        (line.get_marker(), line.get_markerfacecolor(), float(line.get_ydata()[0]))
+        for line in sorted(found, key=lambda line: -float(line.get_ydata()[0]))
+    ]
+
+
+def test_every_claim_is_a_row_with_what_was_expected_and_seen(make: Make) -> None:
+    rows = sidecar.as_data(make())["marks"]
+    assert [(r["levels"]["call"], r["expected"], r["seen"], r["verdict"]) for r in rows] == [
+        ("lock", "3 VMAs", "3 VMAs", "reproduced"),
+        ("lock", "2 VMAs", "3 VMAs", "contradicted"),
+        ("unlock", "1 VMAs", "", "not testable here"),
+        ("exhaust", "enomem", "enomem", "reproduced"),
+    ]
+
+
+def test_the_sidecar_names_the_samples_and_the_c_file(make: Make) -> None:
+    run = make()
+    row = sidecar.as_data(run)["marks"][0]
+    assert row["samples"] == [sample.id for sample in run.by_point[0]]
+    assert (row["probe_hashes"], row["c_file"]) == (["5eed5eed"], "probes/noop.c")
+
+
+def test_the_signs_differ_without_colour_and_stand_in_their_rows(make: Make) -> None:
+    figure = figures.draw(make())
+    found = signs(figure)
+    assert [marker for marker, _, _ in found] == ["o", "X", "_", "o"]
+    axes = figure.axes[0]
+    figure.canvas.draw()
+    for (_, _, height), word in zip(
+        found, ["reproduced", "contradicted", "not testable here", "reproduced"], strict=True
+    ):
+        y = axes.transData.transform((0, height))[1]
+        (text,) = (
+            text
+            for text in figure.texts
+            if text.get_text() == word
+            and text.get_window_extent().y0 <= y <= text.get_window_extent().y1
+        )
+        assert text.get_text() == word
+
+
+def test_the_page_says_how_many_hold_and_what_each_rests_on(make: Make) -> None:
+    text = written(figures.draw(make()))
+    for said in (
+        EXPERIMENT.question,
+        "4 checks: 2 reproduced, 1 contradicted, 1 not testable here",
+        *(claim.text for claim in CLAIMS),
+        "p. 4",
+        "nothing is claimed here",
+    ):
+        assert said in text
+
+
+def test_counts_that_differ_are_said_from_the_least_to_the_most(make: Make) -> None:
+    run = make(lambda at, block: ok(vma_count=3 + block % 2))
+    seen = {row["seen"] for row in sidecar.as_data(run)["marks"] if row["kind"] == "check"}
+    assert "3 VMAs to 4 VMAs" in seen
+
+
+def test_few_samples_are_an_open_sign(make: Make) -> None:
+    run = make(blocks=3)
+    assert {row["verdict"] for row in sidecar.as_data(run)["marks"]} == {
+        "inconclusive",
+        "not testable here",
+    }
+    open_ones = [fill for marker, fill, _ in signs(figures.draw(run)) if marker == "o"]
+    assert open_ones == ["white"] * 3
+
+
+def test_the_height_grows_with_the_rows(make: Make) -> None:
+    run = make()
+    low = figures.draw(run).bbox.height
+    run.experiment = replace(EXPERIMENT, claims=[*CLAIMS, *CLAIMS])
+    assert figures.draw(run).bbox.height > low
+
+
+def test_a_run_without_samples_still_draws(make: Make) -> None:
+    text = written(figures.draw(make(blocks=0)))
+    assert "4 checks" in text
+
+
+def test_no_words_collide_and_none_is_small(make: Make) -> None:
+    figure = figures.draw(make())
+    assert collisions(figure) == []
+    assert figure.bbox.width == pytest.approx(1600)
+    assert min(text.get_fontsize() for text in texts(figure)) >= 9
+
+
+def test_a_claim_about_a_counter_of_the_window_is_drawn_with_the_claims(make: Make) -> None:
+    run = make()
+    faults = Count(text="none", metric="minor_faults", where={"call": "lock"}, equals=1)
+    run.experiment = replace(EXPERIMENT, claims=[faults])
+    assert "minor faults by rusage" in written(claims.dumbbell(run, judge(run)))
+    assert sidecar.as_data(run)["marks"][0]["seen"] == "0 faults"

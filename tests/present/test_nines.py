@@ -1,0 +1,193 @@
+"""Percentile curves: merged latencies, drawn as far as enough lie beyond, never further."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from looking import collisions, texts, written
+from made_runs import histogram, made, ok, spread
+from matplotlib.figure import Figure
+
+from memlab.analysis.histogram import percentile_interval
+from memlab.experiment import (
+    BYTES,
+    At,
+    Control,
+    Cost,
+    Experiment,
+    Factor,
+    Metric,
+    Nines,
+    choice,
+)
+from memlab.histogram import Histogram
+from memlab.present import figures
+from memlab.present.figures import sidecar
+from memlab.results import Run
+
+MIB = 2**20
+EXPERIMENT = Experiment(
+    name="latency",
+    question="How long does a touch of idle memory take?",
+    probe="noop",
+    factors=[
+        Factor("size", BYTES, quick=[MIB], help="bytes touched"),
+        Factor("lock", choice("none", "locked"), quick=["none", "locked"], help="how"),
+        Factor("swap", choice("file", "zram"), quick=["file"], help="where"),
+    ],
+    controls=[Control("large", "More of it.", {"size": [16 * MIB], "lock": ["locked"]})],
+    metrics=[
+        Metric(
+            "median",
+            "s",
+            "median latency",
+            of=lambda raw, at: (Histogram.of(raw["touch"]).percentile_ns(0.5) or math.nan) * 1e-9,
+        )
+    ],
+    cost=Cost(),
+    figure=Nines("median", over="size", by=["lock"], panels=["swap"], histogram="touch"),
+)
+
+Make = Callable[..., Run]
+TOTAL, BLOCKS = 2000, 8
+
+
+def world(at: At, block: int) -> Mapping[str, Any]:
+    """Every block its own latencies; without the lock some are 900 times as long."""
+    tail = 2 if at["lock"] == "locked" else 900
+    seed = 10 * block + (at["lock"] == "locked")
+    return ok(touch=histogram(spread(100, tail, TOTAL, seed)))
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    return lambda world=world, **how: made(tmp_path, monkeypatch, EXPERIMENT, world, **how)
+
+
+def rows(run: Run, label: str) -> list[dict[str, Any]]:
+    return [row for row in sidecar.as_data(run)["marks"] if row["series"] == label]
+
+
+def merged(run: Run, point: int) -> Histogram:
+    return Histogram.merged(blocks(run, point))
+
+
+def blocks(run: Run, point: int) -> list[Histogram]:
+    return [Histogram.of((s.raw or {})["touch"]) for s in run.by_point[point]]
+
+
+def drawn(figure: Figure) -> set[tuple[float, float]]:
+    return {
+        (round(float(x), 9), float(y))
+        for axes in figure.axes
+        for line in axes.lines
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+    }
+
+
+def test_percentiles_are_of_all_latencies_and_intervals_of_the_blocks(make: Make) -> None:
+    run = make()
+    told = [row for row in rows(run, "none") if "n" in row]
+    assert [row["share"] for row in told] == [0.5, 0.9, 0.99, 0.999]  # of 16,000
+    for row in told:
+        value_ns = merged(run, 0).percentile_ns(row["share"])
+        assert value_ns is not None
+        assert row["value"] == value_ns * 1e-9
+        assert row["latencies"] == TOTAL * BLOCKS
+        assert row["samples"] == [sample.id for sample in run.by_point[0]]
+        own = percentile_interval(blocks(run, 0), row["share"])
+        assert row["n"] == (own.n if own else 0)
+        if own and own.low is not None and own.high is not None:
+            assert (row["low"], row["high"]) == (own.low * 1e-9, own.high * 1e-9)
+    # A block of 2,000 has two latencies beyond 99.9 %: no block can say where that is.
+    assert (told[-1]["n"], told[-1]["low"]) == (0, None)
+
+
+def test_a_curve_ends_open_where_ten_lie_beyond_and_the_longest_is_apart(make: Make) -> None:
+    run = make()
+    end, longest = rows(run, "none")[-2:]
+    assert end["open_end"] is True
+    assert end["share"] == (TOTAL * BLOCKS - 10) / (TOTAL * BLOCKS)
+    assert longest["share"] == 1
+    assert longest["value"] == merged(run, 0).max_ns * 1e-9
+    spots = drawn(figures.draw(run))
+    assert (round(math.log10(TOTAL * BLOCKS), 9), longest["value"]) in spots
+    assert (round(math.log10(TOTAL * BLOCKS / 10), 9), end["value"]) in spots
+
+
+def test_every_percentile_of_the_sidecar_is_drawn_in_its_place(make: Make) -> None:
+    run = make()
+    spots = drawn(figures.draw(run))
+    for row in sidecar.as_data(run)["marks"]:
+        if "n" in row:
+            assert (round(-math.log10(1 - row["share"]), 9), row["value"]) in spots
+
+
+def test_the_curve_never_falls(make: Make) -> None:
+    (axes,) = figures.draw(make()).axes
+    long = [line for line in axes.lines if len(line.get_xydata()) > 50]
+    assert len(long) == 3  # two points and a control
+    for line in long:
+        for values in line.get_data():
+            assert list(values) == sorted(values)
+
+
+def test_the_curves_are_named_at_their_ends_and_differ_in_more_than_colour(make: Make) -> None:
+    (axes,) = figures.draw(make()).axes
+    assert [text.get_text() for text in axes.texts] == ["none", "locked", "control large"]
+    marked = [line for line in axes.lines if len(line.get_xydata()) == 4]
+    assert len({line.get_marker() for line in marked}) == 3
+
+
+def test_the_finding_is_the_highest_percentile_of_all(make: Make) -> None:
+    run = make()
+    text = written(figures.draw(run))
+    assert "99.9 % of latencies are within" in text
+    assert text.index("(locked)") < text.index("(none)")  # the shorter one first
+    assert "16,000 latencies a curve" in text
+
+
+def test_few_blocks_have_no_interval(make: Make) -> None:
+    run = make(blocks=3)
+    assert {row["low"] for row in rows(run, "none") if "n" in row} == {None}
+    assert "interval" not in written(figures.draw(run))
+
+
+def test_too_few_latencies_are_said_and_not_drawn(make: Make) -> None:
+    def few(at: At, block: int) -> Mapping[str, Any]:
+        return ok(touch=histogram([100, 200])) if at["lock"] == "none" else world(at, block)
+
+    run = make(few)
+    assert rows(run, "none") == []
+    assert "no curve: none: 16 latencies, too few for a median" in written(figures.draw(run))
+
+
+def test_failed_trials_are_said(make: Make) -> None:
+    def failing(at: At, block: int) -> Mapping[str, Any]:
+        if at["lock"] == "locked":
+            return {"outcome": "enomem", "detail": "mlock", "probe_hash": "5eed5eed"}
+        return world(at, block)
+
+    text = written(figures.draw(make(failing)))
+    assert "no curve: locked: enomem" in text
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_run_with_nothing_to_draw_still_draws(make: Make, count: int) -> None:
+    run = make(lambda at, block: ok(touch=histogram([])), blocks=count)
+    assert "no point has latencies enough for a median" in written(figures.draw(run))
+    assert sidecar.as_data(run)["marks"] == []
+
+
+@pytest.mark.parametrize("swaps", [["file"], ["file", "zram"]])
+@pytest.mark.parametrize("sizes", [[MIB], [MIB, 4 * MIB]])
+def test_no_words_collide_and_none_is_small(make: Make, swaps: list[str], sizes: list[int]) -> None:
+    figure = figures.draw(make(levels={"swap": swaps, "size": sizes}))
+    assert collisions(figure) == []
+    assert figure.bbox.width == pytest.approx(1600)
+    assert min(text.get_fontsize() for text in texts(figure)) >= 9
+    assert len(figure.axes) == len(swaps)

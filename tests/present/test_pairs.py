@@ -1,0 +1,170 @@
+"""The figure of a mechanism: pairs at their derived x, controls open and named, 0 has a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import readable
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from thread_runs import CACHE, MECHANISM, MIB, collapse, stored
+
+from memlab.analysis.intervals import ratio_interval
+from memlab.present import figures
+from memlab.present.figures import pair_marks, sidecar
+from memlab.results import Run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield stored(tmp_path_factory.mktemp("store"), patch)
+
+
+def rows(run: Run, kind: str) -> list[dict[str, Any]]:
+    marks = sidecar.as_data(run)["marks"]
+    return [m for m in marks if m["figure"] == "mechanism" and m["kind"] == kind]
+
+
+def signs(axes: Axes) -> list[Line2D]:
+    return [line for line in axes.get_lines() if line.get_marker() in ("o", "s", "^", "D", "v")]
+
+
+def test_every_pair_of_grid_and_controls_is_a_ratio_at_its_x(run: Run) -> None:
+    found = rows(run, "ratio")
+    future = [point for point in run.points if point.at["lock"] == "future"]
+    assert len(found) == len(future) == 5 * 2 + 5 * 2 + 1
+    for mark in found:
+        at = mark["levels"]
+        assert mark["x"] == at["live_threads"] * at["stack"]
+        assert mark["to"] == {**at, "lock": "off"}
+        of, to = (next(run.matching(levels)) for levels in (at, mark["to"]))
+        wanted = ratio_interval(run.values("rate", of), run.values("rate", to))
+        assert (mark["median"], mark["low"], mark["high"]) == (
+            wanted.estimate,
+            wanted.low,
+            wanted.high,
+        )
+        ids = [s.id for point in (of, to) for s in run.by_point[point.index]]
+        assert sorted(mark["samples"]) == sorted(s for s in ids if s is not None)
+
+
+def test_every_mark_is_drawn_at_its_data_coordinates(run: Run) -> None:
+    above, below = figures.draw(run, "mechanism").axes
+    for axes, kinds in ((above, ("ratio",)), (below, ("line", "control"))):
+        drawn = sorted(
+            (float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in signs(axes)
+        )
+        marks = [mark for kind in kinds for mark in rows(run, kind)]
+        assert drawn == sorted((mark["x"], mark["median"]) for mark in marks)
+        assert axes.get_xscale() == "log"
+    assert above.get_yscale() == "log"
+    assert {mark["metric"] for mark in rows(run, "line")} == {"faults"}
+
+
+def test_controls_are_open_and_have_their_names(run: Run) -> None:
+    figure = figures.draw(run, "mechanism")
+    above = figure.axes[0]
+    small = [line for line in signs(above) if line.get_xdata()[0] < MIB]
+    assert len(small) == 10
+    assert all(line.get_markerfacecolor() == "white" for line in small)
+    grid = [line for line in signs(above) if line.get_xdata()[0] in (10 * MIB, 50 * MIB)]
+    assert len(grid) == 10
+    assert all(line.get_markerfacecolor() == line.get_color() for line in grid)
+    named = [text.get_text() for text in above.texts if text.get_text()]
+    assert named == ["small_stacks", "small_stacks", "many"]
+    assert "open: a control" in readable.words(figure)
+
+
+def test_levels_of_by_differ_in_shape_and_stand_side_by_side(run: Run) -> None:
+    figure = figures.draw(run, "mechanism")
+    figure.canvas.draw()
+    here = [line for line in signs(figure.axes[0]) if line.get_xdata()[0] == 50 * MIB]
+    assert {line.get_marker() for line in here} == {"o", "s", "^", "D", "v"}
+    places = sorted(line.get_transform().transform((50 * MIB, 1.0))[0] for line in here)
+    gaps = [b - a for a, b in pairwise(places)]
+    assert min(gaps) > 5
+    middle = figure.axes[0].transData.transform((50 * MIB, 1.0))[0]
+    assert sum(places) / len(places) == pytest.approx(middle)
+    line = figure.axes[0].transData.transform((CACHE, 1.0))[0]
+    assert min(places) > line  # on the side of the mark that their x lies on
+
+
+def test_the_mark_is_a_line_through_both_panels_with_its_name(run: Run) -> None:
+    figure = figures.draw(run, "mechanism")
+    for axes in figure.axes:
+        dashed = [line for line in axes.get_lines() if line.get_linestyle() == "--"]
+        assert [list(line.get_xdata()) for line in dashed] == [[CACHE, CACHE]]
+    said = readable.words(figure)
+    assert "glibc's stack cache, 40 MiB" in said
+    ends = [mark["median"] for mark in rows(run, "ratio") if mark["x"] > CACHE]
+    assert any(
+        f"{min(ends):.3g} to {max(ends):.3g} beyond" in line and "up to 40 MiB" in line
+        for line in said
+    )
+
+
+def test_a_count_of_0_stands_on_a_stretch_of_its_own(run: Run) -> None:
+    below = figures.draw(run, "mechanism").axes[1]
+    assert below.get_yscale() == "symlog"
+    assert min(below.get_yticks()) == 0
+    zeros = [line for line in signs(below) if line.get_ydata()[0] == 0]
+    assert len(zeros) == 10
+
+
+def test_without_zeros_the_axis_is_logarithmic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = stored(tmp_path, monkeypatch, controls=False)
+    assert figures.draw(run, "mechanism").axes[1].get_yscale() == "log"
+
+
+def lost(at: Any) -> float | str:
+    return "oom-killed" if at["lock"] == "future" and at["processes"] == 8 else collapse(at)
+
+
+def test_a_pair_without_a_ratio_is_a_cross_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = stored(tmp_path, monkeypatch, lost)
+    figure = figures.draw(run, "mechanism")
+    crosses = [line for line in figure.axes[0].get_lines() if line.get_marker() == "x"]
+    assert sorted(float(line.get_xdata()[0]) for line in crosses) == [
+        MIB / 16,
+        5 * MIB / 16,
+        10 * MIB,
+        50 * MIB,
+    ]
+    gone = [r for r in sidecar.as_data(run)["missing"] if r["figure"] == "mechanism"]
+    assert [row["why"] for row in gone] == ["oom-killed"] * 4
+    readable.check(figure)
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "with controls": {},
+    "grid alone": {"controls": False},
+    "one pair": {"controls": False, "levels": {"processes": [1], "live_threads": [5]}},
+    "too few samples": {"blocks": 2},
+    "no samples": {"blocks": 0},
+    "all lost": {"rate": lambda at: "enomem"},
+    "no pair": {"levels": {"lock": ["off"]}, "controls": False},
+    "no mark": {"more_figures": {"mechanism": replace(MECHANISM, mark=None)}},
+    "a mark at the edge": {
+        "more_figures": {"mechanism": replace(MECHANISM, mark=(2.0**40, "where all memory ends"))}
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_case_is_readable(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = stored(tmp_path, monkeypatch, **CASES[case])
+    figure = figures.draw(run, "mechanism")
+    readable.check(figure)
+    above, below = pair_marks.panels(run, run.experiment.more_figures["mechanism"])  # type: ignore[arg-type]
+    for panel, axes in ((above, figure.axes[0]), (below, figure.axes[1])):
+        assert len(signs(axes)) == sum(len(series.marks) for series in panel.series)

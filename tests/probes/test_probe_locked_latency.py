@@ -1,0 +1,89 @@
+"""locked_latency: exact counts of what it touches, what it locks, and what it leaves behind."""
+
+import mmap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memlab import probe
+
+PAGE = mmap.PAGESIZE
+PRIME = 23
+LOCKS = probe.params("locked_latency")["lock"]
+PRESSURES = probe.params("locked_latency")["pressure"]
+
+
+def touch(**change: Any) -> dict[str, Any]:
+    params = {
+        "arena_bytes": PRIME * PAGE,
+        "neighbour_bytes": 2 * PRIME * PAGE,
+        "cycles_count": 2,
+        "lock": "off",
+        "pressure": "before",
+        "slice_ns": 0,
+    }
+    return probe.call("locked_latency", params | change)
+
+
+def children() -> list[str]:
+    return Path("/proc/thread-self/children").read_text().split()
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+@pytest.mark.parametrize("pressure", PRESSURES)
+def test_every_page_is_touched_once(lock: str, pressure: str) -> None:
+    result = touch(lock=lock, pressure=pressure)
+    for histogram in (result["latency"], result["floor_latency"]):
+        assert histogram["total"] == PRIME
+        assert sum(count for _, count in histogram["buckets"]) == PRIME
+        assert 0 < histogram["min_ns"] <= histogram["max_ns"]
+    assert result["page_count"] == PRIME
+    assert not result["sliced"]
+    assert result["latency"]["max_ns"] <= result["window"]["elapsed_ns"]
+
+
+def test_twice_the_arena_is_twice_the_touches() -> None:
+    assert touch(arena_bytes=2 * PRIME * PAGE)["latency"]["total"] == 2 * PRIME
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_only_a_lock_that_holds_is_counted_as_locked(lock: str) -> None:
+    locked = touch(lock=lock)["window"]["counters"]["vm_locked_bytes"]
+    assert locked == {"count": PRIME * PAGE if lock in ("mlock", "onfault") else 0, "error": None}
+
+
+def test_a_neighbour_that_fits_pushes_nothing_out() -> None:
+    """The window then holds no fault at all: filling came before it."""
+    result = touch()
+    assert result["resident_before_bytes"] == PRIME * PAGE
+    assert result["window"]["minor_fault_count"] == result["window"]["major_fault_count"] == 0
+    assert not result["neighbour_killed"]
+
+
+def test_the_slice_ends_the_loop() -> None:
+    result = touch(arena_bytes=64 << 20, neighbour_bytes=0, slice_ns=1)
+    assert result["sliced"]
+    assert result["latency"]["total"] < result["page_count"] == (64 << 20) // PAGE
+    assert result["floor_latency"]["total"] == result["latency"]["total"]
+
+
+@pytest.mark.parametrize("pressure", PRESSURES)
+def test_nothing_is_left_behind(pressure: str) -> None:
+    score = Path("/proc/self/oom_score_adj")
+    before = (children(), sorted(Path("/proc/self/fd").iterdir()), score.read_text())
+    touch(pressure=pressure)
+    touch(pressure=pressure, lock="kept_warm")
+    assert (children(), sorted(Path("/proc/self/fd").iterdir()), score.read_text()) == before
+
+
+def test_a_neighbour_that_cannot_have_its_memory_is_an_error() -> None:
+    with pytest.raises(probe.ProbeError, match=r"neighbour_wait\(.*\): ENOMEM"):
+        touch(neighbour_bytes=1 << 62)
+    assert children() == []
+
+
+@pytest.mark.parametrize("size", [0, 1, PAGE + 1])
+def test_an_arena_is_whole_pages(size: int) -> None:
+    with pytest.raises(probe.ProbeError, match="arena_bytes must be whole pages, one at least"):
+        touch(arena_bytes=size)

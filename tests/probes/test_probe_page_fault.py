@@ -1,0 +1,190 @@
+"""page_fault: every count is exact, by rusage and by perf, locked or not, touched or not."""
+
+import mmap
+import resource
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import in_child
+import pytest
+
+from memlab import probe
+from memlab.experiments import _faults
+
+PAGE = mmap.PAGESIZE
+PRIME = 23
+CHUNK = 1_024_000
+# malloc's header of 16 bytes takes the 1,024,000 bytes past their last page.
+MALLOC_PAGES = -(-(CHUNK + 16) // PAGE)
+MMAP_PAGES = -(-CHUNK // PAGE)
+PAGES = {"malloc": MALLOC_PAGES, "mmap": MMAP_PAGES}
+UNTOUCHED = {"malloc": 1, "mmap": 0}
+PARAMS = probe.params("page_fault")
+PERF_REFUSED = {"EACCES", "EPERM", "ENOSYS"}
+
+
+def run(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
+    params = {
+        "chunk_bytes": CHUNK,
+        "chunks_count": PRIME,
+        "lock": "off",
+        "touched": "none",
+        "populate": False,
+        "allocator": "malloc",
+        "thp": "never",
+    }
+    return in_child.call("page_fault", params | change, locked_limit_bytes=limit_bytes)
+
+
+def locking(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
+    """The same, where the user may lock memory."""
+    try:
+        return run(limit_bytes, **change)
+    except probe.ProbeError as refused:
+        if change.get("lock", "off") == "off" or "RLIMIT_MEMLOCK" not in str(refused):
+            raise
+        pytest.skip(f"locking is refused to this user: {refused}")
+
+
+def faults(result: Mapping[str, Any]) -> tuple[int, int]:
+    """Minor faults by rusage, and by perf; the first twice where perf is refused."""
+    window = result["window"]
+    trapped = window["counters"]["trapped"]
+    if trapped["error"] is None:
+        return window["minor_fault_count"], trapped["count"]
+    assert trapped["error"] in PERF_REFUSED
+    pytest.skip(f"perf is refused: {trapped['error']}")
+
+
+def expected(allocator: str, lock: str, touched: str, populate: bool) -> tuple[int, int]:
+    """Of one chunk: what rusage counts, and what traps.
+
+    Locking populates when the memory is mapped, before malloc writes its header; populating
+    comes after it, so the header has trapped by then.
+    """
+    if lock == "future":
+        return PAGES[allocator], 0
+    if populate:
+        return PAGES[allocator], UNTOUCHED[allocator]
+    used = PAGES[allocator] if touched == "all" else UNTOUCHED[allocator]
+    return used, used
+
+
+@pytest.mark.parametrize(
+    ("allocator", "lock", "touched", "populate"),
+    list(product(PARAMS["allocator"], PARAMS["lock"], PARAMS["touched"], [False, True])),
+)
+def test_every_fault_is_accounted_for(
+    allocator: str, lock: str, touched: str, populate: bool
+) -> None:
+    result = locking(allocator=allocator, lock=lock, touched=touched, populate=populate)
+    by_rusage, by_perf = expected(allocator, lock, touched, populate)
+    assert faults(result) == (PRIME * by_rusage, PRIME * by_perf)
+    assert result["window"]["major_fault_count"] == 0
+    assert result["touch_count"] == (PRIME * PAGES[allocator] if touched == "all" else 0)
+    assert result["page_bytes"] == PAGE
+
+
+def test_twice_the_chunks_are_twice_the_faults() -> None:
+    for touched in PARAMS["touched"]:
+        once = run(touched=touched)["window"]["minor_fault_count"]
+        twice = run(touched=touched, chunks_count=2 * PRIME)["window"]["minor_fault_count"]
+        assert twice == 2 * once
+
+
+@pytest.mark.parametrize("chunk", [128 << 10, 256 << 10, 300_000, 1 << 20, 10 * 4096 * 16 - 16])
+@pytest.mark.parametrize("lock", ["off", "future"])
+@pytest.mark.parametrize("touched", ["none", "all"])
+def test_the_declared_count_is_the_counted_one(chunk: int, lock: str, touched: str) -> None:
+    """What faults_over_expected divides by, at sizes around the header and malloc's rounding."""
+    result = locking(chunk_bytes=chunk, lock=lock, touched=touched)
+    at = {"chunk": chunk, "chunks": PRIME, "lock": lock, "touched": touched}
+    at |= {"populate": False, "allocator": "malloc", "thp": "never"}
+    assert _faults.over_expected(result, at) == 1
+
+
+def test_a_small_chunk_is_of_the_heap_and_nothing_is_expected_of_it() -> None:
+    result = run(chunk_bytes=100)
+    assert result["window"]["minor_fault_count"] < PRIME
+    at = {"chunk": 100, "chunks": PRIME, "lock": "off", "touched": "none"}
+    at |= {"populate": False, "allocator": "malloc", "thp": "never"}
+    assert _faults.over_expected(result, at) is None
+
+
+def test_what_is_held_is_seen() -> None:
+    untouched, touched = run(), run(touched="all")
+    grown = touched["resident_bytes"]["count"] - untouched["resident_bytes"]["count"]
+    unseen = 1 << 20  # counts of resident pages are kept apart on each CPU and added late
+    assert abs(grown - PRIME * (MALLOC_PAGES - 1) * PAGE) <= unseen
+    tables = touched["page_table_bytes"]["count"]
+    assert tables >= PRIME * MALLOC_PAGES * 8
+    assert untouched["window"]["counters"]["vm_locked_bytes"]["count"] == 0
+
+
+def test_locked_bytes_are_those_of_the_chunks() -> None:
+    result = locking(lock="future")
+    locked = result["window"]["counters"]["vm_locked_bytes"]["count"]
+    assert locked == PRIME * MALLOC_PAGES * PAGE
+
+
+def test_the_parts_make_up_the_window() -> None:
+    result = run(touched="all", populate=True)
+    parts = result["alloc_ns"] + result["populate_ns"] + result["touch_ns"]
+    assert 0 < parts <= result["window"]["elapsed_ns"]
+    assert min(result[part] for part in ("alloc_ns", "populate_ns", "touch_ns", "floor_ns")) > 0
+    assert result["release_ns"] > 0
+
+
+def test_without_a_right_to_lock_the_probe_is_unavailable_and_names_the_limit() -> None:
+    with pytest.raises(probe.ProbeError) as refused:
+        run(0, lock="future")
+    assert refused.value.status == "unavailable"
+    assert refused.value.errno_name == "EPERM"
+    assert refused.value.call == "mlockall(flags), RLIMIT_MEMLOCK 0 B"
+
+
+def test_more_than_may_be_locked_is_refused_with_the_limit() -> None:
+    """MCL_CURRENT at once, for the process is larger; MCL_FUTURE when a chunk is allocated."""
+    limit = 4 * PAGE
+    for lock, call in (("current", "mlockall(flags)"), ("future", "malloc(chunk_bytes)")):
+        with pytest.raises(probe.ProbeError) as refused:
+            run(limit, lock=lock)
+        assert refused.value.errno_name == "ENOMEM"
+        assert refused.value.call == f"{call}, RLIMIT_MEMLOCK {limit} B"
+    with pytest.raises(probe.ProbeError) as refused:
+        run(limit, lock="future", allocator="mmap")
+    assert refused.value.errno_name == "EAGAIN"
+    assert refused.value.call == f"mmap(chunk_bytes), RLIMIT_MEMLOCK {limit} B"
+
+
+def test_a_limit_that_is_large_enough_lets_an_ordinary_user_lock() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    enough = 8 * CHUNK
+    if hard != resource.RLIM_INFINITY and hard < enough:
+        pytest.skip(f"RLIMIT_MEMLOCK is {hard} B here, and this needs {enough} B")
+    result = run(enough, lock="future", chunks_count=5)
+    assert result["window"]["minor_fault_count"] == 5 * MALLOC_PAGES
+
+
+def test_an_allocation_that_fails_gives_back_the_others() -> None:
+    before = resident_kib()
+    params = {"chunk_bytes": 1 << 62, "chunks_count": 2, "lock": "off", "touched": "none"}
+    for allocator, call in (("malloc", "malloc"), ("mmap", "mmap")):
+        with pytest.raises(probe.ProbeError, match=rf"{call}\(chunk_bytes\): ENOMEM"):
+            probe.call(
+                "page_fault", params | {"populate": False, "thp": "never", "allocator": allocator}
+            )
+    assert resident_kib() - before < 1024
+
+
+def resident_kib() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+
+
+@pytest.mark.parametrize("change", [{"chunk_bytes": 0}, {"chunks_count": 0}])
+def test_params_that_make_no_sense(change: dict[str, int]) -> None:
+    with pytest.raises(probe.ProbeError, match="chunk_bytes and chunks_count must be 1 or more"):
+        run(**change)

@@ -1,0 +1,102 @@
+"""stack_map: which pages of a stack are there, and which are locked, to the page."""
+
+import mmap
+from pathlib import Path
+from typing import Any
+
+import fresh_process
+import pytest
+
+from memlab import probe
+
+PAGE = mmap.PAGESIZE
+PRIME = 23
+STACK = 64 * PAGE  # 23 of them are within RLIMIT_MEMLOCK's usual 8 MiB
+OWN_PAGES = 5  # of a thread's own, beside what it is told to touch, at most
+
+
+def params(**change: Any) -> dict[str, Any]:
+    asked = {"threads_count": PRIME, "stack_bytes": STACK, "touched_bytes": 7 * PAGE, "lock": "off"}
+    return asked | change
+
+
+def fill(**change: Any) -> dict[str, Any]:
+    """In a fresh process, where every stack is new."""
+    return fresh_process.call("stack_map", params(**change))
+
+
+def faults(result: dict[str, Any]) -> tuple[int, int]:
+    """(taken as exceptions, populated by the kernel)."""
+    trapped = result["window"]["counters"]["trapped"]
+    if trapped["error"] is not None:
+        pytest.skip(f"perf's page-faults are not allowed here: {trapped['error']}")
+    return trapped["count"], result["window"]["minor_fault_count"] - trapped["count"]
+
+
+def grown(result: dict[str, Any], what: str) -> int:
+    return int(result[f"{what}_after_bytes"] - result[f"{what}_before_bytes"])
+
+
+def test_a_locked_stack_is_populated_and_locked_whole() -> None:
+    """VmLck counts the guard page below each stack as well."""
+    result = fill(lock="future")
+    assert result["thread_count"] == PRIME
+    assert faults(result)[1] == PRIME * (STACK // PAGE)
+    assert grown(result, "locked") == PRIME * (STACK + PAGE)
+    assert PRIME * STACK <= grown(result, "resident") < PRIME * (STACK + OWN_PAGES * PAGE)
+
+
+@pytest.mark.parametrize("lock", ["off", "current", "future_onfault"])
+def test_without_populating_only_touched_pages_are_there(lock: str) -> None:
+    result = fill(lock=lock)
+    if "ENOMEM" in result.get("failure", ""):
+        pytest.skip("RLIMIT_MEMLOCK is smaller than this process: raise it, or run as root")
+    touched = PRIME * 7 * PAGE
+    assert faults(result)[1] == 0
+    assert touched <= grown(result, "resident") <= touched + PRIME * OWN_PAGES * PAGE
+    locked = PRIME * (STACK + PAGE) if lock == "future_onfault" else 0
+    assert grown(result, "locked") == locked
+
+
+def test_touched_pages_fault_once_each() -> None:
+    fewer, more = (fill(touched_bytes=count * PAGE) for count in (7, 18))
+    assert faults(more)[0] - faults(fewer)[0] == PRIME * (18 - 7)
+    assert grown(more, "resident") - grown(fewer, "resident") == PRIME * (18 - 7) * PAGE
+
+
+def test_a_refused_thread_is_an_error_that_names_the_call() -> None:
+    stack = 64 << 20
+    result = fresh_process.call(
+        "stack_map", params(stack_bytes=stack), headroom={"RLIMIT_AS": 7 * stack}
+    )
+    assert "pthread_create" in result["failure"]
+    assert "EAGAIN at probes/stack_map.c" in result["failure"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"threads_count": 0}, "threads_count must be from 1 to 100000: EINVAL"),
+        ({"touched_bytes": STACK}, "touched_bytes must leave 16 KiB of the stack: EINVAL"),
+        ({"stack_bytes": 1, "touched_bytes": 0}, "touched_bytes must leave 16 KiB"),
+    ],
+)
+def test_params_that_make_no_sense(change: dict[str, int], message: str) -> None:
+    with pytest.raises(probe.ProbeError, match=message):
+        probe.call("stack_map", params(**change))
+
+
+def test_nothing_stays() -> None:
+    def status(label: str) -> str:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(line.split(":")[1] for line in lines if line.startswith(label))
+
+    before = [status("VmLck"), status("THP_enabled"), sorted(Path("/proc/self/fd").iterdir())]
+    for change in ({"lock": "future"}, {"threads_count": 0}, {"lock": "off"}):
+        try:
+            probe.call("stack_map", params(**change))
+        except probe.ProbeError:
+            continue
+    after = [status("VmLck"), status("THP_enabled"), sorted(Path("/proc/self/fd").iterdir())]
+    assert after == before
+    assert len(list(Path("/proc/self/task").iterdir())) == 1

@@ -1,0 +1,203 @@
+"""thread_create: how many threads, exactly, how many pages of stack, and what it leaves."""
+
+import errno
+import mmap
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import fresh_process
+import pytest
+
+from memlab import probe
+
+PAGE = mmap.PAGESIZE
+PRIME = 23
+SMALL = 16 * PAGE  # 23 of them are within RLIMIT_MEMLOCK's usual 8 MiB
+NO_CACHE = {"GLIBC_TUNABLES": "glibc.pthread.stack_cache_size=0"}
+
+
+def params(**change: Any) -> dict[str, Any]:
+    asked = {
+        "processes_count": 1,
+        "lock": "off",
+        "live_threads_count": PRIME,
+        "stack_bytes": SMALL,
+        "stack_touched_bytes": 0,
+        "thp": "never",
+        "warm": False,
+        "inherit_perf": True,
+        "bystander": False,
+        "threads_count": PRIME,
+        "slice_ns": 0,
+    }
+    return asked | change
+
+
+def create(**change: Any) -> dict[str, Any]:
+    """In a fresh process, where every stack is new."""
+    return fresh_process.call("thread_create", params(**change))
+
+
+def faults(result: dict[str, Any]) -> tuple[int, int]:
+    """(taken as exceptions, populated by the kernel): perf's count, and rusage's less that."""
+    trapped = result["window"]["counters"]["trapped"]
+    if trapped["error"] is not None:
+        pytest.skip(f"perf's page-faults are not allowed here: {trapped['error']}")
+    return trapped["count"], result["window"]["minor_fault_count"] - trapped["count"]
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+@pytest.mark.parametrize("live", [1, 5, PRIME])
+@pytest.mark.parametrize("threads", [PRIME, 2 * PRIME])
+def test_threads_are_counted_exactly(processes: int, live: int, threads: int) -> None:
+    asked = params(processes_count=processes, live_threads_count=live, threads_count=threads)
+    result = probe.call("thread_create", asked | {"inherit_perf": False})
+    assert result["thread_counts"][: processes + 1] == [threads] * processes + [0]
+    assert result["thread_count"] == processes * threads
+    assert (result["process_count"], result["failed_count"]) == (processes, 0)
+    assert result["alive_peak_count"] == live
+    assert result["floor_thread_count"] == processes * threads
+    assert all(result["elapsed_ns"][:processes])
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_locked_stack_is_populated_whole(processes: int) -> None:
+    _, populated = faults(create(processes_count=processes, lock="future"))
+    assert populated == processes * PRIME * (SMALL // PAGE)
+
+
+@pytest.mark.parametrize("lock", ["off", "current", "future_onfault"])
+def test_no_other_lock_populates_a_stack(lock: str) -> None:
+    result = create(lock=lock)
+    if "ENOMEM" in result.get("failure", ""):
+        pytest.skip("RLIMIT_MEMLOCK is smaller than this process: raise it, or run as root")
+    assert faults(result)[1] == 0
+
+
+def test_touched_pages_fault_once_each() -> None:
+    """7 and 18 pages: what else a thread touches of its stack cancels."""
+    fewer, more = (
+        create(stack_bytes=64 * PAGE, stack_touched_bytes=count * PAGE) for count in (7, 18)
+    )
+    assert faults(more)[0] - faults(fewer)[0] == PRIME * (18 - 7)
+    assert faults(more)[1] == faults(fewer)[1] == 0
+
+
+def test_a_kept_stack_is_not_populated_again() -> None:
+    assert faults(create(lock="future", warm=True))[1] == 0
+
+
+def test_without_glibcs_cache_every_stack_is_new() -> None:
+    result = fresh_process.call("thread_create", params(lock="future", warm=True), environ=NO_CACHE)
+    assert faults(result)[1] == PRIME * (SMALL // PAGE)
+
+
+def test_without_inheritance_perf_has_no_count_of_the_threads() -> None:
+    counters = create(inherit_perf=False)["window"]["counters"]
+    assert counters["trapped"] == {"count": None, "error": "ENOTSUP"}
+    assert counters["vm_locked_bytes"] == {"count": 0, "error": None}
+
+
+def test_a_bystander_takes_one_fault_a_page() -> None:
+    change = {"lock": "future", "warm": True, "threads_count": 40 * PRIME}
+    alone, beside = (create(bystander=bystander, **change) for bystander in (False, True))
+    assert alone["bystander_latency"]["total"] == 0
+    rounds = beside["bystander_latency"]["total"]
+    assert rounds > 0
+    assert beside["thread_count"] == alone["thread_count"] == 40 * PRIME
+    taken = beside["window"]["minor_fault_count"] - alone["window"]["minor_fault_count"]
+    assert taken >= rounds
+
+
+def test_a_refused_thread_is_counted_and_is_no_crash() -> None:
+    """Address space for some of the stacks only: mmap fails, and pthread_create with EAGAIN."""
+    stack = 64 << 20
+    result = fresh_process.call(
+        "thread_create", params(stack_bytes=stack), headroom={"RLIMIT_AS": 7 * stack}
+    )
+    assert 0 < result["thread_count"] < PRIME
+    assert result["thread_count"] + result["failed_count"] == PRIME
+    assert result["failed_errno"] == errno.EAGAIN
+    assert result["alive_peak_count"] < 7
+
+
+def test_where_no_thread_can_be_made_the_call_is_named() -> None:
+    result = fresh_process.call(
+        "thread_create", params(stack_bytes=1 << 30), headroom={"RLIMIT_AS": 64 << 20}
+    )
+    assert "pthread_create" in result["failure"]
+    assert "EAGAIN at probes/thread_create.c" in result["failure"]
+
+
+def test_the_slice_ends_the_loop() -> None:
+    slice_ns = 5_000_000
+    asked = params(processes_count=3, live_threads_count=2, threads_count=0, slice_ns=slice_ns)
+    result = probe.call("thread_create", asked)
+    assert all(count > 0 for count in result["thread_counts"][:3])
+    assert all(elapsed >= slice_ns for elapsed in result["elapsed_ns"][:3])
+
+
+def test_the_systems_stack_is_said() -> None:
+    assert create(stack_bytes=0, threads_count=1)["stack_bytes"] >= 16384
+    assert create()["stack_bytes"] == SMALL
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"processes_count": 0}, "processes_count must be from 1 to 64: EINVAL"),
+        ({"processes_count": 65}, "processes_count must be from 1 to 64: EINVAL"),
+        ({"live_threads_count": 0}, "live_threads_count must be from 1"),
+        ({"stack_touched_bytes": SMALL}, "stack_touched_bytes must leave 16 KiB"),
+        ({"threads_count": 0}, "threads_count or slice_ns must end the loop"),
+        ({"stack_bytes": 1}, r"stack_attr\(.*\): EINVAL"),
+    ],
+)
+def test_params_that_make_no_sense(change: dict[str, int], message: str) -> None:
+    with pytest.raises(probe.ProbeError, match=message):
+        probe.call("thread_create", params(**change))
+
+
+def children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def test_nothing_stays() -> None:
+    open_before = sorted(Path("/proc/self/fd").iterdir())
+    for change in ({"processes_count": 3}, {"stack_bytes": 1}, {"processes_count": 0}):
+        try:
+            probe.call("thread_create", params(**change))
+        except probe.ProbeError:
+            continue
+    assert sorted(Path("/proc/self/fd").iterdir()) == open_before
+    assert children(os.getpid()) == []
+    assert len(list(Path("/proc/self/task").iterdir())) == 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV])
+def test_the_probe_dies_as_a_process_of_its_own_does(how: signal.Signals) -> None:
+    """So that a trial whose process the OOM killer took is known as one."""
+    asked = params(processes_count=2, threads_count=0, slice_ns=60 * 10**9)
+    with fresh_process.start("thread_create", asked) as process:
+        deadline = time.monotonic() + 30
+        while len(members := children(process.pid)) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        os.kill(members[-1], how)
+        assert process.wait(timeout=30) == -how
+    deadline = time.monotonic() + 30
+    while any(map(alive, members)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    """A zombie waits for whoever adopted it, and runs no more."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

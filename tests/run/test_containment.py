@@ -1,0 +1,329 @@
+"""Trials in a memory cgroup: the limit holds, who was killed is told apart, nothing is left."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from held import (
+    GROUPS,
+    LIMIT,
+    MIB,
+    PYTHON_PROBE,
+    at,
+    faulting,
+    is_unavailable,
+    left_on_host,
+    saying,
+)
+
+from memlab.observe import capabilities, cgroup
+from memlab.observe.capabilities import Capability
+from memlab.run import around, containment, journal, takedown, warm
+from memlab.run.admission import Places
+from memlab.run.bench import Bench
+from memlab.run.containment import Group
+from memlab.run.journal import Journal
+from memlab.run.settings import Unavailable
+
+CPU = max(os.sched_getaffinity(0))
+PAGE = os.sysconf("SC_PAGESIZE")
+OVER = 2 * LIMIT // PAGE
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    (tmp_path / "dir").mkdir()
+    return Places(tmp_path / "dir")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    yield
+    assert left_on_host() == []
+
+
+@pytest.fixture
+def python_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm, "_BOOT", warm._BOOT.replace("main()", PYTHON_PROBE + "main()"))
+
+
+def group_of(opened: Bench) -> Path:
+    group = opened._around._group
+    assert group is not None
+    return group.path
+
+
+def test_a_trial_says_how_it_was_held(places: Places) -> None:
+    with Bench("0123abcd", faulting(), places, [CPU]) as opened:
+        reply = opened.trial(at(page=23, way="touch"))
+        if GROUPS:
+            version = cgroup.locate().memory_version
+            assert reply["outcome"] == "ok"
+            assert reply["result"]["window"]["minor_fault_count"] == 23
+            assert reply["result"]["contained"] == {"version": version, "limit_bytes": LIMIT}
+            assert reply["host"]["group_oom_kill"] == 0
+        else:
+            assert is_unavailable(reply, "a memory cgroup")
+
+
+def test_a_worker_over_the_limit_is_oom_killed_and_the_next_trial_is_served(places: Places) -> None:
+    with Bench("0123abcd", faulting(), places, [CPU]) as opened:
+        replies = [opened.trial(at(page=pages, way="touch")) for pages in (OVER, 23)]
+    if GROUPS:
+        assert [reply["outcome"] for reply in replies] == ["oom-killed", "ok"]
+        assert [reply["host"]["group_oom_kill"] for reply in replies] == [1, 0]
+    else:
+        assert all(is_unavailable(reply, "a memory cgroup") for reply in replies)
+
+
+def test_a_killed_child_is_not_a_killed_worker(places: Places) -> None:
+    """known_faults does not look how its child ended: the worker lives, and the group counts."""
+    with Bench("0123abcd", faulting(), places, [CPU]) as opened:
+        reply = opened.trial(at(page=OVER, way="child"))
+    if GROUPS:
+        assert (reply["outcome"], reply["host"]["group_oom_kill"]) == ("ok", 1)
+    else:
+        assert is_unavailable(reply, "a memory cgroup")
+
+
+def test_the_limit_follows_the_point(places: Places) -> None:
+    limits = {23: 64 * MIB, 29: 16 * MIB, 31: 32 * MIB}
+    held = faulting(limit=lambda level: limits[level["page"]])
+    with Bench("0123abcd", held, places, [CPU]) as opened:
+        for pages, limit in limits.items():
+            reply = opened.trial(at(page=pages, way="touch"))
+            if GROUPS:
+                name = containment._LIMIT[reply["result"]["contained"]["version"]]
+                assert int((group_of(opened) / name).read_text()) == limit
+            else:
+                assert is_unavailable(reply, "a memory cgroup")
+
+
+def test_a_point_without_a_limit_runs_outside(places: Places) -> None:
+    with Bench("0123abcd", faulting(limit=lambda _: None), places, [CPU]) as opened:
+        reply = opened.trial(at(page=23, way="touch"))
+        assert opened._around._group is None
+    assert (reply["outcome"], reply["result"]["contained"]) == ("ok", None)
+    assert "group_oom_kill" not in reply["host"]
+
+
+@pytest.mark.usefixtures("python_probe")
+def test_the_worker_enters_and_its_parent_stays_outside(places: Places) -> None:
+    with Bench("0123abcd", saying(), places, [CPU]) as opened:
+        reply = opened.trial(at(do="open('/proc/self/cgroup').read()"))
+        if not GROUPS:
+            assert is_unavailable(reply, "a memory cgroup")
+            return
+        name = group_of(opened).name
+        assert f"/{name}\n" in reply["result"]["said"]
+        assert name not in Path(f"/proc/{opened._parent(()).group}/cgroup").read_text()
+        assert name not in Path("/proc/self/cgroup").read_text()
+
+
+NONE = Capability("memory cgroup", False, "there is none", "make one")
+
+
+def test_without_a_group_a_trial_that_requires_one_does_not_run(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capabilities, "memory_cgroup", lambda _: NONE)
+    with Bench("0123abcd", faulting(), places, [CPU]) as opened:
+        reply = opened.trial(at(page=OVER, way="touch"))
+        assert opened._parents == {}
+    assert reply["outcome"] == "unavailable"
+    assert reply["detail"] == "needs a memory cgroup, and there is none: make one"
+
+
+def test_without_a_group_a_trial_that_can_do_without_runs_outside(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capabilities, "memory_cgroup", lambda _: NONE)
+    with Bench("0123abcd", faulting(required=False), places, [CPU]) as opened:
+        reply = opened.trial(at(page=23, way="touch"))
+    assert (reply["outcome"], reply["result"]["contained"]) == ("ok", None)
+
+
+def test_an_exception_inside_leaves_no_group(places: Places) -> None:
+    def fail(opened: Bench) -> None:
+        with opened:
+            opened.trial(at(page=23, way="touch"))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail(Bench("0123abcd", faulting(), places, [CPU]))
+    assert list(journal.folder().iterdir()) == []
+
+
+HEADSTRONG = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for _ in range(3):
+    os.fork()
+print(flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def group() -> Iterator[Group | None]:
+    """A group that goes with its journal; None where there can be none, and that is said."""
+    opened = Journal("0123abcd")
+    try:
+        if not GROUPS:
+            with pytest.raises(Unavailable, match="needs a memory cgroup, and "):
+                Group(opened, "0123abcd-test")
+        yield Group(opened, "0123abcd-test") if GROUPS else None
+    finally:
+        opened.close()
+
+
+def filled(group: Group, within: str = "") -> subprocess.Popen[bytes]:
+    """Eight processes that ignore SIGTERM, in the group or one below it."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HEADSTRONG], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdout is not None
+    procs = group.path / within / "cgroup.procs"
+    procs.write_text(str(process.pid))
+    for _ in range(8):
+        process.stdout.readline()
+    return process
+
+
+def test_what_ignores_sigterm_in_a_group_below_goes_with_the_group(group: Group | None) -> None:
+    if group is None:
+        return
+    (group.path / "below" / "deeper").mkdir(parents=True)
+    held = [filled(group), filled(group, "below/deeper")]
+    takedown.remove_group(group.path)
+    assert [process.wait() for process in held] == [-signal.SIGKILL] * 2
+    assert not group.path.exists()
+    takedown.remove_group(group.path)  # gone already
+    for process in held:
+        process.communicate()
+
+
+def test_what_a_lost_parent_left_inside_ends_before_the_next_trial(group: Group | None) -> None:
+    if group is None:
+        return
+    process = filled(group)
+    trial = group.hold(LIMIT, swap=False)
+    assert process.wait() == -signal.SIGKILL
+    assert Path(trial["procs"]).read_text() == ""
+    process.communicate()
+
+
+@pytest.mark.usefixtures("python_probe")
+def test_page_cache_of_the_prepared_file_is_not_charged(
+    group: Group | None, tmp_path: Path
+) -> None:
+    if group is None:
+        return
+    usage = "memory.usage_in_bytes" if group.version == "1" else "memory.current"
+    trial = {
+        "probe": "noop",
+        "params": {"do": f"int(open('{group.path / usage}').read())"},
+        "file": {"path": str(tmp_path / "f"), "state": "cached_4k", "size_bytes": 16 * MIB},
+        "cpus": [CPU],
+        "limit_s": 10.0,
+        "group": group.hold(LIMIT, swap=False),
+    }
+    parent = warm.Warm()
+    try:
+        assert parent.run(trial)["result"]["said"] < 8 * MIB
+    finally:
+        parent.stop()
+
+
+def refused(kind: str, path: Path, **more: str) -> str:
+    """What undoing a damaged journal says; the journal stays."""
+    opened = Journal("0123abcd")
+    opened._write({"undo": kind, "path": str(path)} | more)
+    opened._file.close()
+    (failure,) = journal.undo(opened.path)
+    assert opened.path.exists()
+    opened.path.unlink()
+    return failure
+
+
+def test_a_journal_that_names_no_group_of_ours_is_refused(tmp_path: Path) -> None:
+    plain, link = tmp_path / "memlab-plain", tmp_path / "memlab-link"
+    plain.mkdir()
+    (plain / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    own = cgroup.locate().memory_dir or tmp_path
+    link.symlink_to(own)
+    assert refused("cgroup", own) == f"cgroup {own}: not a group that memlab made"
+    assert refused("cgroup", plain) == f"cgroup {plain}: not a cgroup"
+    assert refused("cgroup", link) == f"cgroup {link}: not a cgroup"
+    assert plain.is_dir()
+
+
+def test_a_process_outside_the_pid_namespace_is_not_ourselves(tmp_path: Path) -> None:
+    """Its pid reads 0, which kill(2) takes for the caller's own process group."""
+    (tmp_path / "cgroup.procs").write_text("0\n")
+    assert takedown._kill(tmp_path) is True
+
+
+@pytest.mark.parametrize(("swap", "most"), [(True, "max"), (False, "0")])
+def test_a_v2_group_holds_memory_and_swap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swap: bool, most: str
+) -> None:
+    for name in ("cgroup.procs", "memory.max", "memory.swap.max", "memory.reclaim"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "memory.current").write_text("4096\n")
+    monkeypatch.setattr(containment, "_make", lambda *_: ("2", tmp_path))
+    own = Journal("0123abcd")
+    trial = Group(own, "x").hold(LIMIT, swap=swap)
+    own.close()
+    assert (tmp_path / "memory.max").read_text() == str(LIMIT)
+    assert (tmp_path / "memory.swap.max").read_text() == most
+    assert (tmp_path / "memory.reclaim").read_text() == "4096\n"
+    assert trial["oom_count"] == str(tmp_path / "memory.events")
+
+
+def test_a_v2_group_is_made_where_the_controller_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The group's own processes forbid it there (EBUSY); above, it is passed on already."""
+    own = tmp_path / "app.slice" / "run.scope"
+    own.mkdir(parents=True)
+    for path, passed_on in ((own, ""), (own.parent, "cpu memory"), (tmp_path, "")):
+        (path / "cgroup.subtree_control").write_text(passed_on)
+    located = cgroup.Cgroups("2", "2", tmp_path, own)
+    monkeypatch.setattr(cgroup, "locate", lambda: located)
+    monkeypatch.setattr(capabilities, "memory_cgroup", lambda _: Capability("", True, "", None))
+
+    def busy(*_: Any) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    def make(_: Journal, parent: Path, name: str) -> Path:
+        (parent / name).mkdir()
+        (parent / name / "memory.max").write_text("max")
+        return parent / name
+
+    monkeypatch.setattr(Journal, "enable_memory", busy)
+    monkeypatch.setattr(Journal, "make_group", make)
+    opened = Journal("0123abcd")
+    assert containment._make(opened, "x") == ("2", own.parent / "x")
+    opened.close()
+
+
+def test_a_group_that_is_refused_is_asked_for_once(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def refuse(*_: Any) -> None:
+        asked.append(1)
+        raise Unavailable("needs a memory cgroup, and there is none: make one")
+
+    monkeypatch.setattr(around, "Group", refuse)
+    with Bench("0123abcd", faulting(), places, [CPU]) as opened:
+        for _ in range(3):
+            assert opened.trial(at(page=23, way="touch"))["outcome"] == "unavailable"
+    assert asked == [1]

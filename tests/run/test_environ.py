@@ -1,0 +1,97 @@
+"""The environment of a worker: a warm parent for each, and the guardian ends them all."""
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from held import PYTHON_PROBE, at, saying
+
+from memlab.run import warm
+from memlab.run.admission import Places
+from memlab.run.bench import Bench
+from memlab.run.guardian import Guardian
+from memlab.run.journal import Journal
+from memlab.run.warm import Warm
+
+CPU = max(os.sched_getaffinity(0))
+SHOW = "os.environ.get('MEMLAB_POINT'), os.environ['HOME'], os.getppid()"
+
+
+def by_swap(level: Mapping[str, object]) -> dict[str, str]:
+    """One environment a level of a factor that is at hand; `none` adds nothing."""
+    return {} if level["swap"] == "none" else {"MEMLAB_POINT": str(level["swap"])}
+
+
+def test_each_environment_has_a_parent_that_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warm, "_BOOT", warm._BOOT.replace("main()", PYTHON_PROBE + "main()"))
+    declared = saying(containment=None, environ=by_swap)
+    with Bench("0123abcd", declared, Places(tmp_path), [CPU]) as opened:
+        kinds = ("none", "file", "zram", "file", "none")
+        said = [opened.trial(at(do=SHOW, swap=kind))["result"]["said"] for kind in kinds]
+        parents = [parent for _, _, parent in said]
+    assert [point for point, _, _ in said] == [None, "file", "zram", "file", None]
+    assert {home for _, home, _ in said} == {os.environ["HOME"]}
+    assert len(set(parents)) == 3
+    assert (parents[1], parents[0]) == (parents[3], parents[4])
+    assert "MEMLAB_POINT" not in os.environ
+    assert not any(Path(f"/proc/{parent}").exists() for parent in parents)
+
+
+def test_an_environment_is_there_when_the_program_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As GLIBC_TUNABLES and LD_PRELOAD need it: what the kernel was given at exec (proc(5))."""
+    monkeypatch.setattr(warm, "_BOOT", warm._BOOT.replace("main()", PYTHON_PROBE + "main()"))
+    started = Warm({"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"})
+    trial = {"probe": "noop", "file": None, "cpus": [CPU], "limit_s": 10.0}
+    try:
+        reply = started.run(trial | {"params": {"do": "open('/proc/self/environ').read()"}})
+    finally:
+        started.stop()
+    assert "GLIBC_TUNABLES=glibc.malloc.arena_max=1\0" in reply["result"]["said"]
+
+
+def cpu_ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])  # utime and stime
+
+
+def test_an_idle_parent_sleeps(tmp_path: Path) -> None:
+    started = Warm()
+    trial = {"probe": "noop", "params": {}, "file": None, "cpus": [CPU], "limit_s": 10.0}
+    try:
+        started.run(trial)
+        time.sleep(0.2)  # its next worker is forked
+        switches = Path(f"/proc/{started.group}/status").read_text().splitlines()[-2:]
+        before = cpu_ticks(started.group)
+        time.sleep(0.3)
+        assert cpu_ticks(started.group) == before
+        assert Path(f"/proc/{started.group}/status").read_text().splitlines()[-2:] == switches
+    finally:
+        started.stop()
+
+
+def test_a_guardian_ends_every_group_that_it_was_not_told_to_forget(tmp_path: Path) -> None:
+    """The driver is a process of its own here: a child that names three groups and is killed."""
+    groups = [Warm() for _ in range(3)]
+    opened = Journal("0123abcd")
+    pid = os.fork()
+    if pid == 0:
+        guardian = Guardian(opened.path)
+        for parent in groups:
+            guardian.watch(parent.group)
+        guardian.forget(groups[1].group)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    try:
+        for parent in (groups[0], groups[2]):
+            assert parent._process.wait(10) == -9
+        assert groups[1]._process.poll() is None
+    finally:
+        for parent in groups:
+            parent.stop()
+        opened.close()

@@ -1,0 +1,115 @@
+"""Host settings of a trial: written where they differ, put back, and named where they cannot be."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from synthetic import experiment
+
+from memlab.experiment import At, Experiment, Factor, choice
+from memlab.observe import files
+from memlab.run import journal
+from memlab.run.admission import Places
+from memlab.run.bench import Bench
+from memlab.run.journal import value_of
+from memlab.run.plan import Point
+from memlab.run.settings import Settings, Unavailable
+
+CPU = max(os.sched_getaffinity(0))
+THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+READ_ONLY = "/proc/sys/kernel/random/boot_id"  # root's mode bits count for sysctls too
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Path:
+    path = tmp_path / "setting"
+    path.write_text("before\n")
+    return path
+
+
+def setting_by_level(path: Path) -> Experiment:
+    """`own` wants nothing; any other level wants itself."""
+
+    def settings(at: At) -> dict[str, str]:
+        return {} if at["mode"] == "own" else {str(path): str(at["mode"])}
+
+    mode = Factor("mode", choice("own", "before", "new", "newer"), "what", ["own"], host=True)
+    return experiment(probe="noop", factors=[mode], settings=settings)
+
+
+def entries(bench_run: str = "0123abcd") -> list[str]:
+    (path,) = journal.folder().glob(f"{bench_run}-*.jsonl")
+    return [json.loads(line).get("value") for line in path.read_text().splitlines()[1:]]
+
+
+def test_a_setting_follows_the_points_and_comes_back(setting: Path, tmp_path: Path) -> None:
+    with Bench("0123abcd", setting_by_level(setting), Places(tmp_path), [CPU]) as opened:
+        for mode, seen in (("before", "before\n"), ("new", "new"), ("own", "before"),
+                           ("newer", "newer"), ("new", "new")):  # fmt: skip
+            assert opened.trial(Point(0, {"mode": mode}, None))["outcome"] == "ok"
+            assert setting.read_text() == seen
+        assert entries() == ["before"]  # once, however often it was written
+    assert setting.read_text() == "before"
+
+
+def test_an_exception_puts_a_setting_back(setting: Path, tmp_path: Path) -> None:
+    def fail(opened: Bench) -> None:
+        with opened:
+            opened.trial(Point(0, {"mode": "new"}, None))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail(Bench("0123abcd", setting_by_level(setting), Places(tmp_path), [CPU]))
+    assert setting.read_text() == "before"
+
+
+@pytest.mark.parametrize(
+    ("file", "detail"),
+    [
+        (READ_ONLY, f"needs {READ_ONLY} = new, and it may not be written: run as root"),
+        (
+            "/proc/nosuch",
+            "needs /proc/nosuch = new, and there is no such file: use a kernel that has it",
+        ),
+    ],
+)
+def test_a_setting_that_cannot_be_is_unavailable(tmp_path: Path, file: str, detail: str) -> None:
+    with Bench("0123abcd", setting_by_level(Path(file)), Places(tmp_path), [CPU]) as opened:
+        reply = opened.trial(Point(0, {"mode": "new"}, None))
+        assert opened._parents == {}  # nothing ran
+    assert (reply["outcome"], reply["detail"]) == ("unavailable", detail)
+    assert list(journal.folder().iterdir()) == []
+
+
+def test_a_setting_that_is_there_already_need_not_be_writable(tmp_path: Path) -> None:
+    own = journal.Journal("0123abcd")
+    Settings(own).apply({READ_ONLY: value_of(Path(READ_ONLY))})
+    assert entries() == []
+    own.close()
+
+
+def test_a_file_with_brackets_is_its_marked_word() -> None:
+    if THP.exists():
+        assert value_of(THP) == files.choice(THP)
+
+
+def test_a_value_that_the_kernel_did_not_take_is_unavailable(
+    setting: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As nr_hugepages, which gives what there is."""
+    own = journal.Journal("0123abcd")
+    write_text = Path.write_text
+    monkeypatch.setattr(Path, "write_text", lambda *_: 0)
+    with pytest.raises(Unavailable, match=r"= new, and the kernel made it before: free memory"):
+        Settings(own).apply({str(setting): "new"})
+    monkeypatch.setattr(Path, "write_text", write_text)
+    own.close()
+
+
+def test_blanks_do_not_tell_values_apart(setting: Path) -> None:
+    setting.write_text("4096\t87380\t6291456\n")
+    own = journal.Journal("0123abcd")
+    Settings(own).apply({str(setting): "4096 87380 6291456"})
+    assert entries() == []
+    own.close()
