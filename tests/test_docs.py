@@ -1,7 +1,8 @@
 """Every command that the documentation shows is run as it stands.
 
 A command is a line that begins with `$ ` in a fenced block. Sweeps are made short through the
-environment variables that every option has, so that the text itself is what is run.
+environment variables that every option has, so that the text itself is what is run. A Python block
+that begins with a file's name, `# test_memory.py`, is a file in the folder of the page's commands.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
 FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
+FILE = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
@@ -73,6 +75,8 @@ def test_the_command_runs(page: Path, command: str, home: dict[str, str]) -> Non
     """In a folder that the commands of a page share: one may read what another wrote."""
     folder = Path(home["HOME"]) / page.stem
     folder.mkdir(exist_ok=True)
+    for name, text in FILE.findall(page.read_text(encoding="utf-8")):
+        (folder / name).write_text(text)
     run(command, folder, home)
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from memlab.cli._options import SHARE, echo_json, json_option, store_option
+from memlab.cli._formats import chosen, echo_cases, format_options
+from memlab.cli._options import SHARE, echo_json, store_option
 
 
 @click.command(short_help="Compare two runs, point by point.")
@@ -26,7 +27,7 @@ from memlab.cli._options import SHARE, echo_json, json_option, store_option
 )
 @click.option("--force", is_flag=True, help="Compare runs of unlike machines, and say so.")
 @store_option
-@json_option
+@format_options
 def command(
     base: str,
     new: str,
@@ -35,6 +36,7 @@ def command(
     fail_on: str | None,
     force: bool,
     store: Path | None,
+    form: str | None,
     as_json: bool,
 ) -> None:
     """Compare run NEW with BASE: a run, or a file that `memlab export` wrote (.csv, .jsonl).
@@ -47,7 +49,9 @@ def command(
     from memlab.cli import GATE
     from memlab.judging import compare, exported
     from memlab.present import comparison
+    from memlab.present.formats import cases
 
+    form = chosen(form, as_json)
     try:
         compared = compare.compare_runs(
             Path(base) if exported.is_file(base) else api.load(base, store=store),
@@ -58,9 +62,11 @@ def command(
         )
     except (compare.NotComparable, exported.BadExport) as error:
         raise click.UsageError(str(error)) from None
-    if as_json:
+    if form == "text":
+        comparison.show(compared)
+    elif form == "json":
         echo_json(comparison.as_data(compared))
     else:
-        comparison.show(compared)
+        echo_cases(form, cases.of_comparison(compared))
     if fail_on and compared.fails(fail_on):
         sys.exit(GATE)

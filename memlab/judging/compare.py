@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from memlab.analysis.compare import Comparison, compare
+from memlab.analysis.intervals import Interval, median_interval
 from memlab.experiment import At, Experiment, Metric
 from memlab.experiment.window import WINDOW_METRICS
 from memlab.judging import exported
@@ -28,7 +29,14 @@ class NotComparable(ValueError):
 
 
 class Unlike(CannotRun):
-    """Two runs of unlike machines; one line lists what differs."""
+    """Two runs of unlike machines; one line lists what differs, and `differs` holds it."""
+
+    def __init__(self, base: str, new: str, differs: Sequence[str]) -> None:
+        self.differs = "; ".join(differs)
+        super().__init__(
+            f"{base} and {new} are of unlike machines or settings: {self.differs}; "
+            "--force compares them all the same"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,7 @@ class PointComparison:
     at: At
     base: float
     new: float
+    new_interval: Interval
     comparison: Comparison
 
 
@@ -115,6 +124,7 @@ def compare_runs(
                 after.at[key],
                 float(np.median(before.values[key])),
                 float(np.median(after.values[key])),
+                median_interval(after.values[key]),
                 comparison,
             )
             for key, comparison in zip(shared, found, strict=True)
@@ -170,10 +180,13 @@ def _of_file(path: Path, experiment: Experiment, metric: Metric) -> tuple[Measur
     for samples in values.values():
         _positive(samples, metric, str(path))
     hashes = frozenset(row.probe_hash for row in found.rows if row.probe_hash)
-    remarks = [f"{path} says nothing of its machine: that it is this one is taken on trust"]
+    machine = exported.machine(path)
+    remarks = []
+    if machine is None:
+        remarks.append(f"{path} says nothing of its machine: that it is this one is taken on trust")
     if found.unknown:
         remarks.append(f"columns of {path} that are not known here: {', '.join(found.unknown)}")
-    return Measured(f"{path} (run {found.run})", values, at, hashes, None), remarks
+    return Measured(f"{path} (run {found.run})", values, at, hashes, machine), remarks
 
 
 def _positive(samples: list[float], metric: Metric, where: str) -> list[float]:
@@ -191,10 +204,7 @@ def _machines(base: Measured, new: Measured, force: bool) -> list[str]:
         return []
     differs = environment.unlike(base.environment, new.environment)
     if differs and not force:
-        raise Unlike(
-            f"{base.name} and {new.name} are of unlike machines or settings: "
-            f"{'; '.join(differs)}; --force compares them all the same"
-        )
+        raise Unlike(base.name, new.name, differs)
     return [f"unlike machines, compared by force: {line}" for line in differs]
 
 

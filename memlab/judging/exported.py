@@ -47,6 +47,25 @@ def is_file(name: str) -> bool:
     return Path(name).suffix in (".csv", ".jsonl")
 
 
+def machine_file(path: Path) -> Path:
+    """Where the machine of an exported file is described: `base.machine.json` for `base.csv`."""
+    return path.with_suffix(".machine.json")
+
+
+def machine(path: Path) -> Mapping[str, Any] | None:
+    """The machine that an exported file was measured on; None where nothing beside it says."""
+    described = machine_file(path)
+    try:
+        found = json.loads(described.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise BadExport(f"cannot read {described}: {error}") from None
+    if not isinstance(found, dict):
+        raise BadExport(f"{described} describes no machine")
+    return found
+
+
 def read(path: Path, experiment: Experiment, metric: str) -> Exported:
     """Read an exported CSV or JSON Lines file. Raises BadExport, with the file's name."""
     try:

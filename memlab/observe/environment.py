@@ -92,6 +92,11 @@ def unlike(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def compared(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """The part that `unlike` looks at: no host's name, no identity, no command line."""
+    return {key: environment[key] for key in _COMPARED if key in environment}
+
+
 def _kernel(root: Path) -> dict[str, Any]:
     kernel = root / "proc/sys/kernel"
     return {

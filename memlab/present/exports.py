@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Any, TextIO
 
+from memlab.judging import exported
+from memlab.observe import environment
 from memlab.results import Run
 from memlab.run.request import CannotRun
 
@@ -31,6 +33,12 @@ def write(run: Run, kind: str, output: Path | TextIO) -> None:
         raise CannotRun(f"cannot write {output}: {error.strerror or error}") from None
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_machine(run: Run, output: Path) -> None:
+    """Write, beside an exported file, what two runs must share to be compared."""
+    machine = environment.compared(run.environment)
+    exported.machine_file(output).write_text(json.dumps(machine, indent=1) + "\n", encoding="utf-8")
 
 
 def _text(run: Run, kind: str) -> str:

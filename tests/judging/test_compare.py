@@ -128,6 +128,23 @@ class TestExported:
         ]
         assert "taken on trust" in of_file.remarks[0]
 
+    def test_a_file_with_its_machine_beside_it_is_held_to_it(
+        self, measured: Measure, tmp_path: Path
+    ) -> None:
+        base, new = base_and_new(measured, 1.0)
+        path = tmp_path / "base.csv"
+        exports.write(base, "csv", path)
+        exports.write_machine(base, path)
+        assert compare_runs(path, new).remarks == []
+        machine = exported.machine_file(path)
+        machine.write_text('{"kernel_release": "5.10.0"}')
+        with pytest.raises(Unlike, match=r"kernel_release: 5\.10\.0 and 6\.1\.0"):
+            compare_runs(path, new)
+        for broken in ("{", "[]"):
+            machine.write_text(broken)
+            with pytest.raises(exported.BadExport, match=r"base\.machine\.json"):
+                compare_runs(path, new)
+
     def test_a_csv_keeps_every_digit(self, measured: Measure, tmp_path: Path) -> None:
         base, new = base_and_new(measured, 1.2)
         exports.write(base, "csv", tmp_path / "base.csv")

@@ -1,0 +1,45 @@
+"""The forms in which a command that judges can print what it found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from memlab.present.formats.cases import Cases
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def format_options(command: Command) -> Command:
+    """`--format`, and `--json` as the short way to write one of its words."""
+    choose = click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", "json", "junit", "github", "bmf"]),
+        help="text for people (the default); JSON; JUnit XML; annotations of GitHub Actions, with "
+        "a table in the step's summary; Bencher Metric Format.",
+    )
+    short = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
+    return choose(short(command))
+
+
+def chosen(form: str | None, as_json: bool) -> str:
+    if as_json and form not in (None, "json"):
+        raise click.UsageError("--json is short for --format json: choose one")
+    return "json" if as_json else form or "text"
+
+
+def echo_cases(form: str, found: Cases) -> None:
+    """Print in a format that other programs read; GitHub's goes to the step's summary too."""
+    from memlab.present.formats import bmf, github, junit
+
+    write = {"junit": junit.text, "github": github.text, "bmf": bmf.text}[form]
+    click.echo(write(found))
+    if form == "github" and (page := os.environ.get("GITHUB_STEP_SUMMARY")):
+        with Path(page).open("a", encoding="utf-8") as file:
+            file.write(github.summary(found))

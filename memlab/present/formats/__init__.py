@@ -1,0 +1,1 @@
+"""A comparison or a judgement as other programs read it: cases in, text out."""

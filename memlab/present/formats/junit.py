@@ -1,0 +1,54 @@
+"""JUnit XML, as Jenkins, GitLab and GitHub's report actions read it.
+
+The elements and attributes are those of Jenkins' schema (junit-10.xsd of its xUnit plugin), to
+which pytest holds its own. A case has no time: what was timed is the result, not its cost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from xml.etree import ElementTree
+
+from memlab.present.formats.cases import Case, Cases
+
+# What XML 1.0 cannot hold even escaped (https://www.w3.org/TR/xml/#charsets).
+_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def text(found: Cases) -> str:
+    standings = Counter(case.standing for case in found.cases)
+    counts = {
+        "tests": str(len(found.cases)),
+        "failures": str(standings["bad"]),
+        "errors": "0",
+    }
+    root = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        {"name": _clean(found.suite), **counts, "skipped": str(standings["open"])},
+    )
+    for case in found.cases:
+        _add(suite, found.suite, case)
+    said = ElementTree.SubElement(suite, "system-out")
+    said.text = _clean("\n".join([found.title, *found.remarks, found.last_line]))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
+
+
+def _add(suite: ElementTree.Element, classname: str, case: Case) -> None:
+    attributes = {"classname": _clean(classname), "name": _clean(case.name)}
+    element = ElementTree.SubElement(suite, "testcase", attributes)
+    if case.standing == "bad":
+        failure = {"type": _clean(case.word), "message": _clean(case.text)}
+        ElementTree.SubElement(element, "failure", failure).text = _clean(case.text)
+    elif case.standing == "open":
+        why = {"type": _clean(case.word), "message": _clean(case.text)}
+        ElementTree.SubElement(element, "skipped", why)
+    else:
+        ElementTree.SubElement(element, "system-out").text = _clean(case.text)
+
+
+def _clean(words: str) -> str:
+    return _NO_XML.sub("\ufffd", words)

@@ -1,0 +1,91 @@
+"""memlab in a user's own tests: the fixture `memlab`, its options, and a section of the summary.
+
+pytest loads this in every session where memlab is installed, so it imports nothing heavy: what
+measures and compares is imported by the first sweep of a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from memlab.pytest_plugin.account import Account
+from memlab.pytest_plugin.lab import Memlab
+from memlab.pytest_plugin.settings import POLICIES, MemlabInconclusive, Settings
+
+__all__ = ["Memlab", "MemlabInconclusive"]
+
+_SETTINGS = pytest.StashKey[Settings]()
+_ACCOUNT = pytest.StashKey[Account]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("memlab", "memlab: how memory behaves")
+    group.addoption("--memlab-skip", action="store_true", help="skip the tests that measure")
+    group.addoption("--memlab-only", action="store_true", help="run only the tests that measure")
+    group.addoption(
+        "--memlab-save",
+        metavar="PATH",
+        help="keep each test's run as a baseline, a CSV file by the test's node id, in this folder",
+    )
+    group.addoption(
+        "--memlab-compare",
+        metavar="PATH",
+        help="compare each test's run with the baseline of the same node id in this folder",
+    )
+    group.addoption("--memlab-budget", metavar="TIME", help="of every sweep, such as 10s")
+    group.addoption("--memlab-store", metavar="FILE", help="the store; else memlab's own")
+    group.addoption(
+        "--memlab-inconclusive",
+        choices=POLICIES,
+        help="what becomes of a test whose samples decide nothing (ini: memlab_inconclusive; warn)",
+    )
+    parser.addini(
+        "memlab_inconclusive",
+        "warn, fail or skip: what becomes of a test whose samples decide nothing",
+        default="warn",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_SETTINGS] = Settings.of(config)
+    config.stash[_ACCOUNT] = Account()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    settings = config.stash[_SETTINGS]
+    measuring = [item for item in items if "memlab" in getattr(item, "fixturenames", ())]
+    if settings.skip:
+        for item in measuring:
+            item.add_marker(pytest.mark.skip(reason="--memlab-skip"))
+            config.stash[_ACCOUNT].not_measured("--memlab-skip")
+    if settings.only:
+        others = [item for item in items if item not in measuring]
+        config.hook.pytest_deselected(items=others)
+        items[:] = measuring
+
+
+@pytest.fixture(name="memlab")
+def _memlab(request: pytest.FixtureRequest) -> Iterator[Memlab]:
+    """`memlab.sweep(...)` measures; its run has `assert_claim` and `assert_not_slower_than`."""
+    config = request.config
+    if hasattr(config, "workerinput"):  # one of pytest-xdist's processes
+        pytest.fail(
+            "memlab measures alone on a machine, and pytest-xdist runs tests side by side: "
+            "run these with -n0 or -p no:xdist",
+            pytrace=False,
+        )
+    lab = Memlab(request.node.nodeid, config.stash[_SETTINGS], config.stash[_ACCOUNT])
+    yield lab
+    lab.close()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    lines = config.stash[_ACCOUNT].lines()
+    if lines:
+        terminalreporter.section("memlab")
+    for line in lines:
+        terminalreporter.write_line(line)

@@ -1,0 +1,210 @@
+"""A run that a test measured, and what the test may assert of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memlab import api, results, units
+from memlab.experiment import Claim
+from memlab.judging import exported
+from memlab.judging.claims import Judged, judge
+from memlab.judging.compare import FAILS, NotComparable, Unlike, compare_runs
+from memlab.present import comparison, exports
+from memlab.present.formats import cases
+from memlab.pytest_plugin import baselines
+from memlab.pytest_plugin.account import Entry
+from memlab.pytest_plugin.settings import fail
+from memlab.run.request import CannotRun
+from memlab.store import StoreError, UnknownRun
+
+if TYPE_CHECKING:
+    from memlab.pytest_plugin.lab import Memlab
+
+Baseline = str | Path | results.Run
+_WRONG = (NotComparable, exported.BadExport, StoreError, UnknownRun)
+
+
+class _NoBaseline(LookupError):
+    """There is nothing to compare with; one line says where it was looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What an assertion found: what speaks against it, and what is not decided. A line each."""
+
+    title: str
+    against: Sequence[str] = ()
+    undecided: Sequence[str] = ()
+
+
+class Run(api.Run):
+    """`frame`, `summary()` and `plot()` as of any run, and assertions."""
+
+    def __init__(self, measured: api.Run, lab: Memlab, number: int) -> None:
+        super().__init__(measured.row, measured.store_path)
+        self._lab, self._number = lab, number
+        self._entry = Entry(lab.test, self.experiment.name, self.id, len(self.samples))
+        self._beside_own = False
+        lab.account.measured(self._entry)
+
+    def assert_claim(self, text: str) -> None:
+        """Fail where the claim is contradicted at any setting. `text`: it, or its beginning."""
+        __tracebackhide__ = True
+        self._end(self._claimed(text))
+
+    def assert_not_slower_than(
+        self,
+        baseline: Baseline | None = None,
+        by: str | float = "5%",
+        *,
+        metric: str | None = None,
+    ) -> None:
+        """Fail where a point is slower than the baseline's by more than `by`.
+
+        The baseline: an exported file, a run's id or name, a run; without one, this test's own
+        in the folder of --memlab-compare.
+        """
+        __tracebackhide__ = True
+        self._end(self._compared(baseline, by, metric, FAILS["regression"]))
+
+    def assert_same_as(
+        self,
+        baseline: Baseline | None = None,
+        by: str | float = "5%",
+        *,
+        metric: str | None = None,
+    ) -> None:
+        """Fail where a point is slower or faster than the baseline's by more than `by`."""
+        __tracebackhide__ = True
+        self._end(self._compared(baseline, by, metric, FAILS["difference"]))
+
+    def close(self) -> None:
+        """What the session's options ask of every run: compared with its baseline, and saved."""
+        if self._lab.settings.compare and not self._beside_own:
+            self._compared(None, "5%", None, ())
+        if self._lab.settings.save:
+            self._save(self._lab.settings.save)
+
+    def _end(self, found: Found) -> None:
+        """Stacklevel 3: the test's own line."""
+        __tracebackhide__ = True
+        if found.against:
+            raise AssertionError("\n".join([found.title, *found.against, *found.undecided]))
+        if found.undecided:
+            self._lab.settings.undecided("\n".join([found.title, *found.undecided]), stacklevel=3)
+
+    @cached_property
+    def _judged(self) -> Sequence[Judged]:
+        return judge(self)
+
+    def _claimed(self, text: str) -> Found:
+        __tracebackhide__ = True
+        claim = self._claim(text)
+        judged = [j for j in self._judged if j.claim is claim]
+        self._entry.verdicts.update(j.word for j in judged)
+        told = [(j.word, self._verdict_line(j)) for j in judged if j.word != "reproduced"]
+        return Found(
+            f"{self.experiment.name}, run {self.id}: {claim.text}",
+            [line for word, line in told if word == "contradicted"],
+            [line for word, line in told if word != "contradicted"],
+        )
+
+    def _claim(self, text: str) -> Claim:
+        __tracebackhide__ = True
+        claims = self.experiment.claims
+        fits = [c for c in claims if c.text == text] or [
+            c for c in claims if c.text.startswith(text)
+        ]
+        if len(fits) != 1:
+            begins = f"{len(fits)} claims begin" if fits else "no claim begins"
+            known = "; ".join(c.text for c in fits or claims)
+            fail(f"{self.experiment.name}: {begins} with {text!r}; there are: {known}")
+        return fits[0]
+
+    def _verdict_line(self, judged: Judged) -> str:
+        at = cases.name(self.experiment, judged.setting)
+        return f"  {judged.word}{f' ({at})' if at else ''}: {judged.evidence}"
+
+    def _compared(
+        self, baseline: Baseline | None, by: str | float, metric: str | None, bad: Sequence[str]
+    ) -> Found:
+        __tracebackhide__ = True
+        self._beside_own |= baseline is None
+        settings = self._lab.settings
+        if baseline is None and settings.save and not settings.compare:
+            return Found("this session makes the baseline")
+        try:
+            compared = compare_runs(
+                self._baseline(baseline),
+                self,
+                metric=metric,
+                threshold=_share(by),
+            )
+        except Unlike as unlike:
+            return self._not_compared(f"the machines or settings differ: {unlike.differs}")
+        except _NoBaseline as missing:
+            return self._not_compared(str(missing))
+        except _WRONG as error:
+            fail(str(error.args[0]))
+        beside = "its baseline" if baseline is None else compared.base
+        self._entry.notes.append(f"against {beside}: {comparison.last_line(compared)}")
+        told = [
+            (
+                p.comparison.word,
+                f"  {cases.point_name(compared, p)}: {cases.point_line(compared, p)}",
+            )
+            for p in compared.points
+        ]
+        about = f"{compared.new} against {compared.base}, {compared.metric.help}"
+        return Found(
+            "\n".join([f"{self.experiment.name}, {about}", *compared.remarks]),
+            [line for word, line in told if word in bad],
+            [line for word, line in told if word == "inconclusive"],
+        )
+
+    def _not_compared(self, why: str) -> Found:
+        self._entry.notes.append(f"not compared: {why}")
+        return Found(f"{self.experiment.name}, run {self.id}", (), [f"  not compared: {why}"])
+
+    def _baseline(self, given: Baseline | None) -> Path | results.Run:
+        if given is None:
+            return self._own_baseline()
+        if isinstance(given, str) and not exported.is_file(given):
+            return api.load(given, store=self.store_path)
+        return Path(given) if isinstance(given, str) else given
+
+    def _own_baseline(self) -> Path:
+        folder = self._lab.settings.compare
+        if folder is None:
+            raise _NoBaseline("no baseline is named; give one, or --memlab-compare PATH")
+        path = baselines.path(folder, self._lab.test, self._number)
+        if not path.exists():
+            raise _NoBaseline(f"this test has no baseline at {path}; --memlab-save makes one")
+        return path
+
+    def _save(self, folder: Path) -> None:
+        __tracebackhide__ = True
+        path = baselines.path(folder, self._lab.test, self._number)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            exports.write(self, "csv", path)
+            exports.write_machine(self, path)
+        except OSError as error:
+            fail(f"--memlab-save: cannot write {path}: {error.strerror}")
+        except CannotRun as error:
+            fail(f"--memlab-save: {error}")
+        self._entry.notes.append("saved as a baseline")
+
+
+def _share(by: str | float) -> float:
+    __tracebackhide__ = True
+    if not isinstance(by, str):
+        return by
+    try:
+        return units.parse_percent(by)
+    except ValueError as error:
+        fail(f"by: {error}")

@@ -1,0 +1,91 @@
+"""What the command line and the ini file ask of the plugin."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+POLICIES = ("warn", "fail", "skip")
+
+
+class MemlabInconclusive(UserWarning):
+    """A test passed though its samples decide nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The options, read and checked. `inconclusive` is one of POLICIES."""
+
+    skip: bool
+    only: bool
+    save: Path | None
+    compare: Path | None
+    budget_s: float | None
+    store: Path | None
+    inconclusive: str
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> Settings:
+        """Raises pytest.UsageError with one line."""
+
+        def path(name: str) -> Path | None:
+            given = config.getoption(name)
+            return Path(given).absolute() if given else None
+
+        inconclusive = config.getoption("memlab_inconclusive") or config.getini(
+            "memlab_inconclusive"
+        )
+        settings = cls(
+            skip=config.getoption("memlab_skip"),
+            only=config.getoption("memlab_only"),
+            save=path("memlab_save"),
+            compare=path("memlab_compare"),
+            budget_s=_budget_s(config.getoption("memlab_budget")),
+            store=path("memlab_store"),
+            inconclusive=inconclusive,
+        )
+        settings._check()
+        return settings
+
+    def _check(self) -> None:
+        if self.inconclusive not in POLICIES:
+            raise pytest.UsageError(
+                f"memlab_inconclusive is {self.inconclusive!r}: write one of {', '.join(POLICIES)}"
+            )
+        if self.skip and self.only:
+            raise pytest.UsageError("--memlab-skip and --memlab-only leave no test: choose one")
+        if self.save and self.save == self.compare:
+            raise pytest.UsageError(
+                "--memlab-save and --memlab-compare name one folder: a slower run would become "
+                "the baseline it failed against; save to another one"
+            )
+
+    def undecided(self, line: str, stacklevel: int) -> None:
+        """What becomes of a test whose samples decide nothing: a warning, a failure, a skip."""
+        __tracebackhide__ = True
+        if self.inconclusive == "fail":
+            fail(line)
+        if self.inconclusive == "skip":
+            pytest.skip(line)
+        warnings.warn(MemlabInconclusive(line), stacklevel=stacklevel + 1)
+
+
+def fail(line: str) -> NoReturn:
+    """Fail the test with one line, whatever error led here."""
+    __tracebackhide__ = True
+    raise pytest.fail.Exception(line) from None
+
+
+def _budget_s(text: str | None) -> float | None:
+    if text is None:
+        return None
+    from memlab import units
+
+    try:
+        return units.parse_duration(text)
+    except ValueError as error:
+        raise pytest.UsageError(f"--memlab-budget: {error}") from None

@@ -1,0 +1,171 @@
+"""What a test may assert of a run, and what becomes of it, in a user's own pytest session."""
+
+import pytest
+from made_up import Machine
+
+WRITES = "'mmap-write', size=[1, 4096], filesystem='tmpfs', controls=False"
+CLAIM = "'at 1 byte a call a mapping'"
+# What the samples of write at one size alone cannot decide.
+UNDECIDED = f"""def test_it(memlab):
+    run = memlab.sweep('mmap-write', size=4096, filesystem='tmpfs', controls=False)
+    run.assert_claim({CLAIM})
+"""
+
+
+def asserting(*lines: str) -> str:
+    body = "".join(f"    {line}\n" for line in lines)
+    return f"def test_it(memlab):\n    run = memlab.sweep({WRITES})\n{body}"
+
+
+def session(project: pytest.Pytester, test: str, *arguments: str) -> pytest.RunResult:
+    project.makepyfile(test)
+    return project.runpytest_inprocess(*arguments)
+
+
+def test_a_claim_that_holds_passes(project: pytest.Pytester, machine: Machine) -> None:
+    result = session(project, asserting(f"run.assert_claim({CLAIM})"))
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["*memlab*", "*::test_it: mmap-write, run 00000001, 36 samples; claims: 1 reproduced"]
+    )
+
+
+def test_a_contradicted_claim_fails_with_its_evidence(
+    project: pytest.Pytester, machine: Machine
+) -> None:
+    machine.factor = 0.01
+    result = session(project, asserting(f"run.assert_claim({CLAIM})"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            f">*run.assert_claim({CLAIM})",
+            "E*mmap-write, run 00000001: at 1 byte a call a mapping is over 10 times faster",
+            "E*contradicted (*filesystem=tmpfs*): write / mmap at 1 B: *, claimed above 10, 9 *",
+        ]
+    )
+    assert "judging" not in result.stdout.str()  # no frame of memlab's own
+
+
+INI_FAIL = ["-o", "memlab_inconclusive=fail"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outcome"),
+    [
+        ([], {"passed": 1, "warnings": 1}),
+        (["--memlab-inconclusive=fail"], {"failed": 1}),
+        (["--memlab-inconclusive=skip"], {"skipped": 1}),
+        (INI_FAIL, {"failed": 1}),
+        ([*INI_FAIL, "--memlab-inconclusive=warn"], {"passed": 1, "warnings": 1}),
+    ],
+)
+def test_what_is_not_decided_is_said_and_judged_as_asked(
+    project: pytest.Pytester, machine: Machine, arguments: list[str], outcome: dict[str, int]
+) -> None:
+    result = session(project, UNDECIDED, "-rs", *arguments)
+    result.assert_outcomes(**outcome)
+    result.stdout.fnmatch_lines(
+        ["*inconclusive: needs size=1 B *: not in this run; memlab sweep *"]
+    )
+    if "warnings" in outcome:  # at the line of the test
+        result.stdout.re_match_lines(
+            [r".*test_what\w*\.py:3: MemlabInconclusive: mmap-write, run .*"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a copy", "no claim begins with 'a copy'; there are: a mapping is at its full *"),
+        ("", "4 claims begin with ''; there are: a mapping is at its full *"),
+    ],
+)
+def test_a_claim_has_to_be_one(
+    project: pytest.Pytester, machine: Machine, text: str, says: str
+) -> None:
+    result = session(project, asserting(f"run.assert_claim({text!r})"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"E*mmap-write: {says}"])
+
+
+@pytest.mark.parametrize(
+    ("assertion", "factor", "outcome"),
+    [
+        ("not_slower_than", 1.0, {"passed": 1}),
+        ("not_slower_than", 1.2, {"failed": 1}),
+        ("not_slower_than", 0.8, {"passed": 1}),
+        ("same_as", 1.0, {"passed": 1}),
+        ("same_as", 0.8, {"failed": 1}),
+    ],
+)
+def test_a_run_beside_an_older_one(
+    project: pytest.Pytester,
+    machine: Machine,
+    assertion: str,
+    factor: float,
+    outcome: dict[str, int],
+) -> None:
+    machine.sweep("mmap-write", size=[1, 4096], filesystem="tmpfs", controls=False)
+    machine.factor = factor
+    result = session(project, asserting(f"run.assert_{assertion}('00000001')"))
+    result.assert_outcomes(**outcome)
+    if factor == 1.2:
+        result.stdout.fnmatch_lines(
+            [
+                "E*mmap-write, run 00000002 against run 00000001, *",
+                "E*size=1 B method=write filesystem=tmpfs: slower: * ratio 1.2 (1.* to 1.*)",
+                "E*size=4 KiB method=write filesystem=tmpfs: slower: *",
+                "*; against run 00000001: 4 points: 2 slower, 2 same within 5 %",
+            ]
+        )
+        assert "method=mmap" not in result.stdout.str()
+
+
+def test_a_threshold_may_be_wider(project: pytest.Pytester, machine: Machine) -> None:
+    base = machine.sweep("mmap-write", size=[1, 4096], filesystem="tmpfs", controls=False)
+    machine.factor = 1.2
+    result = session(project, asserting(f"run.assert_not_slower_than({base.id!r}, by='30%')"))
+    result.assert_outcomes(passed=1)
+
+
+def test_too_few_samples_are_inconclusive(project: pytest.Pytester, machine: Machine) -> None:
+    machine.blocks = 3
+    result = session(
+        project, asserting("run.assert_not_slower_than(run)"), "--memlab-inconclusive=fail"
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E*size=1 B method=mmap*: inconclusive: about 2 more blocks: *"])
+
+
+def test_unlike_machines_are_not_compared_and_what_differs_is_said(
+    project: pytest.Pytester, machine: Machine
+) -> None:
+    machine.sweep("mmap-write", size=[1, 4096], filesystem="tmpfs", controls=False)
+    machine.environment = {"kernel_release": "6.18.0"}
+    machine.factor = 2.0
+    result = session(project, asserting("run.assert_not_slower_than('00000001')"))
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*not compared: the machines or settings differ: kernel_release: 6.1.0 and 6.18.0",
+            "*; not compared: the machines or settings differ: kernel_release: 6.1.0 and 6.18.0",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("'nosuch.csv'", "cannot read nosuch.csv: No such file or directory"),
+        ("'0badc0de'", "no run '0badc0de' in *"),
+        ("run, by='5'", "by: '5' is not a percentage: write one such as 2% or 0.5%"),
+        ("run, metric='tine'", "mmap-write has no metric 'tine'; *"),
+    ],
+)
+def test_a_wrong_comparison_is_one_line(
+    project: pytest.Pytester, machine: Machine, call: str, says: str
+) -> None:
+    result = session(project, asserting(f"run.assert_not_slower_than({call})"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f">*run.assert_not_slower_than({call})", f"E*Failed: {says}"])
+    assert "During handling" not in result.stdout.str()

@@ -1,0 +1,37 @@
+"""The whole way, measured: a claim, a baseline, and a slowdown that is put in and caught."""
+
+import pandas as pd
+import pytest
+
+HANDICAP = 100_000  # turns of an empty loop: tens of microseconds beside a call's one
+
+TEST = """
+import os
+
+def test_write(memlab):
+    run = memlab.sweep(
+        "mmap-write", size=1, filesystem="tmpfs", file_size="64k", slice="1ms",
+        handicap=int(os.environ["HANDICAP"]), blocks=8, controls=False,
+    )
+    run.assert_claim("write is at its full speed from 4096 bytes a call")  # not at one size
+    run.assert_not_slower_than(by="50%")
+"""
+
+
+def test_a_slowdown_is_caught(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, free_machine: None
+) -> None:
+    project.makepyfile(test_io=TEST)
+    store = "--memlab-store=results.db"
+    monkeypatch.setenv("HANDICAP", "0")
+    first = project.runpytest_inprocess("--memlab-save=base", store)
+    first.assert_outcomes(passed=1, warnings=1)
+    first.stdout.fnmatch_lines(["test_io.py::test_write: *, 16 samples; claims: 1 inconclusive; *"])
+
+    # The handicap is a factor, by which points are told apart: the baseline pretends to have it.
+    file = project.path / "base" / "test_io.py" / "test_write.csv"
+    pd.read_csv(file).assign(handicap=HANDICAP).to_csv(file, index=False)
+    monkeypatch.setenv("HANDICAP", str(HANDICAP))
+    second = project.runpytest_inprocess("--memlab-compare=base", store)
+    second.assert_outcomes(failed=1)
+    second.stdout.fnmatch_lines(["E*size=1 B method=write *: slower: *", "*points: 2 slower"])
