@@ -23,6 +23,7 @@
 #include "support/buffer.h"
 #include "support/clock.h"
 #include "support/heap.h"
+#include "support/lock.h"
 #include "support/proc.h"
 
 #include <stdio.h>
@@ -199,22 +200,6 @@ static int release(struct chunks *chunks)
 	return result;
 }
 
-/* The flags of mlockall(2); 0 for none, which it would refuse. */
-static int lock_flags(enum page_fault_lock lock)
-{
-	switch (lock) {
-	case PAGE_FAULT_LOCK_CURRENT:
-		return MCL_CURRENT;
-	case PAGE_FAULT_LOCK_FUTURE:
-		return MCL_FUTURE;
-	case PAGE_FAULT_LOCK_FUTURE_ONFAULT:
-		return MCL_FUTURE | MCL_ONFAULT;
-	case PAGE_FAULT_LOCK_OFF:
-		break;
-	}
-	return 0;
-}
-
 /* Whoever may not lock has to know the limit that said so: mlockall(2), ERRORS. */
 static const char *with_limit(char text[static 128], const char *call)
 {
@@ -237,7 +222,7 @@ static const char *with_limit(char text[static 128], const char *call)
 			if (probe_not_offered(errno))                                              \
 				status = PROBE_UNAVAILABLE;                                        \
 			status = probe_failed(err, status,                                         \
-					      flags ? with_limit(text, (chunks)->failed_call)      \
+					      locks ? with_limit(text, (chunks)->failed_call)      \
 						    : (chunks)->failed_call);                      \
 			goto undo;                                                                 \
 		}                                                                                  \
@@ -261,7 +246,7 @@ enum probe_status page_fault(const struct page_fault_params *in, struct page_fau
 			     struct probe_error *err)
 {
 	enum probe_status status = PROBE_OK;
-	const int flags = lock_flags(in->lock);
+	const bool locks = in->lock != PAGE_FAULT_LOCK_OFF;
 	const size_t table_bytes = in->chunks_count * sizeof(uint8_t *);
 	struct chunks chunks = {
 		.size_bytes = in->chunk_bytes,
@@ -284,13 +269,13 @@ enum probe_status page_fault(const struct page_fault_params *in, struct page_fau
 		TRY_UNLESS(heap_drain(in->chunk_bytes, &heap_pieces) == -1, "malloc(chunk_bytes)");
 	TRY_MAP(table, buffer_map(table_bytes));
 	chunks.starts = table;
-	if (flags && mlockall(flags) == -1) {
+	if (lock_process((enum lock_mode)in->lock) == -1) {
 		if (probe_not_offered(errno))
 			status = PROBE_UNAVAILABLE;
 		status = probe_failed(err, status, with_limit(text, "mlockall(flags)"));
 		goto undo;
 	}
-	locked = flags != 0;
+	locked = locks;
 
 	bring_in(in, &chunks, 1, out);
 	floor_ns(&chunks);

@@ -86,7 +86,12 @@ EXPERIMENT = Experiment(
     probe="thread_create",
     cpus="all",
     factors=[
-        Factor("processes", COUNT, quick=[1, 2, 4, 8, 16], help="that create threads at once"),
+        Factor(
+            "processes",
+            COUNT,
+            quick=[1, 2, 4, 8, 16],
+            help="processes that create threads at once",
+        ),
         Factor(
             "lock",
             LOCKS,

@@ -38,7 +38,9 @@ class _Pair:
 def panels(run: Run, figure: Against) -> list[Panel]:
     """Two panels: the ratios, and the second metric of the points above the line."""
     pairs = list(_pairs(run, figure))
-    levels = list(dict.fromkeys(pair.of.point.at[figure.by] for pair in pairs))
+    drawn = {pair.of.point.at[figure.by] for pair in pairs}
+    planned = dict.fromkeys(point.at[figure.by] for point in run.points)
+    levels = [level for level in planned if level in drawn]
     above, below = [], []
     for rank, level in enumerate(levels):
         own = [pair for pair in pairs if pair.of.point.at[figure.by] == level]
