@@ -17,7 +17,7 @@ def command(as_json: bool) -> None:
                 {
                     "name": e.name,
                     "question": e.question,
-                    "sources": sorted({p.source for p in e.published}),
+                    "sources": sorted({source for source, _ in e.tables}),
                 }
                 for e in found
             ]

@@ -12,7 +12,7 @@ import pytest
 from command import Command
 
 import memlab
-from memlab import experiments
+from memlab import experiments, published
 from memlab.store import Store
 
 COMMANDS = ["clean", "describe", "doctor", "export", "list", "plot", "runs", "show", "sweep"]
@@ -69,7 +69,7 @@ def test_list(command: Command) -> None:
     assert [line.split()[0] for line in lines] == experiments.names()
     found = strict_json(said(command("list", "--json")))
     assert [item["name"] for item in found] == experiments.names()
-    assert {source for item in found for source in item["sources"]} == {"logstore-mmap"}
+    assert {source for item in found for source in item["sources"]} == set(published.ids())
 
 
 @pytest.mark.parametrize("name", experiments.names())

@@ -41,7 +41,7 @@ DECLARED = pretend.experiment(
 
 
 class TestNames:
-    @pytest.mark.parametrize("wanted", ["logstore-mmap", "logstore", "l"])
+    @pytest.mark.parametrize("wanted", ["logstore-mmap", "logstore", "log"])
     def test_a_source_or_its_unique_start(self, wanted: str) -> None:
         target = resolve(wanted)
         assert {e.name for e in target.experiments} >= {"mmap-read", "mmap-write"}
