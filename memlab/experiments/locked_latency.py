@@ -298,5 +298,5 @@ EXPERIMENT = Experiment(
         panels=["swap"],
         histogram="latency",
     ),
-    budget_s={"quick": 100.0, "paper": 600.0, "full": 3600.0},
+    budget_s={"quick": 150.0, "paper": 600.0, "full": 3600.0},
 )

@@ -35,7 +35,8 @@ def show(console: Console, run: Run, beside: Beside) -> None:
     console.print()
     console.print(f"[bold]published beside here[/bold]  {escape(title)}")
     # Three columns of three do not fit on a terminal: then a line a printed cell.
-    layout = _wide if len(beside.declared.columns) <= 2 else _long
+    columns = [*beside.declared.columns, *beside.declared.ratios]
+    layout = _wide if len(columns) <= 2 else _long
     console.print(layout(beside, unit, mark=not every))
     for line in beyond(run, beside):
         console.print(escape(line))
@@ -50,15 +51,12 @@ def _table(beside: Beside) -> Table:
 def _wide(beside: Beside, unit: str, *, mark: bool) -> Table:
     """A row a printed row: published, here and their ratio for each column."""
     table = _table(beside)
-    for column in (*beside.declared.columns, *beside.declared.ratios):
+    for column in beside.declared.columns:
         table.add_column(f"{column}:\npublished", justify="right", style="dim", no_wrap=True)
         table.add_column("here", justify="right", no_wrap=True)
-        if column in beside.declared.columns:
-            table.add_column("x", justify="right", no_wrap=True)
+        table.add_column("x", justify="right", no_wrap=True)
     for row in beside.rows:
         cells = [part for column in row.printed for part in _cells(row, column, unit, mark=mark)]
-        for ratio in row.ratios.values():
-            cells += [ratio.printed.printed, _ratio(ratio)]
         table.add_row(row.name, *cells)
     return table
 
@@ -76,7 +74,7 @@ def _long(beside: Beside, unit: str, *, mark: bool) -> Table:
             table.add_row(name, column, *_cells(row, column, unit, mark=mark))
             name = ""
         for column, ratio in row.ratios.items():
-            label = f"{column.upper()}: {ratio.of} / {ratio.to}"
+            label = f"{ratio.of} / {ratio.to} ({column})"
             table.add_row("", label, ratio.printed.printed, _ratio(ratio), "")
         table.add_section()
     return table

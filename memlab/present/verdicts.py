@@ -60,6 +60,7 @@ def _claim(console: Console, experiment: Experiment, claim: ClaimSummary) -> Non
     console.print()
     basis = f"  [published: {claim.claim.published}]" if claim.claim.published else ""
     console.print(Text.assemble("claim: ", (claim.claim.text, "bold"), (basis, "dim")))
+    said: set[str] = set()  # a control that says the same of every setting is heard once
     for group in summary.groups(claim, experiment.figure.over):
         text = Text.assemble(
             (group.closest.verdict.word, _STYLES[group.closest.verdict.word]),
@@ -70,7 +71,9 @@ def _claim(console: Console, experiment: Experiment, claim: ClaimSummary) -> Non
         for line in group.closest.lines:
             console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
         for line in group.closest.control_says.splitlines():
-            _indented(console, Text(line), 4)
+            if line not in said:
+                _indented(console, Text(line), 4)
+            said.add(line)
 
 
 def _indented(console: Console, text: Text, columns: int) -> None:
