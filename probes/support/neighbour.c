@@ -1,19 +1,13 @@
 #include "neighbour.h"
-#include "proc.h"
 #include "random.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define OOM_SCORE_PATH "/proc/self/oom_score_adj"
-#define OOM_SCORE_FIRST "1000" /* the highest: proc_pid_oom_score_adj(5) */
 
 static void go_elsewhere(void)
 {
@@ -44,7 +38,7 @@ static void take_memory(uint64_t size_bytes, uint64_t cycle_count)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
 		_exit(errno);
 	go_elsewhere();
-	int32_t refused = proc_write(OOM_SCORE_PATH, OOM_SCORE_FIRST);
+	int32_t refused = oom_score_go_first();
 	if (refused)
 		_exit(refused);
 	memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -58,31 +52,9 @@ static void take_memory(uint64_t size_bytes, uint64_t cycle_count)
 		write_pages(memory, size_bytes, page_bytes);
 }
 
-/*
- * The score cannot go above 1000, which a worker has already, and weighs as a
- * share of the cgroup's limit; so the probe steps back to 0 instead, with which
- * it can hold all of the limit and still come second. Its own is kept.
- */
-static int step_back(struct neighbour *neighbour)
-{
-	int fd = open(OOM_SCORE_PATH, O_RDONLY | O_CLOEXEC);
-
-	if (fd == -1)
-		return -1;
-	ssize_t got = read(fd, neighbour->own_oom_score, sizeof(neighbour->own_oom_score) - 1);
-	close(fd);
-	if (got <= 0)
-		return -1;
-	neighbour->own_oom_score[got] = '\0';
-	if (strtol(neighbour->own_oom_score, NULL, 10) <= 0)
-		return 0;
-	errno = proc_write(OOM_SCORE_PATH, "0");
-	return errno ? -1 : 0;
-}
-
 int neighbour_start(struct neighbour *neighbour, uint64_t size_bytes, uint64_t cycle_count)
 {
-	if (step_back(neighbour) == -1)
+	if (oom_score_step_back(&neighbour->oom_score) == -1)
 		return -1;
 	pid_t pid = fork();
 	if (pid == 0)
@@ -135,9 +107,5 @@ int neighbour_end(struct neighbour *neighbour, bool *killed)
 {
 	if (neighbour->pid && end_process(neighbour, killed) == -1)
 		return -1;
-	if (neighbour->own_oom_score[0] == '\0')
-		return 0;
-	errno = proc_write(OOM_SCORE_PATH, neighbour->own_oom_score);
-	neighbour->own_oom_score[0] = '\0';
-	return errno ? -1 : 0;
+	return oom_score_restore(&neighbour->oom_score);
 }

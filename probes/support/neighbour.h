@@ -9,13 +9,15 @@
 #ifndef MEMLAB_NEIGHBOUR_H
 #define MEMLAB_NEIGHBOUR_H
 
+#include "oom_score.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct neighbour {
 	pid_t pid; /* 0: there is none */
-	char own_oom_score[16];
+	struct oom_score oom_score;
 };
 
 /* All return 0, or -1 and errno. */

@@ -1,0 +1,108 @@
+"""mmap-overcommit in its group: who is refused, who is killed, who writes all, and who survives."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from held import GROUPS, MIB, SWAPS, is_unavailable, left_on_host
+
+from memlab.experiments.mmap_overcommit import EXPERIMENT, limit, memory_and_swap
+from memlab.run import journal
+from memlab.run.admission import Places
+from memlab.run.bench import Bench
+from memlab.run.plan import Point
+
+OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
+TINY = {name: levels[0] for name, levels in EXPERIMENT.tiny.items()}
+USUAL = {factor.name: factor.quick[0] for factor in EXPERIMENT.factors} | TINY
+MAPPINGS = EXPERIMENT.factor("mapping").quick
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+# (killed, completed): the published outcomes of writing, and what MAP_PRIVATE does once granted.
+WRITING = {
+    ("a", "private"): (1, 0),
+    ("a", "private_noreserve"): (1, 0),
+    ("a", "shared"): (0, 1),
+    ("b", "private"): (1, 1),
+    ("b", "private_noreserve"): (1, 1),
+    ("b", "shared"): (0, 2),
+}
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """On a disk: a test's own folder may be a tmpfs, whose files are memory."""
+    before, setting = left_on_host(), OVERCOMMIT.read_text()
+    with tempfile.TemporaryDirectory(prefix="tests-of-memlab-", dir="/var/tmp") as place:
+        cpu = max(os.sched_getaffinity(0))
+        with Bench("0123abcd", EXPERIMENT, Places(Path(place)), [cpu]) as opened:
+            yield opened
+        assert list(Path(place).iterdir()) == []
+    assert (left_on_host(), OVERCOMMIT.read_text()) == (before, setting)
+    assert list(journal.folder().iterdir()) == []
+
+
+def trial(bench: Bench, **levels: Any) -> dict[str, float | None] | None:
+    """The metrics; None where this host holds no trial so, which the row then says."""
+    at = USUAL | levels
+    reply = bench.trial(Point(0, at, None))
+    if not (GROUPS if at["swap"] == "none" else SWAPS):
+        needs = "swap" if GROUPS else "a memory cgroup"
+        if not GROUPS and at["overcommit"] != OVERCOMMIT.read_text().strip():
+            needs = f"{OVERCOMMIT} = {at['overcommit']}"
+        assert is_unavailable(reply, needs)
+        return None
+    assert reply["outcome"] == "ok", reply
+    raw = reply["result"] | {"host": reply["host"]}
+    assert raw["contained"]["limit_bytes"] == limit(at)
+    return {metric.name: metric.of(raw, at) for metric in EXPERIMENT.metrics}
+
+
+@pytest.mark.parametrize(("scenario", "mapping"), WRITING)
+def test_who_is_killed(bench: Bench, scenario: str, mapping: str) -> None:
+    killed, completed = WRITING[scenario, mapping]
+    if seen := trial(bench, scenario=scenario, mapping=mapping):
+        assert seen["mmap_refused"] == 0  # whatever the limit of the group
+        assert (seen["killed"], seen["completed"]) == (killed, completed)
+        assert seen["group_oom_kills"] == killed
+        assert seen["bytes_reached"] is not None
+        if (killed, completed) == (1, 0):
+            assert 8 * MIB < seen["bytes_reached"] <= memory_and_swap(USUAL)
+
+
+@pytest.mark.parametrize("mapping", MAPPINGS)
+@pytest.mark.parametrize("scenario", ["a", "b"])
+def test_who_is_refused(bench: Bench, scenario: str, mapping: str) -> None:
+    if seen := trial(bench, scenario=scenario, mapping=mapping, scope="host"):
+        assert seen["mmap_refused"] == (1 if (scenario, mapping) == ("a", "private") else 0)
+        assert seen["killed"] is seen["completed"] is seen["bytes_reached"] is None
+        assert seen["group_oom_kills"] == 0
+
+
+def test_without_the_kernels_estimate_nothing_is_refused(bench: Bench) -> None:
+    if seen := trial(bench, scenario="a", mapping="private", scope="host", overcommit="1"):
+        assert seen["mmap_refused"] == 0
+        assert OVERCOMMIT.read_text() == "1\n"
+
+
+def test_swap_is_part_of_the_sum(bench: Bench) -> None:
+    """Killed beyond the group's memory, which alone is 32 MiB, and not beyond memory and swap."""
+    size = 120 * MIB
+    if seen := trial(bench, mapping="private_noreserve", swap="file", file_size=size):
+        assert (seen["killed"], seen["completed"]) == (1, 0)
+        assert seen["bytes_reached"] is not None
+        assert 48 * MIB < seen["bytes_reached"] <= 64 * MIB
+
+
+def test_twenty_kills_in_a_row_take_nobody_else(bench: Bench) -> None:
+    """The worker lives to report each, as does a process beside the group."""
+    with subprocess.Popen(SLEEP) as beside:
+        for _ in range(20):
+            if seen := trial(bench, mapping="private_noreserve"):
+                assert seen["killed"] == seen["group_oom_kills"] == 1
+        assert beside.poll() is None
+        beside.kill()
