@@ -6,7 +6,7 @@ from memlab.experiment import At, Raw
 
 
 def smaps(raw: Raw, side: str) -> str:
-    return raw[side]["smaps"].rstrip() or "(no mapping)"
+    return raw[side]["smaps"].rstrip() or "(no mapping with access)"
 
 
 def evidence(raw: Raw, _: At) -> str:
