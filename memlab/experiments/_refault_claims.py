@@ -32,9 +32,10 @@ def of(check: str, metric: str, equals: int, text: str, published: str) -> Count
 
 def faults(check: str, count: int, text: str, published: str) -> list[Claim]:
     """By rusage and as exceptions: a touch takes no fault without one."""
+    how = "each fault an exception" if count else "and takes no exception"
     return [
         of(check, "minor_faults", count, text, published),
-        of(check, "trapped", count, f"{text}, each an exception", published),
+        of(check, "trapped", count, f"{text}, {how}", published),
     ]
 
 
