@@ -22,7 +22,6 @@
 #include "support/smaps.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -212,17 +211,6 @@ static void look(const struct scene *scene, void *into)
 	view->unevictable_pages = counter(pages.unevictable_count, error);
 }
 
-/* Appends a step to the text, a line each; returns where its own text starts. */
-static const char *tell(const struct scene_step *step, char *text, size_t size)
-{
-	size_t length = strlen(text);
-
-	if (length > 0 && length + 1 < size)
-		text[length++] = '\n';
-	scene_tell(step, text + length, size - length);
-	return text + length;
-}
-
 /* mlock(2): more than RLIMIT_MEMLOCK is refused, so the check could say nothing of locking. */
 static bool may_lock(const struct check *check, uint64_t page_bytes, char *why, size_t size)
 {
@@ -261,13 +249,13 @@ static enum probe_status run(const struct check *check, struct answer *answer)
 	if (!may_lock(check, scene.page_bytes, why, sizeof(why)))
 		return probe_failed(err, PROBE_UNAVAILABLE, why);
 	for (int i = 0; i < STEPS && check->steps[i].op != SCENE_END; i++) {
-		told = tell(&check->steps[i], out->steps, sizeof(out->steps));
+		told = scene_tell(&check->steps[i], out->steps, sizeof(out->steps));
 		if (scene_play(&scene, &check->steps[i]) == -1)
 			return probe_failed(err,
 					    probe_not_offered(errno) ? PROBE_UNAVAILABLE : PROBE_OK,
 					    told);
 	}
-	tell(&check->checked, out->steps, sizeof(out->steps));
+	scene_tell(&check->checked, out->steps, sizeof(out->steps));
 	look(&scene, &out->before);
 	window_open(&window);
 	int result = scene_play(&scene, &check->checked);

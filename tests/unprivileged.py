@@ -14,3 +14,10 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     drop = _WITHOUT if os.geteuid() == 0 else []
     command = [*drop, sys.executable, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def powerless(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`python ARGUMENTS` without any capability at all."""
+    drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
+    command = [*drop, sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)

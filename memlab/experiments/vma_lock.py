@@ -1,10 +1,10 @@
 """vma-lock: what locking memory does to mappings, limits, children and threads, exactly."""
 
-import errno
 from collections.abc import Callable
 
 from memlab.experiment import At, Checks, Cost, Experiment, Factor, Metric, Raw, choice
 from memlab.experiments._lock_claims import CLAIMS
+from memlab.experiments._scene import evidence
 
 CHECKS = (
     *("mlock", "mlock_middle", "mlock_neighbour", "mlock_overlap"),
@@ -20,15 +20,6 @@ CHECKS = (
     *("limit_munlock", "limit_munlockall", "max_map_count"),
 )
 MIB = 2**20
-
-
-def evidence(raw: Raw, _: At) -> str:
-    """The calls, what the last one returned, and the range's lines of smaps around it."""
-    number = raw["call_errno"]
-    *lead, checked = raw["steps"].splitlines()
-    ended = f"-1 {errno.errorcode.get(number, number)}" if number else "0"
-    before, after = (raw[side]["smaps"].rstrip() or "(no mapping)" for side in ("before", "after"))
-    return "\n".join([*lead, before, f"{checked} = {ended}", after])
 
 
 def vma_limit_evidence(raw: Raw, at: At) -> str:

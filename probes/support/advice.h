@@ -12,6 +12,17 @@
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
+/* Kernel 4.5, 5.4 and 5.18. */
+#ifndef MADV_FREE
+#define MADV_FREE 8
+#endif
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#define MADV_PAGEOUT 21
+#endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
 
 /* On a whole mapping: 0, or -1 and errno, EOPNOTSUPP where this kernel lacks the advice. */
 int advise(void *mapping, size_t size_bytes, int advice);

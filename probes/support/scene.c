@@ -1,8 +1,12 @@
 #include "scene.h"
+#include "advice.h"
+#include "barrier.h"
+#include "contents.h"
 #include "privilege.h"
 #include "smaps.h"
 
 #include <errno.h>
+#include <linux/memfd.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -31,10 +35,40 @@ static int map(void *at, size_t size_bytes, int access, int flags)
 	return mmap(at, size_bytes, access, flags, -1, 0) == MAP_FAILED ? -1 : 0;
 }
 
+/* The file is filled through a mapping, so that it lies in pages, and then mapped as asked. */
+static int map_file(uint8_t *at, const struct scene *scene, const struct scene_step *step,
+		    int flags)
+{
+	const size_t size_bytes = step->count * scene->page_bytes;
+	int fd = (int)syscall(SYS_memfd_create, "memlab", MFD_CLOEXEC);
+
+	if (fd == -1)
+		return -1;
+	int failed = ftruncate(fd, (off_t)size_bytes);
+	if (!failed)
+		failed = mmap(at, size_bytes, READ_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+			 MAP_FAILED;
+	if (!failed) {
+		contents_fill(at, step->first, step->count, scene->page_bytes, CONTENTS_OF_FILE);
+		failed = mmap(at, size_bytes, READ_WRITE, flags | MAP_FIXED, fd, 0) == MAP_FAILED;
+	}
+	int failed_errno = errno;
+	close(fd);
+	errno = failed_errno;
+	return failed ? -1 : 0;
+}
+
 static int touch(uint8_t *at, size_t size_bytes, size_t page_bytes)
 {
 	for (size_t i = 0; i < size_bytes; i += page_bytes)
 		*(volatile uint8_t *)(at + i) = 1;
+	return 0;
+}
+
+static int read_each(const uint8_t *at, size_t size_bytes, size_t page_bytes)
+{
+	for (size_t i = 0; i < size_bytes; i += page_bytes)
+		KEEP(*(const volatile uint8_t *)(at + i));
 	return 0;
 }
 
@@ -162,10 +196,33 @@ int scene_play(struct scene *scene, const struct scene_step *step)
 		return map(at, size_bytes, PROT_READ | PROT_EXEC, 0);
 	case SCENE_MAP_LOCKED:
 		return map(at, size_bytes, READ_WRITE, MAP_LOCKED);
+	case SCENE_MAP_PRIVATE_FILE:
+		return map_file(at, scene, step, MAP_PRIVATE);
+	case SCENE_MAP_SHARED_FILE:
+		return map_file(at, scene, step, MAP_SHARED);
 	case SCENE_UNMAP:
 		return munmap(at, size_bytes);
 	case SCENE_TOUCH:
 		return touch(at, size_bytes, scene->page_bytes);
+	case SCENE_READ:
+		return read_each(at, size_bytes, scene->page_bytes);
+	case SCENE_WRITE:
+		return contents_fill(at, step->first, step->count, scene->page_bytes,
+				     CONTENTS_WRITTEN);
+	case SCENE_PROTECT_NONE:
+		return mprotect(at, size_bytes, PROT_NONE);
+	case SCENE_PROTECT_READ_WRITE:
+		return mprotect(at, size_bytes, READ_WRITE);
+	case SCENE_DONTNEED:
+		return madvise(at, size_bytes, MADV_DONTNEED);
+	case SCENE_DONTNEED_LOCKED:
+		return advise(at, size_bytes, MADV_DONTNEED_LOCKED);
+	case SCENE_FREE:
+		return madvise(at, size_bytes, MADV_FREE);
+	case SCENE_COLD:
+		return advise(at, size_bytes, MADV_COLD);
+	case SCENE_PAGEOUT:
+		return advise(at, size_bytes, MADV_PAGEOUT);
 	case SCENE_LOCK:
 		return mlock(at, size_bytes);
 	case SCENE_LOCK_UNALIGNED:

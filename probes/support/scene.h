@@ -1,6 +1,6 @@
 /*
- * A scene: a few pages of address space, and steps that map, lock and unlock them. What a
- * check of memory locking does is then a row of a table.
+ * A scene: a few pages of address space, and steps that map, lock, advise and touch them. What
+ * a check of the kernel's memory calls does is then a row of a table.
  */
 #ifndef MEMLAB_SCENE_H
 #define MEMLAB_SCENE_H
@@ -18,8 +18,19 @@ enum scene_op {
 	SCENE_MAP, /* anonymous, private, to read and write */
 	SCENE_MAP_EXEC,
 	SCENE_MAP_LOCKED,
+	SCENE_MAP_PRIVATE_FILE, /* of a memfd, so a file of tmpfs: each page holds its own bytes */
+	SCENE_MAP_SHARED_FILE,
 	SCENE_UNMAP,
-	SCENE_TOUCH,
+	SCENE_PROTECT_NONE,
+	SCENE_PROTECT_READ_WRITE,
+	SCENE_TOUCH, /* a store to the first byte of each page */
+	SCENE_READ,  /* a load of it */
+	SCENE_WRITE, /* each page in full, with bytes of its own: contents.h */
+	SCENE_DONTNEED,
+	SCENE_DONTNEED_LOCKED,
+	SCENE_FREE,
+	SCENE_COLD,
+	SCENE_PAGEOUT,
 	SCENE_LOCK,
 	SCENE_LOCK_UNALIGNED, /* from one byte behind the start of page `first` on */
 	SCENE_LOCK_ONFAULT,
@@ -58,7 +69,10 @@ int scene_open(struct scene *scene);
 /* Does one step: 0, or -1 and errno. */
 int scene_play(struct scene *scene, const struct scene_step *step);
 
-/* The step in words, as strace(1) would have it. */
-void scene_tell(const struct scene_step *step, char *text, size_t size);
+/*
+ * Appends the step in words, as strace(1) would have it, as a line of its own; returns where in
+ * text that starts.
+ */
+const char *scene_tell(const struct scene_step *step, char *text, size_t size);
 
 #endif

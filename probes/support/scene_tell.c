@@ -4,6 +4,7 @@
 #include "scene.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /* What a step's numbers are. */
@@ -20,8 +21,21 @@ static const struct telling tellings[] = {
 	[SCENE_MAP] = { "mmap(", ABOUT_RANGE, ", PROT_READ | PROT_WRITE)" },
 	[SCENE_MAP_EXEC] = { "mmap(", ABOUT_RANGE, ", PROT_READ | PROT_EXEC)" },
 	[SCENE_MAP_LOCKED] = { "mmap(", ABOUT_RANGE, ", PROT_READ | PROT_WRITE, MAP_LOCKED)" },
+	[SCENE_MAP_PRIVATE_FILE] = { "mmap(", ABOUT_RANGE,
+				     ", PROT_READ | PROT_WRITE, MAP_PRIVATE, memfd)" },
+	[SCENE_MAP_SHARED_FILE] = { "mmap(", ABOUT_RANGE,
+				    ", PROT_READ | PROT_WRITE, MAP_SHARED, memfd)" },
 	[SCENE_UNMAP] = { "munmap(", ABOUT_RANGE, ")" },
+	[SCENE_PROTECT_NONE] = { "mprotect(", ABOUT_RANGE, ", PROT_NONE)" },
+	[SCENE_PROTECT_READ_WRITE] = { "mprotect(", ABOUT_RANGE, ", PROT_READ | PROT_WRITE)" },
 	[SCENE_TOUCH] = { "write to each page of (", ABOUT_RANGE, ")" },
+	[SCENE_READ] = { "read from each page of (", ABOUT_RANGE, ")" },
+	[SCENE_WRITE] = { "fill each page of (", ABOUT_RANGE, ")" },
+	[SCENE_DONTNEED] = { "madvise(", ABOUT_RANGE, ", MADV_DONTNEED)" },
+	[SCENE_DONTNEED_LOCKED] = { "madvise(", ABOUT_RANGE, ", MADV_DONTNEED_LOCKED)" },
+	[SCENE_FREE] = { "madvise(", ABOUT_RANGE, ", MADV_FREE)" },
+	[SCENE_COLD] = { "madvise(", ABOUT_RANGE, ", MADV_COLD)" },
+	[SCENE_PAGEOUT] = { "madvise(", ABOUT_RANGE, ", MADV_PAGEOUT)" },
 	[SCENE_LOCK] = { "mlock(", ABOUT_RANGE, ")" },
 	[SCENE_LOCK_UNALIGNED] = { "mlock(1 byte behind ", ABOUT_RANGE, ")" },
 	[SCENE_LOCK_ONFAULT] = { "mlock2(", ABOUT_RANGE, ", MLOCK_ONFAULT)" },
@@ -49,7 +63,7 @@ static void tell_lock_all(unsigned int flags, char *text, size_t size)
 		 future, (*current || *future) && *onfault ? " | " : "", onfault);
 }
 
-void scene_tell(const struct scene_step *step, char *text, size_t size)
+static void tell(const struct scene_step *step, char *text, size_t size)
 {
 	if (step->op == SCENE_LOCK_ALL) {
 		tell_lock_all(step->count, text, size);
@@ -68,4 +82,14 @@ void scene_tell(const struct scene_step *step, char *text, size_t size)
 		snprintf(text, size, "%s", telling->before);
 		break;
 	}
+}
+
+const char *scene_tell(const struct scene_step *step, char *text, size_t size)
+{
+	size_t length = strlen(text);
+
+	if (length > 0 && length + 1 < size)
+		text[length++] = '\n';
+	tell(step, text + length, size - length);
+	return text + length;
 }

@@ -89,6 +89,8 @@ static void take_line(struct vma *vma, const char *line, struct smaps_range *ran
 		range->rss_bytes += kib(line);
 	else if (strncmp(line, "Locked:", 7) == 0)
 		range->locked_bytes += kib(line);
+	else if (strncmp(line, "LazyFree:", 9) == 0 && kib(line) > 0)
+		range->lazy_free_bytes += kib(line);
 	else if (strncmp(line, "VmFlags:", 8) != 0 && !is_header(line))
 		return;
 	add_words(vma, line);

@@ -15,11 +15,12 @@ struct smaps_range {
 	uint64_t lockonfault_vma_count; /* lf: VM_LOCKONFAULT */
 	uint64_t rss_bytes;
 	uint64_t locked_bytes;
+	uint64_t lazy_free_bytes; /* marked by MADV_FREE, not written since */
 };
 
 /*
- * Fills range, and text with a line for each of its VMAs: the header, Rss, Locked and VmFlags.
- * What does not fit is counted in a last line. Returns 0, or -1 and errno.
+ * Fills range, and text with a line for each of its VMAs: the header, Rss, LazyFree where there is
+ * any, Locked and VmFlags. What does not fit is counted in a last line. Returns 0, or -1 and errno.
  */
 int smaps_read(const void *start, size_t size_bytes, struct smaps_range *range, char *text,
 	       size_t text_size);

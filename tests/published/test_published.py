@@ -45,6 +45,7 @@ THREADS = """
 """
 LOGSTORE = published.load("logstore-mmap")
 MIAO = published.load("miao-2021")
+MADVISE = published.load("jemalloc-madvise")
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,34 @@ def test_tables_in_words() -> None:
     assert faults == {"on": ("1", "low"), "off": ("many", "high")}
     stacks = {row["mlock"]: (row["mapped"], row["time"]) for row in MIAO.tables["4"].rows}
     assert stacks == {"on": ("10M B", "high"), "off": ("1M B", "low")}
+
+
+def test_the_states_of_a_mapping() -> None:
+    rows = MADVISE.tables["states"].rows
+    assert [(row["state"], row["call"]) for row in rows] == [
+        (0, "none"),
+        (1, "first access"),
+        (2, "madvise(0x800000, 8192, MADV_DONTNEED)"),
+        (3, "munmap(0x800000, 16384)"),
+    ]
+    assert "page fault" in rows[2]["next_access"]
+    assert "signal 11" in rows[3]["next_access"]
+
+
+def test_settings_of_jemalloc_are_letter_for_letter() -> None:
+    found = {row["version"]: row["malloc_conf"] for row in MADVISE.tables["settings"].rows}
+    assert found == {
+        "5.0": "dirty_decay_ms:-1,muzzy_decay_ms:-1",
+        "4.2.0": "purge:decay,decay_time:-1",
+    }
+    assert "4.2.0-0-gf70a254d44c8d30af2cd5d30531fb18fdabaae6d" in MADVISE.host["allocator"]
+
+
+def test_the_service_is_as_printed() -> None:
+    rows = {row["quantity"]: row for row in MADVISE.tables["service"].rows}
+    jitter, use = rows["jitter of CPU"], rows["use of CPU"]
+    assert (jitter["before"], jitter["after"]) == ("about 6%", "below 4%")
+    assert use["change"] == "about 2% less"
 
 
 @pytest.mark.parametrize("source", published.ids())
