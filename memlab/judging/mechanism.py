@@ -24,8 +24,6 @@ def _sentences(run: Run, control: Control, at: At) -> Iterator[str]:
         setting = _nearest(settings(run, explanation.predicts), control, at)
         if setting is not None:
             found = find(run, explanation.predicts, setting)
-            if not found.facts and run.row.request.get("preset", "quick") not in control.presets:
-                continue  # a control of another preset: not asked for, not missing
             yield f"Control {control.name}: {_sentence(explanation, found)}."
 
 
