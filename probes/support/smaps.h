@@ -15,6 +15,7 @@ struct smaps_range {
 	uint64_t lockonfault_vma_count; /* lf: VM_LOCKONFAULT */
 	uint64_t rss_bytes;
 	uint64_t locked_bytes;
+	uint64_t huge_bytes; /* in transparent huge pages: AnonHugePages, ShmemPmdMapped */
 };
 
 /*
