@@ -26,11 +26,9 @@
 #include "support/lock.h"
 #include "support/proc.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* cdef: read by cffi as it stands */
@@ -200,21 +198,6 @@ static int release(struct chunks *chunks)
 	return result;
 }
 
-/* Whoever may not lock has to know the limit that said so: mlockall(2), ERRORS. */
-static const char *with_limit(char text[static 128], const char *call)
-{
-	struct rlimit limit;
-	const int failed_errno = errno;
-
-	if (getrlimit(RLIMIT_MEMLOCK, &limit) == -1 || limit.rlim_cur == RLIM_INFINITY)
-		snprintf(text, 128, "%s, no RLIMIT_MEMLOCK", call);
-	else
-		snprintf(text, 128, "%s, RLIMIT_MEMLOCK %llu B", call,
-			 (unsigned long long)limit.rlim_cur);
-	errno = failed_errno;
-	return text;
-}
-
 #define TRY_CHUNKS(chunks)                                                                         \
 	do {                                                                                       \
 		if ((chunks)->failed_call) {                                                       \
@@ -222,7 +205,7 @@ static const char *with_limit(char text[static 128], const char *call)
 			if (probe_not_offered(errno))                                              \
 				status = PROBE_UNAVAILABLE;                                        \
 			status = probe_failed(err, status,                                         \
-					      locks ? with_limit(text, (chunks)->failed_call)      \
+					      locks ? lock_limit_text(text, (chunks)->failed_call) \
 						    : (chunks)->failed_call);                      \
 			goto undo;                                                                 \
 		}                                                                                  \
@@ -272,7 +255,7 @@ enum probe_status page_fault(const struct page_fault_params *in, struct page_fau
 	if (lock_process((enum lock_mode)in->lock) == -1) {
 		if (probe_not_offered(errno))
 			status = PROBE_UNAVAILABLE;
-		status = probe_failed(err, status, with_limit(text, "mlockall(flags)"));
+		status = probe_failed(err, status, lock_limit_text(text, "mlockall(flags)"));
 		goto undo;
 	}
 	locked = locks;

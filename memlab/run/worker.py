@@ -129,8 +129,9 @@ def _trial(trial: Mapping[str, Any]) -> Reply:
             _enter(group["procs"])  # the file is made: its page cache is not charged to the trial
         return {"outcome": "ok", "result": probe.call(trial["probe"], params)}
     except probe.ProbeError as error:
-        kind = "unavailable" if error.status == "unavailable" else "error"
-        return {"outcome": _OUTCOMES.get(error.errno_name, kind), "detail": str(error)}
+        refused = error.status == "unavailable"  # whatever the errno: mlock(2) refuses by ENOMEM
+        outcome = "unavailable" if refused else _OUTCOMES.get(error.errno_name, "error")
+        return {"outcome": outcome, "detail": str(error)}
     except OSError as error:
         return {"outcome": "error", "detail": f"preparing the trial: {error}"}
     except BaseException as error:  # a worker must answer, whatever it met

@@ -21,4 +21,8 @@ int lock_process(enum lock_mode mode);
 /* Ends the lock; the pages stay. Returns 0, or -1 and errno. */
 int unlock_process(enum lock_mode mode);
 
+/* Whoever may not lock has to know the limit that said so (mlock(2), ERRORS): writes the call and
+ * RLIMIT_MEMLOCK to text, leaves errno as it was, and returns text. */
+const char *lock_limit_text(char text[static 128], const char *call);
+
 #endif

@@ -85,6 +85,8 @@ static uint64_t kib(const char *line)
 static void take_line(struct vma *vma, const char *line, struct smaps_range *range,
 		      struct text *text)
 {
+	if (strncmp(line, "AnonHugePages:", 14) == 0 || strncmp(line, "ShmemPmdMapped:", 15) == 0)
+		range->huge_bytes += kib(line);
 	if (strncmp(line, "Rss:", 4) == 0)
 		range->rss_bytes += kib(line);
 	else if (strncmp(line, "Locked:", 7) == 0)

@@ -79,7 +79,7 @@ def test_calls_and_bytes_are_exact(shm: Path, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 8, 100, 4096, 10240])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 8, 100, 4096, 10240, 100_003])
 def test_every_byte_reaches_the_file(shm: Path, method: str, size: int) -> None:
     file_size = 3 * size + max(size // 2, 1) if size > 1 else 3
     path = sparse(shm, file_size + 5)

@@ -46,6 +46,32 @@ THREADS = """
 LOGSTORE = published.load("logstore-mmap")
 MIAO = published.load("miao-2021")
 MADVISE = published.load("jemalloc-madvise")
+PHYTIUM = published.load("phytium-reserved")
+# As the article prints them, line by line and cell by cell.
+MBW = """
+memcpy 3624.776 MiB/s
+dumb 1052.553 MiB/s
+mcblock 3614.032 MiB/s
+"""
+COPIES = [
+    ("first-copy", "malloc", "14173.000000 us"),
+    ("first-copy", "mlocked", "7110.000000 us"),
+    ("cache", "uncached", "364115.000000 us"),
+    ("cache", "cached", "17313.000000 us"),
+    ("cache", "cached_cleaned", "43951.000000 us"),
+]
+RATES = {
+    "rate": [
+        ("mbw", "3.6MB/ms", None),
+        ("memcpy", "2.28MB/ms", "14MS"),
+        ("memcpy+mlock of dst", "4.56MB/ms", "7MS"),
+    ],
+    "cache-rate": [
+        ("off", "90KB/ms", "364MS"),
+        ("on", "1.88MB/ms", "17MS"),
+        ("on, and cleaned", "745KB", "44MS"),
+    ],
+}
 
 
 @pytest.mark.parametrize(
@@ -145,6 +171,42 @@ def test_the_service_is_as_printed() -> None:
     assert use["change"] == "about 2% less"
 
 
+def test_mbw_is_digit_for_digit() -> None:
+    (row,) = PHYTIUM.tables["mbw"].rows
+    printed = dict(line.split(maxsplit=1) for line in MBW.strip().splitlines())
+    assert row == {"array": "5000"} | printed
+
+
+@pytest.mark.parametrize(("table", "column", "printed"), COPIES)
+def test_copies_are_digit_for_digit(table: str, column: str, printed: str) -> None:
+    (row,) = PHYTIUM.tables[table].rows
+    assert (row["copied"], row[column]) == ("32M", printed)
+
+
+@pytest.mark.parametrize("table", RATES)
+def test_rates_of_copies_are_digit_for_digit(table: str) -> None:
+    found = PHYTIUM.tables[table]
+    rows = [(row[found.rows_are], row["rate"], row.get("time")) for row in found.rows]
+    assert rows == RATES[table]
+
+
+def test_locked_memory_is_digit_for_digit() -> None:
+    rows = {row["memory"]: row for row in PHYTIUM.tables["locked"].rows}
+    assert rows["malloc"]["vm_locked"] == "32772 kB"
+    assert rows["reserved, through mmap"]["vm_locked"] == "0 kB"
+    assert {row["vm_size"] for row in rows.values()} == {"198540 kB"}
+
+
+def test_expected_bandwidths_are_digit_for_digit() -> None:
+    rows = [tuple(row.values()) for row in PHYTIUM.tables["expected"].rows]
+    assert rows == [
+        ("With Cache", "10-20 GB/s", "2000-5000 MB/s"),
+        ("No Cache", "1-5% of peak", "50-200 MB/s"),
+    ]
+    latency = PHYTIUM.tables["uncached-why"].rows[0]["effect"]
+    assert "~10ns (L1 Cache) to ~100ns" in latency
+
+
 @pytest.mark.parametrize("source", published.ids())
 def test_what_the_text_leaves_unsure_is_said(source: str) -> None:
     assert all(table.unsure for table in published.load(source).tables.values())
@@ -165,6 +227,7 @@ def test_what_the_text_leaves_unsure_is_said(source: str) -> None:
         ("900M B", 900 * 2.0**20, ""),
         ("20GB", 20 * 2.0**30, ""),
         ("64KB", 65536.0, ""),
+        ("1052.553 MiB/s", 1052.553 * 2.0**20, ""),
     ],
 )
 def test_cell_in_base_units(printed: str, value: float, bound: str) -> None:

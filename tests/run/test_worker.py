@@ -146,6 +146,7 @@ def test_how_a_worker_ends_is_the_outcome(
     [
         ("unavailable", "ENOSYS", "unavailable"),
         ("unavailable", "EPERM", "unavailable"),
+        ("unavailable", "ENOMEM", "unavailable"),
         ("error", "ENOSPC", "error"),
         ("error", "ENOMEM", "enomem"),
     ],

@@ -1,0 +1,131 @@
+"""What separates memcpy's explanations: is it the lock, or the page faults that it takes early?"""
+
+from memlab.experiment import Control, Explanation, Ratio
+from memlab.experiments._copy_points import FIRST
+
+CONTROLS = (
+    Control(
+        "prefaulted",
+        "A destination that is not locked, only touched or only populated. If the first copy "
+        "is as fast as into a locked one, it is the page faults, not the lock. And what the "
+        "lock itself costs, and whether later copies gain.",
+        levels={"dst_state": ["populated"], "method": ["libc"]},
+        explanations=[
+            Explanation(
+                predicts=Ratio(
+                    text="the first copy into touched memory is as fast as into locked",
+                    metric="first_copy",
+                    where=FIRST,
+                    of={"dst_state": "touched"},
+                    to={"dst_state": "mlocked"},
+                    above=0.8,
+                    below=1.25,
+                ),
+                confirmed="into a destination that was only touched the first copy takes {of}, "
+                "into a locked one {to}: it is the page faults that are saved, not the lock "
+                "that helps",
+                refuted="into a destination that was only touched the first copy takes {of}, "
+                "into a locked one {to}: the lock does more than take the faults early",
+                undecided="into a destination that was only touched the first copy takes {of}, "
+                "into a locked one {to}: whether the two differ is not shown",
+            ),
+            Explanation(
+                predicts=Ratio(
+                    text="the first copy into populated memory is as fast as into locked",
+                    metric="first_copy",
+                    where=FIRST,
+                    of={"dst_state": "populated"},
+                    to={"dst_state": "mlocked"},
+                    above=0.8,
+                    below=1.25,
+                ),
+                confirmed="populated by MADV_POPULATE_WRITE and not locked it takes {of}: the "
+                "same holds of faults that a call takes",
+                refuted="populated by MADV_POPULATE_WRITE and not locked it takes {of} against "
+                "{to}: who takes the faults matters",
+                undecided="populated by MADV_POPULATE_WRITE and not locked it takes {of} "
+                "against {to}: whether the two differ is not shown",
+            ),
+            Explanation(
+                predicts=Ratio(
+                    text="preparing and the first copy together gain less than a half",
+                    metric="prepare_and_first",
+                    where=FIRST,
+                    of={"dst_state": "cold"},
+                    to={"dst_state": "mlocked"},
+                    below=1.5,
+                ),
+                confirmed="the lock's own time included, the copy takes {to}, and {of} without "
+                "a lock: most of the gain is paid for before",
+                refuted="the lock's own time included, the copy takes {to}, and {of} without a "
+                "lock: the gain is real for a program that copies once",
+                undecided="the lock's own time included, the copy takes {to}, and {of} without "
+                "a lock: how much is gained is not shown",
+            ),
+            Explanation(
+                predicts=Ratio(
+                    text="later copies are as fast, locked or not, within 10 %",
+                    metric="steady_copy",
+                    where=FIRST,
+                    of={"dst_state": "mlocked"},
+                    to={"dst_state": "cold"},
+                    above=0.9,
+                    below=1.1,
+                ),
+                confirmed="a later copy takes {of} locked and {to} not locked: the gain is the "
+                "first copy's alone",
+                refuted="a later copy takes {of} locked and {to} not locked: the lock matters "
+                "beyond the first copy",
+                undecided="a later copy takes {of} locked and {to} not locked: whether they "
+                "differ is not shown",
+            ),
+        ],
+    ),
+    Control(
+        "onfault",
+        "Locked by MLOCK_ONFAULT, which brings nothing in: the lock without the page faults.",
+        levels={"dst_state": ["mlock_onfault"], "method": ["libc"]},
+        explanations=[
+            Explanation(
+                predicts=Ratio(
+                    text="locked on fault, the first copy is no faster than into cold memory",
+                    metric="first_copy",
+                    where=FIRST,
+                    of={"dst_state": "mlock_onfault"},
+                    to={"dst_state": "cold"},
+                    above=0.8,
+                ),
+                confirmed="locked by MLOCK_ONFAULT, which brings nothing in, it takes {of}, "
+                "and into cold memory {to}: a lock alone gains nothing",
+                refuted="locked by MLOCK_ONFAULT, which brings nothing in, it takes {of}, and "
+                "into cold memory {to}: a lock alone gains something",
+                undecided="locked by MLOCK_ONFAULT, which brings nothing in, it takes {of}, "
+                "and into cold memory {to}: whether a lock alone gains is not shown",
+            ),
+        ],
+    ),
+    Control(
+        "unlocked",
+        "Locked and unlocked again before the copy: the page faults taken, without the lock.",
+        levels={"dst_state": ["unlocked"], "method": ["libc"]},
+        explanations=[
+            Explanation(
+                predicts=Ratio(
+                    text="unlocked again, the first copy is as fast as into locked memory",
+                    metric="first_copy",
+                    where=FIRST,
+                    of={"dst_state": "unlocked"},
+                    to={"dst_state": "mlocked"},
+                    above=0.8,
+                    below=1.25,
+                ),
+                confirmed="locked and unlocked again before the copy it takes {of} against "
+                "{to}: the gain outlives the lock",
+                refuted="locked and unlocked again before the copy it takes {of} against {to}: "
+                "the gain needs the lock",
+                undecided="locked and unlocked again before the copy it takes {of} against "
+                "{to}: whether the gain needs the lock is not shown",
+            ),
+        ],
+    ),
+)

@@ -1,0 +1,214 @@
+#include "memory_kind.h"
+#include "advice.h"
+#include "barrier.h"
+#include "heap.h"
+#include "lock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* x86-64's, and arm64's with pages of 4 KiB; elsewhere the start may be no huge page's. */
+#define HUGE_BYTES ((size_t)2 << 20)
+#define HEAP_BELOW_BYTES ((size_t)128 << 10)
+
+static int fail(struct memory *memory, const char *call)
+{
+	snprintf(memory->failed_call, sizeof(memory->failed_call), "%s", call);
+	return -1;
+}
+
+/* Whoever may lock nothing is refused by EPERM, who wants more than the limit by `over_errno`:
+ * ENOMEM of mlock(2), EAGAIN of MAP_LOCKED (mmap(2)). */
+static int fail_lock(struct memory *memory, const char *call, int over_errno)
+{
+	memory->lock_refused = errno == EPERM || errno == over_errno;
+	lock_limit_text(memory->failed_call, call);
+	return -1;
+}
+
+static uintptr_t page_bytes(void)
+{
+	return (uintptr_t)sysconf(_SC_PAGESIZE);
+}
+
+static size_t round_up(size_t size_bytes, size_t unit_bytes)
+{
+	return (size_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
+}
+
+/* On the whole pages that the memory lies in. */
+static int advise_pages(const struct memory *memory, int advice)
+{
+	const uintptr_t into = (uintptr_t)memory->start % page_bytes();
+
+	return advise(memory->start - into, round_up(into + memory->size_bytes, page_bytes()),
+		      advice);
+}
+
+/* So that a page is a page, whatever the host does (EOPNOTSUPP: it has no huge ones). */
+static int small_pages(struct memory *memory)
+{
+	if (advise_pages(memory, MADV_NOHUGEPAGE) == -1 && errno != EOPNOTSUPP)
+		return fail(memory, "madvise(memory, MADV_NOHUGEPAGE)");
+	return 0;
+}
+
+static int make_malloc(struct memory *memory)
+{
+	if (heap_drain(memory->size_bytes, &memory->heap_pieces) == -1)
+		return fail(memory, "malloc(size_bytes)");
+	memory->start = malloc(memory->size_bytes);
+	if (memory->start == NULL)
+		return fail(memory, "malloc(size_bytes)");
+	return memory->size_bytes < HEAP_BELOW_BYTES ? 0 : small_pages(memory);
+}
+
+static int map(struct memory *memory, int protection, int flags, size_t size_bytes)
+{
+	void *mapping = mmap(NULL, size_bytes, protection, flags, memory->fd, 0);
+
+	if (mapping == MAP_FAILED)
+		return flags & MAP_LOCKED
+			       ? fail_lock(memory, "mmap(size_bytes, MAP_LOCKED)", EAGAIN)
+			       : fail(memory, "mmap(size_bytes)");
+	memory->start = mapping;
+	memory->mapping = mapping;
+	memory->mapping_bytes = size_bytes;
+	return 0;
+}
+
+static int make_memfd(struct memory *memory)
+{
+	memory->fd = memfd_create("memlab", MFD_CLOEXEC);
+	if (memory->fd == -1)
+		return fail(memory, "memfd_create(MFD_CLOEXEC)");
+	if (ftruncate(memory->fd, (off_t)memory->usable_bytes) == -1)
+		return fail(memory, "ftruncate(memfd, size_bytes)");
+	return map(memory, PROT_READ | PROT_WRITE, MAP_SHARED, memory->usable_bytes);
+}
+
+/* What is left of the reservation stands between this memory's VMA and its neighbours', so that
+ * smaps tells their huge pages apart. */
+static int make_thp(struct memory *memory)
+{
+	const size_t inner_bytes = round_up(memory->size_bytes, HUGE_BYTES);
+
+	if (map(memory, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
+		inner_bytes + HUGE_BYTES + page_bytes()) == -1)
+		return -1;
+	memory->start += HUGE_BYTES - 1 - ((uintptr_t)memory->start - 1) % HUGE_BYTES;
+	if (mprotect(memory->start, inner_bytes, PROT_READ | PROT_WRITE) == -1)
+		return fail(memory, "mprotect(memory, PROT_READ | PROT_WRITE)");
+	if (advise(memory->start, inner_bytes, MADV_HUGEPAGE) == -1)
+		return fail(memory, "madvise(memory, MADV_HUGEPAGE)");
+	return 0;
+}
+
+/* The populating of MAP_POPULATE and MAP_LOCKED cannot wait for the advice on huge pages: these
+ * two kinds follow the host's setting. */
+static int make_anonymous(struct memory *memory, int flags)
+{
+	if (map(memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags,
+		memory->usable_bytes) == -1)
+		return -1;
+	memory->locked = (flags & MAP_LOCKED) != 0;
+	return flags ? 0 : small_pages(memory);
+}
+
+int memory_make(struct memory *memory, enum memory_kind kind, size_t size_bytes)
+{
+	*memory = (struct memory) { .size_bytes = size_bytes, .fd = -1 };
+	memory->usable_bytes = round_up(size_bytes, page_bytes());
+	switch (kind) {
+	case MEMORY_MMAP:
+		return make_anonymous(memory, 0);
+	case MEMORY_POPULATE:
+		return make_anonymous(memory, MAP_POPULATE);
+	case MEMORY_MAP_LOCKED:
+		return make_anonymous(memory, MAP_LOCKED);
+	case MEMORY_MEMFD:
+		return make_memfd(memory) == -1 ? -1 : small_pages(memory);
+	case MEMORY_THP:
+		return make_thp(memory);
+	case MEMORY_MALLOC:
+		break;
+	}
+	memory->usable_bytes = size_bytes;
+	return make_malloc(memory);
+}
+
+static void touch(const struct memory *memory)
+{
+	uint8_t *at = memory->start;
+	const uint8_t *const end = at + memory->size_bytes;
+	const uintptr_t page = page_bytes();
+
+	for (; at < end; at += page - (uintptr_t)at % page)
+		*(volatile uint8_t *)at = 1;
+}
+
+static int lock(struct memory *memory)
+{
+	if (mlock(memory->start, memory->size_bytes) == -1)
+		return fail_lock(memory, "mlock(memory, size_bytes)", ENOMEM);
+	memory->locked = true;
+	return 0;
+}
+
+static int lock_onfault(struct memory *memory)
+{
+	if (mlock2(memory->start, memory->size_bytes, MLOCK_ONFAULT) == -1)
+		return fail_lock(memory, "mlock2(memory, size_bytes, MLOCK_ONFAULT)", ENOMEM);
+	memory->locked = true;
+	return 0;
+}
+
+static int unlock(struct memory *memory)
+{
+	if (munlock(memory->start, memory->size_bytes) == -1)
+		return fail(memory, "munlock(memory, size_bytes)");
+	memory->locked = false;
+	return 0;
+}
+
+int memory_bring(struct memory *memory, enum memory_state state)
+{
+	switch (state) {
+	case MEMORY_TOUCHED:
+		touch(memory);
+		return 0;
+	case MEMORY_MLOCKED:
+		return lock(memory);
+	case MEMORY_MLOCK_ONFAULT:
+		return lock_onfault(memory);
+	case MEMORY_UNLOCKED:
+		return lock(memory) == -1 ? -1 : unlock(memory);
+	case MEMORY_POPULATED:
+		return advise_pages(memory, MADV_POPULATE_WRITE) == -1
+			       ? fail(memory, "madvise(memory, MADV_POPULATE_WRITE)")
+			       : 0;
+	case MEMORY_COLD:
+		break;
+	}
+	return 0;
+}
+
+int memory_release(struct memory *memory)
+{
+	int result = 0;
+
+	if (memory->locked) /* else the heap's pages would stay so */
+		result |= munlock(memory->start, memory->size_bytes);
+	if (memory->mapping)
+		result |= munmap(memory->mapping, memory->mapping_bytes);
+	else
+		free(memory->start);
+	if (memory->fd != -1)
+		result |= close(memory->fd);
+	heap_give_back(memory->heap_pieces);
+	*memory = (struct memory) { .fd = -1 };
+	return result;
+}
