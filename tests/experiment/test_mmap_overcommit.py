@@ -21,7 +21,7 @@ OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 TINY = {name: levels[0] for name, levels in EXPERIMENT.tiny.items()}
 USUAL = {factor.name: factor.quick[0] for factor in EXPERIMENT.factors} | TINY
 MAPPINGS = EXPERIMENT.factor("mapping").quick
-SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 # (killed, completed): the published outcomes of writing, and what MAP_PRIVATE does once granted.
 WRITING = {
     ("a", "private"): (1, 0),
@@ -102,7 +102,7 @@ def test_twenty_kills_in_a_row_take_nobody_else(bench: Bench) -> None:
     """The worker lives to report each, as does a process beside the group."""
     with subprocess.Popen(SLEEP) as beside:
         for _ in range(20):
-            if seen := trial(bench, mapping="private_noreserve"):
+            if seen := trial(bench, mapping="private_noreserve", file_size=15 * MIB):
                 assert seen["killed"] == seen["group_oom_kills"] == 1
         assert beside.poll() is None
         beside.kill()
