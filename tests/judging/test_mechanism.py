@@ -110,6 +110,7 @@ def test_a_claim_without_controls_hears_nothing(measured: Measure) -> None:
 
 FACTS = {
     "Ratio": {"of": "", "to": "", "times": ""},
+    "Equivalent": {"of": "", "to": "", "times": ""},
     "Within": {"value": "", "above": "", "below": ""},
     "Count": {"value": ""},
     "Shift": {"at": "", "base": "", "beside_at": "", "beside_base": ""},

@@ -63,7 +63,9 @@ def test_without_populating_only_touched_pages_are_there(lock: str) -> None:
 def test_touched_pages_fault_once_each() -> None:
     fewer, more = (fill(touched_bytes=count * PAGE) for count in (7, 18))
     assert faults(more)[0] - faults(fewer)[0] == PRIME * (18 - 7)
-    assert grown(more, "resident") - grown(fewer, "resident") == PRIME * (18 - 7) * PAGE
+    # smaps_rollup holds the whole process, of which a page or two may come or go meanwhile.
+    resident = grown(more, "resident") - grown(fewer, "resident")
+    assert resident == pytest.approx(PRIME * (18 - 7) * PAGE, abs=4 * PAGE)
 
 
 def test_a_refused_thread_is_an_error_that_names_the_call() -> None:
