@@ -2,14 +2,27 @@
 
 import click
 
-from memlab.cli._options import echo_json, json_option
+from memlab.cli._options import Parsed, echo_json, json_option
+
+_SECONDS_MAX = 3600
+
+
+def _seconds(text: str) -> float:
+    said = f"{text!r} is not a number of seconds above 0 and up to {_SECONDS_MAX}, such as 10"
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise ValueError(said) from None
+    if not 0 < seconds <= _SECONDS_MAX:  # not a number, too
+        raise ValueError(said)
+    return seconds
 
 
 @click.command(short_help="Look at a live process: what it does with its memory, and what to try.")
 @click.argument("pid", type=click.IntRange(min=1))
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True, max=3600),
+    type=Parsed("seconds", _seconds),
     default=10.0,
     show_default=True,
     help="How long to look.",

@@ -26,7 +26,7 @@ static inline void touch(volatile char *memory, size_t size_bytes)
 
 static inline void rest_us(long microseconds)
 {
-	struct timespec rest = {0, microseconds * 1000};
+	struct timespec rest = { 0, microseconds * 1000 };
 
 	nanosleep(&rest, NULL);
 }
