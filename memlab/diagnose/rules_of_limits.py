@@ -94,7 +94,7 @@ RULES = (
         measure=_locked_share,
         threshold=Threshold("1", note=0.8),
         title=lambda look: (
-            f"{share(_locked_share(look))} of what it may lock is locked: mlock "
+            f"it has locked {share(_locked_share(look))} of what it may: mlock "
             "then fails with ENOMEM"
         ),
         evidence=lambda look: (

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -113,8 +114,10 @@ def test_a_process_that_ends_while_it_is_looked_at(binary: Compiled) -> None:
 
 def waits_for(pid: int) -> bool:
     """Whether a process holds a pidfd, and sleeps."""
-    entries = list(Path(f"/proc/{pid}/fd").iterdir())
-    held = any("pidfd" in str(entry.readlink()) for entry in entries if entry.is_symlink())
+    held = False
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since it was listed
+            held = held or "pidfd" in str(entry.readlink())
     return held and process.stat(pid).state == "S"
 
 
