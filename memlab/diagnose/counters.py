@@ -1,8 +1,8 @@
 """Events counted for every thread of a process, by the kernel, without samples.
 
-A counter opens with its thread and follows the threads that it makes (inherit). The process runs
-on; what it pays is the count itself, and while a system call's tracepoint is counted every system
-call on the machine passes the kernel's slower entry.
+A counter opens on a thread and follows the threads that this makes (inherit). The process runs on;
+what it pays is the count itself, and while a system call's tracepoint is counted every system call
+on the machine passes the kernel's slower entry: 100 ns more (docs/diagnose.md).
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from memlab.observe import perf_event, process, tracefs
@@ -22,6 +23,9 @@ THREADS_MAX = 64
 """At most so many threads are counted, those that have used most CPU: the cost is bounded."""
 
 _SPARE_FILES = 64
+# A thread that inherits counters takes three times as long to make (85 us, 240 us with these).
+_FOLLOWED_PER_S = 20
+_FIRST_LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +56,100 @@ EVENTS = (
 )
 
 
+_THREADS_MADE = next(event for event in EVENTS if event.name == "threads_created")
+
+
 class Counters:
     """Open counters of the threads of one process."""
 
-    def __init__(self, fds: Mapping[tuple[int, str], int], unseen: Mapping[str, str]) -> None:
-        self._fds = fds
-        self.unseen = unseen
+    def __init__(self, numbers: Mapping[str, int], *, inherit: bool) -> None:
+        self._numbers, self._inherit = numbers, inherit
+        self._fds: dict[tuple[int, str], int] = {}
+        self.unseen: dict[str, str] = {}
         """Why an event is not counted, by its name."""
-
-    @property
-    def threads(self) -> set[int]:
-        return {task for task, _ in self._fds}
+        self.limits: list[str] = []
+        """Which threads are not counted, and why; the counts are complete where this is empty."""
 
     def read(self) -> dict[tuple[int, str], int]:
         """The counts so far by thread and event, of ended threads too."""
         return {of: perf_event.read(fd) for of, fd in self._fds.items()}
 
+    def open(self, event: Event, task: int) -> None:
+        """Count an event of a thread, or note why not."""
+        if event.name in self.unseen:
+            return
+        try:
+            self._fds[task, event.name] = self._count(event, task)
+        except ProcessLookupError:  # the thread has ended
+            return
+        except (OSError, NotImplementedError) as refused:
+            self.unseen[event.name] = _why(refused)
+
+    def close(self) -> None:
+        for fd in self._fds.values():
+            os.close(fd)
+        self._fds.clear()
+
+    def _count(self, event: Event, task: int) -> int:
+        if event.tracepoint:
+            return perf_event.count(
+                perf_event.TRACEPOINT,
+                self._numbers[event.tracepoint],
+                task,
+                Scope.PROCESS,
+                inherit=self._inherit,
+                filtered=event.filtered,
+            )
+        assert event.software
+        try:
+            return self._software(event.software, task, Scope.PROCESS)
+        except PermissionError:
+            # What the kernel touches on the process's behalf is not counted then.
+            return self._software(event.software, task, Scope.USER)
+
+    def _software(self, number: int, task: int, scope: Scope) -> int:
+        return perf_event.count(perf_event.SOFTWARE, number, task, scope, inherit=self._inherit)
+
 
 @contextmanager
 def counting(pid: int) -> Iterator[Counters]:
     """Counts from here on, as much as the kernel allows."""
-    with ExitStack() as stack:
-        numbers, unseen = _numbers()
-        fds: dict[tuple[int, str], int] = {}
-        for task in _busiest(pid):
+    numbers, unseen = _numbers()
+    tasks, at_most = _busiest_first(pid), min(THREADS_MAX, _room())
+    made_per_s = _threads_made_per_s(numbers, tasks[:at_most])
+    counters = Counters(numbers, inherit=made_per_s < _FOLLOWED_PER_S)
+    counters.unseen.update(unseen)
+    if len(tasks) > at_most:
+        counters.limits.append(
+            f"{len(tasks) - at_most} of {len(tasks)} threads: those with most CPU time are counted"
+        )
+    if made_per_s >= _FOLLOWED_PER_S:
+        counters.limits.append(
+            f"what new threads do: {made_per_s:.0f} are made a second, and to follow each would "
+            "slow them down"
+        )
+    try:
+        for task in tasks[:at_most]:
             for event in EVENTS:
-                if event.name not in unseen:
-                    _open(event, numbers, task, fds, unseen, stack)
-        yield Counters(fds, unseen)
+                counters.open(event, task)
+        yield counters
+    finally:
+        counters.close()
+
+
+def _threads_made_per_s(numbers: Mapping[str, int], tasks: Sequence[int]) -> float:
+    """Seen in a short look of its own; 0 where it is not seen."""
+    if _THREADS_MADE.tracepoint not in numbers:
+        return 0.0
+    counters = Counters(numbers, inherit=False)
+    try:
+        for task in tasks:
+            counters.open(_THREADS_MADE, task)
+        before = sum(counters.read().values())
+        time.sleep(_FIRST_LOOK_S)
+        return (sum(counters.read().values()) - before) / _FIRST_LOOK_S
+    finally:
+        counters.close()
 
 
 def _numbers() -> tuple[dict[str, int], dict[str, str]]:
@@ -101,37 +171,6 @@ def _numbers() -> tuple[dict[str, int], dict[str, str]]:
     return numbers, unseen
 
 
-def _open(
-    event: Event,
-    numbers: Mapping[str, int],
-    task: int,
-    fds: dict[tuple[int, str], int],
-    unseen: dict[str, str],
-    stack: ExitStack,
-) -> None:
-    try:
-        fd = _count(event, numbers, task)
-    except ProcessLookupError:  # the thread has ended
-        return
-    except (OSError, NotImplementedError) as refused:
-        unseen[event.name] = _why(refused)
-        return
-    stack.callback(os.close, fd)
-    fds[task, event.name] = fd
-
-
-def _count(event: Event, numbers: Mapping[str, int], task: int) -> int:
-    if event.tracepoint:
-        number = numbers[event.tracepoint]
-        return perf_event.count(perf_event.TRACEPOINT, number, task, Scope.PROCESS, event.filtered)
-    assert event.software
-    try:
-        return perf_event.count(perf_event.SOFTWARE, event.software, task, Scope.PROCESS)
-    except PermissionError:
-        # What the kernel touches on the process's behalf is not counted then.
-        return perf_event.count(perf_event.SOFTWARE, event.software, task, Scope.USER)
-
-
 def _why(refused: Exception) -> str:
     if isinstance(refused, PermissionError):
         return "perf events are refused: sysctl kernel.perf_event_paranoid=1, or run as root"
@@ -140,12 +179,12 @@ def _why(refused: Exception) -> str:
     return str(refused)
 
 
-def _busiest(pid: int) -> list[int]:
+def _busiest_first(pid: int) -> list[int]:
     used: Counter[int] = Counter()
     for task in process.tasks(pid):
         with suppress(OSError):
             used[task] = process.stat(pid, task).cpu_ticks
-    return sorted(task for task, _ in used.most_common(min(THREADS_MAX, _room())))
+    return [task for task, _ in used.most_common()]
 
 
 def _room() -> int:

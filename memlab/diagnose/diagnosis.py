@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from memlab.diagnose import finding, look, rules, subject
+from memlab.diagnose import counters, finding, look, rules, subject
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.look import Look
+
+# What one count costs the thread that is counted (docs/diagnose.md).
+_TRACEPOINT_S, _SOFTWARE_S = 300e-9, 50e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,8 @@ class Cost:
     """Before it, to start Python and to import what the look needs."""
     share: float
     """Of one CPU over the look."""
+    counted_share: float
+    """Of one CPU, that the process paid for being counted: an estimate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +43,16 @@ def of(pid: int, seconds: float) -> Diagnosis:
         seen = look.at(found, pidfd, seconds)
     findings = tuple(finding.find(rules.RULES, seen))
     cpu_s = time.process_time() - starting_cpu_s
-    return Diagnosis(seen, findings, Cost(cpu_s, starting_cpu_s, cpu_s / seen.seconds))
+    cost = Cost(cpu_s, starting_cpu_s, cpu_s / seen.seconds, _counted_share(seen))
+    return Diagnosis(seen, findings, cost)
+
+
+def _counted_share(seen: Look) -> float:
+    counted = {
+        event: sum(thread.per_s.get(event.name, 0.0) for thread in seen.threads)
+        for event in counters.EVENTS
+    }
+    return sum(
+        rate * (_TRACEPOINT_S if event.tracepoint else _SOFTWARE_S)
+        for event, rate in counted.items()
+    )

@@ -97,25 +97,27 @@ def at(found: Subject, pidfd: int, seconds: float) -> Look:
         subject.wait(found, pidfd, seconds)
         after, counts_after = snapshot.take(found.pid, limit), counted.read()
         unseen = dict(counted.unseen)
-        watched = counted.threads
+        limits = tuple(counted.limits)
     mappings = process.maps(found.pid)
     elapsed = after.at_s - before.at_s
     threads = _threads(found.pid, counts_before, counts_after, elapsed)
     held, not_held = memory.read(found.pid, after, mappings)
+    malloc = allocator.read(found.pid, mappings)
+    subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
     return Look(
         subject=found,
         seconds=elapsed,
         cpu_share=(after.cpu_s - before.cpu_s) / elapsed,
         thread_count=after.thread_count,
-        allocator=allocator.read(found.pid, mappings),
-        per_s=_rates(before, after, threads, unseen, elapsed),
+        allocator=malloc,
+        per_s=_rates(before, after, threads, unseen, elapsed, complete=not limits),
         threads=threads,
         shootdowns=_shootdowns(before, after, elapsed, "shootdowns_asked" not in unseen),
         memory=held,
         group=_room(limit, before, after, elapsed),
         available_bytes=after.machine.get("MemAvailable"),
         available_seconds_left=_host_seconds_left(before, after, elapsed),
-        unseen=(*_said(unseen), *_too_many(before, watched), *not_held),
+        unseen=(*_said(unseen), *limits, *not_held),
     )
 
 
@@ -143,6 +145,8 @@ def _rates(
     threads: tuple[Thread, ...],
     unseen: Mapping[str, str],
     elapsed: float,
+    *,
+    complete: bool,
 ) -> Rates:
     rates: dict[str, float | None] = {
         event.name: None
@@ -153,10 +157,10 @@ def _rates(
     # The kernel's own count holds the pages that mlock(2) and MAP_POPULATE took without a trap.
     minor = (after.stat.minor_faults - before.stat.minor_faults) / elapsed
     major = (after.stat.major_faults - before.stat.major_faults) / elapsed
-    trapped = rates["minor_faults"]
+    trapped = rates["minor_faults"] if complete else None
     rates["populated"] = None if trapped is None else max(0.0, minor - trapped)
     rates["minor_faults"] = minor if trapped is None else trapped
-    rates["major_faults"] = major if rates["major_faults"] is None else rates["major_faults"]
+    rates["major_faults"] = major
     return rates
 
 
@@ -204,11 +208,16 @@ def _host_seconds_left(
     before: snapshot.Snapshot, after: snapshot.Snapshot, elapsed: float
 ) -> float | None:
     """Until the process alone has used up what the machine has available."""
-    was, now = before.bytes("VmRSS"), after.bytes("VmRSS")
+    was, now = _unshed_bytes(before), _unshed_bytes(after)
     available = after.machine.get("MemAvailable")
-    if was is None or now is None or available is None:
+    if available is None:
         return None
     return _seconds_left(available, now - was, after, elapsed)
+
+
+def _unshed_bytes(now: snapshot.Snapshot) -> int:
+    """What can go to swap at best; pages of files are dropped before anything is refused."""
+    return (now.bytes("RssAnon") or 0) + (now.bytes("RssShmem") or 0)
 
 
 def _seconds_left(
@@ -227,10 +236,3 @@ def _said(unseen: Mapping[str, str]) -> list[str]:
     for name, why in unseen.items():
         reasons.setdefault(why, []).append(name.replace("_", " "))
     return [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
-
-
-def _too_many(before: snapshot.Snapshot, watched: set[int]) -> list[str]:
-    rest = before.thread_count - len(watched)
-    if not watched or rest <= 0:
-        return []
-    return [f"{rest} of {before.thread_count} threads: those with most CPU time are counted"]

@@ -87,10 +87,10 @@ def _walked(
             (f"huge pages, locked stacks: over {limit} of page tables would have to be walked",),
         )
     if not locked_bytes:
-        return process.rollup(pid), [], ()
+        return files.known(lambda: process.rollup(pid)), [], ()
     if count > _READ_MAPPINGS_MAX:
         return (
-            process.rollup(pid),
+            files.known(lambda: process.rollup(pid)),
             None,
             (f"locked stacks: reading {count} mappings one by one would cost too much",),
         )

@@ -20,6 +20,10 @@ def _threads_while_locked(look: Look) -> float | None:
     return look.rate("threads_created") if look.memory.locked_bytes else None
 
 
+def _threads_made(look: Look) -> float | None:
+    return None if look.memory.locked_bytes else look.rate("threads_created")
+
+
 def _of_machine(held_bytes: int, look: Look) -> float | None:
     total = look.memory.machine_bytes
     return held_bytes / total if total else None
@@ -79,6 +83,19 @@ RULES = (
         ),
         setting=lambda _: "keep the threads (a pool), or MCL_ONFAULT, or smaller stacks",
         experiments=("thread-create",),
+    ),
+    Rule(
+        "makes-threads",
+        measure=_threads_made,
+        threshold=Threshold("1/s", note=100, costly=1000),
+        title=lambda _: "it makes threads all the time",
+        evidence=lambda look: (
+            rate(look, "threads_created", "threads made"),
+            who(look, "threads_created"),
+            fact("threads there are", look.thread_count, "count"),
+        ),
+        setting=lambda _: "keep the threads (a pool): each is a stack to map and to fault in",
+        experiments=("thread-create", "stack-map"),
     ),
     Rule(
         "reads-swap",

@@ -62,12 +62,15 @@ def check(kind: int, config: int, scope: Scope) -> None:
     os.close(_open(kind, config, pid, cpu, flags))
 
 
-def count(kind: int, config: int, task: int, scope: Scope, filtered: str | None = None) -> int:
-    """A descriptor that counts for this task and for the tasks that it makes from now on.
+def count(
+    kind: int, config: int, task: int, scope: Scope, *, inherit: bool, filtered: str | None = None
+) -> int:
+    """A descriptor that counts for this task; `inherit`, for those that it makes from now on too.
 
     Nothing is sampled; `filtered` is the filter of a tracepoint. Raises `OSError`.
     """
-    fd = _open(kind, config, task, -1, _INHERIT | (_USER_ONLY if scope is Scope.USER else 0))
+    flags = (_INHERIT if inherit else 0) | (_USER_ONLY if scope is Scope.USER else 0)
+    fd = _open(kind, config, task, -1, flags)
     if filtered is not None:
         try:
             request = _SET_FILTER.get(os.uname().machine, 0x4008_2406)

@@ -28,6 +28,7 @@ _CALLS = {
     "brk": "brk",
     "shootdowns_asked": "flushes asked",
     "minor_faults": "faults",
+    "threads_created": "threads made",
 }
 _NOTHING = "nothing to worry about was found"
 
@@ -189,7 +190,8 @@ def _cost(found: Diagnosis) -> str:
     return (
         f"this look cost {_percent(cost.share)} of a CPU: {_quantity(cost.cpu_s, 's')} in "
         f"{_quantity(found.look.seconds, 's')}; to start Python took "
-        f"{_quantity(cost.starting_cpu_s, 's')} before it"
+        f"{_quantity(cost.starting_cpu_s, 's')} before it; the counts cost the process about "
+        f"{_percent(cost.counted_share)}"
     )
 
 

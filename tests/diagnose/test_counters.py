@@ -78,3 +78,20 @@ def test_no_descriptor_is_left(binary: Compiled) -> None:
     with running(binary("acts")) as program, counters.counting(program.pid):
         pass
     assert sorted(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_threads_that_are_made_too_often_are_not_followed(binary: Compiled) -> None:
+    with running(binary("makes_threads")) as program, counters.counting(program.pid) as counted:
+        if "threads_created" in counted.unseen:
+            pytest.skip(counted.unseen["threads_created"])
+        (limit,) = counted.limits
+    assert limit.startswith("what new threads do: ")
+
+
+def test_of_too_many_threads_some_are_counted(
+    monkeypatch: pytest.MonkeyPatch, binary: Compiled
+) -> None:
+    monkeypatch.setattr(counters, "THREADS_MAX", 2)
+    with running(binary("steady"), "5") as program, counters.counting(program.pid) as counted:
+        assert counted.limits == ["3 of 5 threads: those with most CPU time are counted"]
+        assert len({task for task, _ in counted.read()}) == 2
