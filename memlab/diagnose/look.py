@@ -10,7 +10,7 @@ from memlab.diagnose import allocator, counters, group, memory, snapshot, subjec
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.subject import Subject
-from memlab.observe import files, process, virtualization
+from memlab.observe import files, process
 from memlab.observe import proc as observed
 
 _CHARGE_BATCH_BYTES = 64 * 4096  # MEMCG_CHARGE_BATCH: a CPU charges its group in such steps
@@ -170,6 +170,8 @@ def _shootdowns(
     cpus = after.status.get("Cpus_allowed_list", "")
     hidden, reason = None, "tlb:tlb_flush is counted"
     if not traced:  # costs as much as the rest of the look: it reads the kernel's log
+        from memlab.observe import virtualization
+
         told = virtualization.read(observed.ROOT)
         hidden, reason = told["shootdowns_hidden"], told["shootdowns_hidden_reason"]
     rate = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,6 +85,11 @@ def test_what_is_found(changes: dict[str, Any], expected: list[tuple[str, Severi
 def test_every_rule_is_found_on_some_look() -> None:
     found = {name for _, expected in FOUND for name, _ in expected}
     assert found == {rule.name for rule in RULES}
+
+
+def test_the_documentation_lists_every_rule() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "diagnose.md").read_text(encoding="utf-8")
+    assert [rule.name for rule in RULES if f"`{rule.name}`" not in page] == []
 
 
 def test_what_a_rule_explains_is_a_rule() -> None:
