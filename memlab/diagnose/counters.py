@@ -56,6 +56,10 @@ EVENTS = (
 )
 
 
+_KERNELS_FAULTS = (
+    "pages filled without a fault: faults in the kernel may not be counted: "
+    "sysctl kernel.perf_event_paranoid=1, or run as root"
+)
 _THREADS_MADE = next(event for event in EVENTS if event.name == "threads_created")
 
 
@@ -68,7 +72,7 @@ class Counters:
         self.unseen: dict[str, str] = {}
         """Why an event is not counted, by its name."""
         self.limits: list[str] = []
-        """Which threads are not counted, and why; the counts are complete where this is empty."""
+        """What else is not counted, and why; faults are counted completely where this is empty."""
 
     def read(self) -> dict[tuple[int, str], int]:
         """The counts so far by thread and event, of ended threads too."""
@@ -104,7 +108,8 @@ class Counters:
         try:
             return self._software(event.software, task, Scope.PROCESS)
         except PermissionError:
-            # What the kernel touches on the process's behalf is not counted then.
+            if _KERNELS_FAULTS not in self.limits:
+                self.limits.append(_KERNELS_FAULTS)
             return self._software(event.software, task, Scope.USER)
 
     def _software(self, number: int, task: int, scope: Scope) -> int:
@@ -165,8 +170,8 @@ def _numbers() -> tuple[dict[str, int], dict[str, str]]:
                     numbers[event.tracepoint] = events.number(event.tracepoint)
                 except FileNotFoundError:
                     unseen[event.name] = f"this kernel has no tracepoint {event.tracepoint}"
-    except OSError as refused:
-        why = f"tracepoints may not be read ({refused.strerror}): run as root"
+    except OSError:
+        why = "tracepoints may not be read: run as root"
         unseen.update({event.name: why for event in wanted})
     return numbers, unseen
 

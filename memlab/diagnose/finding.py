@@ -71,7 +71,7 @@ class Rule:
     experiments: tuple[str, ...]
     """Those that measure here what it costs."""
     explains: tuple[str, ...] = ()
-    """Rules whose findings are this one's consequences, and not said again."""
+    """Rules whose findings are this one's consequences, and not said again unless more severe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +89,23 @@ class Finding:
     experiments: tuple[str, ...]
 
 
+_Met = tuple[Rule, float, Severity]
+
+
 def find(rules: Sequence[Rule], look: Look) -> list[Finding]:
     """What the rules find, the worst first. What another finding explains is left out."""
     met = [(rule, value, severity) for rule in rules for value, severity in _met(rule, look)]
-    explained = {name for rule, _, _ in met for name in rule.explains}
     ranked = sorted(
-        (found for found in met if found[0].name not in explained),
+        (found for found in met if not _explained(found, met)),
         key=lambda found: (found[2], found[0].threshold.excess(found[1], found[2])),
         reverse=True,
     )
     return [_finding(rule, value, severity, look) for rule, value, severity in ranked]
+
+
+def _explained(found: _Met, met: Sequence[_Met]) -> bool:
+    """By one that is as severe: a note hides nothing that is costly."""
+    return any(found[0].name in other[0].explains and other[2] >= found[2] for other in met)
 
 
 def _met(rule: Rule, look: Look) -> list[tuple[float, Severity]]:

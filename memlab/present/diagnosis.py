@@ -126,9 +126,14 @@ def _seen(look: Look) -> Iterator[tuple[str, str]]:
 def _shootdowns(look: Look) -> str:
     seen = look.shootdowns
     how = ", not all of them" if seen.hidden else ""
+    asked, taken = look.rate("shootdowns_asked"), look.rate("shootdowns_taken")
+    own = (
+        "what its threads ask for is not seen"
+        if asked is None
+        else f"its threads ask for {_rate(asked)} and are interrupted by {_rate(taken)}"
+    )
     return (
-        f"its threads ask for {_rate(look.rate('shootdowns_asked'))} and are interrupted by "
-        f"{_rate(look.rate('shootdowns_taken'))}; interrupts on its CPUs ({seen.cpus}), of all "
+        f"{own}; interrupts on its CPUs ({seen.cpus}), of all "
         f"processes{how}: {_rate(seen.interrupts_per_s)}"
     )
 

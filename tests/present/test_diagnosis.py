@@ -62,7 +62,7 @@ def test_a_finding_says_what_shows_it_what_to_try_and_what_measures_it() -> None
 def test_what_is_not_seen_is_said_with_the_reason() -> None:
     seen = look(per_s=rates(shootdowns_asked=None), unseen=("madvise: run as root",))
     said = joined(seen)
-    assert "its threads ask for not seen" in said
+    assert "what its threads ask for is not seen; interrupts on its CPUs" in said
     assert "not seen: madvise: run as root" in said
 
 

@@ -30,8 +30,10 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	for (int left = atoi(argv[1]); left > 0; left--)
-		if (pthread_create(&thread, &attributes, idle, NULL))
+		if (pthread_create(&thread, &attributes, idle, NULL)) {
+			fputs("RLIMIT_MEMLOCK leaves no room for the stacks\n", stderr);
 			return 1;
+		}
 	ready();
 	idle(NULL);
 	return 0;
