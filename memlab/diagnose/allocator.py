@@ -14,11 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from memlab import units
 from memlab.diagnose import malloc_options
 from memlab.diagnose.malloc_options import Option, Version
 from memlab.observe import files, proc, process
 
-_SEARCHED_BYTES_MAX = 256 << 20
+_SEARCHED_BYTES_MAX = 64 << 20  # some 0.1 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,16 @@ def read(pid: int, mappings: Sequence[process.Mapping]) -> Allocator | None:
             if kind.library.match(Path(path).name):
                 return _made(kind, directory, path, directory / "root" / path[1:], environ)
     return None
+
+
+def not_searched(pid: int, found: Allocator | None) -> tuple[str, ...]:
+    """What is said where an executable was too large to look for a malloc inside it."""
+    file = proc.ROOT / f"proc/{pid}/exe"
+    size = files.known(lambda: file.stat().st_size) or 0
+    if size <= _SEARCHED_BYTES_MAX or (found and found.name not in ("glibc", "musl")):
+        return ()
+    limit = units.format_size(_SEARCHED_BYTES_MAX)
+    return (f"a malloc linked into the executable: that is over {limit}, and was not searched",)
 
 
 def _inside(kinds: Sequence[Kind], directory: Path, environ: Mapping[str, str]) -> Allocator | None:

@@ -117,7 +117,12 @@ def at(found: Subject, pidfd: int, seconds: float) -> Look:
         group=_room(limit, before, after, elapsed),
         available_bytes=after.machine.get("MemAvailable"),
         available_seconds_left=_host_seconds_left(before, after, elapsed),
-        unseen=(*_said(unseen), *limits, *not_held),
+        unseen=(
+            *_said(unseen),
+            *limits,
+            *not_held,
+            *allocator.not_searched(found.pid, malloc),
+        ),
     )
 
 

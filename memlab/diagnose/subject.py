@@ -71,7 +71,7 @@ def _find(pid: int) -> Subject:
     uid = int(status["Uid"].split()[0])
     user = _name(uid)
     try:
-        process.maps(pid)
+        process.check_readable(pid)
     except PermissionError:
         remedy = "run as root" if uid == os.geteuid() else "run as that user or as root"
         if os.geteuid() == 0:

@@ -6,6 +6,7 @@ Documentation/filesystems/proc.rst.
 """
 
 import itertools
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,6 +141,11 @@ def stat(pid: int, task: int | None = None, root: Path = proc.ROOT) -> Stat:
 def tasks(pid: int, root: Path = proc.ROOT) -> list[int]:
     """The ids of its threads, in the order of their making."""
     return sorted(int(entry.name) for entry in (root / f"proc/{pid}/task").iterdir())
+
+
+def check_readable(pid: int, root: Path = proc.ROOT) -> None:
+    """Raises `PermissionError` where this process may not look into that one (ptrace(2), read)."""
+    os.close(os.open(root / f"proc/{pid}/maps", os.O_RDONLY | os.O_CLOEXEC))
 
 
 def maps(pid: int, root: Path = proc.ROOT) -> list[Mapping]:

@@ -79,6 +79,17 @@ def test_the_c_librarys_own_is_the_last_that_is_taken(binary: Compiled) -> None:
     assert malloc.numbers
 
 
+def test_an_executable_that_is_too_large_is_not_searched_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, binary: Compiled
+) -> None:
+    with running(binary("steady"), "1") as program:
+        malloc = found(program.pid)
+        assert allocator.not_searched(program.pid, malloc) == ()
+        monkeypatch.setattr(allocator, "_SEARCHED_BYTES_MAX", 1024)
+        (said,) = allocator.not_searched(program.pid, malloc)
+    assert "over 1 KiB, and was not searched" in said
+
+
 @pytest.mark.parametrize(
     ("name", "version", "words"),
     [
