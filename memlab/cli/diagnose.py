@@ -23,7 +23,7 @@ def _seconds(text: str) -> float:
 @click.option(
     "--seconds",
     type=Parsed("seconds", _seconds),
-    default=10.0,
+    default="10",
     show_default=True,
     help="How long to look.",
 )
