@@ -13,7 +13,7 @@ from memlab.experiment.claims import (
     Shift,
     Within,
 )
-from memlab.experiment.figures import Against, Bars, Checks, Figure, Lines, Nines
+from memlab.experiment.figures import Against, Bars, Checks, Figure, Lines, Nines, Timeline
 from memlab.experiment.kinds import BYTES, COUNT, FLAG, SECONDS, Kind, Level, choice
 from memlab.experiment.vocabulary import (
     PRESETS,
@@ -71,6 +71,7 @@ __all__ = [
     "Raw",
     "Saturates",
     "Shift",
+    "Timeline",
     "Within",
     "choice",
 ]

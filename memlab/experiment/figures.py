@@ -79,3 +79,22 @@ class Nines(Figure):
 class Checks(Figure):
     """Exact checks: a row a level of `over`, what was expected and what was seen, and whether
     they agree, from the claims made there; the evidence in small print."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline(Figure):
+    """A quantity over the time of a trial: one panel for each level of `over` and combination of
+    the `panels` factors, a line for each level of `by`.
+
+    `series` is the field of the raw sample that holds it, as support/series.h makes it; `unit`
+    is its unit as a metric's. `marks` is a field that holds events on it. The trial drawn is the
+    one whose metric is its point's median; the point's other trials lie behind it, pale. `limit`
+    is a level of the quantity, and `limit_label` what it is, in the margin.
+    """
+
+    series: str = ""
+    unit: str = "B"
+    marks: str = ""
+    mark_label: str = ""
+    limit: Callable[[Levels], float | None] = lambda _: None
+    limit_label: str = ""

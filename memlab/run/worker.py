@@ -125,7 +125,10 @@ def _trial(trial: Mapping[str, Any]) -> Reply:
         if trial["file"]:
             files.prepare(trial["file"])
             params["path"] = trial["file"]["path"]
-        if group := trial.get("group"):
+        group = trial.get("group")
+        if trial.get("tells_group"):
+            params["group"] = group["folder"] if group else ""
+        if group and group["procs"]:
             _enter(group["procs"])  # the file is made: its page cache is not charged to the trial
         return {"outcome": "ok", "result": probe.call(trial["probe"], params)}
     except probe.ProbeError as error:
@@ -218,10 +221,13 @@ def _counts(group: Mapping[str, Any] | None) -> dict[str, int]:
     program of the host may be killed at the same time."""
     counts = _host_counts()
     if group:
-        with open(group["oom_count"]) as lines:
-            words = dict(line.split() for line in lines)
-        counts["group_oom_kill"] = int(words["oom_kill"])
+        counts["group_oom_kill"] = sum(_oom_kills(path) for path in group["oom_counts"])
     return counts
+
+
+def _oom_kills(path: str) -> int:
+    with open(path) as lines:
+        return int(dict(line.split() for line in lines)["oom_kill"])
 
 
 def _host_counts() -> dict[str, int]:
