@@ -287,6 +287,12 @@ EXPERIMENT = Experiment(
             "kills that the cgroup counted",
             of=lambda raw, at: raw.get("host", {}).get("group_oom_kill"),
         ),
+        Metric(
+            "witness_killed",
+            "count",
+            "1 where a process beside the cgroup, as likely a victim, did not live to the end",
+            of=lambda raw, at: raw.get("host", {}).get("witness_killed"),
+        ),
     ],
     cost=Cost(
         memory=memory_and_swap,
