@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memlab import experiments, results
+from memlab import experiments, recorded, results
 from memlab.experiment import Level
 from memlab.run import driver, plan
 from memlab.run.request import Progress, Request
@@ -77,8 +77,11 @@ def sweep(
     return Run(row, path)
 
 
-def load(run: str = "last", *, store: str | Path | None = None) -> Run:
-    """A stored run by its id, the start of it, its name, or `last`."""
+def load(run: str = "last", *, store: str | Path | None = None, example: bool = False) -> Run:
+    """A stored run by its id, the start of it, its name, or `last`; with `example`, the recorded
+    run of the experiment that `run` names, which ships with memlab."""
+    if example:
+        store, run = recorded.store(run), "last"
     path = Path(store) if store else default_path()
     with Store(path) as opened:
         return Run(opened.find(run), path)

@@ -39,6 +39,11 @@ store_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 run_argument = click.argument("run", default="last")
+example_option = click.option(
+    "--example",
+    is_flag=True,
+    help="RUN names an experiment: its recorded run, which ships with memlab.",
+)
 
 
 def echo_json(value: Any) -> None:
