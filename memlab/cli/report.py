@@ -4,11 +4,12 @@ from pathlib import Path
 
 import click
 
+from memlab.cli import _completing
 from memlab.cli._options import example_option, output_folder, store_option
 
 
 @click.command(short_help="Write stored runs as one HTML file.")
-@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.argument("runs", metavar="[RUN]...", nargs=-1, shell_complete=_completing.run)
 @click.option(
     "-o",
     "output",

@@ -28,7 +28,7 @@ def record(run: str, source: Path) -> Path:
         for table, key in _TABLES.items():
             select = f"SELECT * FROM source.{table} WHERE {key} = ?"
             db.execute(f"INSERT INTO {table} {select}", (row.id,))
-        kept = row.environment | dict.fromkeys(_PRIVATE, "not kept in a recorded run")
+        kept = {**row.environment, **dict.fromkeys(_PRIVATE, "not kept in a recorded run")}
         db.execute("UPDATE runs SET environment = ?", (json.dumps(kept),))
         db.commit()
         db.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
