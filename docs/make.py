@@ -15,6 +15,20 @@ from memlab.present import figures, pages
 FOLDER = Path(__file__).parent / "experiments"
 
 
+INDEX = Path(__file__).parent / "index.md"
+_BEGIN, _END = "<!-- experiments -->", "<!-- end -->"
+
+
+def index(text: str) -> str:
+    """The index with the list of experiments renewed."""
+    before, _, rest = text.partition(_BEGIN)
+    rows = [
+        f"- [{name}](experiments/{name}.md): {experiments.load(name).question}"
+        for name in experiments.names()
+    ]
+    return "\n".join([before + _BEGIN, *rows, _END + rest.partition(_END)[2]])
+
+
 def main(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     recordings = recorded.names()
@@ -28,4 +42,8 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if sys.argv[1:] else FOLDER)
+    if sys.argv[1:]:
+        main(Path(sys.argv[1]))
+    else:
+        INDEX.write_text(index(INDEX.read_text(encoding="utf-8")), encoding="utf-8")
+        main(FOLDER)
