@@ -1,4 +1,4 @@
-"""Write the pages of the experiments and their figures: `make pages`.
+"""Write the pages of the experiments, their figures, and the man pages: `make pages`.
 
 They are committed, so that they can be read without a build; a test holds them to what the
 experiments declare and the recorded runs hold.
@@ -6,13 +6,21 @@ experiments declare and the recorded runs hold.
 
 from __future__ import annotations
 
+import re
 import sys
+from copy import copy
+from inspect import cleandoc
 from pathlib import Path
 
-from memlab import api, experiments, recorded
+import click
+from click_man.core import write_man_pages
+
+from memlab import __version__, api, experiments, recorded
+from memlab.cli import cli
 from memlab.present import figures, pages
 
 FOLDER = Path(__file__).parent / "experiments"
+MAN = Path(__file__).parent / "man"
 
 
 INDEX = Path(__file__).parent / "index.md"
@@ -27,6 +35,27 @@ def index(text: str) -> str:
         for name in experiments.names()
     ]
     return "\n".join([before + _BEGIN, *rows, _END + rest.partition(_END)[2]])
+
+
+def _as_man(command: click.Command) -> click.Command:
+    """The same, its examples marked as man(7) wants what is not to be filled."""
+    made = copy(command)
+    made.help = re.sub(
+        r"\x08\n(.*?)(?=\n\s*\n|\Z)", r".nf\n\1\n.fi", cleandoc(command.help or ""), flags=re.S
+    )
+    return made
+
+
+def man(folder: Path) -> None:
+    """A man page for memlab and one for each command."""
+    folder.mkdir(exist_ok=True)
+    context = click.Context(cli, info_name="memlab")
+    found = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
+    commands = {name: _as_man(command) for name, command in found.items() if command}
+    # The command line finds its commands when they are asked for; who walks it wants them all.
+    whole = click.Group("memlab", commands=commands, help=_as_man(cli).help, params=cli.params)
+    version = f"memlab {__version__}"  # where a date would change every day
+    write_man_pages("memlab", whole, version=version, target_dir=str(folder), date=version)
 
 
 def main(folder: Path) -> None:
@@ -47,3 +76,4 @@ if __name__ == "__main__":
     else:
         INDEX.write_text(index(INDEX.read_text(encoding="utf-8")), encoding="utf-8")
         main(FOLDER)
+        man(MAN)
