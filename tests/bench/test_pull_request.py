@@ -56,7 +56,7 @@ def test_a_regression_fails_and_a_clean_change_passes(tmp_path: Path) -> None:
         assert base.returncode == 0, base.stdout
         clean = session(folder, 0, "--memlab-compare=base")
         passed += clean.returncode == 0
-        # The handicap is a factor, by which points are told apart: the baseline pretends to have it.
+        # The handicap tells points apart: the baseline has to pretend that it had it.
         samples = pd.read_csv(folder / BASELINE)
         samples.assign(handicap=turns).to_csv(folder / BASELINE, index=False)
         slowed = session(folder, turns, "--memlab-compare=base")
