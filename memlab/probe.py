@@ -86,7 +86,8 @@ def call(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Runs the probe and returns its result struct as nested dicts, in the struct's own units.
 
     A counter is {"count": int, "error": None}, or {"count": None, "error": errno name} where
-    the machine does not have it. A histogram is what memlab.histogram reads. Raises ProbeError
+    the machine does not have it. A histogram is what memlab.histogram reads. A series is
+    {"at_ns": [...], "values": [...], "lost": int}. Raises ProbeError
     where the probe did not measure, TypeError and ValueError where params do not fit the
     probe's struct.
     """
@@ -203,6 +204,8 @@ def _value(c_type: Any, value: Any) -> Any:
             return _counter(value)
         if c_type.cname == "struct probe_histogram":
             return _histogram(value)
+        if c_type.cname == "struct probe_series":
+            return _series(value)
         return {
             field: _value(c_field.type, getattr(value, field)) for field, c_field in c_type.fields
         }
@@ -227,4 +230,13 @@ def _histogram(histogram: Any) -> dict[str, Any]:
         "min_ns": histogram.min_ns,
         "max_ns": histogram.max_ns,
         "buckets": [[index, count] for index, count in enumerate(counts) if count],
+    }
+
+
+def _series(series: Any) -> dict[str, Any]:
+    """Only what was added."""
+    return {
+        "at_ns": _ffi.unpack(series.at_ns, series.count),
+        "values": _ffi.unpack(series.values, series.count),
+        "lost": series.lost_count,
     }

@@ -73,6 +73,18 @@ struct probe_histogram {
 	uint64_t bucket_counts[PROBE_HISTOGRAM_BUCKET_COUNT];
 };
 
+/* A quantity over the time of a trial, or events on it: see support/series.h. Zeroed it is empty. */
+enum { PROBE_SERIES_MOST = 2048 };
+
+struct probe_series {
+	uint32_t count;
+	uint32_t lost_count;               /* that came when it was full */
+	uint64_t at_ns[PROBE_SERIES_MOST]; /* since the window was opened */
+	uint64_t values[PROBE_SERIES_MOST];
+};
+
+void probe_series_add(struct probe_series *series, uint64_t at_ns, uint64_t value);
+
 uint32_t probe_histogram_index(uint64_t value_ns);
 void probe_histogram_record(struct probe_histogram *histogram, uint64_t value_ns);
 void probe_histogram_merge(struct probe_histogram *into, const struct probe_histogram *from);

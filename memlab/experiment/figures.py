@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from memlab.experiment.kinds import Level
 
@@ -76,6 +77,47 @@ class Nines(Figure):
 
 
 @dataclass(frozen=True, slots=True)
+class Printed:
+    """The column of a printed table in words that holds what was published of a point: the row
+    whose cells are the words that `keys` has for the point's levels."""
+
+    source: str
+    table: str
+    column: str
+    keys: Mapping[str, Mapping[Level, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix(Figure):
+    """What happened, in words: a column a level of `over`, a row a combination of `by` and
+    `panels`, controls too. In each cell the word for a sample, how many samples had it, the median
+    of the metric, and what was published."""
+
+    word: Callable[[Mapping[str, Any], Levels], str] = lambda raw, at: "ok"
+    calm: Callable[[str], bool] = lambda word: True  # whether a word is nothing to mark
+    printed: Printed | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Checks(Figure):
     """Exact checks: a row a level of `over`, what was expected and what was seen, and whether
     they agree, from the claims made there; the evidence in small print."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline(Figure):
+    """A quantity over the time of a trial: one panel for each level of `over` and combination of
+    the `panels` factors, a line for each level of `by`.
+
+    `series` is the field of the raw sample that holds it, as support/series.h makes it; `unit`
+    is its unit as a metric's. `marks` is a field that holds events on it. The trial drawn is the
+    one whose metric is its point's median; the point's other trials lie behind it, pale. `limit`
+    is a level of the quantity, and `limit_label` what it is, in the margin.
+    """
+
+    series: str = ""
+    unit: str = "B"
+    marks: str = ""
+    mark_label: str = ""
+    limit: Callable[[Levels], float | None] = lambda _: None
+    limit_label: str = ""

@@ -113,12 +113,21 @@ class Containment:
     group, a trial that requires one is `unavailable`; others run without, since admission has
     seen that the host has room for them. Swap belongs to the run: made for it, journaled,
     removed when it ends.
+
+    `depth` groups lie one inside the other, each with the limit, and the worker is in the
+    innermost. `members` groups, named 0, 1, ..., lie beside one another in it, each with
+    `member_limit`: then the worker stays outside, and the probe's processes enter them. A probe
+    that is `told` finds the innermost group's folder in its param `group`, "" outside of any.
     """
 
     limit: Callable[[At], int | None]
     swap: Callable[[At], str] = lambda _: "none"  # none, file, zram
     swap_bytes: int = 0  # the size of the swap area
     required: bool = True
+    depth: Callable[[At], int] = lambda _: 1
+    members: Callable[[At], int] = lambda _: 0
+    member_limit: Callable[[At], int] = lambda _: 0
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memlab.experiment import At, Experiment
-from memlab.run.containment import Group
+from memlab.run.containment import Group, Shape
 from memlab.run.journal import Journal
 from memlab.run.settings import Settings, Unavailable
 from memlab.run.swap import Swap
@@ -45,10 +45,14 @@ class Around:
         self._swap.use(swap)
         if group is None or limit_bytes is None:
             return Held()
-        return Held(
-            group.hold(limit_bytes, swap=swap != "none"),
-            {"version": group.version, "limit_bytes": limit_bytes},
+        shape = Shape(
+            limit_bytes,
+            swap != "none",
+            declared.depth(at),
+            declared.members(at),
+            declared.member_limit(at),
         )
+        return Held(group.hold(shape), {"version": group.version, "limit_bytes": limit_bytes})
 
     def abandon(self) -> None:
         """End what a lost warm parent left in the group."""

@@ -30,6 +30,8 @@ class Bench:
     ) -> None:
         self._experiment = experiment
         self._cpus = list(cpus)
+        declared = experiment.containment
+        self._tells_group = declared is not None and declared.told
         with ExitStack() as stack:
             journal = Journal(run)
             stack.callback(journal.close)
@@ -72,7 +74,7 @@ class Bench:
         environ = tuple(sorted(self._experiment.environ(point.at).items()))
         parent = self._parent(environ)
         try:
-            reply = parent.run(trial | {"group": held.group})
+            reply = parent.run(trial | {"group": held.group, "tells_group": self._tells_group})
         except WorkerLost as lost:
             self._drop(environ)
             self._around.abandon()

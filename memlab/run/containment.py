@@ -6,8 +6,9 @@ Sources: the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +21,48 @@ _LIMIT = {"1": "memory.limit_in_bytes", "2": "memory.max"}
 _OOM_COUNT = {"1": "memory.oom_control", "2": "memory.events"}  # with a line oom_kill
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a trial wants of its group. `depth` groups lie one inside the other, each with the
+    limit; `members` lie beside one another in the innermost, each with a limit of its own."""
+
+    limit_bytes: int
+    swap: bool
+    depth: int = 1
+    members: int = 0
+    member_limit_bytes: int = 0
+
+
 class Group:
-    """One memory cgroup. Its limit is written when a trial wants another one."""
+    """One memory cgroup. Limits and groups inside are made when a trial wants others."""
 
     def __init__(self, journal: Journal, name: str) -> None:
         """Unavailable where the host offers none that may be written."""
         self.version, self.path = _make(journal, name)
-        self._held: tuple[int, bool] | None = None
+        self._held: Shape | None = None
 
-    def hold(self, limit_bytes: int, *, swap: bool) -> Mapping[str, Any]:
-        """Empty, and with this limit; what the worker has to know to enter. OSError if not."""
+    def hold(self, shape: Shape) -> Mapping[str, Any]:
+        """Empty, and of this shape; what the worker has to know. OSError if not.
+
+        The worker enters the innermost group; with members it stays outside, and `procs` is
+        None: v2 has no processes in a group that passes its controllers on.
+        """
         self.kill()
         self._reclaim()
-        if self._held != (limit_bytes, swap):
+        chain = [self.path]
+        for _ in range(1, shape.depth):
+            chain.append(chain[-1] / "inside")
+        members = [chain[-1] / str(number) for number in range(shape.members)]
+        if self._held != shape:
             self._held = None
-            hold = self._hold_v1 if self.version == "1" else self._hold_v2
-            hold(limit_bytes, swap)
-            self._held = (limit_bytes, swap)
+            self._reshape(shape, chain, members)
+            self._held = shape
+        # v2 counts a kill in the groups above too, v1 (memcg_memory_event) in the group alone.
+        counting = [self.path] if self.version == "2" else [*chain, *members]
         return {
-            "procs": str(self.path / "cgroup.procs"),
-            "oom_count": str(self.path / _OOM_COUNT[self.version]),
+            "procs": None if members else str(chain[-1] / "cgroup.procs"),
+            "folder": str(chain[-1]),
+            "oom_counts": [str(group / _OOM_COUNT[self.version]) for group in counting],
         }
 
     def kill(self) -> None:
@@ -50,28 +73,50 @@ class Group:
         """Give back what the last trial left charged: a trial finds the group empty."""
         with suppress(OSError):  # what cannot be reclaimed stays
             if self.version == "1":
-                self._write("memory.force_empty", "0")
+                self._write(self.path, "memory.force_empty", "0")
             else:
-                self._write("memory.reclaim", (self.path / "memory.current").read_text())
+                current = (self.path / "memory.current").read_text()
+                self._write(self.path, "memory.reclaim", current)
 
-    def _hold_v1(self, limit_bytes: int, swap: bool) -> None:
+    def _reshape(self, shape: Shape, chain: Sequence[Path], members: Sequence[Path]) -> None:
+        takedown.remove_groups_below(self.path)
+        if self.version == "2":  # else no process may enter it again
+            self._write(self.path, "cgroup.subtree_control", "-memory")
+        self._limit(self.path, shape.limit_bytes, swap=shape.swap)
+        for group in chain[1:]:
+            self._add(group, shape.limit_bytes, swap=shape.swap)
+        for group in members:
+            self._add(group, shape.member_limit_bytes, swap=shape.swap)
+
+    def _add(self, group: Path, limit_bytes: int, *, swap: bool) -> None:
+        """The journal removes the outermost group with all that lies inside."""
+        if self.version == "2":
+            self._write(group.parent, "cgroup.subtree_control", "+memory")
+        group.mkdir()
+        self._limit(group, limit_bytes, swap=swap)
+
+    def _limit(self, group: Path, limit_bytes: int, *, swap: bool) -> None:
+        limit = self._limit_v1 if self.version == "1" else self._limit_v2
+        limit(group, limit_bytes, swap)
+
+    def _limit_v1(self, group: Path, limit_bytes: int, swap: bool) -> None:
         """memsw may never lie below the limit, so it is lifted first. Where swap is not counted
         (swapaccount=0), a swappiness of 0 alone keeps reclaim under a limit off swap."""
-        counted = (self.path / "memory.memsw.limit_in_bytes").exists()
+        counted = (group / "memory.memsw.limit_in_bytes").exists()
         if counted:
-            self._write("memory.memsw.limit_in_bytes", "-1")
-        self._write("memory.limit_in_bytes", str(limit_bytes))
+            self._write(group, "memory.memsw.limit_in_bytes", "-1")
+        self._write(group, "memory.limit_in_bytes", str(limit_bytes))
         if counted and not swap:
-            self._write("memory.memsw.limit_in_bytes", str(limit_bytes))
-        self._write("memory.swappiness", "60" if swap else "0")  # 60: the kernel's default
+            self._write(group, "memory.memsw.limit_in_bytes", str(limit_bytes))
+        self._write(group, "memory.swappiness", "60" if swap else "0")  # 60: the kernel's default
 
-    def _hold_v2(self, limit_bytes: int, swap: bool) -> None:
-        if (self.path / "memory.swap.max").exists():
-            self._write("memory.swap.max", "max" if swap else "0")
-        self._write("memory.max", str(limit_bytes))
+    def _limit_v2(self, group: Path, limit_bytes: int, swap: bool) -> None:
+        if (group / "memory.swap.max").exists():
+            self._write(group, "memory.swap.max", "max" if swap else "0")
+        self._write(group, "memory.max", str(limit_bytes))
 
-    def _write(self, name: str, value: str) -> None:
-        (self.path / name).write_text(value)
+    def _write(self, group: Path, name: str, value: str) -> None:
+        (group / name).write_text(value)
 
 
 def _make(journal: Journal, name: str) -> tuple[str, Path]:

@@ -41,9 +41,17 @@ def remove_group(path: Path) -> None:
     if path.is_symlink() or proc.mount_of(path).filesystem not in ("cgroup", "cgroup2"):
         raise Refused("not a cgroup")
     empty_group(path)
-    for below, _, _ in os.walk(path, topdown=False):
-        with suppress(FileNotFoundError):
-            os.rmdir(below)  # noqa: PTH106
+    remove_groups_below(path)
+    with suppress(FileNotFoundError):
+        path.rmdir()
+
+
+def remove_groups_below(path: Path) -> None:
+    """Remove the groups inside of one; all must be empty."""
+    for above, groups, _ in os.walk(path, topdown=False):
+        for group in groups:
+            with suppress(FileNotFoundError):
+                os.rmdir(os.path.join(above, group))  # noqa: PTH106, PTH118
 
 
 def empty_group(path: Path) -> None:

@@ -24,7 +24,10 @@ from memlab.experiment import (
     Level,
 )
 from memlab.experiment.window import WINDOW_METRICS, noise
+from memlab.observe import capabilities, proc
 from memlab.run import files, plan
+from memlab.run.admission import Places
+from memlab.run.bench import Bench, default_cpus
 
 NAMES = experiments.names()
 FIELD_KINDS = {BYTES: "int", COUNT: "int", SECONDS: "int", FLAG: "bool"}
@@ -70,7 +73,9 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
 def test_factors_are_the_probes_params(declared: Experiment) -> None:
     params = probe.params(declared.probe)
     taken = {factor.field: factor.kind for factor in declared.probe_factors}
-    assert taken.keys() | ({"path"} if declared.file else set()) == params.keys()
+    told = declared.containment is not None and declared.containment.told
+    given = {"path": declared.file is not None, "group": told}  # by the worker
+    assert taken.keys() | {name for name, is_given in given.items() if is_given} == params.keys()
     for field, kind in taken.items():
         if kind in FIELD_KINDS:
             assert params[field] == FIELD_KINDS[kind]
@@ -206,16 +211,37 @@ def measured(declared: Experiment, at: Mapping[str, Any], folder: Path) -> dict[
     return probe.call(declared.probe, params)
 
 
-def test_metrics_read_what_the_probe_returns(declared: Experiment, tmp_path: Path) -> None:
+def in_groups(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[str, Any], Any]]:
+    """The same where the probe must be in a group, and be told which: a sweep's own trials."""
+    with Bench("0123abcd", declared, Places(folder), default_cpus(declared)) as bench:
+        for point in plan.build(declared, "quick", declared.tiny).points:
+            reply = bench.trial(point)
+            if reply["outcome"] == "ok":
+                yield point.at, reply["result"]
+            else:
+                assert reply["outcome"] == "unavailable", reply
+
+
+def all_measured(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[str, Any], Any]]:
+    if declared.containment and declared.containment.told:
+        yield from in_groups(declared, folder)
+        return
     for point in plan.build(declared, "quick", declared.tiny).points:
-        raw = measured(declared, point.at, tmp_path)
+        yield point.at, measured(declared, point.at, folder)
+
+
+def test_metrics_read_what_the_probe_returns(declared: Experiment, tmp_path: Path) -> None:
+    seen = list(all_measured(declared, tmp_path))
+    told = declared.containment is not None and declared.containment.told
+    assert seen or (told and not capabilities.memory_cgroup(proc.ROOT).available)
+    for at, raw in seen:
         assert isinstance(noise(raw), list)
-        value = declared.metrics[0].of(raw, point.at)
+        value = declared.metrics[0].of(raw, at)
         assert value is not None
         assert value > 0
         for metric in (*declared.metrics, *WINDOW_METRICS):
             for read in (metric.of, metric.floor):
-                found = read(raw, point.at) if read else None
+                found = read(raw, at) if read else None
                 assert found is None or (math.isfinite(found) and found >= 0), metric.name
             if metric.extrapolated:
-                assert isinstance(metric.extrapolated(raw, point.at), bool)
+                assert isinstance(metric.extrapolated(raw, at), bool)

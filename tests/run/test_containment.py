@@ -15,6 +15,7 @@ from held import (
     MIB,
     PYTHON_PROBE,
     at,
+    contained,
     faulting,
     is_unavailable,
     left_on_host,
@@ -26,7 +27,7 @@ from memlab.observe.capabilities import Capability
 from memlab.run import around, containment, journal, takedown, warm
 from memlab.run.admission import Places
 from memlab.run.bench import Bench
-from memlab.run.containment import Group
+from memlab.run.containment import Group, Shape
 from memlab.run.journal import Journal
 from memlab.run.settings import Unavailable
 
@@ -79,6 +80,37 @@ def test_a_worker_over_the_limit_is_oom_killed_and_the_next_trial_is_served(plac
         assert [reply["host"]["group_oom_kill"] for reply in replies] == [1, 0]
     else:
         assert all(is_unavailable(reply, "a memory cgroup") for reply in replies)
+
+
+def test_two_hundred_kills_in_a_row_leave_the_witness_and_no_group(places: Places) -> None:
+    """Each in the group alone, by its own count and the host's; and the trial after is served."""
+    with Bench("0123abcd", faulting(limit=lambda _: 4 * MIB), places, [CPU]) as opened:
+        over = at(page=8 * MIB // PAGE, way="touch")
+        for _ in range(200):
+            reply = opened.trial(over)
+            if not GROUPS:
+                assert is_unavailable(reply, "a memory cgroup")
+                break
+            assert (reply["outcome"], reply["host"]["group_oom_kill"]) == ("oom-killed", 1)
+            assert (reply["host"]["witness_killed"], reply["host"]["oom_kill"]) == (0, 1)
+        else:
+            assert opened.trial(at(page=23, way="touch"))["outcome"] == "ok"
+
+
+def test_a_witness_that_was_killed_is_in_the_row(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever killed it: here the probe itself does, as its parent's other child."""
+    others = "open(f'/proc/{os.getppid()}/task/{os.getppid()}/children').read().split()"
+    kill = f"[os.kill(int(p), 9) for p in {others} if int(p) != os.getpid()] and time.sleep(0.2)"
+    monkeypatch.setattr(warm, "_BOOT", warm._BOOT.replace("main()", PYTHON_PROBE + "main()"))
+    with Bench("0123abcd", saying(), places, [CPU]) as opened:
+        reply = opened.trial(at(do=kill))
+        if GROUPS:
+            assert (reply["outcome"], reply["host"]["witness_killed"]) == ("ok", 1)
+            assert opened.trial(at(do="7"))["host"]["witness_killed"] == 0
+        else:
+            assert is_unavailable(reply, "a memory cgroup")
 
 
 def test_a_killed_child_is_not_a_killed_worker(places: Places) -> None:
@@ -212,7 +244,7 @@ def test_what_a_lost_parent_left_inside_ends_before_the_next_trial(group: Group 
     if group is None:
         return
     process = filled(group)
-    trial = group.hold(LIMIT, swap=False)
+    trial = group.hold(Shape(LIMIT, swap=False))
     assert process.wait() == -signal.SIGKILL
     assert Path(trial["procs"]).read_text() == ""
     process.communicate()
@@ -231,7 +263,7 @@ def test_page_cache_of_the_prepared_file_is_not_charged(
         "file": {"path": str(tmp_path / "f"), "state": "cached_4k", "size_bytes": 16 * MIB},
         "cpus": [CPU],
         "limit_s": 10.0,
-        "group": group.hold(LIMIT, swap=False),
+        "group": group.hold(Shape(LIMIT, swap=False)),
     }
     parent = warm.Warm()
     try:
@@ -273,17 +305,54 @@ def test_a_process_outside_the_pid_namespace_is_not_ourselves(tmp_path: Path) ->
 def test_a_v2_group_holds_memory_and_swap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swap: bool, most: str
 ) -> None:
+    group = tmp_path / "group"
+    group.mkdir()
     for name in ("cgroup.procs", "memory.max", "memory.swap.max", "memory.reclaim"):
-        (tmp_path / name).write_text("")
-    (tmp_path / "memory.current").write_text("4096\n")
-    monkeypatch.setattr(containment, "_make", lambda *_: ("2", tmp_path))
+        (group / name).write_text("")
+    (group / "memory.current").write_text("4096\n")
+    monkeypatch.setattr(containment, "_make", lambda *_: ("2", group))
     own = Journal("0123abcd")
-    trial = Group(own, "x").hold(LIMIT, swap=swap)
+    trial = Group(own, "x").hold(Shape(LIMIT, swap=swap))
     own.close()
-    assert (tmp_path / "memory.max").read_text() == str(LIMIT)
-    assert (tmp_path / "memory.swap.max").read_text() == most
-    assert (tmp_path / "memory.reclaim").read_text() == "4096\n"
-    assert trial["oom_count"] == str(tmp_path / "memory.events")
+    assert (group / "memory.max").read_text() == str(LIMIT)
+    assert (group / "memory.swap.max").read_text() == most
+    assert (group / "memory.reclaim").read_text() == "4096\n"
+    assert trial["oom_counts"] == [str(group / "memory.events")]
+
+
+def inside(opened: Bench) -> dict[str, int]:
+    """The limits of a group and of those inside, by their place in it."""
+    top = group_of(opened)
+    name = containment._LIMIT[cgroup.locate().memory_version or "1"]
+    found = [path for path in (top, *top.rglob("*")) if path.is_dir()]
+    return {str(path.relative_to(top)): int((path / name).read_text()) for path in found}
+
+
+@pytest.mark.usefixtures("python_probe")
+def test_groups_one_inside_the_other_and_beside_one_another(places: Places) -> None:
+    """The worker is in the innermost, and outside of members, whose limits are their own; each
+    trial finds the shape that its point asks for."""
+    shapes = {"1": (3, 0), "2": (1, 2), "3": (1, 0)}
+    own = contained(
+        depth=lambda level: shapes[str(level["do"])[0]][0],
+        members=lambda level: shapes[str(level["do"])[0]][1],
+        member_limit=lambda _: LIMIT // 2,
+    )
+    where = "[open('/proc/self/cgroup').read(), {}][0]"
+    with Bench("0123abcd", saying(containment=own), places, [CPU]) as opened:
+        for key, limits, last in (
+            ("1", {".": LIMIT, "inside": LIMIT, "inside/inside": LIMIT}, "inside/inside"),
+            ("2", {".": LIMIT, "0": LIMIT // 2, "1": LIMIT // 2}, None),
+            ("3", {".": LIMIT}, "."),
+        ):
+            reply = opened.trial(at(do=f"{key} and {where}"))
+            if not GROUPS:
+                assert is_unavailable(reply, "a memory cgroup")
+                continue
+            assert inside(opened) == limits
+            entered = f"{group_of(opened) / last}" if last else "nowhere"
+            paths = [line.rpartition(":")[2] for line in reply["result"]["said"].split()]
+            assert any(entered.endswith(path) for path in paths if len(path) > 1) == bool(last)
 
 
 def test_a_v2_group_is_made_where_the_controller_is_passed_on(
