@@ -1,6 +1,5 @@
 """memlab claims: judge a stored run."""
 
-import sys
 from pathlib import Path
 
 import click
@@ -34,4 +33,4 @@ def command(
     else:
         echo_cases(form, cases.of_judgement(found))
     if gate and summary.contradicted(found.judged):
-        sys.exit(GATE)
+        click.get_current_context().exit(GATE)

@@ -1,6 +1,5 @@
 """memlab compare: which points of a run are slower or faster than in another."""
 
-import sys
 from pathlib import Path
 
 import click
@@ -70,4 +69,4 @@ def command(
     else:
         echo_cases(form, cases.of_comparison(compared))
     if fail_on and compared.fails(fail_on):
-        sys.exit(GATE)
+        click.get_current_context().exit(GATE)

@@ -1,6 +1,5 @@
 """memlab reproduce: a published study beside this machine, claim by claim."""
 
-import sys
 from pathlib import Path
 
 import click
@@ -75,4 +74,4 @@ def command(
     else:
         verdicts.show(found, target.not_built)
     if gate and any(summary.contradicted(r.judged) for r in found):
-        sys.exit(GATE)
+        click.get_current_context().exit(GATE)

@@ -10,9 +10,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from command import Command
+from made_up import Machine
 
 import memlab
-from memlab import experiments, published
+from memlab import cli, experiments, published
 from memlab.store import Store
 
 COMMANDS = [
@@ -290,3 +291,18 @@ def test_head_gets_its_byte(run: str) -> None:
     line = f"{sys.executable} -m memlab export last | head -c 1"
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("r", "")
+
+
+def test_a_closed_gate_is_an_exit_code_of_the_command_itself(
+    command: Command, store_path: Path
+) -> None:
+    machine = Machine(store_path)
+    machine.sweep("mmap-write", size=[4096], controls=False)
+    machine.factor = 1.5
+    machine.sweep("mmap-write", size=[4096], controls=False)
+    gates = ["--fail-on", "regression"]
+    for form in ("text", "json", "junit"):
+        done = command("compare", "00000001", "00000002", *gates, "--format", form)
+        assert (done.returncode, done.stderr) == (cli.GATE, "")
+        assert done.stdout
+    assert command("compare", "00000002", "00000001", *gates).returncode == cli.DONE
