@@ -9,8 +9,9 @@
 
 /* A second, and PSI's windows beside it. */
 #define PATIENCE_NS UINT64_C(1000000000)
-/* v2's events are told once in 10 ms (CGROUP_FILE_NOTIFY_MIN_INTV). */
-#define QUIET_NS UINT64_C(20000000)
+/* v2's events are told once in 10 ms (CGROUP_FILE_NOTIFY_MIN_INTV), reclaim from a workqueue. */
+#define EVENTS_QUIET_NS UINT64_C(20000000)
+#define RECLAIM_QUIET_NS UINT64_C(2000000)
 
 struct crossing {
 	uint64_t crossed_ns;
@@ -134,14 +135,31 @@ static void record(struct crossings *crossings, const struct crossing *crossing,
 		crossings->overshoot_most_bytes = over_bytes;
 }
 
+/* How long nothing may happen after a swing for the next one to be told by itself. */
+static uint64_t quiet_ns(const struct crossings *crossings)
+{
+	switch (crossings->kind) {
+	case NOTIFIER_THRESHOLD:
+		return 0;
+	case NOTIFIER_PRESSURE_LEVEL:
+		return RECLAIM_QUIET_NS;
+	case NOTIFIER_PSI:
+		return crossings->armed.window_ns;
+	case NOTIFIER_HIGH_POLL:
+	case NOTIFIER_HIGH_INOTIFY:
+	case NOTIFIER_MAX_POLL:
+	case NOTIFIER_MAX_INOTIFY:
+		break;
+	}
+	return EVENTS_QUIET_NS;
+}
+
 static void settle(const struct crossings *crossings)
 {
-	const uint64_t quiet_ns =
-		crossings->armed.window_ns ? crossings->armed.window_ns : QUIET_NS;
-	const struct timespec quiet = { (time_t)(quiet_ns / 1000000000),
-					(long)(quiet_ns % 1000000000) };
+	const uint64_t ns = quiet_ns(crossings);
+	const struct timespec quiet = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
 
-	if (crossings->kind != NOTIFIER_THRESHOLD)
+	if (ns)
 		nanosleep(&quiet, NULL);
 	if (witness_told(crossings))
 		notifier_take(&crossings->witness); /* what was told after the swing */
@@ -154,13 +172,13 @@ static int cross(struct crossings *crossings, bool up)
 
 	if (swing(crossings, up, &crossing) == -1)
 		return -1;
-	if (is_told(crossings, up)) {
-		if (crossing.crossed_ns)
-			wake = wake_since(crossings, crossing.crossed_ns, up);
-		if (wake && up == crossings->wanted_up)
-			record(crossings, &crossing, wake, up);
-		crossings->missed_count += !wake;
-	}
+	if (!is_told(crossings, up))
+		return 0;
+	if (crossing.crossed_ns)
+		wake = wake_since(crossings, crossing.crossed_ns, up);
+	if (wake && up == crossings->wanted_up)
+		record(crossings, &crossing, wake, up);
+	crossings->missed_count += !wake;
 	settle(crossings);
 	return 0;
 }
