@@ -90,7 +90,7 @@ METRICS = [
     Metric(
         "overshoot",
         "B",
-        "use beyond the bound when the waiter reads it, mean of the crossings",
+        "mean use beyond the bound when the waiter reads it",
         of=overshoot,
     ),
     Metric(
@@ -102,7 +102,7 @@ METRICS = [
     Metric(
         "late",
         "B",
-        "use beyond the bound when the kernel signals, mean of the crossings",
+        "mean use beyond the bound when the kernel signals",
         of=late,
     ),
     Metric(

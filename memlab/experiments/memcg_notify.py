@@ -221,8 +221,10 @@ EXPERIMENT = Experiment(
             histogram="delivery",
         ),
         "overshoot": Bars(
-            "overshoot", over="thresholds", by=["waiter"], panels=["direction", "mechanism"]
+            "overshoot", over="mechanism", by=["waiter"], panels=["thresholds", "direction"]
         ),
-        "arming": Bars("arm_time", over="thresholds", by=["direction"], panels=["waiter"]),
+        "arming": Bars(
+            "arm_time", over="mechanism", by=["thresholds"], panels=["waiter", "direction"]
+        ),
     },
 )

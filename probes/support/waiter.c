@@ -47,7 +47,7 @@ static int woke(struct waiter *waiter, uint64_t woke_ns, bool plain)
 		return -1;
 	count = take(waiter, plain);
 	if (count == -1)
-		return errno == EAGAIN ? 0 : -1; /* taken with the last one */
+		return -1;
 	wake->told_count = (uint64_t)count;
 	publish(waiter);
 	return 0;
@@ -66,9 +66,9 @@ static int wait_and_stamp(struct waiter *waiter)
 		const int found = poll(watched, WATCHED_COUNT, limit_ms);
 		const uint64_t now_ns = clock_ns();
 
-		if (found == -1 && errno != EINTR)
+		if (found == -1)
 			return -1;
-		if (found <= 0)
+		if (found == 0)
 			continue;
 		if (watched[STOP].revents)
 			return 0;
