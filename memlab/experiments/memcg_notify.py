@@ -63,7 +63,7 @@ EXPERIMENT = Experiment(
             full=[1, 2, 4, 16, 64],
             help="armed, all of them crossed in every swing; one is waited for",
         ),
-        Factor("crossings", COUNT, quick=[50], paper=[200], help="of the bound, in each direction"),
+        Factor("crossings", COUNT, quick=[40], paper=[200], help="of the bound, in each direction"),
         Factor(
             "swing",
             BYTES,
@@ -173,6 +173,7 @@ EXPERIMENT = Experiment(
     cost=Cost(memory=lambda at: 2 * int(at["swing"]) + 64 * MIB, time=trial_time),
     containment=Containment(limit=lambda at: 128 * MIB, told=True, fresh=True),
     cpus="all",
+    budget_s={"quick": 90.0, "paper": 600.0, "full": 1800.0},
     tiny={
         "mechanism": ["threshold", "max_poll"],
         "thresholds": [1, 2],

@@ -119,13 +119,15 @@ def test_a_stall_is_told_once_in_a_window() -> None:
 
 def test_memory_of_another_group_crosses_nothing_and_nothing_is_left() -> None:
     """This process is outside of the group."""
-    mechanisms = [name for name in V1_ONLY if name not in ELSEWHERE]
+    mechanisms = [name for name in (*V1_ONLY, *V2_ONLY) if name not in ELSEWHERE]
     with grouped.group() as folder:
         if folder is None:
             return
         cpus = os.sched_getaffinity(0)
         before = sorted(Path("/proc/self/fd").iterdir())
-        limits = [file.read_text() for file in sorted(folder.glob("memory.*limit*"))]
+        files = [*folder.glob("memory.*limit_in_bytes"), *folder.glob("memory.high")]
+        files += folder.glob("memory.max")
+        limits = [file.read_text() for file in files]
         for mechanism in mechanisms:
             params = PARAMS | {"mechanism": mechanism, "group": folder, "crossings_count": 7}
             result = probe.call("memcg_notify", params)
@@ -133,7 +135,7 @@ def test_memory_of_another_group_crosses_nothing_and_nothing_is_left() -> None:
             assert counts(result) == [0, 0, 0, ways * 7]
             assert result["latency"]["total"] == 0
         assert sorted(Path("/proc/self/fd").iterdir()) == before
-        assert [file.read_text() for file in sorted(folder.glob("memory.*limit*"))] == limits
+        assert [file.read_text() for file in files] == limits
         assert len(list(Path("/proc/self/task").iterdir())) == 1
         assert os.sched_getaffinity(0) == cpus
 
