@@ -118,6 +118,9 @@ class Containment:
     innermost. `members` groups, named 0, 1, ..., lie beside one another in it, each with
     `member_limit`: then the worker stays outside, and the probe's processes enter them. A probe
     that is `told` finds the innermost group's folder in its param `group`, "" outside of any.
+
+    `fresh` groups are made anew for each trial: what one arms in its group, such as a threshold,
+    the kernel takes back long after the trial has ended.
     """
 
     limit: Callable[[At], int | None]
@@ -128,6 +131,7 @@ class Containment:
     members: Callable[[At], int] = lambda _: 0
     member_limit: Callable[[At], int] = lambda _: 0
     told: bool = False
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
