@@ -212,7 +212,7 @@ static enum probe_status check_on(const struct check *check, struct charge_stage
 {
 	struct memcg_accounting_result *const out = &answer->result;
 	struct probe_error *const err = &answer->error;
-	struct charge_view start;
+	struct charge_view start = { .first = { 0, 0 } };
 	struct window window;
 
 	enum probe_status status = lead_up(check, stage, &start, answer);

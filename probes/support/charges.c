@@ -40,7 +40,7 @@ static void touch(const struct charge_stage *stage, uint8_t *memory, unsigned in
  */
 static void move(const struct charge_stage *stage)
 {
-	const long moves = 2 * 64 * (sysconf(_SC_NPROCESSORS_ONLN) + 2);
+	const long moves = 128L * (sysconf(_SC_NPROCESSORS_ONLN) + 2);
 
 	for (long i = 0; i < moves; i += MOVED_PAGE_COUNT) {
 		touch(stage, stage->moving, 0, MOVED_PAGE_COUNT);
