@@ -13,7 +13,7 @@ from memlab.experiment.claims import (
     Shift,
     Within,
 )
-from memlab.experiment.figures import Against, Bars, Checks, Figure, Lines, Nines, Timeline
+from memlab.experiment.figures import Against, Bars, Checks, Figure, Lines, Members, Nines, Timeline
 from memlab.experiment.kinds import BYTES, COUNT, FLAG, SECONDS, Kind, Level, choice
 from memlab.experiment.vocabulary import (
     PRESETS,
@@ -62,6 +62,7 @@ __all__ = [
     "Level",
     "Limit",
     "Lines",
+    "Members",
     "Metric",
     "Monotone",
     "Nines",

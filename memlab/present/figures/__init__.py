@@ -18,11 +18,13 @@ from memlab.present.figures import (
     checks,
     lines,
     marks,
+    members,
     nines,
     pair_marks,
     pairs,
     percentiles,
     sidecar,
+    strips,
     style,
 )
 from memlab.results import Run
@@ -58,6 +60,7 @@ _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
     declared.Against: pairs.compose,
     declared.Nines: nines.compose,
     declared.Checks: checks.compose,
+    declared.Members: members.compose,
 }
 
 # What a figure's title says that was found; a kind that is not here says nothing.
@@ -67,6 +70,7 @@ _FINDINGS: Mapping[type, Callable[[Run, Any], str]] = {
     declared.Against: lambda run, shown: pairs.finding(run, shown, pair_marks.panels(run, shown)),
     declared.Nines: lambda run, shown: nines.finding(run, percentiles.panes(run, shown)),
     declared.Checks: lambda run, shown: checks.finding(checks.checks(run, shown)),
+    declared.Members: lambda run, shown: members.finding(run, shown, strips.panes(run, shown)),
 }
 
 
