@@ -77,7 +77,7 @@ struct group_isolation_result {
 	struct group_isolation_group groups[GROUP_ISOLATION_GROUP_MOST];
 	uint64_t hog_process_count;
 	uint64_t hog_asked_bytes;
-	uint64_t hog_held_bytes; /* by all, each at its most */
+	uint64_t hog_held_bytes; /* by those that were not killed */
 	uint64_t hog_refused_count;
 	uint64_t hog_killed_count;
 };
@@ -87,7 +87,7 @@ enum probe_status group_isolation(const struct group_isolation_params *in,
 /* end */
 
 #define BEANCOUNTERS "/proc/user_beancounters"
-#define TURNS 4 /* of each load: a moment without a CPU falls on more than one */
+#define TURNS UINT64_C(4) /* of each load: a moment without a CPU falls on more than one */
 #define HOG_SHARES 6
 #define HOGS_PER_SHARE 8
 
@@ -212,8 +212,24 @@ static const char *muster(struct groups *groups, struct hog *hog)
 	return NULL;
 }
 
-static enum probe_status measure(struct groups *groups, struct hog *hog, struct probe_window *out,
-				 struct probe_error *err)
+static void report(const struct groups *groups, const struct hog *hog,
+		   struct group_isolation_result *out)
+{
+	const struct hog_seen *seen = hog->seen;
+
+	out->group_count = groups->in->groups_count;
+	for (uint32_t i = 0; i < out->group_count; i++)
+		out->groups[i] = groups->board->seats[i].seen;
+	out->hog_process_count = hog->process_count;
+	out->hog_asked_bytes = hog->process_count * hog->each_bytes;
+	for (uint32_t i = 0; i < hog->process_count; i++)
+		out->hog_held_bytes += seen->each[i].held_bytes;
+	out->hog_refused_count = seen->refused_count;
+	out->hog_killed_count = seen->killed_count;
+}
+
+static enum probe_status measure(struct groups *groups, struct hog *hog,
+				 struct group_isolation_result *out, struct probe_error *err)
 {
 	struct board *board = groups->board;
 	struct window window;
@@ -234,27 +250,12 @@ static enum probe_status measure(struct groups *groups, struct hog *hog, struct 
 	herd_wait(&groups->herd, &board->done_count);
 	for (uint32_t i = 0; i < groups->in->groups_count; i++)
 		board->seats[i].seen.killed = groups->herd.pids[i] == 0;
+	report(groups, hog, out); /* their end is not the OOM killer's work */
 	hog_end(hog);
 	herd_end(&groups->herd);
-	window_close(&window, out);
-	out->cpu_at_open = out->cpu_at_close = -1; /* not one process's */
+	window_close(&window, &out->window);
+	out->window.cpu_at_open = out->window.cpu_at_close = -1; /* not one process's */
 	return PROBE_OK;
-}
-
-static void report(const struct groups *groups, const struct hog *hog,
-		   struct group_isolation_result *out)
-{
-	const struct hog_seen *seen = hog->seen;
-
-	out->group_count = groups->in->groups_count;
-	for (uint32_t i = 0; i < out->group_count; i++)
-		out->groups[i] = groups->board->seats[i].seen;
-	out->hog_process_count = hog->process_count;
-	out->hog_asked_bytes = hog->process_count * hog->each_bytes;
-	for (uint32_t i = 0; i < hog->process_count; i++)
-		out->hog_held_bytes += seen->each[i].held_bytes;
-	out->hog_refused_count = seen->refused_count;
-	out->hog_killed_count = seen->killed_count;
 }
 
 /* Why this host does not have the controller; NULL where it does. */
@@ -313,8 +314,7 @@ enum probe_status group_isolation(const struct group_isolation_params *in,
 	groups.board = board;
 	hog = hog_of(in, board);
 	TRY(oom_score_step_back(&score));
-	status = measure(&groups, &hog, &out->window, err);
-	report(&groups, &hog, out);
+	status = measure(&groups, &hog, out, err);
 undo:
 	hog_end(&hog);
 	herd_end(&groups.herd);

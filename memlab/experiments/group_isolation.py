@@ -147,7 +147,12 @@ EXPERIMENT = Experiment(
             )
             for number, load in enumerate(of.LOADS)
         ),
-        Metric("hog_held", "B", "memory that the hog could take", of=number("hog_held_bytes")),
+        Metric(
+            "hog_held",
+            "B",
+            "memory of the hog's processes that were not killed",
+            of=number("hog_held_bytes"),
+        ),
         Metric(
             "hog_refused",
             "count",

@@ -65,9 +65,10 @@ static void bury(const struct hog *hog, const pid_t *pids)
 	while ((pid = waitpid(-1, &state, 0)) > 0) {
 		uint32_t i = 0;
 
-		while (pids[i] != pid)
+		while (i + 1 < hog->process_count && pids[i] != pid)
 			i++;
 		hog->seen->killed_count += WIFSIGNALED(state);
+		hog->seen->each[i].held_bytes = 0;
 		__atomic_store_n(&hog->seen->each[i].settled, true, __ATOMIC_RELEASE);
 	}
 }
@@ -75,7 +76,7 @@ static void bury(const struct hog *hog, const pid_t *pids)
 /* The life of their parent, which the OOM killer leaves alone as long as there are others. */
 static void lead(const struct hog *hog)
 {
-	pid_t pids[HOG_MOST];
+	pid_t pids[HOG_MOST] = { 0 };
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 || setpgid(0, 0) == -1 ||
 	    hog->enter(hog->argument) == -1)

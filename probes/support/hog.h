@@ -17,7 +17,7 @@ struct hog_seen {
 	uint32_t refused_count; /* that were refused memory */
 	uint32_t killed_count;  /* by the OOM killer: nobody else kills them */
 	struct {
-		uint64_t held_bytes; /* at its most */
+		uint64_t held_bytes; /* 0 once it was killed */
 		bool settled;        /* it takes no more, or was killed */
 	} each[HOG_MOST];
 };

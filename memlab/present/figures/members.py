@@ -40,7 +40,7 @@ def compose(figure: Figure, run: Run, shown: Members) -> None:
     )
     names = [_names(run, shown, pane, _strip_width(pane)) for pane in panes]
     feet = [(max(map(len, under)) + 1) * STEP + 12 for under in names]
-    head = _HEAD if panes[0].at else _HEAD / 2
+    head = _HEAD if panes[0].at else 0.8 * _HEAD
     on, top = made.lay(figure, sum(head + _HIGH + foot for foot in feet))
     high = _top(panes)
     for pane, under, foot in zip(panes, names, feet, strict=True):
