@@ -87,7 +87,7 @@ enum probe_status group_isolation(const struct group_isolation_params *in,
 /* end */
 
 #define BEANCOUNTERS "/proc/user_beancounters"
-#define TURNS UINT64_C(4) /* of each load: a moment without a CPU falls on more than one */
+#define TURNS UINT64_C(4) /* of each load: a moment without a CPU falls on several */
 #define HOG_SHARES 6
 #define HOGS_PER_SHARE 8
 

@@ -20,7 +20,11 @@ def scores(raw: Raw, at: At) -> list[float]:
     out of every comparison. A group that was killed has 0.
     """
     groups = raw["groups"][: raw["group_count"]]
-    return [math.prod(rates(group["done_count"], at)) ** (1 / len(LOADS)) for group in groups]
+    return [0.0 if group["killed"] else score(group["done_count"], at) for group in groups]
+
+
+def score(done: Sequence[int], at: At) -> float:
+    return math.prod(rates(done, at)) ** (1 / len(LOADS))
 
 
 def rates(done: Sequence[int], at: At) -> list[float]:

@@ -103,12 +103,14 @@ uint64_t mix_run(struct mix *mix, enum mix_load load, struct mix_until until)
 	const uint64_t batch_count = loads[load].batch_count;
 	uint64_t number = 0, done_count = 0;
 
-	while (number < until.count && clock_ns() < until.deadline_ns) {
+	while (number < until.count) {
 		const uint64_t left_count = until.count - number;
 		uint64_t now = left_count < batch_count ? left_count : batch_count;
 
 		for (; now; now--)
 			done_count += loads[load].run(mix, number++);
+		if (clock_ns() >= until.deadline_ns)
+			break;
 	}
 	return done_count;
 }

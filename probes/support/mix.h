@@ -34,7 +34,10 @@ struct mix {
 	uint64_t sum;
 };
 
-/* The same operations as often as `count` says, or until the deadline. */
+/*
+ * As many operations as `count` says, or until the deadline. Who comes too late does a few all the
+ * same: without a CPU for a moment, a process has done little of a load and not nothing.
+ */
 struct mix_until {
 	uint64_t deadline_ns;
 	uint64_t count;

@@ -40,13 +40,13 @@ def compose(figure: Figure, run: Run, shown: Members) -> None:
     )
     names = [_names(run, shown, pane, _strip_width(pane)) for pane in panes]
     feet = [(max(map(len, under)) + 1) * STEP + 12 for under in names]
-    head = _HEAD if panes[0].at else 0.8 * _HEAD
-    on, top = made.lay(figure, sum(head + _HIGH + foot for foot in feet))
+
+    on, top = made.lay(figure, sum(_HEAD + _HIGH + foot for foot in feet))
     high = _top(panes)
     for pane, under, foot in zip(panes, names, feet, strict=True):
         place = words.levels(run.experiment, pane.at, [n for n in pane.at if n in varied(run)])
         on.write(place, _LEFT, top - 4, style.TEXT + 1, weight="bold")
-        bottom = top - head - _HIGH
+        bottom = top - _HEAD - _HIGH
         axes = on.axes(_LEFT, bottom, on.width - _LEFT - EDGE, _HIGH)
         _frame(axes, run, shown, pane, high)
         for i, strip in enumerate(pane.strips):
