@@ -89,8 +89,8 @@ def test_the_slice_ends_what_no_count_does() -> None:
     assert all(sum(counts) > 0 for counts in done(result))
 
 
-def test_the_counts_of_the_window_are_of_the_groups(bench: Bench) -> None:
-    """Each spawn is a fork, and each switch puts a process to sleep."""
+def test_the_counts_of_the_window_are_of_the_groups() -> None:
+    """Each switch puts a process to sleep, and each spawn its parent."""
     result = probe.call("group_isolation", PARAMS)
     assert result["window"]["voluntary_switch_count"] >= COUNT * 2 * PRIME
 

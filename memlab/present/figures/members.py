@@ -40,7 +40,6 @@ def compose(figure: Figure, run: Run, shown: Members) -> None:
     )
     names = [_names(run, shown, pane, _strip_width(pane)) for pane in panes]
     feet = [(max(map(len, under)) + 1) * STEP + 12 for under in names]
-
     on, top = made.lay(figure, sum(_HEAD + _HIGH + foot for foot in feet))
     high = _top(panes)
     for pane, under, foot in zip(panes, names, feet, strict=True):
