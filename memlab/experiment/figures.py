@@ -121,3 +121,18 @@ class Timeline(Figure):
     mark_label: str = ""
     limit: Callable[[Levels], float | None] = lambda _: None
     limit_label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Members(Figure):
+    """Many alike side by side: for each level of `over` and `by` a strip with a dot for every
+    member, in their order, and beside it their mean and spread (one standard deviation).
+
+    `members` are the values of a sample, in the metric's unit; a dot is a member's median over the
+    samples. `apart` is the number of the one, if any, that is told apart and not in the mean.
+    """
+
+    members: Callable[[Mapping[str, Any], Levels], Sequence[float]] = lambda *_: ()
+    apart: Callable[[Levels], int | None] = lambda _: None
+    member_label: str = ""
+    apart_label: str = ""

@@ -19,11 +19,13 @@ from memlab.present.figures import (
     lines,
     marks,
     matrix,
+    members,
     nines,
     pair_marks,
     pairs,
     percentiles,
     sidecar,
+    strips,
     style,
 )
 from memlab.results import Run
@@ -60,6 +62,7 @@ _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
     declared.Nines: nines.compose,
     declared.Checks: checks.compose,
     declared.Matrix: matrix.compose,
+    declared.Members: members.compose,
 }
 
 # What a figure's title says that was found; a kind that is not here says nothing.
@@ -70,6 +73,7 @@ _FINDINGS: Mapping[type, Callable[[Run, Any], str]] = {
     declared.Nines: lambda run, shown: nines.finding(run, percentiles.panes(run, shown)),
     declared.Checks: lambda run, shown: checks.finding(checks.checks(run, shown)),
     declared.Matrix: lambda run, shown: matrix.finding(matrix.places(run, shown), shown),
+    declared.Members: lambda run, shown: members.finding(run, shown, strips.panes(run, shown)),
 }
 
 

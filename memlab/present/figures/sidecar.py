@@ -17,6 +17,7 @@ from memlab.present.figures import (
     pair_marks,
     percentiles,
     predictions,
+    strips,
 )
 from memlab.present.figures.series import Crossed, Panel, Series
 from memlab.results import Run
@@ -32,6 +33,7 @@ _ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
     declared.Nines: percentiles.as_data,
     declared.Checks: checks.as_data,
     declared.Matrix: matrix.as_data,
+    declared.Members: strips.as_data,
 }
 
 
