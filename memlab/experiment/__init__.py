@@ -14,7 +14,7 @@ from memlab.experiment.claims import (
     Within,
 )
 from memlab.experiment.figures import Against, Bars, Checks, Figure, Lines, Nines, Timeline
-from memlab.experiment.kinds import BYTES, COUNT, FLAG, SECONDS, Kind, Level, choice
+from memlab.experiment.kinds import BYTES, COUNT, FLAG, FOUND, PATH, SECONDS, Kind, Level, choice
 from memlab.experiment.vocabulary import (
     PRESETS,
     At,
@@ -28,6 +28,7 @@ from memlab.experiment.vocabulary import (
     Factor,
     File,
     Limit,
+    Malloc,
     Metric,
     Published,
     Raw,
@@ -37,6 +38,8 @@ __all__ = [
     "BYTES",
     "COUNT",
     "FLAG",
+    "FOUND",
+    "PATH",
     "PRESETS",
     "SECONDS",
     "Against",
@@ -62,6 +65,7 @@ __all__ = [
     "Level",
     "Limit",
     "Lines",
+    "Malloc",
     "Metric",
     "Monotone",
     "Nines",
