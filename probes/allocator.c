@@ -202,7 +202,7 @@ static uint64_t more_than(uint64_t before, uint64_t now)
 	return now > before ? now - before : 0;
 }
 
-/* Reads what the process uses until the threads are done; the last reading is then. */
+/* Reads what the process uses until the threads are done; where they end early, the last reading is after it. */
 static void watch(struct crowd *crowd, const struct gauge *gauge, uint64_t opened_ns,
 		  struct allocator_result *out)
 {
@@ -213,6 +213,8 @@ static void watch(struct crowd *crowd, const struct gauge *gauge, uint64_t opene
 
 	for (uint64_t i = 1; i <= times->period_count * each; i++) {
 		pace_until_ns(times->start_ns + i * times->period_ns / each);
+		const bool done = __atomic_load_n(&crowd->done_count, __ATOMIC_ACQUIRE) ==
+				  crowd->started_count;
 		const uint64_t now_ns = clock_ns();
 
 		series_add(&out->rss_bytes, now_ns - opened_ns,
@@ -225,7 +227,7 @@ static void watch(struct crowd *crowd, const struct gauge *gauge, uint64_t opene
 			cpu_ns = used_ns;
 			at_ns = now_ns;
 		}
-		if (__atomic_load_n(&crowd->done_count, __ATOMIC_ACQUIRE) == crowd->started_count)
+		if (done)
 			break;
 	}
 	wait_for(&crowd->done_count, crowd->started_count);
