@@ -131,6 +131,7 @@ def test_the_figure_names_metrics_factors_and_levels(declared: Experiment) -> No
             lines = [
                 *(getattr(figure, "crossing", None) or ()),
                 getattr(figure, "base", None) or {},
+                getattr(figure, "where", None) or {},
             ]
         assert all(declared.factor(name) for name in named)
         for line in lines:

@@ -24,6 +24,8 @@ from memlab.present.figures import (
     percentiles,
     sidecar,
     style,
+    timeline,
+    timelines,
 )
 from memlab.results import Run
 from memlab.run.request import CannotRun
@@ -58,6 +60,7 @@ _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
     declared.Against: pairs.compose,
     declared.Nines: nines.compose,
     declared.Checks: checks.compose,
+    declared.Timeline: timeline.compose,
 }
 
 # What a figure's title says that was found; a kind that is not here says nothing.
@@ -67,6 +70,7 @@ _FINDINGS: Mapping[type, Callable[[Run, Any], str]] = {
     declared.Against: lambda run, shown: pairs.finding(run, shown, pair_marks.panels(run, shown)),
     declared.Nines: lambda run, shown: nines.finding(run, percentiles.panes(run, shown)),
     declared.Checks: lambda run, shown: checks.finding(checks.checks(run, shown)),
+    declared.Timeline: lambda run, shown: timelines.finding(run, shown),
 }
 
 
@@ -91,6 +95,8 @@ def caption(run: Run, name: str = "") -> str:
     if isinstance(shown, declared.Against):
         of, to = (evidence.side(run.experiment, side) for side in (shown.of, shown.to))
         return f"{name}: {said}, {of} / {to}, by {shown.x_label}"
+    if isinstance(shown, declared.Timeline):
+        said = f"{shown.quantity} over time"
     return f"{name}: {said} by {shown.over}" if name else f"{said} by {shown.over}"
 
 
