@@ -202,33 +202,42 @@ static uint64_t more_than(uint64_t before, uint64_t now)
 	return now > before ? now - before : 0;
 }
 
-/* Reads what the process uses until the threads are done; where they end early, the last reading is after it. */
+static uint64_t per_second(uint64_t used_ns, uint64_t elapsed_ns)
+{
+	return (uint64_t)((double)used_ns / (double)(elapsed_ns + 1) * 1e9);
+}
+
+/*
+ * Reads what the process uses, step by step, until the load's end or until the threads are done;
+ * then the last reading is after it. A step that was slept through is left out. So is a reading
+ * of the CPU that comes late, into a burst: the next one speaks for both periods.
+ */
 static void watch(struct crowd *crowd, const struct gauge *gauge, uint64_t opened_ns,
 		  struct allocator_result *out)
 {
 	const struct churn_times *times = &crowd->times;
 	const uint64_t fine = times->period_count * READINGS_IN_A_PERIOD;
 	const uint64_t each = fine <= PROBE_SERIES_MOST ? READINGS_IN_A_PERIOD : 1;
+	const uint64_t step_ns = times->period_ns / each, last = times->period_count * each;
 	uint64_t cpu_ns = gauge_cpu_ns(), at_ns = clock_ns();
+	bool done = false;
 
-	for (uint64_t i = 1; i <= times->period_count * each; i++) {
-		pace_until_ns(times->start_ns + i * times->period_ns / each);
-		const bool done = __atomic_load_n(&crowd->done_count, __ATOMIC_ACQUIRE) ==
-				  crowd->started_count;
-		const uint64_t now_ns = clock_ns();
+	for (uint64_t i = 1; i <= last && !done;
+	     i = (pace_now_ns() - times->start_ns) / step_ns + 1) {
+		pace_until_ns(times->start_ns + i * step_ns);
+		done = __atomic_load_n(&crowd->done_count, __ATOMIC_ACQUIRE) ==
+		       crowd->started_count;
+		const uint64_t late_ns = pace_now_ns() - times->start_ns - i * step_ns;
+		const uint64_t now_ns = clock_ns(), used_ns = gauge_cpu_ns();
 
 		series_add(&out->rss_bytes, now_ns - opened_ns,
 			   more_than(out->rss_before_bytes, gauge_rss_bytes(gauge)));
-		if (i % each == 0) {
-			const uint64_t used_ns = gauge_cpu_ns();
-
+		if (done || i == last || (i % each == 0 && late_ns < times->period_ns / 4)) {
 			series_add(&out->cpu_ns, now_ns - opened_ns,
-				   (used_ns - cpu_ns) * 1000000u / ((now_ns - at_ns) / 1000u));
+				   per_second(used_ns - cpu_ns, now_ns - at_ns));
 			cpu_ns = used_ns;
 			at_ns = now_ns;
 		}
-		if (done)
-			break;
 	}
 	wait_for(&crowd->done_count, crowd->started_count);
 }

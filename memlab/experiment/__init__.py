@@ -13,7 +13,16 @@ from memlab.experiment.claims import (
     Shift,
     Within,
 )
-from memlab.experiment.figures import Against, Bars, Checks, Figure, Lines, Nines, Timeline
+from memlab.experiment.figures import (
+    Against,
+    Bars,
+    Checks,
+    Figure,
+    Lines,
+    Nines,
+    Timeline,
+    Tradeoff,
+)
 from memlab.experiment.kinds import BYTES, COUNT, FLAG, FOUND, PATH, SECONDS, Kind, Level, choice
 from memlab.experiment.vocabulary import (
     PRESETS,
@@ -76,6 +85,7 @@ __all__ = [
     "Saturates",
     "Shift",
     "Timeline",
+    "Tradeoff",
     "Within",
     "choice",
 ]

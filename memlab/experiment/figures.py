@@ -98,6 +98,7 @@ class Timeline(Figure):
     series: str = ""
     quantity: str = ""
     unit: str = "B"
+    scale: float = 1.0  # a value of the series, times this, is in the unit
     marks: str = ""
     mark_label: str = ""
     ended: str = ""
@@ -105,3 +106,15 @@ class Timeline(Figure):
     limit: Callable[[Levels], float | None] = lambda _: None
     limit_label: str = ""
     where: Levels = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tradeoff(Figure):
+    """What one metric costs in another: `metric` up, `against` across, a mark at each point's
+    two medians with their intervals, its levels beside it. A colour for each level of `over`, a
+    shape for each level of `by`. An arrow leads from the point that has the levels `base` to each
+    that differs from it in `by` alone. Points of a control that belong to the panel have open
+    marks."""
+
+    against: str = ""
+    base: Levels | None = None

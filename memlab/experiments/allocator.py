@@ -11,18 +11,21 @@ from memlab.experiment import (
     PATH,
     SECONDS,
     At,
-    Bars,
     Cost,
     Exclude,
     Experiment,
     Factor,
     Malloc,
+    Nines,
+    Timeline,
+    Tradeoff,
     choice,
 )
 from memlab.experiments._allocator_claims import CLAIMS, CONTROLS
 from memlab.experiments._allocator_metrics import METRICS
 
 MIB = 2**20
+SHOWN: At = {"objects": "large", "pattern": "bursty", "threads": 2}  # over time
 SETTINGS = ("default", "never", "at_once", "no_trim", "no_mmap")
 
 
@@ -127,12 +130,41 @@ EXPERIMENT = Experiment(
     },
     judges={"jemalloc-madvise": ["settings", "service"]},
     claims=CLAIMS,
-    figure=Bars(
+    figure=Timeline(
         "cpu",
         over="allocator",
         by=["setting"],
-        panels=["objects", "pattern", "threads"],
-        base={"setting": "default"},
+        series="cpu_ns",
+        quantity="processor time a second, by the period",
+        unit="s/s",
+        scale=1e-9,
+        where=SHOWN,
     ),
+    more_figures={
+        "calm": Tradeoff(
+            "p99",
+            over="allocator",
+            by=["setting"],
+            panels=["objects", "pattern", "threads"],
+            log="y",
+            against="rss",
+            base={"setting": "default"},
+        ),
+        "memory": Timeline(
+            "rss",
+            over="allocator",
+            by=["setting"],
+            series="rss_bytes",
+            quantity="resident bytes more than before",
+            where=SHOWN,
+        ),
+        "latency": Nines(
+            "p99",
+            over="setting",
+            by=["allocator"],
+            panels=["objects", "pattern", "threads"],
+            histogram="latency",
+        ),
+    },
     budget_s={"quick": 150.0, "paper": 1200.0, "full": 2400.0},
 )

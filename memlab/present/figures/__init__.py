@@ -26,6 +26,8 @@ from memlab.present.figures import (
     style,
     timeline,
     timelines,
+    tradeoff,
+    tradeoffs,
 )
 from memlab.results import Run
 from memlab.run.request import CannotRun
@@ -61,6 +63,7 @@ _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
     declared.Nines: nines.compose,
     declared.Checks: checks.compose,
     declared.Timeline: timeline.compose,
+    declared.Tradeoff: tradeoff.compose,
 }
 
 # What a figure's title says that was found; a kind that is not here says nothing.
@@ -71,6 +74,7 @@ _FINDINGS: Mapping[type, Callable[[Run, Any], str]] = {
     declared.Nines: lambda run, shown: nines.finding(run, percentiles.panes(run, shown)),
     declared.Checks: lambda run, shown: checks.finding(checks.checks(run, shown)),
     declared.Timeline: lambda run, shown: timelines.finding(run, shown),
+    declared.Tradeoff: lambda run, shown: tradeoffs.finding(run, shown),
 }
 
 
@@ -97,6 +101,8 @@ def caption(run: Run, name: str = "") -> str:
         return f"{name}: {said}, {of} / {to}, by {shown.x_label}"
     if isinstance(shown, declared.Timeline):
         said = f"{shown.quantity} over time"
+    if isinstance(shown, declared.Tradeoff):
+        return f"{name}: {said}, against {run.metric(shown.against).help}"
     return f"{name}: {said} by {shown.over}" if name else f"{said} by {shown.over}"
 
 

@@ -17,6 +17,7 @@ from memlab.present.figures import (
     percentiles,
     predictions,
     timelines,
+    tradeoffs,
 )
 from memlab.present.figures.series import Crossed, Panel, Series
 from memlab.results import Run
@@ -32,6 +33,7 @@ _ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
     declared.Nines: percentiles.as_data,
     declared.Checks: checks.as_data,
     declared.Timeline: timelines.as_data,
+    declared.Tradeoff: tradeoffs.as_data,
 }
 
 

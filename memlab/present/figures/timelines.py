@@ -116,8 +116,11 @@ def _trial(sample: SampleRow, raw: Raw, shown: Timeline) -> Trial:
         sample=sample.id,
         probe_hash=sample.probe_hash,
         at_s=[at_ns * 1e-9 for at_ns in course["at_ns"]],
-        values=course["values"],
-        marks=[(a * 1e-9, v) for a, v in zip(marks["at_ns"], marks["values"], strict=True)],
+        values=[value * shown.scale for value in course["values"]],
+        marks=[
+            (at_ns * 1e-9, value * shown.scale)
+            for at_ns, value in zip(marks["at_ns"], marks["values"], strict=True)
+        ],
         lost=course["lost"] + marks["lost"],
         ended=bool(shown.ended and raw[shown.ended]),
     )
