@@ -208,8 +208,8 @@ static uint64_t per_second(uint64_t used_ns, uint64_t elapsed_ns)
 }
 
 /*
- * Reads what the process uses, step by step, until the load's end or until the threads are done;
- * then the last reading is after it. A step that was slept through is left out. So is a reading
+ * Reads what the process uses, step by step, until the load's end, or until the threads have made
+ * their most operations; then the last reading is after them. A step that was slept through is left out. So is a reading
  * of the CPU that comes late, into a burst: the next one speaks for both periods.
  */
 static void watch(struct crowd *crowd, const struct gauge *gauge, uint64_t opened_ns,
@@ -225,8 +225,9 @@ static void watch(struct crowd *crowd, const struct gauge *gauge, uint64_t opene
 	for (uint64_t i = 1; i <= last && !done;
 	     i = (pace_now_ns() - times->start_ns) / step_ns + 1) {
 		pace_until_ns(times->start_ns + i * step_ns);
-		done = __atomic_load_n(&crowd->done_count, __ATOMIC_ACQUIRE) ==
-		       crowd->started_count;
+		done = crowd->most_operations &&
+		       __atomic_load_n(&crowd->done_count, __ATOMIC_ACQUIRE) ==
+			       crowd->started_count;
 		const uint64_t late_ns = pace_now_ns() - times->start_ns - i * step_ns;
 		const uint64_t now_ns = clock_ns(), used_ns = gauge_cpu_ns();
 

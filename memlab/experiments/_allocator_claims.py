@@ -22,8 +22,8 @@ CLAIMS = [
         controls=WHY,
     ),
     Ratio(
-        text="with the setting the use of CPU falls by 2 % or more",
-        metric="cpu",
+        text="with the setting the same work takes 2 % less CPU or better",
+        metric="cpu_per_operation",
         where=BURSTY,
         of=NEVER,
         to=DEFAULT,
@@ -86,7 +86,7 @@ CONTROLS = [
             Explanation(
                 predicts=Ratio(
                     text="giving back at once costs more CPU than giving back late",
-                    metric="cpu",
+                    metric="cpu_per_operation",
                     where=BURSTY,
                     of=AT_ONCE,
                     to=DEFAULT,
@@ -94,10 +94,10 @@ CONTROLS = [
                 ),
                 confirmed="given back at once it takes {of} of CPU, not {to}: what the setting "
                 "saves is the giving back and the faults that follow",
-                refuted="given back at once it takes {of} of CPU against {to}: giving back is not "
-                "what costs",
-                undecided="given back at once it takes {of} of CPU against {to}: whether giving "
-                "back is what costs is not shown",
+                refuted="given back at once it takes {of} of CPU against {to}: giving back is "
+                "not what costs",
+                undecided="given back at once it takes {of} of CPU against {to}: whether "
+                "giving back is what costs is not shown",
             )
         ],
     ),
@@ -113,8 +113,8 @@ CONTROLS = [
         explanations=[
             Explanation(
                 predicts=Ratio(
-                    text="with small objects the setting changes the use of CPU by less than 10 %",
-                    metric="cpu",
+                    text="with small objects the setting changes the CPU of an operation by less than 10 %",
+                    metric="cpu_per_operation",
                     where=BURSTY | {"objects": "small"},
                     of=NEVER,
                     to=DEFAULT,

@@ -40,6 +40,16 @@ def a_second(count: Callable[[Raw], float | None]) -> Callable[[Raw, At], float 
     return read
 
 
+def cpu_per_operation(raw: Raw, _: At) -> float | None:
+    used_ns = raw["window"]["user_ns"] + raw["window"]["system_ns"]
+    return used_ns * 1e-9 / raw["operation_count"] if raw["operation_count"] else None
+
+
+def faults_per_operation(raw: Raw, _: At) -> float | None:
+    count = raw["operation_count"]
+    return raw["window"]["minor_fault_count"] / count if count else None
+
+
 def system_share(raw: Raw, _: At) -> float | None:
     user, system = raw["window"]["user_ns"], raw["window"]["system_ns"]
     return system / (user + system) if user + system else None
@@ -71,6 +81,12 @@ METRICS = (
         evidence=identity,
     ),
     Metric("jitter_share", "1", "the jitter as a share of the processor time", of=jitter_share),
+    Metric(
+        "cpu_per_operation",
+        "s/operation",
+        "processor time of all for one operation: the same where the rate is not kept up",
+        of=cpu_per_operation,
+    ),
     percentile_metric("p99", 0.99, "latency that 1 operation in 100 exceeds"),
     percentile_metric("p50", 0.5, "median latency of an operation: free, allocate, touch"),
     percentile_metric("p999", 0.999, "latency that 1 operation in 1000 exceeds"),
@@ -109,7 +125,7 @@ METRICS = (
         "faults_per_operation",
         "faults/operation",
         "faults of pages that had been given back, or were never there",
-        of=lambda raw, _: raw["window"]["minor_fault_count"] / raw["operation_count"],
+        of=faults_per_operation,
     ),
     Metric(
         "shootdowns",
