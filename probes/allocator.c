@@ -219,11 +219,13 @@ static void watch(struct crowd *crowd, const struct gauge *gauge, uint64_t opene
 	const uint64_t fine = times->period_count * READINGS_IN_A_PERIOD;
 	const uint64_t each = fine <= PROBE_SERIES_MOST ? READINGS_IN_A_PERIOD : 1;
 	const uint64_t step_ns = times->period_ns / each, last = times->period_count * each;
-	uint64_t cpu_ns = gauge_cpu_ns(), at_ns = clock_ns();
+	uint64_t cpu_ns = gauge_cpu_ns(), at_ns = clock_ns(), i = 0;
 	bool done = false;
 
-	for (uint64_t i = 1; i <= last && !done;
-	     i = (pace_now_ns() - times->start_ns) / step_ns + 1) {
+	while (i < last && !done) {
+		const uint64_t due = (pace_now_ns() - times->start_ns) / step_ns + 1;
+
+		i = due < last ? due : last;
 		pace_until_ns(times->start_ns + i * step_ns);
 		done = crowd->most_operations &&
 		       __atomic_load_n(&crowd->done_count, __ATOMIC_ACQUIRE) ==

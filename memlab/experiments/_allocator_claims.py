@@ -113,7 +113,7 @@ CONTROLS = [
         explanations=[
             Explanation(
                 predicts=Ratio(
-                    text="with small objects the setting changes the CPU of an operation by less than 10 %",
+                    text="with small objects the setting changes the CPU taken by less than 10 %",
                     metric="cpu_per_operation",
                     where=BURSTY | {"objects": "small"},
                     of=NEVER,
