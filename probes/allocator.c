@@ -7,7 +7,7 @@
  * stores to the first byte of each of its pages; its latency is all three. Steady threads do
  * that without a pause. Bursty threads do it for a number of bytes in each period, then free
  * what they hold, and sleep: the freeing counts as processor time, not as an operation.
- * Excluded: starting the threads, one fill of the live set (steady) or eight bursts (bursty),
+ * Excluded: starting the threads, one fill of the live set (steady) or sixteen bursts (bursty),
  * which bring in the memory that an allocator may keep, and freeing what is left. The tables, the
  * histograms and the pool of the floor are mappings of the probe's own. Resident bytes are what
  * came after the probe began: before it there is Python, under the same malloc.
@@ -78,7 +78,7 @@ enum probe_status allocator(const struct allocator_params *in, struct allocator_
 /* end */
 
 #define THREADS_MOST 64
-#define BURSTS_BEFORE 8
+#define BURSTS_BEFORE 16
 #define FLOOR_SEED 0x666c6f6f72 /* no thread's */
 #define READINGS_IN_A_PERIOD 10 /* of the resident pages */
 

@@ -86,7 +86,7 @@ EXPERIMENT = Experiment(
         Factor(
             "slice",
             SECONDS,
-            quick=[1.2],
+            quick=[1.5],
             paper=[12.0],
             full=[2.0],
             help="time of the load; jemalloc's default spreads its purges over 10 s",
@@ -158,5 +158,5 @@ EXPERIMENT = Experiment(
             where=SHOWN,
         ),
     },
-    budget_s={"quick": 150.0, "paper": 1200.0, "full": 2400.0},
+    budget_s={"quick": 180.0, "paper": 1200.0, "full": 2400.0},
 )

@@ -42,11 +42,13 @@ class Library:
 
 
 def _jemalloc(setting: str, version: Version) -> Options | None:
-    """jemalloc(3), opt.dirty_decay_ms and opt.muzzy_decay_ms; of 4.1 to 4.5 opt.purge and
-    opt.decay_time, in seconds."""
+    """jemalloc(3): opt.dirty_decay_ms and opt.muzzy_decay_ms; of 4.1 to 4.5 opt.purge and
+    opt.decay_time, in seconds; before, only a share of dirty pages, opt.lg_dirty_mult."""
     decay = {"never": -1, "at_once": 0}.get(setting)
-    if decay is None or version < (4, 1):
+    if decay is None or (version < (4, 1) and decay != -1):
         return None
+    if version < (4, 1):
+        return {"MALLOC_CONF": "lg_dirty_mult:-1"}
     if version < (5,):
         return {"MALLOC_CONF": f"purge:decay,decay_time:{decay}"}
     return {"MALLOC_CONF": f"dirty_decay_ms:{decay},muzzy_decay_ms:{decay}"}
@@ -61,18 +63,27 @@ def _tcmalloc(setting: str, _: Version) -> Options | None:
 
 
 def _mimalloc(setting: str, version: Version) -> Options | None:
-    """mimalloc, src/options.c: purge_delay from 1.8 and 2.1 on; before, in 2.0, a page's delay
-    (named decommit_delay, then reset_delay) and a segment's."""
-    if version >= (2, 1) or (1, 8) <= version < (2,):
-        delay = {"never": "-1", "at_once": "0"}.get(setting)
-        return None if delay is None else {"MIMALLOC_PURGE_DELAY": delay}
-    if version < (2,):
+    """mimalloc, src/options.c: purge_delay since 1.8.2 and 2.1.2; before, in 2.0, a page's delay
+    (named decommit_delay, then reset_delay) and a segment's. The name of a file has no third
+    number, and a name that a version does not know is passed over: then both."""
+    if version < (1, 8):
         return None
-    delays = ("DECOMMIT_DELAY", "RESET_DELAY", "SEGMENT_DECOMMIT_DELAY")
-    return {
+    before = {
         "never": {"MIMALLOC_ALLOW_DECOMMIT": "0"},
-        "at_once": {f"MIMALLOC_{delay}": "0" for delay in delays},
-    }.get(setting)
+        "at_once": {
+            f"MIMALLOC_{delay}": "0"
+            for delay in ("DECOMMIT_DELAY", "RESET_DELAY", "SEGMENT_DECOMMIT_DELAY")
+        },
+    }
+    since = {
+        "never": {"MIMALLOC_PURGE_DELAY": "-1"},
+        "at_once": {"MIMALLOC_PURGE_DELAY": "0"},
+    }
+    if setting not in since:
+        return None
+    if version[:2] in ((1, 8), (2, 1)):
+        return before[setting] | since[setting]
+    return before[setting] if version[:2] == (2, 0) else since[setting]
 
 
 # mallopt(3). Setting any of them ends glibc's own adjusting of the threshold for mmap, which

@@ -35,6 +35,8 @@ def jemalloc(folder: Path, version: str, setting: str) -> dict[str, str]:
         ("5.3.0", "at_once", "dirty_decay_ms:0,muzzy_decay_ms:0"),
         ("4.2.0", "never", "purge:decay,decay_time:-1"),
         ("4.5.0", "at_once", "purge:decay,decay_time:0"),
+        ("4.0.4", "never", "lg_dirty_mult:-1"),
+        ("3.6.0", "never", "lg_dirty_mult:-1"),
     ],
 )
 def test_decay_is_set_in_the_words_of_the_version(
@@ -53,8 +55,8 @@ def test_the_published_settings_are_those_of_never(tmp_path: Path) -> None:
 
 def test_a_version_without_decay_is_refused(tmp_path: Path) -> None:
     for version in ("4.0.4", "3.6.0"):
-        with pytest.raises(NotHere, match=f"jemalloc {re.escape(version)} has no setting never"):
-            jemalloc(tmp_path, version, "never")
+        with pytest.raises(NotHere, match=f"jemalloc {re.escape(version)} has no setting at_once"):
+            jemalloc(tmp_path, version, "at_once")
     assert jemalloc(tmp_path, "3.6.0", "default").keys() == {"LD_PRELOAD"}
     unmarked = library(tmp_path, "libjemalloc.so.9", "0.0.0-no version")
     with pytest.raises(NotHere, match="does not say its version"):
@@ -72,29 +74,36 @@ def test_versions_of_the_others(tmp_path: Path) -> None:
     assert allocators.version_of("tcmalloc", tmp_path / "none") is None
 
 
+SINCE = ({"MIMALLOC_PURGE_DELAY": "-1"}, {"MIMALLOC_PURGE_DELAY": "0"})
+BEFORE = (
+    {"MIMALLOC_ALLOW_DECOMMIT": "0"},
+    {
+        "MIMALLOC_DECOMMIT_DELAY": "0",
+        "MIMALLOC_RESET_DELAY": "0",
+        "MIMALLOC_SEGMENT_DECOMMIT_DELAY": "0",
+    },
+)
+BOTH = (SINCE[0] | BEFORE[0], SINCE[1] | BEFORE[1])
+
+
 @pytest.mark.parametrize(
-    ("name", "never", "at_once"),
+    ("name", "options"),
     [
-        ("libmimalloc.so.2.2", {"MIMALLOC_PURGE_DELAY": "-1"}, {"MIMALLOC_PURGE_DELAY": "0"}),
-        ("libmimalloc.so.1.8", {"MIMALLOC_PURGE_DELAY": "-1"}, {"MIMALLOC_PURGE_DELAY": "0"}),
-        (
-            "libmimalloc.so.2.0",
-            {"MIMALLOC_ALLOW_DECOMMIT": "0"},
-            {
-                "MIMALLOC_DECOMMIT_DELAY": "0",
-                "MIMALLOC_RESET_DELAY": "0",
-                "MIMALLOC_SEGMENT_DECOMMIT_DELAY": "0",
-            },
-        ),
+        ("libmimalloc.so.3.1", SINCE),
+        ("libmimalloc.so.2.2", SINCE),
+        ("libmimalloc.so.2.1", BOTH),
+        ("libmimalloc.so.2.0", BEFORE),
+        ("libmimalloc.so.1.9", SINCE),
+        ("libmimalloc.so.1.8", BOTH),
     ],
 )
 def test_mimalloc_is_set_by_version(
-    tmp_path: Path, name: str, never: dict[str, str], at_once: dict[str, str]
+    tmp_path: Path, name: str, options: tuple[dict[str, str], dict[str, str]]
 ) -> None:
     path = str(library(tmp_path, name, ""))
-    for setting, options in (("never", never), ("at_once", at_once)):
+    for setting, expected in zip(("never", "at_once"), options, strict=True):
         set_so = allocators.environ(Malloc("mimalloc", setting, path), NO_OTHERS)
-        assert set_so == {"LD_PRELOAD": path} | options
+        assert set_so == {"LD_PRELOAD": path} | expected
     old = library(tmp_path, "libmimalloc.so.1.7", "")
     with pytest.raises(NotHere, match=r"mimalloc 1\.7 has no setting never"):
         allocators.environ(Malloc("mimalloc", "never", str(old)), NO_OTHERS)
