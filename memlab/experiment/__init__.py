@@ -26,6 +26,11 @@ from memlab.experiment.figures import (
     Timeline,
 )
 from memlab.experiment.kinds import BYTES, COUNT, FLAG, SECONDS, Kind, Level, choice
+    Nines,
+    Timeline,
+    Tradeoff,
+)
+from memlab.experiment.kinds import BYTES, COUNT, FLAG, FOUND, PATH, SECONDS, Kind, Level, choice
 from memlab.experiment.vocabulary import (
     PRESETS,
     At,
@@ -39,6 +44,7 @@ from memlab.experiment.vocabulary import (
     Factor,
     File,
     Limit,
+    Malloc,
     Metric,
     Published,
     Raw,
@@ -48,6 +54,8 @@ __all__ = [
     "BYTES",
     "COUNT",
     "FLAG",
+    "FOUND",
+    "PATH",
     "PRESETS",
     "SECONDS",
     "Against",
@@ -75,6 +83,7 @@ __all__ = [
     "Lines",
     "Matrix",
     "Members",
+    "Malloc",
     "Metric",
     "Monotone",
     "Nines",
@@ -86,6 +95,7 @@ __all__ = [
     "Saturates",
     "Shift",
     "Timeline",
+    "Tradeoff",
     "Within",
     "choice",
 ]

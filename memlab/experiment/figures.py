@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from memlab.experiment.kinds import Level
@@ -107,20 +107,28 @@ class Checks(Figure):
 @dataclass(frozen=True, slots=True)
 class Timeline(Figure):
     """A quantity over the time of a trial: one panel for each level of `over` and combination of
-    the `panels` factors, a line for each level of `by`.
+    the `panels` factors, a line for each level of `by`. Both axes are linear and start at 0.
 
-    `series` is the field of the raw sample that holds it, as support/series.h makes it; `unit`
-    is its unit as a metric's. `marks` is a field that holds events on it. The trial drawn is the
-    one whose metric is its point's median; the point's other trials lie behind it, pale. `limit`
-    is a level of the quantity, and `limit_label` what it is, in the margin.
+    `series` is the field of the raw sample that holds it, as support/series.h makes it; `quantity`
+    is what it is, in words, and `unit` its unit as a metric's. `marks` is a field that holds events
+    on it; `ended` is a flag that the quantity ended with its bearer. The trial drawn is the one
+    whose metric is its point's median, the lower of two; the point's other trials lie behind it,
+    pale. `limit` is a level of the quantity, and `limit_label` what it is, in the margin. Where a
+    factor that is not named has several levels, the figure shows the one in `where`; a run that
+    lacks it shows its own first one.
     """
 
     series: str = ""
+    quantity: str = ""
     unit: str = "B"
+    scale: float = 1.0  # a value of the series, times this, is in the unit
     marks: str = ""
     mark_label: str = ""
+    ended: str = ""
+    ended_label: str = ""
     limit: Callable[[Levels], float | None] = lambda _: None
     limit_label: str = ""
+    where: Levels = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +144,15 @@ class Members(Figure):
     apart: Callable[[Levels], int | None] = lambda _: None
     member_label: str = ""
     apart_label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tradeoff(Figure):
+    """What one metric costs in another: `metric` up, `against` across, a mark at each point's
+    two medians with their intervals, its levels beside it. A colour for each level of `over`, a
+    shape for each level of `by`. An arrow leads from the point that has the levels `base` to each
+    that differs from it in `by` alone. Points of a control that belong to the panel have open
+    marks."""
+
+    against: str = ""
+    base: Levels | None = None

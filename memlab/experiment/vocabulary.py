@@ -135,6 +135,19 @@ class Containment:
 
 
 @dataclass(frozen=True, slots=True)
+class Malloc:
+    """Whose malloc the worker runs under, from its start on, and how it is set.
+
+    `setting` is one of those that observe/allocators.py translates for the library's version.
+    The probe must see for itself that malloc is that library's.
+    """
+
+    allocator: str  # glibc, jemalloc, tcmalloc, mimalloc, or other, which is named by its path
+    setting: str = "default"
+    library: str = ""  # its path; "" for the one that the dynamic linker finds
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """A limit of this machine that a control measures, to hold printed numbers against."""
 
@@ -216,6 +229,7 @@ class Experiment:
     containment: Containment | None = None
     cpus: Literal["one", "all"] = "one"  # that a trial may use, where the user names none
     environ: Callable[[At], Mapping[str, str]] = lambda _: {}  # of the worker, from its start
+    malloc: Callable[[At], Malloc] | None = None  # the worker's, where not the system's
     settings: Callable[[At], Mapping[str, str]] = lambda _: {}  # host file to its value
     budget_s: Mapping[str, float] = field(
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}

@@ -27,6 +27,10 @@ from memlab.present.figures import (
     sidecar,
     strips,
     style,
+    timeline,
+    timelines,
+    tradeoff,
+    tradeoffs,
 )
 from memlab.results import Run
 from memlab.run.request import CannotRun
@@ -63,6 +67,8 @@ _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
     declared.Checks: checks.compose,
     declared.Matrix: matrix.compose,
     declared.Members: members.compose,
+    declared.Timeline: timeline.compose,
+    declared.Tradeoff: tradeoff.compose,
 }
 
 # What a figure's title says that was found; a kind that is not here says nothing.
@@ -74,6 +80,8 @@ _FINDINGS: Mapping[type, Callable[[Run, Any], str]] = {
     declared.Checks: lambda run, shown: checks.finding(checks.checks(run, shown)),
     declared.Matrix: lambda run, shown: matrix.finding(matrix.places(run, shown), shown),
     declared.Members: lambda run, shown: members.finding(run, shown, strips.panes(run, shown)),
+    declared.Timeline: lambda run, shown: timelines.finding(run, shown),
+    declared.Tradeoff: lambda run, shown: tradeoffs.finding(run, shown),
 }
 
 
@@ -98,6 +106,10 @@ def caption(run: Run, name: str = "") -> str:
     if isinstance(shown, declared.Against):
         of, to = (evidence.side(run.experiment, side) for side in (shown.of, shown.to))
         return f"{name}: {said}, {of} / {to}, by {shown.x_label}"
+    if isinstance(shown, declared.Timeline):
+        said = f"{shown.quantity} over time"
+    if isinstance(shown, declared.Tradeoff):
+        return f"{name}: {said}, against {run.metric(shown.against).help}"
     return f"{name}: {said} by {shown.over}" if name else f"{said} by {shown.over}"
 
 

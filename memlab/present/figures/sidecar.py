@@ -18,6 +18,8 @@ from memlab.present.figures import (
     percentiles,
     predictions,
     strips,
+    timelines,
+    tradeoffs,
 )
 from memlab.present.figures.series import Crossed, Panel, Series
 from memlab.results import Run
@@ -34,6 +36,8 @@ _ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
     declared.Checks: checks.as_data,
     declared.Matrix: matrix.as_data,
     declared.Members: strips.as_data,
+    declared.Timeline: timelines.as_data,
+    declared.Tradeoff: tradeoffs.as_data,
 }
 
 
