@@ -2,16 +2,16 @@
  * coop_reclaim - a cache that outgrows its cgroup: who makes room, and at what cost.
  *
  * Window: a child process whose cache was loaded beforehand does operations
- * until its time or count is spent or it is killed; it ends and is reaped. An
- * operation draws an entry and reads every byte of it where it is held; else it
- * spends miss_cost_ns on the processor, which stands for making the entry anew,
- * and writes every byte. The latencies are of an operation, room made on its
- * behalf included, drawing excluded.
+ * until its time or count is spent or it is killed; then it measures the floor
+ * and stops. An operation draws an entry and reads every byte of it where it is
+ * held; else it spends miss_cost_ns on the processor, which stands for making
+ * the entry anew, and writes every byte. The latencies are of an operation, room
+ * made on its behalf included, drawing excluded.
  * Excluded: arming the threshold, forking, and the load, which fills every entry
  * once, the least popular first, without the miss cost. A cache that is killed
  * while it loads has an empty window. The series have the load in them: their
- * time runs from its start. Usage alone, which comes with the reaping, is of the
- * child's whole life; the faults of the operations stand in `cache`.
+ * time runs from its start. Usage alone comes with the reaping: the child's is
+ * not in the window, and the faults of the operations stand in `cache`.
  *
  * After the argument of Chen, Wu and Tan (Computer Engineering & Science,
  * 2014(1), section 4): an application that is told of a threshold knows what is
@@ -259,6 +259,7 @@ static int serve(struct server *server)
 	seen->minor_fault_count = (uint64_t)(after.ru_minflt - before.ru_minflt);
 	seen->held_count = server->cache.held_count;
 	measure_floor(server);
+	raise(SIGSTOP); /* the window is closed before its memory goes */
 	return 0;
 }
 

@@ -20,6 +20,14 @@ static int look(const struct watched *watched)
 	return 0;
 }
 
+/* Being killed takes a while, in which the memory goes: that is not the child's course. */
+static void forget_fall(struct probe_series *charged)
+{
+	while (charged->count > 1 &&
+	       charged->values[charged->count - 1] < charged->values[charged->count - 2])
+		charged->count--;
+}
+
 int watched_wait(struct watched *watched)
 {
 	const struct timespec tick = { .tv_nsec = TICK_NS };
@@ -43,6 +51,7 @@ int watched_wait(struct watched *watched)
 	watched->killed = WTERMSIG(state) == SIGKILL;
 	if (!watched->killed)
 		raise(WTERMSIG(state));
+	forget_fall(watched->charged);
 	return 0;
 }
 
