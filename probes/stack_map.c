@@ -6,10 +6,10 @@
  * What pthread_create does about a new stack is in it: mmap and mprotect, in
  * which the kernel populates a stack that MCL_FUTURE locks.
  * Excluded: mlockall, one thread of the smallest stack made before to bring in
- * the code, the reading of /proc/self/smaps_rollup, the threads' ends.
+ * the code, the counting of the stacks' pages by mincore, the threads' ends.
  *
  * The case is Miao 2021, table 4: stacks of 10 MiB, 1 MiB of each in use. All
- * threads live until resident memory has been read. Huge pages are switched
+ * threads live until their pages have been counted. Huge pages are switched
  * off, so that a page is a page on every host. The floor is the touching alone,
  * of a stack that is there.
  */
@@ -19,6 +19,7 @@
 #include "support/futex.h"
 #include "support/lock.h"
 #include "support/proc.h"
+#include "support/resident.h"
 #include "support/stack.h"
 
 #include <limits.h>
@@ -47,8 +48,7 @@ struct stack_map_result {
 	struct probe_window window;
 	uint64_t thread_count;
 	uint64_t stack_bytes;
-	uint64_t resident_before_bytes;
-	uint64_t resident_after_bytes;
+	uint64_t resident_bytes;      /* of the stacks alone, by mincore(2) */
 	uint64_t locked_before_bytes; /* VmLck */
 	uint64_t locked_after_bytes;
 	uint64_t floor_ns; /* of one thread */
@@ -100,15 +100,37 @@ static void end_all(struct team *team, const pthread_t *threads, uint64_t count)
 		pthread_join(threads[i], NULL);
 }
 
-static void read_memory(uint64_t *resident_bytes, uint64_t *locked_bytes)
+/* What of the threads' stacks is in memory, without the guard pages; -1 and errno on failure. */
+static int64_t stacks_resident(const pthread_t *threads, uint64_t count)
 {
-	struct proc_field resident = { .label = "Rss:", .take = 1 };
+	int64_t sum = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		pthread_attr_t attr;
+		void *stack;
+		size_t size;
+		int64_t bytes = -1;
+
+		errno = pthread_getattr_np(threads[i], &attr);
+		if (errno)
+			return -1;
+		errno = pthread_attr_getstack(&attr, &stack, &size);
+		if (errno == 0)
+			bytes = resident_bytes(stack, size);
+		pthread_attr_destroy(&attr);
+		if (bytes == -1)
+			return -1;
+		sum += bytes;
+	}
+	return sum;
+}
+
+static uint64_t locked_bytes(void)
+{
 	struct proc_field locked = { .label = "VmLck:", .take = 1 };
 
-	proc_read("/proc/self/smaps_rollup", &resident, 1);
 	proc_read("/proc/self/status", &locked, 1);
-	*resident_bytes = resident.sum * 1024;
-	*locked_bytes = locked.sum * 1024;
+	return locked.sum * 1024;
 }
 
 struct floor {
@@ -141,7 +163,8 @@ enum probe_status stack_map(const struct stack_map_params *in, struct stack_map_
 	bool attr_made = false, locked = false;
 	void *threads = MAP_FAILED;
 	pthread_attr_t attr;
-	int failed = 0;
+	int failed = 0, unread = 0;
+	int64_t resident;
 
 	out->stack_bytes = stack_size(in->stack_bytes);
 	TRY_THAT(in->threads_count >= 1 && in->threads_count <= 100000,
@@ -158,14 +181,19 @@ enum probe_status stack_map(const struct stack_map_params *in, struct stack_map_
 	/* The smallest stack: glibc gives that to no thread that wants a larger one. */
 	TRY(stack_run((uint64_t)PTHREAD_STACK_MIN, body, &rehearsed));
 
-	read_memory(&out->resident_before_bytes, &out->locked_before_bytes);
+	out->locked_before_bytes = locked_bytes();
 	window_open(&window);
 	out->thread_count = create_all(&team, threads, &attr, in->threads_count, &failed);
 	window_close(&window, &out->window);
-	read_memory(&out->resident_after_bytes, &out->locked_after_bytes);
+	out->locked_after_bytes = locked_bytes();
+	resident = stacks_resident(threads, out->thread_count);
+	unread = resident == -1 ? errno : 0;
+	out->resident_bytes = (uint64_t)resident;
 	end_all(&team, threads, out->thread_count);
 	errno = failed;
 	TRY_UNLESS(failed, "pthread_create(&threads[made], attr, body, team)");
+	errno = unread;
+	TRY_UNLESS(unread, "mincore of a stack");
 	TRY(stack_run(in->stack_bytes, floor_body, &floor));
 	out->floor_ns = floor.elapsed_ns;
 undo:

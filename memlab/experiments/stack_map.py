@@ -43,10 +43,6 @@ def thread_time(raw: Raw, _: At) -> float:
     return float(raw["window"]["elapsed_ns"] * 1e-9 / raw["thread_count"])
 
 
-def a_thread(after: str, before: str, raw: Raw) -> float:
-    return float((raw[after] - raw[before]) / raw["thread_count"])
-
-
 def faults(raw: Raw, _: At) -> float:
     return float(raw["window"]["minor_fault_count"] / raw["thread_count"])
 
@@ -167,14 +163,16 @@ EXPERIMENT = Experiment(
         Metric(
             "resident_a_thread",
             "B",
-            "resident memory a thread, smaps_rollup after less before",
-            of=lambda raw, at: a_thread("resident_after_bytes", "resident_before_bytes", raw),
+            "resident memory of a stack, by mincore",
+            of=lambda raw, at: raw["resident_bytes"] / raw["thread_count"],
         ),
         Metric(
             "locked_a_thread",
             "B",
             "VmLck a thread, after less before",
-            of=lambda raw, at: a_thread("locked_after_bytes", "locked_before_bytes", raw),
+            of=lambda raw, at: (
+                (raw["locked_after_bytes"] - raw["locked_before_bytes"]) / raw["thread_count"]
+            ),
         ),
         Metric("faults_a_thread", "faults/thread", "minor faults a thread, by rusage", of=faults),
     ],

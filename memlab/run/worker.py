@@ -69,6 +69,7 @@ class Worker:
         """The reply to a trial, given as a line of JSON: how it ended. Never raises."""
         trial = json.loads(line)
         group = trial.get("group")
+        witness = _witness() if group else None
         before = _counts(group)
         os.write(self._asking, line)
         text, timed_out = _collect(self._pid, self._reading, float(trial["limit_s"]))
@@ -84,6 +85,8 @@ class Worker:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file["path"])  # noqa: PTH108
         reply["host"] = {name: count - before[name] for name, count in _counts(group).items()}
+        if witness is not None:
+            reply["host"]["witness_killed"] = int(_has_ended(witness))
         reply["probe_hash"] = probe.hash(trial["probe"])
         return reply
 
@@ -181,8 +184,24 @@ def _collect(pid: int, reading: int, limit_s: float) -> tuple[bytes, bool]:
         os.close(ended)
 
 
+def _witness() -> int:
+    """A process beside a trial's group that the OOM killer would like as much as the trial: it
+    lives as long as every kill is the group's own. It ends with the trial's leftovers."""
+    pid = os.fork()
+    if pid == 0:
+        _go_first()
+        while True:
+            signal.pause()
+    return pid
+
+
+def _has_ended(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+
+
 def _reap_leftovers() -> None:
-    """Kill and reap what a probe left: its orphans are children of this subreaper."""
+    """Kill and reap the witness, and what a probe left: its orphans are children of this
+    subreaper."""
     while True:
         with open("/proc/thread-self/children") as children:
             left = [int(child) for child in children.read().split()]

@@ -82,6 +82,37 @@ def test_a_worker_over_the_limit_is_oom_killed_and_the_next_trial_is_served(plac
         assert all(is_unavailable(reply, "a memory cgroup") for reply in replies)
 
 
+def test_two_hundred_kills_in_a_row_leave_the_witness_and_no_group(places: Places) -> None:
+    """Each in the group alone, by its own count and the host's; and the trial after is served."""
+    with Bench("0123abcd", faulting(limit=lambda _: 4 * MIB), places, [CPU]) as opened:
+        over = at(page=8 * MIB // PAGE, way="touch")
+        for _ in range(200):
+            reply = opened.trial(over)
+            if not GROUPS:
+                assert is_unavailable(reply, "a memory cgroup")
+                break
+            assert (reply["outcome"], reply["host"]["group_oom_kill"]) == ("oom-killed", 1)
+            assert (reply["host"]["witness_killed"], reply["host"]["oom_kill"]) == (0, 1)
+        else:
+            assert opened.trial(at(page=23, way="touch"))["outcome"] == "ok"
+
+
+def test_a_witness_that_was_killed_is_in_the_row(
+    places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever killed it: here the probe itself does, as its parent's other child."""
+    others = "open(f'/proc/{os.getppid()}/task/{os.getppid()}/children').read().split()"
+    kill = f"[os.kill(int(p), 9) for p in {others} if int(p) != os.getpid()] and time.sleep(0.2)"
+    monkeypatch.setattr(warm, "_BOOT", warm._BOOT.replace("main()", PYTHON_PROBE + "main()"))
+    with Bench("0123abcd", saying(), places, [CPU]) as opened:
+        reply = opened.trial(at(do=kill))
+        if GROUPS:
+            assert (reply["outcome"], reply["host"]["witness_killed"]) == ("ok", 1)
+            assert opened.trial(at(do="7"))["host"]["witness_killed"] == 0
+        else:
+            assert is_unavailable(reply, "a memory cgroup")
+
+
 def test_a_killed_child_is_not_a_killed_worker(places: Places) -> None:
     """known_faults does not look how its child ended: the worker lives, and the group counts."""
     with Bench("0123abcd", faulting(), places, [CPU]) as opened:

@@ -13,6 +13,7 @@ from memlab.present.figures import (
     bar_marks,
     checks,
     marks,
+    matrix,
     pair_marks,
     percentiles,
     predictions,
@@ -31,6 +32,7 @@ _PANELS: Mapping[type, Callable[[Run, Any], list[Panel]]] = {
 _ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
     declared.Nines: percentiles.as_data,
     declared.Checks: checks.as_data,
+    declared.Matrix: matrix.as_data,
     declared.Timeline: timelines.as_data,
 }
 
