@@ -227,6 +227,16 @@ EXPERIMENT = Experiment(
             lambda at: int(at["data"]) - int(at["limit"]) > SWAP_BYTES // 2,
             "what the limit leaves out must fit into half of the swap area of 256 MiB",
         ),
+        Exclude(
+            lambda at: not at["slice"] and not at["operations"],
+            "the operations need an end: a slice or a count",
+        ),
+        Exclude(
+            lambda at: (
+                int(at["data"]) % int(at["entry"]) != 0 or int(at["drop"]) < int(at["entry"])
+            ),
+            "the data are whole entries, and what is dropped is one at least",
+        ),
     ],
     controls=CONTROLS,
     metrics=METRICS,

@@ -8,7 +8,8 @@
  * 128 pages were charged or given back on a CPU (mm/memcontrol-v1.c,
  * MEM_CGROUP_TARGET_THRESH), so that it tells up to 0.5 MiB late.
  * v2: memory.high is the threshold, and memory.events says by poll(2) that it
- * was reached (admin-guide/cgroup-v2.rst). There the kernel does not only tell:
+ * was reached (admin-guide/cgroup-v2.rst), each 10 ms at most (kernel/cgroup/
+ * cgroup.c, CGROUP_FILE_NOTIFY_MIN_INTV). There the kernel does not only tell:
  * above memory.high it reclaims and slows the group down by itself.
  */
 #ifndef MEMLAB_TOLD_H

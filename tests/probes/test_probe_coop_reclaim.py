@@ -90,6 +90,18 @@ def test_a_slice_ends_the_operations() -> None:
     assert result["cache"]["operations_ns"] >= 5_000_000
 
 
+def test_a_group_of_v2_is_armed_by_memory_high_and_given_back(tmp_path: Path) -> None:
+    """Plain files stand for the group's: whoever polls them is told nothing."""
+    for name, text in {"current": "7340032\n", "events": "high 0\n", "high": "max\n"}.items():
+        (tmp_path / f"memory.{name}").write_text(text)
+    result = serve(group=tmp_path, manager="told", threshold_bytes=123456)
+    high = (tmp_path / "memory.high").read_text()
+    assert high == "max456"  # 123456, and max over it: plain files keep what is not overwritten
+    assert result["cache"]["base_bytes"] == 7340032
+    assert set(result["charged"]["values"]) == {7340032}
+    assert result["cache"]["notice_count"] == result["cache"]["dropped_count"] == 0
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
