@@ -24,10 +24,6 @@ from memlab.experiment.figures import (
     Nines,
     Printed,
     Timeline,
-)
-from memlab.experiment.kinds import BYTES, COUNT, FLAG, SECONDS, Kind, Level, choice
-    Nines,
-    Timeline,
     Tradeoff,
 )
 from memlab.experiment.kinds import BYTES, COUNT, FLAG, FOUND, PATH, SECONDS, Kind, Level, choice
@@ -81,9 +77,9 @@ __all__ = [
     "Level",
     "Limit",
     "Lines",
+    "Malloc",
     "Matrix",
     "Members",
-    "Malloc",
     "Metric",
     "Monotone",
     "Nines",

@@ -115,7 +115,7 @@ class Timeline(Figure):
     whose metric is its point's median, the lower of two; the point's other trials lie behind it,
     pale. `limit` is a level of the quantity, and `limit_label` what it is, in the margin. Where a
     factor that is not named has several levels, the figure shows the one in `where`; a run that
-    lacks it shows its own first one.
+    lacks it shows its own first one. The points of `controls` are drawn as the grid's are.
     """
 
     series: str = ""
@@ -129,6 +129,7 @@ class Timeline(Figure):
     limit: Callable[[Levels], float | None] = lambda _: None
     limit_label: str = ""
     where: Levels = field(default_factory=dict)
+    controls: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

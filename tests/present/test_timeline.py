@@ -13,7 +13,17 @@ from made_runs import made, ok
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from memlab.experiment import BYTES, At, Cost, Experiment, Factor, Metric, Timeline, choice
+from memlab.experiment import (
+    BYTES,
+    At,
+    Control,
+    Cost,
+    Experiment,
+    Factor,
+    Metric,
+    Timeline,
+    choice,
+)
 from memlab.present import figures
 from memlab.present.figures import sidecar, style
 from memlab.results import Run
@@ -44,7 +54,12 @@ EXPERIMENT = Experiment(
         limit=lambda at: LIMIT if at["swap"] == "file" else None,
         limit_label="limit",
         where={"size": MIB},
+        controls=["compressed"],
     ),
+    controls=[
+        Control("compressed", "Swap in memory.", {"swap": ["zram"]}, presets=["paper"]),
+        Control("large", "Larger entries.", {"size": [4 * MIB], "way": ["told"]}, ["paper"]),
+    ],
 )
 RATES = (5.0, 1.0, 9.0, 3.0, 7.0)  # block 0 has the median
 
@@ -161,6 +176,13 @@ def test_a_level_that_the_run_lacks_gives_way_to_its_own(make: Make) -> None:
     assert [row["levels"]["size"] for row in rows(run)] == [4 * MIB] * 2
     run = make(levels={"size": [4 * MIB, MIB]})
     assert [row["levels"]["size"] for row in rows(run)] == [MIB] * 2
+
+
+def test_a_control_that_is_named_is_drawn_in_panels_of_its_own(make: Make) -> None:
+    run = make(preset="paper")
+    assert {point.control for point in run.points} == {None, "compressed", "large"}
+    assert [row["panel"]["swap"] for row in rows(run)] == ["file", "file", "zram", "zram"]
+    assert len(figures.draw(run).axes) == 2
 
 
 def test_the_finding_is_the_most_and_the_end(make: Make) -> None:

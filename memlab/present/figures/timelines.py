@@ -61,7 +61,8 @@ class Pane:
 def panes(run: Run, shown: Timeline) -> list[Pane]:
     """Every panel; a factor that varies and is nowhere in the declaration gets panels too."""
     held = _held(run, shown)
-    grid = [p for p in run.points if p.control is None and _has(p.at, held)]
+    of = (None, *shown.controls)
+    grid = [point for point in run.points if point.control in of and _has(point.at, held)]
     own = [name for name in (*shown.panels, shown.over) if name not in shown.by]
     apart = plan.varied(grid)
     names = [*own, *(n for n in apart if n not in (*own, *shown.by))]
