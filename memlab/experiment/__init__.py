@@ -13,11 +13,12 @@ from memlab.experiment.claims import (
     Shift,
     Within,
 )
-from memlab.experiment.figures import Against, Bars, Checks, Figure, Lines, Nines
+from memlab.experiment.figures import Against, Bars, Causes, Checks, Figure, Lines, Nines
 from memlab.experiment.kinds import BYTES, COUNT, FLAG, SECONDS, Kind, Level, choice
 from memlab.experiment.vocabulary import (
     PRESETS,
     At,
+    Attribution,
     Containment,
     Control,
     Cost,
@@ -41,7 +42,9 @@ __all__ = [
     "SECONDS",
     "Against",
     "At",
+    "Attribution",
     "Bars",
+    "Causes",
     "Checks",
     "Claim",
     "Containment",

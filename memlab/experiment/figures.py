@@ -79,3 +79,9 @@ class Nines(Figure):
 class Checks(Figure):
     """Exact checks: a row a level of `over`, what was expected and what was seen, and whether
     they agree, from the claims made there; the evidence in small print."""
+
+
+@dataclass(frozen=True, slots=True)
+class Causes(Figure):
+    """What slow operations met (Experiment.attribution): a bar a traced point, of its operations
+    over p99 and over p99.9, divided by the main cause of each; what nothing explains is last."""

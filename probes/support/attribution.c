@@ -35,8 +35,9 @@ enum probe_status attribution_open(struct attribution *attribution, bool asked, 
 		attribution->memory_bytes +=
 			sizeof(struct trace) +
 			(size_t)log_count * LOG_CAPACITY * sizeof(struct slow_operation);
+	/* Shared: operations may run in forked processes. */
 	TRY_MAP(memory, mmap(NULL, attribution->memory_bytes, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0));
 	/* Memory that a neighbour pushes out would fault in the window; what may not be, is not. */
 	if (asked)
 		mlock(memory, attribution->memory_bytes);

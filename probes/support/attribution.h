@@ -4,7 +4,7 @@
  *
  * A probe opens it before its window, gives every thread that runs operations a
  * log, starts it right before and stops it right after the window, and has it
- * judged when the work is done. Where no attribution is asked for the logs keep
+ * judged when the work is done. Threads may be those of forked processes. Where no attribution is asked for the logs keep
  * nothing and everything else does nothing.
  */
 #ifndef MEMLAB_ATTRIBUTION_H

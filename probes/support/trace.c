@@ -200,12 +200,14 @@ uint64_t trace_most(const struct trace *trace)
 	return bytes / RECORD_LEAST_BYTES + 1;
 }
 
-static uint16_t event_of(const struct trace_ring *ring, uint64_t id)
+static bool find_event(const struct trace_ring *ring, uint64_t id, uint16_t *event)
 {
-	for (uint16_t i = 0; i < TRACE_EVENT_COUNT; i++)
-		if (ring->fds[i] != -1 && ring->ids[i] == id)
-			return i;
-	return TRACE_SWITCH_IN + 1;
+	for (uint32_t i = 0; i < TRACE_EVENT_COUNT; i++)
+		if (ring->fds[i] != -1 && ring->ids[i] == id) {
+			*event = (uint16_t)i;
+			return true;
+		}
+	return false;
 }
 
 /* False for a record that tells of no moment. */
@@ -215,9 +217,8 @@ static bool decode(const struct trace_ring *ring, const struct perf_event_header
 	if (record->type == PERF_RECORD_SAMPLE) {
 		const struct sample *sample = (const struct sample *)record;
 		*moment = (struct trace_moment) { .time_ns = sample->time_ns,
-						  .thread = sample->thread,
-						  .event = event_of(ring, sample->id) };
-		return true;
+						  .thread = sample->thread };
+		return find_event(ring, sample->id, &moment->event);
 	}
 	if (record->type == PERF_RECORD_SWITCH_CPU_WIDE) {
 		const struct switched *at = (const struct switched *)record;

@@ -32,7 +32,7 @@ def bench() -> Iterator[Bench]:
 
 def trial(bench: Bench, lock: str, swap: str, pressure: str = "before") -> dict[str, Any] | None:
     """What was measured; None where this host holds no trial so, which the row then says."""
-    at = TINY | {"lock": lock, "swap": swap, "pressure": pressure}
+    at = TINY | {"lock": lock, "swap": swap, "pressure": pressure, "trace": False}
     reply = bench.trial(Point(0, at, None))
     if not (GROUPS if swap == "none" else SWAPS):
         assert reply["outcome"] == "unavailable", reply

@@ -15,6 +15,7 @@ from memlab.judging import evidence
 from memlab.present.figures import (
     bar_marks,
     bars,
+    causes,
     checks,
     lines,
     marks,
@@ -58,6 +59,7 @@ _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
     declared.Against: pairs.compose,
     declared.Nines: nines.compose,
     declared.Checks: checks.compose,
+    declared.Causes: causes.compose,
 }
 
 # What a figure's title says that was found; a kind that is not here says nothing.
@@ -67,12 +69,13 @@ _FINDINGS: Mapping[type, Callable[[Run, Any], str]] = {
     declared.Against: lambda run, shown: pairs.finding(run, shown, pair_marks.panels(run, shown)),
     declared.Nines: lambda run, shown: nines.finding(run, percentiles.panes(run, shown)),
     declared.Checks: lambda run, shown: checks.finding(checks.checks(run, shown)),
+    declared.Causes: lambda run, _: causes.finding(run),
 }
 
 
 def names(run: Run) -> list[str]:
     """The run's figures: "" is its experiment's first one, then the others by name."""
-    return ["", *run.experiment.more_figures]
+    return list(sidecar.shown(run))
 
 
 def findings(run: Run) -> Iterator[str]:
@@ -88,6 +91,8 @@ def caption(run: Run, name: str = "") -> str:
     """What a figure shows, in a line."""
     shown = _declared(run, name)
     said = run.metric(shown.metric).help
+    if isinstance(shown, declared.Causes):
+        return f"{name}: what the slowest operations met"
     if isinstance(shown, declared.Against):
         of, to = (evidence.side(run.experiment, side) for side in (shown.of, shown.to))
         return f"{name}: {said}, {of} / {to}, by {shown.x_label}"

@@ -90,7 +90,10 @@ def _pane(run: Run, shown: Nines, at: At, told: Sequence[str], ranks: Sequence[A
     for point in (p for p in run.points if p.control is None and _has(p.at, at)):
         label = words.levels(run.experiment, point.at, told)
         found.append(_told(run, shown, point, label, next(_ranks(ranks, point))))
+    traced = run.experiment.attribution
     for number, control in enumerate(run.experiment.controls):
+        if traced and control.name == traced.control:
+            continue  # its latencies are not the timed points': its figure is of causes
         for point, label in _controls(run, control, at, told):
             found.append(_told(run, shown, point, label, number))
     return Pane(

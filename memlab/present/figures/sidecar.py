@@ -9,9 +9,17 @@ from typing import Any
 
 from memlab.experiment import figures as declared
 from memlab.present import words
-from memlab.present.figures import bar_marks, checks, marks, pair_marks, percentiles, predictions
+from memlab.present.figures import (
+    bar_marks,
+    causes,
+    checks,
+    marks,
+    pair_marks,
+    percentiles,
+    predictions,
+)
 from memlab.present.figures.series import Crossed, Panel, Series
-from memlab.results import Run
+from memlab.results import Run, attribution
 
 # What each kind of declaration shows, as data.
 _PANELS: Mapping[type, Callable[[Run, Any], list[Panel]]] = {
@@ -23,7 +31,18 @@ _PANELS: Mapping[type, Callable[[Run, Any], list[Panel]]] = {
 _ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
     declared.Nines: percentiles.as_data,
     declared.Checks: checks.as_data,
+    declared.Causes: causes.as_data,
 }
+
+
+def shown(run: Run) -> dict[str, declared.Figure | declared.Against]:
+    """The figures that the run has something to show in; the experiment's first one is ""."""
+    every = {"": run.experiment.figure, **run.experiment.more_figures}
+    return {
+        name: figure
+        for name, figure in every.items()
+        if not isinstance(figure, declared.Causes) or attribution.tried(run)
+    }
 
 
 def as_json(run: Run) -> str:
@@ -44,10 +63,10 @@ def as_data(run: Run) -> dict[str, Any]:
     `figure` is a figure's name as in `<stem>-<name>.png`; the experiment's first one has none.
     """
     first = run.experiment.figure
-    shown = {"": first, **run.experiment.more_figures}
+    figures = shown(run)
     drawn = [
         (name, seen, panel)
-        for name, figure in shown.items()
+        for name, figure in figures.items()
         if type(figure) in _PANELS
         for seen in [run.showing(figure)]
         for panel in _PANELS[type(figure)](seen, figure)
@@ -59,7 +78,7 @@ def as_data(run: Run) -> dict[str, Any]:
         "memlab": run.row.memlab,
         "metric": first.metric,
         "over": first.over,
-        "figures": [{"figure": n, "kind": type(figure).__name__} for n, figure in shown.items()],
+        "figures": [{"figure": n, "kind": type(figure).__name__} for n, figure in figures.items()],
         "marks": [
             {"figure": name} | mark
             for name, seen, panel in drawn
@@ -68,7 +87,7 @@ def as_data(run: Run) -> dict[str, Any]:
         ]
         + [
             {"figure": name} | row
-            for name, figure in shown.items()
+            for name, figure in figures.items()
             if type(figure) in _ROWS
             for row in _ROWS[type(figure)](run.showing(figure), figure)
         ],
@@ -85,7 +104,7 @@ def as_data(run: Run) -> dict[str, Any]:
         ],
         "models": [
             {"figure": name} | row
-            for name, figure in shown.items()
+            for name, figure in figures.items()
             if isinstance(figure, declared.Lines)
             for seen in [run.showing(figure)]
             for row in predictions.as_data(seen, marks.panels(seen))
