@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memlab.experiment.kinds import Level
 
@@ -70,9 +70,11 @@ class Against:
 class Nines(Figure):
     """Percentile curves: latency over 50, 90, 99, 99.9 % ..., one curve for each level of
     `over` and `by`. `histogram` is the field of the raw sample that holds the histogram;
-    histograms of a point's samples are merged."""
+    histograms of a point's samples are merged. `where` holds levels: curves of other points are
+    left out, and so are other levels' panels."""
 
     histogram: str = ""
+    where: Levels = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
