@@ -90,18 +90,18 @@ CONTROLS = [
             ),
             Explanation(
                 predicts=Ratio(
-                    text="a process's p99.9 is not doubled by a neighbour's releases",
-                    metric="p999",
+                    text="a process's p99 is not doubled by a neighbour's releases",
+                    metric="p99",
                     where={**AT, "sharing": "processes"},
                     of={"release": "dontneed"},
                     to={"release": "touch"},
                     below=2.0,
                 ),
-                confirmed="a reader in a process of its own has a p99.9 of {of} beside "
+                confirmed="a reader in a process of its own has a p99 of {of} beside "
                 "releases and {to} beside touches: the tail needs the shared address space",
-                refuted="a reader in a process of its own has a p99.9 of {of} beside releases "
+                refuted="a reader in a process of its own has a p99 of {of} beside releases "
                 "and {to} beside touches: the tail does not need a shared address space",
-                undecided="a reader in a process of its own has a p99.9 of {of} beside "
+                undecided="a reader in a process of its own has a p99 of {of} beside "
                 "releases and {to} beside touches: whether the tail needs the shared address "
                 "space is not shown",
             ),

@@ -87,13 +87,13 @@ def panes(run: Run, shown: Nines) -> list[Pane]:
 
 def _pane(run: Run, shown: Nines, at: At, told: Sequence[str], ranks: Sequence[At]) -> Pane:
     found: list[Curve | Untold | None] = []
-    at_all = {**shown.where, **at}
-    for point in (p for p in run.points if p.control is None and _has(p.at, at_all)):
+    whole = {**shown.where, **at}
+    for point in (p for p in run.points if p.control is None and _has(p.at, whole)):
         label = words.levels(run.experiment, point.at, told)
         found.append(_told(run, shown, point, label, next(_ranks(ranks, point))))
     for number, control in enumerate(run.experiment.controls):
-        shown_points = _controls(run, control, at, told)
-        for point, label in ((p, label) for p, label in shown_points if _has(p.at, shown.where)):
+        drawn = shown.controls is None or control.name in shown.controls
+        for point, label in _controls(run, control, at, told) if drawn else ():
             found.append(_told(run, shown, point, label, number))
     return Pane(
         at,
