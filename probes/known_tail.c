@@ -200,6 +200,7 @@ enum probe_status known_tail(const struct known_tail_params *in, struct known_ta
 	const size_t size_bytes = (1 + in->event_count) * tail.page_bytes;
 	struct attribution attribution = { .logs = NULL };
 	struct window window;
+	cpu_set_t cpus;
 	void *pages = MAP_FAILED;
 
 	TRY_OFFERED(choose_cpus(&tail, is_sent));
@@ -210,7 +211,9 @@ enum probe_status known_tail(const struct known_tail_params *in, struct known_ta
 	if (in->way == KNOWN_TAIL_WAY_MEMBARRIER)
 		TRY_OFFERED((int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
 					 0, 0));
-	status = attribution_open(&attribution, in->trace, 1, err);
+	CPU_ZERO(&cpus);
+	CPU_SET((unsigned int)tail.cpus[0], &cpus);
+	status = attribution_open(&attribution, in->trace, &cpus, 1, err);
 	if (status != PROBE_OK)
 		goto undo;
 	tail.pages = pages;

@@ -183,6 +183,7 @@ enum probe_status locked_latency(const struct locked_latency_params *in,
 	struct attribution attribution = { .logs = NULL };
 	struct proc_field swapped = { .label = "VmSwap:", .take = 1 };
 	struct window window;
+	cpu_set_t cpus;
 	void *pages = MAP_FAILED, *order = MAP_FAILED;
 	uint64_t from_ns, order_bytes;
 
@@ -202,7 +203,8 @@ enum probe_status locked_latency(const struct locked_latency_params *in,
 	arena.pages = pages;
 	arena.order = order;
 	out->page_count = arena.page_count;
-	status = attribution_open(&attribution, in->trace, 1, err);
+	TRY(sched_getaffinity(0, sizeof(cpus), &cpus));
+	status = attribution_open(&attribution, in->trace, &cpus, 1, err);
 	if (status != PROBE_OK)
 		goto undo;
 

@@ -63,6 +63,13 @@ struct probe_window {
 	struct probe_counters counters;
 };
 
+/* See support/known_flushes.h. flush_count is 0 where there is no second CPU. */
+struct probe_known_flushes {
+	uint64_t flush_count;
+	struct probe_counter interrupts;  /* the whole system's, from /proc/interrupts */
+	struct probe_counter remote_sent; /* from tlb:tlb_flush */
+};
+
 /* Latencies by bucket: see support/histogram.h. Zeroed it is empty. */
 enum { PROBE_HISTOGRAM_BUCKET_COUNT = 2048 };
 

@@ -325,6 +325,7 @@ EXPERIMENT = Experiment(
         by=["lock"],
         panels=["swap"],
         histogram="latency",
+        controls=["onfault", "unlocked", "kept_warm"],
     ),
     more_figures={
         "causes": Causes("p999_unexplained", over="pressure", by=["lock"], panels=["swap"])

@@ -83,7 +83,7 @@ def beyond_chance(declared: Attribution, found: Traced) -> str:
     """How many they are, and how rare what they met is among all operations."""
     one = tail_of(found)
     rare = [
-        f"{CAUSES[cause].partition(' ')[2]} {_per_operation(found.events[cause], found.operations)}"
+        f"{cause.replace('_', ' ')} {_per_operation(found.events[cause], found.operations)}"
         for cause in one.causes
     ]
     shortest = words.quantity(one.shortest_s, "s")

@@ -22,15 +22,16 @@ static void place_logs(struct attribution *attribution, bool asked)
 	}
 }
 
-enum probe_status attribution_open(struct attribution *attribution, bool asked, uint32_t log_count,
+enum probe_status attribution_open(struct attribution *attribution, bool asked,
+				   const cpu_set_t *cpus, uint32_t log_count,
 				   struct probe_error *err)
 {
 	enum probe_status status = PROBE_OK;
-	cpu_set_t cpus;
 	void *memory;
 
 	memset(attribution, 0, sizeof(*attribution));
-	attribution->memory_bytes = log_count * sizeof(struct slow_log);
+	/* One more, so that there is something to map where there is no thread. */
+	attribution->memory_bytes = (log_count + 1) * sizeof(struct slow_log);
 	if (asked)
 		attribution->memory_bytes +=
 			sizeof(struct trace) +
@@ -44,10 +45,8 @@ enum probe_status attribution_open(struct attribution *attribution, bool asked, 
 	attribution->logs = memory;
 	attribution->log_count = log_count;
 	place_logs(attribution, asked);
-	if (asked) {
-		TRY(sched_getaffinity(0, sizeof(cpus), &cpus));
-		status = trace_open(attribution->trace, &cpus, err);
-	}
+	if (asked)
+		status = trace_open(attribution->trace, cpus, err);
 undo:
 	return status;
 }

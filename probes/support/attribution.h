@@ -20,8 +20,9 @@ struct attribution {
 	size_t memory_bytes;
 };
 
-/* log_count is how many threads will run operations, on CPUs that this thread may use. */
-enum probe_status attribution_open(struct attribution *attribution, bool asked, uint32_t log_count,
+/* log_count is how many threads will run operations, on these CPUs alone. */
+enum probe_status attribution_open(struct attribution *attribution, bool asked,
+				   const cpu_set_t *cpus, uint32_t log_count,
 				   struct probe_error *err);
 
 /* Not inside the window: both interrupt every CPU that is traced. */

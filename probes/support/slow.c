@@ -13,7 +13,8 @@ void slow_off(struct slow_log *log)
 void slow_bind(struct slow_log *log)
 {
 	log->thread = (uint32_t)gettid();
-	memset(log->heap, 0, log->capacity * sizeof(*log->heap));
+	if (log->capacity)
+		memset(log->heap, 0, log->capacity * sizeof(*log->heap));
 }
 
 static void rise(struct slow_operation *heap, uint32_t at)
