@@ -269,7 +269,7 @@ def _tail(tail: Any) -> dict[str, Any]:
 def _example(example: Any) -> dict[str, Any]:
     inside_ns = zip(_CAUSES, example.inside_ns, strict=True)
     return {
-        "start_ns": example.start_ns,
+        "held_ns": example.held_ns,
         "latency_ns": example.latency_ns,
         "cpu": example.cpu,
         "inside_ns": {cause: time_ns for cause, time_ns in inside_ns if time_ns},

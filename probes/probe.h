@@ -108,7 +108,7 @@ struct probe_met {
 	uint64_t met_count;  /* operations; one that met two causes counts for both */
 	uint64_t main_count; /* operations in which this cause took the longest */
 	uint64_t main_ns;    /* what they lasted in all */
-	uint64_t inside_ns;  /* the part of all operations that lies inside this cause */
+	uint64_t inside_ns;  /* how long their threads were inside this cause meanwhile */
 };
 
 /* The slowest one in so many of the operations, each held against the trace. */
@@ -125,7 +125,7 @@ struct probe_tail {
 };
 
 struct probe_example {
-	uint64_t start_ns; /* since the window began */
+	uint64_t held_ns; /* when its thread was first held up, since the window began */
 	uint64_t latency_ns;
 	uint64_t cpu;
 	uint64_t inside_ns[PROBE_CAUSE_COUNT];

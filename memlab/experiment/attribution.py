@@ -69,7 +69,7 @@ def slowest(raw: Raw, _: At) -> str:
     """The slowest operations with what they met, a line each."""
     examples = (raw.get(FIELD) or {"examples": []})["examples"]
     return "\n".join(
-        f"{_time(one['latency_ns'])} on CPU {one['cpu']}, {_time(one['start_ns'])} into the "
+        f"{_time(one['latency_ns'])} on CPU {one['cpu']}, {_time(one['held_ns'])} into the "
         f"window: {_inside(one['inside_ns'])}"
         for one in examples
     )

@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 
 /*
- * An operation is explained by what took at least a tenth of it. Less, such as
- * a timer's microsecond in a millisecond that the hypervisor took, was met, but
- * is not why.
+ * An operation is explained by what took at least a tenth of the time in which
+ * its thread was held up. Less, such as a timer's microsecond in a millisecond
+ * that the hypervisor took, was met, but is not why.
  */
 #define EXPLAINS_ONE_IN 10u
 
@@ -80,14 +80,14 @@ static struct verdict examine(const struct joiner *joiner, const struct slow_ope
 		const struct interval_list *list =
 			intervals_of(&joiner->intervals, slow->log, (enum probe_cause)i);
 		verdict.inside_ns[i] =
-			intervals_inside_ns(list, slow->start_ns, end_ns, &verdict.met[i]);
+			intervals_inside_ns(list, slow->held_from_ns, end_ns, &verdict.met[i]);
 		verdict.met_any |= verdict.met[i];
 		if (verdict.inside_ns[i] > most_ns) {
 			most_ns = verdict.inside_ns[i];
 			verdict.main = (enum probe_cause)i;
 		}
 	}
-	if (most_ns < slow->latency_ns / EXPLAINS_ONE_IN)
+	if (most_ns < (end_ns - slow->held_from_ns) / EXPLAINS_ONE_IN)
 		verdict.main = PROBE_CAUSE_COUNT;
 	return verdict;
 }
@@ -135,15 +135,29 @@ static void judge_tail(const struct joiner *joiner, uint64_t operation_count,
 	}
 }
 
+/* What was held up with one that is told already tells nothing new. */
+static bool told(const struct probe_attribution *out, uint64_t held_ns)
+{
+	for (uint64_t i = 0; i < out->example_count; i++)
+		if (out->examples[i].held_ns == held_ns)
+			return true;
+	return false;
+}
+
 static void tell_examples(const struct joiner *joiner, const struct probe_window *window,
 			  struct probe_attribution *out)
 {
-	for (uint64_t i = 0; i < joiner->slow_count && i < PROBE_EXAMPLE_COUNT; i++) {
+	for (uint64_t i = 0; i < joiner->slow_count && out->example_count < PROBE_EXAMPLE_COUNT;
+	     i++) {
 		const struct slow_operation *slow = &joiner->slow[i];
+		const uint64_t held_ns = slow->held_from_ns - window->started_ns;
 		const struct verdict verdict = examine(joiner, slow);
-		struct probe_example *example = &out->examples[out->example_count++];
+		struct probe_example *example = &out->examples[out->example_count];
 
-		example->start_ns = slow->start_ns - window->started_ns;
+		if (told(out, held_ns))
+			continue;
+		out->example_count++;
+		example->held_ns = held_ns;
 		example->latency_ns = slow->latency_ns;
 		example->cpu = slow->cpu;
 		memcpy(example->inside_ns, verdict.inside_ns, sizeof(example->inside_ns));

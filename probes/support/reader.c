@@ -14,18 +14,20 @@ static void load_until(const struct reader *reader, struct probe_histogram *late
 {
 	const volatile uint8_t *memory = reader->memory;
 	const uint64_t step_bytes = reader->page_bytes + CACHE_LINE_BYTES;
-	uint64_t offset = 0, now_ns = clock_ns(), due_ns = now_ns;
+	uint64_t offset = 0, now_ns = clock_ns(), due_ns = now_ns, held_from_ns = now_ns;
 
 	while (now_ns < until_ns && !__atomic_load_n(reader->end, __ATOMIC_RELAXED)) {
 		KEEP(memory[offset]);
 		now_ns = clock_ns();
 		histogram_record(latency, now_ns - due_ns);
-		slow_record(slow, due_ns, now_ns - due_ns);
+		slow_record_held(slow, held_from_ns, due_ns, now_ns - due_ns);
 		/* The next page, and another line of it on each pass: no set of the cache has all. */
 		offset += step_bytes;
 		if (offset >= reader->memory_bytes)
 			offset -= reader->memory_bytes;
 		due_ns = reader->interval_ns ? due_ns + reader->interval_ns : now_ns;
+		if (due_ns >= now_ns)
+			held_from_ns = due_ns;
 		while (now_ns < due_ns)
 			now_ns = clock_ns();
 	}

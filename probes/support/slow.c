@@ -41,9 +41,10 @@ static void sink(struct slow_operation *heap, uint32_t count)
 	heap[at] = moved;
 }
 
-void slow_keep(struct slow_log *log, uint64_t start_ns, uint64_t latency_ns)
+void slow_keep(struct slow_log *log, uint64_t held_from_ns, uint64_t start_ns, uint64_t latency_ns)
 {
-	const struct slow_operation kept = { .start_ns = start_ns,
+	const struct slow_operation kept = { .held_from_ns = held_from_ns,
+					     .start_ns = start_ns,
 					     .latency_ns = latency_ns,
 					     .cpu = (uint32_t)sched_getcpu() };
 

@@ -76,6 +76,7 @@ def test_the_tails_are_the_slowest_and_add_up(way: str) -> None:
         assert tail["latency_ns"] >= tail["operation_count"] * tail["shortest_ns"]
     hundredth, thousandth = found["tails"]
     assert thousandth["shortest_ns"] >= hundredth["shortest_ns"]
+    assert len({one["held_ns"] for one in found["examples"]}) == 5
     slowest = [one["latency_ns"] for one in found["examples"]]
     assert slowest == sorted(slowest, reverse=True)
     assert all(

@@ -28,6 +28,7 @@ BRIEF, NOTHING = "brief", "nothing"
 _WIDTH, _RIGHT = 921.6, 150.0  # of the page, and of the counts beside the bars
 _BAR, _GAP, _BELOW = 22.0, 5.0, 16.0  # points
 _AXIS = 26.0
+_SAID_MAX = 4  # points that the finding says one by one
 _PAD = 7.0  # points around a word inside a part
 
 # Hatches, and words in the parts: a bar can be read without its colours.
@@ -93,13 +94,27 @@ def compose(figure: Figure, run: Run, _: Causes) -> None:
 
 
 def finding(run: Run) -> str:
-    """The sentence of the point with the slowest tail; how many others there are."""
+    """What most of each point's slowest operations met, and how many are unexplained."""
     declared, found = run.experiment.attribution, traced(run)
     if declared is None or not found:
         return "no point was traced"
-    worst = max(found, key=lambda one: attribution.tail_of(one).shortest_s)
-    said = f"{attribution.place(run, worst)}: {attribution.sentence(declared, worst)}"
-    return said if len(found) == 1 else f"{said} (the slowest of {len(found)} traced points)"
+    over = percentile(attribution.tail_of(found[0]))
+    said = "; ".join(f"{attribution.place(run, one)}: {_most(one)}" for one in found[:_SAID_MAX])
+    more = len(found) - _SAID_MAX
+    return f"of the {declared.operations} over {over}, {said}" + (
+        f"; and {more} more points" if more > 0 else ""
+    )
+
+
+def _most(found: Traced) -> str:
+    one = attribution.tail_of(found)
+    if not one.judged:
+        return "none was judged"
+    rest = f"{attribution.share(one.unexplained, one.judged)} unexplained"
+    cause = next(iter(one.causes), None)
+    if cause is None:
+        return rest
+    return f"{attribution.share(one.causes[cause].met, one.judged)} met {CAUSES[cause]}, {rest}"
 
 
 def _refused(run: Run) -> list[str]:
