@@ -348,7 +348,13 @@ EXPERIMENT = Experiment(
         "op_time",
         by=["release"],
         over="pages",
-        where={"ranges": 1, "sharing": "threads", "pinned": True, "interval": INTERVAL},
+        where={
+            "ranges": 1,
+            "sharing": "threads",
+            "pinned": True,
+            "interval": INTERVAL,
+            "trace": False,
+        },
         terms=[
             CostTerm("call", lambda raw, at: 1.0),
             CostTerm("fault", lambda raw, at: round(faults(raw, at) / raw["operation_count"], 3)),
