@@ -16,6 +16,7 @@ from memlab.experiment.claims import (
 from memlab.experiment.figures import (
     Against,
     Bars,
+    Causes,
     Checks,
     Figure,
     Lines,
@@ -30,6 +31,7 @@ from memlab.experiment.kinds import BYTES, COUNT, FLAG, FOUND, PATH, SECONDS, Ki
 from memlab.experiment.vocabulary import (
     PRESETS,
     At,
+    Attribution,
     Containment,
     Control,
     Cost,
@@ -56,7 +58,9 @@ __all__ = [
     "SECONDS",
     "Against",
     "At",
+    "Attribution",
     "Bars",
+    "Causes",
     "Checks",
     "Claim",
     "Containment",

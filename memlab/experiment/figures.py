@@ -16,7 +16,7 @@ class Figure:
     """What every figure of a sweep has: a metric over a factor, its series, its panels.
 
     The tables of `show` read it as well: rows are the levels of `over`, columns those of `by`,
-    one table a panel.
+    one table a panel. `controls` names those whose points are drawn beside; None: all of them.
     """
 
     metric: str
@@ -24,6 +24,7 @@ class Figure:
     by: Sequence[str]
     panels: Sequence[str] = ()
     log: str = ""  # the axes that are logarithmic: "", "x", "y", "xy"
+    controls: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,11 @@ class Against:
 class Nines(Figure):
     """Percentile curves: latency over 50, 90, 99, 99.9 % ..., one curve for each level of
     `over` and `by`. `histogram` is the field of the raw sample that holds the histogram;
-    histograms of a point's samples are merged."""
+    histograms of a point's samples are merged. `where` holds levels: grid points at
+    others have no curve."""
 
     histogram: str = ""
+    where: Levels = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +160,9 @@ class Tradeoff(Figure):
 
     against: str = ""
     base: Levels | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Causes(Figure):
+    """What slow operations met (Experiment.attribution): a bar a traced point, of its operations
+    over p99 and over p99.9, divided by the main cause of each; what nothing explains is last."""

@@ -204,6 +204,19 @@ class CostTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class Attribution:
+    """That an experiment's control traces: what its operations are, and what tracing may cost.
+
+    `overhead` names the metrics whose ratio, traced to not, is the price; a traced point is
+    compared with the point that differs in `trace` alone.
+    """
+
+    operations: str  # in the plural: "touches"
+    overhead: Sequence[str]
+    control: str = "traced"
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """One experiment. The module's name in memlab/experiments is its registration."""
 
@@ -225,6 +238,7 @@ class Experiment:
     judges: Mapping[str, Sequence[str]] = field(default_factory=dict)  # tables in words, by source
     claims: Sequence[Claim] = ()
     costs: CostTerms | None = None
+    attribution: Attribution | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
     containment: Containment | None = None
     cpus: Literal["one", "all"] = "one"  # that a trial may use, where the user names none

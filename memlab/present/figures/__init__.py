@@ -15,6 +15,7 @@ from memlab.judging import evidence
 from memlab.present.figures import (
     bar_marks,
     bars,
+    causes,
     checks,
     lines,
     marks,
@@ -69,6 +70,7 @@ _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
     declared.Members: members.compose,
     declared.Timeline: timeline.compose,
     declared.Tradeoff: tradeoff.compose,
+    declared.Causes: causes.compose,
 }
 
 # What a figure's title says that was found; a kind that is not here says nothing.
@@ -82,12 +84,13 @@ _FINDINGS: Mapping[type, Callable[[Run, Any], str]] = {
     declared.Members: lambda run, shown: members.finding(run, shown, strips.panes(run, shown)),
     declared.Timeline: lambda run, shown: timelines.finding(run, shown),
     declared.Tradeoff: lambda run, shown: tradeoffs.finding(run, shown),
+    declared.Causes: lambda run, _: causes.finding(run),
 }
 
 
 def names(run: Run) -> list[str]:
     """The run's figures: "" is its experiment's first one, then the others by name."""
-    return ["", *run.experiment.more_figures]
+    return list(sidecar.shown(run))
 
 
 def findings(run: Run) -> Iterator[str]:
@@ -103,6 +106,8 @@ def caption(run: Run, name: str = "") -> str:
     """What a figure shows, in a line."""
     shown = _declared(run, name)
     said = run.metric(shown.metric).help
+    if isinstance(shown, declared.Causes):
+        return f"{name}: what the slowest operations met"
     if isinstance(shown, declared.Against):
         of, to = (evidence.side(run.experiment, side) for side in (shown.of, shown.to))
         return f"{name}: {said}, {of} / {to}, by {shown.x_label}"

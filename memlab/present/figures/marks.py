@@ -64,8 +64,10 @@ def _lines(run: Run, inside: Sequence[PointSummary], lines: Sequence[At]) -> Ite
 
 def _controls(run: Run, panel: At, rank: int) -> Iterator[Series]:
     """A control's points, in the panels that agree with it where any does."""
-    by = run.experiment.figure.by
+    by, drawn = run.experiment.figure.by, run.experiment.figure.controls
     for number, control in enumerate(run.experiment.controls):
+        if drawn is not None and control.name not in drawn:
+            continue
         own = [s for s in run.summaries if s.point.control == control.name]
         inside = [s for s in own if has(s.point.at, _left(run, panel, control))]
         lines = combinations(inside, by)

@@ -20,9 +20,15 @@ from memlab.present.figures import (
     strips,
     timelines,
     tradeoffs,
+    causes,
+    checks,
+    marks,
+    pair_marks,
+    percentiles,
+    predictions,
 )
 from memlab.present.figures.series import Crossed, Panel, Series
-from memlab.results import Run
+from memlab.results import Run, attribution
 
 # What each kind of declaration shows, as data.
 _PANELS: Mapping[type, Callable[[Run, Any], list[Panel]]] = {
@@ -38,7 +44,18 @@ _ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
     declared.Members: strips.as_data,
     declared.Timeline: timelines.as_data,
     declared.Tradeoff: tradeoffs.as_data,
+    declared.Causes: causes.as_data,
 }
+
+
+def shown(run: Run) -> dict[str, declared.Figure | declared.Against]:
+    """The figures that the run has something to show in; the experiment's first one is ""."""
+    every = {"": run.experiment.figure, **run.experiment.more_figures}
+    return {
+        name: figure
+        for name, figure in every.items()
+        if not isinstance(figure, declared.Causes) or attribution.tried(run)
+    }
 
 
 def as_json(run: Run) -> str:
@@ -59,10 +76,10 @@ def as_data(run: Run) -> dict[str, Any]:
     `figure` is a figure's name as in `<stem>-<name>.png`; the experiment's first one has none.
     """
     first = run.experiment.figure
-    shown = {"": first, **run.experiment.more_figures}
+    figures = shown(run)
     drawn = [
         (name, seen, panel)
-        for name, figure in shown.items()
+        for name, figure in figures.items()
         if type(figure) in _PANELS
         for seen in [run.showing(figure)]
         for panel in _PANELS[type(figure)](seen, figure)
@@ -74,7 +91,7 @@ def as_data(run: Run) -> dict[str, Any]:
         "memlab": run.row.memlab,
         "metric": first.metric,
         "over": first.over,
-        "figures": [{"figure": n, "kind": type(figure).__name__} for n, figure in shown.items()],
+        "figures": [{"figure": n, "kind": type(figure).__name__} for n, figure in figures.items()],
         "marks": [
             {"figure": name} | mark
             for name, seen, panel in drawn
@@ -83,7 +100,7 @@ def as_data(run: Run) -> dict[str, Any]:
         ]
         + [
             {"figure": name} | row
-            for name, figure in shown.items()
+            for name, figure in figures.items()
             if type(figure) in _ROWS
             for row in _ROWS[type(figure)](run.showing(figure), figure)
         ],
@@ -100,7 +117,7 @@ def as_data(run: Run) -> dict[str, Any]:
         ],
         "models": [
             {"figure": name} | row
-            for name, figure in shown.items()
+            for name, figure in figures.items()
             if isinstance(figure, declared.Lines)
             for seen in [run.showing(figure)]
             for row in predictions.as_data(seen, marks.panels(seen))
