@@ -13,8 +13,8 @@ from .interleaved import Comparison, interleave, table
 pytestmark = pytest.mark.bench
 
 KIB = 1024
-DATA_BYTES = 128 * KIB * KIB  # many times the last-level cache
-ENTRY_BYTES, COUNT = 16 * KIB, 20_000
+DATA_BYTES = 64 * KIB * KIB  # beyond the caches
+ENTRY_BYTES, COUNT = 64 * KIB, 4_000
 DOUBLE = (1.9, 2.1)
 PRECISION = 0.02
 # All held, so that every operation reads; or almost none, so that every one fills.
