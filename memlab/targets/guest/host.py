@@ -103,7 +103,7 @@ class Guest:
             request,
             scaled=found["scaled"],
             directory=found["directory"],
-            guest=asdict(self._asked),
+            guest=self._as_data(),
         )
         return Prepared(
             experiments.load(request.experiment),
@@ -111,6 +111,9 @@ class Guest:
             Places(Path(found["directory"])),
             kept,
         )
+
+    def _as_data(self) -> dict[str, Any]:
+        return asdict(self._asked) | {"kernel": str(self._image.path)}
 
     def alone(self) -> AbstractContextManager[None]:
         return nullcontext()  # since before it booted
@@ -120,10 +123,7 @@ class Guest:
         found: dict[str, Any] = self._ask(
             "environment", experiment=experiment.name, directory=str(places.dir)
         )
-        guest = asdict(self._asked) | {
-            "kernel": str(self._image.path),
-            "accelerator": self._accelerator,
-        }
+        guest = self._as_data() | {"accelerator": self._accelerator}
         return found | {"guest": guest, "emulated_time": self._accelerator == "tcg"}
 
     def shortage(
