@@ -53,11 +53,12 @@ def read(root: Path) -> dict[str, Any]:
     # The flag is CPUID.1:ECX[31], which every hypervisor sets and no processor does. Other
     # architectures have no such bit: a name is proof there, and its absence proves nothing.
     virtual = "hypervisor" in flags.split() if flags else (True if name else None)
+    model = cpu.first_block(root).get("model name")
     hidden, reason = _shootdowns_hidden(root, virtual, name)
     return {
         "virtual_machine": virtual,
         "hypervisor": name if virtual else None,
-        "emulated_time": (cpu.first_block(root).get("model name") or "").startswith(_TCG),
+        "emulated_time": model.startswith(_TCG) if model else None,
         "firmware": firmware,
         "container": _container(root),
         "shootdowns_hidden": hidden,

@@ -143,7 +143,7 @@ class Guest:
     ) -> Iterator[Trials]:
         directory = str(places.dir)
         self._ask("open", run=run, experiment=experiment.name, directory=directory, cpus=list(cpus))
-        opened = _Bench(run, self._ask)
+        opened = Bench(run, self._ask)
         yield opened
         opened.check()
         self._ask("close")
@@ -166,7 +166,7 @@ class Guest:
         return self._machine
 
 
-class _Bench:
+class Bench:
     """The guest's bench. A guest that goes ends its trial as a row, and then the run."""
 
     def __init__(self, run: str, ask: Any) -> None:

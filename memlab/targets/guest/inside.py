@@ -28,13 +28,16 @@ from memlab.targets.guest.raised import KINDS
 BEAT_S = 1.0  # so often the guest says that it is alive
 FILES = Path("/var/tmp")  # where its disk is mounted
 _OWN = Path("/run/memlab")  # in its memory
+_MODULES = ("virtio_blk", "ext4", "zram")
 
 
-def main() -> None:
+def main(modules: str) -> None:
+    """`modules` is the folder whose lib/modules has this kernel's; empty where it has none."""
     port = os.open(_port(), os.O_RDWR)
-    home = _OWN
-    home.mkdir()
-    os.environ |= {"HOME": str(home), "XDG_STATE_HOME": str(home), "TMPDIR": str(FILES)}
+    _OWN.mkdir()
+    os.environ |= {"HOME": str(_OWN), "XDG_STATE_HOME": str(_OWN), "TMPDIR": str(FILES)}
+    for module in _MODULES if modules else ():
+        _run("modprobe", "-q", "-d", modules, module)
     mounted = _mount_disk()
     speaker = _Speaker(port)
     speaker.say({"hello": {"disk": mounted}})
@@ -138,8 +141,6 @@ def _port() -> str:
 def _mount_disk() -> bool:
     """A file system of its own on the disk, so that files and a swap file lie on one as on a
     host. Without it they lie in memory, as virtme-ng has it."""
-    for module in ("virtio_blk", "ext4", "zram"):
-        _run("modprobe", "-q", module)
     for disk in Path("/sys/block").glob("vd*"):
         serial = disk / "serial"
         if serial.exists() and serial.read_text().strip() == machine.DISK:
@@ -156,7 +157,3 @@ def _run(*command: str) -> bool:
         )
         return ended.returncode == 0
     return False
-
-
-if __name__ == "__main__":
-    main()

@@ -27,7 +27,7 @@ def beats(qemu: str) -> bool:
         rom = Path(folder) / "heartbeat"
         rom.write_bytes(rom_image())
         command = [qemu, "-accel", "kvm", *machine(rom)]
-        return _exits(command)
+        return exits(command)
 
 
 def rom_image() -> bytes:
@@ -43,7 +43,7 @@ def machine(rom: Path) -> list[str]:
     ]
 
 
-def _exits(command: list[str]) -> bool:
+def exits(command: list[str]) -> bool:
     try:
         ended = subprocess.run(command, capture_output=True, timeout=LIMIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
