@@ -6,7 +6,7 @@ import os
 import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ class Guest:
         self._image = kernel.find(asked.kernel)
         kernel.check_modules(self._image)
         self._accelerator = machine.accelerator()
-        self._silence_s = silence_s or SILENCE_S[self._accelerator]
+        self.silence_s = silence_s or SILENCE_S[self._accelerator]
         self._stack = ExitStack()
         self._machine: Machine | None = None
 
@@ -84,14 +84,20 @@ class Guest:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._stack:
             if kind is None:
-                self._ask("end")
-                self._running().power_off()
+                with suppress(*_Gone):
+                    self._ask("end")
+                    self._running().power_off()
 
     def _hear_hello(self, booting: Machine) -> None:
         try:
             booting.receive(BOOT_LIMIT_S[self._accelerator])
         except _Gone as gone:
             raise CannotRun(f"the guest did not come up; {gone}") from None
+
+    @property
+    def group(self) -> int:
+        """The process group of its QEMU."""
+        return self._running().group
 
     # What the driver asks
 
@@ -154,7 +160,7 @@ class Guest:
         running = self._running()
         running.send({"ask": ask, "with": arguments})
         while True:
-            message = running.receive(self._silence_s)
+            message = running.receive(self.silence_s)
             if "raised" in message:
                 raise KINDS[message["raised"]](message["line"])
             if "answer" in message:
