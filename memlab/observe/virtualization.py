@@ -53,12 +53,11 @@ def read(root: Path) -> dict[str, Any]:
     # The flag is CPUID.1:ECX[31], which every hypervisor sets and no processor does. Other
     # architectures have no such bit: a name is proof there, and its absence proves nothing.
     virtual = "hypervisor" in flags.split() if flags else (True if name else None)
-    model = cpu.first_block(root).get("model name")
     hidden, reason = _shootdowns_hidden(root, virtual, name)
     return {
         "virtual_machine": virtual,
         "hypervisor": name if virtual else None,
-        "emulated_time": model.startswith(_TCG) if model else None,
+        "emulated_time": emulated(root),
         "firmware": firmware,
         "container": _container(root),
         "shootdowns_hidden": hidden,
@@ -67,6 +66,12 @@ def read(root: Path) -> dict[str, Any]:
             root / "sys/devices/system/clocksource/clocksource0/current_clocksource"
         ),
     }
+
+
+def emulated(root: Path) -> bool | None:
+    """Whether the processor is one that QEMU emulates; None where it has no name."""
+    model = cpu.first_block(root).get("model name")
+    return model.startswith(_TCG) if model else None
 
 
 def _firmware(root: Path) -> Iterator[str]:

@@ -41,6 +41,9 @@ class Target(Protocol):
 class Here:
     """The machine that this process runs on."""
 
+    def __init__(self, patience: float = 1.0) -> None:
+        self._patience = patience  # see Bench
+
     def prepare(self, request: Request) -> Prepared:
         return prepare(request)
 
@@ -66,4 +69,4 @@ class Here:
     def bench(
         self, run: str, experiment: Experiment, places: Places, cpus: Sequence[int]
     ) -> AbstractContextManager[Trials]:
-        return Bench(run, experiment, places, cpus or default_cpus(experiment))
+        return Bench(run, experiment, places, cpus or default_cpus(experiment), self._patience)

@@ -49,9 +49,9 @@ class Guest:
 
     def __init__(self, asked: Asked, silence_s: float | None = None) -> None:
         """Check what can be checked. BadRequest or CannotRun where this guest cannot be."""
-        _check_host(asked)
         self._asked = asked
         self._image = kernel.find(asked.kernel)
+        _check_host(asked)
         kernel.check_modules(self._image)
         self._accelerator = machine.accelerator()
         self.silence_s = silence_s or SILENCE_S[self._accelerator]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from memlab import experiments
+from memlab.observe import proc, virtualization
 from memlab.run.admission import Places
 from memlab.run.plan import Point
 from memlab.run.request import CannotRun, Request
@@ -26,6 +27,7 @@ from memlab.targets.guest import machine, stream
 from memlab.targets.guest.raised import KINDS
 
 BEAT_S = 1.0  # so often the guest says that it is alive
+EMULATED_PATIENCE = 10.0  # a slow emulator is no reason for an outcome of `timeout`
 FILES = Path("/var/tmp")  # where its disk is mounted
 _OWN = Path("/run/memlab")  # in its memory
 _MODULES = ("virtio_blk", "ext4", "zram")
@@ -73,7 +75,7 @@ class Answers:
     """One method a question. What a question raises is an answer too."""
 
     def __init__(self) -> None:
-        self._here = Here()
+        self._here = Here(EMULATED_PATIENCE if virtualization.emulated(proc.ROOT) else 1.0)
         self._bench: AbstractContextManager[Trials] | None = None
         self._trials: Trials | None = None
 
