@@ -11,7 +11,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import memlab
 from memlab import experiments
 from memlab.experiment import Experiment
 from memlab.observe import guest_tools, proc
@@ -215,7 +214,7 @@ def _check_host(asked: Asked) -> None:
     need = Need(memory_bytes=asked.memory_bytes, disk_bytes={}, block_s=0.0)
     if short := admission.shortage(need, "the guest"):
         raise admission.Refused(f"{short}; give it less with --guest-memory")
-    for path in (Path(sys.executable), Path(memlab.__file__)):
+    for path in (Path(sys.executable), Path(__file__)):
         for hidden in _HIDDEN:
             if path.is_relative_to(hidden):
                 raise CannotRun(f"{path} is not seen in a guest, where {hidden} is empty: move it")
