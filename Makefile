@@ -11,7 +11,7 @@ PIN := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --s
 PINNED := \# Exact versions and the hashes of their files; `make constraints` writes this.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench format constraints clean
+.PHONY: help run test check bench format pages site constraints clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -37,6 +37,12 @@ format: $(VENV)/ready-dev ## format Python and C
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i probes/*.c probes/*.h probes/support/*.[ch]
+
+pages: $(VENV)/ready-dev ## write the experiments' pages and figures anew, in docs/experiments
+	$(BIN)/python docs/make.py
+
+site: $(VENV)/ready-dev ## build the documentation as a site in build/site
+	$(BIN)/mkdocs build --strict --quiet
 
 constraints: $(VENV)/ready-dev ## pin the newest versions that fit, with their hashes
 	$(PIP) install pip-tools

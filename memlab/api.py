@@ -7,26 +7,67 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memlab import experiments, results
+from memlab import experiments, recorded, results
 from memlab.experiment import Level
 from memlab.run import driver, plan
 from memlab.run.request import Progress, Request
 from memlab.store import RunRow, Store, default_path
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 __all__ = ["Run", "load", "sweep"]
 
 
 class Run(results.Run):
-    """A stored run that can be looked at: `frame`, `summary()`, `plot()`, or itself in Jupyter."""
+    """A stored run that can be looked at: `frame`, `summary()`, `claims()`, `compare()`, `plot()`,
+    or itself in Jupyter."""
 
-    def plot(self) -> Figure:
-        """The experiment's figure of this run."""
+    @property
+    def figures(self) -> list[str]:
+        """The names of its figures; "" is the experiment's first one."""
         from memlab.present import figures
 
-        return figures.draw(self)
+        return figures.names(self)
+
+    def plot(self, name: str = "") -> Figure:
+        """A figure of this run, by its name among `figures`; KeyError where there is none."""
+        from memlab.present import figures
+
+        return figures.draw(self, name)
+
+    def claims(self) -> pd.DataFrame:
+        """One row a claim and setting: the verdict, the estimate with its 95 % interval (in the
+        claim's own unit), the samples a point, and the evidence in words."""
+        import pandas as pd
+
+        from memlab.judging import claims
+
+        judged = [claims.as_data(one) for one in claims.judge(self)]
+        kept = ["claim", "verdict", "low", "estimate", "high", "n", "evidence", "published"]
+        rows = [{name: one[name] for name in kept} | one["setting"] for one in judged]
+        return pd.DataFrame.from_records(rows)
+
+    def compare(
+        self, base: results.Run | Path, *, threshold: float = 0.05, force: bool = False
+    ) -> pd.DataFrame:
+        """One row a point that both runs hold: the base, this run, the ratio this / base with its
+        95 % interval, and the word: slower, faster, same or inconclusive.
+
+        `base` is a run, or a file that `memlab export` wrote. Raises CannotRun where the machines
+        are unlike, unless forced.
+        """
+        import pandas as pd
+
+        from memlab.judging.compare import compare_runs
+        from memlab.present import comparison
+
+        compared = compare_runs(base, self, metric=None, threshold=threshold, force=force)
+        points = comparison.as_data(compared)["points"]
+        kept = ["word", "base", "new", "ratio", "ratio_low", "ratio_high", "n"]
+        rows = [point["levels"] | {name: point[name] for name in kept} for point in points]
+        return pd.DataFrame.from_records(rows)
 
     def _repr_html_(self) -> str:
         from memlab.present import html
@@ -77,8 +118,11 @@ def sweep(
     return Run(row, path)
 
 
-def load(run: str = "last", *, store: str | Path | None = None) -> Run:
-    """A stored run by its id, the start of it, its name, or `last`."""
+def load(run: str = "last", *, store: str | Path | None = None, example: bool = False) -> Run:
+    """A stored run by its id, the start of it, its name, or `last`; with `example`, the recorded
+    run of the experiment that `run` names, which ships with memlab."""
+    if example:
+        store, run = recorded.store(run), "last"
     path = Path(store) if store else default_path()
     with Store(path) as opened:
         return Run(opened.find(run), path)

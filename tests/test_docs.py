@@ -49,6 +49,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "MEMLAB_SWEEP_BUDGET": "1s",
         "MEMLAB_REPRODUCE_BUDGET": "1s",
+        "MEMLAB_DIAGNOSE_SECONDS": "1",
         "COLUMNS": "200",
     }
     for experiment in ("mmap-read", "mmap-write"):

@@ -16,8 +16,12 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
+def without_capabilities() -> list[str]:
+    """What a command begins with that is to have no capability at all."""
+    return ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
+
+
 def powerless(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`python ARGUMENTS` without any capability at all."""
-    drop = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
-    command = [*drop, sys.executable, *arguments]
+    command = [*without_capabilities(), sys.executable, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -100,6 +100,7 @@ def _one_line_errors(debug: bool) -> Iterator[None]:
 
 def _code(error: Exception) -> int:
     """The exit code of an error. Imported late: most commands meet none of them."""
+    from memlab.diagnose.errors import BadSubject, CannotLook
     from memlab.experiments import UnknownExperiment
     from memlab.run.admission import Refused
     from memlab.run.alone import Busy
@@ -109,8 +110,8 @@ def _code(error: Exception) -> int:
     from memlab.store import StoreError, UnknownRun
 
     codes = {
-        USAGE: (UnknownExperiment, BadLevels, BadRequest, UnknownRun),
-        CANNOT_RUN: (Refused, CannotRun, Busy, NotBuilt, WorkerLost, StoreError),
+        USAGE: (UnknownExperiment, BadLevels, BadRequest, BadSubject, UnknownRun),
+        CANNOT_RUN: (Refused, CannotRun, CannotLook, Busy, NotBuilt, WorkerLost, StoreError),
         INTERRUPTED: (Interrupted,),
     }
     return next((code for code, kinds in codes.items() if isinstance(error, kinds)), INTERNAL)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from memlab import units
+from memlab.cli import _completing
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
@@ -38,7 +39,12 @@ store_option = click.option(
     help="The store's file; else $XDG_DATA_HOME/memlab/results.db.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-run_argument = click.argument("run", default="last")
+run_argument = click.argument("run", default="last", shell_complete=_completing.run)
+example_option = click.option(
+    "--example",
+    is_flag=True,
+    help="RUN names an experiment: its recorded run, which ships with memlab.",
+)
 
 
 def echo_json(value: Any) -> None:

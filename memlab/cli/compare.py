@@ -5,13 +5,14 @@ from pathlib import Path
 
 import click
 
+from memlab.cli import _completing
 from memlab.cli._formats import chosen, echo_cases, format_options
 from memlab.cli._options import SHARE, echo_json, store_option
 
 
 @click.command(short_help="Compare two runs, point by point.")
-@click.argument("base")
-@click.argument("new", default="last")
+@click.argument("base", shell_complete=_completing.run)
+@click.argument("new", default="last", shell_complete=_completing.run)
 @click.option(
     "--threshold",
     type=SHARE,

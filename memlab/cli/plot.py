@@ -4,11 +4,19 @@ from pathlib import Path
 
 import click
 
-from memlab.cli._options import echo_json, json_option, output_folder, run_argument, store_option
+from memlab.cli._options import (
+    echo_json,
+    example_option,
+    json_option,
+    output_folder,
+    run_argument,
+    store_option,
+)
 
 
 @click.command(short_help="Draw a stored run.")
 @run_argument
+@example_option
 @click.option(
     "-o",
     "output",
@@ -17,12 +25,14 @@ from memlab.cli._options import echo_json, json_option, output_folder, run_argum
 )
 @store_option
 @json_option
-def command(run: str, output: Path | None, store: Path | None, as_json: bool) -> None:
+def command(
+    run: str, example: bool, output: Path | None, store: Path | None, as_json: bool
+) -> None:
     """Draw RUN's figures, with a JSON file beside it that names the samples behind each mark."""
     from memlab import api
     from memlab.present import figures
 
-    loaded = api.load(run, store=store)
+    loaded = api.load(run, store=store, example=example)
     if output and output.suffix:
         if output.suffix[1:] not in figures.FORMATS:
             good = ", ".join(f".{name}" for name in figures.FORMATS)

@@ -4,19 +4,21 @@ from pathlib import Path
 
 import click
 
-from memlab.cli._options import output_folder, store_option
+from memlab.cli import _completing
+from memlab.cli._options import example_option, output_folder, store_option
 
 
 @click.command(short_help="Write stored runs as one HTML file.")
-@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.argument("runs", metavar="[RUN]...", nargs=-1, shell_complete=_completing.run)
 @click.option(
     "-o",
     "output",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     help="The file, or - for stdout; else report-RUN.html in `figures` beside the store.",
 )
+@example_option
 @store_option
-def command(runs: tuple[str, ...], output: Path | None, store: Path | None) -> None:
+def command(runs: tuple[str, ...], output: Path | None, example: bool, store: Path | None) -> None:
     """Report each RUN (the newest without one): what holds and what does not, figures, published
     tables, every point, noise and machine, in one HTML file that needs no network.
 
@@ -27,7 +29,7 @@ def command(runs: tuple[str, ...], output: Path | None, store: Path | None) -> N
     from memlab import api
     from memlab.present import report
 
-    loaded = [api.load(run, store=store) for run in runs or ("last",)]
+    loaded = [api.load(run, store=store, example=example) for run in runs or ("last",)]
     if output == Path("-"):
         click.echo(report.html(loaded), nl=False)
         return

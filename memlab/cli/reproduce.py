@@ -5,11 +5,12 @@ from pathlib import Path
 
 import click
 
+from memlab.cli import _completing
 from memlab.cli._options import DURATION, echo_json, json_option, store_option
 
 
 @click.command(short_help="Hold a published study against this machine.")
-@click.argument("study", metavar="SOURCE|EXPERIMENT|all")
+@click.argument("study", metavar="SOURCE|EXPERIMENT|all", shell_complete=_completing.study)
 @click.option(
     "--preset",
     type=click.Choice(["quick", "paper", "full"]),

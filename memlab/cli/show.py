@@ -4,20 +4,21 @@ from pathlib import Path
 
 import click
 
-from memlab.cli._options import echo_json, json_option, run_argument, store_option
+from memlab.cli._options import echo_json, example_option, json_option, run_argument, store_option
 
 
 @click.command(short_help="Show a stored run as tables.")
 @run_argument
+@example_option
 @store_option
 @json_option
-def command(run: str, store: Path | None, as_json: bool) -> None:
+def command(run: str, example: bool, store: Path | None, as_json: bool) -> None:
     """Show RUN (an id, the start of one, a name, or `last`): medians, floors, what was
     published, noise."""
     from memlab import api
     from memlab.present import tables
 
-    loaded = api.load(run, store=store)
+    loaded = api.load(run, store=store, example=example)
     if as_json:
         echo_json(tables.as_data(loaded))
     else:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from memlab.cli import _guest
+from memlab.cli import _completing, _guest
 from memlab.cli._guest import guest_options
 from memlab.cli._options import (
     CPUS,
@@ -31,13 +31,14 @@ def _given() -> set[str]:
 
 
 @click.command(short_help="Measure an experiment.")
-@click.argument("experiment", required=False)
+@click.argument("experiment", required=False, shell_complete=_completing.experiment)
 @click.option(
     "-p",
     "--factor",
     "assignments",
     metavar="FACTOR=LEVELS",
     multiple=True,
+    shell_complete=_completing.factor,
     help="Levels of a factor: size=1,100,4k or size=1..4k*4; `describe` lists them.",
 )
 @click.option(
@@ -73,7 +74,12 @@ def _given() -> set[str]:
 @guest_options
 @store_option
 @click.option("--name", help="A name for the run.")
-@click.option("--resume", metavar="RUN", help="Measure what a run still lacks.")
+@click.option(
+    "--resume",
+    metavar="RUN",
+    shell_complete=_completing.run,
+    help="Measure what a run still lacks.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be measured, and make nothing.")
 @click.option(
     "-o",

@@ -13,7 +13,17 @@ from memlab.experiment.claims import (
     Shift,
     Within,
 )
-from memlab.experiment.figures import Against, Bars, Checks, Figure, Lines, Nines, Timeline
+from memlab.experiment.figures import (
+    Against,
+    Bars,
+    Checks,
+    Figure,
+    Lines,
+    Matrix,
+    Nines,
+    Printed,
+    Timeline,
+)
 from memlab.experiment.kinds import BYTES, COUNT, FLAG, SECONDS, Kind, Level, choice
 from memlab.experiment.vocabulary import (
     PRESETS,
@@ -62,10 +72,12 @@ __all__ = [
     "Level",
     "Limit",
     "Lines",
+    "Matrix",
     "Metric",
     "Monotone",
     "Nines",
     "Outcome",
+    "Printed",
     "Published",
     "Ratio",
     "Raw",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from memlab.experiment.kinds import Level
 
@@ -73,6 +74,28 @@ class Nines(Figure):
     histograms of a point's samples are merged."""
 
     histogram: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """The column of a printed table in words that holds what was published of a point: the row
+    whose cells are the words that `keys` has for the point's levels."""
+
+    source: str
+    table: str
+    column: str
+    keys: Mapping[str, Mapping[Level, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix(Figure):
+    """What happened, in words: a column a level of `over`, a row a combination of `by` and
+    `panels`, controls too. In each cell the word for a sample, how many samples had it, the median
+    of the metric, and what was published."""
+
+    word: Callable[[Mapping[str, Any], Levels], str] = lambda raw, at: "ok"
+    calm: Callable[[str], bool] = lambda word: True  # whether a word is nothing to mark
+    printed: Printed | None = None
 
 
 @dataclass(frozen=True, slots=True)

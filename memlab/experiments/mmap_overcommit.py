@@ -24,7 +24,9 @@ from memlab.experiment import (
     Explanation,
     Factor,
     File,
+    Matrix,
     Metric,
+    Printed,
     Raw,
     choice,
 )
@@ -34,6 +36,7 @@ from memlab.experiments._overcommit_claims import CLAIMS
 SWAP_BYTES = 32 * MIB
 LEAST_LIMIT = 8 * MIB  # the probe itself lies in the group
 EDGE_S = 1.0  # at the limit reclaim turns the file's own pages over before anyone is killed
+GRANTED, WRITTEN = "mmap succeeds", "all is written"
 WRITE_RATE = {"none": 200 * MIB, "file": 60 * MIB}  # slow guesses, bytes a second
 
 
@@ -64,6 +67,20 @@ def written(of: Callable[[Raw, Raw], float]) -> Callable[[Raw, At], float | None
 
 def completed(raw: Raw, process: Raw) -> bool:
     return bool(process["done_bytes"] == raw["asked_bytes"] and not process["signal"])
+
+
+def word(raw: Raw, at: At) -> str:
+    """What became of the processes."""
+    seen = processes(raw)
+    refused, taken = sum(p["mmap_errno"] != 0 for p in seen), sum(map(killed, seen))
+    if refused:
+        names = {errno.errorcode.get(p["mmap_errno"], "?") for p in seen if p["mmap_errno"]}
+        return f"mmap fails: {', '.join(sorted(names))}"
+    if at["scope"] == "host":
+        return GRANTED
+    if taken:
+        return "OOM-killed" if len(seen) == 1 else f"OOM-killed: {taken} of {len(seen)}"
+    return WRITTEN if all(completed(raw, p) for p in seen) else "not all is written"
 
 
 def evidence(raw: Raw, at: At) -> str:
@@ -311,5 +328,26 @@ EXPERIMENT = Experiment(
     judges={"logstore-mmap": ["overcommit"]},
     claims=CLAIMS,
     budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},
-    figure=Checks("killed", over="mapping", by=("scenario",), panels=("swap",)),
+    figure=Matrix(
+        "bytes_reached",
+        over="mapping",
+        by=("scenario",),
+        panels=("scope", "swap", "overcommit"),
+        word=word,
+        calm=lambda said: said in (GRANTED, WRITTEN),
+        printed=Printed(
+            "logstore-mmap",
+            "overcommit",
+            "outcome",
+            {
+                "scenario": {"a": "A", "b": "B"},
+                "mapping": {
+                    "private": "MAP_PRIVATE",
+                    "private_noreserve": "MAP_PRIVATE + MAP_NORESERVE",
+                    "shared": "MAP_SHARED",
+                },
+            },
+        ),
+    ),
+    more_figures={"checks": Checks("killed", over="mapping", by=("scenario",), panels=("swap",))},
 )

@@ -25,13 +25,13 @@ class Cgroups:
     """This process's own group; None where the mount does not show it."""
 
 
-def locate(root: Path = proc.ROOT) -> Cgroups:
-    """The cgroups of this process; all None where there are none."""
+def locate(root: Path = proc.ROOT, pid: int | str = "self") -> Cgroups:
+    """The cgroups of this process, or of another one; all None where there are none."""
     mounts = files.known(lambda: proc.mounts(root)) or []
     v1 = [mount for mount in mounts if mount.filesystem == "cgroup"]
     v2 = [mount for mount in mounts if mount.filesystem == "cgroup2"]
     version = "hybrid" if v1 and v2 else "1" if v1 else "2" if v2 else None
-    paths = parse_membership(files.text(root / "proc/self/cgroup") or "")
+    paths = parse_membership(files.text(root / f"proc/{pid}/cgroup") or "")
     for mount in v1:
         if "memory" in mount.super_options:
             return _placed(root, version, "1", mount, paths.get("memory"))

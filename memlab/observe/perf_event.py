@@ -1,19 +1,27 @@
-"""May this process count perf events? Asked of the kernel itself, through perf_event_open(2)."""
+"""Counting perf events, and whether this process may: perf_event_open(2) itself is asked."""
 
 import ctypes
+import fcntl
 import os
 import struct
+import sys
 from enum import IntEnum
+from functools import cache
 
 SOFTWARE, HARDWARE, TRACEPOINT = 1, 0, 2  # perf_event_attr.type has 0 for hardware
 PAGE_FAULTS = 2  # PERF_COUNT_SW_PAGE_FAULTS
+PAGE_FAULTS_MINOR, PAGE_FAULTS_MAJOR = 5, 6
 INSTRUCTIONS = 1  # PERF_COUNT_HW_INSTRUCTIONS
 
 _SYSCALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 _FD_CLOEXEC = 8  # PERF_FLAG_FD_CLOEXEC: a child that execs inherits no counter
 _DISABLED = 1 << 0
+_INHERIT = 1 << 1
 _EXCLUDE_KERNEL = 1 << 5
 _EXCLUDE_HV = 1 << 6
+_USER_ONLY = _EXCLUDE_KERNEL | _EXCLUDE_HV
+# _IOW('$', 6, char *); PowerPC encodes the direction of an ioctl otherwise.
+_SET_FILTER = {"ppc64le": 0x8008_2406}
 # The first published perf_event_attr, 64 bytes, which every kernel takes: type, size, config,
 # sample_period, sample_type, read_format, flags, wakeup_events, bp_type, config1.
 _ATTR = struct.Struct("=IIQQQQQIIQ")
@@ -48,19 +56,51 @@ def widest(kind: int, config: int) -> Scope:
 
 def check(kind: int, config: int, scope: Scope) -> None:
     """Opens the event, disabled, and closes it; raises `OSError` where the kernel refuses."""
+    flags = _DISABLED | (_USER_ONLY if scope is Scope.USER else 0)
+    # A CPU of our own for all processes, or all CPUs for our own process.
+    pid, cpu = (-1, min(os.sched_getaffinity(0))) if scope is Scope.SYSTEM else (0, -1)
+    os.close(_open(kind, config, pid, cpu, flags))
+
+
+def count(
+    kind: int, config: int, task: int, scope: Scope, *, inherit: bool, filtered: str | None = None
+) -> int:
+    """A descriptor that counts for this task; `inherit`, for those that it makes from now on too.
+
+    Nothing is sampled; `filtered` is the filter of a tracepoint. Raises `OSError`.
+    """
+    flags = (_INHERIT if inherit else 0) | (_USER_ONLY if scope is Scope.USER else 0)
+    fd = _open(kind, config, task, -1, flags)
+    if filtered is not None:
+        try:
+            request = _SET_FILTER.get(os.uname().machine, 0x4008_2406)
+            fcntl.ioctl(fd, request, filtered.encode() + b"\0")
+        except OSError:
+            os.close(fd)
+            raise
+    return fd
+
+
+def read(fd: int) -> int:
+    """The count so far. What came before the filter was set is in it: take differences."""
+    return int.from_bytes(os.read(fd, 8), sys.byteorder)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)  # to make one takes as long as to open an event
+
+
+def _open(kind: int, config: int, pid: int, cpu: int, flags: int) -> int:
     machine = os.uname().machine
     if machine not in _SYSCALL:
         raise NotImplementedError(f"perf_event_open: its number on {machine} is not known here")
-    flags = _DISABLED | (_EXCLUDE_KERNEL | _EXCLUDE_HV if scope is Scope.USER else 0)
     attr = ctypes.create_string_buffer(
         _ATTR.pack(kind, _ATTR.size, config, 0, 0, 0, flags, 0, 0, 0), _ATTR.size
     )
-    # A CPU of our own for all processes, or all CPUs for our own process.
-    pid, cpu = (-1, min(os.sched_getaffinity(0))) if scope is Scope.SYSTEM else (0, -1)
-    libc = ctypes.CDLL(None, use_errno=True)
     arguments = map(ctypes.c_long, (_SYSCALL[machine], ctypes.addressof(attr), pid, cpu, -1))
-    fd = libc.syscall(*arguments, ctypes.c_long(_FD_CLOEXEC))
+    fd: int = _libc().syscall(*arguments, ctypes.c_long(_FD_CLOEXEC))
     if fd < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"perf_event_open: {os.strerror(number)}")
-    os.close(fd)
+    return fd

@@ -15,7 +15,18 @@ import memlab
 from memlab import experiments, published
 from memlab.store import Store
 
-COMMANDS = ["clean", "describe", "doctor", "export", "list", "plot", "runs", "show", "sweep"]
+COMMANDS = [
+    "clean",
+    "describe",
+    "diagnose",
+    "doctor",
+    "export",
+    "list",
+    "plot",
+    "runs",
+    "show",
+    "sweep",
+]
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:

@@ -1,5 +1,6 @@
 """What starts fast imports little: held by names, not by time."""
 
+import os
 import subprocess
 import sys
 
@@ -30,7 +31,12 @@ def modules(code: str) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("arguments", ["--help", "--version", "list", "sweep --help", "clean"])
+LOOK = f"diagnose {os.getpid()} --seconds 0.01"  # to import more would cost more than the look
+
+
+@pytest.mark.parametrize(
+    "arguments", ["--help", "--version", "list", "sweep --help", "clean", LOOK]
+)
 def test_a_light_command_imports_nothing_heavy(arguments: str) -> None:
     found = modules(COMMAND.format(arguments=arguments.split()))
     assert found & HEAVY == set()

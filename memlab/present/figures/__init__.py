@@ -18,6 +18,7 @@ from memlab.present.figures import (
     checks,
     lines,
     marks,
+    matrix,
     nines,
     pair_marks,
     pairs,
@@ -58,6 +59,7 @@ _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
     declared.Against: pairs.compose,
     declared.Nines: nines.compose,
     declared.Checks: checks.compose,
+    declared.Matrix: matrix.compose,
 }
 
 # What a figure's title says that was found; a kind that is not here says nothing.
@@ -67,6 +69,7 @@ _FINDINGS: Mapping[type, Callable[[Run, Any], str]] = {
     declared.Against: lambda run, shown: pairs.finding(run, shown, pair_marks.panels(run, shown)),
     declared.Nines: lambda run, shown: nines.finding(run, percentiles.panes(run, shown)),
     declared.Checks: lambda run, shown: checks.finding(checks.checks(run, shown)),
+    declared.Matrix: lambda run, shown: matrix.finding(matrix.places(run, shown), shown),
 }
 
 

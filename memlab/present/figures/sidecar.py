@@ -9,7 +9,15 @@ from typing import Any
 
 from memlab.experiment import figures as declared
 from memlab.present import words
-from memlab.present.figures import bar_marks, checks, marks, pair_marks, percentiles, predictions
+from memlab.present.figures import (
+    bar_marks,
+    checks,
+    marks,
+    matrix,
+    pair_marks,
+    percentiles,
+    predictions,
+)
 from memlab.present.figures.series import Crossed, Panel, Series
 from memlab.results import Run
 
@@ -23,6 +31,7 @@ _PANELS: Mapping[type, Callable[[Run, Any], list[Panel]]] = {
 _ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
     declared.Nines: percentiles.as_data,
     declared.Checks: checks.as_data,
+    declared.Matrix: matrix.as_data,
 }
 
 

@@ -1,0 +1,69 @@
+"""What the shell is offered where a word of memlab's own is wanted.
+
+A completion that cannot say anything says nothing: an error would land in the user's prompt.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+
+def experiment(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
+    from memlab import experiments
+
+    return [CompletionItem(name) for name in experiments.names() if name.startswith(typed)]
+
+
+def study(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """What `reproduce` takes: a source, an experiment, or all."""
+    from memlab import published
+
+    sources = [name for name in (*published.ids(), "all") if name.startswith(typed)]
+    return [CompletionItem(name) for name in sources] + experiment(ctx, param, typed)
+
+
+def factor(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """`size=`, then its levels: those that can be listed, else those of the presets."""
+    from memlab import experiments
+
+    # Where an option still lacks its value, click leaves the arguments before it unread in args.
+    given = [ctx.params.get("experiment"), *ctx.args]
+    named = next((word for word in given if word in experiments.names()), None)
+    if named is None:
+        return []
+    declared = experiments.load(named)
+    name, told, levels = typed.partition("=")
+    if not told:
+        found = [f for f in declared.factors if f.name.startswith(name)]
+        return [CompletionItem(f"{f.name}=", help=f.help) for f in found]
+    for one in declared.factors:
+        if one.name == name:
+            before, comma, last = levels.rpartition(",")
+            known = one.kind.levels or [one.kind.format(level) for level in one.levels("full")]
+            words = [word.replace(" ", "") for word in known]
+            start = f"{name}={before}{comma}"
+            return [CompletionItem(start + word) for word in words if word.startswith(last)]
+    return []
+
+
+def run(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Ids and names in the store, the newest first; with --example the recorded experiments."""
+    from memlab import recorded
+    from memlab.store import Store, StoreError
+
+    if ctx.params.get("example"):
+        return [CompletionItem(name) for name in recorded.names() if name.startswith(typed)]
+    named = ctx.params.get("store")
+    try:
+        with Store(Path(named) if named else None) as opened:
+            rows = opened.runs()
+    except StoreError:
+        return []
+    items = [CompletionItem("last", help="the newest run")]
+    for row in reversed(rows):
+        help = f"{row.experiment}, {row.created_at[:16]}"
+        items += [CompletionItem(word, help=help) for word in (row.id, row.name) if word]
+    return [item for item in items if str(item.value).startswith(typed)]

@@ -1,0 +1,164 @@
+"""Which malloc a process has, of which version, and what it was told.
+
+The library is found among the mappings by its name, or inside the executable by the messages that
+every build of it holds; the version is read from the file itself.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from memlab import units
+from memlab.diagnose import malloc_options
+from memlab.diagnose.malloc_options import Option, Version
+from memlab.observe import files, proc, process
+
+_SEARCHED_BYTES_MAX = 64 << 20  # some 0.1 s
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How one malloc is recognised."""
+
+    name: str
+    library: re.Pattern[str]
+    """The file name of its shared library."""
+    version: re.Pattern[bytes] | None
+    """The version as the file holds it, or what follows it: a pattern that begins with its first
+    character is searched for fast."""
+    inside: bytes | None = None
+    """What an executable holds that it is linked into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocator:
+    """The malloc of a process."""
+
+    name: str
+    version: str | None
+    where: str
+    """The library's path, or the executable's where it is linked into that."""
+    options: tuple[Option, ...]
+    """In force: what was set, then what this version takes where nothing is set."""
+    variable: str
+    """The environment variable that this build reads."""
+
+    @property
+    def numbers(self) -> Version:
+        return tuple(int(part) for part in re.findall(r"\d+", self.version or ""))[:3]
+
+    def option(self, name: str) -> str | None:
+        return next((option.value for option in self.options if option.name == name), None)
+
+
+_KINDS = (
+    Kind(
+        "jemalloc",
+        re.compile(r"libjemalloc[^/]*\.so"),
+        re.compile(rb"-\d+-g[0-9a-f]{40}"),
+        b"<jemalloc>: ",
+    ),
+    Kind(
+        "tcmalloc",
+        re.compile(r"libtcmalloc[^/]*\.so"),
+        re.compile(rb"gperftools (\d+\.\d+(?:\.\d+)?)"),
+        b"TCMALLOC_AGGRESSIVE_DECOMMIT",
+    ),
+    Kind("mimalloc", re.compile(r"libmimalloc[^/]*\.so"), None, b"mimalloc: warning: "),
+    Kind("musl", re.compile(r"ld-musl-[^/]*\.so"), None),
+    Kind(
+        "glibc",
+        re.compile(r"libc(?:\.so|-\d)[^/]*"),
+        re.compile(rb"GNU C Library [^\n]*?release version (\d+\.\d+)"),
+    ),
+)
+_IN_FILE_NAME = re.compile(r"\.so\.(\d+(?:\.\d+)*)|-(\d+\.\d+)\.so")
+
+
+def read(pid: int, mappings: Sequence[process.Mapping]) -> Allocator | None:
+    """The malloc of a process; None where it has none that is known."""
+    paths = dict.fromkeys(
+        m.path for m in mappings if m.path.startswith("/") and "x" in m.permissions
+    )
+    directory = proc.ROOT / f"proc/{pid}"
+    environ = files.known(lambda: process.environ(pid)) or {}
+    *preloaded, musl, glibc = _KINDS
+    # A malloc of its own comes before the C library's, which is there as well.
+    for kind in preloaded:
+        for path in paths:
+            if kind.library.match(Path(path).name):
+                return _made(kind, directory, path, directory / "root" / path[1:], environ)
+    if found := _inside(preloaded, directory, environ):
+        return found
+    for kind in (musl, glibc):
+        for path in paths:
+            if kind.library.match(Path(path).name):
+                return _made(kind, directory, path, directory / "root" / path[1:], environ)
+    return None
+
+
+def not_searched(pid: int, found: Allocator | None) -> tuple[str, ...]:
+    """What is said where an executable was too large to look for a malloc inside it."""
+    file = proc.ROOT / f"proc/{pid}/exe"
+    size = files.known(lambda: file.stat().st_size) or 0
+    if size <= _SEARCHED_BYTES_MAX or (found and found.name not in ("glibc", "musl")):
+        return ()
+    limit = units.format_size(_SEARCHED_BYTES_MAX)
+    return (f"a malloc linked into the executable: that is over {limit}, and was not searched",)
+
+
+def _inside(kinds: Sequence[Kind], directory: Path, environ: Mapping[str, str]) -> Allocator | None:
+    for held in _held(directory / "exe"):
+        for kind in kinds:
+            if kind.inside and held.find(kind.inside) >= 0:
+                path = str((directory / "exe").readlink())
+                return _made(kind, directory, path, directory / "exe", environ)
+    return None
+
+
+def _made(
+    kind: Kind, directory: Path, path: str, file: Path, environ: Mapping[str, str]
+) -> Allocator:
+    version = variable = None
+    for held in _held(file):
+        if kind.version and (found := kind.version.search(held)):
+            version = found[1].decode() if found.re.groups else _word_before(held, found.start())
+        if kind.name == "jemalloc":
+            variable = _conf_variable(held)
+    if version is None and (named := _IN_FILE_NAME.search(Path(path).name)):
+        version = named[1] or named[2]
+    variable = variable or malloc_options.VARIABLES.get(kind.name, "")
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version or ""))[:3]
+    link = files.known(lambda: str((directory / "root/etc/malloc.conf").readlink()))
+    options = malloc_options.in_force(kind.name, numbers, variable, environ, link)
+    return Allocator(kind.name, version, path, options, variable)
+
+
+def _word_before(held: mmap.mmap, end: int) -> str:
+    return held[held.rfind(b"\0", 0, end) + 1 : end].decode("ascii", "replace")
+
+
+def _conf_variable(held: mmap.mmap) -> str | None:
+    """``MALLOC_CONF``, ``JE_MALLOC_CONF`` or ``_RJEM_MALLOC_CONF``: a string of its own."""
+    at = held.find(b"MALLOC_CONF\0")
+    while at >= 0:
+        word = _word_before(held, at + len(b"MALLOC_CONF"))
+        if re.fullmatch(r"[A-Z_]+", word):
+            return word
+        at = held.find(b"MALLOC_CONF\0", at + 1)
+    return None
+
+
+def _held(file: Path) -> Iterator[mmap.mmap]:
+    """The file's bytes, once; nothing where it cannot be read or is too large to search."""
+    with suppress(OSError, ValueError), open(file, "rb") as opened:
+        if os.fstat(opened.fileno()).st_size > _SEARCHED_BYTES_MAX:
+            return
+        with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as held:
+            yield held

@@ -1,0 +1,202 @@
+"""Events counted for every thread of a process, by the kernel, without samples.
+
+A counter opens on a thread and follows the threads that this makes (inherit). The process runs on;
+what it pays is the count itself, and while a system call's tracepoint is counted every system call
+on the machine passes the kernel's slower entry: 100 ns more (docs/diagnose.md).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from memlab.observe import perf_event, process, tracefs
+from memlab.observe.perf_event import Scope
+
+THREADS_MAX = 64
+"""At most so many threads are counted, those that have used most CPU: the cost is bounded."""
+
+_SPARE_FILES = 64
+# A thread that inherits counters takes three times as long to make (85 us, 240 us with these).
+_FOLLOWED_PER_S = 20
+_FIRST_LOOK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A tracepoint, with a filter on its fields, or a software event."""
+
+    name: str
+    tracepoint: str | None = None
+    filtered: str | None = None
+    software: int | None = None
+
+
+# asm-generic/mman-common.h: MADV_DONTNEED is 4. linux/mm_types.h, enum tlb_flush_reason: 4 is
+# asking other CPUs, also those that then need no interrupt; 1 is a flush that another CPU asked
+# for, counted on the thread that it interrupts. linux/sched.h: CLONE_THREAD is 0x10000.
+EVENTS = (
+    Event("madvise", "syscalls:sys_enter_madvise"),
+    Event("madvise_dontneed", "syscalls:sys_enter_madvise", "behavior == 4"),
+    Event("munmap", "syscalls:sys_enter_munmap"),
+    Event("mprotect", "syscalls:sys_enter_mprotect"),
+    Event("mremap", "syscalls:sys_enter_mremap"),
+    Event("brk", "syscalls:sys_enter_brk"),
+    Event("shootdowns_asked", "tlb:tlb_flush", "reason == 4"),
+    Event("shootdowns_taken", "tlb:tlb_flush", "reason == 1"),
+    Event("threads_created", "task:task_newtask", "clone_flags & 65536"),
+    Event("minor_faults", software=perf_event.PAGE_FAULTS_MINOR),
+    Event("major_faults", software=perf_event.PAGE_FAULTS_MAJOR),
+)
+
+
+_KERNELS_FAULTS = (
+    "pages filled without a fault: faults in the kernel may not be counted: "
+    "sysctl kernel.perf_event_paranoid=1, or run as root"
+)
+_THREADS_MADE = next(event for event in EVENTS if event.name == "threads_created")
+
+
+class Counters:
+    """Open counters of the threads of one process."""
+
+    def __init__(self, numbers: Mapping[str, int], *, inherit: bool) -> None:
+        self._numbers, self._inherit = numbers, inherit
+        self._fds: dict[tuple[int, str], int] = {}
+        self.unseen: dict[str, str] = {}
+        """Why an event is not counted, by its name."""
+        self.limits: list[str] = []
+        """What else is not counted, and why; faults are counted completely where this is empty."""
+
+    def read(self) -> dict[tuple[int, str], int]:
+        """The counts so far by thread and event, of ended threads too."""
+        return {of: perf_event.read(fd) for of, fd in self._fds.items()}
+
+    def open(self, event: Event, task: int) -> None:
+        """Count an event of a thread, or note why not."""
+        if event.name in self.unseen:
+            return
+        try:
+            self._fds[task, event.name] = self._count(event, task)
+        except ProcessLookupError:  # the thread has ended
+            return
+        except (OSError, NotImplementedError) as refused:
+            self.unseen[event.name] = _why(refused)
+
+    def close(self) -> None:
+        for fd in self._fds.values():
+            os.close(fd)
+        self._fds.clear()
+
+    def _count(self, event: Event, task: int) -> int:
+        if event.tracepoint:
+            return perf_event.count(
+                perf_event.TRACEPOINT,
+                self._numbers[event.tracepoint],
+                task,
+                Scope.PROCESS,
+                inherit=self._inherit,
+                filtered=event.filtered,
+            )
+        assert event.software
+        try:
+            return self._software(event.software, task, Scope.PROCESS)
+        except PermissionError:
+            if _KERNELS_FAULTS not in self.limits:
+                self.limits.append(_KERNELS_FAULTS)
+            return self._software(event.software, task, Scope.USER)
+
+    def _software(self, number: int, task: int, scope: Scope) -> int:
+        return perf_event.count(perf_event.SOFTWARE, number, task, scope, inherit=self._inherit)
+
+
+@contextmanager
+def counting(pid: int) -> Iterator[Counters]:
+    """Counts from here on, as much as the kernel allows."""
+    numbers, unseen = _numbers()
+    tasks, at_most = _busiest_first(pid), min(THREADS_MAX, _room())
+    made_per_s = _threads_made_per_s(numbers, tasks[:at_most])
+    counters = Counters(numbers, inherit=made_per_s < _FOLLOWED_PER_S)
+    counters.unseen.update(unseen)
+    if len(tasks) > at_most:
+        counters.limits.append(
+            f"{len(tasks) - at_most} of {len(tasks)} threads: those with most CPU time are counted"
+        )
+    if made_per_s >= _FOLLOWED_PER_S:
+        counters.limits.append(
+            f"what new threads do: {made_per_s:.0f} are made a second, and to follow each would "
+            "slow them down"
+        )
+    try:
+        for task in tasks[:at_most]:
+            for event in EVENTS:
+                counters.open(event, task)
+        yield counters
+    finally:
+        counters.close()
+
+
+def _threads_made_per_s(numbers: Mapping[str, int], tasks: Sequence[int]) -> float:
+    """Seen in a short look of its own; 0 where it is not seen."""
+    if _THREADS_MADE.tracepoint not in numbers:
+        return 0.0
+    counters = Counters(numbers, inherit=False)
+    try:
+        for task in tasks:
+            counters.open(_THREADS_MADE, task)
+        before = sum(counters.read().values())
+        time.sleep(_FIRST_LOOK_S)
+        return (sum(counters.read().values()) - before) / _FIRST_LOOK_S
+    finally:
+        counters.close()
+
+
+def _numbers() -> tuple[dict[str, int], dict[str, str]]:
+    """The number of each tracepoint, and why it has none."""
+    numbers: dict[str, int] = {}
+    unseen: dict[str, str] = {}
+    wanted = [event for event in EVENTS if event.tracepoint]
+    try:
+        with tracefs.opened() as events:
+            for event in wanted:
+                assert event.tracepoint
+                try:
+                    numbers[event.tracepoint] = events.number(event.tracepoint)
+                except FileNotFoundError:
+                    unseen[event.name] = f"this kernel has no tracepoint {event.tracepoint}"
+    except OSError:
+        why = "tracepoints may not be read: run as root"
+        unseen.update({event.name: why for event in wanted})
+    return numbers, unseen
+
+
+def _why(refused: Exception) -> str:
+    if isinstance(refused, PermissionError):
+        return "perf events are refused: sysctl kernel.perf_event_paranoid=1, or run as root"
+    if isinstance(refused, OSError) and refused.errno == errno.EMFILE:
+        return "too few open files are allowed for so many threads: raise ulimit -n"
+    return str(refused)
+
+
+def _busiest_first(pid: int) -> list[int]:
+    used: Counter[int] = Counter()
+    for task in process.tasks(pid):
+        with suppress(OSError):
+            used[task] = process.stat(pid, task).cpu_ticks
+    return [task for task, _ in used.most_common()]
+
+
+def _room() -> int:
+    """For how many threads there are file descriptors, once our own limit is raised."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = THREADS_MAX * len(EVENTS) + _SPARE_FILES
+    if soft < wanted:
+        soft = min(wanted, hard) if hard != resource.RLIM_INFINITY else wanted
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, (soft - _SPARE_FILES) // len(EVENTS))

@@ -1,0 +1,245 @@
+"""One look at a process: what it holds, and what it did between two moments, by the second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memlab import units
+from memlab.diagnose import allocator, counters, group, memory, snapshot, subject
+from memlab.diagnose.allocator import Allocator
+from memlab.diagnose.memory import Memory
+from memlab.diagnose.subject import Subject
+from memlab.observe import files, process
+from memlab.observe import proc as observed
+
+_CHARGE_BATCH_BYTES = 64 * 4096  # MEMCG_CHARGE_BATCH: a CPU charges its group in such steps
+
+Rates = Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread, and how often a second it did each thing that was counted."""
+
+    tid: int
+    command: str
+    per_s: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRoom:
+    """The memory cgroup's limit that comes first, and how far it is."""
+
+    path: str
+    limit_name: str
+    limit_bytes: int
+    used_bytes: int
+    droppable_bytes: int
+    needed_bytes: int
+    growth_bytes_per_s: float
+    seconds_left: float | None
+    """Until what is needed reaches the limit at the present rate; None where it does not grow."""
+    reached_per_s: float
+    oom_kills: int
+    """By the kernel in this group, since it was made."""
+
+    @property
+    def room_share(self) -> float:
+        return 1 - self.needed_bytes / max(self.limit_bytes, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Shootdowns:
+    """TLB shootdowns on the CPUs that the process may use."""
+
+    cpus: str
+    interrupts_per_s: float | None
+    """Received on these CPUs, whoever asked for them; None where this machine counts none."""
+    hidden: bool | None
+    """Whether the hypervisor flushes for some CPUs, and no interrupt is counted; None: unknown.
+    Looked for where the tracepoint is not seen, which counts what is asked for however it is done.
+    """
+    hidden_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the rules read."""
+
+    subject: Subject
+    seconds: float
+    cpu_share: float
+    """Of one CPU, used by the process."""
+    thread_count: int
+    allocator: Allocator | None
+    per_s: Rates
+    """All its threads together; None where it is not seen."""
+    threads: tuple[Thread, ...]
+    """Those that did anything that was counted, the busiest first."""
+    shootdowns: Shootdowns
+    memory: Memory
+    group: GroupRoom | None
+    available_bytes: int | None
+    """On the whole machine."""
+    available_seconds_left: float | None
+    unseen: tuple[str, ...]
+
+    def rate(self, name: str) -> float | None:
+        return self.per_s.get(name)
+
+
+def at(found: Subject, pidfd: int, seconds: float) -> Look:
+    """Look for so long. Raises `CannotLook` where the process ends meanwhile."""
+    limit = group.nearest(found.pid)
+    with counters.counting(found.pid) as counted:
+        before, counts_before = snapshot.take(found.pid, limit), counted.read()
+        subject.wait(found, pidfd, seconds)
+        after, counts_after = snapshot.take(found.pid, limit), counted.read()
+        unseen = dict(counted.unseen)
+        limits = tuple(counted.limits)
+    mappings = process.maps(found.pid)
+    elapsed = after.at_s - before.at_s
+    threads = _threads(found.pid, counts_before, counts_after, elapsed)
+    held, not_held = memory.read(found.pid, after, mappings)
+    malloc = allocator.read(found.pid, mappings)
+    subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
+    return Look(
+        subject=found,
+        seconds=elapsed,
+        cpu_share=(after.cpu_s - before.cpu_s) / elapsed,
+        thread_count=after.thread_count,
+        allocator=malloc,
+        per_s=_rates(before, after, threads, unseen, elapsed, complete=not limits),
+        threads=threads,
+        shootdowns=_shootdowns(before, after, elapsed, "shootdowns_asked" not in unseen),
+        memory=held,
+        group=_room(limit, before, after, elapsed),
+        available_bytes=after.machine.get("MemAvailable"),
+        available_seconds_left=_host_seconds_left(before, after, elapsed),
+        unseen=(
+            *_said(unseen),
+            *limits,
+            *not_held,
+            *allocator.not_searched(found.pid, malloc),
+        ),
+    )
+
+
+def _threads(
+    pid: int,
+    counts_before: Mapping[tuple[int, str], int],
+    counts_after: Mapping[tuple[int, str], int],
+    elapsed: float,
+) -> tuple[Thread, ...]:
+    by_task: dict[int, dict[str, float]] = {}
+    for (task, name), count in counts_after.items():
+        rate = (count - counts_before[task, name]) / elapsed
+        by_task.setdefault(task, {})[name] = rate
+    threads = (
+        Thread(task, process.task_command(pid, task) or "ended", rates)
+        for task, rates in by_task.items()
+        if any(rates.values())
+    )
+    return tuple(sorted(threads, key=lambda thread: -sum(thread.per_s.values())))
+
+
+def _rates(
+    before: snapshot.Snapshot,
+    after: snapshot.Snapshot,
+    threads: tuple[Thread, ...],
+    unseen: Mapping[str, str],
+    elapsed: float,
+    *,
+    complete: bool,
+) -> Rates:
+    rates: dict[str, float | None] = {
+        event.name: None
+        if event.name in unseen
+        else sum(thread.per_s.get(event.name, 0.0) for thread in threads)
+        for event in counters.EVENTS
+    }
+    # The kernel's own count holds the pages that mlock(2) and MAP_POPULATE took without a trap.
+    minor = (after.stat.minor_faults - before.stat.minor_faults) / elapsed
+    major = (after.stat.major_faults - before.stat.major_faults) / elapsed
+    trapped = rates["minor_faults"] if complete else None
+    rates["populated"] = None if trapped is None else max(0.0, minor - trapped)
+    rates["minor_faults"] = minor if trapped is None else trapped
+    rates["major_faults"] = major
+    return rates
+
+
+def _shootdowns(
+    before: snapshot.Snapshot, after: snapshot.Snapshot, elapsed: float, traced: bool
+) -> Shootdowns:
+    cpus = after.status.get("Cpus_allowed_list", "")
+    hidden, reason = None, "tlb:tlb_flush is counted"
+    if not traced:  # costs as much as the rest of the look: it reads the kernel's log
+        from memlab.observe import virtualization
+
+        told = virtualization.read(observed.ROOT)
+        hidden, reason = told["shootdowns_hidden"], told["shootdowns_hidden_reason"]
+    rate = None
+    if before.interrupts is not None and after.interrupts is not None:
+        allowed = set(files.known(lambda: units.parse_cpus(cpus)) or after.interrupts)
+        shared = allowed & before.interrupts.keys() & after.interrupts.keys()
+        rate = sum(after.interrupts[cpu] - before.interrupts[cpu] for cpu in shared) / elapsed
+    return Shootdowns(cpus, rate, hidden, reason)
+
+
+def _room(
+    limit: group.Limit | None,
+    before: snapshot.Snapshot,
+    after: snapshot.Snapshot,
+    elapsed: float,
+) -> GroupRoom | None:
+    if limit is None or before.group is None or after.group is None:
+        return None
+    growth = after.group.needed_bytes - before.group.needed_bytes
+    left = limit.limit_bytes - after.group.needed_bytes
+    return GroupRoom(
+        path=str(limit.group),
+        limit_name=limit.name,
+        limit_bytes=limit.limit_bytes,
+        used_bytes=after.group.used_bytes,
+        droppable_bytes=after.group.droppable_bytes,
+        needed_bytes=after.group.needed_bytes,
+        growth_bytes_per_s=growth / elapsed,
+        seconds_left=_seconds_left(left, growth, after, elapsed),
+        reached_per_s=(after.group.reached_count - before.group.reached_count) / elapsed,
+        oom_kills=after.group.oom_kill_count,
+    )
+
+
+def _host_seconds_left(
+    before: snapshot.Snapshot, after: snapshot.Snapshot, elapsed: float
+) -> float | None:
+    """Until the process alone has used up what the machine has available."""
+    was, now = _unshed_bytes(before), _unshed_bytes(after)
+    available = after.machine.get("MemAvailable")
+    if available is None:
+        return None
+    return _seconds_left(available, now - was, after, elapsed)
+
+
+def _unshed_bytes(now: snapshot.Snapshot) -> int:
+    """What can go to swap at best; pages of files are dropped before anything is refused."""
+    return (now.bytes("RssAnon") or 0) + (now.bytes("RssShmem") or 0)
+
+
+def _seconds_left(
+    left_bytes: int, growth_bytes: int, after: snapshot.Snapshot, elapsed: float
+) -> float | None:
+    # Counts of memory move in batches, one for each CPU that is in use: less is no growth.
+    cpus = min(after.thread_count, len(after.interrupts or {0: 0}))
+    if growth_bytes <= _CHARGE_BATCH_BYTES * cpus:
+        return None
+    return max(0, left_bytes) * elapsed / growth_bytes
+
+
+def _said(unseen: Mapping[str, str]) -> list[str]:
+    """Reasons, once each, with the events that they hide."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in unseen.items():
+        reasons.setdefault(why, []).append(name.replace("_", " "))
+    return [f"{', '.join(names)}: {why}" for why, names in reasons.items()]

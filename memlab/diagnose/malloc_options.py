@@ -1,0 +1,149 @@
+"""The options of each malloc that decide when freed memory goes back to the kernel.
+
+Sources: jemalloc(3) and jemalloc's own headers of 4.0.0 to 5.3.0 for the defaults; gperftools'
+docs/tcmalloc.html; mimalloc's src/options.c of v1.7.0 to v3.0.1; glibc's manual, "Memory
+Allocation Tunables".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+Version = tuple[int, ...]
+
+VARIABLES = {"jemalloc": "MALLOC_CONF"}
+"""The variable of a build without a prefix of its own."""
+
+_GLIBC_TUNABLES = (2, 26)  # the release that brought GLIBC_TUNABLES
+_MIMALLOC_PURGES = (2, 1, 2)  # options named decommit before, purge since
+_GLIBC_NAMES = {
+    "MALLOC_TRIM_THRESHOLD_": "trim_threshold",
+    "MALLOC_TOP_PAD_": "top_pad",
+    "MALLOC_MMAP_THRESHOLD_": "mmap_threshold",
+    "MALLOC_ARENA_MAX": "arena_max",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option in force, and what set it."""
+
+    name: str
+    value: str
+    source: str
+
+
+def in_force(
+    name: str, version: Version, variable: str, environ: Mapping[str, str], link: str | None
+) -> tuple[Option, ...]:
+    """What was set in the environment and in /etc/malloc.conf, then the version's defaults.
+
+    What the program sets by calls (mallopt, mallctl) or compiles in is not seen.
+    """
+    found: dict[str, Option] = {}
+    for option in (*_defaults(name, version), *_given(name, variable, environ, link)):
+        found.pop(option.name, None)  # the later source wins, and is printed in its place
+        found[option.name] = option
+    return tuple(reversed(found.values()))
+
+
+def gives_back_at_once(name: str, options: Mapping[str, str]) -> bool:
+    """Whether the options in force leave no time for freed memory to be used again."""
+    wanted = {
+        "jemalloc": ("dirty_decay_ms", "decay_time"),
+        "tcmalloc": ("TCMALLOC_AGGRESSIVE_DECOMMIT",),
+        "mimalloc": ("MIMALLOC_PURGE_DELAY", "MIMALLOC_DECOMMIT_DELAY"),
+    }.get(name, ())
+    eager = {"TCMALLOC_AGGRESSIVE_DECOMMIT": ("1", "t", "true", "yes")}
+    return any(options.get(option, "").lower() in eager.get(option, ("0",)) for option in wanted)
+
+
+def keeping(name: str, version: Version, variable: str) -> str:
+    """The setting, in this version's words, that keeps freed memory for the next allocation."""
+    match name:
+        case "jemalloc" if not version or version >= (5,):
+            return (
+                f"{variable}=dirty_decay_ms:-1,muzzy_decay_ms:-1 keeps all that was freed, at its "
+                f"peak; {variable}=dirty_decay_ms:10000 keeps it for 10 s"
+            )
+        case "jemalloc" if version >= (4, 1):
+            return (
+                f"{variable}=purge:decay,decay_time:-1 keeps all that was freed, at its peak; "
+                f"{variable}=purge:decay,decay_time:10 keeps it for 10 s"
+            )
+        case "jemalloc":
+            return f"{variable}=lg_dirty_mult:-1 keeps all that was freed, at its peak"
+        case "tcmalloc":
+            return "TCMALLOC_AGGRESSIVE_DECOMMIT=0 and TCMALLOC_RELEASE_RATE=0: give nothing back"
+        case "mimalloc" if not version or version >= (2, 1):
+            older = "" if len(version) == 3 else " (MIMALLOC_ALLOW_DECOMMIT=0 before 2.1.2)"
+            return f"MIMALLOC_PURGE_DELAY=-1: give nothing back{older}"
+        case "mimalloc" if version >= (2,):
+            return "MIMALLOC_ALLOW_DECOMMIT=0: give nothing back"
+        case "mimalloc":
+            return "MIMALLOC_PAGE_RESET=0: give nothing back"
+        case "glibc" if not version or version >= _GLIBC_TUNABLES:
+            # 4 GiB for trimming, and the largest threshold that glibc takes for mmap, 32 MiB.
+            return (
+                "GLIBC_TUNABLES=glibc.malloc.trim_threshold=4294967296:"
+                "glibc.malloc.mmap_threshold=33554432 keeps what was freed, at its peak"
+            )
+        case "glibc":
+            return (
+                "MALLOC_TRIM_THRESHOLD_=4294967296 and MALLOC_MMAP_THRESHOLD_=33554432 keep what "
+                "was freed, at its peak"
+            )
+    return "this malloc has no such setting: another one can be preloaded (LD_PRELOAD)"
+
+
+def _given(
+    name: str, variable: str, environ: Mapping[str, str], link: str | None
+) -> Iterator[Option]:
+    if name == "jemalloc":
+        yield from _pairs(link or "", "/etc/malloc.conf", ":")
+        yield from _pairs(environ.get(variable, ""), variable, ":")
+    elif name == "glibc":
+        for old, new in _GLIBC_NAMES.items():
+            if old in environ:
+                yield Option(new, environ[old], old)
+        for option in _pairs(environ.get("GLIBC_TUNABLES", ""), "GLIBC_TUNABLES", "="):
+            if option.name.startswith("glibc.malloc."):
+                yield Option(option.name.rpartition(".")[2], option.value, option.source)
+    elif name in ("tcmalloc", "mimalloc"):
+        for key, value in environ.items():
+            if key.upper().startswith(f"{name.upper()}_"):
+                yield Option(key.upper(), value, key)
+
+
+def _pairs(text: str, source: str, between: str) -> Iterator[Option]:
+    """``dirty_decay_ms:0,narenas:2``, or ``glibc.malloc.top_pad=4096:...``."""
+    for part in re.split("," if between == ":" else ":", text):
+        name, found, value = part.partition(between)
+        if found:
+            yield Option(name.strip(), value.strip(), source)
+
+
+def _defaults(name: str, version: Version) -> Iterator[Option]:
+    if not version:
+        return
+    source = f"default of {name} {'.'.join(map(str, version))}"
+    match name:
+        case "jemalloc" if version >= (5,):
+            yield Option("muzzy_decay_ms", "0" if version >= (5, 2) else "10000", source)
+            yield Option("dirty_decay_ms", "10000", source)
+        case "jemalloc" if version >= (4, 1):
+            yield Option("decay_time", "10", source)
+            yield Option("purge", "ratio", source)
+            yield Option("lg_dirty_mult", "3", source)
+        case "jemalloc":
+            yield Option("lg_dirty_mult", "3", source)
+        case "tcmalloc":
+            yield Option("TCMALLOC_RELEASE_RATE", "1", source)
+        case "mimalloc" if version >= _MIMALLOC_PURGES:
+            delay = "2500" if version >= (3,) else "10"
+            yield Option("MIMALLOC_PURGE_DELAY", delay, source)
+        case "glibc":
+            yield Option("mmap_threshold", "131072, rising to 33554432", source)
+            yield Option("trim_threshold", "131072, rising to 67108864", source)

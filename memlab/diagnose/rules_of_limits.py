@@ -1,0 +1,107 @@
+"""Rules about limits that come near: the memory cgroup's, the machine's, that of locked memory."""
+
+from __future__ import annotations
+
+from memlab.diagnose.evidence import fact, group_facts, left, share
+from memlab.diagnose.finding import Rule, Threshold
+from memlab.diagnose.look import Look
+
+
+def _seconds_left(look: Look) -> float | None:
+    return look.group.seconds_left if look.group else None
+
+
+def _used_share(look: Look) -> float | None:
+    return 1 - look.group.room_share if look.group else None
+
+
+def _raise_limit(look: Look) -> str:
+    group = look.group
+    if group is None:
+        return ""
+    return (
+        f"raise {group.path}/{group.limit_name}, or let the program hear of it before: a "
+        "threshold (memory.high, memory.pressure) at which it drops what it can spare"
+    )
+
+
+def _then(look: Look) -> str:
+    """What the limit does to those who reach it."""
+    name = look.group.limit_name if look.group else ""
+    return "it is made to wait" if name == "memory.high" else "something in it is killed"
+
+
+def _locked_share(look: Look) -> float | None:
+    memory = look.memory
+    if memory.lockable_bytes is None or not memory.locked_bytes:
+        return None
+    return memory.locked_bytes / max(memory.lockable_bytes, 1)
+
+
+RULES = (
+    Rule(
+        "group-limit-nears",
+        measure=_seconds_left,
+        threshold=Threshold("s", costly=3600, critical=600, falling=True),
+        title=lambda look: (
+            f"its memory cgroup is full in {left(_seconds_left(look))}: then {_then(look)}"
+        ),
+        evidence=group_facts,
+        setting=_raise_limit,
+        experiments=("memcg-notify", "coop-reclaim"),
+        explains=("group-nearly-full",),
+    ),
+    Rule(
+        "group-limit-met",
+        measure=lambda look: look.group.reached_per_s if look.group else None,
+        threshold=Threshold("1/s", costly=1, critical=100),
+        title=lambda _: "its memory cgroup is at its limit, and reclaims to let it go on",
+        evidence=group_facts,
+        setting=_raise_limit,
+        experiments=("coop-reclaim", "memcg-notify"),
+        explains=("group-nearly-full",),
+    ),
+    Rule(
+        "group-nearly-full",
+        measure=_used_share,
+        threshold=Threshold("1", note=0.85, costly=0.95),
+        title=lambda look: (
+            f"its memory cgroup is {share(_used_share(look))} full with what the kernel cannot drop"
+        ),
+        evidence=group_facts,
+        setting=_raise_limit,
+        experiments=("memcg-notify", "coop-reclaim"),
+    ),
+    Rule(
+        "machine-fills",
+        measure=lambda look: look.available_seconds_left,
+        threshold=Threshold("s", costly=1800, critical=600, falling=True),
+        title=lambda look: (
+            "at its present growth it uses up the machine's memory in "
+            f"{left(look.available_seconds_left)}"
+        ),
+        evidence=lambda look: (
+            fact("available on the machine", look.available_bytes, "B"),
+            fact("resident", look.memory.resident_bytes, "B"),
+        ),
+        setting=lambda _: (
+            "a memory cgroup with a limit, so that it is stopped and not its neighbours"
+        ),
+        experiments=("mmap-overcommit",),
+    ),
+    Rule(
+        "lock-limit-nears",
+        measure=_locked_share,
+        threshold=Threshold("1", note=0.8),
+        title=lambda look: (
+            f"it has locked {share(_locked_share(look))} of what it may: mlock "
+            "then fails with ENOMEM"
+        ),
+        evidence=lambda look: (
+            fact("locked", look.memory.locked_bytes, "B"),
+            fact("RLIMIT_MEMLOCK", look.memory.lockable_bytes, "B"),
+        ),
+        setting=lambda _: "ulimit -l, LimitMEMLOCK= of its unit, or CAP_IPC_LOCK",
+        experiments=("vma-lock",),
+    ),
+)

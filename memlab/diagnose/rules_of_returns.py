@@ -1,0 +1,157 @@
+"""Rules about memory that is given back to the kernel and taken again, and what follows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlab.diagnose import malloc_options
+from memlab.diagnose.evidence import fact, give_backs, malloc, options, rate, who
+from memlab.diagnose.finding import Fact, Rule, Threshold
+from memlab.diagnose.look import Look
+
+_PURGERS = ("jemalloc", "tcmalloc", "mimalloc")
+_OPTIONS = (
+    "dirty_decay_ms", "muzzy_decay_ms", "purge", "decay_time", "lg_dirty_mult", "trim_threshold",
+    "mmap_threshold", "TCMALLOC_AGGRESSIVE_DECOMMIT", "TCMALLOC_RELEASE_RATE",
+    "MIMALLOC_PURGE_DELAY", "MIMALLOC_DECOMMIT_DELAY",
+)  # fmt: skip
+_CONSEQUENCES = ("gives-memory-back", "shootdowns", "page-faults")
+
+
+def _purges(look: Look) -> float | None:
+    """Of a malloc that purges; None where calls are not seen."""
+    return give_backs(look) if _name(look) in _PURGERS else None
+
+
+def _unseen_purges(look: Look) -> float | None:
+    """Faults of a malloc that was told to purge at once, where its calls are not seen."""
+    found = look.allocator
+    if found is None or give_backs(look) is not None:
+        return None
+    told = {option.name: option.value for option in found.options}
+    eager = malloc_options.gives_back_at_once(found.name, told)
+    return look.rate("minor_faults") if eager else None
+
+
+def _trims(look: Look) -> float | None:
+    """glibc moves the end of its heap, and the pages are missed again."""
+    if _name(look) != "glibc" or (look.rate("minor_faults") or 0) < (look.rate("brk") or 0):
+        return None
+    return look.rate("brk")
+
+
+def _name(look: Look) -> str:
+    return look.allocator.name if look.allocator else "malloc"
+
+
+def _evidence(look: Look) -> Iterator[Fact | None]:
+    yield malloc(look)
+    yield from options(look, *_OPTIONS)
+    yield rate(look, "madvise", "madvise")
+    yield rate(look, "madvise_dontneed", "of it MADV_DONTNEED")
+    yield rate(look, "munmap", "munmap")
+    yield rate(look, "brk", "brk")
+    yield who(look, "madvise", "munmap", "brk")
+    yield rate(look, "minor_faults", "page faults taken on it again")
+    yield rate(look, "shootdowns_asked", "TLB flushes asked of other CPUs")
+    yield rate(look, "shootdowns_taken", "its threads interrupted to flush")
+    yield fact("TLB interrupts on its CPUs", look.shootdowns.interrupts_per_s, "1/s")
+
+
+def _keep(look: Look) -> str:
+    found = look.allocator
+    if found is None:
+        return "its malloc is not known here: look for the option that keeps freed memory"
+    return malloc_options.keeping(found.name, found.numbers, found.variable)
+
+
+def _keep_or_reuse(look: Look) -> str:
+    return (
+        "keep the memory and use it again, or give it back in fewer, larger calls; if it is "
+        f"malloc's: {_keep(look)}"
+    )
+
+
+RULES = (
+    Rule(
+        "malloc-gives-back",
+        measure=_purges,
+        threshold=Threshold("1/s", note=200, costly=1000),
+        title=lambda look: (
+            f"{_name(look)} gives freed memory back to the kernel and takes it again"
+        ),
+        evidence=_evidence,
+        setting=_keep,
+        experiments=("allocator", "tlb-shootdown"),
+        explains=_CONSEQUENCES,
+    ),
+    Rule(
+        "malloc-told-to-give-back",
+        measure=_unseen_purges,
+        threshold=Threshold("1/s", note=1000, costly=5000),
+        title=lambda look: (
+            f"{_name(look)} is told to give freed memory back at once, and the "
+            "faults fit that; its calls are not seen"
+        ),
+        evidence=_evidence,
+        setting=_keep,
+        experiments=("allocator", "tlb-shootdown"),
+        explains=_CONSEQUENCES,
+    ),
+    Rule(
+        "glibc-trims",
+        measure=_trims,
+        threshold=Threshold("1/s", note=200, costly=1000),
+        title=lambda _: "glibc trims its heap and grows it again",
+        evidence=_evidence,
+        setting=_keep,
+        experiments=("allocator", "page-fault"),
+        explains=_CONSEQUENCES,
+    ),
+    Rule(
+        "gives-memory-back",
+        measure=give_backs,
+        threshold=Threshold("1/s", note=500, costly=2000),
+        title=lambda _: "it gives memory back to the kernel all the time",
+        evidence=_evidence,
+        setting=_keep_or_reuse,
+        experiments=("tlb-shootdown", "madvise-refault"),
+        explains=("shootdowns", "page-faults"),
+    ),
+    Rule(
+        "shootdowns",
+        measure=lambda look: look.rate("shootdowns_taken"),
+        threshold=Threshold("1/s", note=500, costly=2000),
+        title=lambda _: "its threads interrupt each other's CPUs to flush their TLBs",
+        evidence=lambda look: (
+            rate(look, "shootdowns_taken", "its threads interrupted to flush"),
+            rate(look, "shootdowns_asked", "flushes asked of other CPUs"),
+            rate(look, "mprotect", "mprotect"),
+            rate(look, "mremap", "mremap"),
+            who(look, "shootdowns_asked"),
+        ),
+        setting=lambda _: (
+            "fewer, larger changes of mappings; threads that change them in a "
+            "process, or on CPUs, of their own"
+        ),
+        experiments=("tlb-shootdown",),
+    ),
+    Rule(
+        "page-faults",
+        measure=lambda look: look.rate("minor_faults"),
+        threshold=Threshold("1/s", note=10_000, costly=20_000),
+        title=lambda _: "it takes page faults all the time",
+        evidence=lambda look: (
+            rate(look, "minor_faults", "minor page faults"),
+            who(look, "minor_faults"),
+            fact("anonymous memory", look.memory.anonymous_bytes, "B"),
+            fact("of it in huge pages", look.memory.huge_bytes, "B"),
+            fact("huge pages on this machine", look.memory.thp_machine),
+        ),
+        setting=lambda _: (
+            "touch the memory once and keep it (MAP_POPULATE, MADV_POPULATE_WRITE), "
+            "or take it in huge pages (MADV_HUGEPAGE)"
+        ),
+        experiments=("page-fault",),
+    ),
+)

@@ -1,0 +1,91 @@
+"""The process that is looked at: what it is, and a handle that no later process can take over."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from memlab.diagnose.errors import BadSubject, CannotLook
+from memlab.observe import proc, process
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A process by what does not change while it lives."""
+
+    pid: int
+    command: str
+    command_line: str
+    user: str
+    start_ticks: int
+
+
+@contextmanager
+def held(pid: int) -> Iterator[tuple[Subject, int]]:
+    """The process, and a pidfd that tells when it has ended (pidfd_open(2), Linux 5.3)."""
+    subject = _find(pid)
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        raise BadSubject(f"no process {pid}") from None
+    try:
+        yield subject, fd
+    except (ProcessLookupError, FileNotFoundError):
+        if not _ended(fd, 0):
+            raise
+        raise CannotLook(
+            f"process {pid} ({subject.command}) ended while it was looked at"
+        ) from None
+    finally:
+        os.close(fd)
+
+
+def wait(subject: Subject, fd: int, seconds: float) -> None:
+    """Sleep, and raise `CannotLook` where the process ends meanwhile."""
+    if _ended(fd, seconds):
+        raise CannotLook(f"process {subject.pid} ({subject.command}) ended while it was looked at")
+
+
+def _ended(fd: int, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
+def _find(pid: int) -> Subject:
+    try:
+        status = proc.status(pid)
+        stat = process.stat(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        raise BadSubject(f"no process {pid}; `ps -e` lists those there are") from None
+    if status["Tgid"] != str(pid):
+        raise BadSubject(f"{pid} is a thread of process {status['Tgid']}: diagnose that")
+    if stat.kernel_thread:
+        raise BadSubject(f"{pid} ({stat.command}) is a kernel thread: it has no memory of its own")
+    if stat.state in "ZX":
+        raise CannotLook(f"process {pid} ({stat.command}) has ended; its parent has yet to reap it")
+    uid = int(status["Uid"].split()[0])
+    user = _name(uid)
+    try:
+        process.check_readable(pid)
+    except PermissionError:
+        remedy = "run as root" if uid == os.geteuid() else "run as that user or as root"
+        if os.geteuid() == 0:
+            remedy = "CAP_SYS_PTRACE is needed, and a kernel or container that allows it"
+        raise CannotLook(
+            f"process {pid} ({stat.command}) belongs to {user} and may not be read: {remedy}"
+        ) from None
+    except (FileNotFoundError, ProcessLookupError):
+        raise CannotLook(f"process {pid} ({stat.command}) ended while it was looked at") from None
+    return Subject(pid, stat.command, process.command_line(pid), user, stat.start_ticks)
+
+
+def _name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"

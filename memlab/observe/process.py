@@ -1,0 +1,192 @@
+"""What /proc tells of one process: its tasks, mappings, environment and limits.
+
+Pure parsers, and thin readers that raise `OSError` where the process has gone or may not be
+read. Formats: proc_pid_stat(5), proc_pid_maps(5), proc_pid_smaps(5), and the kernel's
+Documentation/filesystems/proc.rst.
+"""
+
+import itertools
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memlab.observe import files, proc
+
+_KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD, include/linux/sched.h
+_FIELDS = ("Locked", "AnonHugePages")  # of smaps; it has 20 more, which would take time
+_HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ")
+# A guard is a page by default (pthread_attr_setguardsize(3)). glibc's arenas end in an
+# inaccessible rest of up to 64 MiB, which is no guard.
+_GUARD_BYTES_MAX = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """The fields of /proc/PID/stat, or of a task's, that are read here."""
+
+    command: str
+    state: str
+    kernel_thread: bool
+    minor_faults: int
+    major_faults: int
+    cpu_ticks: int
+    """User and system time together."""
+    start_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """One mapping; `bytes_by_field` and `flags` are there where it was read from smaps."""
+
+    start: int
+    end: int
+    permissions: str
+    path: str
+    bytes_by_field: dict[str, int] = field(default_factory=dict)
+    flags: set[str] = field(default_factory=set)
+    """In the two letters of smaps: ``lo`` is locked."""
+
+    @property
+    def size_bytes(self) -> int:
+        return self.end - self.start
+
+
+def parse_stat(text: str) -> Stat:
+    """The command may hold spaces and parentheses: fields count from the last parenthesis."""
+    before, parenthesis, rest = text.rpartition(")")
+    fields = rest.split()
+    if not parenthesis or len(fields) < 20:
+        raise ValueError("stat: expected 'PID (COMMAND) STATE' and at least 22 fields")
+    return Stat(
+        command=before.partition("(")[2],
+        state=fields[0],
+        kernel_thread=bool(int(fields[6]) & _KERNEL_THREAD),
+        minor_faults=int(fields[7]),
+        major_faults=int(fields[9]),
+        cpu_ticks=int(fields[11]) + int(fields[12]),
+        start_ticks=int(fields[19]),
+    )
+
+
+def parse_maps(text: str) -> list[Mapping]:
+    """The mappings in ascending order, from maps or from smaps."""
+    found: list[Mapping] = []
+    for line in text.splitlines():
+        if line[:1].isupper():  # a field of smaps; a header begins with its address
+            _add(found[-1], line)
+            continue
+        header = _HEADER.match(line)
+        if header is None:
+            raise ValueError(f"maps: expected 'START-END PERMISSIONS', found {line[:40]!r}")
+        start, end, permissions = header.groups()
+        words = line.split(maxsplit=5)
+        found.append(
+            Mapping(int(start, 16), int(end, 16), permissions, words[5] if words[5:] else "")
+        )
+    return found
+
+
+def parse_rollup(text: str) -> dict[str, int]:
+    """The sums of smaps_rollup in bytes by name."""
+    _, _, sums = text.partition("\n")
+    return proc.parse_meminfo(sums)
+
+
+def parse_environ(text: str) -> dict[str, str]:
+    """The environment that the process was started with; what it changed since is not there."""
+    pairs = (entry.partition("=") for entry in text.split("\0") if "=" in entry)
+    return {name: value for name, _, value in pairs}
+
+
+def parse_limit(text: str, name: str) -> int | None:
+    """The soft limit of a line of /proc/PID/limits in its own unit; None for unlimited."""
+    line = re.search(rf"^{re.escape(name)} +(\S+)", text, re.M)
+    if line is None:
+        raise ValueError(f"limits: no line {name!r}")
+    return None if line[1] == "unlimited" else int(line[1])
+
+
+def parse_interrupts_by_cpu(text: str, label: str) -> dict[int, int] | None:
+    """Counts of one row of /proc/interrupts by CPU: those offline have no column."""
+    cpus = [int(word.removeprefix("CPU")) for word in text.partition("\n")[0].split()]
+    counts = proc.parse_interrupts(text, label)
+    return None if counts is None else dict(zip(cpus, counts, strict=True))
+
+
+def thread_stacks(mappings: list[Mapping]) -> list[Mapping]:
+    """The stacks of threads: nameless writable memory that lies on an inaccessible guard.
+
+    A guess from the layout that pthread_create(3) makes: the kernel keeps no name for them
+    (since 4.5), and a program may map the like for itself.
+    """
+    return [
+        above
+        for below, above in itertools.pairwise(mappings)
+        if below.permissions.startswith("---")
+        and below.end == above.start
+        and below.size_bytes <= _GUARD_BYTES_MAX
+        and above.permissions.startswith("rw")
+        and not above.path
+        and not below.path
+    ]
+
+
+def stat(pid: int, task: int | None = None, root: Path = proc.ROOT) -> Stat:
+    """/proc/PID/stat, or a task's of it."""
+    inside = f"task/{task}/stat" if task is not None else "stat"
+    return parse_stat(proc.read(root / f"proc/{pid}/{inside}"))
+
+
+def tasks(pid: int, root: Path = proc.ROOT) -> list[int]:
+    """The ids of its threads, in the order of their making."""
+    return sorted(int(entry.name) for entry in (root / f"proc/{pid}/task").iterdir())
+
+
+def check_readable(pid: int, root: Path = proc.ROOT) -> None:
+    """Raises `PermissionError` where this process may not look into that one (ptrace(2), read)."""
+    os.close(os.open(root / f"proc/{pid}/maps", os.O_RDONLY | os.O_CLOEXEC))
+
+
+def maps(pid: int, root: Path = proc.ROOT) -> list[Mapping]:
+    """/proc/PID/maps: no page table is walked."""
+    return parse_maps(proc.read(root / f"proc/{pid}/maps"))
+
+
+def smaps(pid: int, root: Path = proc.ROOT) -> list[Mapping]:
+    """/proc/PID/smaps: the kernel walks every page table."""
+    return parse_maps(proc.read(root / f"proc/{pid}/smaps"))
+
+
+def rollup(pid: int, root: Path = proc.ROOT) -> dict[str, int]:
+    """/proc/PID/smaps_rollup: the kernel walks every page table."""
+    return parse_rollup(proc.read(root / f"proc/{pid}/smaps_rollup"))
+
+
+def environ(pid: int, root: Path = proc.ROOT) -> dict[str, str]:
+    """/proc/PID/environ."""
+    return parse_environ(proc.read(root / f"proc/{pid}/environ"))
+
+
+def lockable_bytes(pid: int, root: Path = proc.ROOT) -> int | None:
+    """Its RLIMIT_MEMLOCK; None for unlimited."""
+    return parse_limit(proc.read(root / f"proc/{pid}/limits"), "Max locked memory")
+
+
+def task_command(pid: int, task: int, root: Path = proc.ROOT) -> str | None:
+    """The name of a thread; None where it has ended."""
+    return files.text(root / f"proc/{pid}/task/{task}/comm")
+
+
+def command_line(pid: int, root: Path = proc.ROOT) -> str:
+    """Its arguments with spaces between them."""
+    text = files.text(root / f"proc/{pid}/cmdline") or ""
+    return " ".join(text.split("\0"))
+
+
+def _add(mapping: Mapping, line: str) -> None:
+    name, _, value = line.partition(":")
+    if name in _FIELDS:
+        mapping.bytes_by_field[name] = int(value.removesuffix(" kB")) * 1024
+    elif name == "VmFlags":
+        mapping.flags.update(value.split())

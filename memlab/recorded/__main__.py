@@ -1,0 +1,43 @@
+"""For who makes a release: `python -m memlab.recorded RUN...` records stored runs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+import sys
+from pathlib import Path
+
+from memlab.recorded import FOLDER, SUFFIX
+from memlab.store import Store, default_path
+
+# What tells of a machine's owner and nothing of its speed.
+_PRIVATE = ("kernel_command_line", "host_name", "boot_id")
+_TABLES = {"runs": "id", "points": "run", "sessions": "run", "samples": "run"}
+
+
+def record(run: str, source: Path) -> Path:
+    """Pack a stored run as its experiment's recorded one."""
+    with Store(source) as opened:
+        row = opened.find(run)
+    plain = FOLDER / f"{row.experiment}.db"
+    plain.unlink(missing_ok=True)
+    Store(plain, create=True).close()
+    with sqlite3.connect(plain) as db:
+        db.execute("ATTACH ? AS source", (str(source),))
+        for table, key in _TABLES.items():
+            select = f"SELECT * FROM source.{table} WHERE {key} = ?"
+            db.execute(f"INSERT INTO {table} {select}", (row.id,))
+        kept = {**row.environment, **dict.fromkeys(_PRIVATE, "not kept in a recorded run")}
+        db.execute("UPDATE runs SET environment = ?", (json.dumps(kept),))
+        db.commit()
+        db.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+    packed = FOLDER / f"{row.experiment}{SUFFIX}"
+    packed.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
+    plain.unlink()
+    return packed
+
+
+if __name__ == "__main__":
+    for asked in sys.argv[1:]:
+        print(record(asked, default_path()))

@@ -1,0 +1,90 @@
+"""Completion in a real shell where there is one, and what it offers everywhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import Command
+
+from memlab import experiments
+from memlab.store import Store
+
+SHELLS = ["bash", "zsh", "fish"]
+
+
+def offered(line: str, store: Path | None = None) -> list[str]:
+    """What bash would be offered for the last word of a line."""
+    words = line.split(" ")
+    environment = {
+        **os.environ,
+        "_MEMLAB_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    if store:
+        environment["MEMLAB_STORE"] = str(store)
+    memlab = str(Path(sys.executable).with_name("memlab"))
+    done = subprocess.run([memlab], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return [answer.partition(",")[2] for answer in done.stdout.split("\n") if answer]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_script_for_each_shell(command: Command, shell: str) -> None:
+    done = command("completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "_MEMLAB_COMPLETE" in done.stdout
+
+
+def test_another_shell_is_refused(command: Command) -> None:
+    done = command("completion", "ksh")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_bash_takes_the_script(command: Command, tmp_path: Path) -> None:
+    script = tmp_path / "memlab.bash"
+    script.write_text(command("completion", "bash").stdout)
+    bash = shutil.which("bash")
+    assert bash is not None
+    told = f"source {script}; complete -p memlab"
+    done = subprocess.run([bash, "-c", told], capture_output=True, text=True, check=True)
+    assert "-F _memlab_completion memlab" in done.stdout
+
+
+def test_experiments_are_offered() -> None:
+    assert offered("memlab sweep ") == experiments.names()
+    assert offered("memlab describe mmap-w") == ["mmap-write"]
+    assert {"logstore-mmap", "mmap-write", "all"} <= set(offered("memlab reproduce "))
+
+
+def test_factors_and_their_levels_are_offered() -> None:
+    assert "size=" in offered("memlab sweep mmap-write -p ")
+    # bash cuts a word at its equals sign, and click is given the whole.
+    assert offered("memlab sweep mmap-write -p method=p") == ["method=pwrite"]
+    assert offered("memlab sweep mmap-write -p method=mmap,w") == [
+        "method=mmap,write",
+        "method=mmap,writev",
+    ]
+    assert offered("memlab sweep nothing -p ") == []
+    assert offered("memlab sweep mmap-write -p nothing=") == []
+
+
+def test_runs_are_offered_the_newest_first(measured: Path) -> None:
+    with Store(measured) as opened:
+        runs = opened.runs()
+    assert offered("memlab show ", measured)[:2] == ["last", runs[-1].id]
+    assert offered(f"memlab compare {runs[-1].id} l", measured) == ["last"]
+
+
+def test_recorded_runs_are_offered() -> None:
+    assert "mmap-write" in offered("memlab show --example ")
+
+
+def test_no_store_is_no_offer(tmp_path: Path) -> None:
+    assert offered("memlab show ", tmp_path / "none.db") == []

@@ -1,0 +1,88 @@
+"""A look at a process that does nothing; a test changes what it needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memlab.diagnose.allocator import Allocator
+from memlab.diagnose.counters import EVENTS
+from memlab.diagnose.look import GroupRoom, Look, Shootdowns, Thread
+from memlab.diagnose.malloc_options import Option
+from memlab.diagnose.memory import Memory
+from memlab.diagnose.subject import Subject
+
+MiB, GiB = 1 << 20, 1 << 30
+
+JEMALLOC = Allocator(
+    "jemalloc",
+    "5.3.0",
+    "/usr/lib/libjemalloc.so.2",
+    (Option("dirty_decay_ms", "0", "MALLOC_CONF"),),
+    "MALLOC_CONF",
+)
+GLIBC = Allocator("glibc", "2.36", "/usr/lib/libc.so.6", (), "")
+
+
+def rates(**per_s: float | None) -> dict[str, float | None]:
+    return {**{event.name: 0.0 for event in EVENTS}, "populated": 0.0, **per_s}
+
+
+def memory(**changes: Any) -> Memory:
+    nothing: dict[str, Any] = {
+        "virtual_bytes": 64 * MiB,
+        "resident_bytes": 32 * MiB,
+        "anonymous_bytes": 16 * MiB,
+        "swapped_bytes": 0,
+        "locked_bytes": 0,
+        "lockable_bytes": 8 * MiB,
+        "locked_resident_bytes": 0,
+        "locked_stacks_bytes": 0,
+        "locked_stacks_count": 0,
+        "pinned_bytes": 0,
+        "huge_bytes": 0,
+        "hugetlb_bytes": 0,
+        "thp_machine": "madvise",
+        "thp_process": True,
+        "mappings": 20,
+        "machine_bytes": 16 * GiB,
+    }
+    return Memory(**nothing | changes)
+
+
+def group(**changes: Any) -> GroupRoom:
+    half: dict[str, Any] = {
+        "path": "/sys/fs/cgroup/job",
+        "limit_name": "memory.max",
+        "limit_bytes": 64 * MiB,
+        "used_bytes": 32 * MiB,
+        "droppable_bytes": 4 * MiB,
+        "needed_bytes": 28 * MiB,
+        "growth_bytes_per_s": 0.0,
+        "seconds_left": None,
+        "reached_per_s": 0.0,
+        "oom_kills": 0,
+    }
+    return GroupRoom(**half | changes)
+
+
+def look(**changes: Any) -> Look:
+    quiet: dict[str, Any] = {
+        "subject": Subject(4711, "quiet", "quiet --still", "nobody", 1),
+        "seconds": 10.0,
+        "cpu_share": 0.01,
+        "thread_count": 2,
+        "allocator": GLIBC,
+        "per_s": rates(),
+        "threads": (),
+        "shootdowns": Shootdowns("0-1", 3.0, None, "tlb:tlb_flush is counted"),
+        "memory": memory(),
+        "group": None,
+        "available_bytes": 8 * GiB,
+        "available_seconds_left": None,
+        "unseen": (),
+    }
+    return Look(**quiet | changes)
+
+
+def busy(tid: int, **per_s: float) -> Thread:
+    return Thread(tid, f"worker-{tid}", per_s)

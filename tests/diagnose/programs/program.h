@@ -1,0 +1,32 @@
+/* What the programs under diagnosis share. */
+#pragma once
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+/* A test that is killed leaves nothing running. */
+static inline void ending_with_parent(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static inline void ready(void)
+{
+	puts("ready");
+	fflush(stdout);
+}
+
+static inline void touch(volatile char *memory, size_t size_bytes)
+{
+	for (size_t at = 0; at < size_bytes; at += 4096)
+		memory[at] = 1;
+}
+
+static inline void rest_us(long microseconds)
+{
+	struct timespec rest = { 0, microseconds * 1000 };
+
+	nanosleep(&rest, NULL);
+}

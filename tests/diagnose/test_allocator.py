@@ -1,0 +1,171 @@
+"""Which malloc, which version, what it was told, and the setting in that version's words."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from memlab.diagnose import allocator, malloc_options
+from memlab.diagnose.allocator import Allocator
+from memlab.observe import process
+
+from .live import Compiled, compiler, library, running
+
+# What every build of jemalloc holds; the version is the one of the published service.
+ARTICLES = "4.2.0-0-gf70a254d44c8d30af2cd5d30531fb18fdabaae6d"
+HELD = f'const char held[] = "x\\0" "{ARTICLES}\\0<jemalloc>: Error\\0{{variable}}\\0";\n'
+
+
+def found(pid: int) -> Allocator:
+    read = allocator.read(pid, process.maps(pid))
+    assert read is not None
+    return read
+
+
+def library_of(tmp_path: Path, name: str) -> Path:
+    source, built = tmp_path / "held.c", tmp_path / name
+    source.write_text(HELD.format(variable="MALLOC_CONF"))
+    subprocess.run([compiler(), "-shared", "-fPIC", "-o", built, source], check=True)
+    return built
+
+
+def test_the_articles_version_gets_the_articles_setting(binary: Compiled, tmp_path: Path) -> None:
+    preload = {"LD_PRELOAD": str(library_of(tmp_path, "libjemalloc.so.2"))}
+    with running(binary("steady"), "1", environ=preload) as program:
+        malloc = found(program.pid)
+    assert (malloc.name, malloc.version) == ("jemalloc", "4.2.0")
+    setting = malloc_options.keeping(malloc.name, malloc.numbers, malloc.variable)
+    assert setting.startswith("MALLOC_CONF=purge:decay,decay_time:-1 ")
+    assert malloc.option("purge") == "ratio"
+
+
+def test_jemalloc_linked_into_the_program_with_a_variable_of_its_own(tmp_path: Path) -> None:
+    source, built = tmp_path / "inside.c", tmp_path / "inside"
+    body = '#include <stdio.h>\nint main(void) { puts("ready"); fflush(stdout); getchar(); '
+    source.write_text(HELD.format(variable="_RJEM_MALLOC_CONF") + body + "return held[0]; }\n")
+    subprocess.run([compiler(), "-rdynamic", "-o", built, source], check=True)
+    with running(built, environ={"_RJEM_MALLOC_CONF": "purge:decay,decay_time:0"}) as program:
+        malloc = found(program.pid)
+    assert (malloc.name, malloc.version, malloc.where) == ("jemalloc", "4.2.0", str(built))
+    assert malloc.variable == "_RJEM_MALLOC_CONF"
+    assert malloc.option("decay_time") == "0"
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "version"),
+    [
+        ("jemalloc", "libjemalloc2", (5,)),
+        ("tcmalloc_minimal", "libtcmalloc-minimal4", (2,)),
+        ("mimalloc", "libmimalloc2.0", (2,)),
+    ],
+)
+def test_a_preloaded_library(
+    binary: Compiled, name: str, package: str, version: tuple[int, ...]
+) -> None:
+    preload = {"LD_PRELOAD": library(name, package)}
+    with running(binary("steady"), "1", environ=preload) as program:
+        malloc = found(program.pid)
+    assert malloc.name == name.removesuffix("_minimal")
+    assert malloc.numbers[:1] >= version
+    assert Path(malloc.where).name.startswith(f"lib{name}")
+
+
+def test_the_c_librarys_own_is_the_last_that_is_taken(binary: Compiled) -> None:
+    with running(binary("steady"), "1") as program:
+        malloc = found(program.pid)
+    assert malloc.name in ("glibc", "musl")
+    assert malloc.numbers
+
+
+def test_an_executable_that_is_too_large_is_not_searched_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, binary: Compiled
+) -> None:
+    with running(binary("steady"), "1") as program:
+        malloc = found(program.pid)
+        assert allocator.not_searched(program.pid, malloc) == ()
+        monkeypatch.setattr(allocator, "_SEARCHED_BYTES_MAX", 1024)
+        (said,) = allocator.not_searched(program.pid, malloc)
+    assert "over 1 KiB, and was not searched" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "words"),
+    [
+        ("jemalloc", (5, 3, 0), "dirty_decay_ms:-1,muzzy_decay_ms:-1"),
+        ("jemalloc", (5, 0, 0), "dirty_decay_ms:-1,muzzy_decay_ms:-1"),
+        ("jemalloc", (), "dirty_decay_ms:-1,muzzy_decay_ms:-1"),
+        ("jemalloc", (4, 5, 0), "purge:decay,decay_time:-1"),
+        ("jemalloc", (4, 0, 4), "lg_dirty_mult:-1"),
+        ("jemalloc", (3, 6, 0), "lg_dirty_mult:-1"),
+        ("tcmalloc", (2, 10), "TCMALLOC_RELEASE_RATE=0"),
+        ("mimalloc", (3, 0, 1), "MIMALLOC_PURGE_DELAY=-1"),
+        ("mimalloc", (2, 1, 2), "MIMALLOC_PURGE_DELAY=-1"),
+        ("mimalloc", (2, 0), "MIMALLOC_ALLOW_DECOMMIT=0"),
+        ("mimalloc", (1, 7), "MIMALLOC_PAGE_RESET=0"),
+        ("glibc", (2, 36), "GLIBC_TUNABLES=glibc.malloc.trim_threshold="),
+        ("glibc", (2, 17), "MALLOC_TRIM_THRESHOLD_="),
+        ("musl", (), "LD_PRELOAD"),
+    ],
+)
+def test_the_setting_is_in_the_versions_words(
+    name: str, version: tuple[int, ...], words: str
+) -> None:
+    assert words in malloc_options.keeping(name, version, "MALLOC_CONF")
+
+
+def in_force(
+    name: str, version: tuple[int, ...], environ: dict[str, str], link: str | None = None
+) -> dict[str, tuple[str, str]]:
+    options = malloc_options.in_force(name, version, "MALLOC_CONF", environ, link)
+    return {option.name: (option.value, option.source) for option in options}
+
+
+def test_the_environment_wins_over_the_link_and_the_link_over_the_default() -> None:
+    environ = {"MALLOC_CONF": "narenas:2,dirty_decay_ms:0"}
+    link = "dirty_decay_ms:500,muzzy_decay_ms:7"
+    assert in_force("jemalloc", (5, 3, 0), environ, link) == {
+        "dirty_decay_ms": ("0", "MALLOC_CONF"),
+        "narenas": ("2", "MALLOC_CONF"),
+        "muzzy_decay_ms": ("7", "/etc/malloc.conf"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "muzzy"), [((5, 1, 0), "10000"), ((5, 2, 0), "0"), ((5, 3, 0), "0")]
+)
+def test_jemallocs_defaults_by_version(version: tuple[int, ...], muzzy: str) -> None:
+    found = in_force("jemalloc", version, {})
+    assert {name: value for name, (value, _) in found.items()} == {
+        "dirty_decay_ms": "10000",
+        "muzzy_decay_ms": muzzy,
+    }
+
+
+def test_glibcs_tunables_and_its_old_variables() -> None:
+    environ = {
+        "GLIBC_TUNABLES": "glibc.malloc.trim_threshold=1:glibc.rtld.nns=2",
+        "MALLOC_ARENA_MAX": "1",
+    }
+    found = in_force("glibc", (2, 36), environ)
+    assert found["trim_threshold"] == ("1", "GLIBC_TUNABLES")
+    assert found["arena_max"] == ("1", "MALLOC_ARENA_MAX")
+    assert "nns" not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "eager"),
+    [
+        ("jemalloc", {"dirty_decay_ms": "0"}, True),
+        ("jemalloc", {"decay_time": "0"}, True),
+        ("jemalloc", {"dirty_decay_ms": "10000", "muzzy_decay_ms": "0"}, False),
+        ("jemalloc", {}, False),
+        ("tcmalloc", {"TCMALLOC_AGGRESSIVE_DECOMMIT": "1"}, True),
+        ("tcmalloc", {"TCMALLOC_AGGRESSIVE_DECOMMIT": "0"}, False),
+        ("mimalloc", {"MIMALLOC_PURGE_DELAY": "0"}, True),
+        ("glibc", {"trim_threshold": "0"}, False),
+    ],
+)
+def test_giving_back_at_once(name: str, options: dict[str, str], eager: bool) -> None:
+    assert malloc_options.gives_back_at_once(name, options) is eager

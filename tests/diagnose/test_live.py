@@ -1,0 +1,189 @@
+"""`memlab diagnose` on live programs: the right first finding for each, none for a healthy one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+import pytest
+import unprivileged
+
+from memlab.observe import capabilities, cgroup, proc
+
+from .live import Compiled, library, running
+
+MiB = 1 << 20
+AT_ONCE = {"MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
+COUNTED = "tracepoints may not be read"
+validate = fastjsonschema.compile(
+    json.loads((resources.files("memlab.diagnose") / "diagnosis.schema.json").read_text())
+)
+
+
+def diagnosed(pid: int, seconds: float = 1) -> dict[str, Any]:
+    """What `memlab diagnose --json` prints, held against its schema."""
+    done = subprocess.run(
+        [sys.executable, "-m", "memlab", "diagnose", str(pid), "--seconds", str(seconds), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    found: dict[str, Any] = validate(json.loads(done.stdout))
+    return found
+
+
+def names(found: dict[str, Any]) -> list[str]:
+    return [finding["name"] for finding in found["findings"]]
+
+
+def seen_calls(found: dict[str, Any]) -> bool:
+    return not any(COUNTED in line for line in found["unseen"])
+
+
+@contextmanager
+def small_group(limit_bytes: int) -> Iterator[Path]:
+    """A memory cgroup with this limit, which goes with the test."""
+    allowed = capabilities.memory_cgroup(proc.ROOT)
+    groups = cgroup.locate()
+    if not allowed.available or groups.memory_dir is None:
+        pytest.skip(f"memory cgroup: {allowed.detail}; {allowed.remedy}")
+    group = groups.memory_dir / "memlab-test-diagnose"
+    group.mkdir()
+    name = "memory.limit_in_bytes" if groups.memory_version == "1" else "memory.max"
+    try:
+        if not (group / name).exists():
+            pytest.skip(f"{group.parent} does not pass the memory controller on")
+        (group / name).write_text(str(limit_bytes))
+        yield group
+    finally:
+        group.rmdir()
+
+
+def test_jemalloc_that_keeps_nothing(binary: Compiled) -> None:
+    preload = {"LD_PRELOAD": library("jemalloc", "libjemalloc2"), **AT_ONCE}
+    with running(binary("churn"), "2", "65536", environ=preload) as program:
+        found = diagnosed(program.pid)
+    first = found["findings"][0]
+    if not seen_calls(found):
+        assert first["name"] == "malloc-told-to-give-back"
+        return
+    assert (first["name"], first["severity"]) == ("malloc-gives-back", "costly")
+    assert first["experiments"] == ["allocator", "tlb-shootdown"]
+    assert "dirty_decay_ms:-1,muzzy_decay_ms:-1" in first["setting"]
+    assert found["allocator"]["name"] == "jemalloc"
+    assert {o["name"]: o["value"] for o in found["allocator"]["options"]}["dirty_decay_ms"] == "0"
+    # What follows of it is not found again.
+    assert not {"page-faults", "shootdowns", "gives-memory-back"} & set(names(found))
+    # Both threads do it, and each is named with its own rate.
+    rates = {t["tid"]: t["per_s"]["madvise_dontneed"] for t in found["threads"]}
+    assert len(rates) == 2
+    assert all(rates.values())
+    assert sum(rates.values()) == pytest.approx(found["per_s"]["madvise_dontneed"])
+
+
+def test_jemalloc_that_keeps_what_was_freed(binary: Compiled) -> None:
+    """The setting that the finding above names is tried, and nothing is found."""
+    keeping = {"MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1"}
+    preload = {"LD_PRELOAD": library("jemalloc", "libjemalloc2"), **keeping}
+    with running(binary("churn"), "2", "65536", environ=preload) as program:
+        assert names(diagnosed(program.pid)) == []
+
+
+def test_glibc_that_trims(binary: Compiled) -> None:
+    with running(binary("churn"), "1", "100000") as program:
+        found = diagnosed(program.pid)
+    if found["allocator"]["name"] != "glibc":
+        pytest.skip(f"this C library is {found['allocator']['name']}, which does not trim")
+    if not seen_calls(found):
+        assert names(found) == ["page-faults"]
+        return
+    assert names(found) == ["glibc-trims"]
+    assert "trim_threshold" in found["findings"][0]["setting"]
+
+
+def test_glibc_told_to_keep_its_heap(binary: Compiled) -> None:
+    keeping = "glibc.malloc.trim_threshold=4294967296:glibc.malloc.mmap_threshold=33554432"
+    with running(binary("churn"), "1", "100000", environ={"GLIBC_TUNABLES": keeping}) as program:
+        assert names(diagnosed(program.pid)) == []
+
+
+def test_locked_stacks_of_many_threads(binary: Compiled) -> None:
+    with running(binary("locked_threads"), "24") as program:
+        found = diagnosed(program.pid, seconds=0.3)
+    assert names(found)[0] == "locked-stacks"
+    assert found["memory"]["locked_stacks_count"] == 24
+    assert found["memory"]["locked_stacks_bytes"] == 24 * 8 * MiB
+    assert found["memory"]["locked_resident_bytes"] >= 24 * 8 * MiB
+    assert "MCL_ONFAULT" in found["findings"][0]["setting"]
+
+
+def test_a_process_near_its_groups_limit(binary: Compiled) -> None:
+    with small_group(64 * MiB) as group:
+        steps = (40 * MiB, 65536, 56 * MiB)  # it stays below the limit
+        with running(binary("grows"), group / "cgroup.procs", *map(str, steps)) as program:
+            found = diagnosed(program.pid, seconds=2)
+    first = found["findings"][0]
+    assert (first["name"], first["severity"]) == ("group-limit-nears", "critical")
+    assert found["group"]["path"] == str(group)
+    assert found["group"]["limit_bytes"] == 64 * MiB
+    room = found["group"]["limit_bytes"] - found["group"]["needed_bytes"]
+    assert found["group"]["seconds_left"] == pytest.approx(
+        room / found["group"]["growth_bytes_per_s"]
+    )
+    assert found["group"]["oom_kills"] == 0
+
+
+def test_a_healthy_process(binary: Compiled) -> None:
+    with running(binary("steady"), "2") as program:
+        found = diagnosed(program.pid)
+    assert found["findings"] == []
+    assert found["subject"]["command"] == "steady"
+    assert found["thread_count"] == 2
+
+
+def test_a_user_without_rights_sees_the_rest(binary: Compiled) -> None:
+    """Neither side has a capability; the calls are not seen, and the finding says so."""
+    preload = {"LD_PRELOAD": library("jemalloc", "libjemalloc2"), **AT_ONCE}
+    drop = unprivileged.without_capabilities()
+    with running(*drop, binary("churn"), "2", "65536", environ=preload) as program:
+        done = unprivileged.powerless(
+            "-m", "memlab", "diagnose", str(program.pid), "--seconds", "1", "--json"
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    found = validate(json.loads(done.stdout))
+    assert names(found) == ["malloc-told-to-give-back"]
+    assert found["per_s"]["madvise"] is None
+    assert found["per_s"]["minor_faults"] > 0
+    assert not seen_calls(found)
+
+
+def test_what_the_look_cost_is_measured(binary: Compiled) -> None:
+    with running(binary("steady"), "1") as program:
+        found = diagnosed(program.pid, seconds=0.5)
+    cost = found["cost"]
+    assert cost["cpu_s"] > 0
+    assert cost["starting_cpu_s"] > 0
+    assert cost["share"] == pytest.approx(cost["cpu_s"] / found["seconds"])
+
+
+def test_the_process_is_never_stopped_or_traced(binary: Compiled) -> None:
+    """Its own view: no tracer, and no stop, at any moment of the look."""
+    with running(binary("steady"), "1") as program:
+        look = subprocess.Popen(
+            [sys.executable, "-m", "memlab", "diagnose", str(program.pid), "--seconds", "0.5"],
+            stdout=subprocess.DEVNULL,
+        )
+        seen = set()
+        while look.poll() is None:
+            status = proc.status(program.pid)
+            seen.add((status["TracerPid"], status["State"][0] in "tT"))
+    assert look.returncode == 0
+    assert seen == {("0", False)}

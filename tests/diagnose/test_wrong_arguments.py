@@ -1,0 +1,131 @@
+"""What cannot be looked at: one line that says why, the right exit code, and no traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import unprivileged
+
+from memlab.observe import process
+
+from .live import Compiled, running
+
+USAGE, CANNOT_RUN = 2, 3
+
+
+def refused(*arguments: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "memlab", "diagnose", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == ""
+    assert done.stderr.startswith("memlab: ")
+    assert done.stderr.count("\n") == 1
+    return done.returncode, done.stderr
+
+
+def a_kernel_thread() -> str:
+    """Process 2 is kthreadd wherever processes of the kernel are seen."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and process.stat(int(entry.name)).kernel_thread:
+            return entry.name
+    pytest.skip("no kernel thread is seen from this PID namespace")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["0"], ["PID", "0 is not in the range"]),
+        (["-1"], ["-1"]),
+        (["x"], ["PID", "'x'"]),
+        (["4194305"], ["no process 4194305"]),  # above the largest that Linux gives
+        ([str(os.getpid()), "--seconds", "0"], ["--seconds", "0"]),
+        ([str(os.getpid()), "--seconds", "soon"], ["--seconds", "'soon'"]),
+        ([str(os.getpid()), "--seconds", "nan"], ["--seconds", "nan"]),
+    ],
+)
+def test_wrong_usage(arguments: list[str], words: list[str]) -> None:
+    status, line = refused(*arguments)
+    assert status == USAGE
+    assert [word for word in words if word not in line] == [], line
+
+
+def test_a_kernel_thread() -> None:
+    status, line = refused(a_kernel_thread())
+    assert status == USAGE
+    assert "is a kernel thread: it has no memory of its own" in line
+
+
+def test_a_thread_names_its_process() -> None:
+    found: list[int] = []
+    go = threading.Event()
+
+    def wait() -> None:
+        found.append(threading.get_native_id())
+        go.wait()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        while not found:
+            pass
+        status, line = refused(str(found[0]))
+    finally:
+        go.set()
+        thread.join()
+    assert status == USAGE
+    assert f"{found[0]} is a thread of process {os.getpid()}: diagnose that" in line
+
+
+def test_a_process_that_has_ended_and_waits_to_be_reaped() -> None:
+    child = subprocess.Popen(["true"])
+    while process.stat(child.pid).state != "Z":
+        pass
+    status, line = refused(str(child.pid))
+    child.wait()
+    assert status == CANNOT_RUN
+    assert "has ended" in line
+
+
+def test_a_process_that_ends_while_it_is_looked_at(binary: Compiled) -> None:
+    with running(binary("steady"), "1") as program:
+        look = subprocess.Popen(
+            [sys.executable, "-m", "memlab", "diagnose", str(program.pid), "--seconds", "60"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        # It waits in poll(2) on the process's pidfd: then it looks.
+        while not waits_for(look.pid):
+            assert look.poll() is None
+        program.kill()
+        out, err = look.communicate(timeout=30)
+    assert (look.returncode, out) == (CANNOT_RUN, "")
+    assert err == f"memlab: process {program.pid} (steady) ended while it was looked at\n"
+
+
+def waits_for(pid: int) -> bool:
+    """Whether a process holds a pidfd, and sleeps."""
+    held = False
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since it was listed
+            held = held or "pidfd" in str(entry.readlink())
+    return held and process.stat(pid).state == "S"
+
+
+def test_a_process_that_may_not_be_read() -> None:
+    """Root's own, looked at by a root without capabilities; another user's, by a user."""
+    other = os.getpid() if os.geteuid() == 0 else 1
+    done = unprivileged.powerless("-m", "memlab", "diagnose", str(other), "--seconds", "1")
+    assert (done.returncode, done.stdout) == (CANNOT_RUN, "")
+    assert done.stderr.count("\n") == 1
+    assert f"process {other} (" in done.stderr
+    assert "may not be read: " in done.stderr

@@ -1,0 +1,90 @@
+"""The runs that ship with memlab: they open, they are of experiments, and reading changes none."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import memlab
+from memlab import experiments, recorded
+from memlab.recorded import __main__ as recording
+from memlab.store import Store, UnknownRun
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def told(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "memlab", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+
+
+@pytest.mark.parametrize("name", recorded.names())
+def test_a_recorded_run_is_of_its_experiment_as_it_is_now(name: str) -> None:
+    run = memlab.load(name, example=True)
+    assert run.experiment is experiments.load(name)
+    assert run.blocks >= 5
+    assert {factor.name for factor in run.experiment.factors} == run.points[0].at.keys()
+    assert any(summary.medians for summary in run.summaries)
+
+
+@pytest.mark.parametrize("name", recorded.names())
+def test_it_names_its_machine_and_no_file_of_a_user(name: str) -> None:
+    run = memlab.load(name, example=True)
+    assert run.environment["kernel_release"]
+    assert run.environment["cpu_model"]
+    assert run.environment["host_name"] == "not kept in a recorded run"
+    assert "/home/" not in json.dumps([run.environment, run.row.request])
+    assert "/root/" not in json.dumps([run.environment, run.row.request])
+
+
+def test_it_is_unpacked_once(cache: Path) -> None:
+    path = recorded.store("mmap-write")
+    before = path.stat().st_mtime_ns
+    assert recorded.store("mmap-write") == path
+    assert path.stat().st_mtime_ns == before
+    assert list((cache / "memlab" / "recorded").iterdir()) == [path]
+
+
+def test_an_unknown_one_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownRun, match="did you mean mmap-write"):
+        recorded.store("mmap-wite")
+    done = told("show", "--example", "mmap-wite")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_show_claims_plot_report_and_export_read_it(tmp_path: Path) -> None:
+    assert "run e19aaf02" in told("show", "--example", "mmap-write").stdout
+    assert "claims hold on this machine" in told("claims", "--example", "mmap-write").stdout
+    plotted = told("plot", "--example", "mmap-write", "-o", str(tmp_path / "f.svg"))
+    assert plotted.stdout.split()[0] == str(tmp_path / "f.svg")
+    report = told("report", "--example", "mmap-write", "-o", "-")
+    assert report.stdout.startswith("<!DOCTYPE html>")
+    assert told("export", "--example", "mmap-write").stdout.count("\n") == 1 + 423
+
+
+def test_a_run_is_packed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = recorded.store("mmap-write")
+    monkeypatch.setattr(recording, "FOLDER", tmp_path)
+    packed = recording.record("last", source)
+    assert list(tmp_path.glob("*.db*")) == [packed]
+    monkeypatch.setattr(recorded, "FOLDER", tmp_path)
+    with Store(source) as one, Store(recorded.store("mmap-write")) as other:
+        (run,), (again,) = one.runs(), other.runs()
+        assert again == run
+        assert other.points(run.id) == one.points(run.id)
+        assert other.sessions(run.id) == one.sessions(run.id)
+        assert list(other.samples(run.id)) == list(one.samples(run.id))
