@@ -62,10 +62,11 @@ def _head(run: Run) -> str:
     cpu, kernel = run.environment.get("cpu_model"), run.environment.get("kernel_release")
     spread = f"{min(blocks)} to {max(blocks)}" if min(blocks) != max(blocks) else f"{max(blocks)}"
     name = f" ({run.row.name})" if run.row.name else ""
+    remark = words.machine_remark(run.environment)
     return (
         f"run {run.id}{name}: {run.experiment.question}\n"
         f"{cpu}, Linux {kernel}; {len(run.points)} points, {spread} samples each, "
-        f"seed {run.row.seed}"
+        f"seed {run.row.seed}" + (f"\n{remark}" if remark else "")
     )
 
 

@@ -27,9 +27,16 @@ class Bench:
     """Open, it can run trials. However it is left, its folders and processes go."""
 
     def __init__(
-        self, run: str, experiment: Experiment, places: Places, cpus: Sequence[int]
+        self,
+        run: str,
+        experiment: Experiment,
+        places: Places,
+        cpus: Sequence[int],
+        patience: float = 1.0,
     ) -> None:
+        """`patience`: how many times the time limit of a trial that this machine may take."""
         self._experiment = experiment
+        self._patience = patience
         self._cpus = list(cpus)
         declared = experiment.containment
         self._tells_group = declared is not None and declared.told
@@ -58,7 +65,7 @@ class Bench:
     def trial(self, point: Point) -> dict[str, Any]:
         """One trial's reply. A lost parent is replaced and its trial is an error; one that is
         lost before its first answer raises WorkerLost."""
-        limit_s = SETUP_LIMIT_S + 10 * self._experiment.cost.time(point.at)
+        limit_s = self._patience * (SETUP_LIMIT_S + 10 * self._experiment.cost.time(point.at))
         trial = {
             "probe": self._experiment.probe,
             "params": self._experiment.params(point.at),

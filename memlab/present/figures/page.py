@@ -163,6 +163,7 @@ def machine(run: Run) -> str:
         f"{seen.get('cpu_model') or 'unknown CPU'}" + (f", {count} CPUs" if count else ""),
         f"{seen.get('hypervisor') or 'virtual'} guest" if seen.get("virtual_machine") else "",
         f"Linux {seen.get('kernel_release') or 'unknown'}",
+        words.machine_remark(seen),
         *(
             f"{level}: {found['type']} at {found['path']}"
             for level, found in seen.get("filesystems", {}).items()

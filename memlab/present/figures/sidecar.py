@@ -11,6 +11,7 @@ from memlab.experiment import figures as declared
 from memlab.present import words
 from memlab.present.figures import (
     bar_marks,
+    causes,
     checks,
     marks,
     matrix,
@@ -20,12 +21,6 @@ from memlab.present.figures import (
     strips,
     timelines,
     tradeoffs,
-    causes,
-    checks,
-    marks,
-    pair_marks,
-    percentiles,
-    predictions,
 )
 from memlab.present.figures.series import Crossed, Panel, Series
 from memlab.results import Run, attribution
