@@ -126,11 +126,11 @@ EXPERIMENT = Experiment(
                         where={"mechanism": "pressure_level"},
                         equals=0,
                     ),
-                    confirmed="memory.pressure_level tells {value} times a crossing on the way "
+                    confirmed="memory.pressure_level tells {value} on the way "
                     "down: it is the look at uncharge that thresholds have and it has not",
-                    refuted="memory.pressure_level tells {value} times a crossing on the way down: "
+                    refuted="memory.pressure_level tells {value} on the way down: "
                     "not only a look at uncharge tells there",
-                    undecided="memory.pressure_level tells {value} times a crossing on the way "
+                    undecided="memory.pressure_level tells {value} on the way "
                     "down: what tells there is not shown",
                 )
             ],
@@ -185,7 +185,7 @@ EXPERIMENT = Experiment(
         Count(
             text="a threshold tells of each crossing upward, once: it is checked at charge",
             metric="up_told",
-            where={"mechanism": "threshold"},
+            where={"mechanism": "threshold", "direction": "up"},
             equals=1,
             published=CHECKED,
         ),
@@ -200,7 +200,7 @@ EXPERIMENT = Experiment(
         Count(
             text="several thresholds of one group each tell of each of their crossings, once",
             metric="others_told",
-            where={"mechanism": "threshold", "thresholds": 16},
+            where={"mechanism": "threshold", "direction": "up", "thresholds": 16},
             equals=1,
             published=SEVERAL,
             controls=("many",),
