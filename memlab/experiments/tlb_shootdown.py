@@ -218,6 +218,7 @@ EXPERIMENT = Experiment(
         ),
         *_shootdowns.METRICS,
         latency_metric("p50", 0.5, "median latency of a load, from when it was due"),
+        latency_metric("p90", 0.9, "latency that 1 load in 10 exceeds"),
         latency_metric("p99", 0.99, "latency that 1 load in 100 exceeds"),
         latency_metric("p999", 0.999, "latency that 1 load in 1000 exceeds"),
         latency_metric("p9999", 0.9999, "latency that 1 load in 10,000 exceeds"),
