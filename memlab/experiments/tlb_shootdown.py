@@ -110,15 +110,8 @@ EXPERIMENT = Experiment(
             quick=["touch", "dontneed"],
             paper=["none", "touch", "dontneed", "free", "munmap", "mprotect", "cold"],
             full=[
-                "none",
-                "touch",
-                "dontneed",
-                "dontneed_batch",
-                "free",
-                "munmap",
-                "mprotect",
-                "pageout",
-                "cold",
+                *("none", "touch", "dontneed", "dontneed_batch", "free"),
+                *("munmap", "mprotect", "cold"),
             ],
             help="what an operation does: nothing; write to the pages; write to them and madvise "
             "(dontneed, free, pageout, cold), process_madvise for all ranges at once "
