@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,16 @@ def test_controls_are_series_of_their_own_with_their_name(run: Run) -> None:
     assert len(controls) == len(points) > 0
     assert {mark["series"] for mark in controls} == {"control faults"}
     assert "control faults" in written(figures.draw(run))
+
+
+def test_a_figure_that_names_its_controls_draws_no_other(run: Run) -> None:
+    def drawn(controls: list[str]) -> set[str]:
+        figure = replace(run.experiment.figure, controls=controls)
+        panels = marks.panels(run.showing(figure))
+        return {series.label for panel in panels for series in panel.of("control")}
+
+    assert drawn(["faults"]) == {"control faults"}
+    assert drawn([]) == set()
 
 
 def test_a_control_that_sets_a_panels_factor_stands_in_the_panels_that_agree(
