@@ -53,9 +53,10 @@ _HOGS: list[Claim] = [
     Within(
         text="without a controller many small processes of one group have others' killed",
         metric="killed_groups",
-        where={"controller": "none", "neighbour": "hogs"},
+        where={"controller": "none", "neighbour": "hogs", "swap": "none"},
         above=0.5,
         published=LIMITS,
+        controls=("swap",),
         timed=False,
     ),
     Within(

@@ -14,9 +14,12 @@ from memlab.experiment import (
     SECONDS,
     At,
     Containment,
+    Control,
     Cost,
+    Count,
     Exclude,
     Experiment,
+    Explanation,
     Factor,
     Members,
     Metric,
@@ -27,7 +30,9 @@ from memlab.experiments import _isolation_scores as of
 from memlab.experiments._isolation_claims import CLAIMS
 
 MIB = 2**20
+TAKEN_RATE = {"none": 200 * MIB, "file": 60 * MIB}  # slow guesses, bytes a second
 LEAST_SHARE = 8 * MIB  # the processes themselves need some 3 MiB
+SWAP_BYTES = 512 * MIB  # more than six shares, and all shares, in any preset
 CONTROLLERS = ("none", "rlimit", "v1", "v2", "beancounters")
 CGROUPS = ("v1", "v2")
 
@@ -47,7 +52,8 @@ def limit(at: At) -> int | None:
 def trial_time(at: At) -> float:
     """The slices, forking and entering the groups, and a hog that takes memory."""
     each = 0.03 * int(at["groups"])
-    return len(of.LOADS) * float(at["slice"]) + each + (0.5 if of.has_hog(at) else 0.0)
+    taking = 6 * int(at["share"]) / TAKEN_RATE[str(at["swap"])] if of.has_hog(at) else 0.0
+    return len(of.LOADS) * float(at["slice"]) + each + taking
 
 
 def number(field: str) -> Callable[[Raw, At], float | None]:
@@ -90,9 +96,20 @@ EXPERIMENT = Experiment(
             quick=[0],
             help="operations of each load at most, 0: as many as the slice allows",
         ),
+        Factor(
+            "swap",
+            choice("none", "file"),
+            quick=["none"],
+            help="what the cgroups of a trial may swap to",
+            host=True,
+        ),
         Factor("slice", SECONDS, quick=[0.2], paper=[1.0], help="time of each of the seven loads"),
     ],
     excludes=[
+        Exclude(
+            lambda at: at["swap"] != "none" and limit(at) is None,
+            "who is in no cgroup of the run is given no swap by it",
+        ),
         Exclude(
             lambda at: not 1 <= int(at["groups"]) <= 64 or int(at["share"]) < LEAST_SHARE,
             "there are 1 to 64 groups, of at least 8 MiB each",
@@ -102,6 +119,31 @@ EXPERIMENT = Experiment(
             "a hog's own group needs another beside it",
         ),
         Exclude(lambda at: float(at["slice"]) == 0, "a load needs a slice of time"),
+    ],
+    controls=[
+        Control(
+            "swap",
+            "The same with a swap file that holds all that is wanted: is it for lack of memory "
+            "that others are killed, and what do they lose where they are not?",
+            levels={"swap": ["file"], "controller": ["none", "v1"], "neighbour": ["hogs"]},
+            presets=("paper", "full"),
+            explanations=[
+                Explanation(
+                    predicts=Count(
+                        text="with swap nobody is killed",
+                        metric="killed_groups",
+                        where={"swap": "file", "controller": "none", "neighbour": "hogs"},
+                        equals=0,
+                    ),
+                    confirmed="with swap for all that is wanted {value} other groups are killed: "
+                    "it is for lack of memory",
+                    refuted="with swap for all that is wanted {value} other groups are killed: "
+                    "more than a lack of memory is at work",
+                    undecided="with swap for all that is wanted {value} other groups are killed: "
+                    "why is not shown",
+                )
+            ],
+        ),
     ],
     metrics=[
         Metric(
@@ -171,6 +213,8 @@ EXPERIMENT = Experiment(
         limit=limit,
         members=lambda at: int(at["groups"]) if at["controller"] in CGROUPS else 0,
         member_limit=lambda at: int(at["share"]),
+        swap=lambda at: str(at["swap"]),
+        swap_bytes=SWAP_BYTES,
         told=True,
     ),
     cpus="all",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import GROUPS, is_unavailable, left_on_host
+from held import GROUPS, SWAPS, is_unavailable
 
 from memlab import probe
 from memlab.experiments import _isolation_scores as of
@@ -41,11 +41,13 @@ PARAMS = {
 def bench(tmp_path: Path) -> Iterator[Bench]:
     with Bench("0123abcd", EXPERIMENT, Places(tmp_path), CPUS) as opened:
         yield opened
-    assert left_on_host() == []
+        made = opened._around._group
+    assert made is None or not made.path.exists()
 
 
 def at(**levels: Any) -> Point:
     own = {"controller": VERSION, "neighbour": "quiet", "groups": COUNT, "share": SHARE}
+    own["swap"] = "none"
     return Point(0, own | {"operations": PRIME, "slice": 20.0} | levels, None)
 
 
@@ -108,6 +110,17 @@ def test_many_small_processes_have_others_killed_where_no_group_is_limited(bench
             assert result["hog_process_count"] == 48
             assert result["hog_refused_count"] == 0
             assert set(killed(result)) - {of.HOG_GROUP}
+
+
+def test_where_there_is_swap_for_all_nobody_is_killed(bench: Bench) -> None:
+    reply = bench.trial(at(controller="none", neighbour="hogs", swap="file"))
+    if not SWAPS:
+        assert reply["outcome"] == "unavailable"
+        return
+    assert reply["outcome"] == "ok", reply
+    result = reply["result"]
+    assert (killed(result), result["hog_killed_count"]) == ([], 0)
+    assert result["hog_held_bytes"] == result["hog_asked_bytes"]
 
 
 def test_in_a_group_of_their_own_they_have_none_killed(bench: Bench) -> None:

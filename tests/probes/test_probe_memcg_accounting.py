@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import GROUPS, is_unavailable, left_on_host
+from held import GROUPS, is_unavailable
 
 from memlab import probe
 from memlab.experiments.memcg_accounting import EXPERIMENT
@@ -48,7 +48,8 @@ V1_ALONE = {"thread", "leader", "move_charges"}
 def bench(tmp_path: Path) -> Iterator[Bench]:
     with Bench("0123abcd", EXPERIMENT, Places(tmp_path), [CPU]) as opened:
         yield opened
-    assert left_on_host() == []
+        made = opened._around._group
+    assert made is None or not made.path.exists()
 
 
 def result(bench: Bench, check: str) -> dict[str, Any] | None:
