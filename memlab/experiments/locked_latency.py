@@ -215,7 +215,7 @@ EXPERIMENT = Experiment(
             ],
         ),
         traced(
-            {"lock": ["off", "mlock"], "cycles": [4]},
+            {"lock": ["off"], "cycles": [4]},
             explanations=[
                 Explanation(
                     predicts=Within(
@@ -330,5 +330,5 @@ EXPERIMENT = Experiment(
     more_figures={
         "causes": Causes("p999_unexplained", over="pressure", by=["lock"], panels=["swap"])
     },
-    budget_s={"quick": 240.0, "paper": 600.0, "full": 3600.0},
+    budget_s={"quick": 180.0, "paper": 600.0, "full": 3600.0},
 )
