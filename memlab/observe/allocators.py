@@ -126,8 +126,8 @@ def environ(malloc: Malloc, others: Mapping[str, str] | None = None) -> dict[str
         return dict(_taken(malloc, "glibc", _GLIBC.get(malloc.setting)))
     library = LIBRARIES.get(malloc.allocator)
     path = Path(malloc.library) if malloc.library else find(malloc.allocator)
-    options = {} if library is None else _options(malloc, library, path)
-    return {"LD_PRELOAD": _preload(path)} | dict(options)
+    preload = {"LD_PRELOAD": _preload(path)}
+    return preload | dict({} if library is None else _options(malloc, library, path))
 
 
 def _options(malloc: Malloc, library: Library, path: Path) -> Options:

@@ -130,7 +130,6 @@ def test_the_figure_names_metrics_factors_and_levels(declared: Experiment) -> No
             named += [figure.over, *figure.panels]
             assert set(figure.controls or ()) <= {c.name for c in declared.controls}
             lines = [
-                getattr(figure, "where", {}),
                 *(getattr(figure, "crossing", None) or ()),
                 getattr(figure, "base", None) or {},
                 getattr(figure, "where", None) or {},

@@ -1,6 +1,7 @@
 """Libraries of malloc: found as the linker finds them, their version read, settings translated."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -129,8 +130,10 @@ def test_an_option_that_is_set_already_is_refused(name: str) -> None:
 
 
 def test_a_library_that_cannot_be_preloaded_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NotHere, match="there is no library"):
-        allocators.environ(Malloc("other", library=str(tmp_path / "none.so")), NO_OTHERS)
+    for malloc in (Malloc("other"), Malloc("jemalloc", "never")):
+        missing = replace(malloc, library=str(tmp_path / "none.so"))
+        with pytest.raises(NotHere, match="there is no library"):
+            allocators.environ(missing, NO_OTHERS)
     (tmp_path / "a b").mkdir()
     for name in ("a b/x.so", "a:b.so"):
         path = library(tmp_path, name, "")

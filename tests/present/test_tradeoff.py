@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,15 @@ def test_marks_lie_where_the_axes_say(make: Make) -> None:
 
 def test_a_control_of_another_panel_is_not_in_this_one(make: Make) -> None:
     assert not any("small" in text.get_text() for text in texts(figures.draw(make())))
+
+
+def test_controls_are_those_that_the_figure_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = replace(EXPERIMENT, figure=replace(EXPERIMENT.figure, controls=()))
+    run = made(tmp_path, monkeypatch, bare, world)
+    assert len(rows(run)) == 4
+    assert "a control's point" not in written(figures.draw(run))
 
 
 def test_panels_are_named(make: Make) -> None:

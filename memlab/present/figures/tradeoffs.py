@@ -49,7 +49,7 @@ def panes(run: Run, shown: Tradeoff) -> list[Pane]:
 
 
 def _pane(run: Run, shown: Tradeoff, panel: At) -> Pane:
-    inside = [s for s in run.summaries if _has(s.point.at, panel)]
+    inside = [s for s in run.summaries if _has(s.point.at, panel) and _drawn(shown, s)]
     colours = _combinations(run.summaries, [shown.over])
     shapes = _combinations(run.summaries, list(shown.by))
     several = plan.varied([summary.point for summary in inside])
@@ -77,6 +77,11 @@ def _pane(run: Run, shown: Tradeoff, panel: At) -> Pane:
             )
         )
     return Pane(panel, trades, list(_arrows(shown, trades)), untold)
+
+
+def _drawn(shown: Tradeoff, summary: PointSummary) -> bool:
+    control = summary.point.control
+    return control is None or shown.controls is None or control in shown.controls
 
 
 def _arrows(shown: Tradeoff, trades: Sequence[Trade]) -> Iterator[tuple[Trade, Trade]]:
