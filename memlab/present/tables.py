@@ -13,7 +13,7 @@ from rich.text import Text
 
 from memlab.experiment import At, Metric
 from memlab.judging import costs
-from memlab.present import beside, words
+from memlab.present import attribution, beside, words
 from memlab.results import PointSummary, Run
 from memlab.results.beside import tables
 from memlab.results.crossing import crossings
@@ -49,6 +49,8 @@ def show(run: Run) -> None:
     for line in beside.remarks(published):
         console.print(Text(line, style="dim"))
     for line in costs.lines_for_show(run):
+        console.print(Text(line))
+    for line in attribution.lines(run):
         console.print(Text(line))
     console.print()
     for line in _foot(run):
@@ -212,6 +214,7 @@ def as_data(run: Run) -> dict[str, Any]:
             for c in crossings(run)
         ],
         "published": [beside.as_data(table) for table in tables(run)],
+        "attribution": attribution.as_data(run),
     }
 
 

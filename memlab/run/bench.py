@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memlab.experiment import Experiment
+from memlab.observe import allocators
 from memlab.run.admission import Places
 from memlab.run.around import Around
 from memlab.run.guardian import Guardian
@@ -73,12 +74,12 @@ class Bench:
             "limit_s": limit_s,
         }
         try:
+            environ = self._environ(point)
             held = self._around.prepare(point.at)
-        except Unavailable as unavailable:
+        except (Unavailable, allocators.NotHere) as unavailable:
             return _not_run("unavailable", str(unavailable))
         except OSError as error:
             return _not_run("error", f"preparing the host: {error}")
-        environ = tuple(sorted(self._experiment.environ(point.at).items()))
         parent = self._parent(environ)
         try:
             reply = parent.run(trial | {"group": held.group, "tells_group": self._tells_group})
@@ -91,6 +92,13 @@ class Bench:
         if self._experiment.containment and "result" in reply:
             reply["result"]["contained"] = held.contained
         return reply
+
+    def _environ(self, point: Point) -> Environ:
+        """allocators.NotHere where the library or its setting is not to be had."""
+        environ = dict(self._experiment.environ(point.at))
+        if self._experiment.malloc is not None:
+            environ |= allocators.environ(self._experiment.malloc(point.at))
+        return tuple(sorted(environ.items()))
 
     def _parent(self, environ: Environ) -> Warm:
         """The warm parent of an environment: it takes effect when a process starts."""

@@ -355,6 +355,21 @@ def test_groups_one_inside_the_other_and_beside_one_another(places: Places) -> N
             assert any(entered.endswith(path) for path in paths if len(path) > 1) == bool(last)
 
 
+def test_a_fresh_group_is_another_one_each_time(group: Group | None) -> None:
+    """What is armed in one goes with it. The next trial that wants no fresh one keeps it."""
+    if group is None:
+        return
+    shape = Shape(LIMIT, swap=False, depth=2, fresh=True)
+    seen = []
+    for one in (shape, shape, Shape(LIMIT, swap=False), Shape(LIMIT, swap=False)):
+        folder = Path(group.hold(one)["folder"])
+        seen.append((group.path.stat().st_ino, folder.name == "inside"))
+    inodes = [inode for inode, _ in seen]
+    assert len(set(inodes)) == 2
+    assert inodes[1:] == [inodes[1]] * 3
+    assert [inside for _, inside in seen] == [True, True, False, False]
+
+
 def test_a_v2_group_is_made_where_the_controller_is_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
