@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from synthetic import run_row, sample, window
 from memlab import api, experiments
 from memlab.experiment import At
 from memlab.run import plan
+from memlab.run.request import Request
 from memlab.store import PointRow, Store
 
 BYTE_NS = {"mmap": 0.1, "write": 0.02}
@@ -35,7 +37,7 @@ class Machine:
         row = run_row(
             id=f"{len(self.asked):08x}",
             experiment=experiment,
-            request={"experiment": experiment},
+            request=asdict(Request(experiment)),
             environment=self.environment,
         )
         with Store(self.store, create=True) as store:

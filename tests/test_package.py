@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from memlab import schemas
+
 ROOT = Path(__file__).parents[1]
 
 NOT_SHIPPED = {".git", ".venv", "build", "dist", "results"}  # at the top of a working tree
@@ -88,7 +90,7 @@ def test_the_wheel_runs_a_sweep_on_its_own(wheel: Path, tmp_path: Path) -> None:
 def test_the_wheel_holds_what_it_needs_and_no_more(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"memlab/probe_sources/probe.h", "memlab/published/logstore-mmap.toml"} <= names
-    assert "memlab/diagnose/diagnosis.schema.json" in names
+    assert {f"memlab/schemas/{name}.schema.json" for name in schemas.names()} <= names
     assert any(name.startswith("memlab/_probes.") and name.endswith(".so") for name in names)
     assert "memlab/results/run.py" in names
     assert not [name for name in names if name.startswith(("tests/", "build/", "CMake"))]

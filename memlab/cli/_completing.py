@@ -49,6 +49,12 @@ def factor(ctx: click.Context, _: click.Parameter, typed: str) -> list[Completio
     return []
 
 
+def schema(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
+    from memlab import schemas
+
+    return [CompletionItem(name) for name in schemas.commands() if name.startswith(typed)]
+
+
 def run(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
     """Ids and names in the store, the newest first; with --example the recorded experiments."""
     from memlab import recorded

@@ -16,7 +16,7 @@ from memlab.diagnose.finding import Fact, Finding, Severity
 from memlab.diagnose.look import Look
 
 SCHEMA = 1
-"""The number of the form of `as_data`; memlab/diagnose/diagnosis.schema.json holds it."""
+"""The version of the form of `as_data`, as its schema in memlab/schemas has it."""
 
 _WIDTH = 100
 _THREADS_SHOWN = 5

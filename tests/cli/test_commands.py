@@ -24,6 +24,7 @@ COMMANDS = [
     "list",
     "plot",
     "runs",
+    "schema",
     "show",
     "sweep",
 ]

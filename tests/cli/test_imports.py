@@ -35,7 +35,8 @@ LOOK = f"diagnose {os.getpid()} --seconds 0.01"  # to import more would cost mor
 
 
 @pytest.mark.parametrize(
-    "arguments", ["--help", "--version", "list", "sweep --help", "clean", LOOK]
+    "arguments",
+    ["--help", "--version", "list", "sweep --help", "clean", "schema", "schema show", LOOK],
 )
 def test_a_light_command_imports_nothing_heavy(arguments: str) -> None:
     found = modules(COMMAND.format(arguments=arguments.split()))

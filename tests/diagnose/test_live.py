@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import fastjsonschema
 import pytest
 import unprivileged
 
+from memlab import schemas
 from memlab.observe import capabilities, cgroup, proc
 
 from .live import Compiled, library, running
@@ -22,9 +22,7 @@ from .live import Compiled, library, running
 MiB = 1 << 20
 AT_ONCE = {"MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
 COUNTED = "tracepoints may not be read"
-validate = fastjsonschema.compile(
-    json.loads((resources.files("memlab.diagnose") / "diagnosis.schema.json").read_text())
-)
+validate = fastjsonschema.compile(schemas.of("diagnose"))
 
 
 def diagnosed(pid: int, seconds: float = 1) -> dict[str, Any]:

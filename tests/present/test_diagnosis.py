@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from importlib import resources
 
 import fastjsonschema
 from diagnose.looks import JEMALLOC, MiB, busy, group, look, memory, rates
 
+from memlab import schemas
 from memlab.diagnose.diagnosis import Cost, Diagnosis
 from memlab.diagnose.finding import find
 from memlab.diagnose.look import Look
@@ -100,8 +100,7 @@ def test_no_line_is_wider_than_a_terminal() -> None:
 
 
 def test_the_data_holds_to_the_schema() -> None:
-    text = (resources.files("memlab.diagnose") / "diagnosis.schema.json").read_text()
-    validate = fastjsonschema.compile(json.loads(text))
+    validate = fastjsonschema.compile(schemas.of("diagnose"))
     full = look(allocator=None, group=group(), threads=(busy(1, brk=2.0),))
     for seen in (look(), full):
         validate(json.loads(json.dumps(diagnosis.as_data(of(seen)))))
