@@ -206,6 +206,8 @@ def _value(c_type: Any, value: Any) -> Any:
             return _histogram(value)
         if c_type.cname == "struct probe_series":
             return _series(value)
+        if c_type.cname == "struct probe_attribution":
+            return _attribution(value) if value.traced else None
         return {
             field: _value(c_field.type, getattr(value, field)) for field, c_field in c_type.fields
         }
@@ -239,4 +241,48 @@ def _series(series: Any) -> dict[str, Any]:
         "at_ns": _ffi.unpack(series.at_ns, series.count),
         "values": _ffi.unpack(series.values, series.count),
         "lost": series.lost_count,
+    }
+
+
+_CAUSES = [
+    cause
+    for cause, value in sorted(
+        _levels(_ffi.typeof("enum probe_cause")).items(), key=lambda pair: pair[1]
+    )
+    if value < _lib.PROBE_CAUSE_COUNT
+]
+
+
+def _attribution(found: Any) -> dict[str, Any]:
+    """Causes by name; of an operation only those that it met."""
+    return {
+        "operations": found.operation_count,
+        "records": found.record_count,
+        "lost": _counter(found.lost_count),
+        "events": dict(zip(_CAUSES, map(_counter, found.events), strict=True)),
+        "tails": [_tail(tail) for tail in found.tails],
+        "examples": [_example(found.examples[i]) for i in range(found.example_count)],
+    }
+
+
+def _tail(tail: Any) -> dict[str, Any]:
+    told = {
+        field: getattr(tail, field) for field, _ in _ffi.typeof(tail).fields if field != "causes"
+    }
+    return told | {
+        "causes": {
+            cause: _value(_ffi.typeof(met), met)
+            for cause, met in zip(_CAUSES, tail.causes, strict=True)
+            if met.met_count
+        }
+    }
+
+
+def _example(example: Any) -> dict[str, Any]:
+    inside_ns = zip(_CAUSES, example.inside_ns, strict=True)
+    return {
+        "held_ns": example.held_ns,
+        "latency_ns": example.latency_ns,
+        "cpu": example.cpu,
+        "inside_ns": {cause: time_ns for cause, time_ns in inside_ns if time_ns},
     }

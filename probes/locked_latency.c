@@ -13,9 +13,11 @@
  * do not compress, so that a compressed swap holds whole pages. Huge pages are
  * off for the arena: one would answer for 512. The floor is the same loop over
  * the same pages once more, when all of them were touched just before: the
- * clock twice, recording, and a load that misses the TLB and the caches.
+ * clock twice, recording, and a load that misses the TLB and the caches. With
+ * trace, the window also logs the slowest touches, and the CPU is traced.
  */
 #include "probe.h"
+#include "support/attribution.h"
 #include "support/barrier.h"
 #include "support/clock.h"
 #include "support/histogram.h"
@@ -51,12 +53,14 @@ struct locked_latency_params {
 	enum locked_latency_lock lock;
 	enum locked_latency_pressure pressure;
 	uint64_t slice_ns; /* ends the loop early; 0 is no limit */
+	bool trace;        /* hold the slowest touches against what happened on the CPU */
 };
 
 struct locked_latency_result {
 	struct probe_window window;
 	struct probe_histogram latency;
 	struct probe_histogram floor_latency;
+	struct probe_attribution attribution;
 	uint64_t page_count; /* of the arena; the histograms' total is what was touched */
 	uint64_t lock_ns;
 	uint64_t fill_ns;
@@ -78,13 +82,15 @@ struct arena {
 	size_t page_bytes;
 };
 
-static void touch(const struct arena *arena, struct probe_histogram *latency)
+static void touch(const struct arena *arena, struct probe_histogram *latency, struct slow_log *slow)
 {
 	for (uint64_t i = 0; i < arena->page_count && !probe_stopped(); i++) {
 		const volatile uint8_t *page = arena->pages + arena->order[i] * arena->page_bytes;
 		const uint64_t from_ns = clock_ns();
 		KEEP(*page);
-		histogram_record(latency, clock_ns() - from_ns);
+		const uint64_t latency_ns = clock_ns() - from_ns;
+		histogram_record(latency, latency_ns);
+		slow_record(slow, from_ns, latency_ns);
 	}
 }
 
@@ -94,10 +100,12 @@ static void rehearse(const struct arena *arena, struct probe_histogram *latency)
 	uint8_t page = 0;
 	const uint32_t first = 0;
 	const struct arena own = { &page, &first, 1, sizeof(page) };
+	struct slow_log none;
 
+	slow_off(&none);
 	for (uint64_t i = 0; i < arena->page_count; i++)
 		KEEP(arena->order[i]);
-	touch(&own, latency);
+	touch(&own, latency, &none);
 	memset(latency, 0, sizeof(*latency));
 }
 
@@ -105,10 +113,13 @@ static void rehearse(const struct arena *arena, struct probe_histogram *latency)
 static void touch_resident(struct arena arena, uint64_t touched_count,
 			   struct probe_histogram *latency)
 {
+	struct slow_log none;
+
+	slow_off(&none);
 	arena.page_count = touched_count;
-	touch(&arena, latency);
+	touch(&arena, latency, &none);
 	memset(latency, 0, sizeof(*latency));
-	touch(&arena, latency);
+	touch(&arena, latency, &none);
 }
 
 struct warmer {
@@ -169,8 +180,10 @@ enum probe_status locked_latency(const struct locked_latency_params *in,
 	struct warmer warmer = { .arena = &arena };
 	struct neighbour neighbour = { .pid = 0 };
 	struct stop_timer stop = { .armed = false };
+	struct attribution attribution = { .logs = NULL };
 	struct proc_field swapped = { .label = "VmSwap:", .take = 1 };
 	struct window window;
+	cpu_set_t cpus;
 	void *pages = MAP_FAILED, *order = MAP_FAILED;
 	uint64_t from_ns, order_bytes;
 
@@ -190,6 +203,10 @@ enum probe_status locked_latency(const struct locked_latency_params *in,
 	arena.pages = pages;
 	arena.order = order;
 	out->page_count = arena.page_count;
+	TRY(sched_getaffinity(0, sizeof(cpus), &cpus));
+	status = attribution_open(&attribution, in->trace, &cpus, 1, err);
+	if (status != PROBE_OK)
+		goto undo;
 
 	from_ns = clock_ns();
 	TRY_OFFERED(lock_pages(pages, in->arena_bytes, in->lock));
@@ -217,23 +234,29 @@ enum probe_status locked_latency(const struct locked_latency_params *in,
 	out->vm_swap_before_bytes = swapped.sum * 1024;
 
 	rehearse(&arena, &out->latency);
+	slow_bind(&attribution.logs[0]);
 	if (in->pressure == LOCKED_LATENCY_PRESSURE_DURING)
 		TRY(neighbour_go_on(&neighbour));
 	TRY(stop_after(&stop, in->slice_ns));
+	attribution_start(&attribution);
 	window_open(&window);
-	touch(&arena, &out->latency);
+	touch(&arena, &out->latency, &attribution.logs[0]);
 	window_close(&window, &out->window);
+	attribution_stop(&attribution);
 	stop_cancel(&stop);
 	out->sliced = out->latency.total_count < arena.page_count;
 
 	TRY(neighbour_end(&neighbour, &out->neighbour_killed));
 	touch_resident(arena, out->latency.total_count, &out->floor_latency);
+	TRY(attribution_judge(&attribution, &out->window, out->latency.total_count,
+			      &out->attribution));
 undo:
 	stop_cancel(&stop);
 	if (neighbour_end(&neighbour, &out->neighbour_killed) == -1)
 		status = probe_failed(err, status, "neighbour_end(neighbour)");
 	if (warmer_end(&warmer) == -1)
 		status = probe_failed(err, status, "pthread_join(warmer)");
+	attribution_close(&attribution);
 	if (pages != MAP_FAILED && munmap(pages, in->arena_bytes) == -1)
 		status = probe_failed(err, status, "munmap(pages, arena_bytes)");
 	if (order != MAP_FAILED && munmap(order, order_bytes) == -1)

@@ -63,6 +63,13 @@ struct probe_window {
 	struct probe_counters counters;
 };
 
+/* See support/known_flushes.h. flush_count is 0 where there is no second CPU. */
+struct probe_known_flushes {
+	uint64_t flush_count;
+	struct probe_counter interrupts;  /* the whole system's, from /proc/interrupts */
+	struct probe_counter remote_sent; /* from tlb:tlb_flush */
+};
+
 /* Latencies by bucket: see support/histogram.h. Zeroed it is empty. */
 enum { PROBE_HISTOGRAM_BUCKET_COUNT = 2048 };
 
@@ -88,6 +95,65 @@ void probe_series_add(struct probe_series *series, uint64_t at_ns, uint64_t valu
 uint32_t probe_histogram_index(uint64_t value_ns);
 void probe_histogram_record(struct probe_histogram *histogram, uint64_t value_ns);
 void probe_histogram_merge(struct probe_histogram *into, const struct probe_histogram *from);
+
+/*
+ * What may have made an operation slow; each is an interval in which its thread
+ * did not run its own code. Where one alone is to be named and two take as long,
+ * it is the first of this order.
+ */
+enum probe_cause {
+	PROBE_CAUSE_MAJOR_FAULT, /* from the exception until the page is there */
+	PROBE_CAUSE_MINOR_FAULT,
+	PROBE_CAUSE_SWITCH,        /* away from this thread, until it runs again */
+	PROBE_CAUSE_SHOOTDOWN,     /* a call from another CPU that flushed the TLB */
+	PROBE_CAUSE_FUNCTION_CALL, /* any other one: membarrier(2), patched text, ... */
+	PROBE_CAUSE_RESCHEDULE,    /* the interrupt alone */
+	PROBE_CAUSE_TIMER,
+	PROBE_CAUSE_DEVICE,
+	PROBE_CAUSE_SOFTIRQ,
+	PROBE_CAUSE_COUNT
+};
+
+enum { PROBE_TAIL_COUNT = 2, PROBE_EXAMPLE_COUNT = 5 };
+
+struct probe_met {
+	uint64_t met_count;  /* operations; one that met two causes counts for both */
+	uint64_t main_count; /* operations in which this cause took the longest */
+	uint64_t main_ns;    /* what they lasted in all */
+	uint64_t inside_ns;  /* how long their threads were inside this cause meanwhile */
+};
+
+/* The slowest one in so many of the operations, each held against the trace. */
+struct probe_tail {
+	uint64_t one_in;
+	uint64_t operation_count; /* judged: the slowest of them all, the trace held throughout */
+	uint64_t wanted_count;    /* as many as one in so many are */
+	uint64_t untraced_count;  /* slow, but after the trace was full: not judged */
+	uint64_t shortest_ns;
+	uint64_t latency_ns;    /* of those judged, in all */
+	uint64_t nothing_count; /* met nothing that is traced */
+	uint64_t brief_count;   /* met only what was too brief to make them slow */
+	struct probe_met causes[PROBE_CAUSE_COUNT];
+};
+
+struct probe_example {
+	uint64_t held_ns; /* when its thread was first held up, since the window began */
+	uint64_t latency_ns;
+	uint64_t cpu;
+	uint64_t inside_ns[PROBE_CAUSE_COUNT];
+};
+
+/* Why the slow operations of a window were slow: see support/attribution.h. */
+struct probe_attribution {
+	bool traced;
+	uint64_t operation_count;
+	uint64_t record_count;
+	struct probe_counter lost_count;
+	struct probe_counter events[PROBE_CAUSE_COUNT]; /* that the operations' threads met */
+	struct probe_tail tails[PROBE_TAIL_COUNT];
+	struct probe_example examples[PROBE_EXAMPLE_COUNT]; /* the slowest, slowest first */
+	uint64_t example_count;
+};
 
 /* What was compiled: written by the build. */
 uint32_t probe_count(void);

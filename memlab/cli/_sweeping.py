@@ -9,13 +9,15 @@ import click
 
 from memlab import experiments, units
 from memlab.api import Run, Silent
+from memlab.cli import _guest
 from memlab.cli._options import echo_json
 from memlab.experiment import Level
 from memlab.present.progress import Live
 from memlab.run import admission, driver, plan
 from memlab.run.request import Interrupted, Request, Watch
 from memlab.run.tally import LEAST_BLOCKS
-from memlab.store import Store, default_path
+from memlab.run.target import Target
+from memlab.store import RunRow, Store, default_path
 
 TRIAL_OVERHEAD_S = 0.01  # for the estimate alone: forking, mapping and unmapping a file
 
@@ -26,14 +28,20 @@ def levels(experiment: str, assignments: tuple[str, ...]) -> dict[str, list[Leve
 
 def sweep(request: Request, store: Path | None, quiet: bool) -> Run:
     """Measure a new run. Nothing is created before the request has been checked."""
-    prepared = driver.prepare(request)
     path = store or default_path()
+    _guest.check_plan(request)
+    with _guest.target(request.guest) as target:
+        row = _sweep(target, request, path, store, quiet)
+    return Run(row, path)
+
+
+def _sweep(target: Target, request: Request, path: Path, store: Path | None, quiet: bool) -> RunRow:
+    prepared = target.prepare(request)
     with Store(path, create=True) as opened:
         try:
-            row = driver.sweep(prepared, opened, _watch(quiet))
+            return driver.sweep(prepared, opened, _watch(quiet), target)
         except Interrupted as interrupted:
             raise _with_resume_line(interrupted, store) from None
-    return Run(row, path)
 
 
 def resume(wanted: str, store: Path | None, budget_s: float | None, quiet: bool) -> Run:
@@ -41,7 +49,8 @@ def resume(wanted: str, store: Path | None, budget_s: float | None, quiet: bool)
     with Store(path) as opened:
         row = opened.find(wanted)
         try:
-            driver.resume(row, opened, _watch(quiet), budget_s)
+            with _guest.target(row.request.get("guest")) as target:
+                driver.resume(row, opened, _watch(quiet), budget_s, target)
         except Interrupted as interrupted:
             raise _with_resume_line(interrupted, store) from None
     return Run(row, path)

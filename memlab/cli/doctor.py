@@ -10,8 +10,9 @@ from memlab.cli._options import echo_json, json_option
 def command(as_json: bool) -> None:
     """Say what this machine lets memlab see and do, and how to get what is missing."""
     from memlab.observe import capabilities
+    from memlab.targets.guest import doctor
 
-    found = capabilities.read()
+    found = [*capabilities.read(), *doctor.read()]
     if as_json:
         echo_json(
             [

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from memlab.cli import _completing
+from memlab.cli import _completing, _guest
+from memlab.cli._guest import guest_options
 from memlab.cli._options import (
     CPUS,
     DURATION,
@@ -70,6 +71,7 @@ def _given() -> set[str]:
     type=click.Path(path_type=Path),
     help="Where files on a disk go; else $TMPDIR, else /var/tmp.",
 )
+@guest_options
 @store_option
 @click.option("--name", help="A name for the run.")
 @click.option(
@@ -98,6 +100,11 @@ def command(
     seed: int | None,
     cpus: tuple[int, ...] | None,
     directory: Path | None,
+    where: str,
+    kernel: str,
+    guest_memory: int,
+    guest_cpus: int,
+    append: str,
     store: Path | None,
     name: str | None,
     resume: str | None,
@@ -112,6 +119,7 @@ def command(
     \b
     memlab sweep mmap-write
     memlab sweep mmap-write -p size=1..64k*4 -p method=mmap,pwrite --dir /data
+    memlab sweep page-fault --in guest --kernel /boot/vmlinuz-6.1.0-56-amd64
     memlab sweep --resume last
     """
     from memlab.cli import _sweeping
@@ -129,6 +137,18 @@ def command(
             raise click.UsageError("name an experiment; `memlab list` lists them")
         if blocks is not None and precision is not None:
             raise click.UsageError("--blocks says how often, --precision how exactly; choose one")
+        if where == "host" and (wrong := _given() & set(_guest.OPTIONS)):
+            raise click.UsageError(f"{min(wrong)} is about a guest; add --in guest")
+        host_directory = None if directory is None else str(directory)
+        guest = None
+        if where == "guest":
+            guest = _guest.asked(
+                kernel=kernel,
+                memory_bytes=guest_memory,
+                cpus=guest_cpus,
+                append=append,
+                directory=host_directory,
+            )
         request = Request(
             experiment=experiment,
             preset=preset,
@@ -139,10 +159,13 @@ def command(
             budget_s=budget,
             seed=seed,
             cpus=list(cpus or ()),
-            directory=None if directory is None else str(directory),
+            directory=host_directory,
             name=name,
+            guest=guest,
         )
         if dry_run:
+            if guest:
+                raise click.UsageError("--dry-run boots no guest; leave out --in guest")
             _sweeping.dry_run(request, as_json)
             return
         run = _sweeping.sweep(request, store, quiet or as_json)

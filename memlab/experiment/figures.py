@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from memlab.experiment.kinds import Level
@@ -16,7 +16,7 @@ class Figure:
     """What every figure of a sweep has: a metric over a factor, its series, its panels.
 
     The tables of `show` read it as well: rows are the levels of `over`, columns those of `by`,
-    one table a panel.
+    one table a panel. `controls` names those whose points are drawn beside; None: all of them.
     """
 
     metric: str
@@ -24,6 +24,7 @@ class Figure:
     by: Sequence[str]
     panels: Sequence[str] = ()
     log: str = ""  # the axes that are logarithmic: "", "x", "y", "xy"
+    controls: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,11 @@ class Against:
 class Nines(Figure):
     """Percentile curves: latency over 50, 90, 99, 99.9 % ..., one curve for each level of
     `over` and `by`. `histogram` is the field of the raw sample that holds the histogram;
-    histograms of a point's samples are merged."""
+    histograms of a point's samples are merged. `where` holds levels: grid points at
+    others have no curve."""
 
     histogram: str = ""
+    where: Levels = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +110,59 @@ class Checks(Figure):
 @dataclass(frozen=True, slots=True)
 class Timeline(Figure):
     """A quantity over the time of a trial: one panel for each level of `over` and combination of
-    the `panels` factors, a line for each level of `by`.
+    the `panels` factors, a line for each level of `by`. Both axes are linear and start at 0.
 
-    `series` is the field of the raw sample that holds it, as support/series.h makes it; `unit`
-    is its unit as a metric's. `marks` is a field that holds events on it. The trial drawn is the
-    one whose metric is its point's median; the point's other trials lie behind it, pale. `limit`
-    is a level of the quantity, and `limit_label` what it is, in the margin.
+    `series` is the field of the raw sample that holds it, as support/series.h makes it; `quantity`
+    is what it is, in words, and `unit` its unit as a metric's. `marks` is a field that holds events
+    on it; `ended` is a flag that the quantity ended with its bearer. The trial drawn is the one
+    whose metric is its point's median, the lower of two; the point's other trials lie behind it,
+    pale. `limit` is a level of the quantity, and `limit_label` what it is, in the margin. Where a
+    factor that is not named has several levels, the figure shows the one in `where`; a run that
+    lacks it shows its own first one. The points of `controls` are drawn as the grid's are.
     """
 
     series: str = ""
+    quantity: str = ""
     unit: str = "B"
+    scale: float = 1.0  # a value of the series, times this, is in the unit
     marks: str = ""
     mark_label: str = ""
+    ended: str = ""
+    ended_label: str = ""
     limit: Callable[[Levels], float | None] = lambda _: None
     limit_label: str = ""
+    where: Levels = field(default_factory=dict)
+    controls: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Members(Figure):
+    """Many alike side by side: for each level of `over` and `by` a strip with a dot for every
+    member, in their order, and beside it their mean and spread (one standard deviation).
+
+    `members` are the values of a sample, in the metric's unit; a dot is a member's median over the
+    samples. `apart` is the number of the one, if any, that is told apart and not in the mean.
+    """
+
+    members: Callable[[Mapping[str, Any], Levels], Sequence[float]] = lambda *_: ()
+    apart: Callable[[Levels], int | None] = lambda _: None
+    member_label: str = ""
+    apart_label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tradeoff(Figure):
+    """What one metric costs in another: `metric` up, `against` across, a mark at each point's
+    two medians with their intervals, its levels beside it. A colour for each level of `over`, a
+    shape for each level of `by`. An arrow leads from the point that has the levels `base` to each
+    that differs from it in `by` alone. Points of a control that belong to the panel have open
+    marks."""
+
+    against: str = ""
+    base: Levels | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Causes(Figure):
+    """What slow operations met (Experiment.attribution): a bar a traced point, of its operations
+    over p99 and over p99.9, divided by the main cause of each; what nothing explains is last."""

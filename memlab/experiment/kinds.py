@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 
 from memlab import units
 
@@ -75,6 +76,16 @@ SECONDS = Kind(
     "_ns",
     to_field=lambda level: round(float(level) * 1e9),
 )
+
+FOUND = "found"  # of a path: the file that the system finds by itself
+
+
+def _path(text: str) -> str:
+    if text != FOUND and "/" not in text:
+        raise ValueError(f"{text!r} is no path; write one with a slash, such as ./{text}")
+    return text if text == FOUND else str(Path(text).absolute())
+
+
 COUNT = Kind("count", _count, str, _whole, "_count")
 FLAG = Kind(
     "yes or no",
@@ -82,6 +93,13 @@ FLAG = Kind(
     lambda level: "yes" if level else "no",
     lambda level: _flag(str(level)),
     levels=("no", "yes"),
+)
+PATH = Kind(
+    "path",
+    _path,
+    str,
+    lambda level: _path(str(level)),
+    to_field=lambda level: "" if level == FOUND else level,
 )
 
 

@@ -118,6 +118,9 @@ class Containment:
     innermost. `members` groups, named 0, 1, ..., lie beside one another in it, each with
     `member_limit`: then the worker stays outside, and the probe's processes enter them. A probe
     that is `told` finds the innermost group's folder in its param `group`, "" outside of any.
+
+    `fresh` groups are made anew for each trial: what one arms in its group, such as a threshold,
+    the kernel takes back long after the trial has ended.
     """
 
     limit: Callable[[At], int | None]
@@ -128,6 +131,20 @@ class Containment:
     members: Callable[[At], int] = lambda _: 0
     member_limit: Callable[[At], int] = lambda _: 0
     told: bool = False
+    fresh: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Malloc:
+    """Whose malloc the worker runs under, from its start on, and how it is set.
+
+    `setting` is one of those that observe/allocators.py translates for the library's version.
+    The probe must see for itself that malloc is that library's.
+    """
+
+    allocator: str  # glibc, jemalloc, tcmalloc, mimalloc, or other, which is named by its path
+    setting: str = "default"
+    library: str = ""  # its path; "" for the one that the dynamic linker finds
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +204,19 @@ class CostTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class Attribution:
+    """That an experiment's control traces: what its operations are, and what tracing may cost.
+
+    `overhead` names the metrics whose ratio, traced to not, is the price; a traced point is
+    compared with the point that differs in `trace` alone.
+    """
+
+    operations: str  # in the plural: "touches"
+    overhead: Sequence[str]
+    control: str = "traced"
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """One experiment. The module's name in memlab/experiments is its registration."""
 
@@ -208,10 +238,12 @@ class Experiment:
     judges: Mapping[str, Sequence[str]] = field(default_factory=dict)  # tables in words, by source
     claims: Sequence[Claim] = ()
     costs: CostTerms | None = None
+    attribution: Attribution | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
     containment: Containment | None = None
     cpus: Literal["one", "all"] = "one"  # that a trial may use, where the user names none
     environ: Callable[[At], Mapping[str, str]] = lambda _: {}  # of the worker, from its start
+    malloc: Callable[[At], Malloc] | None = None  # the worker's, where not the system's
     settings: Callable[[At], Mapping[str, str]] = lambda _: {}  # host file to its value
     budget_s: Mapping[str, float] = field(
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}

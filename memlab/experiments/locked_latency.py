@@ -11,6 +11,8 @@ from memlab.experiment import (
     COUNT,
     SECONDS,
     At,
+    Attribution,
+    Causes,
     Claim,
     Containment,
     Control,
@@ -26,6 +28,7 @@ from memlab.experiment import (
     Within,
     choice,
 )
+from memlab.experiment.attribution import TRACE, metrics, traced
 from memlab.experiment.latency import longest, percentile
 
 MIB = 2**20
@@ -34,6 +37,7 @@ SWAP_BYTES = 512 * MIB
 # and in again, and seconds a touch of a page that is out.
 SWAP_RATE = {"none": 1000 * MIB, "file": 60 * MIB, "zram": 200 * MIB}
 TOUCH_S = {"none": 1e-6, "file": 300e-6, "zram": 50e-6}
+TRACE_S = 0.6  # opening and closing a trace, outside of the window
 TABLE_3 = "Table 3: 1 page fault and a low access time with mlock, many and a high one without"
 
 
@@ -41,7 +45,8 @@ def trial_time(at: At) -> float:
     swap, arena = str(at["swap"]), int(at["arena"])
     passes = int(at["cycles"]) * arena / SWAP_RATE[swap]
     touches = arena / 4096 * (TOUCH_S[swap] if at["lock"] == "off" else TOUCH_S["none"])
-    return 0.2 + passes + min(touches, float(at["slice"]) or touches)
+    opening = TRACE_S if at["trace"] else 0.0
+    return 0.2 + opening + passes + min(touches, float(at["slice"]) or touches)
 
 
 def percentile_metric(name: str, share: float, text: str) -> Metric:
@@ -78,7 +83,7 @@ def pushed_out(swap: str) -> list[Claim]:
             to={"lock": "mlock"},
             above=10,
             published=TABLE_3,
-            controls=("onfault", "unlocked", "kept_warm"),
+            controls=("onfault", "unlocked", "kept_warm", "traced"),
         ),
     ]
 
@@ -125,6 +130,7 @@ EXPERIMENT = Experiment(
             help="in the window the neighbour stands still, holding its memory, or goes on",
         ),
         Factor("slice", SECONDS, quick=[5.0], help="longest time in the loop; 0 for all pages"),
+        TRACE,
     ],
     excludes=[
         Exclude(
@@ -208,6 +214,26 @@ EXPERIMENT = Experiment(
                 )
             ],
         ),
+        traced(
+            {"lock": ["off"], "cycles": [4]},
+            explanations=[
+                Explanation(
+                    predicts=Within(
+                        text="the slowest touches of memory that is not locked met a major fault",
+                        metric="p999_met_major_fault",
+                        where={"lock": "off", "trace": True},
+                        above=0.5,
+                        timed=False,
+                    ),
+                    confirmed="of the touches over p99.9 a share of {value} met a major fault: "
+                    "the tail is made of what comes back from swap",
+                    refuted="of the touches over p99.9 a share of {value} met a major fault: "
+                    "something else makes the tail",
+                    undecided="of the touches over p99.9 a share of {value} met a major fault: "
+                    "what makes the tail is not shown",
+                )
+            ],
+        ),
     ],
     metrics=[
         percentile_metric("p99", 0.99, "latency that 1 touch in 100 exceeds"),
@@ -263,7 +289,9 @@ EXPERIMENT = Experiment(
             "1 where the neighbour was the OOM killer's",
             of=lambda raw, at: float(raw["neighbour_killed"]),
         ),
+        *metrics("touches"),
     ],
+    attribution=Attribution("touches", overhead=["p50", "p99", "touch_rate"]),
     cost=Cost(
         memory=lambda at: int(at["neighbour"]) + int(at["arena"]),
         time=trial_time,
@@ -297,6 +325,10 @@ EXPERIMENT = Experiment(
         by=["lock"],
         panels=["swap"],
         histogram="latency",
+        controls=["onfault", "unlocked", "kept_warm"],
     ),
-    budget_s={"quick": 150.0, "paper": 600.0, "full": 3600.0},
+    more_figures={
+        "causes": Causes("p999_unexplained", over="pressure", by=["lock"], panels=["swap"])
+    },
+    budget_s={"quick": 180.0, "paper": 600.0, "full": 3600.0},
 )

@@ -202,10 +202,19 @@ def _machines(base: Measured, new: Measured, force: bool) -> list[str]:
     """What differs between the machines, as remarks; Unlike where that is not to be overlooked."""
     if base.environment is None or new.environment is None:
         return []
+    emulated = [environment.EMULATED] if new.environment.get("emulated_time") else []
     differs = environment.unlike(base.environment, new.environment)
+    if _guests_of_one_machine(base.environment, new.environment):
+        return [*emulated, *(f"the guests differ: {line}" for line in differs)]
     if differs and not force:
         raise Unlike(base.name, new.name, differs)
-    return [f"unlike machines, compared by force: {line}" for line in differs]
+    return [*emulated, *(f"unlike machines, compared by force: {line}" for line in differs)]
+
+
+def _guests_of_one_machine(base: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Two guests on the same processor differ in what they were asked to: their kernels."""
+    same = ("machine_id_hash", "cpu_model", "emulated_time", "memory_total_bytes", "cpus_online")
+    return "guest" in base and "guest" in new and all(base.get(k) == new.get(k) for k in same)
 
 
 def _probes(base: Measured, new: Measured) -> list[str]:

@@ -23,6 +23,7 @@ from memlab.experiment import (
 from memlab.judging import curves, points
 from memlab.judging.finding import Finding
 from memlab.judging.sight import NotHere, Sight
+from memlab.observe.environment import EMULATED
 from memlab.results import Run
 
 _JUDGES: Mapping[type[Claim], Callable[[Any, Sight], Finding]] = {
@@ -43,7 +44,7 @@ def find(run: Run, claim: Claim, setting: At) -> Finding:
     sight = Sight(run, claim, setting)
     try:
         if claim.timed and run.environment.get("emulated_time"):
-            raise NotHere("times are emulated on this machine", testable=False)
+            raise NotHere(EMULATED, testable=False)
         finding = _JUDGES[type(claim)](claim, sight)
     except NotHere as lack:
         word: VerdictWord = "inconclusive" if lack.testable else "not testable here"

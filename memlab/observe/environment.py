@@ -39,6 +39,7 @@ _COMPARED = (
     "mitigations",
     "virtual_machine",
     "hypervisor",
+    "emulated_time",
     "container",
     "shootdowns_hidden",
     "memory_total_bytes",
@@ -65,6 +66,7 @@ _COMPARED = (
     "aslr",
     "libc_version",
 )
+EMULATED = "times in an emulated guest are not the machine's"
 _SAME_MEMORY = 0.01  # kernels of one machine keep a little more or less for themselves
 
 

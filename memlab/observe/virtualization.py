@@ -28,6 +28,9 @@ _FIRMWARE = (
 _BARE_METAL = re.compile(r"\.metal\b")
 _CLOCKS = (("kvm-clock", "KVM"), ("hyperv_clocksource", "Hyper-V"), ("xen", "Xen"))
 
+# What QEMU calls the processor that it emulates; under KVM a guest sees the real one's name.
+_TCG = "QEMU TCG CPU"
+
 _CONTAINER_FILES = ((".dockerenv", "docker"), ("run/.containerenv", "podman"))
 # Groups of containers, and not of the services that start them, such as docker.service.
 _CONTAINER_GROUPS = (
@@ -54,6 +57,7 @@ def read(root: Path) -> dict[str, Any]:
     return {
         "virtual_machine": virtual,
         "hypervisor": name if virtual else None,
+        "emulated_time": emulated(root),
         "firmware": firmware,
         "container": _container(root),
         "shootdowns_hidden": hidden,
@@ -62,6 +66,12 @@ def read(root: Path) -> dict[str, Any]:
             root / "sys/devices/system/clocksource/clocksource0/current_clocksource"
         ),
     }
+
+
+def emulated(root: Path) -> bool | None:
+    """Whether the processor is one that QEMU emulates; None where it has no name."""
+    model = cpu.first_block(root).get("model name")
+    return model.startswith(_TCG) if model else None
 
 
 def _firmware(root: Path) -> Iterator[str]:

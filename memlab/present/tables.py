@@ -13,7 +13,7 @@ from rich.text import Text
 
 from memlab.experiment import At, Metric
 from memlab.judging import costs
-from memlab.present import beside, words
+from memlab.present import attribution, beside, words
 from memlab.results import PointSummary, Run
 from memlab.results.beside import tables
 from memlab.results.crossing import crossings
@@ -50,6 +50,8 @@ def show(run: Run) -> None:
         console.print(Text(line, style="dim"))
     for line in costs.lines_for_show(run):
         console.print(Text(line))
+    for line in attribution.lines(run):
+        console.print(Text(line))
     console.print()
     for line in _foot(run):
         console.print(line)
@@ -60,10 +62,11 @@ def _head(run: Run) -> str:
     cpu, kernel = run.environment.get("cpu_model"), run.environment.get("kernel_release")
     spread = f"{min(blocks)} to {max(blocks)}" if min(blocks) != max(blocks) else f"{max(blocks)}"
     name = f" ({run.row.name})" if run.row.name else ""
+    remark = words.machine_remark(run.environment)
     return (
         f"run {run.id}{name}: {run.experiment.question}\n"
         f"{cpu}, Linux {kernel}; {len(run.points)} points, {spread} samples each, "
-        f"seed {run.row.seed}"
+        f"seed {run.row.seed}" + (f"\n{remark}" if remark else "")
     )
 
 
@@ -211,6 +214,7 @@ def as_data(run: Run) -> dict[str, Any]:
             for c in crossings(run)
         ],
         "published": [beside.as_data(table) for table in tables(run)],
+        "attribution": attribution.as_data(run),
     }
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from memlab import units
 from memlab.analysis.crossover import Crossover
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Experiment
 from memlab.judging.summary import Group
+from memlab.observe.environment import EMULATED
 from memlab.results.crossing import Crossing
+
+
+def machine_remark(environment: Mapping[str, Any]) -> str:
+    """What has to stand beside every time of such a machine; empty where nothing has to."""
+    return f"emulated: {EMULATED}" if environment.get("emulated_time") else ""
 
 
 def quantity(value: float, unit: str) -> str:

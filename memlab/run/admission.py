@@ -77,25 +77,25 @@ def _memory(experiment: Experiment, at: At) -> int:
     return own + (held.swap_bytes if held.swap(at) == "zram" else 0)
 
 
-def shortage(wanted: Need) -> str | None:
+def shortage(wanted: Need, whose: str = "the plan") -> str | None:
     """What the host lacks, in one line with the numbers; None where it is enough."""
     free = proc.meminfo()["MemAvailable"]
     if wanted.memory_bytes * HEADROOM > free:
-        return _short("memory", "", wanted.memory_bytes, free)
+        return _short(whose, "memory", "", wanted.memory_bytes, free)
     allowed = cgroup.memory_limit_bytes(cgroup.locate())
     if allowed is not None and wanted.memory_bytes * HEADROOM > allowed:
-        return _short("memory", " in this process's cgroup", wanted.memory_bytes, allowed)
+        return _short(whose, "memory", " in this process's cgroup", wanted.memory_bytes, allowed)
     for place, size in wanted.disk_bytes.items():
         left = proc.free_bytes(place)
         if size * HEADROOM > left:
-            return _short("space", f" on {place}", size, left)
+            return _short(whose, "space", f" on {place}", size, left)
     return None
 
 
-def _short(what: str, where: str, wanted: int, free: int) -> str:
+def _short(whose: str, what: str, where: str, wanted: int, free: int) -> str:
     asked = units.format_quantity(wanted * HEADROOM, "B")
     left = units.format_quantity(free, "B")
-    return f"the plan needs {asked} of free {what}{where}, and {left} is free"
+    return f"{whose} needs {asked} of free {what}{where}, and {left} is free"
 
 
 def admit(

@@ -51,6 +51,7 @@ class Around:
             declared.depth(at),
             declared.members(at),
             declared.member_limit(at),
+            declared.fresh,
         )
         return Held(group.hold(shape), {"version": group.version, "limit_bytes": limit_bytes})
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memlab.experiment import Experiment
+from memlab.observe import allocators
 from memlab.run.admission import Places
 from memlab.run.around import Around
 from memlab.run.guardian import Guardian
@@ -26,9 +27,16 @@ class Bench:
     """Open, it can run trials. However it is left, its folders and processes go."""
 
     def __init__(
-        self, run: str, experiment: Experiment, places: Places, cpus: Sequence[int]
+        self,
+        run: str,
+        experiment: Experiment,
+        places: Places,
+        cpus: Sequence[int],
+        patience: float = 1.0,
     ) -> None:
+        """`patience`: how many times the time limit of a trial that this machine may take."""
         self._experiment = experiment
+        self._patience = patience
         self._cpus = list(cpus)
         declared = experiment.containment
         self._tells_group = declared is not None and declared.told
@@ -57,7 +65,7 @@ class Bench:
     def trial(self, point: Point) -> dict[str, Any]:
         """One trial's reply. A lost parent is replaced and its trial is an error; one that is
         lost before its first answer raises WorkerLost."""
-        limit_s = SETUP_LIMIT_S + 10 * self._experiment.cost.time(point.at)
+        limit_s = self._patience * (SETUP_LIMIT_S + 10 * self._experiment.cost.time(point.at))
         trial = {
             "probe": self._experiment.probe,
             "params": self._experiment.params(point.at),
@@ -66,12 +74,12 @@ class Bench:
             "limit_s": limit_s,
         }
         try:
+            environ = self._environ(point)
             held = self._around.prepare(point.at)
-        except Unavailable as unavailable:
+        except (Unavailable, allocators.NotHere) as unavailable:
             return _not_run("unavailable", str(unavailable))
         except OSError as error:
             return _not_run("error", f"preparing the host: {error}")
-        environ = tuple(sorted(self._experiment.environ(point.at).items()))
         parent = self._parent(environ)
         try:
             reply = parent.run(trial | {"group": held.group, "tells_group": self._tells_group})
@@ -84,6 +92,13 @@ class Bench:
         if self._experiment.containment and "result" in reply:
             reply["result"]["contained"] = held.contained
         return reply
+
+    def _environ(self, point: Point) -> Environ:
+        """allocators.NotHere where the library or its setting is not to be had."""
+        environ = dict(self._experiment.environ(point.at))
+        if self._experiment.malloc is not None:
+            environ |= allocators.environ(self._experiment.malloc(point.at))
+        return tuple(sorted(environ.items()))
 
     def _parent(self, environ: Environ) -> Warm:
         """The warm parent of an environment: it takes effect when a process starts."""

@@ -24,13 +24,15 @@ _OOM_COUNT = {"1": "memory.oom_control", "2": "memory.events"}  # with a line oo
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What a trial wants of its group. `depth` groups lie one inside the other, each with the
-    limit; `members` lie beside one another in the innermost, each with a limit of its own."""
+    limit; `members` lie beside one another in the innermost, each with a limit of its own. `fresh`
+    groups are made anew for each trial."""
 
     limit_bytes: int
     swap: bool
     depth: int = 1
     members: int = 0
     member_limit_bytes: int = 0
+    fresh: bool = False
 
 
 class Group:
@@ -53,8 +55,10 @@ class Group:
         for _ in range(1, shape.depth):
             chain.append(chain[-1] / "inside")
         members = [chain[-1] / str(number) for number in range(shape.members)]
-        if self._held != shape:
+        if self._held != shape or shape.fresh:
             self._held = None
+            if shape.fresh:
+                self._renew()
             self._reshape(shape, chain, members)
             self._held = shape
         # v2 counts a kill in the groups above too, v1 (memcg_memory_event) in the group alone.
@@ -68,6 +72,12 @@ class Group:
     def kill(self) -> None:
         """End what a lost parent left inside."""
         takedown.empty_group(self.path)
+
+    def _renew(self) -> None:
+        """Another group of the same path, which the journal removes as well."""
+        takedown.remove_groups_below(self.path)
+        self.path.rmdir()
+        self.path.mkdir()
 
     def _reclaim(self) -> None:
         """Give back what the last trial left charged: a trial finds the group empty."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import signal
 import threading
@@ -18,48 +17,21 @@ from typing import Any
 from memlab import experiments
 from memlab._version import __version__
 from memlab.experiment import Experiment
-from memlab.observe import environment, proc
+from memlab.observe import environment
 from memlab.run import admission, journal, plan
 from memlab.run.admission import Places
-from memlab.run.alone import alone
-from memlab.run.bench import Bench, default_cpus, default_directory, filesystem_levels
-from memlab.run.plan import Plan, Point
+from memlab.run.plan import Point
+from memlab.run.prepare import Prepared as Prepared
+from memlab.run.prepare import prepare as prepare
 from memlab.run.request import CannotRun, Interrupted, Progress, Request, Watch
 from memlab.run.tally import Tally
+from memlab.run.target import Here, Target, Trials
 from memlab.store import PointRow, RunRow, SampleRow, Store
 
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A request that this host can carry, before anything is created."""
-
-    experiment: Experiment
-    plan: Plan
-    places: Places
-    request: Request  # with what the host's size changed
+HERE = Here()
 
 
-def prepare(request: Request) -> Prepared:
-    """Check everything that can be checked without creating anything.
-
-    Raises UnknownExperiment, plan.BadLevels, admission.Refused or CannotRun.
-    """
-    experiment = experiments.load(request.experiment)
-    places = Places(Path(request.directory or default_directory()).absolute())
-    _check_cpus(request.cpus)
-    if experiment.file:
-        _check_directory(places.dir)
-        _check_directory(places.tmpfs)
-    elif experiment.containment and experiment.containment.swap_bytes:
-        _check_directory(places.dir)
-    built, scaled = admission.admit(
-        experiment, request.preset, request.levels, places, controls=request.controls
-    )
-    kept = replace(request, scaled=scaled, directory=str(places.dir))
-    return Prepared(experiment, built, places, kept)
-
-
-def sweep(prepared: Prepared, store: Store, watch: Watch) -> RunRow:
+def sweep(prepared: Prepared, store: Store, watch: Watch, target: Target = HERE) -> RunRow:
     """Measure a new run. Raises Interrupted with the run's id on Ctrl-C."""
     _tidy(watch)
     request, experiment = prepared.request, prepared.experiment
@@ -70,30 +42,36 @@ def sweep(prepared: Prepared, store: Store, watch: Watch) -> RunRow:
         created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
         request=asdict(request),
-        environment=environment.read() | _filesystems(experiment, prepared.places),
+        environment=target.environment(experiment, prepared.places),
         memlab=__version__,
     )
     points = prepared.plan.points
-    with alone():
+    with target.alone():
         store.add_run(run, [PointRow(p.index, dict(p.at), p.control) for p in points])
-        _measure(run, experiment, points, request, prepared.places, store, watch)
+        _measure(run, experiment, points, request, prepared.places, store, watch, target)
     return run
 
 
-def resume(run: RunRow, store: Store, watch: Watch, budget_s: float | None = None) -> RunRow:
+def resume(
+    run: RunRow,
+    store: Store,
+    watch: Watch,
+    budget_s: float | None = None,
+    target: Target = HERE,
+) -> RunRow:
     """Measure what a run still lacks, with the plan, order and rules that it began with."""
     _tidy(watch)
     request = Request(**run.request)
     request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
     experiment = experiments.load(run.experiment)
     places = Places(Path(str(request.directory)))
-    if unlike := environment.unlike(run.environment, environment.read()):
+    if unlike := environment.unlike(run.environment, target.environment(experiment, places)):
         raise CannotRun(f"run {run.id} began on another machine or setting: {unlike[0]}")
     points = [Point(row.point, row.levels, row.control) for row in store.points(run.id)]
-    if short := admission.shortage(admission.need(experiment, points, places)):
+    if short := target.shortage(experiment, points, places):
         raise admission.Refused(short)
-    with alone():
-        _measure(run, experiment, points, request, places, store, watch)
+    with target.alone():
+        _measure(run, experiment, points, request, places, store, watch, target)
     return run
 
 
@@ -115,6 +93,7 @@ def _measure(
     places: Places,
     store: Store,
     watch: Watch,
+    target: Target,
 ) -> None:
     """One session of a run, until the stop rule, the budget or an interrupt ends it."""
     tally = Tally(experiment, points, request)
@@ -125,8 +104,8 @@ def _measure(
     watch.started(run, points, len(taken))
     reason = "interrupted"
     try:
-        cpus = request.cpus or default_cpus(experiment)
-        with _interruptible(), Bench(run.id, experiment, places, cpus) as bench:
+        opened = target.bench(run.id, experiment, places, request.cpus)
+        with _interruptible(), opened as bench:
             reason, block = tally.reason(), None
             for trial in _trials(run, points, request, taken, tally):
                 if tally.left_s(time.monotonic() - began) == 0:
@@ -182,7 +161,7 @@ def _trials(
         block += 1
 
 
-def _sample(bench: Bench, trial: _Trial) -> SampleRow:
+def _sample(bench: Trials, trial: _Trial) -> SampleRow:
     started_at, start = time.time(), time.monotonic()
     reply = bench.trial(trial.point)
     raw: dict[str, Any] | None = reply.get("result")
@@ -235,26 +214,3 @@ def _interruptible() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _check_cpus(cpus: Sequence[int]) -> None:
-    allowed = os.sched_getaffinity(0)
-    if wrong := sorted(set(cpus) - allowed):
-        good = ",".join(map(str, sorted(allowed)))
-        raise CannotRun(f"--cpus: CPU {wrong[0]} is not among those allowed here ({good})")
-
-
-def _check_directory(path: Path) -> None:
-    if not path.is_dir():
-        raise CannotRun(f"{path} is no directory; name one with --dir")
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise CannotRun(f"{path} cannot be written; name another directory with --dir")
-
-
-def _filesystems(experiment: Experiment, places: Places) -> dict[str, Any]:
-    """What really lies under each level of the filesystem factor."""
-    found = {
-        level: {"path": str(places.of(level)), "type": proc.mount_of(places.of(level)).filesystem}
-        for level in filesystem_levels(experiment)
-    }
-    return {"filesystems": found}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memlab.experiment import PRESETS, Level
 from memlab.run.plan import Point
@@ -36,7 +36,8 @@ class Request:
 
     `blocks` set means exactly that many; unset, as many as `precision` asks for (the relative
     half-width of each median's 95 % interval), within `budget_s`. `directory` is where files
-    on a disk go. `scaled` says, by factor, what was made smaller to fit the host.
+    on a disk go. `scaled` says, by factor, what was made smaller to fit the host. `guest` is the
+    virtual machine that the trials run in; None for the host itself.
     """
 
     experiment: str
@@ -51,6 +52,7 @@ class Request:
     directory: str | None = None
     name: str | None = None
     scaled: Mapping[str, str] = field(default_factory=dict)
+    guest: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.preset not in PRESETS:

@@ -93,7 +93,6 @@ void window_prepare(struct window *window)
 {
 	memset(window, 0, sizeof(*window));
 	choose_stat_line(window);
-	read_tlb_interrupts(&window->tlb_interrupts, &window->tlb_interrupts_error);
 	read_stolen_ticks(window->stat_label, &window->stolen_ticks, &window->stolen_error);
 	window->rss_peak_error = proc_write("/proc/self/clear_refs", CLEAR_REFS_PEAK_RSS);
 	perf_open(&window->perf, kept_tlb_flush_id(), true);
@@ -101,6 +100,7 @@ void window_prepare(struct window *window)
 
 void window_start(struct window *window)
 {
+	read_tlb_interrupts(&window->tlb_interrupts, &window->tlb_interrupts_error);
 	rehearse(window);
 	window->cpu = sched_getcpu();
 	perf_start(&window->perf);

@@ -41,6 +41,7 @@ def elapsed_ns(warm: Warm, cpu: int, arena_bytes: int) -> float:
         "lock": "off",
         "pressure": "before",
         "slice_ns": 0,
+        "trace": False,
     }
     trial = {"probe": "locked_latency", "params": params, "file": None, "cpus": [cpu]}
     reply = warm.run(trial | {"limit_s": 60.0})

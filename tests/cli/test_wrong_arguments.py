@@ -15,6 +15,16 @@ SWEEP = ["sweep", "mmap-write"]
 
 # arguments: what the line must hold
 WRONG_USAGE = {
+    "sweep page-fault --in guest --kernel /no/vmlinuz": ["no kernel at /no/vmlinuz", "--kernel"],
+    "sweep page-fault --in guest --kernel /etc/hostname": ["/etc/hostname is no bootable x86"],
+    "sweep page-fault --in guest --kernel /etc": ["/etc is a directory", "the vmlinuz inside"],
+    "sweep page-fault --in guest --guest-cpus 0": ["--guest-cpus", "0 is not in the range"],
+    "sweep page-fault --in guest --guest-memory 1m": ["--guest-memory", "256 MiB or more"],
+    "sweep page-fault --in guest --append it's": ["--append", "No closing quotation"],
+    "sweep page-fault --in moon": ["'moon' is not one of 'host', 'guest'"],
+    "sweep page-fault --in guest --dry-run": ["--dry-run boots no guest"],
+    "sweep page-fault --in guest -p chnks=1": ["did you mean chunks?"],
+    "sweep page-fault --kernel /boot/vmlinuz": ["--kernel is about a guest; add --in guest"],
     "swep": ["no command 'swep'", "did you mean sweep?"],
     "zzz": ["no command 'zzz'", "`memlab --help` lists them"],
     "--nosuch": ["--nosuch"],

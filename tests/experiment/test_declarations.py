@@ -16,6 +16,7 @@ from memlab.experiment import (
     BYTES,
     COUNT,
     FLAG,
+    PATH,
     PRESETS,
     SECONDS,
     Against,
@@ -30,7 +31,7 @@ from memlab.run.admission import Places
 from memlab.run.bench import Bench, default_cpus
 
 NAMES = experiments.names()
-FIELD_KINDS = {BYTES: "int", COUNT: "int", SECONDS: "int", FLAG: "bool"}
+FIELD_KINDS = {BYTES: "int", COUNT: "int", SECONDS: "int", FLAG: "bool", PATH: "str"}
 
 
 @pytest.fixture(params=NAMES)
@@ -127,9 +128,11 @@ def test_the_figure_names_metrics_factors_and_levels(declared: Experiment) -> No
             lines = [figure.of, figure.to]
         else:
             named += [figure.over, *figure.panels]
+            assert set(figure.controls or ()) <= {c.name for c in declared.controls}
             lines = [
                 *(getattr(figure, "crossing", None) or ()),
                 getattr(figure, "base", None) or {},
+                getattr(figure, "where", None) or {},
             ]
         assert all(declared.factor(name) for name in named)
         for line in lines:
@@ -211,8 +214,8 @@ def measured(declared: Experiment, at: Mapping[str, Any], folder: Path) -> dict[
     return probe.call(declared.probe, params)
 
 
-def in_groups(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[str, Any], Any]]:
-    """The same where the probe must be in a group, and be told which: a sweep's own trials."""
+def on_bench(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[str, Any], Any]]:
+    """The same where the probe must be told its group, or started anew: a sweep's own trials."""
     with Bench("0123abcd", declared, Places(folder), default_cpus(declared)) as bench:
         for point in plan.build(declared, "quick", declared.tiny).points:
             reply = bench.trial(point)
@@ -223,8 +226,8 @@ def in_groups(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[str,
 
 
 def all_measured(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[str, Any], Any]]:
-    if declared.containment and declared.containment.told:
-        yield from in_groups(declared, folder)
+    if declared.malloc or (declared.containment and declared.containment.told):
+        yield from on_bench(declared, folder)
         return
     for point in plan.build(declared, "quick", declared.tiny).points:
         yield point.at, measured(declared, point.at, folder)

@@ -30,9 +30,11 @@ def bench() -> Iterator[Bench]:
     assert left_on_host() == before
 
 
-def trial(bench: Bench, lock: str, swap: str, pressure: str = "before") -> dict[str, Any] | None:
+def trial(
+    bench: Bench, lock: str, swap: str, pressure: str = "before", *, trace: bool = False
+) -> dict[str, Any] | None:
     """What was measured; None where this host holds no trial so, which the row then says."""
-    at = TINY | {"lock": lock, "swap": swap, "pressure": pressure}
+    at = TINY | {"lock": lock, "swap": swap, "pressure": pressure, "trace": trace}
     reply = bench.trial(Point(0, at, None))
     if not (GROUPS if swap == "none" else SWAPS):
         assert reply["outcome"] == "unavailable", reply
@@ -48,6 +50,18 @@ def test_memory_that_is_not_locked_comes_back_from_swap(bench: Bench) -> None:
         assert measured["resident_before_bytes"] < ARENA / 2 < measured["vm_swap_before_bytes"]
         assert measured["window"]["major_fault_count"] > PAGES / 10  # readahead brings the rest
         assert not measured["neighbour_killed"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="tracing every process of a CPU needs root")
+def test_a_traced_touch_that_comes_back_from_swap_met_a_major_fault(bench: Bench) -> None:
+    if measured := trial(bench, "off", "file", trace=True):
+        found = measured["attribution"]
+        faults = found["events"]["major_fault"]["count"]
+        # rusage also counts what the window's own code takes, once.
+        assert PAGES / 10 < faults <= measured["window"]["major_fault_count"] <= faults + 5
+        slowest = found["tails"][0]
+        assert slowest["operation_count"] == PAGES // 100
+        assert slowest["causes"]["major_fault"]["met_count"] > 0
 
 
 @pytest.mark.parametrize("lock", ["mlock", "onfault"])

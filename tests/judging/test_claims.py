@@ -284,7 +284,7 @@ class TestEmulatedTime:
         judged = only(judge(run))
         assert (judged.word, judged.evidence) == (
             "not testable here",
-            "times are emulated on this machine",
+            "times in an emulated guest are not the machine's",
         )
 
     def test_counts_and_outcomes_are(self, measured: Measure) -> None:

@@ -86,6 +86,26 @@ def test_unlike_machines_are_refused_unless_forced(measured: Measure) -> None:
     ]
 
 
+def test_guests_of_one_machine_are_compared_and_what_differs_is_said(measured: Measure) -> None:
+    """Another kernel is what a guest was booted for; another machine is still refused."""
+    world, shared = costs(lambda at: 1e-6), {"levels": LEVELS}
+    guest = {"guest": {}, "cpu_model": "QEMU TCG CPU version 2.5+", "emulated_time": True}
+    base, new, other = (
+        measured(EXPERIMENT, world, id=name, environment=guest | differs, **shared)
+        for name, differs in (
+            ("ba5e0000", {"kernel_release": "6.1.0"}),
+            ("00ce0000", {"kernel_release": "6.18.0"}),
+            ("07e40000", {"cpu_model": "AMD EPYC"}),
+        )
+    )
+    assert compare_runs(base, new).remarks == [
+        "times in an emulated guest are not the machine's",
+        "the guests differ: kernel_release: 6.1.0 and 6.18.0",
+    ]
+    with pytest.raises(Unlike, match="cpu_model"):
+        compare_runs(base, other)
+
+
 def test_other_probes_are_said(measured: Measure) -> None:
     def rebuilt(at: At, block: int) -> dict[str, Any]:
         return costs(lambda at: 1e-6)(at, block) | {"probe_hash": "0ddba115c0ffee"}

@@ -207,3 +207,16 @@ def test_nodes_are_compared_by_their_shape() -> None:
     a, b = {"numa_nodes": [node]}, {"numa_nodes": [node | {"memory_total_bytes": 2}]}
     assert environment.unlike(a, b) == []
     assert len(environment.unlike(a, {"numa_nodes": [node, node | {"cpus": "2-3"}]})) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "emulated"), [("QEMU TCG CPU version 2.5+", True), ("AMD EPYC 9R14", False)]
+)
+def test_a_processor_that_qemu_emulates(tmp_path: Path, model: str, emulated: bool) -> None:
+    root = grow(tmp_path, {"proc/cpuinfo": f"processor\t: 0\nmodel name\t: {model}\n"})
+    assert environment.read(root)["emulated_time"] is emulated
+
+
+def test_emulated_and_real_times_are_unlike() -> None:
+    lines = environment.unlike({"emulated_time": True}, {"emulated_time": False})
+    assert lines == ["emulated_time: True and False"]

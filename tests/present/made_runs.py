@@ -27,14 +27,16 @@ def made(
     world: World,
     *,
     blocks: int = 8,
+    preset: str = "quick",
     levels: Mapping[str, list[Level]] | None = None,
+    controls: bool = True,
 ) -> Run:
     """A run of the declaration in a store of its own."""
     load = experiments.load
     monkeypatch.setattr(
         experiments, "load", lambda name: declared if name == declared.name else load(name)
     )
-    points = plan.build(declared, "quick", levels or {}, controls=True).points
+    points = plan.build(declared, preset, levels or {}, controls=controls).points
     row = run_row(experiment=declared.name, request={"experiment": declared.name})
     with Store(folder / "results.db", create=True) as store:
         store.add_run(row, [PointRow(p.index, dict(p.at), p.control) for p in points])

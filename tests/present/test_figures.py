@@ -2,151 +2,35 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
-import matplotlib
 import pytest
+from looking import texts, written
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
+from stored_runs import (
+    BYTES,
+    ERRNO,
+    HASH,
+    SIZES,
+    TABLE,
+    beside,
+    crossing_at_1500,
+    of_kind,
+    stored,
+)
 
-from memlab import experiments
 from memlab.experiment import At
 from memlab.present import figures
 from memlab.present.figures import marks, sidecar
 from memlab.results import Run
 from memlab.results.crossing import crossings
-from memlab.run import plan
-from memlab.run.request import CannotRun
-from memlab.store import PointRow, RunRow, SampleRow, Store
-
-BYTES, TABLE = 2**28, 2**31
-HASH = "c0ffee" * 8
-SIZES = [1, 100, 1024, 4096, 10240]
-ENVIRONMENT = {
-    "cpu_model": "Some CPU",
-    "cpu_count": 2,
-    "kernel_release": "6.1.0",
-    "page_size_bytes": 4096,
-    "filesystems": {
-        "dir": {"path": "/var/tmp", "type": "ext4"},
-        "tmpfs": {"path": "/dev/shm", "type": "tmpfs"},
-    },
-}
-COUNTERS = ("trapped", "migrations", "cycles", "instructions", "dtlb_misses", "tlb_interrupts")
-COUNTERS += ("tlb_remote_sent", "stolen_ns", "rss_peak_bytes", "vm_locked_bytes")
-ERRNO = "ENOMEM"
-
-Seconds = Callable[[At], float | None]
-
-
-def crossing_at_1500(at: At) -> float | None:
-    """Seconds for 2 GiB. Straight lines on log axes: write crosses a level mapping at 1500 B."""
-    return 2.0 if at["method"] in ("mmap", "anon") else 2.0 * 1500 / int(at["size"])
-
-
-def raw(seconds: float, at: At) -> dict[str, Any]:
-    calls = BYTES // int(at["size"])
-    return {
-        "window": {
-            "started_ns": 1,
-            "elapsed_ns": seconds * 1e9 * BYTES / TABLE,
-            "user_ns": 10,
-            "system_ns": 10,
-            "minor_fault_count": 0,
-            "major_fault_count": 0,
-            "voluntary_switch_count": 0,
-            "involuntary_switch_count": 0,
-            "cpu_at_open": 0,
-            "cpu_at_close": 0,
-            "counters": {name: {"count": 0, "error": None} for name in COUNTERS}
-            | {"user_only": False},
-        },
-        "call_count": calls,
-        "byte_count": TABLE if at["slice"] == 0 else BYTES,
-        "prepare_ns": 100,
-        "sync_ns": 0,
-        "floor_ns": calls,
-        "floor_call_count": calls,
-        "sliced": False,
-        "host": {"nr_written": 0, "reported_kib": 0},
-        "resident_before_bytes": BYTES,
-    }
-
-
-def stored(
-    folder: Path,
-    seconds: Seconds = crossing_at_1500,
-    *,
-    experiment: str = "mmap-write",
-    preset: str = "quick",
-    blocks: int = 6,
-    controls: bool = True,
-    **levels: Sequence[Any],
-) -> Run:
-    """A run in a store of its own; where `seconds` gives None the trial failed."""
-    declared = experiments.load(experiment)
-    wanted: dict[str, Sequence[Any]] = {"size": SIZES, "filesystem": ["dir"], **levels}
-    points = plan.build(declared, preset, wanted, controls=controls).points
-    row = RunRow(
-        "ab12cd34", experiment, None, "2026-01-02T03:04:05+00:00", 1, {}, ENVIRONMENT, "9.9"
-    )
-    with Store(folder / "results.db", create=True) as store:
-        store.add_run(row, [PointRow(p.index, dict(p.at), p.control) for p in points])
-        session = store.begin_session(row.id)
-        for block in range(blocks):
-            for point in plan.order(points, 1, block):
-                mean = seconds(point.at)
-                ok = mean is not None
-                sample = SampleRow(
-                    point.index,
-                    block,
-                    0,
-                    "ok" if ok else "enomem",
-                    None if ok else f"mmap: {ERRNO} at probes/x.c:9",
-                    1.0,
-                    0.1,
-                    0,
-                    HASH,
-                    raw(mean * (1 + block / 100), point.at) if mean is not None else None,
-                )
-                store.add_sample(row.id, session, 1.0, sample)
-        store.end_session(row.id, session, 1.0, "done")
-    return Run(row, folder / "results.db")
-
-
-def beside(run: Run) -> dict[str, Any]:
-    """The sidecar, read back from its text."""
-    data: dict[str, Any] = json.loads(sidecar.as_json(run))
-    return data
-
-
-def of_kind(data: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [mark for mark in data["marks"] if mark["kind"] == kind]
-
-
-def written(figure: Figure) -> str:
-    return " ".join(" ".join(text.get_text() for text in texts(figure)).split())
-
-
-def texts(figure: Figure) -> list[Text]:
-    drawn = [*figure.texts]
-    for legend in figure.legends:
-        drawn += legend.get_texts()
-    for axes in figure.axes:
-        ticks = (*axes.get_xticklabels(), *axes.get_yticklabels())
-        drawn += [*axes.texts, axes.xaxis.label, axes.yaxis.label, *ticks]
-    return [text for text in drawn if text.get_text().strip() and text.get_visible()]
-
 
 # What is a mark
 
@@ -206,6 +90,16 @@ def test_controls_are_series_of_their_own_with_their_name(run: Run) -> None:
     assert len(controls) == len(points) > 0
     assert {mark["series"] for mark in controls} == {"control faults"}
     assert "control faults" in written(figures.draw(run))
+
+
+def test_a_figure_that_names_its_controls_draws_no_other(run: Run) -> None:
+    def drawn(controls: list[str]) -> set[str]:
+        figure = replace(run.experiment.figure, controls=controls)
+        panels = marks.panels(run.showing(figure))
+        return {series.label for panel in panels for series in panel.of("control")}
+
+    assert drawn(["faults"]) == {"control faults"}
+    assert drawn([]) == set()
 
 
 def test_a_control_that_sets_a_panels_factor_stands_in_the_panels_that_agree(
@@ -415,93 +309,3 @@ def test_the_page_says_what_was_measured_where(run: Run) -> None:
 
 
 # The files
-
-
-def test_the_written_sidecar_is_the_runs(run: Run, tmp_path: Path) -> None:
-    *_, path = figures.save(run, tmp_path, ["svg"])
-    assert json.loads(path.read_text()) == sidecar.as_data(run)
-
-
-def test_the_figures_come_first_and_the_sidecar_last(run: Run, tmp_path: Path) -> None:
-    folder = tmp_path / "new" / "folder"
-    files = figures.save(run, folder, figures.FORMATS)
-    names = [f"mmap-write-ab12cd34.{kind}" for kind in ("png", "svg", "pdf", "json")]
-    assert files == [folder / name for name in names]
-    assert sorted(folder.iterdir()) == sorted(files)
-    png, svg, pdf, _ = (path.read_bytes() for path in files)
-    assert png.startswith(b"\x89PNG")
-    assert pdf.startswith(b"%PDF")
-    assert b"From which size a call does write(2) beat" in svg
-
-
-def test_the_same_run_gives_the_same_files(run: Run, tmp_path: Path) -> None:
-    first = figures.save(run, tmp_path / "a", figures.FORMATS, stem="x")
-    second = figures.save(run, tmp_path / "b", figures.FORMATS, stem="x")
-    assert [p.name for p in first] == ["x.png", "x.svg", "x.pdf", "x.json"]
-    for one, other in zip(first, second, strict=True):
-        assert one.read_bytes() == other.read_bytes()
-
-
-def test_an_unknown_format_is_refused_and_nothing_is_made(run: Run, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="png, svg, pdf, not 'gif'"):
-        figures.save(run, tmp_path / "out", ["png", "gif"])
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_failing_sidecar_leaves_the_old_files(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "out"
-    before = {path: path.read_bytes() for path in figures.save(run, folder, ["svg"])}
-
-    def broken(_: Run) -> str:
-        raise RuntimeError("no sidecar")
-
-    monkeypatch.setattr(sidecar, "as_json", broken)
-    with pytest.raises(RuntimeError, match="no sidecar"):
-        figures.save(run, folder, ["svg"])
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
-
-
-def test_a_full_disk_leaves_no_part_and_the_old_files(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, write = tmp_path / "out", Path.write_bytes
-    before = {path: path.read_bytes() for path in figures.save(run, folder, ["svg"])}
-
-    def full(path: Path, content: bytes) -> int:
-        write(path, content[: len(content) // 2])
-        if "json" not in path.name:
-            return len(content)
-        raise OSError(28, "No space left on device", str(path))
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(CannotRun, match="No space left on device"):
-        figures.save(run, folder, ["svg"])
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
-
-
-def test_a_folder_that_is_a_file_is_one_line(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(CannotRun, match=r"cannot write .*file"):
-        figures.save(run, tmp_path / "file", ["svg"])
-
-
-# Being a guest
-
-
-def test_a_notebook_shows_the_figure(run: Run) -> None:
-    figure = figures.draw(run)
-    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
-
-
-def test_the_callers_settings_stay(run: Run) -> None:
-    before = copy.deepcopy(dict(matplotlib.rcParams))
-    figures.draw(run).savefig("/dev/null", format="svg")
-    assert dict(matplotlib.rcParams) == before
-
-
-def test_pyplot_is_never_imported() -> None:
-    code = "import sys, memlab.present.figures; print('matplotlib.pyplot' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

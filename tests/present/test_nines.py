@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,13 @@ def test_no_words_collide_and_none_is_small(make: Make, swaps: list[str], sizes:
     assert figure.bbox.width == pytest.approx(1600)
     assert min(text.get_fontsize() for text in texts(figure)) >= 9
     assert len(figure.axes) == len(swaps)
+
+
+def test_only_the_levels_and_controls_that_the_figure_names_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = replace(EXPERIMENT.figure, where={"lock": "locked"}, controls=[])
+    declared = replace(EXPERIMENT, figure=shown)
+    run = made(tmp_path, monkeypatch, declared, world)
+    assert {row["series"] for row in sidecar.as_data(run)["marks"]} == {"locked"}
+    assert [text.get_text() for text in figures.draw(run).axes[0].texts] == ["locked"]

@@ -15,6 +15,7 @@ from report_runs import ENVIRONMENT, HASH, printed, stored
 from memlab.cli import cli
 from memlab.experiment import At
 from memlab.present import report
+from memlab.present.figures import page as figure_page
 from memlab.present.report import provenance
 from memlab.results import Run
 from memlab.run.request import CannotRun
@@ -217,6 +218,28 @@ def test_the_command_reads_back_as_the_levels_that_were_asked_for(tmp_path: Path
     read = {name: [kinds[name].check(v) for v in levels.split(",")] for name, levels in given}
     assert read == asked
     assert command[command.index("--budget") + 1] == "90s"
+
+
+def test_the_command_of_a_guests_run_boots_it_again(tmp_path: Path) -> None:
+    guest = {"kernel": "/boot/vmlinuz-6.1", "memory_bytes": 2**30, "cpus": 2, "append": "mem=1G"}
+    request = {"guest": guest | {"directory": None}, "directory": "/var/tmp"}
+    made = stored(tmp_path, blocks=1, request=request)
+    assert (
+        "--in guest --kernel /boot/vmlinuz-6.1 --guest-memory 1073741824 --guest-cpus 2 "
+        "--append mem=1G"
+    ) in provenance.again(made)
+    assert "--dir" not in provenance.again(made)
+
+
+def test_emulated_times_are_labelled(tmp_path: Path) -> None:
+    emulated, real = (
+        stored(tmp_path / str(told), blocks=1, environment={"emulated_time": told})
+        for told in (True, False)
+    )
+    said = "emulated: times in an emulated guest are not the machine's"
+    assert said in figure_page.machine(emulated)
+    assert said in Page(report.html([emulated])).words
+    assert "emulated" not in figure_page.machine(real)
 
 
 def test_the_same_runs_give_the_same_text(run: Run, html: str) -> None:

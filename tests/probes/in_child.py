@@ -5,6 +5,7 @@ import os
 import pickle
 import resource
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from memlab import probe
@@ -15,17 +16,24 @@ _CAPABILITY_VERSION_3 = 0x20080522  # capget(2)
 
 
 def call(
-    name: str, params: Mapping[str, Any], *, locked_limit_bytes: int | None = None
+    name: str,
+    params: Mapping[str, Any],
+    *,
+    locked_limit_bytes: int | None = None,
+    procs: str | None = None,
 ) -> dict[str, Any]:
     """The probe's result, or the ProbeError it raises; without huge pages.
 
-    With a limit the process has no CAP_IPC_LOCK and RLIMIT_MEMLOCK is that many bytes.
+    With a limit the process has no CAP_IPC_LOCK and RLIMIT_MEMLOCK is that many bytes. `procs` is
+    the cgroup.procs of a group that it enters.
     """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             _prepare(locked_limit_bytes)
+            if procs:
+                Path(procs).write_text("0")  # whoever writes (cgroups(7))
             reply: Any = probe.call(name, params)
         except BaseException as error:
             reply = error

@@ -1,6 +1,7 @@
 """locked_latency: exact counts of what it touches, what it locks, and what it leaves behind."""
 
 import mmap
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def touch(**change: Any) -> dict[str, Any]:
         "lock": "off",
         "pressure": "before",
         "slice_ns": 0,
+        "trace": False,
     }
     return probe.call("locked_latency", params | change)
 
@@ -41,6 +43,18 @@ def test_every_page_is_touched_once(lock: str, pressure: str) -> None:
     assert result["page_count"] == PRIME
     assert not result["sliced"]
     assert result["latency"]["max_ns"] <= result["window"]["elapsed_ns"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="tracing every process of a CPU needs root")
+def test_traced_touches_are_all_judged() -> None:
+    """A page that is brought in by the fill faults no more: nothing to find, and that is said."""
+    result = touch(arena_bytes=PRIME * 100 * PAGE, trace=True)
+    found = result["attribution"]
+    assert found["operations"] == result["latency"]["total"] == PRIME * 100
+    assert [tail["operation_count"] for tail in found["tails"]] == [PRIME, PRIME // 10]
+    assert found["events"]["major_fault"] == {"count": 0, "error": None}
+    assert found["examples"][0]["latency_ns"] == result["latency"]["max_ns"]
+    assert touch()["attribution"] is None
 
 
 def test_twice_the_arena_is_twice_the_touches() -> None:

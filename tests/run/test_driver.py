@@ -12,7 +12,7 @@ from synthetic import experiment, failed, ok
 
 from memlab import experiments
 from memlab.observe import proc
-from memlab.run import driver, plan
+from memlab.run import driver, plan, target
 from memlab.run.plan import Point
 from memlab.run.request import Interrupted, Request
 from memlab.store import RunRow, Store
@@ -30,7 +30,7 @@ class Lab:
 
     def _install(self, answer: Answer) -> None:
         self.bench, self.heard = FakeBench(answer), Heard()
-        self._patch.setattr(driver, "Bench", self.bench)
+        self._patch.setattr(target, "Bench", self.bench)
         self._patch.setattr(driver, "time", self.bench)
 
     def sweep(self, answer: Answer, **request: Any) -> RunRow:
@@ -49,7 +49,7 @@ class Lab:
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    monkeypatch.setattr(driver, "alone", nullcontext)
+    monkeypatch.setattr(target, "alone", nullcontext)
     monkeypatch.setattr(experiments, "load", lambda _: experiment())
     return Lab(tmp_path / "results.db", monkeypatch)
 

@@ -15,16 +15,23 @@ from memlab.judging import evidence
 from memlab.present.figures import (
     bar_marks,
     bars,
+    causes,
     checks,
     lines,
     marks,
     matrix,
+    members,
     nines,
     pair_marks,
     pairs,
     percentiles,
     sidecar,
+    strips,
     style,
+    timeline,
+    timelines,
+    tradeoff,
+    tradeoffs,
 )
 from memlab.results import Run
 from memlab.run.request import CannotRun
@@ -60,6 +67,10 @@ _COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
     declared.Nines: nines.compose,
     declared.Checks: checks.compose,
     declared.Matrix: matrix.compose,
+    declared.Members: members.compose,
+    declared.Timeline: timeline.compose,
+    declared.Tradeoff: tradeoff.compose,
+    declared.Causes: causes.compose,
 }
 
 # What a figure's title says that was found; a kind that is not here says nothing.
@@ -70,12 +81,16 @@ _FINDINGS: Mapping[type, Callable[[Run, Any], str]] = {
     declared.Nines: lambda run, shown: nines.finding(run, percentiles.panes(run, shown)),
     declared.Checks: lambda run, shown: checks.finding(checks.checks(run, shown)),
     declared.Matrix: lambda run, shown: matrix.finding(matrix.places(run, shown), shown),
+    declared.Members: lambda run, shown: members.finding(run, shown, strips.panes(run, shown)),
+    declared.Timeline: lambda run, shown: timelines.finding(run, shown),
+    declared.Tradeoff: lambda run, shown: tradeoffs.finding(run, shown),
+    declared.Causes: lambda run, _: causes.finding(run),
 }
 
 
 def names(run: Run) -> list[str]:
     """The run's figures: "" is its experiment's first one, then the others by name."""
-    return ["", *run.experiment.more_figures]
+    return list(sidecar.shown(run))
 
 
 def findings(run: Run) -> Iterator[str]:
@@ -91,9 +106,15 @@ def caption(run: Run, name: str = "") -> str:
     """What a figure shows, in a line."""
     shown = _declared(run, name)
     said = run.metric(shown.metric).help
+    if isinstance(shown, declared.Causes):
+        return f"{name}: what the slowest operations met"
     if isinstance(shown, declared.Against):
         of, to = (evidence.side(run.experiment, side) for side in (shown.of, shown.to))
         return f"{name}: {said}, {of} / {to}, by {shown.x_label}"
+    if isinstance(shown, declared.Timeline):
+        said = f"{shown.quantity} over time"
+    if isinstance(shown, declared.Tradeoff):
+        return f"{name}: {said}, against {run.metric(shown.against).help}"
     return f"{name}: {said} by {shown.over}" if name else f"{said} by {shown.over}"
 
 

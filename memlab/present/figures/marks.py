@@ -63,11 +63,13 @@ def _lines(run: Run, inside: Sequence[PointSummary], lines: Sequence[At]) -> Ite
 
 
 def _controls(run: Run, panel: At, rank: int) -> Iterator[Series]:
-    """A control's points, in the panels that agree with it on what it does not set itself."""
-    by = run.experiment.figure.by
+    """A control's points, in the panels that agree with it where any does."""
+    by, drawn = run.experiment.figure.by, run.experiment.figure.controls
     for number, control in enumerate(run.experiment.controls):
+        if drawn is not None and control.name not in drawn:
+            continue
         own = [s for s in run.summaries if s.point.control == control.name]
-        inside = [s for s in own if has(s.point.at, _left(panel, control))]
+        inside = [s for s in own if has(s.point.at, _left(run, panel, control))]
         lines = combinations(inside, by)
         several = [name for name in by if len({at[name] for at in lines}) > 1]
         for at in lines:
@@ -77,8 +79,16 @@ def _controls(run: Run, panel: At, rank: int) -> Iterator[Series]:
             yield Series("control", label, at, marks, missing, number)
 
 
-def _left(panel: At, control: Control) -> At:
-    return {name: level for name, level in panel.items() if name not in control.levels}
+def _left(run: Run, panel: At, control: Control) -> At:
+    """The panel's levels that a control's points have to have: it may set one that has its own
+    panel, or one that has none."""
+    grid = [point for point in run.points if point.control is None]
+    return {
+        name: level
+        for name, level in panel.items()
+        if name not in control.levels
+        or set(control.levels[name]) <= {point.at[name] for point in grid}
+    }
 
 
 def _floor(run: Run, panel: At, inside: Sequence[PointSummary]) -> Iterator[Series]:
@@ -138,11 +148,13 @@ def _crossed(run: Run, panel: At, earlier: Sequence[At]) -> list[Crossed]:
         controls = [
             control
             for control in run.experiment.controls
-            if has(panel, _left(crossing.panel, control))
+            if has(panel, _left(run, crossing.panel, control))
             and any(has(point.at, crossing.panel) for point in run.control(control.name))
         ]
         own = dict(crossing.panel) in grid
-        at = crossing.panel if own else _left(crossing.panel, controls[0]) if controls else None
+        at = (
+            crossing.panel if own else _left(run, crossing.panel, controls[0]) if controls else None
+        )
         if at is None or not has(panel, at) or any(has(other, at) for other in earlier):
             continue
         samples = (*_samples(run, crossing, crossing.of), *_samples(run, crossing, crossing.to))

@@ -143,11 +143,11 @@ def _lost(run: Run, panels: Sequence[Panel]) -> Iterator[str]:
         yield f"no value: {'; '.join(lost[:_NAMED_MAX])}{more}"
 
 
-def fixed(run: Run) -> str:
-    """The levels that do not vary in the grid."""
+def fixed(run: Run, *, apart: str = "") -> str:
+    """The levels that do not vary in the grid; `apart` names a factor that does in the figure."""
     grid = [point for point in run.points if point.control is None]
     at: At = grid[0].at if grid else {}
-    names = {name: level for name, level in at.items() if name not in varied(run)}
+    names = {name: level for name, level in at.items() if name not in (*varied(run), apart)}
     scaled = "; ".join(
         f"{name} scaled {how}" for name, how in run.row.request.get("scaled", {}).items()
     )
@@ -163,6 +163,7 @@ def machine(run: Run) -> str:
         f"{seen.get('cpu_model') or 'unknown CPU'}" + (f", {count} CPUs" if count else ""),
         f"{seen.get('hypervisor') or 'virtual'} guest" if seen.get("virtual_machine") else "",
         f"Linux {seen.get('kernel_release') or 'unknown'}",
+        words.machine_remark(seen),
         *(
             f"{level}: {found['type']} at {found['path']}"
             for level, found in seen.get("filesystems", {}).items()

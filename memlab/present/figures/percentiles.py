@@ -77,7 +77,7 @@ def percent(share: float) -> str:
 
 def panes(run: Run, shown: Nines) -> list[Pane]:
     """Every panel; a factor that varies and is not named in the declaration gets panels too."""
-    grid = [point for point in run.points if point.control is None]
+    grid = [p for p in run.points if p.control is None and _has(p.at, shown.where)]
     own = [*shown.by, shown.over]
     names = [*shown.panels, *(n for n in varied(run) if n not in (*own, *shown.panels))]
     told = [name for name in own if name in varied(run)] or [shown.over]
@@ -87,11 +87,13 @@ def panes(run: Run, shown: Nines) -> list[Pane]:
 
 def _pane(run: Run, shown: Nines, at: At, told: Sequence[str], ranks: Sequence[At]) -> Pane:
     found: list[Curve | Untold | None] = []
-    for point in (p for p in run.points if p.control is None and _has(p.at, at)):
+    whole = {**shown.where, **at}
+    for point in (p for p in run.points if p.control is None and _has(p.at, whole)):
         label = words.levels(run.experiment, point.at, told)
         found.append(_told(run, shown, point, label, next(_ranks(ranks, point))))
     for number, control in enumerate(run.experiment.controls):
-        for point, label in _controls(run, control, at, told):
+        drawn = shown.controls is None or control.name in shown.controls
+        for point, label in _controls(run, control, at, told) if drawn else ():
             found.append(_told(run, shown, point, label, number))
     return Pane(
         at,

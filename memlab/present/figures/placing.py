@@ -155,3 +155,14 @@ def log_ticks(low: float, high: float, base: int) -> list[float]:
         return powers
     steps = (part * 10.0**k for k in range(first - 1, last + 1) for part in (1, 2, 5))
     return [value for value in steps if low <= value <= high]
+
+
+def linear_ticks(high: float, most: int, *, binary: bool) -> list[float]:
+    """At most so many round steps from 0 up to `high`: powers of two, or 1, 2 and 5 by ten."""
+    rough = high / most
+    if binary:
+        step = 2.0 ** math.ceil(math.log2(rough))
+    else:
+        ten = 10.0 ** math.floor(math.log10(rough))
+        step = next(part * ten for part in (1, 2, 5, 10) if part * ten >= rough * (1 - 1e-9))
+    return [i * step for i in range(int(high / step + 1e-9) + 1)]

@@ -132,5 +132,6 @@ def has(at: At, levels: At) -> bool:
 
 def missing_of(x: float, summary: PointSummary, median: Interval | None) -> Missing:
     """A point that was tried and has nothing to draw."""
-    why = "not above zero" if median else ", ".join(summary.outcomes)
+    failed = [outcome for outcome in summary.outcomes if outcome != "ok"]
+    why = "not above zero" if median else ", ".join(failed) or "nothing to state"
     return Missing(x, summary.point.at, dict(summary.outcomes), summary.details, why)

@@ -11,15 +11,19 @@ from memlab.experiment import figures as declared
 from memlab.present import words
 from memlab.present.figures import (
     bar_marks,
+    causes,
     checks,
     marks,
     matrix,
     pair_marks,
     percentiles,
     predictions,
+    strips,
+    timelines,
+    tradeoffs,
 )
 from memlab.present.figures.series import Crossed, Panel, Series
-from memlab.results import Run
+from memlab.results import Run, attribution
 
 # What each kind of declaration shows, as data.
 _PANELS: Mapping[type, Callable[[Run, Any], list[Panel]]] = {
@@ -32,7 +36,21 @@ _ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
     declared.Nines: percentiles.as_data,
     declared.Checks: checks.as_data,
     declared.Matrix: matrix.as_data,
+    declared.Members: strips.as_data,
+    declared.Timeline: timelines.as_data,
+    declared.Tradeoff: tradeoffs.as_data,
+    declared.Causes: causes.as_data,
 }
+
+
+def shown(run: Run) -> dict[str, declared.Figure | declared.Against]:
+    """The figures that the run has something to show in; the experiment's first one is ""."""
+    every = {"": run.experiment.figure, **run.experiment.more_figures}
+    return {
+        name: figure
+        for name, figure in every.items()
+        if not isinstance(figure, declared.Causes) or attribution.tried(run)
+    }
 
 
 def as_json(run: Run) -> str:
@@ -53,10 +71,10 @@ def as_data(run: Run) -> dict[str, Any]:
     `figure` is a figure's name as in `<stem>-<name>.png`; the experiment's first one has none.
     """
     first = run.experiment.figure
-    shown = {"": first, **run.experiment.more_figures}
+    figures = shown(run)
     drawn = [
         (name, seen, panel)
-        for name, figure in shown.items()
+        for name, figure in figures.items()
         if type(figure) in _PANELS
         for seen in [run.showing(figure)]
         for panel in _PANELS[type(figure)](seen, figure)
@@ -68,7 +86,7 @@ def as_data(run: Run) -> dict[str, Any]:
         "memlab": run.row.memlab,
         "metric": first.metric,
         "over": first.over,
-        "figures": [{"figure": n, "kind": type(figure).__name__} for n, figure in shown.items()],
+        "figures": [{"figure": n, "kind": type(figure).__name__} for n, figure in figures.items()],
         "marks": [
             {"figure": name} | mark
             for name, seen, panel in drawn
@@ -77,7 +95,7 @@ def as_data(run: Run) -> dict[str, Any]:
         ]
         + [
             {"figure": name} | row
-            for name, figure in shown.items()
+            for name, figure in figures.items()
             if type(figure) in _ROWS
             for row in _ROWS[type(figure)](run.showing(figure), figure)
         ],
@@ -94,7 +112,7 @@ def as_data(run: Run) -> dict[str, Any]:
         ],
         "models": [
             {"figure": name} | row
-            for name, figure in shown.items()
+            for name, figure in figures.items()
             if isinstance(figure, declared.Lines)
             for seen in [run.showing(figure)]
             for row in predictions.as_data(seen, marks.panels(seen))

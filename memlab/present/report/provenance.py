@@ -51,8 +51,16 @@ def _options(run: Run) -> Iterator[str]:
     yield from ("--seed", str(run.row.seed))
     if asked.get("cpus"):
         yield from ("--cpus", ",".join(str(cpu) for cpu in asked["cpus"]))
-    if asked.get("directory"):
-        yield from ("--dir", str(asked["directory"]))
+    directory = asked.get("directory")
+    if guest := asked.get("guest"):
+        yield from ("--in", "guest", "--kernel", str(guest["kernel"]))
+        yield from ("--guest-memory", str(guest["memory_bytes"]))
+        yield from ("--guest-cpus", str(guest["cpus"]))
+        if guest["append"]:
+            yield from ("--append", str(guest["append"]))
+        directory = guest["directory"]
+    if directory:
+        yield from ("--dir", str(directory))
 
 
 def _level(experiment: Experiment, name: str, level: Level) -> str:

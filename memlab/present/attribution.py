@@ -1,0 +1,157 @@
+"""What slow operations met, in sentences, and what finding it out cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from memlab.analysis.intervals import Interval
+from memlab.experiment import Attribution
+from memlab.experiment.attribution import CAUSES, ONE_IN, TRACE
+from memlab.present import beside, words
+from memlab.results import Run
+from memlab.results.attribution import Tail, Traced, refused, traced
+
+
+def lines(run: Run) -> Iterator[str]:
+    """Every traced point: what its slowest operations met, what it cost, what was not seen."""
+    declared = run.experiment.attribution
+    if declared is None:
+        return
+    for found in traced(run):
+        yield f"{place(run, found)}: {sentence(declared, found)}"
+        yield f"  {beyond_chance(declared, found)}"
+        if found.overhead:
+            yield f"  {overhead(found)}"
+        if remark := "; ".join(remarks(found)):
+            yield f"  {remark}"
+    for at, why in refused(run):
+        yield f"{words.levels(run.experiment, at, _names(run))}: not traced: {why}"
+
+
+def _names(run: Run) -> list[str]:
+    names = [name for name in run.varied if name != TRACE.name]
+    return names or list(run.experiment.figure.by[:1])
+
+
+def place(run: Run, found: Traced) -> str:
+    return words.levels(run.experiment, found.at, _names(run))
+
+
+def tail_of(found: Traced, one_in: int = ONE_IN) -> Tail:
+    return next(one for one in found.tails if one.one_in == one_in)
+
+
+def percentile(one: Tail) -> str:
+    """`p99.9`."""
+    return f"p{100 * one.share:.10g}"
+
+
+def share(count: int, of: int) -> str:
+    """`71 %`; what is little is not said to be nothing."""
+    if 0 < count < 0.005 * of:
+        return "under 1 %"
+    if 0.995 * of < count < of:
+        return "over 99 %"
+    return f"{100 * count / of:.0f} %"
+
+
+def sentence(declared: Attribution, found: Traced) -> str:
+    """`of the touches over p99.9, 71 % met a major fault, 3 % a softirq; 12 % are unexplained`."""
+    one = tail_of(found)
+    if not one.judged:
+        return f"none of the {declared.operations} over {percentile(one)} could be judged"
+    met = ", ".join(f"{share(met.met, one.judged)} {CAUSES[c]}" for c, met in one.causes.items())
+    said = met.replace(" % ", " % met ", 1) or "none met anything that is traced"
+    return f"of the {declared.operations} over {percentile(one)}, {said}; {_rest(one)}"
+
+
+def _rest(one: Tail) -> str:
+    """What nothing explains, and what it met all the same."""
+    if not one.unexplained:
+        return "none is unexplained"
+    said = f"{share(one.unexplained, one.judged)} are unexplained"
+    if not one.brief:
+        return f"{said}, having met nothing that is traced"
+    brief = f"{share(one.brief, one.judged)} met only what took under a tenth of them"
+    if not one.nothing:
+        return f"{said}: {brief}"
+    return f"{said}: {share(one.nothing, one.judged)} met nothing that is traced, {brief}"
+
+
+def beyond_chance(declared: Attribution, found: Traced) -> str:
+    """How many they are, and how rare what they met is among all operations."""
+    one = tail_of(found)
+    rare = [
+        f"{cause.replace('_', ' ')} {_per_operation(found.events[cause], found.operations)}"
+        for cause in one.causes
+    ]
+    shortest = words.quantity(one.shortest_s, "s")
+    said = f"{one.judged:,} of {found.operations:,} {declared.operations}, {shortest} and longer"
+    return said + (f"; in all of them, events an operation: {', '.join(rare)}" if rare else "")
+
+
+def _per_operation(events: int, operations: int) -> str:
+    return f"{events / operations:.2g}" if operations else "-"
+
+
+def overhead(found: Traced) -> str:
+    """`tracing costs: p50 x1.02 (1.00 to 1.05), ...`"""
+    said = (f"{metric} {_times(ratio)}" for metric, ratio in found.overhead.items())
+    return f"traced / not traced: {', '.join(said)}"
+
+
+def _times(ratio: Interval) -> str:
+    if ratio.low is None or ratio.high is None:
+        return f"x{ratio.estimate:.3g} (n={ratio.n})"
+    return f"x{ratio.estimate:.3g} ({ratio.low:.3g} to {ratio.high:.3g})"
+
+
+def remarks(found: Traced) -> Iterator[str]:
+    """What limits the answer."""
+    one = tail_of(found)
+    for cause, why in found.unseen.items():
+        yield f"{CAUSES[cause]} was not to be seen here: {why}"
+    if found.lost or one.untraced:
+        yield (
+            f"the trace was full: {found.lost:,} records lost, {one.untraced:,} slow operations "
+            "came after it and are not judged"
+        )
+    if one.judged + one.untraced < one.wanted:
+        yield f"the logs held {one.judged + one.untraced:,} of the {one.wanted:,} slowest"
+    if found.stolen_s and one.unexplained:
+        yield (
+            f"the hypervisor took {words.quantity(found.stolen_s, 's')} of these windows, "
+            "which no event shows"
+        )
+
+
+def as_data(run: Run) -> list[dict[str, Any]]:
+    """For --json. Base units."""
+    return [
+        {
+            "levels": dict(found.at),
+            "operations": found.operations,
+            "tails": [
+                {
+                    "share": one.share,
+                    "judged": one.judged,
+                    "untraced": one.untraced,
+                    "shortest": one.shortest_s,
+                    "nothing": one.nothing,
+                    "brief": one.brief,
+                    "causes": {
+                        cause: {"met": met.met, "main": met.main, "inside": met.inside_s}
+                        for cause, met in one.causes.items()
+                    },
+                }
+                for one in found.tails
+            ],
+            "events": dict(found.events),
+            "unseen": dict(found.unseen),
+            "lost": found.lost,
+            "overhead": {metric: beside.interval(i) for metric, i in found.overhead.items()},
+            "samples": list(found.samples),
+        }
+        for found in traced(run)
+    ]

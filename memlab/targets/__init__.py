@@ -1,0 +1,1 @@
+"""Where trials can run beside this host."""

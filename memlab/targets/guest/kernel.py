@@ -1,0 +1,91 @@
+"""The kernel that a guest boots: an image by its path, or the newest that is installed."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from memlab.observe import proc
+from memlab.run.request import BadRequest, CannotRun
+
+INSTALLED = "installed"
+TO_INSTALL = "apt install linux-image-amd64, or name one with --kernel PATH"
+
+# Documentation/arch/x86/boot.rst: the header's magic, and where the version's text lies.
+_MAGIC, _MAGIC_AT = b"HdrS", 0x202
+_VERSION_AT = 0x20E
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    path: Path
+    release: str
+
+
+def find(named: str) -> Kernel:
+    """The kernel asked for. BadRequest where the path is wrong, CannotRun where none is there."""
+    if named != INSTALLED:
+        return read(Path(named).absolute())
+    found = installed()
+    if found is None:
+        raise CannotRun(f"no kernel with its modules is installed here: {TO_INSTALL}")
+    return found
+
+
+def installed(root: Path = proc.ROOT) -> Kernel | None:
+    """The newest kernel in /boot that may be read and whose modules are there."""
+    kernels = []
+    for path in (root / "boot").glob("vmlinuz-*"):
+        try:
+            kernel = read(path)
+        except (BadRequest, CannotRun):
+            continue
+        if (root / "lib/modules" / kernel.release / "modules.dep").exists():
+            kernels.append(kernel)
+    return max(kernels, key=lambda kernel: _order(kernel.release), default=None)
+
+
+def read(path: Path) -> Kernel:
+    """An image that x86 boots, and the release that it says it is."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(0x10000)
+    except FileNotFoundError:
+        raise BadRequest(f"no kernel at {path}; --kernel takes a vmlinuz, or {INSTALLED}") from None
+    except IsADirectoryError:
+        raise BadRequest(f"{path} is a directory; --kernel takes the vmlinuz inside") from None
+    except OSError as error:
+        raise CannotRun(f"cannot read the kernel {path}: {error.strerror}; run as root") from None
+    if head[_MAGIC_AT : _MAGIC_AT + 4] != _MAGIC:
+        raise BadRequest(f"{path} is no bootable x86 kernel (a vmlinuz, or a build's bzImage)")
+    (offset,) = struct.unpack_from("<H", head, _VERSION_AT)
+    words = head[0x200 + offset :].partition(b"\0")[0].split()
+    return Kernel(path, words[0].decode(errors="replace") if words else "unknown")
+
+
+def modules(kernel: Kernel) -> Path | None:
+    """Where the kernel's modules are: beside its image (as in an unpacked package), else where
+    an installed kernel has them. virtme-ng looks in the same places."""
+    for root in (*kernel.path.parents, Path("/")):
+        folder = root / "lib/modules" / kernel.release
+        if folder.is_dir():
+            return folder
+    return None
+
+
+def check_modules(kernel: Kernel) -> None:
+    """CannotRun where there are modules and nothing says which needs which: virtme-ng would
+    write that into the folder."""
+    folder = modules(kernel)
+    if folder is not None and not (folder / "modules.dep").exists():
+        base = folder.parents[2]
+        raise CannotRun(
+            f"{folder} has no modules.dep; make it as root: depmod -b {base} {kernel.release}"
+        )
+
+
+def _order(release: str) -> list[tuple[int, str]]:
+    """6.1.0-56 comes after 6.1.0-9."""
+    return [(int(n or 0), word) for n, word in re.findall(r"(\d+)|([a-z]+)", release)]

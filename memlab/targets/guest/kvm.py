@@ -1,0 +1,51 @@
+"""Does /dev/kvm run anything? A machine of sixteen bytes is asked.
+
+That the device opens proves little: in a virtual machine whose own host does not pass
+virtualisation on, QEMU dies at its first register, or the guest never executes an instruction.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+LIMIT_S = 3.0  # it answers in a tenth of a second, or never
+
+_ROM_BYTES = 1 << 16
+_CODE = 0x2A  # what the guest says; QEMU exits with twice that and one (isa-debug-exit)
+# At the reset vector, sixteen bytes below the end: mov dx, 0xf4; mov al, _CODE; out dx, al; hlt
+_PROGRAM = bytes([0xBA, 0xF4, 0x00, 0xB0, _CODE, 0xEE, 0xF4])
+
+
+def beats(qemu: str) -> bool:
+    """Whether a guest runs under KVM here."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    with tempfile.TemporaryDirectory(prefix="memlab-") as folder:
+        rom = Path(folder) / "heartbeat"
+        rom.write_bytes(rom_image())
+        command = [qemu, "-accel", "kvm", *machine(rom)]
+        return exits(command)
+
+
+def rom_image() -> bytes:
+    """A firmware that says one byte from the first instruction on."""
+    return b"\xf4" * (_ROM_BYTES - 16) + _PROGRAM.ljust(16, b"\xf4")
+
+
+def machine(rom: Path) -> list[str]:
+    return [
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-cpu", "max", "-m", "16", "-bios", str(rom)),
+        *("-device", "isa-debug-exit,iobase=0xf4,iosize=1"),
+    ]
+
+
+def exits(command: list[str]) -> bool:
+    try:
+        ended = subprocess.run(command, capture_output=True, timeout=LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return ended.returncode == 2 * _CODE + 1

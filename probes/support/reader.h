@@ -1,0 +1,40 @@
+/*
+ * A reader: loads from memory at a steady rate and records how late each load is.
+ *
+ * A load's latency runs from the moment at which it was due to the end of the load, so that what
+ * holds the reader up delays every load that was due meanwhile, and none is left out (Gil Tene's
+ * "coordinated omission"). With interval_ns 0 a load is due when the one before it has ended.
+ */
+#ifndef MEMLAB_READER_H
+#define MEMLAB_READER_H
+
+#include "slow.h"
+#include "probe.h"
+
+#define READER_NO_CPU (-1)
+
+struct reader {
+	const uint8_t *memory;
+	uint64_t memory_bytes; /* whole pages, two at least */
+	uint64_t page_bytes;
+	uint64_t interval_ns;
+	int cpu;               /* that it is pinned to, or READER_NO_CPU */
+	const uint32_t *end;   /* not zero: stop; atomic */
+	struct slow_log *slow; /* of the loads that count */
+	struct probe_histogram floor_latency;
+	struct probe_histogram latency;
+};
+
+/* Pins this thread to one CPU. Returns 0, or -1 and errno. */
+int reader_pin(int cpu);
+
+/* Pins this thread where it has a CPU, and brings in what a reader uses. Returns 0, or -1 and errno. */
+int reader_prepare(struct reader *reader);
+
+/* Loads, one page after the other, until until_ns; records into floor_latency. */
+void reader_run_alone(struct reader *reader, uint64_t until_ns);
+
+/* Loads until the end; records into latency, and the slowest ones into slow. */
+void reader_run(struct reader *reader);
+
+#endif

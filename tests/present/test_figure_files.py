@@ -1,0 +1,115 @@
+"""What a figure is written as: whole files or none, the same for the same run."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib
+import pytest
+from stored_runs import (
+    stored,
+)
+
+from memlab.present import figures
+from memlab.present.figures import sidecar
+from memlab.results import Run
+from memlab.run.request import CannotRun
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return stored(tmp_path_factory.mktemp("store"), filesystem=["dir", "tmpfs"])
+
+
+def test_the_written_sidecar_is_the_runs(run: Run, tmp_path: Path) -> None:
+    *_, path = figures.save(run, tmp_path, ["svg"])
+    assert json.loads(path.read_text()) == sidecar.as_data(run)
+
+
+def test_the_figures_come_first_and_the_sidecar_last(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    files = figures.save(run, folder, figures.FORMATS)
+    names = [f"mmap-write-ab12cd34.{kind}" for kind in ("png", "svg", "pdf", "json")]
+    assert files == [folder / name for name in names]
+    assert sorted(folder.iterdir()) == sorted(files)
+    png, svg, pdf, _ = (path.read_bytes() for path in files)
+    assert png.startswith(b"\x89PNG")
+    assert pdf.startswith(b"%PDF")
+    assert b"From which size a call does write(2) beat" in svg
+
+
+def test_the_same_run_gives_the_same_files(run: Run, tmp_path: Path) -> None:
+    first = figures.save(run, tmp_path / "a", figures.FORMATS, stem="x")
+    second = figures.save(run, tmp_path / "b", figures.FORMATS, stem="x")
+    assert [p.name for p in first] == ["x.png", "x.svg", "x.pdf", "x.json"]
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_an_unknown_format_is_refused_and_nothing_is_made(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="png, svg, pdf, not 'gif'"):
+        figures.save(run, tmp_path / "out", ["png", "gif"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failing_sidecar_leaves_the_old_files(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    before = {path: path.read_bytes() for path in figures.save(run, folder, ["svg"])}
+
+    def broken(_: Run) -> str:
+        raise RuntimeError("no sidecar")
+
+    monkeypatch.setattr(sidecar, "as_json", broken)
+    with pytest.raises(RuntimeError, match="no sidecar"):
+        figures.save(run, folder, ["svg"])
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_full_disk_leaves_no_part_and_the_old_files(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, write = tmp_path / "out", Path.write_bytes
+    before = {path: path.read_bytes() for path in figures.save(run, folder, ["svg"])}
+
+    def full(path: Path, content: bytes) -> int:
+        write(path, content[: len(content) // 2])
+        if "json" not in path.name:
+            return len(content)
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(CannotRun, match="No space left on device"):
+        figures.save(run, folder, ["svg"])
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_folder_that_is_a_file_is_one_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(CannotRun, match=r"cannot write .*file"):
+        figures.save(run, tmp_path / "file", ["svg"])
+
+
+# Being a guest
+
+
+def test_a_notebook_shows_the_figure(run: Run) -> None:
+    figure = figures.draw(run)
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+
+
+def test_the_callers_settings_stay(run: Run) -> None:
+    before = copy.deepcopy(dict(matplotlib.rcParams))
+    figures.draw(run).savefig("/dev/null", format="svg")
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_pyplot_is_never_imported() -> None:
+    code = "import sys, memlab.present.figures; print('matplotlib.pyplot' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

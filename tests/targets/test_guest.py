@@ -1,0 +1,223 @@
+"""Guests for real: trials under another kernel, held by cgroup v2, and every way a guest goes.
+
+Each boot takes from ten seconds to some minutes where it is emulated, so that a test asks much of
+one guest.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memlab.api import Run
+from memlab.experiment import Level
+from memlab.judging.claims import judge
+from memlab.judging.compare import compare_runs
+from memlab.observe.environment import EMULATED
+from memlab.present import words
+from memlab.run import driver, journal
+from memlab.run.bench import default_directory
+from memlab.run.request import Progress, Request
+from memlab.store import RunRow, SampleRow, Store
+from memlab.targets.guest.host import Guest, GuestLost
+from memlab.targets.guest.kernel import read
+from memlab.targets.guest.machine import Asked
+from memlab.units import MiB
+
+MEMORY = 768 * MiB
+TINY_OVERCOMMIT: dict[str, list[Level]] = {"file_size": [30 * MiB], "scenario": ["a"]}
+LIMIT_BYTES = 16 * MiB  # 16 of its 30 parts
+
+
+class Hook:
+    """A watch that does something when a sample has come."""
+
+    def __init__(self, then: Callable[[], None] = lambda: None) -> None:
+        self._then = then
+
+    def warned(self, line: str) -> None:
+        raise AssertionError(line)
+
+    def started(self, run: RunRow, points: Any, taken: int) -> None:
+        pass
+
+    def sampled(self, progress: Progress) -> None:
+        self._then()
+
+    def ended(self, reason: str) -> None:
+        pass
+
+
+def sweep(
+    guest: Guest,
+    store: Path,
+    experiment: str,
+    levels: dict[str, list[Level]],
+    then: Callable[[], None] = lambda: None,
+) -> Run:
+    request = Request(experiment, levels=levels, blocks=1, controls=False, seed=1)
+    prepared = guest.prepare(request)
+    with Store(store, create=True) as opened:
+        return Run(driver.sweep(prepared, opened, Hook(then), guest), store)
+
+
+def rows(store: Path) -> list[SampleRow]:
+    with Store(store) as opened:
+        return list(opened.samples(opened.find("last").id))
+
+
+@pytest.fixture
+def leaves_nothing(free_machine: None) -> Iterator[None]:
+    """However a test ends its guest, in a moment nothing of it is left."""
+    yield
+    deadline = time.monotonic() + 10
+    while left := leftovers():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+def leftovers() -> list[str]:
+    """Of this test's home: its journals, and what still runs with it in its environment."""
+    found = [str(path) for path in journal.folder().glob("*")]
+    found += [str(path) for path in default_directory().glob("memlab-guest-*")]
+    mark = f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if int(process.name) != os.getpid() and mark in (process / "environ").read_bytes():
+                found.append(f"{process.name} {(process / 'cmdline').read_bytes()[:60]!r}")
+    return found
+
+
+def test_trials_in_a_guest(
+    guest_kernel: str, store_path: Path, leaves_nothing: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counts as on a host, the OOM killer held by cgroup v2, labels beside emulated times; then
+    the guest hangs, which is a row and an end."""
+    began = time.monotonic()
+    with Guest(Asked(kernel=guest_kernel, memory_bytes=MEMORY), silence_s=30) as guest:
+        up_s = time.monotonic() - began
+        faults = sweep(guest, store_path, "page-fault", {"chunks": [23], "lock": ["off"]})
+        _sees_the_guest(faults, guest_kernel)
+        assert [sample.outcome for sample in faults.samples] == ["ok"] * len(faults.points)
+
+        killed = sweep(guest, store_path, "mmap-overcommit", TINY_OVERCOMMIT)
+        _held_by_v2(killed)
+
+        again = sweep(guest, store_path, "page-fault", {"chunks": [23], "lock": ["off"]})
+        compared = compare_runs(faults, again)
+        assert (EMULATED in compared.remarks) == faults.environment["emulated_time"]
+        done_s = time.monotonic() - began
+
+        def stop() -> None:
+            os.killpg(guest.group, signal.SIGSTOP)
+
+        guest.silence_s = 3
+        with pytest.raises(GuestLost, match="has been silent"):
+            sweep(guest, store_path, "page-fault", {"chunks": [23, 46]}, stop)
+    outcomes = [row.outcome for row in rows(store_path)]
+    assert outcomes == ["ok", "timeout"]
+    with capsys.disabled():
+        accelerator = faults.environment["guest"]["accelerator"]
+        print(f"\na guest ({accelerator}): up in {up_s:.1f} s, three sweeps in {done_s:.1f} s")
+
+
+def _sees_the_guest(run: Run, kernel: str) -> None:
+    seen = run.environment
+    assert seen["kernel_release"] == read(Path(kernel)).release
+    assert seen["guest"]["kernel"] == kernel
+    assert seen["memory_total_bytes"] < MEMORY
+    assert (seen["cgroup_version"], seen["cgroup_memory_version"]) == ("2", "2")
+    assert seen["filesystems"].get("dir", {"type": "ext4"})["type"] == "ext4"
+    emulated = seen["guest"]["accelerator"] == "tcg"
+    assert seen["emulated_time"] == emulated
+    assert words.machine_remark(seen) == (f"emulated: {EMULATED}" if emulated else "")
+    for judged in judge(run):
+        if judged.claim.timed and emulated:
+            assert (judged.word, judged.evidence) == ("not testable here", EMULATED)
+        elif judged.claim.timed:
+            assert judged.evidence != EMULATED
+
+
+def _held_by_v2(run: Run) -> None:
+    """The mapping of 30 parts meets the limit of 16: its writer is killed in the group, and
+    nothing outside of it is; only a shared mapping writes its pages to the disk and lives."""
+    at = {point.index: point.at for point in run.points}
+    for sample in run.samples:
+        raw = sample.raw
+        assert raw is not None, sample.detail
+        assert raw["contained"] == {"version": "2", "limit_bytes": LIMIT_BYTES}
+        private = at[sample.point]["mapping"] != "shared"
+        (process,) = raw["processes"][: raw["process_count"]]
+        assert (process["signal"] == signal.SIGKILL) == private
+        assert raw["host"]["group_oom_kill"] == int(private)
+        assert raw["host"]["witness_killed"] == 0
+        if private:
+            assert process["done_bytes"] < LIMIT_BYTES
+
+
+def memlab(kernel: str, *arguments: str) -> subprocess.Popen[str]:
+    guest = ["--in", "guest", "--kernel", kernel, "--guest-memory", str(MEMORY)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "memlab", "sweep", *arguments, *guest, "--blocks", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_panic_is_a_row_and_an_exit_code(
+    guest_kernel: str, store_path: Path, leaves_nothing: None
+) -> None:
+    """vm.panic_on_oom=2 makes a panic of the kill in the group (admin-guide/sysctl/vm.rst)."""
+    levels = ["-p", "file_size=30m", "-p", "scenario=a", "-p", "mapping=private,private_noreserve"]
+    asked = memlab(
+        guest_kernel,
+        *("mmap-overcommit", *levels, "--no-controls", "--append", "sysctl.vm.panic_on_oom=2"),
+    )
+    out, err = asked.communicate()
+    assert (asked.returncode, out) == (3, ""), err
+    (row,) = rows(store_path)
+    assert row.outcome == "error"
+    assert "kernel panic: Out of memory" in (row.detail or "")
+    assert f"what was measured is kept: memlab sweep --resume {_run(store_path)}" in err
+
+
+def test_without_the_memory_controller_contained_rows_say_so(
+    guest_kernel: str, store_path: Path, leaves_nothing: None
+) -> None:
+    asked = Asked(kernel=guest_kernel, memory_bytes=MEMORY, append="cgroup_disable=memory")
+    with Guest(asked) as guest:
+        run = sweep(guest, store_path, "mmap-overcommit", TINY_OVERCOMMIT)
+    assert {sample.outcome for sample in run.samples} == {"unavailable"}
+    for sample in run.samples:
+        assert "no mounted hierarchy has the memory controller" in (sample.detail or "")
+        assert "boot with cgroup_enable=memory" in (sample.detail or "")
+
+
+def test_kill_9_of_memlab_leaves_nothing_of_its_guest(
+    guest_kernel: str, store_path: Path, leaves_nothing: None
+) -> None:
+    asked = memlab(guest_kernel, "page-fault")
+    deadline = time.monotonic() + 60
+    while not any("qemu-system" in line for line in leftovers()):
+        assert asked.poll() is None, asked.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    asked.kill()
+    asked.communicate()
+    deadline = time.monotonic() + 2
+    while left := leftovers():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.02)
+
+
+def _run(store: Path) -> str:
+    with Store(store) as opened:
+        return opened.find("last").id

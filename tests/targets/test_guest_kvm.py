@@ -1,0 +1,41 @@
+"""The heartbeat: the sixteen bytes run where anything runs, and nothing else is taken for them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from memlab.targets.guest import kvm
+
+QEMU = shutil.which("qemu-system-x86_64")
+needs_qemu = pytest.mark.skipif(QEMU is None, reason="no qemu-system-x86_64 here")
+
+
+def asked(tmp_path: Path, *more: str) -> list[str]:
+    rom = tmp_path / "rom"
+    rom.write_bytes(kvm.rom_image())
+    return [str(QEMU), "-accel", "tcg", *kvm.machine(rom), *more]
+
+
+@needs_qemu
+def test_the_program_says_its_byte(tmp_path: Path) -> None:
+    assert kvm.exits(asked(tmp_path))
+
+
+@needs_qemu
+def test_a_machine_that_executes_nothing_is_dead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped before its first instruction, as one under a KVM that runs nothing."""
+    monkeypatch.setattr(kvm, "LIMIT_S", 0.5)
+    assert not kvm.exits(asked(tmp_path, "-S"))
+
+
+@needs_qemu
+def test_a_qemu_that_dies_is_dead(tmp_path: Path) -> None:
+    assert not kvm.exits(asked(tmp_path, "-device", "no-such-device"))
+
+
+def test_no_qemu_is_dead() -> None:
+    assert not kvm.exits(["/no/such/qemu"])
+    assert not kvm.beats("/no/such/qemu")
