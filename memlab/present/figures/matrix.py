@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from memlab import published, units
 from memlab.experiment import At, Matrix, Printed
 from memlab.present import words
-from memlab.present.figures import cells, page
+from memlab.present.figures import cells
 from memlab.present.figures.cells import Cell
 from memlab.present.figures.sheet import sheet
 from memlab.results import Run
@@ -36,7 +36,7 @@ def compose(figure: Figure, run: Run, shown: Matrix) -> None:
     rows = _rows(run, shown)
     columns = list(dict.fromkeys(point.at[shown.over] for point in run.points))
     by_place = {_key(run, shown, place.at): place for place in found}
-    made = sheet(run.experiment.question, finding(found, shown), run, page.fixed(run), [])
+    made = sheet(run.experiment.question, finding(found, shown), run, _fixed(run), [])
     cells.draw(
         figure,
         made,
@@ -47,6 +47,13 @@ def compose(figure: Figure, run: Run, shown: Matrix) -> None:
             for row in rows
         ],
     )
+
+
+def _fixed(run: Run) -> str:
+    """The levels that all points share, controls' too: those have rows of their own."""
+    levels: At = run.points[0].at if run.points else {}
+    same = {n: level for n, level in levels.items() if all(p.at[n] == level for p in run.points)}
+    return words.named_levels(run.experiment, same)
 
 
 def _label(run: Run, at: At) -> str:
