@@ -17,6 +17,8 @@ OPEN = {("show", "/properties/environment")}  # keys come with versions of memla
 OPTIONAL = {
     # `sweep` draws and `show` does not.
     ("show", ""): {"figures"},
+    # A run that is older than the key was stored without it.
+    ("show", "/properties/request"): {"guest"},
     # Words that no point got are left out.
     ("compare", "/properties/counts"): {"slower", "faster", "same", "inconclusive"},
 }

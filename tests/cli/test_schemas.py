@@ -25,6 +25,7 @@ from memlab.run import journal, plan
 from memlab.run.request import Request
 from memlab.run.takedown import PREFIX
 from memlab.store import PointRow, Store
+from memlab.targets.guest.machine import Asked
 
 RUN = "0123abcd"
 Printed = Callable[..., Any]
@@ -225,6 +226,32 @@ def test_trials_that_ended_badly(printed: Printed, store_path: Path, experiment:
         assert point["outcomes"] == dict.fromkeys(words, 1)
         assert point["metrics"] == {}
     assert printed("claims", RUN)["experiments"][0]["claims"]
+
+
+def test_a_traced_run(command: Command, store_path: Path, free_machine: None) -> None:
+    levels = ["arena=4m", "neighbour=16m", "cycles=1", "slice=1s", "trace=yes", "lock=off"]
+    asked = [word for level in levels for word in ("-p", level)]
+    done = command("sweep", "locked-latency", *asked, "--no-controls", "--blocks", "1", "--json")
+    found = valid(done, "sweep")
+    traced = [point for point in found["points"] if point["outcomes"].get("ok")]
+    assert [one["levels"] for one in found["attribution"]] == [point["levels"] for point in traced]
+
+
+def test_a_run_in_a_guest(printed: Printed, store_path: Path) -> None:
+    """As it is stored; tests/targets boots one."""
+    guest = asdict(Asked())
+    declared = experiments.load("page-fault")
+    (point, *_) = plan.build(declared, "quick", declared.tiny).points
+    row = run_row(
+        RUN,
+        experiment=declared.name,
+        request=asdict(Request(declared.name, guest=guest)),
+        environment={"guest": guest | {"accelerator": "tcg"}, "emulated_time": True},
+    )
+    with Store(store_path, create=True) as store:
+        store.add_run(row, [PointRow(point.index, dict(point.at), None)])
+    assert printed("show", RUN)["request"]["guest"] == guest
+    assert printed("runs")
 
 
 def test_a_crossing_outside_of_the_sizes_measured(printed: Printed, store_path: Path) -> None:
