@@ -19,6 +19,7 @@ from memlab.results.beside import tables
 from memlab.results.crossing import crossings
 from memlab.results.run import FLOOR_SHARE
 
+_SIDE_BY_SIDE = 4  # columns of medians that a terminal of 100 columns has room for
 LEGEND = (
     "medians; ± is half the 95 % interval of the median; ~ extrapolated from what was measured; "
     "* the loop alone is over 20 % of it"
@@ -73,7 +74,6 @@ def _head(run: Run) -> str:
 def _panels(run: Run) -> Iterator[tuple[str, Table]]:
     """One table a panel of the experiment's figure: rows over its axis, columns its lines."""
     figure, metric = run.experiment.figure, run.metric(run.experiment.figure.metric)
-    unit = words.cell_unit(metric.unit)
     grid = [s for s in run.summaries if s.point.control is None]
     by = [name for name in figure.by if name in run.varied] or list(figure.by[:1])
     named = {figure.over, *by}
@@ -81,26 +81,46 @@ def _panels(run: Run) -> Iterator[tuple[str, Table]]:
     panel_names = list(dict.fromkeys([*figure.panels, *free]))
     for panel in _combinations(grid, panel_names):
         inside = [s for s in grid if _has(s, panel)]
-        lines = _combinations(inside, by)
-        every = all(metric.name in s.extrapolated for s in inside if s.medians)
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column(figure.over, justify="right", no_wrap=True)
-        for line in lines:
-            title = words.levels(run.experiment, line, by)
-            table.add_column(title, justify="right", no_wrap=True)
-        if metric.floor:
-            table.add_column("loop alone", justify="right", style="dim")
-        for level in dict.fromkeys(s.point.at[figure.over] for s in inside):
-            row = [s for s in inside if s.point.at[figure.over] == level]
-            found = (next((s for s in row if _has(s, line)), None) for line in lines)
-            cells = [_cell(summary, metric, unit, mark=not every) for summary in found]
-            if metric.floor:
-                floor = run.pooled_floor(metric, [s.point for s in row])
-                cells.append("-" if floor is None else words.quantity(floor, unit))
-            table.add_row(run.experiment.describe_level(figure.over, level), *cells)
+        told = [metric.name in s.extrapolated for s in inside if s.medians]
+        every = bool(told) and all(told)
+        table = _table(run, inside, by, mark=not every)
         place = words.levels(run.experiment, panel, panel_names)
         beyond = "; all extrapolated" if every else ""
         yield f"{metric.help} ({metric.unit}): {place}{_type_of(run, panel)}{beyond}", table
+
+
+def _table(run: Run, inside: Sequence[PointSummary], by: Sequence[str], *, mark: bool) -> Table:
+    """A panel's table. Where the lines are more than the levels and would not fit side by side,
+    they are the rows."""
+    over, metric = run.experiment.figure.over, run.metric(run.experiment.figure.metric)
+    unit = words.cell_unit(metric.unit)
+    lines = _combinations(inside, by)
+    levels = _combinations(inside, [over])
+    across, down = (
+        (levels, lines) if len(lines) > max(_SIDE_BY_SIDE, len(levels)) else (lines, levels)
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(over if down is levels else "", justify="right", no_wrap=True)
+    for at in across:
+        table.add_column(_label(run, at), justify="right", no_wrap=True)
+    if metric.floor:
+        table.add_column("loop alone", justify="right", style="dim")
+    for at in down:
+        row = [s for s in inside if _has(s, at)]
+        found = (next((s for s in row if _has(s, other)), None) for other in across)
+        cells = [_cell(summary, metric, unit, mark=mark) for summary in found]
+        if metric.floor:
+            floor = run.pooled_floor(metric, [s.point for s in row])
+            cells.append("-" if floor is None else words.quantity(floor, unit))
+        table.add_row(_label(run, at), *cells)
+    return table
+
+
+def _label(run: Run, at: At) -> str:
+    """A level of the axis alone, others with their names where they need them."""
+    if list(at) == [run.experiment.figure.over]:
+        return run.experiment.describe_level(*next(iter(at.items())))
+    return words.levels(run.experiment, at, at)
 
 
 def _type_of(run: Run, panel: At) -> str:
