@@ -156,9 +156,11 @@ def bars(axes: Axes, space: Space, panel: Panel, high: float) -> None:
     axes.set_yscale("log" if log else "linear")
     axes.set_ylim(low, top)
     axes.minorticks_off()
+    binary = metric.unit.partition("/")[0] == "B"
     if log:
-        base = 2 if metric.unit.startswith("B") else 10
-        axes.set_yticks(placing.log_ticks(low, top, base))
+        axes.set_yticks(placing.log_ticks(low, top, 2 if binary else 10))
+    elif binary and top > 0:
+        axes.set_yticks(placing.linear_ticks(top, max(3, int(high / 32)), binary=True))
     else:
         axes.yaxis.set_major_locator(MaxNLocator(max(3, int(high / 32)), steps=[1, 2, 2.5, 5, 10]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: words.tick(v, metric.unit)))
