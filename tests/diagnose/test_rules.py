@@ -15,8 +15,6 @@ from memlab.diagnose.rules import RULES
 from .looks import GLIBC, JEMALLOC, GiB, MiB, busy, group, look, memory, rates
 
 NOTE, COSTLY, CRITICAL = Severity
-# Being written beside this; a name that stays unknown is wrong.
-TO_COME = {"allocator", "coop-reclaim", "memcg-notify", "tlb-shootdown"}
 
 PURGING = rates(madvise=4e3, madvise_dontneed=4e3, minor_faults=6e4, shootdowns_taken=3e3)
 UNSEEN = rates(
@@ -104,7 +102,7 @@ def test_what_a_rule_explains_is_a_rule() -> None:
 def test_every_experiment_that_is_named_can_be_swept() -> None:
     named = {name for rule in RULES for name in rule.experiments}
     assert all(rule.experiments for rule in RULES)
-    assert named - set(experiments.names()) <= TO_COME
+    assert named <= set(experiments.names())
 
 
 @pytest.mark.parametrize("changes", [changes for changes, expected in FOUND if expected])
