@@ -83,8 +83,8 @@ enum probe_status allocator(const struct allocator_params *in, struct allocator_
 #define READINGS_IN_A_PERIOD 10 /* of the resident pages */
 
 static const struct churn_sizes sizes[] = {
-	[ALLOCATOR_OBJECTS_SMALL] = { 64, 6 },         /* to 4 KiB */
-	[ALLOCATOR_OBJECTS_LARGE] = { 256 * 1024, 4 }, /* to 4 MiB */
+	[ALLOCATOR_OBJECTS_SMALL] = { 64, 6 },                 /* to 4 KiB */
+	[ALLOCATOR_OBJECTS_LARGE] = { 256 * (size_t)1024, 4 }, /* to 4 MiB */
 };
 
 enum stage { STAGE_PREPARE, STAGE_WORK, STAGE_LEAVE };

@@ -182,7 +182,7 @@ EXPERIMENT = Experiment(
         panels=["dst_state"],
         log="xy",
     ),
-    budget_s={"quick": 90.0, "paper": 600.0, "full": 1800.0},
+    budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},
     more_figures={
         "first-copy": Bars(
             "first_copy",

@@ -109,7 +109,7 @@ void malloc_version(enum malloc_library library, char *text, size_t size)
 		said = ((gnu_get_libc_version_call *)own)();
 		break;
 	case MALLOC_LIBRARY_JEMALLOC:
-		control("version", &said, sizeof(said));
+		control("version", &said, sizeof(void *));
 		break;
 	case MALLOC_LIBRARY_TCMALLOC:
 		said = ((tc_version_call *)own)(&major, &minor, &patch);
