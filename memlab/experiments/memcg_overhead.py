@@ -239,5 +239,6 @@ EXPERIMENT = Experiment(
     tiny={"size": [4 * MIB], "passes": [2], "thresholds": [0, 2]},
     judges={"chen-2014": ["figure-5", "figure-6"]},
     claims=[*claims("fault", "the time of a page fault"), *claims("read", "mmap's bandwidth")],
+    budget_s={"quick": 120.0, "paper": 600.0, "full": 1800.0},
     figure=Bars("page_time", over="work", by=["cgroup", "depth", "thresholds"], base=BARE),
 )
