@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -54,6 +56,13 @@ def test_a_page_says_where_no_run_ships() -> None:
 
 def test_a_cell_keeps_its_table_whole() -> None:
     assert pages._cell("a | b\n c < d<br>e") == "a \\| b c &lt; d<br>e"
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]
+    done = subprocess.run(command, cwd=DOCS.parent, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "experiments" / "mmap-write.html").exists()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of click, in click-man
