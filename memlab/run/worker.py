@@ -25,7 +25,8 @@ from memlab.run import files
 
 Reply = dict[str, Any]
 
-PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
+_libc = ctypes.CDLL(None)
 _OUTCOMES = {"ENOMEM": "enomem"}
 _SIGNALS = {signal.SIGBUS: "sigbus", signal.SIGSEGV: "sigsegv"}
 _REPORTED = "/sys/module/page_reporting/parameters/reported_kib"
@@ -37,7 +38,7 @@ def main() -> None:
     The next worker is forked while the driver stores the last sample, so that a trial does
     not wait for the fork; it is idle until it is asked.
     """
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
     probe.keep_counters()  # what it lacks, each sample names
     gc.collect()
@@ -186,9 +187,15 @@ def _collect(pid: int, reading: int, limit_s: float) -> tuple[bytes, bool]:
 
 def _witness() -> int:
     """A process beside a trial's group that the OOM killer would like as much as the trial: it
-    lives as long as every kill is the group's own. It ends with the trial's leftovers."""
+    lives as long as every kill is the group's own. It ends with the trial's leftovers, or with
+    this parent, whose pipes it lets go: the driver would wait at them for a lost parent's."""
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(0)
+        os.closerange(0, os.sysconf("SC_OPEN_MAX"))
         _go_first()
         while True:
             signal.pause()
