@@ -34,12 +34,12 @@
 #include <unistd.h>
 
 /* cdef: read by cffi as it stands */
-enum allocator_name {
-	ALLOCATOR_NAME_GLIBC,
-	ALLOCATOR_NAME_JEMALLOC,
-	ALLOCATOR_NAME_TCMALLOC,
-	ALLOCATOR_NAME_MIMALLOC,
-	ALLOCATOR_NAME_OTHER
+enum allocator_allocator {
+	ALLOCATOR_ALLOCATOR_GLIBC,
+	ALLOCATOR_ALLOCATOR_JEMALLOC,
+	ALLOCATOR_ALLOCATOR_TCMALLOC,
+	ALLOCATOR_ALLOCATOR_MIMALLOC,
+	ALLOCATOR_ALLOCATOR_OTHER
 };
 
 enum allocator_objects { ALLOCATOR_OBJECTS_SMALL, ALLOCATOR_OBJECTS_LARGE };
@@ -47,8 +47,8 @@ enum allocator_objects { ALLOCATOR_OBJECTS_SMALL, ALLOCATOR_OBJECTS_LARGE };
 enum allocator_pattern { ALLOCATOR_PATTERN_STEADY, ALLOCATOR_PATTERN_BURSTY };
 
 struct allocator_params {
-	enum allocator_name allocator; /* that malloc must be of */
-	const char *library;           /* the file that it must lie in; "" for any */
+	enum allocator_allocator allocator; /* that malloc must be of */
+	const char *library;                /* the file that it must lie in; "" for any */
 	enum allocator_objects objects;
 	enum allocator_pattern pattern;
 	uint64_t threads_count;
