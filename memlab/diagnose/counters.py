@@ -86,7 +86,7 @@ class Counters:
             self._fds[task, event.name] = self._count(event, task)
         except ProcessLookupError:  # the thread has ended
             return
-        except (OSError, NotImplementedError) as refused:
+        except OSError as refused:
             self.unseen[event.name] = _why(refused)
 
     def close(self) -> None:
@@ -176,10 +176,10 @@ def _numbers() -> tuple[dict[str, int], dict[str, str]]:
     return numbers, unseen
 
 
-def _why(refused: Exception) -> str:
+def _why(refused: OSError) -> str:
     if isinstance(refused, PermissionError):
         return "perf events are refused: sysctl kernel.perf_event_paranoid=1, or run as root"
-    if isinstance(refused, OSError) and refused.errno == errno.EMFILE:
+    if refused.errno == errno.EMFILE:
         return "too few open files are allowed for so many threads: raise ulimit -n"
     return str(refused)
 

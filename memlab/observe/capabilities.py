@@ -102,8 +102,6 @@ def _perf(name: str, kind: int, config: int, root: Path) -> Capability:
         return Capability(
             name, False, detail, "sysctl kernel.perf_event_paranoid=1, or run as root"
         )
-    except NotImplementedError as refusal:
-        return Capability(name, False, str(refusal), "use x86_64 or aarch64")
     except OSError as refusal:
         detail = f"{errno.errorcode.get(refusal.errno or 0, refusal.errno)}: {refusal.strerror}"
         return Capability(name, False, detail, _perf_remedy(refusal.errno))
@@ -113,7 +111,10 @@ def _perf(name: str, kind: int, config: int, root: Path) -> Capability:
 def _perf_remedy(number: int | None) -> str:
     if number in (errno.ENOENT, errno.EOPNOTSUPP):
         return "none inside this machine: a hypervisor must pass its counters to the guest (vPMU)"
-    return "use a kernel with CONFIG_PERF_EVENTS, and a container whose seccomp filter allows it"
+    return (
+        "use a kernel with CONFIG_PERF_EVENTS on x86_64 or aarch64, and a container whose seccomp "
+        "filter allows it"
+    )
 
 
 def _sys_resource(root: Path) -> Capability:

@@ -1,6 +1,7 @@
 """Counting perf events, and whether this process may: perf_event_open(2) itself is asked."""
 
 import ctypes
+import errno
 import fcntl
 import os
 import struct
@@ -94,7 +95,7 @@ def _libc() -> ctypes.CDLL:
 def _open(kind: int, config: int, pid: int, cpu: int, flags: int) -> int:
     machine = os.uname().machine
     if machine not in _SYSCALL:
-        raise NotImplementedError(f"perf_event_open: its number on {machine} is not known here")
+        raise OSError(errno.ENOSYS, f"perf_event_open: its number on {machine} is not known")
     attr = ctypes.create_string_buffer(
         _ATTR.pack(kind, _ATTR.size, config, 0, 0, 0, flags, 0, 0, 0), _ATTR.size
     )
