@@ -20,6 +20,7 @@ from typing import Any
 from memlab._version import __version__
 
 APPLICATION_ID = 0x6D656D6C  # "meml": tells a memlab store from any other SQLite file
+BUSY_S = 10.0  # how long one process waits for another that writes
 
 # One entry a format version: what changed, and the SQL that brings the version before it here.
 MIGRATIONS: tuple[tuple[str, str], ...] = (
@@ -123,7 +124,7 @@ class Store:
         try:
             if create:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=10, isolation_level=None)
+            self._db = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
             self._db.execute("PRAGMA foreign_keys = ON")
             self._migrate()
         except (OSError, sqlite3.Error) as error:
@@ -151,9 +152,11 @@ class Store:
                 self._db.execute("ROLLBACK")
 
     def _version(self) -> int:
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        (application,) = self._db.execute("PRAGMA application_id").fetchone()
-        (tables,) = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        # One statement, so that a store that another process makes is seen before or after.
+        version, application, tables = self._db.execute(
+            "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)"
+            " FROM pragma_user_version, pragma_application_id"
+        ).fetchone()
         if application != APPLICATION_ID and (version or tables):
             raise StoreError(f"{self.path} is an SQLite file, but no memlab store")
         if version > len(MIGRATIONS):
@@ -167,7 +170,7 @@ class Store:
         """Bring the file to the newest format, each step in a transaction of its own."""
         if self._version() == len(MIGRATIONS):
             return
-        self._db.execute("PRAGMA journal_mode = WAL")
+        self._write_ahead()
         while (version := self._version()) < len(MIGRATIONS):
             change, script = MIGRATIONS[version]
             with self._transaction() as db:
@@ -181,6 +184,19 @@ class Store:
                 )
                 db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 db.execute(f"PRAGMA user_version = {version + 1}")
+
+    def _write_ahead(self) -> None:
+        """Turn to WAL. SQLite's busy handler is not asked there when two connections do so at
+        once (sqlite3_busy_handler: "would result in a deadlock"): one of them tries again."""
+        deadline = time.monotonic() + BUSY_S
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.005)
 
     # Writing
 

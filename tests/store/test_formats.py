@@ -1,6 +1,8 @@
 """Formats move forward only, what is no store is left alone, and errors are one line."""
 
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,23 @@ def test_a_new_store_has_the_newest_format_and_its_history(path: Path) -> None:
         (number, change) for number, (change, _) in enumerate(store.MIGRATIONS, 1)
     ]
     assert all(memlab[0].isdigit() and at.endswith("Z") for _, _, memlab, at in history)
+
+
+def test_many_make_and_open_one_new_store_at_once(tmp_path: Path) -> None:
+    """As `memlab runs` meets a first sweep: some saw half a format, or a store that was locked."""
+
+    def open_it(path: Path, together: threading.Barrier) -> int:
+        together.wait()
+        with Store(path, create=True) as opened:
+            return len(opened.format_history())
+
+    openers = 8
+    with ThreadPoolExecutor(openers) as pool:
+        for number in range(40):
+            together = threading.Barrier(openers)
+            path = tmp_path / f"{number}.db"
+            histories = [pool.submit(open_it, path, together) for _ in range(openers)]
+            assert {h.result() for h in histories} == {len(store.MIGRATIONS)}
 
 
 NEXT = ("a column for notes", "ALTER TABLE runs ADD COLUMN notes TEXT;\nCREATE TABLE more (a INT);")
