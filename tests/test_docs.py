@@ -99,6 +99,16 @@ def test_the_readme_opens_with_the_sentence_the_figure_and_the_two_commands() ->
     assert commands(ROOT / "README.md")[:2] == ["make run", "make test"]
 
 
+def test_every_interval_of_what_the_readme_found_stands_in_the_pages() -> None:
+    """They are written from the recorded runs, or tell what was measured besides."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = text.split("## What it found there")[1].split("\n## ")[0]
+    told = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/**/*.md"))
+    intervals = re.findall(r"\S+ \S+ (?:an entry )?\([^()]+ to [^()]+\)", found)
+    assert len(intervals) >= 7
+    assert [text for text in intervals if text.split(maxsplit=1)[1] not in told] == []
+
+
 def test_every_python_example_runs(home: dict[str, str], tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     examples = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
