@@ -177,9 +177,8 @@ static void serve(void *argument, uint32_t index)
 
 	if (prepare(in, index, &mix) == -1)
 		seat->failed_errno = errno;
-	herd_announce(&board->ready_count);
-	while (!__atomic_load_n(&board->started, __ATOMIC_ACQUIRE))
-		futex_wait(&board->started, 0, NULL);
+	futex_announce(&board->ready_count);
+	futex_await(&board->started, 1);
 	for (uint64_t turn = 0; turn < TURNS * MIX_LOADS; turn++) {
 		const uint64_t end_ns = board->start_ns + (turn + 1) * in->slice_ns / TURNS;
 		uint64_t *const done_count = &seat->seen.done_count[turn % MIX_LOADS];
@@ -187,7 +186,7 @@ static void serve(void *argument, uint32_t index)
 		*done_count += mix_run(&mix, (enum mix_load)(turn % MIX_LOADS),
 				       (struct mix_until) { end_ns, most_count - *done_count });
 	}
-	herd_announce(&board->done_count);
+	futex_announce(&board->done_count);
 	for (;;)
 		pause();
 }
@@ -237,16 +236,12 @@ static enum probe_status measure(struct groups *groups, struct hog *hog,
 	window_prepare(&window); /* perf counts who is forked from here on */
 	const char *failed = muster(groups, hog);
 	if (failed) {
-		const int failed_errno = errno;
-
-		perf_close(&window.perf);
-		errno = failed_errno;
+		window_abandon(&window);
 		return probe_failed(err, PROBE_OK, failed);
 	}
 	window_start(&window);
 	board->start_ns = clock_ns();
-	__atomic_store_n(&board->started, 1, __ATOMIC_RELEASE);
-	futex_wake_all(&board->started);
+	futex_raise(&board->started, 1);
 	herd_wait(&groups->herd, &board->done_count);
 	for (uint32_t i = 0; i < groups->in->groups_count; i++)
 		board->seats[i].seen.killed = groups->herd.pids[i] == 0;

@@ -209,10 +209,7 @@ static enum probe_status measure(struct writers *writers, struct probe_window *o
 	else if (wait_all(writers) == -1)
 		failed = "a process, before its mapping was asked for";
 	if (failed) {
-		int failed_errno = errno;
-
-		perf_close(&window.perf);
-		errno = failed_errno;
+		window_abandon(&window);
 		return probe_failed(err, PROBE_OK, failed);
 	}
 	window_start(&window);

@@ -292,7 +292,7 @@ static enum probe_status measure(const struct thread_create_params *in, struct c
 	enum probe_status status = crew_muster(crew, &work, err);
 	if (status != PROBE_OK) {
 		if (in->inherit_perf)
-			perf_close(&window.perf);
+			window_abandon(&window);
 		return status;
 	}
 	if (!in->inherit_perf)
