@@ -26,6 +26,7 @@
  */
 #include "probe.h"
 #include "support/barrier.h"
+#include "support/child.h"
 #include "support/clock.h"
 #include "support/draw.h"
 #include "support/histogram.h"
@@ -36,7 +37,6 @@
 
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -216,12 +216,8 @@ static pid_t start(struct server *server)
 
 	if (pid)
 		return pid;
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
-		_exit(errno);
-	const int32_t refused = oom_score_go_first();
-	if (refused)
-		_exit(refused);
-	_exit(serve(server) == -1 ? errno : 0); /* its memory goes with it */
+	/* Its memory goes with it. */
+	_exit(child_go_first() == -1 || serve(server) == -1 ? errno : 0);
 }
 
 static void count_swap(struct proc_field pages[2])

@@ -23,13 +23,13 @@
  * refused or killed, and after how many bytes.
  */
 #include "probe.h"
+#include "support/child.h"
 #include "support/oom_score.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
@@ -113,11 +113,8 @@ static void serve(const struct writers *writers, uint32_t index)
 	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	uint8_t *part;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
+	if (child_go_first() == -1)
 		_exit(errno);
-	int32_t refused = oom_score_go_first();
-	if (refused)
-		_exit(refused);
 	part = mmap(NULL, writers->part_bytes, PROT_READ | PROT_WRITE, writers->flags, writers->fd,
 		    (off_t)(index * writers->part_bytes));
 	if (part == MAP_FAILED) {
