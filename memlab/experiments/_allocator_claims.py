@@ -121,12 +121,10 @@ CONTROLS = [
                     above=1 / 1.1,
                     below=1.1,
                 ),
-                confirmed="with small objects it takes {of} of CPU with the setting and {to} "
-                "without: it is whole free pages that cost",
-                refuted="with small objects it takes {of} of CPU with the setting and {to} "
-                "without: the setting changes more than what whole free pages cost",
-                undecided="with small objects it takes {of} of CPU with the setting and {to} "
-                "without: whether it is whole free pages that cost is not shown",
+                finding="with small objects it takes {of} of CPU with the setting and {to} without",
+                confirmed="it is whole free pages that cost",
+                refuted="the setting changes more than what whole free pages cost",
+                undecided="whether it is whole free pages that cost is not shown",
             )
         ],
     ),

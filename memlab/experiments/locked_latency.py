@@ -157,12 +157,10 @@ EXPERIMENT = Experiment(
                         below=0.01,
                         timed=False,
                     ),
-                    confirmed="locked on fault and filled, it takes {value}: the lock on the "
-                    "pages is what helps, not how they came to be locked",
-                    refuted="locked on fault and filled, it takes {value}: more than the lock on "
-                    "the pages is at work",
-                    undecided="locked on fault and filled, it takes {value}: whether the call "
-                    "matters is not shown",
+                    finding="locked on fault and filled, it takes {value}",
+                    confirmed="the lock on the pages is what helps, not how they came to be locked",
+                    refuted="more than the lock on the pages is at work",
+                    undecided="whether the call matters is not shown",
                 )
             ],
         ),
@@ -181,12 +179,10 @@ EXPERIMENT = Experiment(
                         above=0.5,
                         timed=False,
                     ),
-                    confirmed="unlocked again before the neighbour came, it takes {value}: a lock "
-                    "that is gone saves nothing",
-                    refuted="unlocked again before the neighbour came, it takes {value}: what "
-                    "mlock brought in outlasts this pressure without the lock",
-                    undecided="unlocked again before the neighbour came, it takes {value}: "
-                    "whether a lock that is gone saves anything is not shown",
+                    finding="unlocked again before the neighbour came, it takes {value}",
+                    confirmed="a lock that is gone saves nothing",
+                    refuted="what mlock brought in outlasts this pressure without the lock",
+                    undecided="whether a lock that is gone saves anything is not shown",
                 )
             ],
         ),
@@ -205,12 +201,10 @@ EXPERIMENT = Experiment(
                         below=0.01,
                         timed=False,
                     ),
-                    confirmed="read all the time, without a lock, it takes {value}: what is in "
-                    "use stays, and the lock is for what lies idle",
-                    refuted="read all the time, without a lock, it takes {value}: use alone does "
-                    "not keep memory from being pushed out",
-                    undecided="read all the time, without a lock, it takes {value}: whether use "
-                    "alone keeps memory in is not shown",
+                    finding="read all the time, without a lock, it takes {value}",
+                    confirmed="what is in use stays, and the lock is for what lies idle",
+                    refuted="use alone does not keep memory from being pushed out",
+                    undecided="whether use alone keeps memory in is not shown",
                 )
             ],
         ),
@@ -225,12 +219,10 @@ EXPERIMENT = Experiment(
                         above=0.5,
                         timed=False,
                     ),
-                    confirmed="of the touches over p99.9 a share of {value} met a major fault: "
-                    "the tail is made of what comes back from swap",
-                    refuted="of the touches over p99.9 a share of {value} met a major fault: "
-                    "something else makes the tail",
-                    undecided="of the touches over p99.9 a share of {value} met a major fault: "
-                    "what makes the tail is not shown",
+                    finding="of the touches over p99.9 a share of {value} met a major fault",
+                    confirmed="the tail is made of what comes back from swap",
+                    refuted="something else makes the tail",
+                    undecided="what makes the tail is not shown",
                 )
             ],
         ),

@@ -191,13 +191,12 @@ EXPERIMENT = Experiment(
                         },
                         equals=0,
                     ),
-                    confirmed="a mapping as much larger than its cgroup's memory is refused "
-                    "{value} times: mmap asks for the whole host's memory and swap, and the limit "
-                    "of a cgroup is first met when the pages are written",
-                    refuted="a mapping as much larger than its cgroup's memory is refused "
-                    "{value} times: mmap asks for more than the whole host's memory",
-                    undecided="a mapping as much larger than its cgroup's memory is refused "
-                    "{value} times: what mmap asks for is not shown",
+                    finding="a mapping as much larger than its cgroup's memory is refused {value} "
+                    "times",
+                    confirmed="mmap asks for the whole host's memory and swap, and the limit of a "
+                    "cgroup is first met when the pages are written",
+                    refuted="mmap asks for more than the whole host's memory",
+                    undecided="what mmap asks for is not shown",
                 )
             ],
         ),
@@ -225,12 +224,10 @@ EXPERIMENT = Experiment(
                         },
                         equals=0,
                     ),
-                    confirmed="with vm.overcommit_memory 1 it is refused {value} times: the "
-                    "refusal is the kernel's estimate, not a lack of addresses",
-                    refuted="with vm.overcommit_memory 1 it is refused {value} times: more than "
-                    "the kernel's estimate refuses it",
-                    undecided="with vm.overcommit_memory 1 it is refused {value} times: what "
-                    "refuses it is not shown",
+                    finding="with vm.overcommit_memory 1 it is refused {value} times",
+                    confirmed="the refusal is the kernel's estimate, not a lack of addresses",
+                    refuted="more than the kernel's estimate refuses it",
+                    undecided="what refuses it is not shown",
                 )
             ],
         ),
@@ -250,12 +247,11 @@ EXPERIMENT = Experiment(
                         within=0.1,
                         timed=False,
                     ),
-                    confirmed="with a quarter of the memory as swap the process wrote {of}, and "
-                    "{to} with memory alone: their sum is what ends it",
-                    refuted="with a quarter of the memory as swap the process wrote {of}, and "
-                    "{to} with memory alone: more than their sum is at work",
-                    undecided="with a quarter of the memory as swap the process wrote {of}, and "
-                    "{to} with memory alone: whether their sum ends it is not shown",
+                    finding="with a quarter of the memory as swap the process wrote {of}, and "
+                    "{to} with memory alone",
+                    confirmed="their sum is what ends it",
+                    refuted="more than their sum is at work",
+                    undecided="whether their sum ends it is not shown",
                 )
             ],
         ),
