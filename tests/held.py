@@ -1,6 +1,7 @@
 """Trials in a group, with swap, of probes that are a line of Python; and what they have left."""
 
 import mmap
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from memlab.observe import capabilities, cgroup, proc
 from memlab.run import takedown
 from memlab.run.plan import Point
 
-RUN = "0123abcd"
+RUN = f"{os.getpid():08x}"  # of this process alone: other tests may be at work beside it
 MIB = 2**20
 LIMIT = 32 * MIB
 GROUPS = capabilities.memory_cgroup(proc.ROOT).available
@@ -57,7 +58,7 @@ def at(**levels: Any) -> Point:
 
 
 def left_on_host() -> list[str]:
-    """Groups and swap of the run 0123abcd: other runs may be at work beside the tests."""
+    """Groups and swap of our run."""
     mount = cgroup.locate().memory_mount
     groups = [str(path) for path in mount.rglob(f"memlab-{RUN}-*")] if mount else []
     return groups + own_areas() + own_zram()

@@ -14,6 +14,7 @@ from held import (
     LIMIT,
     MIB,
     PYTHON_PROBE,
+    RUN,
     at,
     contained,
     faulting,
@@ -60,7 +61,7 @@ def group_of(opened: Bench) -> Path:
 
 
 def test_a_trial_says_how_it_was_held(places: Places) -> None:
-    with Bench("0123abcd", faulting(), places, [CPU]) as opened:
+    with Bench(RUN, faulting(), places, [CPU]) as opened:
         reply = opened.trial(at(page=23, way="touch"))
         if GROUPS:
             version = cgroup.locate().memory_version
@@ -73,7 +74,7 @@ def test_a_trial_says_how_it_was_held(places: Places) -> None:
 
 
 def test_a_worker_over_the_limit_is_oom_killed_and_the_next_trial_is_served(places: Places) -> None:
-    with Bench("0123abcd", faulting(), places, [CPU]) as opened:
+    with Bench(RUN, faulting(), places, [CPU]) as opened:
         replies = [opened.trial(at(page=pages, way="touch")) for pages in (OVER, 23)]
     if GROUPS:
         assert [reply["outcome"] for reply in replies] == ["oom-killed", "ok"]
@@ -82,11 +83,11 @@ def test_a_worker_over_the_limit_is_oom_killed_and_the_next_trial_is_served(plac
         assert all(is_unavailable(reply, "a memory cgroup") for reply in replies)
 
 
-def test_two_hundred_kills_in_a_row_leave_the_witness_and_no_group(places: Places) -> None:
+def test_fifty_kills_in_a_row_leave_the_witness_and_no_group(places: Places) -> None:
     """And the trial after is served."""
-    with Bench("0123abcd", faulting(limit=lambda _: 4 * MIB), places, [CPU]) as opened:
+    with Bench(RUN, faulting(limit=lambda _: 4 * MIB), places, [CPU]) as opened:
         over = at(page=8 * MIB // PAGE, way="touch")
-        for _ in range(200):
+        for _ in range(50):
             reply = opened.trial(over)
             if not GROUPS:
                 assert is_unavailable(reply, "a memory cgroup")
@@ -104,7 +105,7 @@ def test_a_witness_that_was_killed_is_in_the_row(
     others = "open(f'/proc/{os.getppid()}/task/{os.getppid()}/children').read().split()"
     kill = f"[os.kill(int(p), 9) for p in {others} if int(p) != os.getpid()] and time.sleep(0.2)"
     monkeypatch.setattr(warm, "_BOOT", warm._BOOT.replace("main()", PYTHON_PROBE + "main()"))
-    with Bench("0123abcd", saying(), places, [CPU]) as opened:
+    with Bench(RUN, saying(), places, [CPU]) as opened:
         reply = opened.trial(at(do=kill))
         if GROUPS:
             assert (reply["outcome"], reply["host"]["witness_killed"]) == ("ok", 1)
@@ -115,7 +116,7 @@ def test_a_witness_that_was_killed_is_in_the_row(
 
 def test_a_killed_child_is_not_a_killed_worker(places: Places) -> None:
     """known_faults does not look how its child ended: the worker lives, and the group counts."""
-    with Bench("0123abcd", faulting(), places, [CPU]) as opened:
+    with Bench(RUN, faulting(), places, [CPU]) as opened:
         reply = opened.trial(at(page=OVER, way="child"))
     if GROUPS:
         assert (reply["outcome"], reply["host"]["group_oom_kill"]) == ("ok", 1)
@@ -126,7 +127,7 @@ def test_a_killed_child_is_not_a_killed_worker(places: Places) -> None:
 def test_the_limit_follows_the_point(places: Places) -> None:
     limits = {23: 64 * MIB, 29: 16 * MIB, 31: 32 * MIB}
     held = faulting(limit=lambda level: limits[level["page"]])
-    with Bench("0123abcd", held, places, [CPU]) as opened:
+    with Bench(RUN, held, places, [CPU]) as opened:
         for pages, limit in limits.items():
             reply = opened.trial(at(page=pages, way="touch"))
             if GROUPS:
@@ -137,7 +138,7 @@ def test_the_limit_follows_the_point(places: Places) -> None:
 
 
 def test_a_point_without_a_limit_runs_outside(places: Places) -> None:
-    with Bench("0123abcd", faulting(limit=lambda _: None), places, [CPU]) as opened:
+    with Bench(RUN, faulting(limit=lambda _: None), places, [CPU]) as opened:
         reply = opened.trial(at(page=23, way="touch"))
         assert opened._around._group is None
     assert (reply["outcome"], reply["result"]["contained"]) == ("ok", None)
@@ -146,7 +147,7 @@ def test_a_point_without_a_limit_runs_outside(places: Places) -> None:
 
 @pytest.mark.usefixtures("python_probe")
 def test_the_worker_enters_and_its_parent_stays_outside(places: Places) -> None:
-    with Bench("0123abcd", saying(), places, [CPU]) as opened:
+    with Bench(RUN, saying(), places, [CPU]) as opened:
         reply = opened.trial(at(do="open('/proc/self/cgroup').read()"))
         if not GROUPS:
             assert is_unavailable(reply, "a memory cgroup")
@@ -164,7 +165,7 @@ def test_without_a_group_a_trial_that_requires_one_does_not_run(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(capabilities, "memory_cgroup", lambda _: NONE)
-    with Bench("0123abcd", faulting(), places, [CPU]) as opened:
+    with Bench(RUN, faulting(), places, [CPU]) as opened:
         reply = opened.trial(at(page=OVER, way="touch"))
         assert opened._parents == {}
     assert reply["outcome"] == "unavailable"
@@ -175,7 +176,7 @@ def test_without_a_group_a_trial_that_can_do_without_runs_outside(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(capabilities, "memory_cgroup", lambda _: NONE)
-    with Bench("0123abcd", faulting(required=False), places, [CPU]) as opened:
+    with Bench(RUN, faulting(required=False), places, [CPU]) as opened:
         reply = opened.trial(at(page=23, way="touch"))
     assert (reply["outcome"], reply["result"]["contained"]) == ("ok", None)
 
@@ -187,7 +188,7 @@ def test_an_exception_inside_leaves_no_group(places: Places) -> None:
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        fail(Bench("0123abcd", faulting(), places, [CPU]))
+        fail(Bench(RUN, faulting(), places, [CPU]))
     assert list(journal.folder().iterdir()) == []
 
 
@@ -204,12 +205,12 @@ time.sleep(60)
 @pytest.fixture
 def group() -> Iterator[Group | None]:
     """A group that goes with its journal; None where there can be none, and that is said."""
-    opened = Journal("0123abcd")
+    opened = Journal(RUN)
     try:
         if not GROUPS:
             with pytest.raises(Unavailable, match="needs a memory cgroup, and "):
-                Group(opened, "0123abcd-test")
-        yield Group(opened, "0123abcd-test") if GROUPS else None
+                Group(opened, f"{RUN}-test")
+        yield Group(opened, f"{RUN}-test") if GROUPS else None
     finally:
         opened.close()
 
@@ -274,7 +275,7 @@ def test_page_cache_of_the_prepared_file_is_not_charged(
 
 def refused(kind: str, path: Path, **more: str) -> str:
     """What undoing a damaged journal says; the journal stays."""
-    opened = Journal("0123abcd")
+    opened = Journal(RUN)
     opened._write({"undo": kind, "path": str(path)} | more)
     opened._file.close()
     (failure,) = journal.undo(opened.path)
@@ -311,7 +312,7 @@ def test_a_v2_group_holds_memory_and_swap(
         (group / name).write_text("")
     (group / "memory.current").write_text("4096\n")
     monkeypatch.setattr(containment, "_make", lambda *_: ("2", group))
-    own = Journal("0123abcd")
+    own = Journal(RUN)
     trial = Group(own, "x").hold(Shape(LIMIT, swap=swap))
     own.close()
     assert (group / "memory.max").read_text() == str(LIMIT)
@@ -339,7 +340,7 @@ def test_groups_one_inside_the_other_and_beside_one_another(places: Places) -> N
         member_limit=lambda _: LIMIT // 2,
     )
     where = "[open('/proc/self/cgroup').read(), {}][0]"
-    with Bench("0123abcd", saying(containment=own), places, [CPU]) as opened:
+    with Bench(RUN, saying(containment=own), places, [CPU]) as opened:
         for key, limits, last in (
             ("1", {".": LIMIT, "inside": LIMIT, "inside/inside": LIMIT}, "inside/inside"),
             ("2", {".": LIMIT, "0": LIMIT // 2, "1": LIMIT // 2}, None),
@@ -392,7 +393,7 @@ def test_a_v2_group_is_made_where_the_controller_is_passed_on(
 
     monkeypatch.setattr(Journal, "enable_memory", busy)
     monkeypatch.setattr(Journal, "make_group", make)
-    opened = Journal("0123abcd")
+    opened = Journal(RUN)
     assert containment._make(opened, "x") == ("2", own.parent / "x")
     opened.close()
 
@@ -407,7 +408,7 @@ def test_a_group_that_is_refused_is_asked_for_once(
         raise Unavailable("needs a memory cgroup, and there is none: make one")
 
     monkeypatch.setattr(around, "Group", refuse)
-    with Bench("0123abcd", faulting(), places, [CPU]) as opened:
+    with Bench(RUN, faulting(), places, [CPU]) as opened:
         for _ in range(3):
             assert opened.trial(at(page=23, way="touch"))["outcome"] == "unavailable"
     assert asked == [1]
