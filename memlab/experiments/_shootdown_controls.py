@@ -5,6 +5,7 @@ from memlab.experiment.attribution import traced
 from memlab.experiment.claims import Where
 from memlab.experiments._shootdowns import KNOWN
 
+INTERVAL = 500e-9  # between two loads of a reader
 SIZE = 16  # pages: the size at which everything but the size is asked
 BESIDE: Where = {"readers": 1, "sharing": "threads", "pinned": True}  # one reader thread, pinned
 AT: Where = {"pages": SIZE, "ranges": 1, **BESIDE}
