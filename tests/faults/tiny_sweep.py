@@ -48,7 +48,7 @@ class Lab:
 
     def finish(self, process: subprocess.Popen[str]) -> tuple[int, str, str]:
         """Exit status, stdout and stderr."""
-        out, err = process.communicate(timeout=300 * LIMIT_S)
+        out, err = process.communicate(timeout=10 * LIMIT_S)
         return process.returncode, out, err
 
     def close(self) -> None:
