@@ -11,7 +11,8 @@ from synthetic import experiment
 
 from memlab.experiment import COUNT, Containment, Experiment, Factor, Kind, choice
 from memlab.observe import capabilities, cgroup, proc
-from memlab.run import takedown
+from memlab.run import journal, takedown
+from memlab.run.journal import Journal
 from memlab.run.plan import Point
 
 RUN = f"{os.getpid():08x}"  # of this process alone: other tests may be at work beside it
@@ -60,7 +61,9 @@ def at(**levels: Any) -> Point:
 def left_on_host() -> list[str]:
     """Groups and swap of our run."""
     mount = cgroup.locate().memory_mount
-    groups = [str(path) for path in mount.rglob(f"memlab-{RUN}-*")] if mount else []
+    # Others' groups may go meanwhile: os.walk passes over them, Path.rglob does not.
+    folders = [folder for folder, _, _ in os.walk(mount)] if mount else []
+    groups = [folder for folder in folders if Path(folder).name.startswith(f"memlab-{RUN}-")]
     return groups + own_areas() + own_zram()
 
 
@@ -88,3 +91,14 @@ def is_unavailable(reply: Mapping[str, Any], what: str) -> bool:
     assert ": " in reply["detail"]
     assert "result" not in reply
     return True
+
+
+def refused(kind: str, path: Path, **more: str) -> str:
+    """What undoing a damaged journal says; the journal stays."""
+    opened = Journal(RUN)
+    opened._write({"undo": kind, "path": str(path)} | more)
+    opened._file.close()
+    (failure,) = journal.undo(opened.path)
+    assert opened.path.exists()
+    opened.path.unlink()
+    return failure

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import GROUPS, LIMIT, MIB, PYTHON_PROBE, RUN, left_on_host
+from held import GROUPS, LIMIT, MIB, PYTHON_PROBE, RUN, left_on_host, refused
 
 from memlab.observe import capabilities, cgroup
 from memlab.observe.capabilities import Capability
-from memlab.run import containment, journal, takedown, warm
+from memlab.run import containment, takedown, warm
 from memlab.run.containment import Group, Shape
 from memlab.run.journal import Journal
 from memlab.run.settings import Unavailable
@@ -111,17 +111,6 @@ def test_page_cache_of_the_prepared_file_is_not_charged(
         assert parent.run(trial)["result"]["said"] < 8 * MIB
     finally:
         parent.stop()
-
-
-def refused(kind: str, path: Path, **more: str) -> str:
-    """What undoing a damaged journal says; the journal stays."""
-    opened = Journal(RUN)
-    opened._write({"undo": kind, "path": str(path)} | more)
-    opened._file.close()
-    (failure,) = journal.undo(opened.path)
-    assert opened.path.exists()
-    opened.path.unlink()
-    return failure
 
 
 def test_a_journal_that_names_no_group_of_ours_is_refused(tmp_path: Path) -> None:

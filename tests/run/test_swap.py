@@ -18,9 +18,9 @@ from held import (
     is_unavailable,
     left_on_host,
     own_areas,
+    refused,
     saying,
 )
-from test_containment import refused
 
 from memlab.observe import proc
 from memlab.run import journal, swap, takedown, warm
