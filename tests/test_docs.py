@@ -65,7 +65,7 @@ def run(command: str, cwd: Path, environment: dict[str, str]) -> subprocess.Comp
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, f"{command}\n{done.stdout[-800:]}\n{done.stderr[-800:]}"
     return done
