@@ -8,7 +8,7 @@ import time
 
 from tiny_sweep import POINTS, SHM, Lab, settled, until
 
-KILLS, BLOCKS = 20, 60
+KILLS, BLOCKS = 50, 150
 
 
 def kill(process: subprocess.Popen[str]) -> None:
@@ -16,7 +16,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     assert process.wait() == -signal.SIGKILL
 
 
-def test_killed_at_twenty_moments_a_run_loses_nothing(lab: Lab) -> None:
+def test_killed_at_fifty_moments_a_run_loses_nothing(lab: Lab) -> None:
     """The moments lie in the start of a session as well as between, and inside, its trials. After
     some of them the run is resumed at once, while its guardian is still at work."""
     moments = random.Random(2026)

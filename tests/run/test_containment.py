@@ -78,11 +78,11 @@ def test_a_worker_over_the_limit_is_oom_killed_and_the_next_trial_is_served(plac
         assert all(is_unavailable(reply, "a memory cgroup") for reply in replies)
 
 
-def test_fifty_kills_in_a_row_leave_the_witness_and_no_group(places: Places) -> None:
+def test_two_hundred_kills_in_a_row_leave_the_witness_and_no_group(places: Places) -> None:
     """And the trial after is served."""
     with Bench(RUN, faulting(limit=lambda _: 4 * MIB), places, [CPU]) as opened:
         over = at(page=8 * MIB // PAGE, way="touch")
-        for _ in range(50):
+        for _ in range(200):
             reply = opened.trial(over)
             if not GROUPS:
                 assert is_unavailable(reply, "a memory cgroup")
