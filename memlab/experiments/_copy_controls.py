@@ -1,7 +1,15 @@
 """What separates memcpy's explanations: the lock, the page faults it takes early, the memory."""
 
 from memlab.experiment import Control, Explanation, Ratio
-from memlab.experiments._copy_points import COPIED, FIRST, FROM_MALLOC, KIB, KINDS, LARGE
+from memlab.experiments._copy_points import (
+    COPIED,
+    FIRST,
+    FROM_MALLOC,
+    KIB,
+    KINDS,
+    LARGE,
+    STEADY,
+)
 
 CONTROLS = (
     Control(
@@ -125,6 +133,33 @@ CONTROLS = (
                 "the gain needs the lock",
                 undecided="locked and unlocked again before the copy it takes {of} against "
                 "{to}: whether the gain needs the lock is not shown",
+            ),
+        ],
+    ),
+    Control(
+        "mcblock",
+        "What MCBLOCK of mbw 1.2.2 does: its source pointer stays at the first block, which the "
+        "caches then hold. Not the speed of copying memory.",
+        levels={"method": ["block_again"], "dst_state": ["cold"], "size": [LARGE]},
+        explanations=[
+            Explanation(
+                predicts=Ratio(
+                    text="reading one block again and again is over 1.1 times as fast",
+                    metric="steady_bandwidth",
+                    where=STEADY,
+                    of={"method": "block_again"},
+                    to={"method": "block"},
+                    above=1.1,
+                ),
+                confirmed="as mbw 1.2.2 does it, with the source's first block for all, MCBLOCK "
+                "reaches {of}; a copy by blocks of the whole source reaches {to}: the printed "
+                "figure may be that of a source in the caches",
+                refuted="as mbw 1.2.2 does it, with the source's first block for all, MCBLOCK "
+                "reaches {of}, and a copy by blocks of the whole source {to}: here the two are "
+                "alike",
+                undecided="as mbw 1.2.2 does it, with the source's first block for all, MCBLOCK "
+                "reaches {of}, and a copy by blocks of the whole source {to}: whether they differ "
+                "is not shown",
             ),
         ],
     ),

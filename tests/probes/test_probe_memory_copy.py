@@ -19,6 +19,7 @@ PAGE = mmap.PAGESIZE
 PRIME = 23
 SIZE = PRIME * PAGE
 PARAMS = probe.params("memory_copy")
+COPIES = [method for method in PARAMS["method"] if method != "block_again"]
 # Before the copy: how many of 23 pages the first copy still has to bring in.
 FAULTS = {
     "cold": PRIME,
@@ -37,6 +38,7 @@ HUGE = 2 << 20
 TMPFS = "/dev/shm"
 POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 RESERVED = 4
+BLOCK = 256 << 10
 MOST_THREADS = 64
 
 
@@ -105,12 +107,18 @@ def test_a_mapping_that_is_made_populated_takes_no_faults(kind: str) -> None:
     assert locked == (SIZE if kind == "map_locked" else 0)
 
 
-@pytest.mark.parametrize("method", PARAMS["method"])
+@pytest.mark.parametrize("method", COPIES)
 @pytest.mark.parametrize("size", [1, 7, 8, 15, 16, 17, 4095, 4097, 3 * (256 << 10) + 5, 1000003])
 def test_every_byte_is_copied_and_none_beyond(method: str, size: int) -> None:
     """The source goes on to its page's end, where the destination must stay as it was."""
     assert offered(method=method, size_bytes=size)["copied_count"] == size
     assert offered(method=method, size_bytes=size, dst="malloc")["copied_count"] == size
+
+
+@pytest.mark.parametrize("size", [1001, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+def test_block_again_reads_the_first_block_alone(size: int) -> None:
+    """The source's pattern has a prime period: its second block differs from the first."""
+    assert copy(method="block_again", size_bytes=size)["copied_count"] == min(size, BLOCK)
 
 
 @pytest.fixture
@@ -260,7 +268,7 @@ def threads() -> int:
     return cpus
 
 
-@pytest.mark.parametrize("method", PARAMS["method"])
+@pytest.mark.parametrize("method", COPIES)
 @pytest.mark.parametrize("dst", ["mmap", "malloc"])
 def test_threads_copy_every_byte_once_a_pass(threads: int, method: str, dst: str) -> None:
     """No size divides evenly: it is prime in pages, and ends within one."""
