@@ -15,8 +15,8 @@
  * else be paid for by whoever touches first. In each thread one copy between two scratch pages
  * brings in the code.
  *
- * The methods are those of mbw (mbw.c: MEMCPY, DUMB, MCBLOCK), two of x86-64, and block_again,
- * which is what mbw's MCBLOCK really does: it reads its source's first block alone. The first copy
+ * The methods are those of mbw (mbw.c: MEMCPY, DUMB, MCBLOCK), two of x86-64, and block_again:
+ * MCBLOCK as mbw 1.2.2 does it, which reads its source's first block alone. The first copy
  * into memory just allocated, locked or not, is that of phytium-reserved. The source is always
  * written before: of memory never written every page is the one zero page, which a cache holds.
  * The floor is the loop with a function that copies and cleans nothing.
