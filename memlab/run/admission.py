@@ -54,6 +54,8 @@ def need(experiment: Experiment, points: Sequence[Point], places: Places) -> Nee
     for place, _, size in files:
         disk[place] = disk.get(place, 0) + size
     files_bytes = sum(disk.values())
+    if experiment.tmpfs and (own := max(experiment.tmpfs(p.at) for p in points)):
+        disk[places.tmpfs] = disk.get(places.tmpfs, 0) + own
     held = experiment.containment
     if held and any(held.swap(p.at) == "file" for p in points):
         disk[places.dir] = disk.get(places.dir, 0) + held.swap_bytes
@@ -86,7 +88,10 @@ def shortage(wanted: Need, whose: str = "the plan") -> str | None:
     if allowed is not None and wanted.memory_bytes * HEADROOM > allowed:
         return _short(whose, "memory", " in this process's cgroup", wanted.memory_bytes, allowed)
     for place, size in wanted.disk_bytes.items():
-        left = proc.free_bytes(place)
+        try:
+            left = proc.free_bytes(place)
+        except FileNotFoundError:
+            return f"{whose} needs a folder on {place}, and there is none"
         if size * HEADROOM > left:
             return _short(whose, "space", f" on {place}", size, left)
     return None

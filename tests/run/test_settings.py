@@ -54,6 +54,20 @@ def test_a_setting_follows_the_points_and_comes_back(setting: Path, tmp_path: Pa
     assert setting.read_text() == "before"
 
 
+def test_more_is_counted_from_what_the_host_had(setting: Path, tmp_path: Path) -> None:
+    setting.write_text("3\n")
+    journal_of_run = journal.Journal("0123abcd")
+    settings = Settings(journal_of_run)
+    for wanted, seen in (("+2", "5"), ("+2", "5"), ("+7", "10"), ("+0", "3"), ("+x", "+x")):
+        settings.apply({str(setting): wanted})
+        assert setting.read_text().strip() == seen
+    settings.apply({})
+    assert setting.read_text() == "3"
+    settings.apply({str(setting): "+2"})
+    journal_of_run.close()
+    assert setting.read_text() == "3"
+
+
 def test_an_exception_puts_a_setting_back(setting: Path, tmp_path: Path) -> None:
     def fail(opened: Bench) -> None:
         with opened:
