@@ -96,7 +96,7 @@ def leftovers() -> list[str]:
 
 
 def test_trials_in_a_guest(
-    guest_kernel: str, store_path: Path, leaves_nothing: None, capsys: pytest.CaptureFixture[str]
+    guest_kernel: str, store_path: Path, leaves_nothing: None, tell: Callable[[str], None]
 ) -> None:
     """Counts as on a host, the OOM killer held by cgroup v2, labels beside emulated times; then
     the guest hangs, which is a row and an end."""
@@ -123,9 +123,8 @@ def test_trials_in_a_guest(
             sweep(guest, store_path, "page-fault", {"chunks": [23, 46]}, stop)
     outcomes = [row.outcome for row in rows(store_path)]
     assert outcomes == ["ok", "timeout"]
-    with capsys.disabled():
-        accelerator = faults.environment["guest"]["accelerator"]
-        print(f"\na guest ({accelerator}): up in {up_s:.1f} s, three sweeps in {done_s:.1f} s")
+    accelerator = faults.environment["guest"]["accelerator"]
+    tell(f"a guest ({accelerator}): up in {up_s:.1f} s, three sweeps done at {done_s:.1f} s")
 
 
 def _sees_the_guest(run: Run, kernel: str) -> None:
