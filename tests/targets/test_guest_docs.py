@@ -17,7 +17,7 @@ from shown import GUESTS, ROOT, run, write_files
 from memlab.targets.guest.kernel import modules, read
 
 PAGE = ROOT / "docs" / "guests.md"
-KERNEL = re.compile(r"(?:~/)?\S*/(?:vmlinuz-|bzImage)[\w.+-]*")
+KERNEL = re.compile(r"[\w./~+-]*/(?:vmlinuz-|bzImage)[\w.+-]*")
 LIMIT_S = 900.0  # an emulated guest on a machine with other work
 
 
