@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlab import experiments, recorded, results
 from memlab.experiment import Level
 from memlab.run import driver, plan
-from memlab.run.request import Progress, Request
+from memlab.run.prepare import check_plan
+from memlab.run.request import BadRequest, Progress, Request
+from memlab.run.target import Target
 from memlab.store import RunRow, Store, default_path
+from memlab.targets.guest.handle import Guest
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["Run", "load", "sweep"]
+__all__ = ["Guest", "Run", "load", "sweep"]
 
 
 class Run(results.Run):
@@ -97,14 +101,16 @@ def sweep(
     directory: str | Path | None = None,
     store: str | Path | None = None,
     name: str | None = None,
+    guest: Guest | None = None,
     **levels: Level | Sequence[Level],
 ) -> Run:
     """Measure an experiment and return the stored run.
 
     `levels` are factors of the experiment: one level or a list, as values or as text
     ("4k"). Budget in seconds; precision is the relative half-width of each median's
-    interval at which a point is done. Raises what a bad name, level or host raises, with a
-    one-line message; Ctrl-C raises run.request.Interrupted, with the run's id.
+    interval at which a point is done; `guest` is where trials run, else this host. Raises
+    what a bad name, level or host raises, with a one-line message; Ctrl-C raises
+    run.request.Interrupted, with the run's id.
     """
     declared = experiments.load(experiment)
     request = Request(
@@ -120,11 +126,24 @@ def sweep(
         directory=None if directory is None else str(directory),
         name=name,
     )
-    prepared = driver.prepare(request)
     path = Path(store) if store else default_path()
-    with Store(path, create=True) as opened:
-        row = driver.sweep(prepared, opened, Silent())
+    with _target(request, guest) as target:
+        prepared = target.prepare(request)
+        with Store(path, create=True) as opened:
+            row = driver.sweep(prepared, opened, Silent(), target)
     return Run(row, path)
+
+
+@contextmanager
+def _target(request: Request, guest: Guest | None) -> Iterator[Target]:
+    if guest is None:
+        yield driver.HERE
+        return
+    if request.directory is not None:
+        raise BadRequest("a guest has a disk of its own: Guest(directory=) says where it lies")
+    check_plan(request)
+    with guest.open() as opened:
+        yield opened
 
 
 def load(run: str = "last", *, store: str | Path | None = None, example: bool = False) -> Run:

@@ -204,7 +204,8 @@ def _machines(base: Measured, new: Measured, force: bool) -> list[str]:
     """What differs between the machines, as remarks; Unlike where that is not to be overlooked."""
     if base.environment is None or new.environment is None:
         return []
-    emulated = [environment.EMULATED] if new.environment.get("emulated_time") else []
+    sides = (base.environment, new.environment)
+    emulated = [environment.EMULATED] if any(side.get("emulated_time") for side in sides) else []
     differs = environment.unlike(base.environment, new.environment)
     if _guests_of_one_machine(base.environment, new.environment):
         return [*emulated, *(f"the guests differ: {line}" for line in differs)]
@@ -214,9 +215,16 @@ def _machines(base: Measured, new: Measured, force: bool) -> list[str]:
 
 
 def _guests_of_one_machine(base: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Two guests on the same processor differ in what they were asked to: their kernels."""
-    same = ("machine_id_hash", "cpu_model", "emulated_time", "memory_total_bytes", "cpus_online")
-    return "guest" in base and "guest" in new and all(base.get(k) == new.get(k) for k in same)
+    """Two guests on the same processor, as large as one another when they were asked for, differ
+    in what they were asked to: their kernels. Each of those keeps another share of the memory."""
+    same = ("machine_id_hash", "cpu_model", "emulated_time")
+    asked = ("memory_bytes", "cpus")
+    return (
+        "guest" in base
+        and "guest" in new
+        and all(base.get(key) == new.get(key) for key in same)
+        and all(base["guest"].get(key) == new["guest"].get(key) for key in asked)
+    )
 
 
 def _probes(base: Measured, new: Measured) -> list[str]:

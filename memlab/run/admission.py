@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,8 +110,9 @@ def admit(
     places: Places,
     *,
     controls: bool = True,
+    short: Callable[[Need], str | None] = shortage,
 ) -> tuple[Plan, dict[str, str]]:
-    """The plan, shrunk where the preset chose a size too large for the host.
+    """The plan, shrunk where the preset chose a size too large for the host, by what `short` says.
 
     Returns the plan and, by factor, what was shrunk. Levels that the user named are never
     shrunk: Refused says what is short.
@@ -120,11 +121,11 @@ def admit(
     name, scaled = experiment.shrinks, dict[str, str]()
     while True:
         plan = build(experiment, preset, chosen, controls=controls)
-        short = shortage(need(experiment, plan.points, places))
-        if short is None:
+        lacks = short(need(experiment, plan.points, places))
+        if lacks is None:
             return plan, scaled
         if name is None or name in levels:
-            raise Refused(f"{short}; free some, or choose a smaller {name or 'plan'} with -p")
+            raise Refused(f"{lacks}; free some, or choose a smaller {name or 'plan'} with -p")
         factor = experiment.factor(name)
         before = chosen.get(name) or factor.levels(preset)
         # Counts often begin at 1, which stays while the larger ones are halved.
@@ -132,7 +133,7 @@ def admit(
         halved = [max(floor, int(level) // 2) for level in before]
         chosen[name] = list(dict.fromkeys(halved))
         if chosen[name] == list(before) or min(halved) < least:
-            raise Refused(f"{short}; even the smallest {name} does not fit")
+            raise Refused(f"{lacks}; even the smallest {name} does not fit")
         shrunk, full = (
             ", ".join(map(factor.kind.format, of)) for of in (chosen[name], factor.levels(preset))
         )

@@ -55,6 +55,23 @@ def test_budgets_and_store_of_the_session(session: pytest.Pytester, machine: Mac
     assert machine.asked[0]["name"] == "test_io.py::test_it[1]"
 
 
+def test_a_guest_is_passed_on(project: pytest.Pytester, machine: Machine) -> None:
+    project.makepyfile(
+        test_io="""
+        import memlab as lab
+
+        GUEST = lab.Guest(memory="1g")
+
+        def test_it(memlab):
+            memlab.sweep("mmap-write", guest=GUEST, size=[1], controls=False)
+        """
+    )
+    project.runpytest_inprocess().assert_outcomes(passed=1)
+    (asked,) = machine.asked
+    assert isinstance(asked["guest"], api.Guest)
+    assert asked["size"] == [1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
