@@ -32,7 +32,7 @@ def write_files(page: Path, folder: Path) -> None:
 
 
 def run(
-    command: str, cwd: Path, environment: dict[str, str], limit_s: float = 120
+    command: str, cwd: Path, environment: dict[str, str], limit_s: float = 300
 ) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
