@@ -13,8 +13,8 @@ from typing import Any
 
 from memlab import experiments
 from memlab.experiment import Experiment
-from memlab.observe import guest_tools, proc
-from memlab.run import admission
+from memlab.observe import guest_tools, kvm, proc
+from memlab.run import admission, kernel
 from memlab.run.admission import HEADROOM, Need, Places
 from memlab.run.alone import alone
 from memlab.run.bench import default_directory
@@ -24,7 +24,7 @@ from memlab.run.plan import Plan, Point
 from memlab.run.prepare import Prepared
 from memlab.run.request import CannotRun, Request
 from memlab.run.target import Trials
-from memlab.targets.guest import kernel, machine, stream
+from memlab.targets.guest import machine, stream
 from memlab.targets.guest.machine import Asked, Ended, Machine, Silent
 from memlab.targets.guest.raised import KINDS
 from memlab.units import GiB, MiB
@@ -52,7 +52,7 @@ class Guest:
         self._image = kernel.find(asked.kernel)
         _check_host(asked)
         kernel.check_modules(self._image)
-        self._accelerator = machine.accelerator()
+        self._accelerator = kvm.accelerator()
         self.silence_s = silence_s or SILENCE_S[self._accelerator]
         self._stack = ExitStack()
         self._machine: Machine | None = None

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from memlab.observe import guest_tools
-from memlab.run import warm
-from memlab.targets.guest import kernel, kvm, stream
-from memlab.targets.guest.kernel import Kernel
+from memlab.run import kernel, warm
+from memlab.run.kernel import Kernel
+from memlab.targets.guest import stream
 from memlab.units import MiB
 
 DISK = "memlab"  # the serial number of the disk for files
@@ -50,11 +50,6 @@ class Asked:
     cpus: int = 2
     append: str = ""
     directory: str | None = None  # of the host, where the guest's disk lies as a file
-
-
-def accelerator() -> str:
-    qemu = guest_tools.find(guest_tools.QEMU)
-    return "kvm" if qemu and kvm.beats(qemu) else "tcg"
 
 
 def command(asked: Asked, image: Kernel, accelerated: str, folder: Path, disk: Path) -> list[str]:
