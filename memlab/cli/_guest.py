@@ -14,7 +14,7 @@ from memlab.run.request import Request
 from memlab.run.target import Target
 
 SIZE = Parsed("size", units.parse_size)
-OPTIONS = ("--kernel", "--guest-memory", "--guest-cpus", "--append")
+OPTIONS = ("--kernel", "--guest-memory", "--guest-cpus", "--guest-iommu", "--append")
 _LEAST_BYTES = 256 * units.MiB  # less, and Debian's kernel with Python does not come up
 _CPUS_MAX = 255
 
@@ -42,12 +42,17 @@ _OPTIONS = (
     ),
     click.option("--guest-memory", type=SIZE, default="2g", show_default=True),
     click.option("--guest-cpus", type=click.IntRange(1, _CPUS_MAX), default=2, show_default=True),
+    click.option(
+        "--guest-iommu",
+        is_flag=True,
+        help="With an IOMMU that QEMU emulates, and a device behind it that VFIO holds.",
+    ),
     click.option("--append", default="", help='Added to its command line: "mem=1G".'),
 )
 
 
 def asked(
-    *, kernel: str, memory_bytes: int, cpus: int, append: str, directory: str | None
+    *, kernel: str, memory_bytes: int, cpus: int, append: str, iommu: bool, directory: str | None
 ) -> Mapping[str, Any]:
     """The guest as a request keeps it. UsageError where no guest could be so."""
     import shlex
@@ -67,6 +72,7 @@ def asked(
         "cpus": cpus,
         "append": append,
         "directory": directory,
+        "iommu": iommu,
     }
 
 
