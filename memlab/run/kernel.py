@@ -53,9 +53,9 @@ def read(path: Path) -> Kernel:
         with path.open("rb") as file:
             head = file.read(0x10000)
     except FileNotFoundError:
-        raise BadRequest(f"no kernel at {path}; --kernel takes a vmlinuz, or {INSTALLED}") from None
+        raise BadRequest(f"no kernel at {path}; name a vmlinuz") from None
     except IsADirectoryError:
-        raise BadRequest(f"{path} is a directory; --kernel takes the vmlinuz inside") from None
+        raise BadRequest(f"{path} is a directory; name the vmlinuz inside") from None
     except OSError as error:
         raise CannotRun(f"cannot read the kernel {path}: {error.strerror}; run as root") from None
     if head[_MAGIC_AT : _MAGIC_AT + 4] != _MAGIC:
