@@ -11,13 +11,13 @@ from pathlib import Path
 
 from memlab.observe import proc
 
-# Before the other devices, as QEMU wants it; q35, whose root complex it belongs to.
+# QEMU emulates this IOMMU on its machine q35 alone.
 QEMU_OPTIONS = ("-machine", "q35", "-device", "intel-iommu", "-device", "edu")
 KERNEL_OPTION = "intel_iommu=on"
 # In this order, each with its options. Where interrupts are not remapped, as under KVM's own
 # controller, VFIO wants to be told that the device is trusted: it is QEMU's.
 MODULES = {"vfio_iommu_type1": ("allow_unsafe_interrupts=1",), "vfio-pci": ()}
-_EDU = ("0x1234", "0x11e8")
+EDU = ("0x1234", "0x11e8")  # vendor and device, as sysfs has them
 
 
 def hand_over(root: Path = proc.ROOT) -> list[str]:
@@ -25,7 +25,7 @@ def hand_over(root: Path = proc.ROOT) -> list[str]:
     bound = []
     for device in sorted((root / "sys/bus/pci/devices").glob("*:*")):
         with suppress(OSError):
-            if tuple((device / name).read_text().strip() for name in ("vendor", "device")) == _EDU:
+            if tuple((device / name).read_text().strip() for name in ("vendor", "device")) == EDU:
                 (device / "driver_override").write_text("vfio-pci")
                 (root / "sys/bus/pci/drivers_probe").write_text(device.name)
                 bound.append(device.name)
