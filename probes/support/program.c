@@ -13,14 +13,15 @@
 
 int program_read(struct program *program, const char *lines)
 {
+	const size_t length = strlen(lines);
 	size_t count = 0;
 	char *rest = program->text;
 
-	if (strlen(lines) >= sizeof(program->text)) {
+	if (length >= sizeof(program->text)) {
 		errno = E2BIG;
 		return -1;
 	}
-	strcpy(program->text, lines);
+	memcpy(program->text, lines, length + 1);
 	for (char *word; (word = strsep(&rest, "\n"));) {
 		if (count == PROGRAM_WORDS_MOST) {
 			errno = E2BIG;

@@ -18,18 +18,17 @@
 static bool first_group(const char *directory, char *name, size_t size)
 {
 	const struct dirent *entry;
-	bool found = false;
 	DIR *folder = opendir(directory);
 
 	if (!folder)
 		return false;
-	while (!found && (entry = readdir(folder))) {
-		found = entry->d_name[0] >= '0' && entry->d_name[0] <= '9';
-		if (found)
-			snprintf(name, size, "%.16s", entry->d_name);
-	}
+	do
+		entry = readdir(folder);
+	while (entry && (entry->d_name[0] < '0' || entry->d_name[0] > '9'));
+	if (entry)
+		snprintf(name, size, "%.16s", entry->d_name);
 	closedir(folder);
-	return found;
+	return entry != NULL;
 }
 
 const char *vfio_lacks(void)

@@ -43,14 +43,16 @@ def test_a_trials_own_machine_boots_a_kernel(
     declared = experiments.load("guest-memory")
     levels = declared.tiny | {"boots": ["kernel"], "kernel": [guest_kernel], "memory": [256 * MiB]}
     point = plan.build(declared, "quick", levels, controls=False).points[0]
-    with Bench("0123abcd", declared, Places(tmp_path), default_cpus(declared)) as bench:
+    place = tmp_path / "place"
+    place.mkdir()
+    with Bench("0123abcd", declared, Places(place), default_cpus(declared)) as bench:
         reply = bench.trial(point)
     assert reply["outcome"] == "ok", reply
     result = reply["result"]
     assert result["machine"]["kernel"] == read(Path(guest_kernel)).release
     assert result["guest_bytes"] == 256 * MiB
     assert result["booted_ns"] > result["answered_ns"] > 0
-    assert list(tmp_path.iterdir()) == []
+    assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize("iommu", [False, True])
