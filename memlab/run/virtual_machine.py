@@ -106,7 +106,7 @@ def command(
 def _find(named: str, root: Path) -> Kernel:
     try:
         if named != FOUND:
-            return kernel.read(Path(named))
+            return kernel.read(Path(named), "-p kernel")
     except (BadRequest, CannotRun) as wrong:
         raise Unavailable(str(wrong)) from None
     found = kernel.installed(root)

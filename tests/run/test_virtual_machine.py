@@ -121,7 +121,7 @@ def test_without_a_device_to_pass_through(
     ("kernel", "said"),
     [
         (FOUND, "none is in /boot with its modules: apt install linux-image-amd64"),
-        ("/no/such/vmlinuz", "no kernel at /no/such/vmlinuz"),
+        ("/no/such/vmlinuz", "no kernel at /no/such/vmlinuz; -p kernel takes a vmlinuz"),
         ("/dev/null", "no bootable x86 kernel"),
     ],
 )
