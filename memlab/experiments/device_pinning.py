@@ -25,8 +25,8 @@ MECHANISMS = ("touch", "mlock", "io_uring", "vfio_type1", "mlock_io_uring", "mlo
 ROW_4 = "table 2, PCI, off: 10GB of 10GB"
 MAN = "mlock(2)"
 RING = "io_uring_register(2); io_uring/rsrc.c, io_account_mem"
-VFIO = "drivers/vfio/vfio_iommu_type1.c, vfio_lock_acct"
-SMAPS = "Documentation/filesystems/proc.rst, Locked"
+VFIO = "vfio_iommu_type1.c, vfio_lock_acct"
+SMAPS = "proc(5), on smaps"
 
 
 def _lines(view: Raw) -> str:
