@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,20 +50,29 @@ class Run(results.Run):
         return pd.DataFrame.from_records(rows)
 
     def compare(
-        self, base: results.Run | Path, *, threshold: float = 0.05, force: bool = False
+        self,
+        base: results.Run | Path | Mapping[str, Level],
+        *,
+        threshold: float = 0.05,
+        force: bool = False,
     ) -> pd.DataFrame:
-        """One row a point that both runs hold: the base, this run, the ratio this / base with its
+        """One row a point that both sides hold: the base, this run, the ratio this / base with its
         95 % interval, and the word: slower, faster, same or inconclusive.
 
-        `base` is a run, or a file that `memlab export` wrote. Raises CannotRun where the machines
-        are unlike, unless forced.
+        `base` is a run, a file that `memlab export` wrote, or levels of this run's factors, such
+        as {"library": "old.so"}: its other points are then compared with those, block by block.
+        Raises CannotRun where the machines are unlike, unless forced.
         """
         import pandas as pd
 
         from memlab.judging.compare import compare_runs
+        from memlab.judging.compare_levels import compare_levels
         from memlab.present import comparison
 
-        compared = compare_runs(base, self, metric=None, threshold=threshold, force=force)
+        if isinstance(base, Mapping):
+            compared = compare_levels(self, base, threshold=threshold)
+        else:
+            compared = compare_runs(base, self, threshold=threshold, force=force)
         points = comparison.as_data(compared)["points"]
         kept = ["word", "base", "new", "ratio", "ratio_low", "ratio_high", "n"]
         rows = [point["levels"] | {name: point[name] for name in kept} for point in points]

@@ -65,7 +65,7 @@ def run(command: str, cwd: Path, environment: dict[str, str]) -> subprocess.Comp
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, f"{command}\n{done.stdout[-800:]}\n{done.stderr[-800:]}"
     return done
@@ -97,6 +97,16 @@ def test_the_readme_opens_with_the_sentence_the_figure_and_the_two_commands() ->
     first_block = text.index("```")
     assert "![" in text[:first_block]
     assert commands(ROOT / "README.md")[:2] == ["make run", "make test"]
+
+
+def test_every_interval_of_what_the_readme_found_stands_in_the_pages() -> None:
+    """They are written from the recorded runs, or tell what was measured besides."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = text.split("## What it found there")[1].split("\n## ")[0]
+    told = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/**/*.md"))
+    intervals = re.findall(r"\S+ \S+ (?:an entry )?\([^()]+ to [^()]+\)", found)
+    assert len(intervals) >= 7
+    assert [text for text in intervals if text.split(maxsplit=1)[1] not in told] == []
 
 
 def test_every_python_example_runs(home: dict[str, str], tmp_path: Path) -> None:
