@@ -14,7 +14,7 @@ from memlab.run.target import Target
 from memlab.targets.guest.check import CPUS_MAX
 
 SIZE = Parsed("size", units.parse_size)
-OPTIONS = ("--kernel", "--guest-memory", "--guest-cpus", "--append")
+OPTIONS = ("--kernel", "--guest-memory", "--guest-cpus", "--guest-iommu", "--append")
 
 
 def guest_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,12 +40,17 @@ _OPTIONS = (
     ),
     click.option("--guest-memory", type=SIZE, default="2g", show_default=True),
     click.option("--guest-cpus", type=click.IntRange(1, CPUS_MAX), default=2, show_default=True),
+    click.option(
+        "--guest-iommu",
+        is_flag=True,
+        help="With an IOMMU that QEMU emulates, and a device behind it that VFIO holds.",
+    ),
     click.option("--append", default="", help='Added to its command line: "mem=1G".'),
 )
 
 
 def asked(
-    *, kernel: str, memory_bytes: int, cpus: int, append: str, directory: str | None
+    *, kernel: str, memory_bytes: int, cpus: int, append: str, iommu: bool, directory: str | None
 ) -> Mapping[str, Any]:
     """The guest as a request keeps it."""
     return {
@@ -54,6 +59,7 @@ def asked(
         "cpus": cpus,
         "append": append,
         "directory": directory,
+        "iommu": iommu,
     }
 
 

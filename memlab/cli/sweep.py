@@ -104,6 +104,7 @@ def command(
     kernel: str,
     guest_memory: int,
     guest_cpus: int,
+    guest_iommu: bool,
     append: str,
     store: Path | None,
     name: str | None,
@@ -147,6 +148,7 @@ def command(
                 memory_bytes=guest_memory,
                 cpus=guest_cpus,
                 append=append,
+                iommu=guest_iommu,
                 directory=host_directory,
             )
         request = Request(

@@ -46,6 +46,7 @@ from memlab.experiment.vocabulary import (
     Metric,
     Published,
     Raw,
+    VirtualMachine,
 )
 
 __all__ = [
@@ -96,6 +97,7 @@ __all__ = [
     "Shift",
     "Timeline",
     "Tradeoff",
+    "VirtualMachine",
     "Within",
     "choice",
 ]

@@ -148,6 +148,21 @@ class Malloc:
 
 
 @dataclass(frozen=True, slots=True)
+class VirtualMachine:
+    """The virtual machine that a trial starts under QEMU. The probe finds QEMU's command line, a
+    word a line, in its param `command`, and in `booted_sign` what the console says then.
+
+    The guest of a kernel is an init that says one line and sleeps; without a kernel the firmware
+    boots alone. A device is passed through where vfio-pci has one already.
+    """
+
+    memory_bytes: int
+    mem_lock: bool = False  # QEMU's -overcommit mem-lock
+    nic: str = "none"  # none, virtio, passed_through
+    kernel: str | None = None  # a path, or FOUND: the newest in /boot
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """A limit of this machine that a control measures, to hold printed numbers against."""
 
@@ -245,6 +260,7 @@ class Experiment:
     cpus: Literal["one", "all"] | Callable[[At], int] = "one"
     environ: Callable[[At], Mapping[str, str]] = lambda _: {}  # of the worker, from its start
     malloc: Callable[[At], Malloc] | None = None  # the worker's, where not the system's
+    virtual_machine: Callable[[At], VirtualMachine] | None = None
     # Host file to its value; "+8" is 8 more than it was, for what others may use as well.
     settings: Callable[[At], Mapping[str, str]] = lambda _: {}
     # Bytes that a trial's own files take on tmpfs. The probe is told a folder of the run's for

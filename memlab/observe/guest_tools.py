@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 QEMU, VIRTME = "qemu-system-x86_64", "virtme-run"
+QEMU_REMEDY = "apt install qemu-system-x86"
 
 # Each with what to install. busybox is what virtme-ng's initramfs is made of, modprobe finds the
 # modules in it.
 _NEEDED = {
-    QEMU: "apt install qemu-system-x86",
+    QEMU: QEMU_REMEDY,
     VIRTME: "pip install 'memlab[guest]'",
     "busybox": "apt install busybox-static",
     "modprobe": "apt install kmod",

@@ -1,10 +1,11 @@
-"""What is set up around each trial of a run, outside of its worker: settings, swap, group."""
+"""What is set up around each trial of a run, outside of its worker: settings, swap, group, and
+the command line of a virtual machine."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,17 @@ from memlab.run.containment import Group, Shape
 from memlab.run.journal import Journal
 from memlab.run.settings import Settings, Unavailable
 from memlab.run.swap import Swap
+from memlab.run.virtual_machine import Started, VirtualMachines
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """How a trial is held: the group that its worker enters, and what its sample says of it."""
+    """How a trial is held: the group that its worker enters, and what its sample says of it; the
+    virtual machine that it starts."""
 
     group: Mapping[str, Any] | None = None
     contained: Mapping[str, Any] | None = None
+    machine: Started | None = None
 
 
 class Around:
@@ -31,12 +35,18 @@ class Around:
         self._settings = Settings(journal)
         declared = experiment.containment
         self._swap = Swap(journal, run, declared.swap_bytes, place) if declared else None
+        self._machines = VirtualMachines(journal, run, place)
         self._group: Group | None = None
         self._refused: Unavailable | None = None  # asked once: the host does not change
 
     def prepare(self, at: At) -> Held:
         """Unavailable or OSError where the host does not do it."""
         self._settings.apply(self._experiment.settings(at))
+        machine = self._experiment.virtual_machine
+        started = None if machine is None else self._machines.start(machine(at))
+        return replace(self._held(at), machine=started)
+
+    def _held(self, at: At) -> Held:
         declared = self._experiment.containment
         if declared is None or self._swap is None:
             return Held()

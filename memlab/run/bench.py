@@ -69,7 +69,7 @@ class Bench:
         """One trial's reply. A lost parent is replaced and its trial is an error; one that is
         lost before its first answer raises WorkerLost."""
         limit_s = self._patience * (SETUP_LIMIT_S + 10 * self._experiment.cost.time(point.at))
-        trial = {
+        trial: dict[str, Any] = {
             "probe": self._experiment.probe,
             "params": self._experiment.params(point.at),
             "file": self._file(point),
@@ -85,6 +85,8 @@ class Bench:
         except OSError as error:
             return _not_run("error", f"preparing the host: {error}")
         parent = self._parent(environ)
+        if held.machine:
+            trial["params"] |= held.machine.params
         try:
             reply = parent.run(trial | {"group": held.group, "tells_group": self._tells_group})
         except WorkerLost as lost:
@@ -95,6 +97,8 @@ class Bench:
             return _not_run("error", str(lost))
         if self._experiment.containment and "result" in reply:
             reply["result"]["contained"] = held.contained
+        if held.machine and "result" in reply:
+            reply["result"]["machine"] = held.machine.seen
         return reply
 
     def _cpus_of(self, at: At) -> list[int]:

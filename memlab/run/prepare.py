@@ -37,7 +37,9 @@ def prepare(request: Request) -> Prepared:
     if experiment.file:
         check_directory(places.dir)
         check_directory(places.tmpfs)
-    elif experiment.containment and experiment.containment.swap_bytes:
+    elif experiment.virtual_machine or (
+        experiment.containment and experiment.containment.swap_bytes
+    ):
         check_directory(places.dir)
     built, scaled = admission.admit(
         experiment, request.preset, request.levels, places, controls=request.controls

@@ -8,6 +8,7 @@
 #include <linux/io_uring.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 
 struct uring {
@@ -25,6 +26,8 @@ struct uring {
 	struct io_uring_cqe *completions;
 };
 
+#define URING_NONE { .fd = -1, .rings = MAP_FAILED, .entries = MAP_FAILED }
+
 /* Sets up a ring of one entry; returns 0, or -1 and errno with nothing left open. */
 int uring_open(struct uring *ring);
 void uring_close(struct uring *ring);
@@ -32,5 +35,10 @@ void uring_close(struct uring *ring);
 /* One write at offset, like pwrite(2): bytes written, or -1 and errno. */
 ssize_t uring_write(struct uring *ring, int fd, const void *from, uint32_t size_bytes,
 		    uint64_t offset);
+
+/* Registers memory as the ring's one fixed buffer, which pins it; and gives it back. Return 0, or
+ * -1 and errno. */
+int uring_register_buffer(const struct uring *ring, void *memory, size_t size_bytes);
+int uring_unregister_buffers(const struct uring *ring);
 
 #endif

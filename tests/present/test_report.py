@@ -222,13 +222,17 @@ def test_the_command_reads_back_as_the_levels_that_were_asked_for(tmp_path: Path
 
 def test_the_command_of_a_guests_run_boots_it_again(tmp_path: Path) -> None:
     guest = {"kernel": "/boot/vmlinuz-6.1", "memory_bytes": 2**30, "cpus": 2, "append": "mem=1G"}
-    request = {"guest": guest | {"directory": None}, "directory": "/var/tmp"}
+    guest |= {"directory": None}
+    request = {"guest": guest, "directory": "/var/tmp"}
     made = stored(tmp_path, blocks=1, request=request)
     assert (
         "--in guest --kernel /boot/vmlinuz-6.1 --guest-memory 1073741824 --guest-cpus 2 "
         "--append mem=1G"
     ) in provenance.again(made)
     assert "--dir" not in provenance.again(made)
+    assert "--guest-iommu" not in provenance.again(made)
+    with_iommu = stored(tmp_path / "iommu", blocks=1, request={"guest": guest | {"iommu": True}})
+    assert "--guest-cpus 2 --guest-iommu --append" in provenance.again(with_iommu)
 
 
 def test_emulated_times_are_labelled(tmp_path: Path) -> None:

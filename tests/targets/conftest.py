@@ -5,7 +5,7 @@ import os
 import pytest
 
 from memlab.observe import guest_tools
-from memlab.targets.guest import kernel
+from memlab.run import kernel
 
 # Read before the tests' own home takes the environment over.
 _NAMED = os.environ.get("GUEST_KERNEL")

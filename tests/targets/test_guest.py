@@ -25,11 +25,11 @@ from memlab.observe.environment import EMULATED
 from memlab.present import words
 from memlab.run import driver, journal
 from memlab.run.bench import default_directory
+from memlab.run.kernel import read
 from memlab.run.request import CannotRun, Interrupted, Progress, Request
 from memlab.store import RunRow, SampleRow, Store
 from memlab.targets.guest import ahead
 from memlab.targets.guest.host import Guest, GuestLost
-from memlab.targets.guest.kernel import read
 from memlab.targets.guest.machine import Asked
 from memlab.units import MiB
 

@@ -13,11 +13,10 @@ import pytest
 import memlab
 from memlab import cli, experiments
 from memlab.observe import proc
-from memlab.run import plan
+from memlab.run import kernel, plan
 from memlab.run.admission import HEADROOM
 from memlab.run.plan import BadLevels
 from memlab.run.request import BadRequest
-from memlab.targets.guest import kernel
 from memlab.units import GiB, MiB
 
 Asked = Callable[..., tuple[int, str, str]]

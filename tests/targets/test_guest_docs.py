@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from shown import GUESTS, ROOT, run, write_files
 
-from memlab.targets.guest.kernel import modules, read
+from memlab.run.kernel import modules, read
 
 PAGE = ROOT / "docs" / "guests.md"
 KERNEL = re.compile(r"[\w./~+-]*/(?:vmlinuz-|bzImage)[\w.+-]*")

@@ -56,6 +56,8 @@ def _options(run: Run) -> Iterator[str]:
         yield from ("--in", "guest", "--kernel", str(guest["kernel"]))
         yield from ("--guest-memory", str(guest["memory_bytes"]))
         yield from ("--guest-cpus", str(guest["cpus"]))
+        if guest.get("iommu"):  # the guest of an older run has no such word
+            yield "--guest-iommu"
         if guest["append"]:
             yield from ("--append", str(guest["append"]))
         directory = guest["directory"]

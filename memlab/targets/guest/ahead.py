@@ -58,6 +58,7 @@ def known(guest: Guest) -> dict[str, Any]:
         "memory_bytes": guest.asked.memory_bytes,
         "cpus": guest.asked.cpus,
         "append": guest.asked.append,
+        "iommu": guest.asked.iommu,
         "disk_bytes": guest.disk_bytes,
         "directory": str(guest.place),
     }

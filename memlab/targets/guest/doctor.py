@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from memlab.observe import guest_tools
+from memlab.observe import guest_tools, kvm
 from memlab.observe.capabilities import Capability
-from memlab.targets.guest import kernel, machine
+from memlab.run import kernel
 
 
 def read() -> list[Capability]:
@@ -40,8 +40,8 @@ def _kvm() -> Capability:
         remedy = "as root: usermod -aG kvm USER, and log in again; else emulated"
         return Capability(name, False, "/dev/kvm may not be opened", remedy)
     if guest_tools.find(guest_tools.QEMU) is None:
-        return Capability(name, False, "not asked: no QEMU", "apt install qemu-system-x86")
-    if machine.accelerator() == "kvm":
+        return Capability(name, False, "not asked: no QEMU", guest_tools.QEMU_REMEDY)
+    if kvm.accelerator() == "kvm":
         return Capability(name, True, "a guest's first instruction runs", None)
     remedy = "the host of this machine must pass virtualisation on; else emulated"
     return Capability(name, False, "/dev/kvm opens, and a guest in it does not run", remedy)

@@ -8,8 +8,9 @@ from pathlib import Path
 from types import TracebackType
 
 from memlab import units
+from memlab.run import kernel
 from memlab.run.request import BadRequest
-from memlab.targets.guest import host, kernel
+from memlab.targets.guest import host
 from memlab.targets.guest.check import check
 from memlab.targets.guest.machine import Asked
 
@@ -31,17 +32,26 @@ class Guest:
         memory: int | str = "2g",
         cpus: int = 2,
         append: str = "",
+        iommu: bool = False,
         directory: str | Path | None = None,
     ) -> None:
         """`kernel` is a vmlinuz, or `installed`: the newest in /boot. `memory` in bytes or as text.
-        `append` is added to the kernel's command line. `directory` is where on this host the
+        `append` is added to the kernel's command line. `iommu` gives it an IOMMU and a device
+        behind it that VFIO holds. `directory` is where on this host the
         guest's disk lies. BadRequest where no guest could be so."""
         try:
             memory_bytes = units.parse_size(memory) if isinstance(memory, str) else memory
         except ValueError as error:
             raise BadRequest(f"memory: {error}") from None
         place = None if directory is None else str(directory)
-        self._asked = Asked(str(kernel), memory_bytes, cpus, append, place)
+        self._asked = Asked(
+            kernel=str(kernel),
+            memory_bytes=memory_bytes,
+            cpus=cpus,
+            append=append,
+            iommu=iommu,
+            directory=place,
+        )
         check(self._asked)
         self._booted: host.Guest | None = None
 

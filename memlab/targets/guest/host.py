@@ -13,8 +13,8 @@ from typing import Any
 
 from memlab import experiments
 from memlab.experiment import Experiment
-from memlab.observe import guest_tools, proc
-from memlab.run import admission
+from memlab.observe import guest_tools, kvm, proc
+from memlab.run import admission, kernel
 from memlab.run.admission import HEADROOM, Need, Places
 from memlab.run.alone import alone
 from memlab.run.bench import default_directory
@@ -24,7 +24,7 @@ from memlab.run.plan import Plan, Point
 from memlab.run.prepare import Prepared, check_directory
 from memlab.run.request import CannotRun, Request
 from memlab.run.target import Trials
-from memlab.targets.guest import kernel, machine, stream
+from memlab.targets.guest import machine, stream
 from memlab.targets.guest.check import check
 from memlab.targets.guest.machine import Asked, Ended, Machine, Silent
 from memlab.targets.guest.raised import KINDS
@@ -55,7 +55,7 @@ class Guest:
         _check_host(asked)
         check_directory(self.place)
         kernel.check_modules(self.image)
-        self.accelerator = machine.accelerator()
+        self.accelerator = kvm.accelerator()
         self.silence_s = silence_s or SILENCE_S[self.accelerator]
         self._stack = ExitStack()
         self._machine: Machine | None = None

@@ -23,7 +23,7 @@ from memlab.run.admission import Places
 from memlab.run.plan import Point
 from memlab.run.request import CannotRun, Request
 from memlab.run.target import Here, Trials
-from memlab.targets.guest import machine, stream
+from memlab.targets.guest import device, machine, stream
 from memlab.targets.guest.raised import KINDS
 
 BEAT_S = 1.0  # so often the guest says that it is alive
@@ -40,6 +40,10 @@ def main(modules: str) -> None:
     os.environ |= {"HOME": str(_OWN), "XDG_STATE_HOME": str(_OWN), "TMPDIR": str(FILES)}
     for module in _MODULES if modules else ():
         _run("modprobe", "-q", "-d", modules, module)
+    if (proc.ROOT / "sys/kernel/iommu_groups/0").exists() and modules:
+        for module, options in device.MODULES.items():
+            _run("modprobe", "-q", "-d", modules, module, *options)
+        device.hand_over()
     mounted = _mount_disk()
     speaker = _Speaker(port)
     speaker.say({"hello": {"disk": mounted}})

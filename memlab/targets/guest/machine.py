@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from memlab.observe import guest_tools
-from memlab.run import warm
+from memlab.run import kernel, warm
+from memlab.run.kernel import Kernel
 from memlab.run.request import CannotRun
-from memlab.targets.guest import kernel, kvm, stream
-from memlab.targets.guest.kernel import Kernel
+from memlab.targets.guest import device, stream
 from memlab.units import MiB
 
 DISK = "memlab"  # the serial number of the disk for files
@@ -51,17 +51,14 @@ class Asked:
     cpus: int = 2
     append: str = ""
     directory: str | None = None  # of the host, where the guest's disk lies as a file
-
-
-def accelerator() -> str:
-    qemu = guest_tools.find(guest_tools.QEMU)
-    return "kvm" if qemu and kvm.beats(qemu) else "tcg"
+    iommu: bool = False  # emulated, with a device behind it that VFIO holds
 
 
 def command(asked: Asked, image: Kernel, accelerated: str, folder: Path, disk: Path) -> list[str]:
     """What starts the guest. Its root is this host's, read-only; what it writes to /tmp, /var
     and /etc stays in its own memory. A panic ends QEMU (virtme-ng: panic=-1, -no-reboot)."""
     port = f"{stream.PORT}0"
+    appended = [*shlex.split(asked.append), *([device.KERNEL_OPTION] if asked.iommu else [])]
     return [
         guest_tools.find(guest_tools.VIRTME) or guest_tools.VIRTME,
         *("--kimg", str(image.path), "--mods", "auto", "--force-9p"),
@@ -69,9 +66,10 @@ def command(asked: Asked, image: Kernel, accelerated: str, folder: Path, disk: P
         *("--memory", f"{asked.memory_bytes // MiB}M", "--cpus", str(asked.cpus)),
         *("--overlay-rwdir", "/tmp", "--overlay-rwdir", "/var", "--overlay-rwdir", "/etc"),
         *("--blk-disk", f"{DISK}={disk}"),
-        *(f"--kopt={word}" for word in shlex.split(asked.append)),
+        *(f"--kopt={word}" for word in appended),
         *("--show-boot-console", "--script-sh", _inside(image)),
         "--qemu-opts",
+        *(device.QEMU_OPTIONS if asked.iommu else ()),
         *("-chardev", f"socket,id={port},path={folder / 'port'}"),
         *("-device", "virtio-serial-pci,id=memlab-bus"),
         *("-device", f"virtserialport,bus=memlab-bus.0,chardev={port},name={stream.PORT}"),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from memlab.run import kernel
 from memlab.run.request import BadRequest, CannotRun
-from memlab.targets.guest import kernel
 
 AT = 0x3000  # where these images have their version's text
 

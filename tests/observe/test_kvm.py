@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.targets.guest import kvm
+from memlab.observe import kvm
 
 QEMU = shutil.which("qemu-system-x86_64")
 needs_qemu = pytest.mark.skipif(QEMU is None, reason="no qemu-system-x86_64 here")

@@ -47,15 +47,16 @@ def installed(root: Path = proc.ROOT) -> Kernel | None:
     return max(kernels, key=lambda kernel: _order(kernel.release), default=None)
 
 
-def read(path: Path) -> Kernel:
-    """An image that x86 boots, and the release that it says it is."""
+def read(path: Path, named_by: str = "--kernel") -> Kernel:
+    """An image that x86 boots, and the release that it says it is. `named_by` is what took the
+    path, for the message."""
     try:
         with path.open("rb") as file:
             head = file.read(0x10000)
     except FileNotFoundError:
-        raise BadRequest(f"no kernel at {path}; --kernel takes a vmlinuz, or {INSTALLED}") from None
+        raise BadRequest(f"no kernel at {path}; {named_by} takes a vmlinuz") from None
     except IsADirectoryError:
-        raise BadRequest(f"{path} is a directory; --kernel takes the vmlinuz inside") from None
+        raise BadRequest(f"{path} is a directory; {named_by} takes the vmlinuz inside") from None
     except OSError as error:
         raise CannotRun(f"cannot read the kernel {path}: {error.strerror}; run as root") from None
     if head[_MAGIC_AT : _MAGIC_AT + 4] != _MAGIC:

@@ -11,12 +11,20 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from memlab.observe import guest_tools
+
 LIMIT_S = 3.0  # it answers in a tenth of a second, or never
 
 _ROM_BYTES = 1 << 16
 _CODE = 0x2A  # what the guest says; QEMU exits with twice that and one (isa-debug-exit)
 # At the reset vector, sixteen bytes below the end: mov dx, 0xf4; mov al, _CODE; out dx, al; hlt
 _PROGRAM = bytes([0xBA, 0xF4, 0x00, 0xB0, _CODE, 0xEE, 0xF4])
+
+
+def accelerator() -> str:
+    """What QEMU runs a guest with here: kvm, or tcg, which emulates."""
+    qemu = guest_tools.find(guest_tools.QEMU)
+    return "kvm" if qemu and beats(qemu) else "tcg"
 
 
 def beats(qemu: str) -> bool:

@@ -1,0 +1,78 @@
+"""A guest with an IOMMU, where memory is mapped for a device for real; and what a trial boots.
+
+Each test boots one machine, which takes from ten seconds to some minutes where it is emulated.
+"""
+
+from pathlib import Path
+
+import pytest
+from test_guest import sweep
+
+from memlab import experiments
+from memlab.experiment import Count
+from memlab.run import plan
+from memlab.run.admission import Places
+from memlab.run.bench import Bench, default_cpus
+from memlab.run.kernel import Kernel, read
+from memlab.targets.guest import device, machine
+from memlab.targets.guest.host import Guest
+from memlab.targets.guest.machine import Asked
+from memlab.units import MiB
+
+
+def test_memory_mapped_for_a_device_is_resident_and_in_vm_lck(
+    guest_kernel: str, store_path: Path, free_machine: None
+) -> None:
+    """Every claim of the experiment, VFIO's among them, holds in every sample."""
+    asked = Asked(kernel=guest_kernel, memory_bytes=512 * MiB, cpus=1, iommu=True)
+    with Guest(asked) as guest:
+        run = sweep(guest, store_path, "device-pinning", {})
+    assert run.environment["guest"]["iommu"] is True
+    at = {point.index: point.at for point in run.points}
+    assert [sample.outcome for sample in run.samples] == ["ok"] * len(at), run.samples
+    for claim in run.experiment.claims:
+        assert isinstance(claim, Count)
+        held = [s for s in run.samples if claim.where.items() <= at[s.point].items()]
+        values = [run.experiment.metric(claim.metric).of(s.raw, at[s.point]) for s in held if s.raw]
+        assert values == [claim.equals], claim.text
+
+
+def test_a_trials_own_machine_boots_a_kernel(
+    guest_kernel: str, tmp_path: Path, free_machine: None
+) -> None:
+    declared = experiments.load("guest-memory")
+    levels = declared.tiny | {"boots": ["kernel"], "kernel": [guest_kernel], "memory": [256 * MiB]}
+    point = plan.build(declared, "quick", levels, controls=False).points[0]
+    place = tmp_path / "place"
+    place.mkdir()
+    with Bench("0123abcd", declared, Places(place), default_cpus(declared)) as bench:
+        reply = bench.trial(point)
+    assert reply["outcome"] == "ok", reply
+    result = reply["result"]
+    assert result["machine"]["kernel"] == read(Path(guest_kernel)).release
+    assert result["guest_bytes"] == 256 * MiB
+    assert result["booted_ns"] > result["answered_ns"] > 0
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("iommu", [False, True])
+def test_an_iommu_is_asked_of_qemu_and_of_the_kernel(tmp_path: Path, iommu: bool) -> None:
+    image = Kernel(tmp_path / "boot/vmlinuz-7.0", "7.0-made-up")
+    made = machine.command(Asked(iommu=iommu), image, "tcg", tmp_path, tmp_path / "disk")
+    assert ("intel-iommu" in made, "edu" in made) == (iommu, iommu)
+    assert ("--kopt=intel_iommu=on" in made) == iommu
+
+
+def test_only_qemus_own_device_is_handed_over(tmp_path: Path) -> None:
+    """By a tree of sysfs: `edu`, and not the network device beside it."""
+    devices, probed = tmp_path / "sys/bus/pci/devices", tmp_path / "sys/bus/pci/drivers_probe"
+    for address, vendor, number in (("00:03.0", "0x1af4", "0x1000"), ("00:05.0", *device.EDU)):
+        folder = devices / f"0000:{address}"
+        folder.mkdir(parents=True)
+        (folder / "vendor").write_text(f"{vendor}\n")
+        (folder / "device").write_text(f"{number}\n")
+        (folder / "driver_override").write_text("(null)\n")
+    assert device.hand_over(tmp_path) == ["0000:00:05.0"]
+    assert (devices / "0000:00:05.0/driver_override").read_text() == "vfio-pci"
+    assert (devices / "0000:00:03.0/driver_override").read_text() == "(null)\n"
+    assert probed.read_text() == "0000:00:05.0"
