@@ -88,31 +88,30 @@ def _path(text: str) -> str:
 
 
 AUTO = "auto"  # of a range: the largest that the probe finds
-_RANGE = re.compile(
-    r"(?P<start>0x[0-9a-f]{1,16}|[^+-]+)(?P<sign>[+-])(?P<end>0x[0-9a-f]{1,16}|[^+-]+)", re.ASCII
-)
+_RANGE = re.compile(r"(?P<start>[^+-]+)(?P<sign>[+-])(?P<end>[^+-]+)")
+_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 
 
 def _address(text: str) -> int:
-    return int(text, 16) if text.startswith("0x") else units.parse_size(text)
+    return int(text, 16) if _HEX.fullmatch(text) else units.parse_size(text)
 
 
 def _range(text: str) -> str:
     """As START+LENGTH in hexadecimal, whichever way it is written."""
-    spelled = _RANGE.fullmatch(text.strip().lower())
+    spelled = _RANGE.fullmatch(text)
     if text.strip() == AUTO:
         return AUTO
     try:
         if not spelled:
             raise ValueError
-        start, end = _address(spelled["start"]), _address(spelled["end"])
+        start, end = (_address(spelled[name].strip()) for name in ("start", "end"))
     except ValueError:
         raise ValueError(
             f"{text!r} is no range of physical addresses; write START+LENGTH such as 1g+64m, or "
             "first and last byte as /proc/iomem does, 0x40000000-0x43ffffff"
         ) from None
     length = end if spelled["sign"] == "+" else end - start + 1
-    if length < 1 or start + length > 2**64:
+    if not 0 < length < 2**64 or start + length > 2**64:
         raise ValueError(f"{text!r} is no range: it is empty, or ends beyond the last address")
     return f"0x{start:x}+0x{length:x}"
 

@@ -188,19 +188,20 @@ static int find(const struct physical_map *map, struct physical_range *largest,
 	return -1;
 }
 
-/* Reads the maps, asks, and keeps errno and words of what failed. */
-static int ask(const char *root, const struct physical_range *range, struct physical_range *largest,
-	       char words[static PHYSICAL_WORDS_SIZE])
+static int read_maps(struct physical_map *map, const char *root,
+		     char words[static PHYSICAL_WORDS_SIZE])
 {
-	struct physical_map map;
-	int result = physical_map_read(&map, root);
+	if (physical_map_read(map, root) == 0)
+		return 0;
+	memcpy(words, map->words, PHYSICAL_WORDS_SIZE);
+	return -1;
+}
 
-	if (result == -1)
-		memcpy(words, map.words, PHYSICAL_WORDS_SIZE);
-	else
-		result = range ? judge(&map, range, words) : find(&map, largest, words);
+static int end_with(struct physical_map *map, int result)
+{
 	const int failed = errno;
-	physical_map_free(&map);
+
+	physical_map_free(map);
 	errno = failed;
 	return result;
 }
@@ -208,13 +209,23 @@ static int ask(const char *root, const struct physical_range *range, struct phys
 int physical_range_judge(const char *root, const struct physical_range *range,
 			 char words[static PHYSICAL_WORDS_SIZE])
 {
-	return ask(root, range, NULL, words);
+	struct physical_map map;
+	int result = read_maps(&map, root, words);
+
+	if (result == 0)
+		result = judge(&map, range, words);
+	return end_with(&map, result);
 }
 
 int physical_range_find(const char *root, struct physical_range *largest,
 			char words[static PHYSICAL_WORDS_SIZE])
 {
-	return ask(root, NULL, largest, words);
+	struct physical_map map;
+	int result = read_maps(&map, root, words);
+
+	if (result == 0)
+		result = find(&map, largest, words);
+	return end_with(&map, result);
 }
 
 int physical_range_parse(const char *text, struct physical_range *range,

@@ -28,24 +28,31 @@ static ssize_t read_all(int fd, char *text, size_t room)
 	return -1;
 }
 
+static char *read_open(int fd)
+{
+	char *text = malloc(TEXT_LIMIT_BYTES);
+	ssize_t length = text ? read_all(fd, text, TEXT_LIMIT_BYTES) : -1;
+
+	if (length >= 1 && text[length - 1] == '\n' && !memchr(text, '\0', (size_t)length)) {
+		text[length] = '\0'; /* there is room: a text that fills all of it is too long */
+		return text;
+	}
+	const int failed = length >= 0 ? EBADMSG : errno;
+	free(text);
+	errno = failed;
+	return NULL;
+}
+
 char *physical_text_read(const char *path)
 {
 	const int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char *text = fd == -1 ? NULL : malloc(TEXT_LIMIT_BYTES);
-	ssize_t length = text ? read_all(fd, text, TEXT_LIMIT_BYTES) : -1;
-	int failed = length == -1 ? errno : 0;
 
-	if (failed == 0 &&
-	    (length == 0 || text[length - 1] != '\n' || memchr(text, '\0', (size_t)length)))
-		failed = EBADMSG;
-	if (fd != -1)
-		close(fd);
-	if (failed) {
-		free(text);
-		errno = failed;
+	if (fd == -1)
 		return NULL;
-	}
-	text[length] = '\0'; /* there is room: a text that fills all of it is too long */
+	char *text = read_open(fd);
+	const int failed = errno;
+	close(fd);
+	errno = failed;
 	return text;
 }
 

@@ -36,7 +36,7 @@ def test_reserved_memory_of_a_guest(guest_kernel: str, store_path: Path) -> None
     ranges: list[Level] = [PHYSICAL_RANGE.parse(text) for text in (PERMITTED, *REFUSED)]
     one: dict[str, list[Level]] = {"cache": ["cached"], "lock": ["none"], "range": ranges}
     asked = Asked(kernel=guest_kernel, memory_bytes=MEMORY, append=append)
-    with Guest(asked, silence_s=60) as guest:
+    with Guest(asked, silence_s=120) as guest:
         found = sweep(guest, store_path, "reserved-copy", tiny)
         chosen = sweep(guest, store_path, "reserved-copy", tiny | one)
     assert _copies(found) == {(cache, lock) for cache in TYPES for lock in ("none", "mlock")}
