@@ -212,7 +212,11 @@ enum probe_status reserved_copy(const struct reserved_copy_params *in,
 	TRY_THAT(in->cache != RESERVED_COPY_CACHE_IMITATED ||
 			 in->memory == RESERVED_COPY_MEMORY_MALLOC,
 		 "only in malloc's memory is uncached imitated");
-	TRY_OFFERED(choose_cleaners(in, &pass));
+	if (choose_cleaners(in, &pass) == -1) {
+		status = probe_failed(err, PROBE_UNAVAILABLE,
+				      "this processor has no such instruction to clean its caches");
+		goto undo;
+	}
 	TRY_SIDES(sides_make(&sides, (enum sides_memory)in->memory, in->size_bytes, in->range,
 			     in->cache == RESERVED_COPY_CACHE_UNCACHED));
 	if (in->lock == RESERVED_COPY_LOCK_MLOCK)
