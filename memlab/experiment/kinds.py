@@ -117,7 +117,7 @@ def _range(text: str) -> str:
 
 
 PHYSICAL_RANGE = Kind(
-    "range of physical addresses",
+    "physical range",
     _range,
     str,
     lambda level: _range(str(level)),
