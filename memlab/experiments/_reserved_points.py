@@ -83,15 +83,14 @@ METRICS = [
     Metric(
         "pfn_mapped",
         "count",
-        "1 where the mapping has VM_PFNMAP (pf in VmFlags): pages that no struct page counts",
+        "VM_PFNMAP of the mapping (pf in VmFlags): 1 where it has it",
         of=lambda raw, _: float("pf" in _flags(raw)),
         evidence=evidence,
     ),
     Metric(
         "write_back",
         "count",
-        "1 where the memory type in force is write-back, 0 where it is another; none where it "
-        "cannot be read",
+        "memory type in force: 1 for write-back, 0 for another",
         of=lambda raw, _: float(memory_type(raw) == "write-back") if memory_type(raw) else None,
         evidence=evidence,
     ),

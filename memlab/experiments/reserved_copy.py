@@ -99,8 +99,8 @@ EXPERIMENT = Experiment(
             "cache",
             "copy_time",
             columns={
-                "uncached": {"memory": "reserved", "cache": "uncached", "lock": "none"},
-                "cached": {"memory": "reserved", "clean": "none", **PLAIN},
+                "uncached": {"memory": "reserved", **PLAIN, "cache": "uncached"},
+                "cached": {"memory": "reserved", **PLAIN},
                 "cached_cleaned": {"memory": "reserved", **PLAIN, "clean": "clflushopt"},
             },
             rows={"32M": {"size": COPIED}},
