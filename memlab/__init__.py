@@ -13,9 +13,9 @@ from memlab._version import __version__
 
 TYPE_CHECKING = False  # typing would be half the cost of importing memlab in the worker
 if TYPE_CHECKING:
-    from memlab.api import Run, load, sweep
+    from memlab.api import Guest, Run, load, sweep
 
-__all__ = ["Run", "__version__", "load", "sweep"]
+__all__ = ["Guest", "Run", "__version__", "load", "sweep"]
 
 
 def __getattr__(name: str) -> object:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlab import experiments, recorded, results
 from memlab.experiment import Level
 from memlab.run import driver, plan
-from memlab.run.request import Progress, Request
+from memlab.run.prepare import check_plan
+from memlab.run.request import BadRequest, Progress, Request
+from memlab.run.target import Target
 from memlab.store import RunRow, Store, default_path
+from memlab.targets.guest.handle import Guest
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["Run", "load", "sweep"]
+__all__ = ["Guest", "Run", "load", "sweep"]
 
 
 class Run(results.Run):
@@ -50,20 +54,29 @@ class Run(results.Run):
         return pd.DataFrame.from_records(rows)
 
     def compare(
-        self, base: results.Run | Path, *, threshold: float = 0.05, force: bool = False
+        self,
+        base: results.Run | Path | Mapping[str, Level],
+        *,
+        threshold: float = 0.05,
+        force: bool = False,
     ) -> pd.DataFrame:
-        """One row a point that both runs hold: the base, this run, the ratio this / base with its
+        """One row a point that both sides hold: the base, this run, the ratio this / base with its
         95 % interval, and the word: slower, faster, same or inconclusive.
 
-        `base` is a run, or a file that `memlab export` wrote. Raises CannotRun where the machines
-        are unlike, unless forced.
+        `base` is a run, a file that `memlab export` wrote, or levels of this run's factors, such
+        as {"library": "old.so"}: its other points are then compared with those, block by block.
+        Raises CannotRun where the machines are unlike, unless forced.
         """
         import pandas as pd
 
         from memlab.judging.compare import compare_runs
+        from memlab.judging.compare_levels import compare_levels
         from memlab.present import comparison
 
-        compared = compare_runs(base, self, metric=None, threshold=threshold, force=force)
+        if isinstance(base, Mapping):
+            compared = compare_levels(self, base, threshold=threshold)
+        else:
+            compared = compare_runs(base, self, threshold=threshold, force=force)
         points = comparison.as_data(compared)["points"]
         kept = ["word", "base", "new", "ratio", "ratio_low", "ratio_high", "n"]
         rows = [point["levels"] | {name: point[name] for name in kept} for point in points]
@@ -88,14 +101,16 @@ def sweep(
     directory: str | Path | None = None,
     store: str | Path | None = None,
     name: str | None = None,
+    guest: Guest | None = None,
     **levels: Level | Sequence[Level],
 ) -> Run:
     """Measure an experiment and return the stored run.
 
     `levels` are factors of the experiment: one level or a list, as values or as text
     ("4k"). Budget in seconds; precision is the relative half-width of each median's
-    interval at which a point is done. Raises what a bad name, level or host raises, with a
-    one-line message; Ctrl-C raises run.request.Interrupted, with the run's id.
+    interval at which a point is done; `guest` is where trials run, else this host. Raises
+    what a bad name, level or host raises, with a one-line message; Ctrl-C raises
+    run.request.Interrupted, with the run's id.
     """
     declared = experiments.load(experiment)
     request = Request(
@@ -111,11 +126,24 @@ def sweep(
         directory=None if directory is None else str(directory),
         name=name,
     )
-    prepared = driver.prepare(request)
     path = Path(store) if store else default_path()
-    with Store(path, create=True) as opened:
-        row = driver.sweep(prepared, opened, Silent())
+    with _target(request, guest) as target:
+        prepared = target.prepare(request)
+        with Store(path, create=True) as opened:
+            row = driver.sweep(prepared, opened, Silent(), target)
     return Run(row, path)
+
+
+@contextmanager
+def _target(request: Request, guest: Guest | None) -> Iterator[Target]:
+    if guest is None:
+        yield driver.HERE
+        return
+    if request.directory is not None:
+        raise BadRequest("a guest has a disk of its own: Guest(directory=) says where it lies")
+    check_plan(request)
+    with guest.open() as opened:
+        yield opened
 
 
 def load(run: str = "last", *, store: str | Path | None = None, example: bool = False) -> Run:

@@ -20,15 +20,13 @@
  */
 #include "probe.h"
 #include "support/buffer.h"
-#include "support/churn.h"
 #include "support/clock.h"
-#include "support/futex.h"
+#include "support/crowd.h"
 #include "support/gauge.h"
 #include "support/malloc_library.h"
 #include "support/pace.h"
 #include "support/series.h"
 
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -77,8 +75,6 @@ enum probe_status allocator(const struct allocator_params *in, struct allocator_
 			    struct probe_error *err);
 /* end */
 
-#define THREADS_MOST 64
-#define BURSTS_BEFORE 16
 #define FLOOR_SEED 0x666c6f6f72 /* no thread's */
 #define READINGS_IN_A_PERIOD 10 /* of the resident pages */
 
@@ -87,106 +83,15 @@ static const struct churn_sizes sizes[] = {
 	[ALLOCATOR_OBJECTS_LARGE] = { 256 * (size_t)1024, 4 }, /* to 4 MiB */
 };
 
-enum stage { STAGE_PREPARE, STAGE_WORK, STAGE_LEAVE };
-
-/* In a mapping of its own: no part of the memory that is measured. */
-struct crowd {
-	struct churn_times times;
-	uint64_t most_operations;
-	uint32_t stage; /* what the threads may do by now */
-	uint32_t prepared_count;
-	uint32_t done_count;
-	uint32_t made_count; /* of churns, then of threads */
-	uint32_t started_count;
-	bool bursty;
-	struct member {
-		struct crowd *crowd;
-		pthread_t thread;
-		struct churn churn;
-	} members[THREADS_MOST];
-};
-
-static void announce(uint32_t *count)
+static struct crowd_load load_of(const struct allocator_params *in)
 {
-	__atomic_add_fetch(count, 1, __ATOMIC_RELEASE);
-	futex_wake_all(count);
-}
-
-static void wait_for(uint32_t *word, uint32_t wanted)
-{
-	uint32_t seen;
-
-	while ((seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) < wanted)
-		futex_wait(word, seen, NULL);
-}
-
-static void let(struct crowd *crowd, enum stage stage)
-{
-	__atomic_store_n(&crowd->stage, (uint32_t)stage, __ATOMIC_RELEASE);
-	futex_wake_all(&crowd->stage);
-}
-
-/* A thread's whole life. */
-static void *live(void *argument)
-{
-	struct member *member = argument;
-	struct crowd *crowd = member->crowd;
-	struct churn *churn = &member->churn;
-
-	for (int i = 0; crowd->bursty && i < BURSTS_BEFORE; i++)
-		churn_burst(churn);
-	if (!crowd->bursty)
-		churn_fill(churn);
-	churn_forget(churn, crowd->most_operations);
-	announce(&crowd->prepared_count);
-	wait_for(&crowd->stage, STAGE_WORK);
-	if (crowd->bursty)
-		churn_in_bursts(churn, &crowd->times);
-	else
-		churn_on(churn, &crowd->times);
-	announce(&crowd->done_count);
-	wait_for(&crowd->stage, STAGE_LEAVE);
-	churn_release(churn);
-	return NULL;
-}
-
-static int make_members(struct crowd *crowd, const struct allocator_params *in)
-{
-	const uint64_t count = in->threads_count;
-
-	while (crowd->made_count < count) {
-		struct member *member = &crowd->members[crowd->made_count];
-
-		member->crowd = crowd;
-		if (churn_make(&member->churn, sizes[in->objects], in->live_bytes / count,
-			       in->burst_bytes / count, crowd->made_count) == -1)
-			return -1;
-		crowd->made_count++;
-	}
-	return 0;
-}
-
-/* 0, or the errno of pthread_create. */
-static int start(struct crowd *crowd)
-{
-	while (crowd->started_count < crowd->made_count) {
-		struct member *member = &crowd->members[crowd->started_count];
-		const int refused = pthread_create(&member->thread, NULL, live, member);
-
-		if (refused)
-			return refused;
-		crowd->started_count++;
-	}
-	wait_for(&crowd->prepared_count, crowd->started_count);
-	return 0;
-}
-
-static int failure(const struct crowd *crowd)
-{
-	for (uint32_t i = 0; i < crowd->made_count; i++)
-		if (crowd->members[i].churn.failed_errno)
-			return crowd->members[i].churn.failed_errno;
-	return 0;
+	return (struct crowd_load) {
+		.sizes = sizes[in->objects],
+		.live_bytes = in->live_bytes / in->threads_count,
+		.burst_bytes = in->burst_bytes / in->threads_count,
+		.most_operations = in->operations_count,
+		.bursty = in->pattern == ALLOCATOR_PATTERN_BURSTY,
+	};
 }
 
 static void schedule(struct churn_times *times, const struct allocator_params *in)
@@ -209,8 +114,9 @@ static uint64_t per_second(uint64_t used_ns, uint64_t elapsed_ns)
 
 /*
  * Reads what the process uses, step by step, until the load's end, or until the threads have made
- * their most operations; then the last reading is after them. A step that was slept through is left out. So is a reading
- * of the CPU that comes late, into a burst: the next one speaks for both periods.
+ * their most operations; then the last reading is after them. A step that was slept through is
+ * left out. So is a reading of the CPU that comes late, into a burst: the next one speaks for both
+ * periods.
  */
 static void watch(struct crowd *crowd, const struct gauge *gauge, uint64_t opened_ns,
 		  struct allocator_result *out)
@@ -227,9 +133,7 @@ static void watch(struct crowd *crowd, const struct gauge *gauge, uint64_t opene
 
 		i = due < last ? due : last;
 		pace_until_ns(times->start_ns + i * step_ns);
-		done = crowd->most_operations &&
-		       __atomic_load_n(&crowd->done_count, __ATOMIC_ACQUIRE) ==
-			       crowd->started_count;
+		done = crowd->load.most_operations && crowd_is_done(crowd);
 		const uint64_t late_ns = pace_now_ns() - times->start_ns - i * step_ns;
 		const uint64_t now_ns = clock_ns(), used_ns = gauge_cpu_ns();
 
@@ -242,17 +146,7 @@ static void watch(struct crowd *crowd, const struct gauge *gauge, uint64_t opene
 			at_ns = now_ns;
 		}
 	}
-	wait_for(&crowd->done_count, crowd->started_count);
-}
-
-/* Threads that never were let to work have a schedule of nothing. */
-static void leave(struct crowd *crowd)
-{
-	let(crowd, STAGE_LEAVE);
-	for (uint32_t i = 0; i < crowd->started_count; i++)
-		pthread_join(crowd->members[i].thread, NULL);
-	for (uint32_t i = 0; i < crowd->made_count; i++)
-		churn_unmake(&crowd->members[i].churn);
+	crowd_wait(crowd);
 }
 
 static void collect(const struct crowd *crowd, struct allocator_result *out)
@@ -297,7 +191,7 @@ enum probe_status allocator(const struct allocator_params *in, struct allocator_
 	struct window window;
 	char why[sizeof(err->call)];
 
-	TRY_THAT(in->threads_count > 0 && in->threads_count <= THREADS_MOST,
+	TRY_THAT(in->threads_count > 0 && in->threads_count <= CROWD_MOST,
 		 "threads_count must be 1 to 64");
 	TRY_THAT(in->period_ns >= 1000000 && in->slice_ns >= in->period_ns,
 		 "period_ns must be a millisecond or more, and slice_ns a period or more");
@@ -311,34 +205,33 @@ enum probe_status allocator(const struct allocator_params *in, struct allocator_
 	malloc_setting(library, out->malloc_setting, sizeof(out->malloc_setting));
 	TRY_MAP(crowd, mmap(NULL, sizeof(*crowd), PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
-	crowd->bursty = in->pattern == ALLOCATOR_PATTERN_BURSTY;
-	crowd->most_operations = in->operations_count;
-	TRY(make_members(crowd, in));
+	const struct crowd_load load = load_of(in);
+	TRY(crowd_make(crowd, &load, in->threads_count));
 	TRY(gauge_open(&gauge));
 	out->rss_before_bytes = gauge_rss_bytes(&gauge);
 
 	window_prepare(&window); /* so that perf counts the threads from their start */
-	errno = start(crowd);
-	const int refused = errno ? errno : failure(crowd);
+	errno = crowd_start(crowd);
+	const int refused = errno ? errno : crowd_failure(crowd);
 	malloc_purges(library, &purged);
 	window_start(&window);
 	if (!refused) {
 		schedule(&crowd->times, in);
-		let(crowd, STAGE_WORK);
+		crowd_work(crowd);
 		watch(crowd, &gauge, window.started_ns, out);
 	}
 	window_close(&window, &out->window);
 	out->window.cpu_at_open = out->window.cpu_at_close = -1; /* several threads have not one */
 	malloc_purges(library, &out->purge_count);
 	out->purge_count.count -= purged.count;
-	errno = refused ? refused : failure(crowd);
+	errno = refused ? refused : crowd_failure(crowd);
 	TRY_UNLESS(errno,
 		   refused ? "pthread_create(live), or malloc(size_bytes)" : "malloc(size_bytes)");
 	collect(crowd, out);
 	TRY(measure_floor(in, &out->floor_latency));
 undo:
 	if (crowd != MAP_FAILED) {
-		leave(crowd);
+		crowd_leave(crowd);
 		munmap(crowd, sizeof(*crowd));
 	}
 	gauge_close(&gauge);

@@ -26,20 +26,17 @@
  */
 #include "probe.h"
 #include "support/barrier.h"
-#include "support/cache.h"
-#include "support/cgroup.h"
+#include "support/child.h"
 #include "support/clock.h"
 #include "support/draw.h"
 #include "support/histogram.h"
+#include "support/manager.h"
 #include "support/oom_score.h"
 #include "support/proc.h"
-#include "support/series.h"
-#include "support/told.h"
 #include "support/watched.h"
 
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -105,66 +102,16 @@ enum probe_status coop_reclaim(const struct coop_reclaim_params *in,
 
 #define FLOOR_MOST 65536
 
+_Static_assert((int)COOP_RECLAIM_MANAGER_KERNEL == (int)MANAGER_KERNEL, "managers differ");
+
+/* In memory that the child shares with the probe. */
 struct server {
 	const struct coop_reclaim_params *in;
-	struct coop_reclaim_result *shared; /* with the probe */
-	struct coop_reclaim_cache *seen;    /* its cache */
-	struct cache cache;
+	struct manager manager;
 	struct draw draw;
-	const struct told *told;
-	uint32_t drop_count;
-	uint64_t from_ns; /* of the series */
+	struct coop_reclaim_cache seen;
+	struct probe_histogram latency;
 };
-
-static int make_room(struct server *server)
-{
-	const bool any = server->in->manager == COOP_RECLAIM_MANAGER_RANDOM;
-	const int64_t dropped = any ? cache_drop_random(&server->cache, server->drop_count)
-				    : cache_drop_coldest(&server->cache, server->drop_count);
-
-	if (dropped == -1)
-		return -1;
-	server->seen->dropped_count += (uint64_t)dropped;
-	return 0;
-}
-
-/* Its own memory is what was charged before it held anything, and its entries. */
-static bool counts_too_much(const struct server *server)
-{
-	const uint64_t held_bytes = server->cache.held_count * server->in->entry_bytes;
-
-	return server->seen->base_bytes + held_bytes >= server->in->threshold_bytes;
-}
-
-static int heed_notice(struct server *server)
-{
-	const int told = told_now(server->told);
-	uint64_t usage_bytes;
-
-	if (told <= 0)
-		return told;
-	if (cgroup_usage(server->in->group, &usage_bytes) == -1)
-		return -1;
-	server->seen->notice_count++;
-	series_add(&server->shared->notices, clock_ns() - server->from_ns, usage_bytes);
-	return make_room(server);
-}
-
-/* Only here does the cache grow. */
-static int admit(struct server *server, uint32_t entry)
-{
-	cache_fill(&server->cache, entry);
-	switch (server->in->manager) {
-	case COOP_RECLAIM_MANAGER_TOLD:
-	case COOP_RECLAIM_MANAGER_RANDOM:
-		return heed_notice(server);
-	case COOP_RECLAIM_MANAGER_COUNTED:
-		return counts_too_much(server) ? make_room(server) : 0;
-	case COOP_RECLAIM_MANAGER_KERNEL:
-		break;
-	}
-	return 0;
-}
 
 static void spend(uint64_t cost_ns)
 {
@@ -176,13 +123,15 @@ static void spend(uint64_t cost_ns)
 
 static int operate_once(struct server *server, uint32_t entry)
 {
-	if (cache_holds(&server->cache, entry)) {
-		server->seen->hit_count++;
-		server->seen->wrong_count += !cache_read(&server->cache, entry);
+	struct cache *cache = &server->manager.cache;
+
+	if (cache_holds(cache, entry)) {
+		server->seen.hit_count++;
+		server->seen.wrong_count += !cache_read(cache, entry);
 		return 0;
 	}
 	spend(server->in->miss_cost_ns);
-	return admit(server, entry);
+	return manager_admit(&server->manager, entry);
 }
 
 static int load(struct server *server)
@@ -190,16 +139,16 @@ static int load(struct server *server)
 	const uint64_t from_ns = clock_ns();
 
 	for (uint32_t rank = server->draw.count; rank-- > 0;)
-		if (admit(server, draw_ranked(&server->draw, rank)) == -1)
+		if (manager_admit(&server->manager, draw_ranked(&server->draw, rank)) == -1)
 			return -1;
-	server->seen->load_ns = clock_ns() - from_ns;
+	server->seen.load_ns = clock_ns() - from_ns;
 	return 0;
 }
 
 static int operate(struct server *server)
 {
 	const struct coop_reclaim_params *in = server->in;
-	struct coop_reclaim_cache *seen = server->seen;
+	struct coop_reclaim_cache *seen = &server->seen;
 	const uint64_t most = in->operations_count ? in->operations_count : UINT64_MAX;
 	const uint64_t slice_ns = in->slice_ns ? in->slice_ns : UINT64_MAX;
 	const uint64_t from_ns = clock_ns();
@@ -212,7 +161,7 @@ static int operate(struct server *server)
 		if (operate_once(server, entry) == -1)
 			return -1;
 		now_ns = clock_ns();
-		histogram_record(&server->shared->latency, now_ns - began_ns);
+		histogram_record(&server->latency, now_ns - began_ns);
 		seen->operation_count++;
 	}
 	seen->operations_ns = now_ns - from_ns;
@@ -221,7 +170,7 @@ static int operate(struct server *server)
 
 static void measure_floor(struct server *server)
 {
-	struct coop_reclaim_cache *seen = server->seen;
+	struct coop_reclaim_cache *seen = &server->seen;
 	const uint64_t from_ns = clock_ns();
 	uint64_t now_ns = from_ns;
 
@@ -238,15 +187,13 @@ static void measure_floor(struct server *server)
 static int serve(struct server *server)
 {
 	const struct coop_reclaim_params *in = server->in;
-	struct coop_reclaim_cache *seen = server->seen;
+	struct coop_reclaim_cache *seen = &server->seen;
 	const uint32_t count = (uint32_t)(in->data_bytes / in->entry_bytes);
 	struct rusage before, after;
 
 	if (draw_make(&server->draw, count, in->skew != COOP_RECLAIM_SKEW_UNIFORM,
 		      in->skew == COOP_RECLAIM_SKEW_ZIPF_SCAN) == -1 ||
-	    cache_make(&server->cache, count, in->entry_bytes) == -1)
-		return -1;
-	if (in->group[0] && cgroup_usage(in->group, &seen->base_bytes) == -1)
+	    manager_make(&server->manager, count, in->entry_bytes) == -1)
 		return -1;
 	if (load(server) == -1)
 		return -1;
@@ -257,7 +204,7 @@ static int serve(struct server *server)
 	getrusage(RUSAGE_SELF, &after);
 	seen->major_fault_count = (uint64_t)(after.ru_majflt - before.ru_majflt);
 	seen->minor_fault_count = (uint64_t)(after.ru_minflt - before.ru_minflt);
-	seen->held_count = server->cache.held_count;
+	seen->held_count = server->manager.cache.held_count;
 	measure_floor(server);
 	raise(SIGSTOP); /* the window is closed before its memory goes */
 	return 0;
@@ -269,12 +216,8 @@ static pid_t start(struct server *server)
 
 	if (pid)
 		return pid;
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
-		_exit(errno);
-	const int32_t refused = oom_score_go_first();
-	if (refused)
-		_exit(refused);
-	_exit(serve(server) == -1 ? errno : 0); /* its memory goes with it */
+	/* Its memory goes with it. */
+	_exit(child_go_first() == -1 || serve(server) == -1 ? errno : 0);
 }
 
 static void count_swap(struct proc_field pages[2])
@@ -293,7 +236,7 @@ static enum probe_status measure(struct server *server, struct watched *watched,
 	const char *failed = NULL;
 
 	window_prepare(&window);
-	server->from_ns = watched->from_ns = clock_ns();
+	server->manager.from_ns = watched->from_ns = clock_ns();
 	watched->pid = start(server);
 	if (watched->pid == -1) {
 		watched->pid = 0;
@@ -302,10 +245,7 @@ static enum probe_status measure(struct server *server, struct watched *watched,
 		failed = "the cache's process, while it loads";
 	}
 	if (failed) {
-		const int failed_errno = errno;
-
-		perf_close(&window.perf);
-		errno = failed_errno;
+		window_abandon(&window);
 		return probe_failed(err, PROBE_OK, failed);
 	}
 	count_swap(before);
@@ -322,9 +262,25 @@ static enum probe_status measure(struct server *server, struct watched *watched,
 	return failed ? probe_failed(err, PROBE_OK, failed) : PROBE_OK;
 }
 
-static bool is_told(enum coop_reclaim_manager manager)
+static void set(struct server *server, const struct coop_reclaim_params *in,
+		const struct told *told)
 {
-	return manager == COOP_RECLAIM_MANAGER_TOLD || manager == COOP_RECLAIM_MANAGER_RANDOM;
+	server->in = in;
+	server->manager.kind = (enum manager_kind)in->manager;
+	server->manager.group = in->group;
+	server->manager.threshold_bytes = in->threshold_bytes;
+	server->manager.drop_count = (uint32_t)(in->drop_bytes / in->entry_bytes);
+	server->manager.told = told;
+}
+
+static void report(const struct server *server, struct coop_reclaim_result *out)
+{
+	out->cache = server->seen;
+	out->cache.base_bytes = server->manager.base_bytes;
+	out->cache.notice_count = server->manager.notice_count;
+	out->cache.dropped_count = server->manager.dropped_count;
+	out->latency = server->latency;
+	out->notices = server->manager.notices;
 }
 
 enum probe_status coop_reclaim(const struct coop_reclaim_params *in,
@@ -332,9 +288,9 @@ enum probe_status coop_reclaim(const struct coop_reclaim_params *in,
 {
 	enum probe_status status = PROBE_OK;
 	const uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	const bool is_told = manager_is_told((enum manager_kind)in->manager);
 	struct told told = TOLD_NOT;
 	struct oom_score score = { .own = "" };
-	struct server server = { .in = in, .told = &told };
 	struct watched watched = { .group = in->group, .charged = &out->charged };
 	void *shared = MAP_FAILED;
 
@@ -346,28 +302,24 @@ enum probe_status coop_reclaim(const struct coop_reclaim_params *in,
 	TRY_THAT(in->drop_bytes >= in->entry_bytes, "drop_bytes must be an entry at least");
 	TRY_THAT(in->slice_ns || in->operations_count,
 		 "slice_ns or operations_count must be given");
-	TRY_THAT(!is_told(in->manager) || in->group[0], "a cache that is told needs its cgroup");
-	server.drop_count = (uint32_t)(in->drop_bytes / in->entry_bytes);
+	TRY_THAT(!is_told || in->group[0], "a cache that is told needs its cgroup");
 	out->page_bytes = page_bytes;
-	TRY_MAP(shared, mmap(NULL, sizeof(*out), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			     -1, 0));
-	server.shared = shared;
-	server.seen = &server.shared->cache;
-	if (is_told(in->manager))
+	TRY_MAP(shared, mmap(NULL, sizeof(struct server), PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+	set(shared, in, &told);
+	if (is_told)
 		TRY_OFFERED(told_arm(&told, in->group, in->threshold_bytes));
 	TRY(oom_score_step_back(&score));
-	status = measure(&server, &watched, out, err);
+	status = measure(shared, &watched, out, err);
 	out->killed = watched.killed;
-	out->cache = server.shared->cache;
-	out->latency = server.shared->latency;
-	out->notices = server.shared->notices;
+	report(shared, out);
 undo:
 	watched_end(&watched);
 	if (oom_score_restore(&score) == -1)
 		status = probe_failed(err, status, "oom_score_restore(score)");
 	if (told_end(&told) == -1)
 		status = probe_failed(err, status, "told_end(told)");
-	if (shared != MAP_FAILED && munmap(shared, sizeof(*out)) == -1)
-		status = probe_failed(err, status, "munmap(shared, sizeof(*out))");
+	if (shared != MAP_FAILED && munmap(shared, sizeof(struct server)) == -1)
+		status = probe_failed(err, status, "munmap(shared, sizeof(struct server))");
 	return status;
 }

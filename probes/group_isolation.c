@@ -12,30 +12,24 @@
  * After Figure 3 of the published paper on memory of process groups: UnixBench
  * in 16 containers. Each group is one process here, the mix is UnixBench's in
  * small (support/mix.h), and a share of memory is the same part of all that the
- * groups have together. What holds a group to its share is the controller:
- * nothing; RLIMIT_DATA of each process, as much as it had when it began and the
- * share (getrlimit(2)); or a memory cgroup of its own, v1's or v2's. A hog is in
- * group 0, one process or many small ones; one of its processes and a load's
- * are equally good to the OOM killer, which takes the largest (oom_badness() in
- * mm/oom_kill.c), and this process after all of them.
+ * groups have together. What holds a group to its share is the controller
+ * (support/controller.h). A hog is in group 0, one process or many small ones;
+ * one of its processes and a load's are equally good to the OOM killer, which
+ * takes the largest (oom_badness() in mm/oom_kill.c), and this process after all
+ * of them.
  */
 #include "probe.h"
-#include "support/cgroup.h"
+#include "support/child.h"
 #include "support/clock.h"
+#include "support/controller.h"
 #include "support/futex.h"
 #include "support/herd.h"
 #include "support/hog.h"
 #include "support/mix.h"
 #include "support/oom_score.h"
-#include "support/proc.h"
 
-#include <limits.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* cdef: read by cffi as it stands */
@@ -86,11 +80,12 @@ enum probe_status group_isolation(const struct group_isolation_params *in,
 				  struct group_isolation_result *out, struct probe_error *err);
 /* end */
 
-#define BEANCOUNTERS "/proc/user_beancounters"
 #define TURNS UINT64_C(4) /* of each load: a moment without a CPU falls on several */
 #define HOG_SHARES 6
 #define HOGS_PER_SHARE 8
 
+_Static_assert((int)GROUP_ISOLATION_CONTROLLER_BEANCOUNTERS == (int)CONTROLLER_BEANCOUNTERS,
+	       "controllers differ");
 _Static_assert(MIX_LOADS == (enum mix_load)GROUP_ISOLATION_LOADS, "a count for each load");
 
 struct seat {
@@ -110,55 +105,27 @@ struct board {
 
 struct groups {
 	const struct group_isolation_params *in;
+	struct controller controller;
 	struct board *board;
 	struct herd herd;
 };
 
-/* The process's own size is its own affair: the share is what it may take beyond. */
-static int limit_data(uint64_t share_bytes)
+static struct controller controller_of(const struct group_isolation_params *in)
 {
-	struct proc_field data = { .label = "VmData:", .take = 1 };
-
-	proc_read("/proc/self/status", &data, 1);
-	const struct rlimit limit = { data.sum * 1024 + share_bytes,
-				      data.sum * 1024 + share_bytes };
-	return setrlimit(RLIMIT_DATA, &limit);
-}
-
-/* Makes the calling process, and what it forks, a part of a group. */
-static int enter(const struct group_isolation_params *in, uint32_t index)
-{
-	char path[PATH_MAX];
-
-	switch (in->controller) {
-	case GROUP_ISOLATION_CONTROLLER_RLIMIT:
-		return limit_data(in->share_bytes);
-	case GROUP_ISOLATION_CONTROLLER_V1:
-	case GROUP_ISOLATION_CONTROLLER_V2:
-		snprintf(path, sizeof(path), "%s/%u", in->group, index);
-		return cgroup_enter(path);
-	case GROUP_ISOLATION_CONTROLLER_NONE:
-	case GROUP_ISOLATION_CONTROLLER_BEANCOUNTERS:
-		break;
-	}
-	return 0;
+	return (struct controller) { .kind = (enum controller_kind)in->controller,
+				     .group = in->group,
+				     .share_bytes = in->share_bytes };
 }
 
 static int enter_first(const void *argument)
 {
-	return enter(argument, 0);
+	return controller_enter(argument, 0);
 }
 
-static int prepare(const struct group_isolation_params *in, uint32_t index, struct mix *mix)
+static int prepare(const struct controller *controller, uint32_t index, struct mix *mix)
 {
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 || enter(in, index) == -1)
-		return -1;
-	const int32_t refused = oom_score_go_first();
-	if (refused) {
-		errno = refused;
-		return -1;
-	}
-	if (mix_open(mix, in->share_bytes) == -1)
+	if (child_go_first() == -1 || controller_enter(controller, index) == -1 ||
+	    mix_open(mix, controller->share_bytes) == -1)
 		return -1;
 	for (enum mix_load load = 0; load < MIX_LOADS; load++) /* its code is in, its stack there */
 		mix_run(mix, load, (struct mix_until) { UINT64_MAX, 1 });
@@ -175,11 +142,10 @@ static void serve(void *argument, uint32_t index)
 	const uint64_t most_count = in->operations_count ? in->operations_count : UINT64_MAX;
 	struct mix mix;
 
-	if (prepare(in, index, &mix) == -1)
+	if (prepare(&groups->controller, index, &mix) == -1)
 		seat->failed_errno = errno;
-	herd_announce(&board->ready_count);
-	while (!__atomic_load_n(&board->started, __ATOMIC_ACQUIRE))
-		futex_wait(&board->started, 0, NULL);
+	futex_announce(&board->ready_count);
+	futex_await(&board->started, 1);
 	for (uint64_t turn = 0; turn < TURNS * MIX_LOADS; turn++) {
 		const uint64_t end_ns = board->start_ns + (turn + 1) * in->slice_ns / TURNS;
 		uint64_t *const done_count = &seat->seen.done_count[turn % MIX_LOADS];
@@ -187,7 +153,7 @@ static void serve(void *argument, uint32_t index)
 		*done_count += mix_run(&mix, (enum mix_load)(turn % MIX_LOADS),
 				       (struct mix_until) { end_ns, most_count - *done_count });
 	}
-	herd_announce(&board->done_count);
+	futex_announce(&board->done_count);
 	for (;;)
 		pause();
 }
@@ -237,16 +203,12 @@ static enum probe_status measure(struct groups *groups, struct hog *hog,
 	window_prepare(&window); /* perf counts who is forked from here on */
 	const char *failed = muster(groups, hog);
 	if (failed) {
-		const int failed_errno = errno;
-
-		perf_close(&window.perf);
-		errno = failed_errno;
+		window_abandon(&window);
 		return probe_failed(err, PROBE_OK, failed);
 	}
 	window_start(&window);
 	board->start_ns = clock_ns();
-	__atomic_store_n(&board->started, 1, __ATOMIC_RELEASE);
-	futex_wake_all(&board->started);
+	futex_raise(&board->started, 1);
 	herd_wait(&groups->herd, &board->done_count);
 	for (uint32_t i = 0; i < groups->in->groups_count; i++)
 		board->seats[i].seen.killed = groups->herd.pids[i] == 0;
@@ -258,32 +220,12 @@ static enum probe_status measure(struct groups *groups, struct hog *hog,
 	return PROBE_OK;
 }
 
-/* Why this host does not have the controller; NULL where it does. */
-static const char *lacks(const struct group_isolation_params *in)
+static struct hog hog_of(const struct groups *groups)
 {
-	errno = ENOENT;
-	switch (in->controller) {
-	case GROUP_ISOLATION_CONTROLLER_V1:
-		return cgroup_is_v1(in->group) ? NULL : "cgroup v1: memory is accounted by v2 here";
-	case GROUP_ISOLATION_CONTROLLER_V2:
-		return cgroup_is_v1(in->group) ? "cgroup v2: memory is accounted by v1 here" : NULL;
-	case GROUP_ISOLATION_CONTROLLER_BEANCOUNTERS:
-		if (access(BEANCOUNTERS, F_OK) == -1)
-			return "open(\"" BEANCOUNTERS "\"), a file of OpenVZ's kernels";
-		errno = EOPNOTSUPP;
-		return BEANCOUNTERS ", which is here, but which memlab sets no limits by";
-	case GROUP_ISOLATION_CONTROLLER_NONE:
-	case GROUP_ISOLATION_CONTROLLER_RLIMIT:
-		break;
-	}
-	return NULL;
-}
+	const struct group_isolation_params *in = groups->in;
+	struct hog hog = { .enter = enter_first, .argument = &groups->controller };
 
-static struct hog hog_of(const struct group_isolation_params *in, struct board *board)
-{
-	struct hog hog = { .enter = enter_first, .argument = in };
-
-	hog.seen = &board->hog;
+	hog.seen = &groups->board->hog;
 	if (in->neighbour == GROUP_ISOLATION_NEIGHBOUR_HOG) {
 		hog.process_count = 1;
 		hog.each_bytes = HOG_SHARES * in->share_bytes;
@@ -298,7 +240,7 @@ enum probe_status group_isolation(const struct group_isolation_params *in,
 				  struct group_isolation_result *out, struct probe_error *err)
 {
 	enum probe_status status = PROBE_OK;
-	struct groups groups = { .in = in };
+	struct groups groups = { .in = in, .controller = controller_of(in) };
 	struct oom_score score = { .own = "" };
 	struct hog hog = { .pid = 0 };
 	void *board = MAP_FAILED;
@@ -306,13 +248,13 @@ enum probe_status group_isolation(const struct group_isolation_params *in,
 
 	TRY_THAT(in->groups_count > 0 && in->groups_count <= GROUP_ISOLATION_GROUP_MOST,
 		 "groups_count must be 1 to 64");
-	lack = lacks(in);
+	lack = controller_lacks(&groups.controller);
 	if (lack)
 		return probe_failed(err, PROBE_UNAVAILABLE, lack);
 	TRY_MAP(board, mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0));
 	groups.board = board;
-	hog = hog_of(in, board);
+	hog = hog_of(&groups);
 	TRY(oom_score_step_back(&score));
 	status = measure(&groups, &hog, out, err);
 undo:

@@ -15,6 +15,7 @@
 #include "support/attribution.h"
 #include "support/barrier.h"
 #include "support/clock.h"
+#include "support/pin.h"
 
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -75,11 +76,8 @@ static bool reached(const struct tail *tail, enum stage stage)
 static void stay(int cpu)
 {
 	const struct sched_param first = { .sched_priority = 1 };
-	cpu_set_t own;
 
-	CPU_ZERO(&own);
-	CPU_SET(cpu, &own);
-	sched_setaffinity(0, sizeof(own), &own);
+	pin_to(cpu);
 	sched_setscheduler(0, SCHED_FIFO, &first);
 }
 

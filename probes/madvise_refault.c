@@ -17,11 +17,11 @@
 #include "probe.h"
 #include "support/advice.h"
 #include "support/contents.h"
+#include "support/pin.h"
 #include "support/scene.h"
 #include "support/segv.h"
 #include "support/smaps.h"
 
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -98,6 +98,7 @@ struct check {
 	bool unhandled; /* in the caller, and no handler: the signal is the outcome */
 };
 
+#define CHECK(name) [MADVISE_REFAULT_CHECK_##name]
 #define STEP(op, first, count) { SCENE_##op, first, count }
 #define ALL(op) STEP(op, 0, 23)
 #define ANONYMOUS ALL(MAP), ALL(WRITE)
@@ -107,44 +108,32 @@ struct check {
 #define LOCKED STEP(MAP, 0, 7), STEP(WRITE, 0, 7), STEP(LOCK, 0, 7)
 
 static const struct check checks[] = {
-	[MADVISE_REFAULT_CHECK_STATE_0] = { { ALL(MAP), STEP(WRITE, 0, 10) },
-					    STEP(MAP, 25, 5),
-					    STEP(READ, 0, 10) },
-	[MADVISE_REFAULT_CHECK_STATE_1] = { { ALL(MAP), STEP(WRITE, 0, 10) },
-					    STEP(MAP, 25, 5),
-					    STEP(TOUCH, 10, 13) },
-	[MADVISE_REFAULT_CHECK_STATE_2] = { { TWO_VMAS }, STEP(DONTNEED, 0, 11), ALL(TOUCH) },
-	[MADVISE_REFAULT_CHECK_STATE_3] = { { TWO_VMAS }, ALL(UNMAP), ALL(READ) },
-	[MADVISE_REFAULT_CHECK_STATE_3_UNHANDLED] = { { TWO_VMAS }, ALL(UNMAP), ALL(READ), true },
-	[MADVISE_REFAULT_CHECK_DONTNEED] = { { ANONYMOUS }, ALL(DONTNEED), ALL(READ) },
-	[MADVISE_REFAULT_CHECK_DONTNEED_WRITE] = { { ANONYMOUS }, ALL(DONTNEED), ALL(TOUCH) },
-	[MADVISE_REFAULT_CHECK_DONTNEED_PRIVATE_FILE] = { { PRIVATE_FILE },
-							  ALL(DONTNEED),
-							  ALL(TOUCH) },
-	[MADVISE_REFAULT_CHECK_DONTNEED_SHARED_FILE] = { { SHARED_FILE },
-							 ALL(DONTNEED),
-							 ALL(TOUCH) },
-	[MADVISE_REFAULT_CHECK_DONTNEED_OF_LOCKED] = { { LOCKED },
-						       STEP(DONTNEED, 0, 7),
-						       STEP(READ, 0, 7) },
-	[MADVISE_REFAULT_CHECK_DONTNEED_LOCKED] = { { LOCKED },
-						    STEP(DONTNEED_LOCKED, 0, 7),
-						    STEP(TOUCH, 0, 7) },
-	[MADVISE_REFAULT_CHECK_FREE] = { { ANONYMOUS }, ALL(FREE), ALL(READ) },
-	[MADVISE_REFAULT_CHECK_FREE_WRITE] = { { ANONYMOUS }, ALL(FREE), ALL(TOUCH) },
-	[MADVISE_REFAULT_CHECK_FREE_RECLAIMED] = { { ANONYMOUS, ALL(FREE) },
-						   ALL(PAGEOUT),
-						   ALL(READ) },
-	[MADVISE_REFAULT_CHECK_FREE_PRIVATE_FILE] = { { PRIVATE_FILE }, ALL(FREE), ALL(READ) },
-	[MADVISE_REFAULT_CHECK_FREE_SHARED_FILE] = { { SHARED_FILE }, ALL(FREE), ALL(READ) },
-	[MADVISE_REFAULT_CHECK_COLD] = { { ANONYMOUS }, ALL(COLD), ALL(READ) },
-	[MADVISE_REFAULT_CHECK_PAGEOUT] = { { ANONYMOUS }, ALL(PAGEOUT), ALL(READ) },
-	[MADVISE_REFAULT_CHECK_MUNMAP_PRIVATE_FILE] = { { PRIVATE_FILE }, ALL(UNMAP), ALL(READ) },
-	[MADVISE_REFAULT_CHECK_MUNMAP_SHARED_FILE] = { { SHARED_FILE }, ALL(UNMAP), ALL(READ) },
-	[MADVISE_REFAULT_CHECK_MPROTECT_NONE] = { { ANONYMOUS }, ALL(PROTECT_NONE), ALL(READ) },
-	[MADVISE_REFAULT_CHECK_MPROTECT_BACK] = { { ANONYMOUS, ALL(PROTECT_NONE) },
-						  ALL(PROTECT_READ_WRITE),
-						  ALL(READ) },
+	CHECK(STATE_0) = { { ALL(MAP), STEP(WRITE, 0, 10) }, STEP(MAP, 25, 5), STEP(READ, 0, 10) },
+	CHECK(STATE_1) = { { ALL(MAP), STEP(WRITE, 0, 10) },
+			   STEP(MAP, 25, 5),
+			   STEP(TOUCH, 10, 13) },
+	CHECK(STATE_2) = { { TWO_VMAS }, STEP(DONTNEED, 0, 11), ALL(TOUCH) },
+	CHECK(STATE_3) = { { TWO_VMAS }, ALL(UNMAP), ALL(READ) },
+	CHECK(STATE_3_UNHANDLED) = { { TWO_VMAS }, ALL(UNMAP), ALL(READ), true },
+	CHECK(DONTNEED) = { { ANONYMOUS }, ALL(DONTNEED), ALL(READ) },
+	CHECK(DONTNEED_WRITE) = { { ANONYMOUS }, ALL(DONTNEED), ALL(TOUCH) },
+	CHECK(DONTNEED_PRIVATE_FILE) = { { PRIVATE_FILE }, ALL(DONTNEED), ALL(TOUCH) },
+	CHECK(DONTNEED_SHARED_FILE) = { { SHARED_FILE }, ALL(DONTNEED), ALL(TOUCH) },
+	CHECK(DONTNEED_OF_LOCKED) = { { LOCKED }, STEP(DONTNEED, 0, 7), STEP(READ, 0, 7) },
+	CHECK(DONTNEED_LOCKED) = { { LOCKED }, STEP(DONTNEED_LOCKED, 0, 7), STEP(TOUCH, 0, 7) },
+	CHECK(FREE) = { { ANONYMOUS }, ALL(FREE), ALL(READ) },
+	CHECK(FREE_WRITE) = { { ANONYMOUS }, ALL(FREE), ALL(TOUCH) },
+	CHECK(FREE_RECLAIMED) = { { ANONYMOUS, ALL(FREE) }, ALL(PAGEOUT), ALL(READ) },
+	CHECK(FREE_PRIVATE_FILE) = { { PRIVATE_FILE }, ALL(FREE), ALL(READ) },
+	CHECK(FREE_SHARED_FILE) = { { SHARED_FILE }, ALL(FREE), ALL(READ) },
+	CHECK(COLD) = { { ANONYMOUS }, ALL(COLD), ALL(READ) },
+	CHECK(PAGEOUT) = { { ANONYMOUS }, ALL(PAGEOUT), ALL(READ) },
+	CHECK(MUNMAP_PRIVATE_FILE) = { { PRIVATE_FILE }, ALL(UNMAP), ALL(READ) },
+	CHECK(MUNMAP_SHARED_FILE) = { { SHARED_FILE }, ALL(UNMAP), ALL(READ) },
+	CHECK(MPROTECT_NONE) = { { ANONYMOUS }, ALL(PROTECT_NONE), ALL(READ) },
+	CHECK(MPROTECT_BACK) = { { ANONYMOUS, ALL(PROTECT_NONE) },
+				 ALL(PROTECT_READ_WRITE),
+				 ALL(READ) },
 };
 
 /* What the child says to its parent, in memory that they share. */
@@ -175,19 +164,6 @@ static void look(const struct scene *scene, struct madvise_refault_view *view)
 	view->vma_count = range.vma_count;
 	view->rss_bytes = range.rss_bytes;
 	view->lazy_free_bytes = range.lazy_free_bytes;
-}
-
-/* So that one batch of one CPU holds all marks, and the caller's own CPUs stay. */
-static int stay_on_this_cpu(void)
-{
-	const int cpu = sched_getcpu();
-	cpu_set_t cpus;
-
-	if (cpu == -1)
-		return -1;
-	CPU_ZERO(&cpus);
-	CPU_SET(cpu, &cpus);
-	return sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
 struct touch {
@@ -274,8 +250,9 @@ static enum probe_status run(const struct check *check, struct answer *answer)
 		return probe_failed(err, PROBE_OK, "prctl(PR_SET_DUMPABLE, 0)");
 	if (!check->unhandled && segv_catch() == -1)
 		return probe_failed(err, PROBE_OK, "segv_catch()");
-	if (stay_on_this_cpu() == -1)
-		return probe_failed(err, PROBE_OK, "stay_on_this_cpu()");
+	/* So that one batch of one CPU holds all marks. */
+	if (pin_here() == -1)
+		return probe_failed(err, PROBE_OK, "pin_here()");
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == -1 || scene_open(&scene) == -1)
 		return probe_failed(err, PROBE_OK, "scene_open(&scene)");
 	out->page_bytes = scene.page_bytes;

@@ -16,8 +16,8 @@
  */
 #include "probe.h"
 #include "support/charges.h"
+#include "support/pin.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -236,25 +236,13 @@ static enum probe_status check_on(const struct check *check, struct charge_stage
 	return PROBE_OK;
 }
 
-/* What a CPU has taken at a time is its own, so that all stay on one. */
-static int stay_on_this_cpu(void)
-{
-	const int cpu = sched_getcpu();
-	cpu_set_t cpus;
-
-	if (cpu == -1)
-		return -1;
-	CPU_ZERO(&cpus);
-	CPU_SET(cpu, &cpus);
-	return sched_setaffinity(0, sizeof(cpus), &cpus);
-}
-
 static enum probe_status run(const struct memcg_accounting_params *in, struct answer *answer)
 {
 	struct probe_error *const err = &answer->error;
 	struct charge_stage stage;
 
-	if (stay_on_this_cpu() == -1 || prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == -1)
+	/* What a CPU has taken at a time is its own, so that all stay on one. */
+	if (pin_here() == -1 || prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == -1)
 		return probe_failed(err, PROBE_OK, "prctl(PR_SET_THP_DISABLE, 1)");
 	if (charges_open(&stage, in->group) == -1)
 		return probe_failed(err, PROBE_OK, "charges_open(&stage, group)");

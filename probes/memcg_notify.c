@@ -32,10 +32,9 @@
 #include "probe.h"
 #include "support/cgroup.h"
 #include "support/clock.h"
-#include "support/crossings.h"
-#include "support/futex.h"
+#include "support/crosser.h"
+#include "support/pin.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -99,45 +98,6 @@ enum probe_status memcg_notify(const struct memcg_notify_params *in,
 
 /* The levels of the params are those of support/notifier.h. */
 _Static_assert((int)MEMCG_NOTIFY_MECHANISM_PSI == (int)NOTIFIER_PSI, "mechanisms differ");
-
-/* The thread that crosses: made before the window, it is not in its perf events. */
-struct crosser {
-	struct crossings *crossings;
-	uint64_t count;
-	pthread_t thread;
-	uint32_t may_go; /* atomic: a futex */
-	int result;
-	bool started;
-};
-
-static void *cross_in_thread(void *argument)
-{
-	struct crosser *crosser = argument;
-
-	while (!__atomic_load_n(&crosser->may_go, __ATOMIC_ACQUIRE))
-		futex_wait(&crosser->may_go, 0, NULL);
-	crosser->result = crossings_go(crosser->crossings, crosser->count);
-	return NULL;
-}
-
-static int crosser_make(struct crosser *crosser)
-{
-	errno = pthread_create(&crosser->thread, NULL, cross_in_thread, crosser);
-	crosser->started = errno == 0;
-	return errno ? -1 : 0;
-}
-
-/* Returns when it has crossed; does nothing where it has, or never began. */
-static int crosser_go(struct crosser *crosser)
-{
-	if (!crosser->started)
-		return 0;
-	crosser->started = false;
-	__atomic_store_n(&crosser->may_go, 1, __ATOMIC_RELEASE);
-	futex_wake_all(&crosser->may_go);
-	errno = pthread_join(crosser->thread, NULL);
-	return errno ? -1 : 0;
-}
 
 /* The i-th of `count` thresholds: evenly over the middle half of the swing, the bound's own at
  * count / 2. */
@@ -214,15 +174,6 @@ static void tell(const struct crossings *crossings, struct memcg_notify_result *
 	counters->dtlb_misses = counters->tlb_remote_sent = none;
 }
 
-#define TRY_THERE(holds, text)                                                                     \
-	do {                                                                                       \
-		if (!(holds)) {                                                                    \
-			errno = EOPNOTSUPP;                                                        \
-			status = probe_failed(err, PROBE_UNAVAILABLE, text);                       \
-			goto undo;                                                                 \
-		}                                                                                  \
-	} while (0)
-
 #define TRY_CROSSINGS(crossings, call)                                                             \
 	do {                                                                                       \
 		if ((call) == -1) {                                                                \
@@ -241,7 +192,7 @@ enum probe_status memcg_notify(const struct memcg_notify_params *in,
 	const bool thresholds = in->mechanism == MEMCG_NOTIFY_MECHANISM_THRESHOLD;
 	const size_t others_bytes = MEMCG_NOTIFY_THRESHOLDS_MOST * sizeof(struct notifier);
 	struct window window;
-	cpu_set_t allowed, own;
+	cpu_set_t allowed;
 	bool pinned = false;
 	void *others = MAP_FAILED;
 	uint64_t other_count = 0, from_ns;
@@ -269,9 +220,7 @@ enum probe_status memcg_notify(const struct memcg_notify_params *in,
 	choose_cpus(&allowed, &first_cpu, &last_cpu);
 	TRY_THERE(in->waiter == MEMCG_NOTIFY_WAITER_SAME_CPU || first_cpu != last_cpu,
 		  "a waiter on another CPU needs two, and one may be used");
-	CPU_ZERO(&own);
-	CPU_SET(last_cpu, &own);
-	TRY(sched_setaffinity(0, sizeof(own), &own));
+	TRY(pin_to(last_cpu));
 	pinned = true;
 
 	TRY_MAP(others, mmap(NULL, others_bytes, PROT_READ | PROT_WRITE,

@@ -23,13 +23,13 @@
  * refused or killed, and after how many bytes.
  */
 #include "probe.h"
+#include "support/child.h"
 #include "support/oom_score.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
@@ -113,11 +113,8 @@ static void serve(const struct writers *writers, uint32_t index)
 	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	uint8_t *part;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
+	if (child_go_first() == -1)
 		_exit(errno);
-	int32_t refused = oom_score_go_first();
-	if (refused)
-		_exit(refused);
 	part = mmap(NULL, writers->part_bytes, PROT_READ | PROT_WRITE, writers->flags, writers->fd,
 		    (off_t)(index * writers->part_bytes));
 	if (part == MAP_FAILED) {
@@ -209,10 +206,7 @@ static enum probe_status measure(struct writers *writers, struct probe_window *o
 	else if (wait_all(writers) == -1)
 		failed = "a process, before its mapping was asked for";
 	if (failed) {
-		int failed_errno = errno;
-
-		perf_close(&window.perf);
-		errno = failed_errno;
+		window_abandon(&window);
 		return probe_failed(err, PROBE_OK, failed);
 	}
 	window_start(&window);

@@ -200,6 +200,16 @@ bool probe_not_offered(int errno_value);
 		}                                                                                  \
 	} while (0)
 
+/* A demand on the machine: without it the probe is unavailable. */
+#define TRY_THERE(holds, text)                                                                     \
+	do {                                                                                       \
+		if (!(holds)) {                                                                    \
+			errno = EOPNOTSUPP;                                                        \
+			status = probe_failed(err, PROBE_UNAVAILABLE, text);                       \
+			goto undo;                                                                 \
+		}                                                                                  \
+	} while (0)
+
 /* A call that a kernel may lack or refuse: then the probe is unavailable, not broken. */
 #define TRY_OFFERED(expr)                                                                          \
 	do {                                                                                       \

@@ -69,10 +69,8 @@ static void *body(void *argument)
 	struct team *team = argument;
 
 	stack_touch(team->touched_bytes);
-	__atomic_add_fetch(&team->touched_count, 1, __ATOMIC_RELEASE);
-	futex_wake_all(&team->touched_count);
-	while (!__atomic_load_n(&team->open, __ATOMIC_ACQUIRE))
-		futex_wait(&team->open, 0, NULL);
+	futex_announce(&team->touched_count);
+	futex_await(&team->open, 1);
 	return NULL;
 }
 
@@ -81,21 +79,18 @@ static uint64_t create_all(struct team *team, pthread_t *threads, const pthread_
 			   uint64_t count, int *failed)
 {
 	uint64_t made = 0;
-	uint32_t seen;
 
 	while (made < count && *failed == 0) {
 		*failed = pthread_create(&threads[made], attr, body, team);
 		made += *failed == 0;
 	}
-	while ((seen = __atomic_load_n(&team->touched_count, __ATOMIC_ACQUIRE)) < made)
-		futex_wait(&team->touched_count, seen, NULL);
+	futex_await(&team->touched_count, made);
 	return made;
 }
 
 static void end_all(struct team *team, const pthread_t *threads, uint64_t count)
 {
-	__atomic_store_n(&team->open, 1, __ATOMIC_RELEASE);
-	futex_wake_all(&team->open);
+	futex_raise(&team->open, 1);
 	for (uint64_t i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
 }

@@ -28,10 +28,10 @@
  */
 #include "probe.h"
 #include "support/barrier.h"
+#include "support/batch.h"
 #include "support/bystander.h"
 #include "support/clock.h"
 #include "support/crew.h"
-#include "support/futex.h"
 #include "support/lock.h"
 #include "support/stack.h"
 
@@ -91,16 +91,6 @@ enum probe_status thread_create(const struct thread_create_params *in,
 #define FLOOR_MOST 100000
 #define LIVE_MOST 100000
 
-/* One process's threads of the moment. */
-struct batch {
-	size_t touched_bytes;
-	bool alone;       /* nobody can wait for the others */
-	uint32_t missing; /* threads that do not run yet */
-	uint32_t open;    /* futex: none is missing */
-	uint32_t alive;
-	uint32_t alive_peak;
-};
-
 struct report {
 	pthread_t *threads;
 	pthread_attr_t attr;
@@ -111,39 +101,6 @@ struct report {
 	int32_t failed_errno;
 };
 
-static void arrive(struct batch *batch, uint32_t count)
-{
-	if (__atomic_sub_fetch(&batch->missing, count, __ATOMIC_ACQ_REL) != 0)
-		return;
-	__atomic_store_n(&batch->open, 1, __ATOMIC_RELEASE);
-	if (!batch->alone)
-		futex_wake_all(&batch->open);
-}
-
-static void *body(void *argument)
-{
-	struct batch *batch = argument;
-	uint32_t alive = __atomic_add_fetch(&batch->alive, 1, __ATOMIC_RELAXED);
-	uint32_t peak = __atomic_load_n(&batch->alive_peak, __ATOMIC_RELAXED);
-
-	while (alive > peak && !__atomic_compare_exchange_n(&batch->alive_peak, &peak, alive, false,
-							    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
-	stack_touch(batch->touched_bytes);
-	arrive(batch, 1);
-	while (!__atomic_load_n(&batch->open, __ATOMIC_ACQUIRE))
-		futex_wait(&batch->open, 0, NULL);
-	__atomic_sub_fetch(&batch->alive, 1, __ATOMIC_RELAXED);
-	return NULL;
-}
-
-static void batch_begin(struct batch *batch, uint64_t count)
-{
-	batch->open = 0;
-	batch->alone = count == 1;
-	batch->missing = (uint32_t)count;
-}
-
 /* Creates and joins count threads; returns how many there were. */
 static uint64_t run_batch(struct report *report, uint64_t count)
 {
@@ -152,12 +109,13 @@ static uint64_t run_batch(struct report *report, uint64_t count)
 
 	batch_begin(batch, count);
 	while (made < count) {
-		int failed = pthread_create(&report->threads[made], &report->attr, body, batch);
+		int failed =
+			pthread_create(&report->threads[made], &report->attr, batch_body, batch);
 
 		if (failed) {
 			if (report->failed_count++ == 0)
 				report->failed_errno = failed;
-			arrive(batch, (uint32_t)(count - made));
+			batch_miss(batch, count - made);
 			break;
 		}
 		made++;
@@ -204,7 +162,7 @@ static const char *set_up(const struct thread_create_params *in, struct report *
 	if (lock_process((enum lock_mode)in->lock) == -1)
 		return "mlockall(lock)";
 	/* The smallest stack: glibc gives that to no thread that wants a larger one. */
-	if (stack_run((uint64_t)PTHREAD_STACK_MIN, body, &rehearsed) == -1)
+	if (stack_run((uint64_t)PTHREAD_STACK_MIN, batch_body, &rehearsed) == -1)
 		return "pthread_create(smallest stack)";
 	if (in->warm)
 		run_batch(report, in->live_threads_count);
@@ -257,11 +215,11 @@ static void *floor_body(void *argument)
 	struct batch batch = { .touched_bytes = floor->in->stack_touched_bytes };
 
 	batch_begin(&batch, 1);
-	KEEP(body(&batch));
+	KEEP(batch_body(&batch));
 	uint64_t from_ns = clock_ns();
 	for (uint64_t i = 0; i < floor->count; i++) {
 		batch_begin(&batch, 1);
-		KEEP(body(&batch));
+		KEEP(batch_body(&batch));
 	}
 	floor->elapsed_ns = clock_ns() - from_ns;
 	return NULL;
@@ -292,7 +250,7 @@ static enum probe_status measure(const struct thread_create_params *in, struct c
 	enum probe_status status = crew_muster(crew, &work, err);
 	if (status != PROBE_OK) {
 		if (in->inherit_perf)
-			perf_close(&window.perf);
+			window_abandon(&window);
 		return status;
 	}
 	if (!in->inherit_perf)

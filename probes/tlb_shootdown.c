@@ -25,6 +25,7 @@
 #include "support/attribution.h"
 #include "support/crew.h"
 #include "support/known_flushes.h"
+#include "support/pin.h"
 #include "support/stack.h"
 #include "support/stage.h"
 
@@ -213,8 +214,7 @@ static enum probe_status muster(struct crew *crew, const struct plan *plan,
 
 	for (uint32_t i = 0; i < crew->count; i++)
 		((struct member *)crew_report(crew, i))->index = i;
-	if (plan->stage->releaser_cpu != READER_NO_CPU &&
-	    reader_pin(plan->stage->releaser_cpu) == -1)
+	if (plan->stage->releaser_cpu != READER_NO_CPU && pin_to(plan->stage->releaser_cpu) == -1)
 		return probe_failed(err, PROBE_OK, "sched_setaffinity(releaser_cpu)");
 	enum probe_status status = crew_muster(crew, &work, err);
 	if (sched_setaffinity(0, sizeof(*allowed), allowed) == -1)
@@ -232,7 +232,7 @@ static enum probe_status measure(struct crew *crew, const struct plan *plan,
 	window_prepare(&window);
 	enum probe_status status = muster(crew, plan, allowed, err);
 	if (status != PROBE_OK) {
-		perf_close(&window.perf);
+		window_abandon(&window);
 		return status;
 	}
 	attribution_start(attribution);
@@ -268,12 +268,8 @@ enum probe_status tlb_shootdown(const struct tlb_shootdown_params *in,
 	TRY_THAT(in->operations_count || in->slice_ns,
 		 "operations_count or slice_ns must end the loop");
 	TRY(sched_getaffinity(0, sizeof(allowed), &allowed));
-	if (in->readers_count >= (uint64_t)CPU_COUNT(&allowed)) {
-		errno = EOPNOTSUPP;
-		status = probe_failed(err, PROBE_UNAVAILABLE,
-				      "readers_count must be less than the CPUs it may use");
-		goto undo;
-	}
+	TRY_THERE(in->readers_count < (uint64_t)CPU_COUNT(&allowed),
+		  "readers_count must be less than the CPUs it may use");
 	TRY(known_flushes(&out->known));
 	TRY_MAP(memory, mmap(NULL, in->working_set_bytes, PROT_READ | PROT_WRITE,
 			     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));

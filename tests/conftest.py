@@ -2,6 +2,8 @@
 
 import os
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from memlab.run.alone import Busy, alone
 settings.register_profile("memlab", derandomize=True, deadline=None, database=None)
 settings.load_profile("memlab")
 
+TOLD = "told"  # the property of a test's report that holds such a line
 XDG = {"XDG_DATA_HOME": "data", "XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config"}
 
 
@@ -52,9 +55,19 @@ def free_machine() -> None:
         pytest.skip(str(busy))
 
 
+@pytest.fixture
+def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """A line for the end of the session's output, whether or not output is captured."""
+    return partial(record_property, TOLD)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Count the skips by reason: a test that did not run has not passed."""
+    """What tests tell; then the skips by reason: a test that did not run has not passed."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, line in report.user_properties:
+            if name == TOLD:
+                terminalreporter.write_line(line)
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():

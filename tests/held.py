@@ -1,6 +1,7 @@
 """Trials in a group, with swap, of probes that are a line of Python; and what they have left."""
 
 import mmap
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -10,10 +11,11 @@ from synthetic import experiment
 
 from memlab.experiment import COUNT, Containment, Experiment, Factor, Kind, choice
 from memlab.observe import capabilities, cgroup, proc
-from memlab.run import takedown
+from memlab.run import journal, takedown
+from memlab.run.journal import Journal
 from memlab.run.plan import Point
 
-RUN = "0123abcd"
+RUN = f"{os.getpid():08x}"  # of this process alone: other tests may be at work beside it
 MIB = 2**20
 LIMIT = 32 * MIB
 GROUPS = capabilities.memory_cgroup(proc.ROOT).available
@@ -57,9 +59,11 @@ def at(**levels: Any) -> Point:
 
 
 def left_on_host() -> list[str]:
-    """Groups and swap of the run 0123abcd: other runs may be at work beside the tests."""
+    """Groups and swap of our run."""
     mount = cgroup.locate().memory_mount
-    groups = [str(path) for path in mount.rglob(f"memlab-{RUN}-*")] if mount else []
+    # Others' groups may go meanwhile: os.walk passes over them, Path.rglob does not.
+    folders = [folder for folder, _, _ in os.walk(mount)] if mount else []
+    groups = [folder for folder in folders if Path(folder).name.startswith(f"memlab-{RUN}-")]
     return groups + own_areas() + own_zram()
 
 
@@ -87,3 +91,14 @@ def is_unavailable(reply: Mapping[str, Any], what: str) -> bool:
     assert ": " in reply["detail"]
     assert "result" not in reply
     return True
+
+
+def refused(kind: str, path: Path, **more: str) -> str:
+    """What undoing a damaged journal says; the journal stays."""
+    opened = Journal(RUN)
+    opened._write({"undo": kind, "path": str(path)} | more)
+    opened._file.close()
+    (failure,) = journal.undo(opened.path)
+    assert opened.path.exists()
+    opened.path.unlink()
+    return failure

@@ -3,6 +3,7 @@
 A command is a line that begins with `$ ` in a fenced block. Sweeps are made short through the
 environment variables that every option has, so that the text itself is what is run. A Python block
 that begins with a file's name, `# test_memory.py`, is a file in the folder of the page's commands.
+The pages' guests are booted by tests/targets/test_guest_docs.py.
 """
 
 from __future__ import annotations
@@ -10,30 +11,18 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from shown import GUESTS, PAGES, ROOT, SHOWN, commands, run, write_files
 
-ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
-FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
-FILE = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
-
-
-def commands(page: Path) -> list[str]:
-    blocks = FENCE.findall(page.read_text(encoding="utf-8"))
-    lines = [line for block in blocks for line in block.splitlines()]
-    return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
-
-
-SHOWN = [(page, command) for page in PAGES for command in commands(page)]
 OURS = [
     (page, command)
     for page, command in SHOWN
     if command.split()[0] in ("memlab", "python", "echo", "head", "ls")
+    and (page, command) not in GUESTS
 ]
 
 
@@ -57,32 +46,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return environment
 
 
-def run(command: str, cwd: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout[-800:]}\n{done.stderr[-800:]}"
-    return done
-
-
 @pytest.mark.parametrize(("page", "command"), OURS, ids=[c for _, c in OURS])
 def test_the_command_runs(page: Path, command: str, home: dict[str, str]) -> None:
     """In a folder that the commands of a page share: one may read what another wrote."""
     folder = Path(home["HOME"]) / page.stem
     folder.mkdir(exist_ok=True)
-    for name, text in FILE.findall(page.read_text(encoding="utf-8")):
-        (folder / name).write_text(text)
+    write_files(page, folder)
     run(command, folder, home)
 
 
 def test_every_shown_command_is_one_that_is_run_or_one_of_the_two_that_ci_runs() -> None:
-    rest = {command for page, command in SHOWN if (page, command) not in OURS}
+    run_here = {*OURS, *GUESTS}
+    rest = {command for page, command in SHOWN if (page, command) not in run_here}
     assert {shlex.split(command)[0] for command in rest} <= {"make", "git", "cd", "pip", "apt"}
 
 
@@ -97,6 +72,16 @@ def test_the_readme_opens_with_the_sentence_the_figure_and_the_two_commands() ->
     first_block = text.index("```")
     assert "![" in text[:first_block]
     assert commands(ROOT / "README.md")[:2] == ["make run", "make test"]
+
+
+def test_every_interval_of_what_the_readme_found_stands_in_the_pages() -> None:
+    """They are written from the recorded runs, or tell what was measured besides."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = text.split("## What it found there")[1].split("\n## ")[0]
+    told = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/**/*.md"))
+    intervals = re.findall(r"\S+ \S+ (?:an entry )?\([^()]+ to [^()]+\)", found)
+    assert len(intervals) >= 7
+    assert [text for text in intervals if text.split(maxsplit=1)[1] not in told] == []
 
 
 def test_every_python_example_runs(home: dict[str, str], tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import sys
 import nbformat
 from nbclient import NotebookClient
 notebook = nbformat.read(sys.argv[1], 4)
-NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
 nbformat.write(notebook, sys.argv[2])
 """
 
@@ -41,7 +41,7 @@ def test_it_runs(notebook: Path, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     cells = json.loads(executed.read_text(encoding="utf-8"))["cells"]

@@ -13,7 +13,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`python ARGUMENTS` by a user who may not write where the mode says no."""
     drop = _WITHOUT if os.geteuid() == 0 else []
     command = [*drop, sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 def without_capabilities() -> list[str]:
@@ -24,4 +24,4 @@ def without_capabilities() -> list[str]:
 def powerless(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`python ARGUMENTS` without any capability at all."""
     command = [*without_capabilities(), sys.executable, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)

@@ -1,4 +1,4 @@
-"""Two runs, point by point: faster, slower, the same, or not yet known."""
+"""Two sides, point by point: faster, slower, the same, or not yet known."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.intervals import Interval, logs_of, present, unpaired_ratio_interval
+from memlab.analysis.exact import sign_test
+from memlab.analysis.intervals import (
+    Interval,
+    logs_of,
+    paired_log_ratios,
+    present,
+    ratio_interval,
+    unpaired_ratio_interval,
+)
 from memlab.analysis.stopping import more_blocks
 
 ComparisonWord = Literal["faster", "slower", "same", "inconclusive"]
@@ -20,7 +28,7 @@ LEAST_SAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One point of two runs.
+    """One point of two runs, or of two levels in one.
 
     ratio: new / base with its 95 % interval. beyond_p and same_p: of the tests that the ratio
     lies beyond and within the threshold, both adjusted for the number of points. blocks_missing:
@@ -61,16 +69,30 @@ def compare(
     Both words are about the threshold, not about 1: two runs one after the other always differ
     a little, by what the machine did meanwhile, which no test of their samples can tell.
     """
-    if threshold <= 0:
-        raise ValueError(f"threshold is a positive share, such as 0.05: {threshold:g}")
     pairs = [(present(base), present(new)) for base, new in points]
     ratios = [unpaired_ratio_interval(new, base) for base, new in pairs]
-    beyond = benjamini_hochberg([beyond_p(base, new, threshold) for base, new in pairs])
-    same = benjamini_hochberg([equivalence_p(base, new, threshold) for base, new in pairs])
-    return [
-        _judge(ratio, p_beyond, p_same, threshold, lower_is_better)
-        for ratio, p_beyond, p_same in zip(ratios, beyond, same, strict=True)
-    ]
+    beyond = [beyond_p(base, new, threshold) for base, new in pairs]
+    same = [equivalence_p(base, new, threshold) for base, new in pairs]
+    return _judge_all(ratios, beyond, same, threshold, lower_is_better)
+
+
+def compare_paired(
+    points: Iterable[Samples],
+    threshold: float = 0.05,
+    lower_is_better: bool = True,
+) -> list[Comparison]:
+    """As `compare`, where base[i] and new[i], both shape (n,), were measured in the same block.
+
+    What the machine did to a block met both sides and cancels: the ratio and both tests are of
+    the blocks' own ratios, by their signs, which no shape of the noise can mislead.
+    """
+    pairs = list(points)
+    ratios = [ratio_interval(new, base) for base, new in pairs]
+    logs = [paired_log_ratios(new, base) for base, new in pairs]
+    margin = log1p(threshold)
+    beyond = [min(1.0, 2 * min(sign_test(x - margin), sign_test(-margin - x))) for x in logs]
+    same = [max(sign_test(margin - x), sign_test(x + margin)) for x in logs]
+    return _judge_all(ratios, beyond, same, threshold, lower_is_better)
 
 
 def mann_whitney_p(
@@ -121,6 +143,22 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     adjusted = np.empty_like(p)
     adjusted[falling] = np.minimum.accumulate(np.minimum(scaled, 1))
     return [float(value) for value in adjusted]
+
+
+def _judge_all(
+    ratios: Sequence[Interval],
+    beyond: Sequence[float],
+    same: Sequence[float],
+    threshold: float,
+    lower_is_better: bool,
+) -> list[Comparison]:
+    if threshold <= 0:
+        raise ValueError(f"threshold is a positive share, such as 0.05: {threshold:g}")
+    adjusted = zip(ratios, benjamini_hochberg(beyond), benjamini_hochberg(same), strict=True)
+    return [
+        _judge(ratio, p_beyond, p_same, threshold, lower_is_better)
+        for ratio, p_beyond, p_same in adjusted
+    ]
 
 
 def _judge(

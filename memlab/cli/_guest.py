@@ -10,13 +10,11 @@ import click
 
 from memlab import units
 from memlab.cli._options import Parsed
-from memlab.run.request import Request
 from memlab.run.target import Target
+from memlab.targets.guest.check import CPUS_MAX
 
 SIZE = Parsed("size", units.parse_size)
 OPTIONS = ("--kernel", "--guest-memory", "--guest-cpus", "--append")
-_LEAST_BYTES = 256 * units.MiB  # less, and Debian's kernel with Python does not come up
-_CPUS_MAX = 255
 
 
 def guest_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,7 +39,7 @@ _OPTIONS = (
         help="The guest's vmlinuz, or `installed`: the newest in /boot.",
     ),
     click.option("--guest-memory", type=SIZE, default="2g", show_default=True),
-    click.option("--guest-cpus", type=click.IntRange(1, _CPUS_MAX), default=2, show_default=True),
+    click.option("--guest-cpus", type=click.IntRange(1, CPUS_MAX), default=2, show_default=True),
     click.option("--append", default="", help='Added to its command line: "mem=1G".'),
 )
 
@@ -49,18 +47,7 @@ _OPTIONS = (
 def asked(
     *, kernel: str, memory_bytes: int, cpus: int, append: str, directory: str | None
 ) -> Mapping[str, Any]:
-    """The guest as a request keeps it. UsageError where no guest could be so."""
-    import shlex
-
-    if memory_bytes < _LEAST_BYTES:
-        least = units.format_size(_LEAST_BYTES)
-        raise click.UsageError(f"--guest-memory: a guest comes up with {least} or more")
-    try:
-        shlex.split(append)
-    except ValueError as error:
-        raise click.UsageError(f"--append: {error}") from None
-    if '"' in append or "'" in append:
-        raise click.UsageError("--append: a quote cannot be passed on to the kernel")
+    """The guest as a request keeps it."""
     return {
         "kernel": kernel,
         "memory_bytes": memory_bytes,
@@ -83,16 +70,3 @@ def target(guest: Mapping[str, Any] | None) -> Iterator[Target]:
 
     with Guest(Asked(**guest)) as opened:
         yield opened
-
-
-def check_plan(request: Request) -> None:
-    """What needs no guest to be found wrong is said before one boots."""
-    from memlab import experiments
-    from memlab.run import plan
-
-    plan.build(
-        experiments.load(request.experiment),
-        request.preset,
-        request.levels,
-        controls=request.controls,
-    )

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from memlab import experiments, units
+from memlab import experiments
 from memlab.api import Run, Silent
 from memlab.cli import _guest
 from memlab.cli._options import echo_json
 from memlab.experiment import Level
 from memlab.present.progress import Live
-from memlab.run import admission, driver, plan
+from memlab.run import driver, plan
+from memlab.run.prepare import check_plan
 from memlab.run.request import Interrupted, Request, Watch
-from memlab.run.tally import LEAST_BLOCKS
 from memlab.run.target import Target
 from memlab.store import RunRow, Store, default_path
-
-TRIAL_OVERHEAD_S = 0.01  # for the estimate alone: forking, mapping and unmapping a file
 
 
 def levels(experiment: str, assignments: tuple[str, ...]) -> dict[str, list[Level]]:
@@ -29,7 +26,7 @@ def levels(experiment: str, assignments: tuple[str, ...]) -> dict[str, list[Leve
 def sweep(request: Request, store: Path | None, quiet: bool) -> Run:
     """Measure a new run. Nothing is created before the request has been checked."""
     path = store or default_path()
-    _guest.check_plan(request)
+    check_plan(request)
     with _guest.target(request.guest) as target:
         row = _sweep(target, request, path, store, quiet)
     return Run(row, path)
@@ -80,48 +77,3 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
         tables.show(run)
         for path in files[:1]:
             click.echo(f"figure: {path}")
-
-
-def dry_run(request: Request, as_json: bool) -> None:
-    """Print what a request would measure and need."""
-    prepared = driver.prepare(request)
-    points = prepared.plan.points
-    need = admission.need(prepared.experiment, points, prepared.places)
-    blocks = request.blocks or LEAST_BLOCKS
-    seconds = blocks * (need.block_s + TRIAL_OVERHEAD_S * len(points))
-    budget_s = request.budget_s
-    if budget_s is None and request.blocks is None:
-        budget_s = prepared.experiment.budget_s[request.preset]
-    data: dict[str, Any] = {
-        "experiment": prepared.experiment.name,
-        "points": [{"levels": dict(point.at), "control": point.control} for point in points],
-        "least_blocks": blocks,
-        "trials": blocks * len(points),
-        "memory_bytes": need.memory_bytes,
-        "disk_bytes": {str(place): size for place, size in need.disk_bytes.items()},
-        "about_seconds": seconds,
-        "budget_seconds": budget_s,
-        "excluded": dict(prepared.plan.excluded),
-        "scaled": dict(prepared.request.scaled),
-    }
-    if as_json:
-        echo_json(data)
-        return
-    names = plan.varied(points) or list(points[0].at)
-    for point in points:
-        beside = f"   control: {point.control}" if point.control else ""
-        click.echo(f"  {plan.label(prepared.experiment, point.at, names)}{beside}")
-    for why, count in prepared.plan.excluded.items():
-        click.echo(f"left out, {count} points: {why}")
-    for name, how in prepared.request.scaled.items():
-        click.echo(f"scaled to this host: {name} {how}")
-    click.echo(f"points   {len(points)}")
-    least = "" if request.blocks else "at least "
-    click.echo(f"trials   {least}{blocks} blocks, {least}{blocks * len(points)} trials")
-    click.echo(f"memory   {units.format_quantity(need.memory_bytes, 'B')}")
-    for place, size in need.disk_bytes.items():
-        click.echo(f"files    {units.format_quantity(size, 'B')} in {place}")
-    click.echo(f"time     about {units.format_duration(seconds)} for {blocks} blocks")
-    if budget_s is not None:
-        short = "; the budget ends it sooner" if seconds > budget_s else ""
-        click.echo(f"budget   {units.format_duration(budget_s)}{short}")

@@ -122,7 +122,7 @@ def command(
     memlab sweep page-fault --in guest --kernel /boot/vmlinuz-6.1.0-56-amd64
     memlab sweep --resume last
     """
-    from memlab.cli import _sweeping
+    from memlab.cli import _planning, _sweeping
     from memlab.run.request import Request
 
     if resume:
@@ -164,9 +164,7 @@ def command(
             guest=guest,
         )
         if dry_run:
-            if guest:
-                raise click.UsageError("--dry-run boots no guest; leave out --in guest")
-            _sweeping.dry_run(request, as_json)
+            _planning.dry_run(request, as_json)
             return
         run = _sweeping.sweep(request, store, quiet or as_json)
     _sweeping.report(run, output_folder(output, store), quiet=quiet, as_json=as_json)

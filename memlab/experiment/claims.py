@@ -116,9 +116,10 @@ class Shift(Claim):
     beside: str  # a metric of the curve `to` that is named beside each crossover
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What an explanation predicts for its control's points, and what follows either way.
+    """What an explanation predicts for its control's points, and what follows either way; where
+    nothing does, the finding is the sentence.
 
     Each sentence may name the facts that judging the prediction finds, as in `{of}`:
     Ratio: of, to (medians), times (the larger over the smaller);
@@ -128,6 +129,11 @@ class Explanation:
     """
 
     predicts: Claim
+    finding: str = ""  # what is said first, whichever follows
     confirmed: str
     refuted: str
-    undecided: str
+    undecided: str = ""
+
+    def sentence(self, conclusion: str) -> str:
+        """The finding and one of the three, facts still to be filled in."""
+        return ": ".join(filter(None, (self.finding, conclusion)))

@@ -33,10 +33,13 @@ class Lines(Figure):
     combination of the `panels` factors; medians with intervals; published curves beside.
 
     `crossing` names two lines; the point where the first becomes the cheaper is ringed.
+    `mark_caches` is how many times a level of `over` what is worked on takes in memory: marked
+    is up to where that fits each of the machine's data caches. 0 marks none.
     """
 
     crossing: tuple[Levels, Levels] | None = None
     mark_page_size: bool = False
+    mark_caches: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,10 +241,15 @@ class Experiment:
     attribution: Attribution | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
     containment: Containment | None = None
-    cpus: Literal["one", "all"] = "one"  # that a trial may use, where the user names none
+    # That a trial may use, where the user names none: one, all, or how many.
+    cpus: Literal["one", "all"] | Callable[[At], int] = "one"
     environ: Callable[[At], Mapping[str, str]] = lambda _: {}  # of the worker, from its start
     malloc: Callable[[At], Malloc] | None = None  # the worker's, where not the system's
-    settings: Callable[[At], Mapping[str, str]] = lambda _: {}  # host file to its value
+    # Host file to its value; "+8" is 8 more than it was, for what others may use as well.
+    settings: Callable[[At], Mapping[str, str]] = lambda _: {}
+    # Bytes that a trial's own files take on tmpfs. The probe is told a folder of the run's for
+    # them in its param `folder`, "" where the point needs none.
+    tmpfs: Callable[[At], int] | None = None
     budget_s: Mapping[str, float] = field(
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
     )

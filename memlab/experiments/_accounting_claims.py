@@ -3,7 +3,7 @@ the kernel's own documentation."""
 
 import errno
 
-from memlab.experiment import Count
+from memlab.experiments._check_claims import of
 
 PAGES = 23  # touched in a check
 FIRST_PAGES = 11  # of them by A, where B touches the others
@@ -18,12 +18,6 @@ REMOVAL = "cgroup-v1/memory.rst, removing a cgroup"
 MOVING = "cgroup-v1/memory.rst, move charges: -EINVAL"
 BATCH = "MEMCG_CHARGE_BATCH of mm/memcontrol.c"
 OWN = "memlab's own"
-
-
-def of(check: str, metric: str, equals: int, text: str, published: str) -> Count:
-    return Count(
-        text=text, metric=metric, where={"check": check}, equals=equals, published=published
-    )
 
 
 _SHARED = [

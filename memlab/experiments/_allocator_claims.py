@@ -10,37 +10,25 @@ STEADY = {"allocator": "jemalloc", "objects": "large", "pattern": "steady"}
 NEVER, DEFAULT, AT_ONCE = ({"setting": level} for level in ("never", "default", "at_once"))
 WHY = ("at_once", "small_objects")
 
+
+def served(text: str, metric: str, below: float) -> Ratio:
+    """The service after the setting, against before."""
+    return Ratio(
+        text=f"with the setting {text}",
+        metric=metric,
+        where=BURSTY,
+        of=NEVER,
+        to=DEFAULT,
+        below=below,
+        published=SERVICE,
+        controls=WHY,
+    )
+
+
 CLAIMS = [
-    Ratio(
-        text="with the setting the jitter of the CPU falls, from 6 to less than 4 as printed",
-        metric="jitter",
-        where=BURSTY,
-        of=NEVER,
-        to=DEFAULT,
-        below=4 / 6,
-        published=SERVICE,
-        controls=WHY,
-    ),
-    Ratio(
-        text="with the setting the same work takes 2 % less CPU or better",
-        metric="cpu_per_operation",
-        where=BURSTY,
-        of=NEVER,
-        to=DEFAULT,
-        below=0.98,
-        published=SERVICE,
-        controls=WHY,
-    ),
-    Ratio(
-        text="with the setting the p99 latency is no worse",
-        metric="p99",
-        where=BURSTY,
-        of=NEVER,
-        to=DEFAULT,
-        below=1,
-        published=SERVICE,
-        controls=WHY,
-    ),
+    served("the jitter of the CPU falls, from 6 to less than 4 as printed", "jitter", 4 / 6),
+    served("the same work takes 2 % less CPU or better", "cpu_per_operation", 0.98),
+    served("the p99 latency is no worse", "p99", 1),
     Count(
         text="with the setting jemalloc calls madvise no more",
         metric="purges",
@@ -121,12 +109,10 @@ CONTROLS = [
                     above=1 / 1.1,
                     below=1.1,
                 ),
-                confirmed="with small objects it takes {of} of CPU with the setting and {to} "
-                "without: it is whole free pages that cost",
-                refuted="with small objects it takes {of} of CPU with the setting and {to} "
-                "without: the setting changes more than what whole free pages cost",
-                undecided="with small objects it takes {of} of CPU with the setting and {to} "
-                "without: whether it is whole free pages that cost is not shown",
+                finding="with small objects it takes {of} of CPU with the setting and {to} without",
+                confirmed="it is whole free pages that cost",
+                refuted="the setting changes more than what whole free pages cost",
+                undecided="whether it is whole free pages that cost is not shown",
             )
         ],
     ),

@@ -92,12 +92,11 @@ CONTROLS = [
                     to=TOLD,
                     within=0.1,
                 ),
-                confirmed="a cache that counts for itself, told of nothing, needs {of} for an "
-                "operation, and {to} told: it is the dropping that saves time, not the notice",
-                refuted="a cache that counts for itself, told of nothing, needs {of} for an "
-                "operation, and {to} told: being told is more than one way to know when",
-                undecided="a cache that counts for itself, told of nothing, needs {of} for an "
-                "operation, and {to} told: whether the notice itself matters is not shown",
+                finding="a cache that counts for itself, told of nothing, needs {of} for an "
+                "operation, and {to} told",
+                confirmed="it is the dropping that saves time, not the notice",
+                refuted="being told is more than one way to know when",
+                undecided="whether the notice itself matters is not shown",
             )
         ],
     ),
@@ -116,12 +115,11 @@ CONTROLS = [
                     to=TOLD,
                     above=1.05,
                 ),
-                confirmed="dropping any entries leaves {of} for an operation, dropping the "
-                "coldest {to}: that the application knows what is cold is part of it",
-                refuted="dropping any entries leaves {of} for an operation, dropping the "
-                "coldest {to}: which ones are dropped hardly matters here",
-                undecided="dropping any entries leaves {of} for an operation, dropping the "
-                "coldest {to}: whether knowing the cold ones matters is not shown",
+                finding="dropping any entries leaves {of} for an operation, dropping the coldest "
+                "{to}",
+                confirmed="that the application knows what is cold is part of it",
+                refuted="which ones are dropped hardly matters here",
+                undecided="whether knowing the cold ones matters is not shown",
             )
         ],
     ),
@@ -138,12 +136,10 @@ CONTROLS = [
                     where={**TOLD, "swap": "none", **AT},
                     equals=0,
                 ),
-                confirmed="without swap the cache that is told is killed {value} times: giving "
-                "back in time replaces swap",
-                refuted="without swap the cache that is told is killed {value} times: it is told "
-                "too late",
-                undecided="without swap the cache that is told is killed {value} times: whether "
-                "it is told in time is not shown",
+                finding="without swap the cache that is told is killed {value} times",
+                confirmed="giving back in time replaces swap",
+                refuted="it is told too late",
+                undecided="whether it is told in time is not shown",
             )
         ],
     ),

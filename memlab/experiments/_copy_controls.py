@@ -1,7 +1,15 @@
-"""What separates memcpy's explanations: is it the lock, or the page faults that it takes early?"""
+"""What separates memcpy's explanations: the lock, the page faults it takes early, the memory."""
 
 from memlab.experiment import Control, Explanation, Ratio
-from memlab.experiments._copy_points import FIRST
+from memlab.experiments._copy_points import (
+    COPIED,
+    FIRST,
+    FROM_MALLOC,
+    KIB,
+    KINDS,
+    LARGE,
+    STEADY,
+)
 
 CONTROLS = (
     Control(
@@ -127,5 +135,69 @@ CONTROLS = (
                 "{to}: whether the gain needs the lock is not shown",
             ),
         ],
+    ),
+    Control(
+        "mcblock",
+        "What MCBLOCK of mbw 1.2.2 does: its source pointer stays at the first block, which the "
+        "caches then hold. Not the speed of copying memory.",
+        levels={"method": ["block_again"], "dst_state": ["cold"], "size": [LARGE]},
+        explanations=[
+            Explanation(
+                predicts=Ratio(
+                    text="reading one block again and again is over 1.1 times as fast",
+                    metric="steady_bandwidth",
+                    where=STEADY,
+                    of={"method": "block_again"},
+                    to={"method": "block"},
+                    above=1.1,
+                ),
+                confirmed="as mbw 1.2.2 does it, with the source's first block for all, MCBLOCK "
+                "reaches {of}; a copy by blocks of the whole source reaches {to}: the printed "
+                "figure may be that of a source in the caches",
+                refuted="as mbw 1.2.2 does it, with the source's first block for all, MCBLOCK "
+                "reaches {of}, and a copy by blocks of the whole source {to}: here the two are "
+                "alike",
+                undecided="as mbw 1.2.2 does it, with the source's first block for all, MCBLOCK "
+                "reaches {of}, and a copy by blocks of the whole source {to}: whether they differ "
+                "is not shown",
+            ),
+        ],
+    ),
+    Control(
+        "threads",
+        "Two threads, half of the copy each. Where source and destination lie in caches of the "
+        "CPUs' own, two CPUs copy twice as much as one; what they cannot double is shared.",
+        levels={"threads": [2], "dst_state": ["cold"], "method": ["libc"]},
+        explanations=[
+            Explanation(
+                predicts=Ratio(
+                    text="within the caches two threads copy over 1.5 times as much as one",
+                    metric="steady_bandwidth",
+                    where={"size": 256 * KIB, "dst_state": "cold", "method": "libc", **FROM_MALLOC},
+                    of={"threads": 2},
+                    to={"threads": 1},
+                    above=1.5,
+                ),
+                confirmed="within the caches two threads copy at {of} and one at {to}: the CPUs "
+                "add up, and what falls short of that further out is the memory's limit",
+                refuted="within the caches two threads copy at {of} and one at {to}: the CPUs "
+                "share more than the memory",
+                undecided="within the caches two threads copy at {of} and one at {to}: whether "
+                "the CPUs add up is not shown",
+            ),
+        ],
+    ),
+    Control(
+        "kinds",
+        "Destinations of every kind: whether what holds of malloc's memory holds of files, of "
+        "memory that is made populated or locked, and of huge pages, which fault 512 times less.",
+        levels={"dst": KINDS, "size": [COPIED, LARGE], "method": ["libc"]},
+        presets=("full",),
+    ),
+    Control(
+        "sources",
+        "Sources of every kind, all of them written before: a copy reads them alike.",
+        levels={"src": KINDS, "size": [COPIED], "method": ["libc"], "dst_state": ["touched"]},
+        presets=("full",),
     ),
 )

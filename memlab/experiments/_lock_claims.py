@@ -3,6 +3,7 @@
 import errno
 
 from memlab.experiment import Count
+from memlab.experiments._check_claims import of
 
 PAGES = 7  # of the range, in most checks
 
@@ -13,12 +14,6 @@ LRU = "section 1, on the unevictable list and PG_mlocked"
 TASKS = "section 1, on fork and threads"
 PURPOSE = "section 1, the three functions of mlock"
 MAN = "mlock(2)"
-
-
-def of(check: str, metric: str, equals: int, text: str, published: str) -> Count:
-    return Count(
-        text=text, metric=metric, where={"check": check}, equals=equals, published=published
-    )
 
 
 def table_1(check: str, locked: bool, text: str) -> Count:

@@ -3,7 +3,8 @@
 import errno
 import signal
 
-from memlab.experiment import Claim, Count, Outcome
+from memlab.experiment import Claim, Outcome
+from memlab.experiments._check_claims import of
 
 PAGES = 23  # of VMA0, and of the range in most checks
 PRESENT = 10  # of them written in states 0 and 1
@@ -22,12 +23,6 @@ MMAP = "mmap(2)"
 MPROTECT = "mprotect(2)"
 SMAPS = "proc(5), LazyFree"
 OWN = "memlab's own"
-
-
-def of(check: str, metric: str, equals: int, text: str, published: str) -> Count:
-    return Count(
-        text=text, metric=metric, where={"check": check}, equals=equals, published=published
-    )
 
 
 def faults(check: str, count: int, text: str, published: str) -> list[Claim]:

@@ -5,6 +5,7 @@ from memlab.experiment.attribution import traced
 from memlab.experiment.claims import Where
 from memlab.experiments._shootdowns import KNOWN
 
+INTERVAL = 500e-9  # between two loads of a reader
 SIZE = 16  # pages: the size at which everything but the size is asked
 BESIDE: Where = {"readers": 1, "sharing": "threads", "pinned": True}  # one reader thread, pinned
 AT: Where = {"pages": SIZE, "ranges": 1, **BESIDE}
@@ -19,10 +20,24 @@ def _each_call(release: str, what: str) -> Explanation:
             above=0.5,
             timed=False,
         ),
-        confirmed=f"{what} sends {{value}}: it is not the giving back, it is the change of the "
-        "page table",
-        refuted=f"{what} sends {{value}}: it needs no flush of other CPUs",
-        undecided=f"{what} sends {{value}}: whether it needs a flush is not shown",
+        finding=f"{what} sends {{value}}",
+        confirmed="it is not the giving back, it is the change of the page table",
+        refuted="it needs no flush of other CPUs",
+        undecided="whether it needs a flush is not shown",
+    )
+
+
+def _known(metric: str, counter: str, confirmed: str, refuted: str) -> Explanation:
+    return Explanation(
+        predicts=Count(
+            text=f"{counter} counts every known flush",
+            metric=metric,
+            where={**AT, "release": "none"},
+            equals=KNOWN,
+        ),
+        finding=f"of {KNOWN} known flushes {counter} counts {{value}}",
+        confirmed=confirmed,
+        refuted=refuted,
     )
 
 
@@ -34,31 +49,17 @@ CONTROLS = [
         levels={"release": ["none"], "pages": [SIZE], "readers": [1]},
         presets=("quick",),  # in the grid of the others
         explanations=[
-            Explanation(
-                predicts=Count(
-                    text="tlb:tlb_flush counts every known flush",
-                    metric="known_by_tracepoint",
-                    where={**AT, "release": "none"},
-                    equals=KNOWN,
-                ),
-                confirmed=f"of {KNOWN} known flushes tlb:tlb_flush counts {{value}}: it is "
-                "complete on this machine",
-                refuted=f"of {KNOWN} known flushes tlb:tlb_flush counts {{value}}: it is not "
-                "complete on this machine",
-                undecided=f"of {KNOWN} known flushes tlb:tlb_flush counts {{value}}",
+            _known(
+                "known_by_tracepoint",
+                "tlb:tlb_flush",
+                confirmed="it is complete on this machine",
+                refuted="it is not complete on this machine",
             ),
-            Explanation(
-                predicts=Count(
-                    text="/proc/interrupts counts every known flush",
-                    metric="known_by_interrupts",
-                    where={**AT, "release": "none"},
-                    equals=KNOWN,
-                ),
-                confirmed=f"of {KNOWN} known flushes /proc/interrupts counts {{value}}: it is "
-                "complete as long as the hypervisor takes no CPU away",
-                refuted=f"of {KNOWN} known flushes /proc/interrupts counts {{value}}: it misses "
-                "some, or counts those of other programs as well",
-                undecided=f"of {KNOWN} known flushes /proc/interrupts counts {{value}}",
+            _known(
+                "known_by_interrupts",
+                "/proc/interrupts",
+                confirmed="it is complete as long as the hypervisor takes no CPU away",
+                refuted="it misses some, or counts those of other programs as well",
             ),
         ],
     ),
@@ -82,12 +83,10 @@ CONTROLS = [
                     below=0.01,
                     timed=False,
                 ),
-                confirmed="beside a process instead of a thread the same calls send {value}: "
-                "only CPUs that run the address space are interrupted",
-                refuted="beside a process instead of a thread the same calls send {value}: "
-                "sharing an address space is not what decides",
-                undecided="beside a process instead of a thread the same calls send {value}: "
-                "what sharing does is not shown",
+                finding="beside a process instead of a thread the same calls send {value}",
+                confirmed="only CPUs that run the address space are interrupted",
+                refuted="sharing an address space is not what decides",
+                undecided="what sharing does is not shown",
             ),
             Explanation(
                 predicts=Ratio(
@@ -98,13 +97,11 @@ CONTROLS = [
                     to={"release": "touch"},
                     below=2.0,
                 ),
-                confirmed="a reader in a process of its own has a p99 of {of} beside "
-                "releases and {to} beside touches: the tail needs the shared address space",
-                refuted="a reader in a process of its own has a p99 of {of} beside releases "
-                "and {to} beside touches: the tail does not need a shared address space",
-                undecided="a reader in a process of its own has a p99 of {of} beside "
-                "releases and {to} beside touches: whether the tail needs the shared address "
-                "space is not shown",
+                finding="a reader in a process of its own has a p99 of {of} beside releases and "
+                "{to} beside touches",
+                confirmed="the tail needs the shared address space",
+                refuted="the tail does not need a shared address space",
+                undecided="whether the tail needs the shared address space is not shown",
             ),
         ],
     ),
@@ -144,11 +141,9 @@ CONTROLS = [
                     below=1.1,
                     timed=False,
                 ),
-                confirmed="four ranges given back by one process_madvise send {value}: this "
-                "kernel flushes once a call (6.16 and later)",
-                refuted="four ranges given back by one process_madvise send {value}: this "
-                "kernel flushes after each range",
-                undecided="four ranges given back by one process_madvise send {value}",
+                finding="four ranges given back by one process_madvise send {value}",
+                confirmed="this kernel flushes once a call (6.16 and later)",
+                refuted="this kernel flushes after each range",
             ),
         ],
     ),
@@ -171,12 +166,11 @@ CONTROLS = [
                     to={"release": "touch"},
                     below=0.98,
                 ),
-                confirmed="as fast as it can, a reader loads {of} beside releases and {to} "
-                "beside touches: the interrupts take time from it, not its turn alone",
-                refuted="as fast as it can, a reader loads {of} beside releases and {to} beside "
-                "touches: the interrupts move its loads and take little of its time",
-                undecided="as fast as it can, a reader loads {of} beside releases and {to} "
-                "beside touches: what the interrupts take of its time is not shown",
+                finding="as fast as it can, a reader loads {of} beside releases and {to} beside "
+                "touches",
+                confirmed="the interrupts take time from it, not its turn alone",
+                refuted="the interrupts move its loads and take little of its time",
+                undecided="what the interrupts take of its time is not shown",
             ),
         ],
     ),
@@ -199,10 +193,9 @@ CONTROLS = [
                     above=0.5,
                     timed=False,
                 ),
-                confirmed="placed by the scheduler they send {value}: pinning does not make them",
-                refuted="placed by the scheduler they send {value}: a reader that shares the "
-                "releaser's CPU needs no interrupt",
-                undecided="placed by the scheduler they send {value}",
+                finding="placed by the scheduler they send {value}",
+                confirmed="pinning does not make them",
+                refuted="a reader that shares the releaser's CPU needs no interrupt",
             ),
         ],
     ),
@@ -225,10 +218,9 @@ CONTROLS = [
                     above=0.5,
                     timed=False,
                 ),
-                confirmed="MADV_PAGEOUT sends {value}: memory that the kernel takes back costs "
-                "readers as well",
-                refuted="MADV_PAGEOUT sends {value}: what it unmaps is flushed in batches",
-                undecided="MADV_PAGEOUT sends {value}",
+                finding="MADV_PAGEOUT sends {value}",
+                confirmed="memory that the kernel takes back costs readers as well",
+                refuted="what it unmaps is flushed in batches",
             ),
         ],
     ),
@@ -243,12 +235,11 @@ CONTROLS = [
                     above=0.5,
                     timed=False,
                 ),
-                confirmed="of the loads over p99.9 beside releases a share of {value} met a "
-                "shootdown: the interrupts are the tail",
-                refuted="of the loads over p99.9 beside releases a share of {value} met a "
-                "shootdown: something else is the tail",
-                undecided="of the loads over p99.9 beside releases a share of {value} met a "
-                "shootdown: what makes the tail is not shown",
+                finding="of the loads over p99.9 beside releases a share of {value} met a "
+                "shootdown",
+                confirmed="the interrupts are the tail",
+                refuted="something else is the tail",
+                undecided="what makes the tail is not shown",
             ),
         ],
     ),

@@ -27,13 +27,12 @@ CONTROLS = [
                     to=OFF,
                     above=0.5,
                 ),
-                confirmed="16 processes with 64 live threads each, of 64 KiB stacks, create "
-                "{of} locked and {to} not: without large stacks there is no collapse, "
-                "whatever the number of processes and threads",
-                refuted="16 processes with 64 live threads each, of 64 KiB stacks, create "
-                "{of} locked and {to} not: the rate falls without large stacks, too",
-                undecided="16 processes with 64 live threads each, of 64 KiB stacks, create "
-                "{of} locked and {to} not: whether small stacks keep the rate is open",
+                finding="16 processes with 64 live threads each, of 64 KiB stacks, create {of} "
+                "locked and {to} not",
+                confirmed="without large stacks there is no collapse, whatever the number of "
+                "processes and threads",
+                refuted="the rate falls without large stacks, too",
+                undecided="whether small stacks keep the rate is open",
             )
         ],
     ),
@@ -81,13 +80,11 @@ CONTROLS = [
                     to=OFF,
                     below=0.1,
                 ),
-                confirmed="one process alone, with 16 live threads, creates {of} locked and "
-                "{to} not: live stacks beyond glibc's cache collapse the rate without any "
-                "other process",
-                refuted="one process alone, with 16 live threads, creates {of} locked and "
-                "{to} not: live stacks of one process do not collapse the rate",
-                undecided="one process alone, with 16 live threads, creates {of} locked and "
-                "{to} not: whether live stacks alone collapse the rate is open",
+                finding="one process alone, with 16 live threads, creates {of} locked and {to} not",
+                confirmed="live stacks beyond glibc's cache collapse the rate without any other "
+                "process",
+                refuted="live stacks of one process do not collapse the rate",
+                undecided="whether live stacks alone collapse the rate is open",
             )
         ],
     ),
@@ -111,13 +108,11 @@ CONTROLS = [
                     to=OFF,
                     below=0.1,
                 ),
-                confirmed="with glibc's stack cache off, one process with one live thread "
-                "creates {of} locked and {to} not: the cache of 40 MiB is what hides the "
-                "cost of a new locked stack",
-                refuted="with glibc's stack cache off, one process with one live thread "
-                "creates {of} locked and {to} not: the cache is not what keeps the rate",
-                undecided="with glibc's stack cache off, one process with one live thread "
-                "creates {of} locked and {to} not: what the cache hides is not shown",
+                finding="with glibc's stack cache off, one process with one live thread creates "
+                "{of} locked and {to} not",
+                confirmed="the cache of 40 MiB is what hides the cost of a new locked stack",
+                refuted="the cache is not what keeps the rate",
+                undecided="what the cache hides is not shown",
             )
         ],
     ),
@@ -142,15 +137,11 @@ CONTROLS = [
                     to=OFF,
                     above=2.0,
                 ),
-                confirmed="meanwhile a page of another thread of the process takes {of} on "
-                "average with MCL_FUTURE and {to} without: populating holds up every thread "
-                "of the process that maps or faults",
-                refuted="meanwhile a page of another thread of the process takes {of} on "
-                "average with MCL_FUTURE and {to} without: populating does not double what "
-                "other threads pay",
-                undecided="meanwhile a page of another thread of the process takes {of} on "
-                "average with MCL_FUTURE and {to} without: whether populating holds up other "
-                "threads is open",
+                finding="meanwhile a page of another thread of the process takes {of} on average "
+                "with MCL_FUTURE and {to} without",
+                confirmed="populating holds up every thread of the process that maps or faults",
+                refuted="populating does not double what other threads pay",
+                undecided="whether populating holds up other threads is open",
             )
         ],
     ),

@@ -135,12 +135,10 @@ EXPERIMENT = Experiment(
                         where={"swap": "file", "controller": "none", "neighbour": "hogs"},
                         equals=0,
                     ),
-                    confirmed="with swap for all that is wanted {value} other groups are killed: "
-                    "it is for lack of memory",
-                    refuted="with swap for all that is wanted {value} other groups are killed: "
-                    "more than a lack of memory is at work",
-                    undecided="with swap for all that is wanted {value} other groups are killed: "
-                    "why is not shown",
+                    finding="with swap for all that is wanted {value} other groups are killed",
+                    confirmed="it is for lack of memory",
+                    refuted="more than a lack of memory is at work",
+                    undecided="why is not shown",
                 )
             ],
         ),

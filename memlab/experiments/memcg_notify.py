@@ -104,12 +104,11 @@ EXPERIMENT = Experiment(
                         to={"waiter": "spinning"},
                         above=2,
                     ),
-                    confirmed="a sleeping waiter on another CPU runs {of} after the signal, a "
-                    "spinning one {to}: the wake-up, not the cgroup, is most of it",
-                    refuted="a sleeping waiter on another CPU runs {of} after the signal, a "
-                    "spinning one {to}: waking up is not most of it",
-                    undecided="a sleeping waiter on another CPU runs {of} after the signal, a "
-                    "spinning one {to}: what waking up has of it is not shown",
+                    finding="a sleeping waiter on another CPU runs {of} after the signal, a "
+                    "spinning one {to}",
+                    confirmed="the wake-up, not the cgroup, is most of it",
+                    refuted="waking up is not most of it",
+                    undecided="what waking up has of it is not shown",
                 )
             ],
         ),
@@ -126,12 +125,10 @@ EXPERIMENT = Experiment(
                         where={"mechanism": "pressure_level"},
                         equals=0,
                     ),
-                    confirmed="memory.pressure_level tells {value} on the way "
-                    "down: it is the look at uncharge that thresholds have and it has not",
-                    refuted="memory.pressure_level tells {value} on the way down: "
-                    "not only a look at uncharge tells there",
-                    undecided="memory.pressure_level tells {value} on the way "
-                    "down: what tells there is not shown",
+                    finding="memory.pressure_level tells {value} on the way down",
+                    confirmed="it is the look at uncharge that thresholds have and it has not",
+                    refuted="not only a look at uncharge tells there",
+                    undecided="what tells there is not shown",
                 )
             ],
         ),
@@ -152,12 +149,10 @@ EXPERIMENT = Experiment(
                         above=0.5,
                         below=2.0,
                     ),
-                    confirmed="each of 128 takes {of} to arm, one alone {to}: the price is paid "
-                    "anew for each",
-                    refuted="each of 128 takes {of} to arm, one alone {to}: the price is not one "
-                    "paid anew for each",
-                    undecided="each of 128 takes {of} to arm, one alone {to}: whether it is paid "
-                    "anew for each is not shown",
+                    finding="each of 128 takes {of} to arm, one alone {to}",
+                    confirmed="the price is paid anew for each",
+                    refuted="the price is not one paid anew for each",
+                    undecided="whether it is paid anew for each is not shown",
                 )
             ],
         ),

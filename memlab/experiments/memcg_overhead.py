@@ -153,12 +153,11 @@ EXPERIMENT = Experiment(
                         to={"place": "beyond"},
                         within=0.05,
                     ),
-                    confirmed="a fault costs {of} where 128 thresholds are crossed and {to} where "
-                    "none is: telling costs nothing that shows",
-                    refuted="a fault costs {of} where 128 thresholds are crossed and {to} where "
-                    "none is: telling shows",
-                    undecided="a fault costs {of} where 128 thresholds are crossed and {to} where "
-                    "none is: whether telling shows is not decided",
+                    finding="a fault costs {of} where 128 thresholds are crossed and {to} where "
+                    "none is",
+                    confirmed="telling costs nothing that shows",
+                    refuted="telling shows",
+                    undecided="whether telling shows is not decided",
                 )
             ],
         ),

@@ -1,7 +1,7 @@
 """memcpy: what decides the speed of a copy: the method, the size, or the destination's pages?
 
-Not measured here: several threads, hugetlbfs and files, uncached memory (that is reserved
-memory's), and a source that was never written, whose every page is the one zero page.
+Not measured here: uncached memory (that is reserved memory's), files on a disk, and a source that
+was never written, whose every page is the one zero page.
 """
 
 from memlab.experiment import (
@@ -13,9 +13,9 @@ from memlab.experiment import (
     Cost,
     Count,
     Equivalent,
+    Exclude,
     Experiment,
     Factor,
-    Level,
     Lines,
     Published,
     Ratio,
@@ -24,20 +24,24 @@ from memlab.experiment import (
 from memlab.experiments._copy_controls import CONTROLS
 from memlab.experiments._copy_points import (
     COPIED,
+    COSTS,
     FIRST,
+    FROM_MALLOC,
     GIB,
     KIB,
     KIND_HELP,
     KINDS,
+    LARGE,
     LOCK_STATES,
     METRICS,
     MIB,
+    STEADY,
+    host_settings,
     memory_bytes,
+    tmpfs_bytes,
     trial_time,
 )
 
-LARGE = 256 * MIB  # beyond the caches, as mbw's 5000 MiB are
-STEADY: dict[str, Level] = {"size": LARGE, "dst_state": "cold", "clean": "none"}
 HALVES = "14,173 us against 7,110 us for 32M"
 
 EXPERIMENT = Experiment(
@@ -55,10 +59,11 @@ EXPERIMENT = Experiment(
         ),
         Factor(
             "method",
-            choice("libc", "dumb", "block", "movsb", "nontemporal"),
+            choice("libc", "dumb", "block", "movsb", "nontemporal", "block_again"),
             quick=["libc", "dumb", "block", "movsb", "nontemporal"],
             help="memcpy, a loop over words, memcpy by 256 KiB; on x86-64 rep movsb, and stores "
-            "past the caches",
+            "past the caches; block_again reads the source's first 256 KiB again and again, as "
+            "MCBLOCK of mbw 1.2.2 does",
         ),
         Factor("src", choice(*KINDS), quick=["malloc"], help=f"the source: {KIND_HELP}"),
         Factor(
@@ -71,7 +76,6 @@ EXPERIMENT = Experiment(
             "dst",
             choice(*KINDS),
             quick=["malloc"],
-            full=KINDS,
             help=f"the destination: {KIND_HELP}",
         ),
         Factor(
@@ -89,6 +93,13 @@ EXPERIMENT = Experiment(
             "caches; dc_ is arm64's, the others x86-64's",
         ),
         Factor(
+            "threads",
+            COUNT,
+            quick=[1],
+            help="threads of one process, each on a CPU of its own, that start together and copy "
+            "a part each",
+        ),
+        Factor(
             "passes",
             COUNT,
             quick=[1_000_000],
@@ -103,9 +114,19 @@ EXPERIMENT = Experiment(
             "0 for all passes",
         ),
     ],
+    excludes=[
+        Exclude(
+            lambda at: 1 < int(at["threads"]) > int(at["size"]) // (4 * KIB),
+            "each of several threads must have a page to copy",
+        ),
+    ],
     controls=CONTROLS,
     metrics=METRICS,
     cost=Cost(memory=memory_bytes, time=trial_time),
+    costs=COSTS,
+    cpus=lambda at: int(at["threads"]),
+    settings=host_settings,
+    tmpfs=tmpfs_bytes,
     containment=Containment(limit=lambda at: memory_bytes(at) * 5 // 4, required=False),
     tiny={
         "size": [23 * 4 * KIB],
@@ -173,6 +194,18 @@ EXPERIMENT = Experiment(
             to={"method": "libc"},
             within=0.05,
             published="3,614.0 MiB/s against 3,624.8 MiB/s",
+            controls=("mcblock",),
+        ),
+        Ratio(
+            text="one CPU's copy leaves bandwidth of the memory unused: two copy over 1.1 times "
+            "as much",
+            metric="steady_bandwidth",
+            where={"size": LARGE, "method": "libc", "dst_state": "cold", **FROM_MALLOC},
+            of={"threads": 2},
+            to={"threads": 1},
+            above=1.1,
+            published="3,624.8 MiB/s by one process, said not to fill the memory's bandwidth",
+            controls=("threads",),
         ),
     ],
     figure=Lines(
@@ -181,6 +214,8 @@ EXPERIMENT = Experiment(
         by=["method"],
         panels=["dst_state"],
         log="xy",
+        controls=["threads"],
+        mark_caches=2,
     ),
     budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},
     more_figures={

@@ -132,15 +132,12 @@ EXPERIMENT = Experiment(
                         to={"advice": "normal"},
                         below=0.5,
                     ),
-                    confirmed="with the page tables filled before the window the copy out of the "
-                    "mapping at 4 KiB takes {of} instead of {to}: over half of what the mapping "
-                    "costs is its faults, and read pays for none",
-                    refuted="with the page tables filled before the window the copy out of the "
-                    "mapping at 4 KiB takes {of} instead of {to}: its faults are under half of "
-                    "what it costs",
-                    undecided="with the page tables filled before the window the copy out of the "
-                    "mapping at 4 KiB takes {of} instead of {to}: whether its faults are over "
-                    "half of what it costs is not decided",
+                    finding="with the page tables filled before the window the copy out of the "
+                    "mapping at 4 KiB takes {of} instead of {to}",
+                    confirmed="over half of what the mapping costs is its faults, and read pays "
+                    "for none",
+                    refuted="its faults are under half of what it costs",
+                    undecided="whether its faults are over half of what it costs is not decided",
                 )
             ],
         ),

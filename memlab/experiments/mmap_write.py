@@ -143,17 +143,12 @@ EXPERIMENT = Experiment(
                         by=1.25,
                         beside="faults_per_mib",
                     ),
-                    confirmed="a file written in 4 KiB pieces takes {beside_base} and write is "
-                    "the cheaper one {base}; written in 1 MiB pieces it takes {beside_at} and "
-                    "write is the cheaper one {at}: the crossover belongs to the file's folios, "
-                    "not to the machine",
-                    refuted="a file written in 4 KiB pieces takes {beside_base} and write is the "
+                    finding="a file written in 4 KiB pieces takes {beside_base} and write is the "
                     "cheaper one {base}; written in 1 MiB pieces it takes {beside_at} and write "
-                    "is the cheaper one {at}: the crossover moved the other way than fewer "
-                    "faults would move it",
-                    undecided="a file written in 4 KiB pieces takes {beside_base} and write is "
-                    "the cheaper one {base}; written in 1 MiB pieces it takes {beside_at} and "
-                    "write is the cheaper one {at}: no shift of the crossover is shown",
+                    "is the cheaper one {at}",
+                    confirmed="the crossover belongs to the file's folios, not to the machine",
+                    refuted="the crossover moved the other way than fewer faults would move it",
+                    undecided="no shift of the crossover is shown",
                 )
             ],
         ),

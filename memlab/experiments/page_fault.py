@@ -107,12 +107,10 @@ EXPERIMENT = Experiment(
                         above=0.999,
                         below=1.001,
                     ),
-                    confirmed="memory that is then used takes {of} with MCL_FUTURE and {to} "
-                    "without: locking adds no faults to it, it moves them to allocation",
-                    refuted="memory that is then used takes {of} with MCL_FUTURE and {to} "
-                    "without: locking changes how many faults it takes",
-                    undecided="memory that is then used takes {of} with MCL_FUTURE and {to} "
-                    "without: whether locking adds faults to it is not shown",
+                    finding="memory that is then used takes {of} with MCL_FUTURE and {to} without",
+                    confirmed="locking adds no faults to it, it moves them to allocation",
+                    refuted="locking changes how many faults it takes",
+                    undecided="whether locking adds faults to it is not shown",
                 ),
                 Explanation(
                     predicts=Ratio(
@@ -178,12 +176,12 @@ EXPERIMENT = Experiment(
                         where=UNTOUCHED | {"allocator": "mmap", "lock": "off"},
                         equals=0,
                     ),
-                    confirmed="mappings of the same size that nothing writes to take {value}: the "
-                    "faults without locking are those of malloc's headers, one an allocation",
-                    refuted="mappings of the same size that nothing writes to take {value}: "
-                    "malloc's headers are not all of the faults without locking",
-                    undecided="mappings of the same size that nothing writes to take {value}: "
-                    "too few samples to say that the faults are those of malloc's headers",
+                    finding="mappings of the same size that nothing writes to take {value}",
+                    confirmed="the faults without locking are those of malloc's headers, one an "
+                    "allocation",
+                    refuted="malloc's headers are not all of the faults without locking",
+                    undecided="too few samples to say that the faults are those of malloc's "
+                    "headers",
                 )
             ],
         ),

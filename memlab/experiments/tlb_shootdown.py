@@ -11,7 +11,6 @@ from memlab.experiment import (
     COUNT,
     FLAG,
     SECONDS,
-    At,
     Attribution,
     Bars,
     Causes,
@@ -23,73 +22,25 @@ from memlab.experiment import (
     Experiment,
     Factor,
     Lines,
-    Metric,
     Nines,
-    Ratio,
-    Raw,
-    Within,
     choice,
 )
-from memlab.experiment.attribution import TRACE, metrics
-from memlab.experiment.latency import longest, percentile
-from memlab.experiments import _shootdowns
-from memlab.experiments._shootdown_controls import AT, BESIDE, CONTROLS, SIZE
+from memlab.experiment.attribution import TRACE
+from memlab.experiments._shootdown_claims import CLAIMS
+from memlab.experiments._shootdown_controls import CONTROLS, INTERVAL, SIZE
+from memlab.experiments._shootdown_metrics import METRICS, faults
+from memlab.experiments._shootdowns import per_operation
 
 KIB, MIB = 2**10, 2**20
 PAGE = os.sysconf("SC_PAGE_SIZE")
 CPUS = max(2, len(os.sched_getaffinity(0)))  # with one there is no reader: the probe says so
-INTERVAL = 500e-9
 TRACE_S = 0.6  # opening and closing a trace, outside of the window
-SIGNS = "MADV_DONTNEED frees page table entries and so causes shootdowns"
-SETTING = "dirty_decay_ms:-1,muzzy_decay_ms:-1 ends them: memory is not given back"
-SPIKES = "PCT99: spikes before, fewer spikes after"
-IPIS = "perf top: smp_call_function_many, IPIs sent in batches; they are dear in a guest"
 
 
 def reader_levels() -> list[int]:
     """No reader, then powers of two up to the CPUs that are left beside the releaser's."""
     most = min(CPUS - 1, 63)
     return [0, *sorted({2**i for i in range(6) if 2**i < most} | {most})]
-
-
-def operations(raw: Raw, _: At) -> float:
-    return float(raw["operation_count"] / (raw["elapsed_ns"] * 1e-9))
-
-
-def operation_time(raw: Raw, _: At) -> float | None:
-    count = raw["operation_count"]
-    return raw["elapsed_ns"] * 1e-9 / count if count else None
-
-
-def floor_time(raw: Raw, _: At) -> float:
-    return float(raw["floor_ns"] * 1e-9 / raw["floor_operation_count"])
-
-
-def reader_rate(raw: Raw, _: At) -> float | None:
-    readers = raw["reader_count"]
-    seconds = raw["elapsed_ns"] * 1e-9
-    return raw["latency"]["total"] / seconds / readers if readers else None
-
-
-def system_share(raw: Raw, _: At) -> float | None:
-    window = raw["window"]
-    spent = window["user_ns"] + window["system_ns"]
-    return window["system_ns"] / spent if spent else None
-
-
-def faults(raw: Raw, _: At) -> float:
-    window = raw["window"]
-    return float(window["minor_fault_count"] + window["major_fault_count"])
-
-
-def latency_metric(name: str, share: float, text: str) -> Metric:
-    return Metric(
-        name,
-        "s",
-        f"{text}; not said where fewer than 10 loads lie beyond it",
-        of=percentile("latency", share),
-        floor=percentile("floor_latency", share),
-    )
 
 
 EXPERIMENT = Experiment(
@@ -198,68 +149,7 @@ EXPERIMENT = Experiment(
         ),
     ],
     controls=CONTROLS,
-    metrics=[
-        Metric(
-            "ops_per_s",
-            "1/s",
-            "operations a second: touch the ranges, release them",
-            of=operations,
-            lower_is_better=False,
-        ),
-        Metric(
-            "op_time",
-            "s",
-            "time an operation takes, with the faults of its touches",
-            of=operation_time,
-            floor=floor_time,
-            of_cost=lambda cost, _: cost,
-        ),
-        *_shootdowns.METRICS,
-        latency_metric("p50", 0.5, "median latency of a load, from when it was due"),
-        latency_metric("p90", 0.9, "latency that 1 load in 10 exceeds"),
-        latency_metric("p99", 0.99, "latency that 1 load in 100 exceeds"),
-        latency_metric("p999", 0.999, "latency that 1 load in 1000 exceeds"),
-        latency_metric("p9999", 0.9999, "latency that 1 load in 10,000 exceeds"),
-        Metric(
-            "longest",
-            "s",
-            "the longest latency of a load",
-            of=longest("latency"),
-            floor=longest("floor_latency"),
-        ),
-        Metric(
-            "reader_rate",
-            "1/s",
-            "loads a second of a reader",
-            of=reader_rate,
-            lower_is_better=False,
-        ),
-        Metric(
-            "system_share",
-            "1",
-            "share of the processor time of all that is the kernel's",
-            of=system_share,
-        ),
-        Metric(
-            "system_per_op",
-            "s",
-            "kernel time of releaser and readers, an operation",
-            of=lambda raw, at: (
-                raw["window"]["system_ns"] * 1e-9 / raw["operation_count"]
-                if raw["operation_count"]
-                else None
-            ),
-        ),
-        Metric(
-            "faults_per_op",
-            "faults/op",
-            "page faults of the touches that follow a release",
-            of=lambda raw, at: (
-                faults(raw, at) / raw["operation_count"] if raw["operation_count"] else None
-            ),
-        ),
-        *metrics("loads"),
-    ],
+    metrics=METRICS,
     attribution=Attribution("loads", overhead=["p50", "p99", "reader_rate", "ops_per_s"]),
     cost=Cost(
         memory=lambda at: (
@@ -281,63 +171,7 @@ EXPERIMENT = Experiment(
         "slice": [0.001],
     },
     judges={"jemalloc-madvise": ["signs"]},
-    claims=[
-        Within(
-            text="beside a thread, giving memory back by MADV_DONTNEED is a shootdown a call",
-            metric="shootdowns_per_op",
-            where={**BESIDE, "ranges": 1, "release": "dontneed", "interval": INTERVAL},
-            above=0.9,
-            below=1.1,
-            published=SIGNS,
-            controls=("known-answer", "processes", "calls", "batch", "unpinned", "pageout"),
-            timed=False,
-        ),
-        Within(
-            text="memory that is not given back causes no shootdown",
-            metric="shootdowns_per_op",
-            where={**BESIDE, "ranges": 1, "release": "touch", "interval": INTERVAL},
-            below=0.01,
-            published=SETTING,
-            controls=("known-answer",),
-            timed=False,
-        ),
-        Within(
-            text="the shootdowns show in /proc/interrupts, an interrupt each",
-            metric="interrupts_per_op",
-            where={**AT, "release": "dontneed", "interval": INTERVAL},
-            above=0.9,
-            published="watch /proc/interrupts: the numbers rise steeply",
-            controls=("known-answer",),
-            timed=False,
-        ),
-        Ratio(
-            text="they lengthen the readers' p99 over 3 times",
-            metric="p99",
-            where={**AT, "interval": INTERVAL},
-            of={"release": "dontneed"},
-            to={"release": "touch"},
-            above=3.0,
-            published=SPIKES,
-            controls=("processes", "unpaced", "traced"),
-        ),
-        Ratio(
-            text="they take over 10 % of the releaser's operations",
-            metric="ops_per_s",
-            where={
-                "release": "dontneed",
-                "pages": SIZE,
-                "ranges": 1,
-                "sharing": "threads",
-                "pinned": True,
-                "interval": INTERVAL,
-            },
-            of={"readers": 1},
-            to={"readers": 0},
-            below=0.9,
-            published=IPIS,
-            controls=("processes",),
-        ),
-    ],
+    claims=CLAIMS,
     costs=CostTerms(
         "op_time",
         by=["release"],
@@ -353,7 +187,7 @@ EXPERIMENT = Experiment(
             CostTerm("call", lambda raw, at: 1.0),
             CostTerm("fault", lambda raw, at: round(faults(raw, at) / raw["operation_count"], 3)),
             CostTerm("page", lambda raw, at: float(at["pages"])),
-            CostTerm("shootdown", lambda raw, at: _shootdowns.per_operation(raw, at) or 0.0),
+            CostTerm("shootdown", lambda raw, at: per_operation(raw, at) or 0.0),
         ],
     ),
     budget_s={"quick": 75.0, "paper": 600.0, "full": 1800.0},

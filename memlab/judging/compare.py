@@ -100,7 +100,7 @@ def compare_runs(
     if threshold <= 0:
         raise NotComparable("the threshold is a share above 0, such as 5%")
     experiment = new.experiment
-    chosen = _metric(experiment, metric)
+    chosen = metric_of(experiment, metric)
     after = _of_run(new, chosen)
     before, remarks = _base(base, experiment, chosen)
     remarks += _machines(before, after, force)
@@ -135,7 +135,8 @@ def compare_runs(
     )
 
 
-def _metric(experiment: Experiment, name: str | None) -> Metric:
+def metric_of(experiment: Experiment, name: str | None) -> Metric:
+    """The metric of that name, else the experiment's first; NotComparable names the nearest."""
     if name is None:
         return experiment.metrics[0]
     metrics = {m.name: m for m in (*experiment.metrics, *WINDOW_METRICS)}
@@ -163,7 +164,7 @@ def _of_run(run: Run, metric: Metric) -> Measured:
         found = found[np.isfinite(found)]
         if found.size:
             key = plan.key(point.at)
-            values[key], at[key] = _positive(found.tolist(), metric, run.id), point.at
+            values[key], at[key] = positive(found.tolist(), metric, run.id), point.at
     hashes = frozenset(s.probe_hash for s in run.samples if s.probe_hash)
     return Measured(f"run {run.id}", values, at, hashes, run.environment)
 
@@ -178,7 +179,7 @@ def _of_file(path: Path, experiment: Experiment, metric: Metric) -> tuple[Measur
             values.setdefault(key, []).append(row.value)
             at[key] = row.at
     for samples in values.values():
-        _positive(samples, metric, str(path))
+        positive(samples, metric, str(path))
     hashes = frozenset(row.probe_hash for row in found.rows if row.probe_hash)
     machine = exported.machine(path)
     remarks = []
@@ -189,7 +190,8 @@ def _of_file(path: Path, experiment: Experiment, metric: Metric) -> tuple[Measur
     return Measured(f"{path} (run {found.run})", values, at, hashes, machine), remarks
 
 
-def _positive(samples: list[float], metric: Metric, where: str) -> list[float]:
+def positive(samples: list[float], metric: Metric, where: str) -> list[float]:
+    """The samples; NotComparable where one has no ratio to anything."""
     if min(samples) <= 0:
         raise NotComparable(
             f"{metric.name} is 0 in samples of {where}: a ratio needs values above 0; "
@@ -202,7 +204,8 @@ def _machines(base: Measured, new: Measured, force: bool) -> list[str]:
     """What differs between the machines, as remarks; Unlike where that is not to be overlooked."""
     if base.environment is None or new.environment is None:
         return []
-    emulated = [environment.EMULATED] if new.environment.get("emulated_time") else []
+    sides = (base.environment, new.environment)
+    emulated = [environment.EMULATED] if any(side.get("emulated_time") for side in sides) else []
     differs = environment.unlike(base.environment, new.environment)
     if _guests_of_one_machine(base.environment, new.environment):
         return [*emulated, *(f"the guests differ: {line}" for line in differs)]
@@ -212,9 +215,16 @@ def _machines(base: Measured, new: Measured, force: bool) -> list[str]:
 
 
 def _guests_of_one_machine(base: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Two guests on the same processor differ in what they were asked to: their kernels."""
-    same = ("machine_id_hash", "cpu_model", "emulated_time", "memory_total_bytes", "cpus_online")
-    return "guest" in base and "guest" in new and all(base.get(k) == new.get(k) for k in same)
+    """Two guests on the same processor, as large as one another when they were asked for, differ
+    in what they were asked to: their kernels. Each of those keeps another share of the memory."""
+    same = ("machine_id_hash", "cpu_model", "emulated_time")
+    asked = ("memory_bytes", "cpus")
+    return (
+        "guest" in base
+        and "guest" in new
+        and all(base.get(key) == new.get(key) for key in same)
+        and all(base["guest"].get(key) == new["guest"].get(key) for key in asked)
+    )
 
 
 def _probes(base: Measured, new: Measured) -> list[str]:

@@ -40,10 +40,12 @@ def _nearest(found: Sequence[At], control: Control, at: At) -> At | None:
 
 def _sentence(explanation: Explanation, found: Finding) -> str:
     """The sentence for what was found; the evidence itself where no fact could be had."""
-    sentences = {
+    conclusions = {
         "reproduced": explanation.confirmed,
         "contradicted": explanation.refuted,
         "inconclusive": explanation.undecided,
     }
-    sentence = sentences.get(found.verdict.word) if found.facts else None
-    return found.evidence if sentence is None else sentence.format_map(found.facts)
+    conclusion = conclusions.get(found.verdict.word) if found.facts else None
+    if conclusion is None:
+        return found.evidence
+    return explanation.sentence(conclusion).format_map(found.facts)

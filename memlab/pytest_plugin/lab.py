@@ -10,6 +10,7 @@ from memlab.pytest_plugin.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from memlab.api import Guest
     from memlab.experiment import Level
     from memlab.pytest_plugin.run import Run
 
@@ -29,6 +30,7 @@ class Memlab:
         blocks: int | None = None,
         preset: str = "quick",
         controls: bool = True,
+        guest: Guest | None = None,
         **levels: Level | Sequence[Level],
     ) -> Run:
         """Measure an experiment as `memlab.sweep` does; budget in seconds, or as text (`10s`).
@@ -39,8 +41,8 @@ class Memlab:
         __tracebackhide__ = True
         from memlab.pytest_plugin import measure
 
-        wanted = {"blocks": blocks, "preset": preset, "controls": controls, **levels}
-        run = measure.sweep(self, experiment, budget, wanted, len(self._runs) + 1)
+        wanted = {"blocks": blocks, "preset": preset, "controls": controls, "guest": guest}
+        run = measure.sweep(self, experiment, budget, wanted | levels, len(self._runs) + 1)
         self._runs.append(run)
         return run
 

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlab import api, results, units
-from memlab.experiment import Claim
+from memlab.experiment import Claim, Level
 from memlab.judging import exported
 from memlab.judging.claims import Judged, judge
-from memlab.judging.compare import FAILS, NotComparable, Unlike, compare_runs
+from memlab.judging.compare import FAILS, Compared, NotComparable, Unlike, compare_runs
+from memlab.judging.compare_levels import compare_levels
 from memlab.present import comparison, exports
 from memlab.present.formats import cases
 from memlab.pytest_plugin import baselines
 from memlab.pytest_plugin.account import Entry
 from memlab.pytest_plugin.settings import fail
+from memlab.run.plan import BadLevels
 from memlab.run.request import CannotRun
 from memlab.store import StoreError, UnknownRun
 
 if TYPE_CHECKING:
     from memlab.pytest_plugin.lab import Memlab
 
-Baseline = str | Path | results.Run
-_WRONG = (NotComparable, exported.BadExport, StoreError, UnknownRun)
+Baseline = str | Path | results.Run | Mapping[str, Level]
+_WRONG = (NotComparable, BadLevels, exported.BadExport, StoreError, UnknownRun)
 
 
 class _NoBaseline(LookupError):
@@ -65,8 +67,9 @@ class Run(api.Run):
     ) -> None:
         """Fail where a point is slower than the baseline's by more than `by`.
 
-        The baseline: an exported file, a run's id or name, a run; without one, this test's own
-        in the folder of --memlab-compare.
+        The baseline: levels of this run's factors, such as {"library": "old.so"}, whose points
+        the others are held against, block by block; an exported file, a run's id or name, a run;
+        without one, this test's own in the folder of --memlab-compare.
         """
         __tracebackhide__ = True
         self._end(self._compared(baseline, by, metric, FAILS["regression"]))
@@ -138,12 +141,7 @@ class Run(api.Run):
         if baseline is None and settings.save and not settings.compare:
             return Found("this session makes the baseline")
         try:
-            compared = compare_runs(
-                self._baseline(baseline),
-                self,
-                metric=metric,
-                threshold=_share(by),
-            )
+            compared = self._beside(baseline, metric, _share(by))
         except Unlike as unlike:
             return self._not_compared(f"the machines or settings differ: {unlike.differs}")
         except _NoBaseline as missing:
@@ -166,11 +164,16 @@ class Run(api.Run):
             [line for word, line in told if word == "inconclusive"],
         )
 
+    def _beside(self, baseline: Baseline | None, metric: str | None, by: float) -> Compared:
+        if isinstance(baseline, Mapping):
+            return compare_levels(self, baseline, metric=metric, threshold=by)
+        return compare_runs(self._baseline(baseline), self, metric=metric, threshold=by)
+
     def _not_compared(self, why: str) -> Found:
         self._entry.notes.append(f"not compared: {why}")
         return Found(f"{self.experiment.name}, run {self.id}", (), [f"  not compared: {why}"])
 
-    def _baseline(self, given: Baseline | None) -> Path | results.Run:
+    def _baseline(self, given: str | Path | results.Run | None) -> Path | results.Run:
         if given is None:
             return self._own_baseline()
         if isinstance(given, str) and not exported.is_file(given):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,8 @@ def need(experiment: Experiment, points: Sequence[Point], places: Places) -> Nee
     for place, _, size in files:
         disk[place] = disk.get(place, 0) + size
     files_bytes = sum(disk.values())
+    if experiment.tmpfs and (own := max(experiment.tmpfs(p.at) for p in points)):
+        disk[places.tmpfs] = disk.get(places.tmpfs, 0) + own
     held = experiment.containment
     if held and any(held.swap(p.at) == "file" for p in points):
         disk[places.dir] = disk.get(places.dir, 0) + held.swap_bytes
@@ -86,7 +88,10 @@ def shortage(wanted: Need, whose: str = "the plan") -> str | None:
     if allowed is not None and wanted.memory_bytes * HEADROOM > allowed:
         return _short(whose, "memory", " in this process's cgroup", wanted.memory_bytes, allowed)
     for place, size in wanted.disk_bytes.items():
-        left = proc.free_bytes(place)
+        try:
+            left = proc.free_bytes(place)
+        except FileNotFoundError:
+            return f"{whose} needs a folder on {place}, and there is none"
         if size * HEADROOM > left:
             return _short(whose, "space", f" on {place}", size, left)
     return None
@@ -105,8 +110,9 @@ def admit(
     places: Places,
     *,
     controls: bool = True,
+    short: Callable[[Need], str | None] = shortage,
 ) -> tuple[Plan, dict[str, str]]:
-    """The plan, shrunk where the preset chose a size too large for the host.
+    """The plan, shrunk where the preset chose a size too large for the host, by what `short` says.
 
     Returns the plan and, by factor, what was shrunk. Levels that the user named are never
     shrunk: Refused says what is short.
@@ -115,11 +121,11 @@ def admit(
     name, scaled = experiment.shrinks, dict[str, str]()
     while True:
         plan = build(experiment, preset, chosen, controls=controls)
-        short = shortage(need(experiment, plan.points, places))
-        if short is None:
+        lacks = short(need(experiment, plan.points, places))
+        if lacks is None:
             return plan, scaled
         if name is None or name in levels:
-            raise Refused(f"{short}; free some, or choose a smaller {name or 'plan'} with -p")
+            raise Refused(f"{lacks}; free some, or choose a smaller {name or 'plan'} with -p")
         factor = experiment.factor(name)
         before = chosen.get(name) or factor.levels(preset)
         # Counts often begin at 1, which stays while the larger ones are halved.
@@ -127,7 +133,7 @@ def admit(
         halved = [max(floor, int(level) // 2) for level in before]
         chosen[name] = list(dict.fromkeys(halved))
         if chosen[name] == list(before) or min(halved) < least:
-            raise Refused(f"{short}; even the smallest {name} does not fit")
+            raise Refused(f"{lacks}; even the smallest {name} does not fit")
         shrunk, full = (
             ", ".join(map(factor.kind.format, of)) for of in (chosen[name], factor.levels(preset))
         )

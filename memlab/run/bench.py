@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from memlab.experiment import Experiment
+from memlab.experiment import At, Experiment
 from memlab.observe import allocators
 from memlab.run.admission import Places
 from memlab.run.around import Around
@@ -16,6 +16,7 @@ from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
 from memlab.run.plan import Point
 from memlab.run.settings import Unavailable
+from memlab.run.tmpfs import TmpfsFolder
 from memlab.run.warm import Warm, WorkerLost, where
 
 SETUP_LIMIT_S = 60.0  # what a trial may take beyond its window before it is killed
@@ -43,6 +44,7 @@ class Bench:
         with ExitStack() as stack:
             journal = Journal(run)
             stack.callback(journal.close)
+            self._tmpfs = TmpfsFolder(journal, places.tmpfs, f"{run}-{os.getpid()}-own")
             self._guardian = Guardian(journal.path)
             stack.callback(self._guardian.dismiss)
             self._folders = {
@@ -53,7 +55,8 @@ class Bench:
             self._around = Around(experiment, journal, run, places.dir)
             self._parents: dict[Environ, Warm] = {}
             stack.callback(self._stop_parents)
-            stack.enter_context(_off(self._cpus))
+            always = self._cpus[-1:] if callable(experiment.cpus) else self._cpus
+            stack.enter_context(_off(always))
             self._stack = stack.pop_all()
 
     def __enter__(self) -> Bench:
@@ -70,11 +73,12 @@ class Bench:
             "probe": self._experiment.probe,
             "params": self._experiment.params(point.at),
             "file": self._file(point),
-            "cpus": self._cpus,
+            "cpus": self._cpus_of(point.at),
             "limit_s": limit_s,
         }
         try:
             environ = self._environ(point)
+            trial["folder"] = self._folder(point.at)
             held = self._around.prepare(point.at)
         except (Unavailable, allocators.NotHere) as unavailable:
             return _not_run("unavailable", str(unavailable))
@@ -92,6 +96,17 @@ class Bench:
         if self._experiment.containment and "result" in reply:
             reply["result"]["contained"] = held.contained
         return reply
+
+    def _cpus_of(self, at: At) -> list[int]:
+        asked = self._experiment.cpus
+        return self._cpus[-asked(at) :] if callable(asked) else self._cpus
+
+    def _folder(self, at: At) -> str | None:
+        """What the probe is told; None where it has no such param."""
+        needed = self._experiment.tmpfs
+        if needed is None:
+            return None
+        return self._tmpfs.path() if needed(at) else ""
 
     def _environ(self, point: Point) -> Environ:
         """allocators.NotHere where the library or its setting is not to be had."""
@@ -158,9 +173,9 @@ def default_directory() -> Path:
 
 def default_cpus(experiment: Experiment | None = None) -> list[int]:
     """The last CPU that this process may use: the first takes most of the interrupts. All of
-    them for an experiment that declares so."""
+    them for an experiment that may use several."""
     allowed = sorted(os.sched_getaffinity(0))
-    return allowed if experiment and experiment.cpus == "all" else allowed[-1:]
+    return allowed if experiment and experiment.cpus != "one" else allowed[-1:]
 
 
 @contextmanager

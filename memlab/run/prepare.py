@@ -12,7 +12,7 @@ from memlab.experiment import Experiment
 from memlab.run import admission
 from memlab.run.admission import Places
 from memlab.run.bench import default_directory
-from memlab.run.plan import Plan
+from memlab.run.plan import Plan, build
 from memlab.run.request import CannotRun, Request
 
 
@@ -35,15 +35,25 @@ def prepare(request: Request) -> Prepared:
     places = Places(Path(request.directory or default_directory()).absolute())
     _check_cpus(request.cpus)
     if experiment.file:
-        _check_directory(places.dir)
-        _check_directory(places.tmpfs)
+        check_directory(places.dir)
+        check_directory(places.tmpfs)
     elif experiment.containment and experiment.containment.swap_bytes:
-        _check_directory(places.dir)
+        check_directory(places.dir)
     built, scaled = admission.admit(
         experiment, request.preset, request.levels, places, controls=request.controls
     )
     kept = replace(request, scaled=scaled, directory=str(places.dir))
     return Prepared(experiment, built, places, kept)
+
+
+def check_plan(request: Request) -> None:
+    """What needs no machine to be found wrong: it is said before one boots."""
+    build(
+        experiments.load(request.experiment),
+        request.preset,
+        request.levels,
+        controls=request.controls,
+    )
 
 
 def _check_cpus(cpus: Sequence[int]) -> None:
@@ -53,7 +63,7 @@ def _check_cpus(cpus: Sequence[int]) -> None:
         raise CannotRun(f"--cpus: CPU {wrong[0]} is not among those allowed here ({good})")
 
 
-def _check_directory(path: Path) -> None:
+def check_directory(path: Path) -> None:
     if not path.is_dir():
         raise CannotRun(f"{path} is no directory; name one with --dir")
     if not os.access(path, os.W_OK | os.X_OK):

@@ -23,7 +23,7 @@ class Settings:
         """Make the host as wanted; what an earlier trial wanted goes back. Unavailable if not."""
         for file, value in {**self._before, **wanted}.items():
             try:
-                self._write(file, value)
+                self._write(file, self._resolved(file, value))
             except PermissionError:
                 raise Unavailable(
                     f"needs {file} = {value}, and it may not be written: run as root"
@@ -36,6 +36,13 @@ class Settings:
                 raise Unavailable(
                     f"needs {file} = {value}, and writing it fails: {error.strerror}"
                 ) from None
+
+    def _resolved(self, file: str, value: str) -> str:
+        """`+8` is 8 more than the host had without this run."""
+        if not (value.startswith("+") and value[1:].isdecimal()):
+            return value
+        before = self._before.get(file) or value_of(Path(file))
+        return str(int(before) + int(value))
 
     def _write(self, file: str, value: str) -> None:
         path = Path(file)

@@ -22,7 +22,7 @@ from memlab.observe import proc
 PREFIX = "memlab-"  # everything that a run owns is called so: folders, groups, swap labels
 LABEL_AT = 1024 + 12 + 16  # of volume_name in union swap_header, include/linux/swap.h
 ZRAM_CONTROL = Path("/sys/class/zram-control")
-_PATIENCE_S = 2.0  # for killed processes to leave a group, and their pages the swap
+_PATIENCE_S = 10.0  # for killed processes, perhaps large, to leave a group and the swap
 
 
 class Refused(OSError):

@@ -129,6 +129,8 @@ def _trial(trial: Mapping[str, Any]) -> Reply:
         if trial["file"]:
             files.prepare(trial["file"])
             params["path"] = trial["file"]["path"]
+        if trial.get("folder") is not None:
+            params["folder"] = trial["folder"]
         group = trial.get("group")
         if trial.get("tells_group"):
             params["group"] = group["folder"] if group else ""

@@ -22,8 +22,7 @@ static void *serve(void *argument)
 		while (__atomic_load_n(&line->asked_count, __ATOMIC_ACQUIRE) == done_count)
 			futex_wait(&line->asked_count, done_count, NULL);
 		line->answer = actor->perform(actor->stage, line->step);
-		__atomic_store_n(&line->answered_count, done_count + 1, __ATOMIC_RELEASE);
-		futex_wake_all(&line->answered_count);
+		futex_raise(&line->answered_count, done_count + 1);
 		if (line->answer < 0)
 			_exit(0);
 	}
@@ -64,8 +63,7 @@ int actor_ask(struct actor *actor, const void *step, size_t step_bytes)
 	bool lost = false;
 
 	memcpy(line->step, step, step_bytes);
-	__atomic_store_n(&line->asked_count, answered_count + 1, __ATOMIC_RELEASE);
-	futex_wake_all(&line->asked_count);
+	futex_raise(&line->asked_count, answered_count + 1);
 	while (__atomic_load_n(&line->answered_count, __ATOMIC_ACQUIRE) == answered_count) {
 		if (lost) {
 			errno = ESRCH;

@@ -19,8 +19,7 @@ static void *body(void *argument)
 	struct bystander *bystander = argument;
 	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 
-	while (is_in(bystander, WAITS))
-		futex_wait(&bystander->state, WAITS, NULL);
+	futex_await(&bystander->state, RECORDS);
 	while (is_in(bystander, RECORDS)) {
 		const uint64_t from_ns = clock_ns();
 		void *page = mmap(NULL, page_bytes, PROT_READ | PROT_WRITE,
@@ -45,19 +44,13 @@ int bystander_make(struct bystander *bystander)
 	return errno ? -1 : 0;
 }
 
-static void enter(struct bystander *bystander, enum state state)
-{
-	__atomic_store_n(&bystander->state, (uint32_t)state, __ATOMIC_RELEASE);
-	futex_wake_all(&bystander->state);
-}
-
 void bystander_start(struct bystander *bystander)
 {
-	enter(bystander, RECORDS);
+	futex_raise(&bystander->state, RECORDS);
 }
 
 void bystander_end(struct bystander *bystander)
 {
-	enter(bystander, ENDS);
+	futex_raise(&bystander->state, ENDS);
 	pthread_join(bystander->thread, NULL);
 }

@@ -60,6 +60,18 @@ static void copy_block(void *to, const void *from, size_t size_bytes)
 	memcpy(to_block, from_block, size_bytes);
 }
 
+/* What mbw's MCBLOCK does: `b = mempcpy(b, a, block_size)`, and a stays where it was (mbw.c). */
+static void copy_block_again(void *to, const void *from, size_t size_bytes)
+{
+	uint8_t *to_block = to;
+
+	for (; size_bytes > BLOCK_BYTES; size_bytes -= BLOCK_BYTES) {
+		memcpy(to_block, from, BLOCK_BYTES);
+		to_block += BLOCK_BYTES;
+	}
+	memcpy(to_block, from, size_bytes);
+}
+
 #ifdef __x86_64__
 /* The direction flag is clear: the System V ABI, 3.2.1. */
 static void copy_movsb(void *to, const void *from, size_t size_bytes)
@@ -92,6 +104,7 @@ int copy_choose(enum copy_method method, copy_function **copy)
 		[COPY_BLOCK] = copy_block,
 		[COPY_MOVSB] = copy_movsb,
 		[COPY_NONTEMPORAL] = copy_nontemporal,
+		[COPY_BLOCK_AGAIN] = copy_block_again,
 	};
 
 	*copy = functions[method];

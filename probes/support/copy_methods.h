@@ -13,6 +13,7 @@ enum copy_method {
 	COPY_BLOCK,       /* memcpy(3) by blocks of 256 KiB */
 	COPY_MOVSB,       /* rep movsb, x86-64 */
 	COPY_NONTEMPORAL, /* stores past the caches, x86-64 */
+	COPY_BLOCK_AGAIN, /* the first 256 KiB into every block: the source's rest is not read */
 };
 
 /* Both addresses are multiples of 16, as malloc(3) and mmap(2) give them; any size. */

@@ -71,12 +71,6 @@ int crew_make(struct crew *crew, uint32_t count, size_t report_bytes)
 	return 0;
 }
 
-static void announce(uint32_t *count)
-{
-	__atomic_add_fetch(count, 1, __ATOMIC_RELEASE);
-	futex_wake_all(count);
-}
-
 /* A member's whole life; it ends by the signal of crew_disband. */
 static void serve(struct crew *crew, uint32_t index, const struct crew_work *work)
 {
@@ -90,14 +84,13 @@ static void serve(struct crew *crew, uint32_t index, const struct crew_work *wor
 	getrusage(RUSAGE_SELF, &slot->to);        /* these two once, so that their code */
 	slot->end_ns = clock_ns();                /* and the slot's pages are present */
 
-	announce(&board->prepared_count);
-	while (!__atomic_load_n(&board->started, __ATOMIC_ACQUIRE))
-		futex_wait(&board->started, 0, NULL);
+	futex_announce(&board->prepared_count);
+	futex_await(&board->started, 1);
 	getrusage(RUSAGE_SELF, &slot->from);
 	work->run(work->params, report, board->deadline_ns);
 	slot->end_ns = clock_ns();
 	getrusage(RUSAGE_SELF, &slot->to);
-	announce(&board->done_count);
+	futex_announce(&board->done_count);
 	for (;;) /* no call that is new here: perf may still count what binding it faults */
 		futex_wait(&board->started, 1, NULL);
 }
@@ -158,8 +151,7 @@ void crew_start(struct crew *crew, uint64_t slice_ns)
 
 	board->start_ns = clock_ns();
 	board->deadline_ns = slice_ns ? board->start_ns + slice_ns : UINT64_MAX;
-	__atomic_store_n(&board->started, 1, __ATOMIC_RELEASE);
-	futex_wake_all(&board->started);
+	futex_raise(&board->started, 1);
 }
 
 void crew_wait(struct crew *crew)

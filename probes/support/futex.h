@@ -23,4 +23,28 @@ static inline void futex_wake_all(uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/* Counts and states that threads and processes tell one another by: they only rise. */
+
+/* One more has come so far. */
+static inline void futex_announce(uint32_t *count)
+{
+	__atomic_add_fetch(count, 1, __ATOMIC_RELEASE);
+	futex_wake_all(count);
+}
+
+static inline void futex_raise(uint32_t *word, uint32_t to)
+{
+	__atomic_store_n(word, to, __ATOMIC_RELEASE);
+	futex_wake_all(word);
+}
+
+/* Returns once *word is `least` or more. */
+static inline void futex_await(uint32_t *word, uint64_t least)
+{
+	uint32_t seen;
+
+	while ((seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) < least)
+		futex_wait(word, seen, NULL);
+}
+
 #endif

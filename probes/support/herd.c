@@ -24,12 +24,6 @@ int herd_fork(struct herd *herd, uint32_t count, void (*serve)(void *argument, u
 	return 0;
 }
 
-void herd_announce(uint32_t *count)
-{
-	__atomic_add_fetch(count, 1, __ATOMIC_RELEASE);
-	futex_wake_all(count);
-}
-
 static void reap(struct herd *herd, uint32_t index, int options)
 {
 	if (herd->pids[index] && waitpid(herd->pids[index], NULL, options) > 0) {

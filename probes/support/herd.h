@@ -21,10 +21,7 @@ struct herd {
 int herd_fork(struct herd *herd, uint32_t count, void (*serve)(void *argument, uint32_t index),
 	      void *argument);
 
-/* For one of them: one more has come so far. */
-void herd_announce(uint32_t *count);
-
-/* Until each has announced itself in count or has died. */
+/* Until each has announced itself in count (futex.h) or has died. */
 void herd_wait(struct herd *herd, uint32_t *count);
 
 /* Kills and reaps what is left. Does nothing where there is none. */

@@ -1,5 +1,5 @@
 #include "hog.h"
-#include "oom_score.h"
+#include "child.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -49,11 +49,8 @@ static void take_and_hold(const struct hog *hog, uint32_t index)
 /* The life of one; an errno is its exit status. */
 static void serve(const struct hog *hog, uint32_t index)
 {
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
+	if (child_go_first() == -1)
 		_exit(errno);
-	const int32_t refused = oom_score_go_first();
-	if (refused)
-		_exit(refused);
 	take_and_hold(hog, index);
 }
 

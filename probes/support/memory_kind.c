@@ -5,14 +5,21 @@
 #include "lock.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* x86-64's, and arm64's with pages of 4 KiB; elsewhere the start may be no huge page's. */
 #define HUGE_BYTES ((size_t)2 << 20)
 #define HEAP_BELOW_BYTES ((size_t)128 << 10)
+
+#ifndef MAP_HUGE_2MB /* linux/mman.h, which sys/mman.h need not include */
+#define MAP_HUGE_2MB (21 << 26)
+#endif
 
 static int fail(struct memory *memory, const char *call)
 {
@@ -24,7 +31,7 @@ static int fail(struct memory *memory, const char *call)
  * ENOMEM of mlock(2), EAGAIN of MAP_LOCKED (mmap(2)). */
 static int fail_lock(struct memory *memory, const char *call, int over_errno)
 {
-	memory->lock_refused = errno == EPERM || errno == over_errno;
+	memory->refused = errno == EPERM || errno == over_errno;
 	lock_limit_text(memory->failed_call, call);
 	return -1;
 }
@@ -80,14 +87,51 @@ static int map(struct memory *memory, int protection, int flags, size_t size_byt
 	return 0;
 }
 
+static int map_file(struct memory *memory)
+{
+	if (ftruncate(memory->fd, (off_t)memory->usable_bytes) == -1)
+		return fail(memory, "ftruncate(file, size_bytes)");
+	if (map(memory, PROT_READ | PROT_WRITE, MAP_SHARED, memory->usable_bytes) == -1)
+		return -1;
+	return small_pages(memory);
+}
+
 static int make_memfd(struct memory *memory)
 {
 	memory->fd = memfd_create("memlab", MFD_CLOEXEC);
 	if (memory->fd == -1)
 		return fail(memory, "memfd_create(MFD_CLOEXEC)");
-	if (ftruncate(memory->fd, (off_t)memory->usable_bytes) == -1)
-		return fail(memory, "ftruncate(memfd, size_bytes)");
-	return map(memory, PROT_READ | PROT_WRITE, MAP_SHARED, memory->usable_bytes);
+	return map_file(memory);
+}
+
+/* Without a name: it goes with the process, however that ends. */
+static int make_tmpfs(struct memory *memory)
+{
+	struct statfs filesystem;
+
+	memory->fd = open(memory->folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (memory->fd == -1)
+		return fail(memory, "open(folder, O_TMPFILE)");
+	if (fstatfs(memory->fd, &filesystem) == -1)
+		return fail(memory, "fstatfs(file)");
+	if (filesystem.f_type != TMPFS_MAGIC) {
+		errno = EOPNOTSUPP;
+		return fail(memory, "folder must lie on tmpfs");
+	}
+	return map_file(memory);
+}
+
+/* The mapping reserves its pages, or fails here and not by SIGBUS at a touch. */
+static int make_hugetlb(struct memory *memory)
+{
+	memory->usable_bytes = round_up(memory->size_bytes, HUGE_BYTES);
+	if (map(memory, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB,
+		memory->usable_bytes) == -1) {
+		memory->refused = errno == ENOMEM;
+		return fail(memory, "mmap(size_bytes, MAP_HUGETLB)");
+	}
+	return 0;
 }
 
 /* What is left of the reservation stands between this memory's VMA and its neighbours', so that
@@ -120,7 +164,7 @@ static int make_anonymous(struct memory *memory, int flags)
 
 int memory_make(struct memory *memory, enum memory_kind kind, size_t size_bytes)
 {
-	*memory = (struct memory) { .size_bytes = size_bytes, .fd = -1 };
+	*memory = (struct memory) { .folder = memory->folder, .size_bytes = size_bytes, .fd = -1 };
 	memory->usable_bytes = round_up(size_bytes, page_bytes());
 	switch (kind) {
 	case MEMORY_MMAP:
@@ -130,9 +174,13 @@ int memory_make(struct memory *memory, enum memory_kind kind, size_t size_bytes)
 	case MEMORY_MAP_LOCKED:
 		return make_anonymous(memory, MAP_LOCKED);
 	case MEMORY_MEMFD:
-		return make_memfd(memory) == -1 ? -1 : small_pages(memory);
+		return make_memfd(memory);
+	case MEMORY_TMPFS:
+		return make_tmpfs(memory);
 	case MEMORY_THP:
 		return make_thp(memory);
+	case MEMORY_HUGETLB:
+		return make_hugetlb(memory);
 	case MEMORY_MALLOC:
 		break;
 	}
@@ -209,6 +257,6 @@ int memory_release(struct memory *memory)
 	if (memory->fd != -1)
 		result |= close(memory->fd);
 	heap_give_back(memory->heap_pieces);
-	*memory = (struct memory) { .fd = -1 };
+	*memory = (struct memory) { .folder = memory->folder, .fd = -1 };
 	return result;
 }

@@ -8,14 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In the order of the levels of a factor of kinds. Huge pages in MEMORY_THP alone. */
+/* In the order of the levels of a factor of kinds. Huge pages in the last two alone. */
 enum memory_kind {
 	MEMORY_MALLOC,     /* malloc(3): below 128 KiB of the heap, else a mapping of its own */
-	MEMORY_MMAP,       /* private and anonymous, as all but memfd's */
+	MEMORY_MMAP,       /* private and anonymous, as all but the two files' */
 	MEMORY_POPULATE,   /* MAP_POPULATE */
 	MEMORY_MAP_LOCKED, /* MAP_LOCKED */
 	MEMORY_MEMFD,      /* a shared mapping of memfd_create(2) */
+	MEMORY_TMPFS,      /* a shared mapping of a file without a name on tmpfs */
 	MEMORY_THP,        /* MADV_HUGEPAGE, from a huge page's boundary on */
+	MEMORY_HUGETLB,    /* MAP_HUGETLB, of 2 MiB, which are the host's to reserve */
 };
 
 /* In the order of the levels of a factor of states. */
@@ -30,6 +32,7 @@ enum memory_state {
 
 /* Zeroed but for fd, which is -1, it is none. */
 struct memory {
+	const char *folder; /* where a file on tmpfs is to lie; the caller's, and kept */
 	uint8_t *start;
 	size_t size_bytes;
 	size_t usable_bytes; /* to the end of the last page; of malloc(3): size_bytes */
@@ -40,7 +43,7 @@ struct memory {
 	bool locked;
 	/* The call that failed, if any; a refused lock with the limit that refused it. */
 	char failed_call[128];
-	bool lock_refused;
+	bool refused; /* the lock, or the huge pages */
 };
 
 /* Each returns 0, or -1 and errno with the failed call in memory. */

@@ -1,11 +1,11 @@
 #include "neighbour.h"
+#include "child.h"
 #include "random.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,12 +35,9 @@ static void take_memory(uint64_t size_bytes, uint64_t cycle_count)
 	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	uint8_t *memory;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
+	if (child_go_first() == -1)
 		_exit(errno);
 	go_elsewhere();
-	int32_t refused = oom_score_go_first();
-	if (refused)
-		_exit(refused);
 	memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		_exit(errno);

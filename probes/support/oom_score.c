@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #define OOM_SCORE_PATH "/proc/self/oom_score_adj"
-#define OOM_SCORE_FIRST "1000" /* the highest */
 
 int oom_score_step_back(struct oom_score *score)
 {
@@ -33,9 +32,4 @@ int oom_score_restore(struct oom_score *score)
 	errno = proc_write(OOM_SCORE_PATH, score->own);
 	score->own[0] = '\0';
 	return errno ? -1 : 0;
-}
-
-int32_t oom_score_go_first(void)
-{
-	return proc_write(OOM_SCORE_PATH, OOM_SCORE_FIRST);
 }

@@ -4,8 +4,6 @@
 #ifndef MEMLAB_OOM_SCORE_H
 #define MEMLAB_OOM_SCORE_H
 
-#include <stdint.h>
-
 /* Zeroed it is empty. */
 struct oom_score {
 	char own[16]; /* what this process had; empty: nothing was changed */
@@ -21,8 +19,5 @@ int oom_score_step_back(struct oom_score *score);
 
 /* Puts back what was kept. Does nothing where nothing was. */
 int oom_score_restore(struct oom_score *score);
-
-/* For a child: it is taken first. Returns 0 or an errno. */
-int32_t oom_score_go_first(void);
 
 #endif

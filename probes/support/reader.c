@@ -2,9 +2,9 @@
 #include "barrier.h"
 #include "clock.h"
 #include "histogram.h"
+#include "pin.h"
 #include "stack.h"
 
-#include <sched.h>
 #include <string.h>
 
 #define CACHE_LINE_BYTES 64
@@ -46,18 +46,9 @@ void reader_run(struct reader *reader)
 	load_until(reader, &reader->latency, reader->slow, UINT64_MAX);
 }
 
-int reader_pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET((unsigned int)cpu, &set);
-	return sched_setaffinity(0, sizeof(set), &set);
-}
-
 int reader_prepare(struct reader *reader)
 {
-	if (reader->cpu != READER_NO_CPU && reader_pin(reader->cpu) == -1)
+	if (reader->cpu != READER_NO_CPU && pin_to(reader->cpu) == -1)
 		return -1;
 	stack_touch(STACK_MARGIN_BYTES);
 	for (uint64_t at = 0; at < reader->memory_bytes; at += reader->page_bytes)

@@ -25,9 +25,6 @@ struct reader {
 	struct probe_histogram latency;
 };
 
-/* Pins this thread to one CPU. Returns 0, or -1 and errno. */
-int reader_pin(int cpu);
-
 /* Pins this thread where it has a CPU, and brings in what a reader uses. Returns 0, or -1 and errno. */
 int reader_prepare(struct reader *reader);
 

@@ -81,11 +81,22 @@ static uint64_t kib(const char *line)
 	return strtoull(strchr(line, ':') + 1, NULL, 10) * 1024;
 }
 
+static bool is_huge(const char *line)
+{
+	static const char *const labels[] = { "AnonHugePages:", "ShmemPmdMapped:",
+					      "Private_Hugetlb:", "Shared_Hugetlb:" };
+
+	for (size_t i = 0; i < sizeof(labels) / sizeof(labels[0]); i++)
+		if (strncmp(line, labels[i], strlen(labels[i])) == 0)
+			return true;
+	return false;
+}
+
 /* VmFlags is the last line of a VMA. */
 static void take_line(struct vma *vma, const char *line, struct smaps_range *range,
 		      struct text *text)
 {
-	if (strncmp(line, "AnonHugePages:", 14) == 0 || strncmp(line, "ShmemPmdMapped:", 15) == 0)
+	if (is_huge(line))
 		range->huge_bytes += kib(line);
 	if (strncmp(line, "Rss:", 4) == 0)
 		range->rss_bytes += kib(line);

@@ -16,7 +16,7 @@ struct smaps_range {
 	uint64_t rss_bytes;
 	uint64_t locked_bytes;
 	uint64_t lazy_free_bytes; /* marked by MADV_FREE, not written since */
-	uint64_t huge_bytes;      /* in transparent huge pages: AnonHugePages, ShmemPmdMapped */
+	uint64_t huge_bytes;      /* in huge pages, transparent ones and hugetlbfs's */
 };
 
 /*

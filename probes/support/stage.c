@@ -34,20 +34,6 @@ void stage_bring_in(const struct stage *stage)
 		KEEP(*((const volatile uint8_t *)stage + at));
 }
 
-static void announce(uint32_t *count)
-{
-	__atomic_add_fetch(count, 1, __ATOMIC_RELEASE);
-	futex_wake_all(count);
-}
-
-static void await(uint32_t *count, uint64_t wanted)
-{
-	uint32_t seen;
-
-	while ((seen = __atomic_load_n(count, __ATOMIC_ACQUIRE)) < wanted)
-		futex_wait(count, seen, NULL);
-}
-
 int seat_take(struct seat *seat)
 {
 	struct reader *reader = &seat->reader;
@@ -61,7 +47,7 @@ int seat_take(struct seat *seat)
 void seat_read(struct seat *seat)
 {
 	reader_run(&seat->reader);
-	announce(&seat->stage->stopped_count);
+	futex_announce(&seat->stage->stopped_count);
 }
 
 /* It does not end: glibc gives an ended thread's stack back by madvise, a shootdown too many. */
@@ -70,8 +56,8 @@ static void *serve_as_thread(void *argument)
 	struct seat *seat = argument;
 
 	seat->failed_errno = seat_take(seat) == -1 ? errno : 0;
-	announce(&seat->stage->prepared_count);
-	await(&seat->stage->started, 1);
+	futex_announce(&seat->stage->prepared_count);
+	futex_await(&seat->stage->started, 1);
 	seat_read(seat);
 	for (;;)
 		pause();
@@ -87,7 +73,7 @@ int stage_seat_threads(struct stage *stage)
 		if (errno)
 			return -1;
 	}
-	await(&stage->prepared_count, stage->reader_count);
+	futex_await(&stage->prepared_count, stage->reader_count);
 	errno = 0;
 	for (uint64_t i = 0; i < stage->reader_count; i++)
 		if (stage->seats[i].failed_errno)
@@ -106,11 +92,10 @@ static void await_loads(const struct stage *stage)
 
 void stage_release(struct stage *stage)
 {
-	__atomic_store_n(&stage->started, 1, __ATOMIC_RELEASE);
-	futex_wake_all(&stage->started);
+	futex_raise(&stage->started, 1);
 	await_loads(stage);
 	const uint64_t deadline_ns = stage->slice_ns ? clock_ns() + stage->slice_ns : UINT64_MAX;
 	releaser_run(&stage->releaser, stage->limit_count, deadline_ns);
 	__atomic_store_n(&stage->end, 1, __ATOMIC_RELAXED);
-	await(&stage->stopped_count, stage->reader_count);
+	futex_await(&stage->stopped_count, stage->reader_count);
 }

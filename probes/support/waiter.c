@@ -1,24 +1,15 @@
 #include "waiter.h"
 #include "clock.h"
 #include "futex.h"
+#include "pin.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 enum { NOTIFIED, PLAIN, STOP, WATCHED_COUNT };
-
-static int pin(int cpu)
-{
-	cpu_set_t one;
-
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	return sched_setaffinity(0, sizeof(one), &one);
-}
 
 static int64_t take(const struct waiter *waiter, bool plain)
 {
@@ -31,8 +22,7 @@ static int64_t take(const struct waiter *waiter, bool plain)
 
 static void publish(struct waiter *waiter)
 {
-	__atomic_store_n(&waiter->woken, waiter->woken + 1, __ATOMIC_RELEASE);
-	futex_wake_all(&waiter->woken);
+	futex_raise(&waiter->woken, waiter->woken + 1);
 }
 
 /* One return of poll(2). The clock first: the rest is not the notification's. */
@@ -80,7 +70,7 @@ static int wait_and_stamp(struct waiter *waiter)
 static void *wait_in_thread(void *argument)
 {
 	struct waiter *waiter = argument;
-	int result = pin(waiter->cpu);
+	int result = pin_to(waiter->cpu);
 
 	publish(waiter); /* here: a wake of nothing, so that its code and stack are in memory */
 	if (result == 0)

@@ -98,6 +98,14 @@ void window_prepare(struct window *window)
 	perf_open(&window->perf, kept_tlb_flush_id(), true);
 }
 
+void window_abandon(struct window *window)
+{
+	const int kept_errno = errno;
+
+	perf_close(&window->perf);
+	errno = kept_errno;
+}
+
 void window_start(struct window *window)
 {
 	read_tlb_interrupts(&window->tlb_interrupts, &window->tlb_interrupts_error);

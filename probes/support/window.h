@@ -43,6 +43,9 @@ void window_open(struct window *window);
 void window_prepare(struct window *window);
 void window_start(struct window *window);
 
+/* Where there is nothing to measure after all: instead of window_start. errno stays. */
+void window_abandon(struct window *window);
+
 /* Stops counting and fills out; every window that was opened must be closed. */
 void window_close(struct window *window, struct probe_window *out);
 

@@ -12,7 +12,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.compare import compare
+from memlab.analysis.compare import compare, compare_paired
 from memlab.analysis.crossover import crossover
 from memlab.analysis.intervals import bootstrap_interval, order_interval
 from memlab.analysis.verdicts import (
@@ -180,7 +180,16 @@ def comparison_shares(n: int, effect: float, sets: int = 1000) -> dict[str, floa
     return {word: words.count(word) / sets for word in ("faster", "slower", "same")}
 
 
+def paired_shares(n: int, effect: float, sets: int = 1000) -> dict[str, float]:
+    """The same for two levels of one run, whose blocks share a drift."""
+    rng = np.random.default_rng(5000 + n + round(1000 * effect))
+    pairs = [noisy(rng, [1, 1 + effect], n, 0.05).T for _ in range(sets)]
+    words = [compare_paired([(base, new)])[0].word for base, new in pairs]
+    return {word: words.count(word) / sets for word in ("faster", "slower", "same")}
+
+
 Row = Callable[[int], float]
+Shares = Callable[[int, float], dict[str, float]]
 
 BLOCKS = (6, 10, 20, 50)
 EFFECTS = (0.0, 0.02, 0.05, 0.1)
@@ -205,17 +214,21 @@ def power_rows() -> dict[str, Row]:
     def shown(kind: str, effect: float, n: int) -> float:
         return word_shares(kind, n, effect)["reproduced"]
 
-    def compared(word: str, effect: float, n: int) -> float:
-        return comparison_shares(n, effect)[word]
+    def compared(shares: Shares, word: str, effect: float, n: int) -> float:
+        return shares(n, effect)[word]
 
     rows: dict[str, Row] = {
         f"{kind}, {effect:.0%}": partial(shown, kind, effect)
         for kind in CASES
         for effect in EFFECTS
     }
-    for effect in SLOWER:
-        rows[f"two runs, slower by {effect:.0%}"] = partial(compared, "slower", effect)
-    rows["two runs, the same"] = partial(compared, "same", 0.0)
+    for sides, shares in (
+        ("two runs", comparison_shares),
+        ("two levels under drift", paired_shares),
+    ):
+        for effect in SLOWER:
+            rows[f"{sides}, slower by {effect:.0%}"] = partial(compared, shares, "slower", effect)
+        rows[f"{sides}, the same"] = partial(compared, shares, "same", 0.0)
     return rows
 
 

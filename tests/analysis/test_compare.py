@@ -8,11 +8,12 @@ from memlab.analysis.compare import (
     benjamini_hochberg,
     beyond_p,
     compare,
+    compare_paired,
     equivalence_p,
     mann_whitney_p,
 )
 
-from .tables import comparison_shares
+from .tables import comparison_shares, drift, paired_shares
 
 
 def sample(n=20, factor=1.0, sd=0.02, seed=1):
@@ -119,3 +120,42 @@ def test_false_differences_are_at_most_5_percent(n):
 @pytest.mark.parametrize("n", [10, 20])
 def test_false_sameness_at_the_threshold_is_at_most_5_percent(n):
     assert comparison_shares(n, 0.05)["same"] <= 0.05
+
+
+class TestPaired:
+    """Levels of one run: what a block shares cancels."""
+
+    def pair(self, factor, n=12, sd=0.02, seed=3):
+        rng = np.random.default_rng(seed)
+        shared = np.exp(5 * drift(rng, (n,)))  # the machine becomes over twice as slow meanwhile
+        base, new = (shared * np.exp(sd * rng.standard_normal(n)) for _ in range(2))
+        return base, factor * new
+
+    def test_a_slowdown_under_a_drift_that_hides_it_from_two_runs(self):
+        pair = self.pair(1.15)
+        assert compare_paired([pair])[0].word == "slower"
+        assert compare([pair])[0].word == "inconclusive"
+        assert compare_paired([pair], lower_is_better=False)[0].word == "faster"
+        assert compare_paired([self.pair(1.0)])[0].word == "same"
+
+    def test_a_block_that_lacks_one_side_is_left_out(self):
+        base, new = self.pair(1.15)
+        new[::4] = np.nan
+        (found,) = compare_paired([(base, new)])
+        assert found.n == 9
+
+    @pytest.mark.parametrize("n", [3, 4])
+    def test_no_word_from_fewer_than_five_pairs(self, n):
+        (found,) = compare_paired([(np.ones(n), 2 * np.ones(n))])
+        assert (found.word, found.blocks_missing) == ("inconclusive", 5 - n)
+
+    @pytest.mark.parametrize("n", [6, 20])
+    def test_at_the_edge_every_word_is_rare(self, n):
+        shares = paired_shares(n, 0.05)
+        assert shares["slower"] <= 0.05
+        assert shares["same"] <= 0.05
+
+    def test_a_point_decided_alone_may_not_be_among_many(self):
+        pairs = [self.pair(1.07, n=8, sd=0.003)] + [self.pair(1.05, seed=k) for k in range(40)]
+        assert compare_paired(pairs[:1])[0].word == "slower"
+        assert compare_paired(pairs)[0].word == "inconclusive"

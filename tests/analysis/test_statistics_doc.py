@@ -40,6 +40,7 @@ def test_coverage_row(label):
         ("crossover, 5%", 6),
         ("two runs, slower by 5%", 10),
         ("two runs, the same", 20),
+        ("two levels under drift, slower by 15%", 10),
     ],
 )
 def test_power_cell(label, n):

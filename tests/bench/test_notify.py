@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from held import RUN
 
 from memlab import experiments
 from memlab.observe import capabilities, cgroup, proc
@@ -36,9 +37,9 @@ def group() -> Iterator[Group]:
     found = capabilities.memory_cgroup(proc.ROOT)
     if not found.available or cgroup.locate().memory_version != "1":
         pytest.skip("thresholds are of cgroup v1, and no group of it may be made here")
-    journal = Journal("0123abcd")
+    journal = Journal(RUN)
     try:
-        yield Group(journal, "0123abcd-bench")
+        yield Group(journal, f"{RUN}-bench")
     finally:
         journal.close()
 

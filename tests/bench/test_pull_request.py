@@ -1,7 +1,10 @@
-"""A pull request as CI meets it: the base measured and kept, the head held against it.
+"""A pull request as CI meets it. Ten times the head is the base again, and has to pass; ten times
+it has a slowdown put in (the factor `handicap`: turns of an empty loop, wasted a call), and has to
+fail.
 
-Ten times the head is the base again, and has to pass; ten times it has a slowdown put in (the
-factor `handicap`: turns of an empty loop, wasted a call), and has to fail.
+Base and head are two levels of one sweep, which is what docs/ci.md tells to do. Held against a
+baseline that was kept, they are a minute apart, and the machine itself may have moved by as much:
+that way is told, and only what it calls a regression without one is a failure.
 """
 
 from __future__ import annotations
@@ -20,14 +23,20 @@ pytestmark = pytest.mark.bench
 
 REQUESTS = 10
 SLOWDOWN = 0.15
-TEST = f"""
+CLEAN = 1  # one turn a call: a level of its own, and no slowdown to speak of
+HOW = f"""**{ONE_POINT!r}, blocks=30, slice="20ms", controls=False"""
+TOGETHER = f"""
 import os
 
 def test_small_writes(memlab):
-    run = memlab.sweep(
-        "mmap-write", **{ONE_POINT!r}, handicap=int(os.environ["HANDICAP"]),
-        blocks=40, slice="20ms", controls=False,
-    )
+    run = memlab.sweep("mmap-write", {HOW}, handicap=[0, int(os.environ["HANDICAP"])])
+    run.assert_not_slower_than({{"handicap": 0}}, by="5%")
+"""
+APART = f"""
+import os
+
+def test_small_writes(memlab):
+    run = memlab.sweep("mmap-write", {HOW}, handicap=int(os.environ["HANDICAP"]))
     run.assert_not_slower_than(by="5%")
 """
 BASELINE = Path("base") / "test_io.py" / "test_small_writes.csv"
@@ -45,27 +54,50 @@ def session(folder: Path, handicap: int, *options: str) -> subprocess.CompletedP
     )
 
 
-def test_a_regression_fails_and_a_clean_change_passes(tmp_path: Path) -> None:
-    turns = turns_for(SLOWDOWN, tmp_path / "tuning.db")
-    caught, passed = 0, 0
+def project(folder: Path, test: str) -> Path:
+    folder.mkdir()
+    (folder / "test_io.py").write_text(test)
+    return folder
+
+
+def caught(done: subprocess.CompletedProcess[str]) -> bool:
+    return done.returncode == 1 and ": slower: " in done.stdout
+
+
+def test_base_and_head_in_one_sweep(tmp_path: Path) -> None:
+    missed, alarms = [], []
     for number in range(REQUESTS):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / "test_io.py").write_text(TEST)
+        turns = turns_for(SLOWDOWN, tmp_path / f"tuning-{number}.db")  # of the machine as it is now
+        folder = project(tmp_path / str(number), TOGETHER)
+        slowed, clean = session(folder, turns), session(folder, CLEAN)
+        missed += [] if caught(slowed) else [slowed.stdout]
+        alarms += [] if clean.returncode == 0 else [clean.stdout]
+    tell("in one sweep", missed, alarms)
+    assert (missed, alarms) == ([], [])
+
+
+def test_head_against_a_baseline_that_was_kept(tmp_path: Path) -> None:
+    missed, alarms = [], []
+    for number in range(REQUESTS):
+        turns = turns_for(SLOWDOWN, tmp_path / f"tuning-{number}.db")
+        folder = project(tmp_path / str(number), APART)
         base = session(folder, 0, "--memlab-save=base")
         assert base.returncode == 0, base.stdout
         clean = session(folder, 0, "--memlab-compare=base")
-        passed += clean.returncode == 0
         # The handicap tells points apart: the baseline has to pretend that it had it.
         samples = pd.read_csv(folder / BASELINE)
         samples.assign(handicap=turns).to_csv(folder / BASELINE, index=False)
         slowed = session(folder, turns, "--memlab-compare=base")
-        found = slowed.returncode == 1 and "slower" in slowed.stdout
-        caught += found
-        if not found:
-            print(f"missed in request {number}:\n{slowed.stdout}")
+        missed += [] if caught(slowed) else [slowed.stdout]
+        alarms += [clean.stdout] if caught(clean) else []
+    tell("one after the other", missed, alarms)
+    assert alarms == []
+
+
+def tell(how: str, missed: list[str], alarms: list[str]) -> None:
     print(
-        f"\n{REQUESTS} pull requests slower by {100 * SLOWDOWN:.0f} %: {caught} caught; "
-        f"{REQUESTS} clean ones: {passed} passed"
+        f"\n{REQUESTS} pull requests slower by {100 * SLOWDOWN:.0f} %, {how}: "
+        f"{REQUESTS - len(missed)} caught; {REQUESTS} clean ones: {REQUESTS - len(alarms)} passed"
     )
-    assert (caught, passed) == (REQUESTS, REQUESTS)
+    for said in (*missed, *alarms):
+        print(said)

@@ -15,5 +15,5 @@ def memlab(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )

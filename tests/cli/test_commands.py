@@ -73,7 +73,7 @@ def test_the_installed_command_is_the_module(command: Command) -> None:
     script = Path(sys.executable).with_name("memlab")
     if not script.exists():
         pytest.skip("memlab is not installed as a command")
-    done = subprocess.run([script, "list"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([script, "list"], capture_output=True, text=True, timeout=300)
     assert said(done) == said(command("list"))
 
 
@@ -281,7 +281,7 @@ def test_a_reader_that_has_gone_is_no_error(run: str, arguments: str) -> None:
         stdout=writing,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
@@ -289,7 +289,7 @@ def test_a_reader_that_has_gone_is_no_error(run: str, arguments: str) -> None:
 
 def test_head_gets_its_byte(run: str) -> None:
     line = f"{sys.executable} -m memlab export last | head -c 1"
-    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("r", "")
 
 

@@ -23,7 +23,7 @@ finally:
 
 def modules(code: str) -> set[str]:
     """The top-level packages, and memlab's own modules, that a program ends with."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     names = done.stderr.split()
     assert "sys" in names, done.stderr
     return {name for name in names if name.startswith("memlab")} | {

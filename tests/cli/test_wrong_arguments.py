@@ -22,7 +22,7 @@ WRONG_USAGE = {
     "sweep page-fault --in guest --guest-memory 1m": ["--guest-memory", "256 MiB or more"],
     "sweep page-fault --in guest --append it's": ["--append", "No closing quotation"],
     "sweep page-fault --in moon": ["'moon' is not one of 'host', 'guest'"],
-    "sweep page-fault --in guest --dry-run": ["--dry-run boots no guest"],
+    "sweep page-fault --in guest --kernel /etc --dry-run": ["/etc is a directory"],
     "sweep page-fault --in guest -p chnks=1": ["did you mean chunks?"],
     "sweep page-fault --kernel /boot/vmlinuz": ["--kernel is about a guest; add --in guest"],
     "swep": ["no command 'swep'", "did you mean sweep?"],

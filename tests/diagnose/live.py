@@ -61,7 +61,7 @@ def running(
     assert process.stderr
     try:
         if process.stdout.readline() != "ready\n":
-            process.wait(timeout=10)
+            process.wait(timeout=300)
             pytest.skip(f"{Path(command[0]).name} cannot run here: {process.stderr.read().strip()}")
         yield process
     finally:

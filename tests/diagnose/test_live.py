@@ -31,7 +31,7 @@ def diagnosed(pid: int, seconds: float = 1) -> dict[str, Any]:
         [sys.executable, "-m", "memlab", "diagnose", str(pid), "--seconds", str(seconds), "--json"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert (done.returncode, done.stderr) == (0, "")
     found: dict[str, Any] = validate(json.loads(done.stdout))

@@ -24,7 +24,7 @@ def refused(*arguments: str) -> tuple[int, str]:
         [sys.executable, "-m", "memlab", "diagnose", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.stdout == ""
     assert done.stderr.startswith("memlab: ")
@@ -107,7 +107,7 @@ def test_a_process_that_ends_while_it_is_looked_at(binary: Compiled) -> None:
         while not waits_for(look.pid):
             assert look.poll() is None
         program.kill()
-        out, err = look.communicate(timeout=30)
+        out, err = look.communicate(timeout=300)
     assert (look.returncode, out) == (CANNOT_RUN, "")
     assert err == f"memlab: process {program.pid} (steady) ended while it was looked at\n"
 

@@ -83,7 +83,8 @@ def test_factors_are_the_probes_params(declared: Experiment) -> None:
     params = probe.params(declared.probe)
     taken = {factor.field: factor.kind for factor in declared.probe_factors}
     told = declared.containment is not None and declared.containment.told
-    given = {"path": declared.file is not None, "group": told}  # by the worker
+    own = declared.tmpfs is not None
+    given = {"path": declared.file is not None, "group": told, "folder": own}  # by the worker
     assert taken.keys() | {name for name, is_given in given.items() if is_given} == params.keys()
     for field, kind in taken.items():
         if kind in FIELD_KINDS:
@@ -234,7 +235,8 @@ def on_bench(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[str, 
 
 
 def all_measured(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[str, Any], Any]]:
-    if declared.malloc or (declared.containment and declared.containment.told):
+    told = declared.containment is not None and declared.containment.told
+    if declared.malloc or declared.tmpfs or told:
         yield from on_bench(declared, folder)
         return
     for point in plan.build(declared, "quick", declared.tiny).points:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import GROUPS, SWAPS, left_on_host
+from held import GROUPS, RUN, SWAPS, left_on_host
 
 from memlab.experiments.locked_latency import EXPERIMENT
 from memlab.run.admission import Places
@@ -25,7 +25,7 @@ def bench() -> Iterator[Bench]:
     before = left_on_host()
     with tempfile.TemporaryDirectory(prefix="tests-of-memlab-", dir="/var/tmp") as place:
         cpu = max(os.sched_getaffinity(0))
-        with Bench("0123abcd", EXPERIMENT, Places(Path(place)), [cpu]) as opened:
+        with Bench(RUN, EXPERIMENT, Places(Path(place)), [cpu]) as opened:
             yield opened
     assert left_on_host() == before
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import GROUPS, is_unavailable
+from held import GROUPS, RUN, is_unavailable
 
 from memlab import experiments
 from memlab.observe import cgroup
@@ -21,7 +21,7 @@ def replies(
     name: str, folder: Path, levels: Mapping[str, Any]
 ) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
     declared = experiments.load(name)
-    with Bench("0123abcd", declared, Places(folder), default_cpus(declared)) as bench:
+    with Bench(RUN, declared, Places(folder), default_cpus(declared)) as bench:
         for point in plan.build(declared, "quick", levels, controls=False).points:
             yield point.at, bench.trial(point)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import GROUPS, MIB, SWAPS, is_unavailable, left_on_host
+from held import GROUPS, MIB, RUN, SWAPS, is_unavailable, left_on_host
 
 from memlab.experiments.mmap_overcommit import EXPERIMENT, limit, memory_and_swap
 from memlab.run import journal
@@ -39,7 +39,7 @@ def bench() -> Iterator[Bench]:
     before, setting = left_on_host(), OVERCOMMIT.read_text()
     with tempfile.TemporaryDirectory(prefix="tests-of-memlab-", dir="/var/tmp") as place:
         cpu = max(os.sched_getaffinity(0))
-        with Bench("0123abcd", EXPERIMENT, Places(Path(place)), [cpu]) as opened:
+        with Bench(RUN, EXPERIMENT, Places(Path(place)), [cpu]) as opened:
             yield opened
         assert list(Path(place).iterdir()) == []
     assert (left_on_host(), OVERCOMMIT.read_text()) == (before, setting)
@@ -99,10 +99,10 @@ def test_swap_is_part_of_the_sum(bench: Bench) -> None:
         assert alone["bytes_reached"] <= 32 * MIB < both["bytes_reached"] <= 64 * MIB
 
 
-def test_twenty_kills_in_a_row_take_nobody_else(bench: Bench) -> None:
+def test_eight_kills_in_a_row_take_nobody_else(bench: Bench) -> None:
     """The worker lives to report each, as does a process beside the group."""
     with subprocess.Popen(SLEEP) as beside:
-        for _ in range(20):
+        for _ in range(8):
             if seen := trial(bench, mapping="private_noreserve", file_size=15 * MIB):
                 assert seen["killed"] == seen["group_oom_kills"] == 1
                 assert seen["witness_killed"] == 0

@@ -1,8 +1,8 @@
 """A bench in a process of its own, at work in a trial that would not end: killed by the tests.
 
-Usage: held_bench.py PLACE SWAP. Two short trials in two environments are answered on stdout; the
-third grows past its limit into swap, makes PLACE/inside and then sleeps, deaf to SIGTERM. Where it
-is lost the first is tried again.
+Usage: held_bench.py PLACE SWAP RUN. Two short trials in two environments are answered on stdout;
+the third grows past its limit into swap, makes PLACE/inside and then sleeps, deaf to SIGTERM. Where
+it is lost the first is tried again.
 """
 
 import json
@@ -22,7 +22,7 @@ SLEEP = (
 )
 
 
-def main(place: Path, swap: str) -> None:
+def main(place: Path, swap: str, run: str) -> None:
     warm._BOOT = warm._BOOT.replace("main()", PYTHON_PROBE + "main()")
     setting = str(place / "setting")
     declared = saying(
@@ -30,7 +30,7 @@ def main(place: Path, swap: str) -> None:
         settings=lambda _: {setting: "new"},
     )
     first = at(do="7", swap=swap)
-    with _interruptible(), Bench("0123abcd", declared, Places(place), [0]) as opened:
+    with _interruptible(), Bench(run, declared, Places(place), [0]) as opened:
         sleep = at(do=SLEEP.format(inside=str(place / "inside")), swap=swap)
         for point in (first, at(do="6", swap=swap), sleep, first):
             reply = opened.trial(point)
@@ -40,4 +40,4 @@ def main(place: Path, swap: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

@@ -25,7 +25,7 @@ def on_small_disk(folder: Path, mebibytes: int, *command: str) -> subprocess.Com
         [*UNSHARE, "sh", "-c", mount, str(folder), *command],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 

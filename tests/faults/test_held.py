@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import GROUPS, SWAPS, left_on_host
+from held import GROUPS, RUN, SWAPS, left_on_host
 from tiny_sweep import Lab, until
 
 SCRIPT = Path(__file__).with_name("held_bench.py")
@@ -26,7 +26,7 @@ class Held:
         lab.files = place
         (place / "setting").write_text("before")
         self.process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(place), swap],
+            [sys.executable, str(SCRIPT), str(place), swap, RUN],
             env=os.environ | {"PYTHONPATH": str(TESTS)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -38,7 +38,7 @@ class Held:
         if self.offered:
             assert self.reply()["outcome"] == self.first["outcome"] == "ok"
         if self.offered and swap != "none":
-            until((place / "inside").exists, 20)
+            until((place / "inside").exists)
 
     def reply(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -48,7 +48,7 @@ class Held:
 
     def inside(self) -> list[int]:
         """The worker and its child."""
-        (group,) = (Path(path) for path in left_on_host() if "/memlab-0123abcd-" in path
+        (group,) = (Path(path) for path in left_on_host() if f"/memlab-{RUN}-" in path
                     and (Path(path) / "cgroup.procs").exists())  # fmt: skip
         return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]
 
@@ -67,7 +67,7 @@ class Held:
 
     def settled(self) -> bool:
         """swapoff reads back what is out."""
-        return bool(until(lambda: not self.left(), 10))
+        return bool(until(lambda: not self.left()))
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ POINTS = 6
 TINY = ["mmap-write", "-p", "size=4k", "-p", "file_size=1m", "-p", "filesystem=dir,tmpfs"]
 TINY += ["-p", "slice=5ms"]
 SHM = Path("/dev/shm")
+LIMIT_S = 30.0  # of any wait: it ends a hang, and is no measure of time
 
 
 class Lab:
@@ -47,7 +48,7 @@ class Lab:
 
     def finish(self, process: subprocess.Popen[str]) -> tuple[int, str, str]:
         """Exit status, stdout and stderr."""
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=10 * LIMIT_S)
         return process.returncode, out, err
 
     def close(self) -> None:
@@ -93,7 +94,7 @@ class Lab:
     def until_sampled(self, process: subprocess.Popen[str], more: int = 1) -> None:
         """Wait until a running sweep has stored so many more samples."""
         enough = self.count() + more
-        until(lambda: self.count() >= enough or process.poll() is not None, 20)
+        until(lambda: self.count() >= enough or process.poll() is not None)
         assert process.poll() is None, process.communicate()
 
     # What is left
@@ -123,18 +124,18 @@ class Lab:
         return until(lambda: next((p for p, s in self.processes() if "run.guardian" in s), None))
 
 
-def until(holds: Callable[[], Any], limit_s: float = 2.0) -> Any:
+def until(holds: Callable[[], Any]) -> Any:
     """What `holds` returns as soon as that is true; fails after the limit."""
-    deadline = time.monotonic() + limit_s
+    deadline = time.monotonic() + LIMIT_S
     while not (found := holds()):
         assert time.monotonic() < deadline, "it never came to hold"
         time.sleep(0.003)
     return found
 
 
-def settled(lab: Lab) -> None:
-    """Nothing of a dead sweep is left, a moment after its death."""
-    deadline = time.monotonic() + 2.0
+def settled(lab: Lab, within_s: float = LIMIT_S) -> None:
+    """Nothing of a dead sweep is left, soon after its death."""
+    deadline = time.monotonic() + within_s
     while left := lab.leftovers():
         assert time.monotonic() < deadline, left
         time.sleep(0.01)

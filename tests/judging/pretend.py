@@ -17,8 +17,11 @@ from memlab.experiment import (
     Level,
     Lines,
     Metric,
+    Ratio,
     choice,
 )
+from memlab.judging.claims import Judged
+from memlab.results import Run
 from memlab.run import plan
 from memlab.run.plan import Point
 from memlab.store import PointRow, SampleRow, Store
@@ -67,6 +70,7 @@ EXPERIMENT = Experiment(
 
 Reply = Mapping[str, Any]
 World = Callable[[At, int], Reply | None]  # a point and a block to the worker's reply
+Measure = Callable[..., Run]
 
 
 def experiment(*claims: Claim, **changes: Any) -> Experiment:
@@ -127,3 +131,27 @@ def add(
 def _block(points: Sequence[Point], world: World, block: int) -> list[SampleRow]:
     replies = ((point, world(point.at, block)) for point in points)
     return [sample(p.index, block, reply) for p, reply in replies if reply is not None]
+
+
+SLOW, FAST = {"method": "slow"}, {"method": "fast"}
+
+
+def slope(at: At) -> float:
+    """slow costs 1 us and 1 ns a byte, fast 4 ns a byte: they cross at 341 B."""
+    return 1e-6 + at["size"] * 1e-9 if at["method"] == "slow" else 4e-9 * at["size"]
+
+
+def ratio(**bounds: float) -> Ratio:
+    where = {"size": 4096}
+    return Ratio(text="a ratio", metric="time", where=where, of=SLOW, to=FAST, **bounds)
+
+
+def only(judged: list[Judged]) -> Judged:
+    """The verdict that both places share."""
+    first, second = judged
+    assert first.word == second.word
+    return first
+
+
+def counting(faults: Callable[[At, int], int]) -> Callable[[At, int], Mapping[str, Any]]:
+    return lambda at, block: took(1e-6, fault_count=faults(at, block))

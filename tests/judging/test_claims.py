@@ -6,7 +6,7 @@ from typing import Any
 
 import pretend
 import pytest
-from pretend import SIZES, costs, experiment, took
+from pretend import FAST, SIZES, SLOW, Measure, costs, counting, experiment, only, ratio, slope
 from synthetic import failed
 
 from memlab.experiment import (
@@ -17,31 +17,16 @@ from memlab.experiment import (
     Equivalent,
     Monotone,
     Outcome,
-    Ratio,
     Saturates,
     Shift,
     Within,
 )
 from memlab.judging.claims import Judged, as_data, judge
-from memlab.results import Run
-
-Measure = Callable[..., Run]
-SLOW, FAST = {"method": "slow"}, {"method": "fast"}
-
-
-def slope(at: At) -> float:
-    """slow costs 1 us and 1 ns a byte, fast 4 ns a byte: they cross at 341 B."""
-    return 1e-6 + at["size"] * 1e-9 if at["method"] == "slow" else 4e-9 * at["size"]
 
 
 def flat(at: At) -> float:
     """Dearest at 1 B, level from 64 B on."""
     return 9e-6 if at["size"] == 1 else 3e-6
-
-
-def ratio(**bounds: float) -> Ratio:
-    where = {"size": 4096}
-    return Ratio(text="a ratio", metric="time", where=where, of=SLOW, to=FAST, **bounds)
 
 
 CLAIMS: list[tuple[Claim, Callable[[At], float], str, str]] = [
@@ -143,17 +128,6 @@ def test_a_claim_gets_its_word_and_says_what_was_compared(
         assert "\n" not in j.evidence
 
 
-def only(judged: list[Judged]) -> Judged:
-    """The verdict that both places share."""
-    first, second = judged
-    assert first.word == second.word
-    return first
-
-
-def counting(faults: Callable[[At, int], int]) -> Callable[[At, int], Mapping[str, Any]]:
-    return lambda at, block: took(1e-6, fault_count=faults(at, block))
-
-
 @pytest.mark.parametrize(
     ("claim", "faults", "word"),
     [
@@ -213,162 +187,6 @@ def test_a_curve_with_few_blocks_says_how_many_it_takes(measured: Measure) -> No
     enough = only(judge(measured(experiment(claim), world, blocks=7, id="89abcdef")))
     assert enough.word == "contradicted"
     assert "or more can refute" not in enough.evidence
-
-
-class TestMissing:
-    def test_a_point_that_was_not_measured_is_named_with_the_sweep_that_does(
-        self, measured: Measure
-    ) -> None:
-        run = measured(experiment(ratio(below=0.5)), costs(slope), levels={"method": ["fast"]})
-        judged = judge(run)
-        assert {j.word for j in judged} == {"inconclusive"}
-        assert judged[0].evidence == (
-            "needs size=4 KiB method=slow: not in this run; "
-            "memlab sweep pretend -p place=here -p size=4KiB"
-        )
-
-    def test_a_claim_without_any_point_is_judged_once(self, measured: Measure) -> None:
-        run = measured(experiment(ratio(below=0.5)), costs(slope), levels={"size": [1, 64]})
-        (judged,) = judge(run)
-        assert judged.setting == {}
-        assert judged.evidence.endswith("memlab sweep pretend -p size=4KiB")
-
-    def test_a_curve_needs_its_knee_and_a_level_beyond(self, measured: Measure) -> None:
-        claim = Saturates(text="s", metric="time", where=FAST, over="size", at=64, within=0.2)
-        run = measured(experiment(claim), costs(slope), levels={"size": [1, 64]})
-        assert "needs size=64 B with a larger size" in only(judge(run)).evidence
-
-    def test_a_cut_short_run_is_to_be_resumed(self, measured: Measure) -> None:
-        run = measured(experiment(ratio(below=0.5)), costs(slope), blocks=0)
-        assert "memlab sweep --resume 0123abcd" in only(judge(run)).evidence
-
-    def test_what_is_unavailable_is_not_testable_here(self, measured: Measure) -> None:
-        run = measured(
-            experiment(ratio(below=0.5)),
-            lambda at, block: failed("unavailable", "io_uring is disabled"),
-        )
-        judged = only(judge(run))
-        assert judged.word == "not testable here"
-        assert "io_uring is disabled" in judged.evidence
-
-    def test_failed_trials_are_named(self, measured: Measure) -> None:
-        run = measured(
-            experiment(ratio(below=0.5)),
-            lambda at, block: failed("enomem", "mmap: out of memory"),
-        )
-        judged = only(judge(run))
-        assert judged.word == "inconclusive"
-        assert "ended as enomem: mmap: out of memory" in judged.evidence
-
-    def test_sides_without_a_block_in_common_have_no_ratio(self, measured: Measure) -> None:
-        def world(at: At, block: int) -> Mapping[str, Any] | None:
-            return took(1e-6) if (at["method"] == "slow") == (block < 6) else None
-
-        judged = only(judge(measured(experiment(ratio(below=0.5)), world, blocks=12)))
-        assert judged.evidence == "no block holds a sample of both sides"
-
-    def test_a_ratio_of_nothing_is_no_ratio(self, measured: Measure) -> None:
-        claim = Ratio(text="r", metric="faults", where={"size": 1}, of=SLOW, to=FAST, below=1)
-        judged = only(judge(measured(experiment(claim), counting(lambda at, block: 0))))
-        assert (judged.word, judged.evidence) == (
-            "inconclusive",
-            "a ratio needs values above 0, and some are 0",
-        )
-
-
-class TestEmulatedTime:
-    ENVIRONMENT: Mapping[str, Any] = {"environment": {"emulated_time": True}}
-
-    def test_times_are_not_testable(self, measured: Measure) -> None:
-        run = measured(experiment(ratio(below=0.5)), costs(slope), **self.ENVIRONMENT)
-        judged = only(judge(run))
-        assert (judged.word, judged.evidence) == (
-            "not testable here",
-            "times in an emulated guest are not the machine's",
-        )
-
-    def test_counts_and_outcomes_are(self, measured: Measure) -> None:
-        at = {**SLOW, "size": 1}
-        claims = [
-            Count(text="n", metric="faults", where=at, equals=256),
-            Outcome(text="o", metric="faults", where=at, outcome="ok"),
-            Ratio(
-                text="r", metric="faults", where={"size": 1}, of=SLOW, to=FAST, above=2, timed=False
-            ),
-        ]
-        run = measured(
-            experiment(*claims),
-            counting(lambda at, block: 256 if at["method"] == "slow" else 1),
-            **self.ENVIRONMENT,
-        )
-        assert {j.word for j in judge(run)} == {"reproduced"}
-
-
-class TestFloors:
-    def test_a_large_floor_of_the_divisor_makes_a_lower_bound(self, measured: Measure) -> None:
-        def world(at: At, block: int) -> Mapping[str, Any]:
-            slow = at["method"] == "slow"
-            return took(1e-4 if slow else 1e-6, floor_ns=500)
-
-        judged = only(judge(measured(experiment(ratio(above=10)), world)))
-        assert judged.word == "reproduced"
-        assert "at least 100 (100 to 100)" in judged.evidence
-        assert "the loop alone is 50% of fast, so this is a lower bound" in judged.evidence
-        assert judged.verdict.high == float("inf")
-        assert as_data(judged)["high"] is None
-
-    def test_a_lower_bound_shows_nothing_about_an_upper_one(self, measured: Measure) -> None:
-        def world(at: At, block: int) -> Mapping[str, Any]:
-            return took(1e-4 if at["method"] == "slow" else 1e-6, floor_ns=500)
-
-        assert only(judge(measured(experiment(ratio(below=1000)), world))).word == "inconclusive"
-
-    def test_large_floors_on_both_sides_leave_nothing(self, measured: Measure) -> None:
-        world = costs(lambda at: 1e-6, floor_ns=900)
-        judged = only(judge(measured(experiment(ratio(above=0.5)), world)))
-        assert judged.word == "inconclusive"
-        assert "this says nothing of the operations" in judged.evidence
-
-    def test_a_curve_that_the_loop_decides_is_left_open(self, measured: Measure) -> None:
-        def world(at: At, block: int) -> Mapping[str, Any]:
-            one = at["size"] == 1
-            return took(4e-6 if one else 2e-6, floor_ns=2000 if one else 0)
-
-        claim = Saturates(text="s", metric="time", where=SLOW, over="size", at=64, within=0.2)
-        judged = only(judge(measured(experiment(claim), world)))
-        assert judged.word == "inconclusive"
-        assert "the loop alone is 50% at 1 B" in judged.evidence
-        assert "reproduced with the loop's own cost, contradicted without it" in judged.evidence
-
-    def test_a_floor_leaves_a_median_no_lower_limit(self, measured: Measure) -> None:
-        claim = Within(text="w", metric="time", where={**SLOW, "size": 1}, above=0.5e-6)
-        judged = only(judge(measured(experiment(claim), costs(lambda at: 1e-6, floor_ns=900))))
-        assert judged.word == "inconclusive"
-        assert "the loop alone is 90% of it" in judged.evidence
-
-
-def test_drift_that_a_block_shares_changes_no_verdict(measured: Measure) -> None:
-    def world(at: At, block: int) -> Mapping[str, Any]:
-        return took((1.2e-6 if at["method"] == "slow" else 1e-6) * (1 + 0.05 * block))
-
-    judged = only(judge(measured(experiment(ratio(above=1.15, below=1.25)), world)))
-    assert judged.word == "reproduced"
-    assert judged.verdict.low == pytest.approx(1.2, rel=1e-3)
-    assert judged.verdict.high == pytest.approx(1.2, rel=1e-3)
-
-
-def test_extrapolated_values_are_said(measured: Measure) -> None:
-    world = costs(slope, extrapolated=True)
-    judged = only(judge(measured(experiment(ratio(below=0.5)), world)))
-    assert judged.evidence.endswith("; extrapolated")
-
-
-def test_an_older_run_without_a_factor_is_still_judged(measured: Measure) -> None:
-    declared = experiment(ratio(below=0.5))
-    run = measured(declared, costs(slope))
-    for point in run.points:
-        dict.pop(point.at, "place")
-    assert [j.word for j in judge(run)] == ["reproduced"]
 
 
 class TestShift:

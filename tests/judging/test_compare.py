@@ -86,24 +86,45 @@ def test_unlike_machines_are_refused_unless_forced(measured: Measure) -> None:
     ]
 
 
+GUEST = {
+    "guest": {"memory_bytes": 2**30, "cpus": 2},
+    "cpu_model": "QEMU TCG CPU version 2.5+",
+    "emulated_time": True,
+}
+
+
 def test_guests_of_one_machine_are_compared_and_what_differs_is_said(measured: Measure) -> None:
-    """Another kernel is what a guest was booted for; another machine is still refused."""
+    """Another kernel is what a guest was booted for, and it leaves another share of the memory;
+    another machine is still refused, and so is a larger guest."""
     world, shared = costs(lambda at: 1e-6), {"levels": LEVELS}
-    guest = {"guest": {}, "cpu_model": "QEMU TCG CPU version 2.5+", "emulated_time": True}
-    base, new, other = (
-        measured(EXPERIMENT, world, id=name, environment=guest | differs, **shared)
+    base, new, *others = (
+        measured(EXPERIMENT, world, id=name, environment=GUEST | differs, **shared)
         for name, differs in (
-            ("ba5e0000", {"kernel_release": "6.1.0"}),
-            ("00ce0000", {"kernel_release": "6.18.0"}),
+            ("ba5e0000", {"kernel_release": "6.1.0", "memory_total_bytes": 1000}),
+            ("00ce0000", {"kernel_release": "6.18.0", "memory_total_bytes": 900}),
             ("07e40000", {"cpu_model": "AMD EPYC"}),
+            ("1a46e000", {"guest": {"memory_bytes": 2**31, "cpus": 2}, "memory_total_bytes": 2000}),
         )
     )
     assert compare_runs(base, new).remarks == [
         "times in an emulated guest are not the machine's",
         "the guests differ: kernel_release: 6.1.0 and 6.18.0",
+        "the guests differ: memory_total_bytes: 1000 and 900",
     ]
-    with pytest.raises(Unlike, match="cpu_model"):
-        compare_runs(base, other)
+    for other in others:
+        with pytest.raises(Unlike, match=r"cpu_model|memory_total"):
+            compare_runs(base, other)
+
+
+@pytest.mark.parametrize("emulated_first", [True, False])
+def test_emulated_times_are_said_on_whichever_side(measured: Measure, emulated_first: bool) -> None:
+    world = costs(lambda at: 1e-6)
+    sides = [
+        measured(EXPERIMENT, world, id=name, levels=LEVELS, environment={"emulated_time": emulated})
+        for name, emulated in (("ba5e0000", emulated_first), ("00ce0000", not emulated_first))
+    ]
+    remarks = compare_runs(*sides, force=True).remarks
+    assert "times in an emulated guest are not the machine's" in remarks
 
 
 def test_other_probes_are_said(measured: Measure) -> None:

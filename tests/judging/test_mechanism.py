@@ -126,5 +126,6 @@ def test_every_declared_explanation_can_be_said(name: str) -> None:
         for explanation in control.explanations:
             facts = FACTS[type(explanation.predicts).__name__]
             declared.metric(explanation.predicts.metric)
-            for sentence in (explanation.confirmed, explanation.refuted, explanation.undecided):
+            for conclusion in (explanation.confirmed, explanation.refuted, explanation.undecided):
+                sentence = explanation.sentence(conclusion)
                 assert sentence.format_map(facts) != sentence

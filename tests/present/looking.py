@@ -5,22 +5,40 @@ from __future__ import annotations
 import math
 from itertools import combinations
 
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+COMMON = 2  # pixels that two lines of text may share: the edge between them
+
 
 def texts(figure: Figure) -> list[Text]:
-    drawn = [*figure.texts]
-    for legend in figure.legends:
-        drawn += legend.get_texts()
-    for axes in figure.axes:
-        drawn += axes.texts
-        if axes.axison:
-            drawn += [axes.xaxis.label, axes.yaxis.label]
-            drawn += [*axes.get_xticklabels(), *axes.get_yticklabels()]
-    return [text for text in drawn if text.get_text().strip() and text.get_visible()]
+    """Every text that is drawn."""
+    unseen = {id(text) for axes in figure.axes for text in _not_drawn(axes)}
+    found: list[Artist] = figure.findobj(Text)
+    return [
+        text
+        for text in found
+        if isinstance(text, Text)
+        if text.get_visible() and text.get_text().strip() and id(text) not in unseen
+    ]
+
+
+def _not_drawn(axes: Axes) -> list[Artist]:
+    """What an axis that is off would say, and its ticks beyond its limits."""
+    found: list[Artist] = []
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.get_ticklabels(which="both")  # brings the ticks up to date
+        low, high = sorted(axis.get_view_interval())
+        for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
+            if not axes.axison or not low <= tick.get_loc() <= high:
+                found += [tick.label1, tick.label2]
+        if not axes.axison:
+            found += axis.findobj(Text)
+    return found
 
 
 def written(figure: Figure) -> str:
@@ -31,9 +49,10 @@ def collisions(figure: Figure) -> list[tuple[str, ...]]:
     """Texts that leave the page, and pairs of texts that cover each other."""
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
+    # Of the text alone: an annotation's own extent has its arrow in it.
     boxes = [(text.get_text(), Text.get_window_extent(text, renderer)) for text in texts(figure)]
     shown = [(text, box) for text, box in boxes if math.isfinite(box.x0) and box.width > 0]
-    page = figure.bbox
+    page = figure.bbox.padded(1)
     found: list[tuple[str, ...]] = [
         (text,)
         for text, box in shown
@@ -41,6 +60,6 @@ def collisions(figure: Figure) -> list[tuple[str, ...]]:
     ]
     for (text, box), (other, other_box) in combinations(shown, 2):
         common = Bbox.intersection(box, other_box)
-        if common is not None and min(common.width, common.height) >= 2:
+        if common is not None and min(common.width, common.height) >= COMMON:
             found.append((text, other))
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import readable
+from looking import collisions, written
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -169,7 +169,7 @@ def test_the_sidecar_names_both_points_samples_of_a_ratio(run: Run) -> None:
 
 
 def test_the_title_says_the_ratio_that_is_furthest_from_1(run: Run) -> None:
-    said = " ".join(readable.words(figures.draw(run)))
+    said = written(figures.draw(run))
     furthest = min(mark["median"] for mark in rows(run, "ratio"))
     assert f"future / off is {furthest:.3g} (" in said
     assert "live_threads 5, the furthest from 1" in said
@@ -189,8 +189,8 @@ def test_a_bar_without_a_value_is_its_word(tmp_path: Path, patch: pytest.MonkeyP
         assert [text.get_text() for text in axes.texts] == ["oom-killed", "unavailable"]
     gone = [row for row in sidecar.as_data(run)["missing"] if not row["figure"]]
     assert [row["why"] for row in gone] == ["oom-killed", "unavailable"] * 2
-    assert "processes 8, future, live_threads 1: oom-killed" in " ".join(readable.words(figure))
-    readable.check(figure)
+    assert "processes 8, future, live_threads 1: oom-killed" in written(figure)
+    assert collisions(figure) == []
 
 
 def test_where_the_base_has_no_value_there_is_no_ratio(
@@ -199,7 +199,7 @@ def test_where_the_base_has_no_value_there_is_no_ratio(
     run = stored(tmp_path, patch, lambda at: "enomem" if at["lock"] == "off" else 1e4)
     assert rows(run, "ratio") == []
     assert len(rows(run, "published ratio")) == 20
-    readable.check(figures.draw(run))
+    assert collisions(figures.draw(run)) == []
 
 
 def worded(patch: pytest.MonkeyPatch, folder: Path, **changes: Any) -> Run:
@@ -226,7 +226,7 @@ def test_groups_may_be_words(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
     marks = rows(run, "bar")
     assert [mark["levels"]["memory"] for mark in marks[:4]] == list(MEMORIES)
     assert figure.axes[0].get_ylim()[0] == 0.0  # no log is declared
-    readable.check(figure)
+    assert collisions(figure) == []
 
 
 BIG = {
@@ -252,7 +252,7 @@ SIZES: dict[str, dict[str, Any]] = {
 def test_every_size_is_readable(size: str, tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
     run = stored(tmp_path, patch, **{"controls": False, **SIZES[size]})
     figure = figures.draw(run)
-    readable.check(figure)
+    assert collisions(figure) == []
     drawn = sum(len(rectangles(axes)) for axes in figure.axes)
     assert drawn == len(rows(run, "bar")) == len([s for s in run.summaries if s.medians])
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 
 import pytest
+from looking import collisions, texts
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.text import Text
 from report_runs import SIZES, printed, stored
 
 from memlab.experiment import At, Claim, Count, Equivalent, Monotone, Outcome
@@ -38,28 +36,6 @@ def claims(run: Run) -> dict[str, against.Against]:
 
 def words(figure: Figure) -> list[str]:
     return [text.get_text() for text in texts(figure)]
-
-
-def texts(figure: Figure) -> list[Text]:
-    return [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
-
-
-def check_readable(figure: Figure) -> None:
-    """No word leaves the sheet or covers another one."""
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw(renderer)
-    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in texts(figure)]
-    sheet = figure.bbox.padded(1)
-    assert [name for name, box in boxes if not (sheet.x0 <= box.x0 and box.x1 <= sheet.x1)] == []
-    assert [name for name, box in boxes if not (sheet.y0 <= box.y0 and box.y1 <= sheet.y1)] == []
-    covered = [(a, b) for (a, first), (b, second) in combinations(boxes, 2) if meet(first, second)]
-    assert covered == []
-
-
-def meet(first: object, second: object) -> bool:
-    """Whether two boxes share more than the edge that lines of text have in common."""
-    a, b = first.padded(-1.5), second.padded(-1.5)  # type: ignore[attr-defined]
-    return bool(a.x0 < b.x1 and b.x0 < a.x1 and a.y0 < b.y1 and b.y0 < a.y1)
 
 
 def lines(axes: Axes, marker: str) -> list[Line2D]:
@@ -145,7 +121,7 @@ def test_the_dumbbell_says_every_verdict_at_its_row_and_marks_it_there(run: Run)
     assert any(spot == pytest.approx(2.0, rel=1e-3) for spot in spots)  # 600 s and >300 s
     rings = [line.get_xdata()[0] for line in lines(axes, "o") if line.get_markersize() == 8]
     assert rings == [1.0] * len(judged)
-    check_readable(figure)
+    assert collisions(figure) == []
 
 
 def test_an_open_end_is_an_arrow_and_no_number(tmp_path: Path) -> None:
@@ -154,7 +130,7 @@ def test_an_open_end_is_an_arrow_and_no_number(tmp_path: Path) -> None:
     assert (row.here, row.high) == (None, math.inf)
     figure = claims_figures.dumbbell(heavy, judge(heavy))
     assert any(line.startswith("here at least ") for line in words(figure))
-    check_readable(figure)
+    assert collisions(figure) == []
 
 
 def test_where_nothing_can_be_compared_the_row_says_why(tmp_path: Path) -> None:
@@ -162,7 +138,7 @@ def test_where_nothing_can_be_compared_the_row_says_why(tmp_path: Path) -> None:
     figure = claims_figures.dumbbell(failed, judge(failed))
     assert "ENOMEM" in " ".join(words(figure))
     assert [line for line in figure.axes[0].get_lines() if line.get_marker() in "os"] == []
-    check_readable(figure)
+    assert collisions(figure) == []
 
 
 def test_the_chart_has_a_bar_for_every_printed_cell_and_every_number_here(run: Run) -> None:
@@ -182,7 +158,7 @@ def test_the_chart_has_a_bar_for_every_printed_cell_and_every_number_here(run: R
     (ratio,) = lines(below, "v")
     assert ratio.get_ydata()[0] == pytest.approx(600 * 1.0095 / 300)
     assert "median of 20 samples a bar, 95 % interval" in words(figure)
-    check_readable(figure)
+    assert collisions(figure) == []
 
 
 def test_a_chart_of_like_numbers_has_a_linear_axis_from_zero(tmp_path: Path) -> None:
@@ -202,7 +178,7 @@ def test_a_cell_without_a_number_here_is_marked(tmp_path: Path) -> None:
     assert len(lines(figure.axes[0], "x")) == 2 * (len(SIZES) - 2)
     assert "not measured here" in words(figure)
     assert "median of 4 samples a bar, no interval below 6" in words(figure)
-    check_readable(figure)
+    assert collisions(figure) == []
 
 
 def test_the_matrix_has_the_word_in_each_cell(tmp_path: Path) -> None:
@@ -216,7 +192,7 @@ def test_the_matrix_has_the_word_in_each_cell(tmp_path: Path) -> None:
     said = words(figure)
     assert said.count("enomem 6") == 2
     assert said.count("ok 6") == 2 * (len(SIZES) - 1)
-    check_readable(figure)
+    assert collisions(figure) == []
     summed = words(claims_figures.outcome_matrix(mixed, ["method"], []))
     assert summed.count("ok 42") == 2
     assert summed.count("enomem 6") == 2

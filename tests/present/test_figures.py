@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 
 import pytest
-from looking import texts, written
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.text import Text
-from matplotlib.transforms import Bbox
+from looking import collisions, texts, written
 from stored_runs import (
     BYTES,
     ERRNO,
@@ -271,18 +266,7 @@ CASES: dict[str, Callable[[Path], Run]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_no_words_collide_or_leave_the_page(case: str, tmp_path: Path) -> None:
-    figure = figures.draw(CASES[case](tmp_path))
-    renderer = FigureCanvasAgg(figure).get_renderer()
-    figure.draw(renderer)
-    boxes = [(text.get_text(), Text.get_window_extent(text, renderer)) for text in texts(figure)]
-    shown = [(text, box) for text, box in boxes if math.isfinite(box.x0) and box.width > 0]
-    page = figure.bbox
-    for text, box in shown:
-        assert page.x0 <= box.x0 <= box.x1 <= page.x1, text
-        assert page.y0 <= box.y0 <= box.y1 <= page.y1, text
-    for (text, box), (other, other_box) in combinations(shown, 2):
-        common = Bbox.intersection(box, other_box)
-        assert common is None or min(common.width, common.height) < 2, (text, other)
+    assert collisions(figures.draw(CASES[case](tmp_path))) == []
 
 
 @pytest.mark.parametrize("case", ["two panels", "six panels"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import readable
+from looking import collisions, texts, written
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from thread_runs import CACHE, MECHANISM, MIB, collapse, stored
@@ -78,7 +78,7 @@ def test_controls_are_open_and_have_their_names(run: Run) -> None:
     assert all(line.get_markerfacecolor() == line.get_color() for line in grid)
     named = [text.get_text() for text in above.texts if text.get_text()]
     assert named == ["small_stacks", "small_stacks", "many"]
-    assert "open: a control" in readable.words(figure)
+    assert "open: a control" in written(figure)
 
 
 def test_levels_of_by_differ_in_shape_and_stand_side_by_side(run: Run) -> None:
@@ -100,7 +100,7 @@ def test_the_mark_is_a_line_through_both_panels_with_its_name(run: Run) -> None:
     for axes in figure.axes:
         dashed = [line for line in axes.get_lines() if line.get_linestyle() == "--"]
         assert [list(line.get_xdata()) for line in dashed] == [[CACHE, CACHE]]
-    said = readable.words(figure)
+    said = [" ".join(text.get_text().split()) for text in texts(figure)]
     assert "glibc's stack cache, 40 MiB" in said
     ends = [mark["median"] for mark in rows(run, "ratio") if mark["x"] > CACHE]
     assert any(
@@ -142,7 +142,7 @@ def test_a_pair_without_a_ratio_is_a_cross_and_says_why(
     ]
     gone = [r for r in sidecar.as_data(run)["missing"] if r["figure"] == "mechanism"]
     assert [row["why"] for row in gone] == ["oom-killed"] * 4
-    readable.check(figure)
+    assert collisions(figure) == []
 
 
 CASES: dict[str, dict[str, Any]] = {
@@ -164,7 +164,7 @@ CASES: dict[str, dict[str, Any]] = {
 def test_every_case_is_readable(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = stored(tmp_path, monkeypatch, **CASES[case])
     figure = figures.draw(run, "mechanism")
-    readable.check(figure)
+    assert collisions(figure) == []
     above, below = pair_marks.panels(run, run.experiment.more_figures["mechanism"])  # type: ignore[arg-type]
     for panel, axes in ((above, figure.axes[0]), (below, figure.axes[1])):
         assert len(signs(axes)) == sum(len(series.marks) for series in panel.series)

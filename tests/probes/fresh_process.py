@@ -43,7 +43,7 @@ def start(
 def call(name: str, params: Mapping[str, Any], **how: Any) -> dict[str, Any]:
     """The probe's result, or {"failure": what ProbeError says}."""
     with start(name, params, **how) as process:
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=300)
     assert process.returncode == 0
     result: dict[str, Any] = json.loads(out)
     return result

@@ -7,13 +7,13 @@ from typing import Any
 
 import in_child
 import pytest
+from held import RUN
 
 from memlab.observe import capabilities, cgroup, proc
 from memlab.run.containment import Group, Shape
 from memlab.run.journal import Journal
 from memlab.run.settings import Unavailable
 
-RUN = "0123abcd"
 MIB = 2**20
 GROUPS = capabilities.memory_cgroup(proc.ROOT).available
 VERSION = cgroup.locate().memory_version if GROUPS else None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import GROUPS, SWAPS, is_unavailable
+from held import GROUPS, RUN, SWAPS, is_unavailable
 
 from memlab import probe
 from memlab.experiments import _isolation_scores as of
@@ -39,7 +39,7 @@ PARAMS = {
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    with Bench("0123abcd", EXPERIMENT, Places(tmp_path), CPUS) as opened:
+    with Bench(RUN, EXPERIMENT, Places(tmp_path), CPUS) as opened:
         yield opened
         made = opened._around._group
     assert made is None or not made.path.exists()

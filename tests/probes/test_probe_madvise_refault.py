@@ -156,7 +156,7 @@ def test_what_is_paged_out_keeps_its_bytes(ordinary: dict[str, Any]) -> None:
 
 def test_a_touch_that_no_handler_catches_ends_the_caller_without_a_core(tmp_path: Path) -> None:
     command = [sys.executable, "-c", EACH, "state_3_unhandled"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGSEGV
     assert {path.name for path in tmp_path.iterdir()} <= {"home"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import GROUPS, is_unavailable
+from held import GROUPS, RUN, is_unavailable
 
 from memlab import probe
 from memlab.experiments.memcg_accounting import EXPERIMENT
@@ -46,7 +46,7 @@ V1_ALONE = {"thread", "leader", "move_charges"}
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    with Bench("0123abcd", EXPERIMENT, Places(tmp_path), [CPU]) as opened:
+    with Bench(RUN, EXPERIMENT, Places(tmp_path), [CPU]) as opened:
         yield opened
         made = opened._around._group
     assert made is None or not made.path.exists()

@@ -1,6 +1,8 @@
 """memory_copy: every byte is copied by every method, and the first copy's faults are exact."""
 
 import mmap
+import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,15 @@ import in_child
 import pytest
 
 from memlab import probe
+from memlab.observe import proc
+from memlab.run.journal import Journal
+from memlab.run.settings import Settings, Unavailable
 
 PAGE = mmap.PAGESIZE
 PRIME = 23
 SIZE = PRIME * PAGE
 PARAMS = probe.params("memory_copy")
+COPIES = [method for method in PARAMS["method"] if method != "block_again"]
 # Before the copy: how many of 23 pages the first copy still has to bring in.
 FAULTS = {
     "cold": PRIME,
@@ -29,6 +35,11 @@ PERF_REFUSED = {"EACCES", "EPERM", "ENOSYS"}
 MAPPED_PAGES = 64
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 HUGE = 2 << 20
+TMPFS = "/dev/shm"
+POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
+RESERVED = 4
+BLOCK = 256 << 10
+MOST_THREADS = 64
 
 
 def copy(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
@@ -40,8 +51,10 @@ def copy(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
         "dst": "mmap",
         "dst_state": "cold",
         "clean": "none",
+        "threads_count": 1,
         "passes_count": 3,
         "slice_ns": 0,
+        "folder": TMPFS,
     }
     return in_child.call("memory_copy", params | change, locked_limit_bytes=limit_bytes)
 
@@ -68,7 +81,7 @@ def trapped(result: dict[str, Any], window: str = "window") -> int:
 
 
 @pytest.mark.parametrize("state", PARAMS["dst_state"])
-@pytest.mark.parametrize("kind", ["mmap", "memfd"])
+@pytest.mark.parametrize("kind", ["mmap", "memfd", "tmpfs"])
 def test_the_first_copy_takes_the_faults_that_are_left(kind: str, state: str) -> None:
     result = offered(dst=kind, dst_state=state)
     assert trapped(result) == FAULTS[state]
@@ -94,7 +107,7 @@ def test_a_mapping_that_is_made_populated_takes_no_faults(kind: str) -> None:
     assert locked == (SIZE if kind == "map_locked" else 0)
 
 
-@pytest.mark.parametrize("method", PARAMS["method"])
+@pytest.mark.parametrize("method", COPIES)
 @pytest.mark.parametrize("size", [1, 7, 8, 15, 16, 17, 4095, 4097, 3 * (256 << 10) + 5, 1000003])
 def test_every_byte_is_copied_and_none_beyond(method: str, size: int) -> None:
     """The source goes on to its page's end, where the destination must stay as it was."""
@@ -102,9 +115,32 @@ def test_every_byte_is_copied_and_none_beyond(method: str, size: int) -> None:
     assert offered(method=method, size_bytes=size, dst="malloc")["copied_count"] == size
 
 
+@pytest.mark.parametrize("size", [1001, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+def test_block_again_reads_the_first_block_alone(size: int) -> None:
+    """The source's pattern has a prime period: its second block differs from the first."""
+    assert copy(method="block_again", size_bytes=size)["copied_count"] == min(size, BLOCK)
+
+
+@pytest.fixture
+def reserved() -> Iterator[None]:
+    """Huge pages enough for every test here, beside those that the host has."""
+    journal = Journal("0123abcd")
+    try:
+        Settings(journal).apply({str(POOL / "nr_hugepages"): f"+{RESERVED}"})
+        yield
+    except Unavailable as lacking:
+        pytest.skip(str(lacking))
+    finally:
+        journal.close()
+
+
 @pytest.mark.parametrize("src", PARAMS["src"])
 @pytest.mark.parametrize("dst", PARAMS["dst"])
-def test_every_kind_is_copied_to_every_kind(src: str, dst: str) -> None:
+def test_every_kind_is_copied_to_every_kind(
+    src: str, dst: str, request: pytest.FixtureRequest
+) -> None:
+    if "hugetlb" in (src, dst):
+        request.getfixturevalue("reserved")
     result = offered(src=src, dst=dst)
     assert result["copied_count"] == SIZE
     assert result["steady_count"] == result["floor_count"] == 3
@@ -137,7 +173,7 @@ def test_huge_pages_are_those_of_the_destination() -> None:
         pytest.skip(f"no transparent huge pages here: {HUGE_PAGES}")
     params = {"size_bytes": 3 * HUGE, "method": "libc", "src": "thp", "src_state": "touched"}
     params |= {"dst": "thp", "dst_state": "cold", "clean": "none"}
-    params |= {"passes_count": 1, "slice_ns": 0}
+    params |= {"threads_count": 1, "passes_count": 1, "slice_ns": 0, "folder": ""}
     result = probe.call("memory_copy", params)
     assert result["copied_count"] == 3 * HUGE
     huge = result["huge_bytes"]["count"]
@@ -145,6 +181,20 @@ def test_huge_pages_are_those_of_the_destination() -> None:
     small_faults = (3 * HUGE - huge) // PAGE  # where no huge page was to be had
     assert result["window"]["minor_fault_count"] == huge // HUGE + small_faults
     assert copy(dst="mmap", src="mmap", size_bytes=3 * HUGE)["huge_bytes"]["count"] == 0
+
+
+@pytest.mark.usefixtures("reserved")
+@pytest.mark.parametrize("state", PARAMS["dst_state"])
+def test_reserved_huge_pages_are_brought_in_and_not_locked(state: str) -> None:
+    """VM_LOCKED is not set on them, nor VM_LOCKONFAULT (mm/mlock.c, mlock_fixup): either lock
+    brings them in, and VmLck does not grow."""
+    result = offered(dst="hugetlb", dst_state=state, size_bytes=3 * HUGE)
+    assert trapped(result) == (3 if state == "cold" else 0)
+    assert trapped(result, "steady") == 0
+    assert result["window"]["counters"]["vm_locked_bytes"]["count"] == 0
+    assert result["huge_bytes"]["count"] == 3 * HUGE
+    assert result["src_huge_bytes"]["count"] == 0
+    assert result["copied_count"] == 3 * HUGE
 
 
 @pytest.mark.parametrize("passes", [1, PRIME])
@@ -181,22 +231,110 @@ def test_a_lock_that_is_refused_is_unavailable_and_names_the_limit(
     assert refused.value.call == f"{call}, RLIMIT_MEMLOCK {limit} B"
 
 
-@pytest.mark.parametrize("change", [{"size_bytes": 0}, {"passes_count": 0}])
-def test_params_that_make_no_sense(change: dict[str, int]) -> None:
-    with pytest.raises(probe.ProbeError, match="size_bytes and passes_count must be 1 or more"):
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"size_bytes": 0}, "size_bytes and passes_count must be 1 or more"),
+        ({"passes_count": 0}, "size_bytes and passes_count must be 1 or more"),
+        ({"threads_count": 0}, "threads_count must be from 1 to 64"),
+        ({"threads_count": 65}, "threads_count must be from 1 to 64"),
+        (
+            {"threads_count": 2, "size_bytes": 2 * PAGE - 1},
+            "each of several threads must have a page to copy",
+        ),
+    ],
+)
+def test_params_that_make_no_sense(change: dict[str, int], says: str) -> None:
+    with pytest.raises(probe.ProbeError) as refused:
         copy(**change)
+    assert (refused.value.call, refused.value.status) == (says, "error")
+
+
+def test_more_threads_than_cpus_are_unavailable() -> None:
+    cpus = len(os.sched_getaffinity(0))
+    if cpus >= MOST_THREADS:
+        pytest.skip(f"{cpus} CPUs, and no probe takes more than {MOST_THREADS} threads")
+    with pytest.raises(probe.ProbeError, match="at most the CPUs it may use") as refused:
+        copy(threads_count=cpus + 1, size_bytes=(cpus + 1) * PAGE)
+    assert refused.value.status == "unavailable"
+
+
+@pytest.fixture
+def threads() -> int:
+    """As many as there are CPUs, of which two are needed."""
+    cpus = min(len(os.sched_getaffinity(0)), MOST_THREADS)
+    if cpus < 2:
+        pytest.skip("one CPU alone: threads have to have one each")
+    return cpus
+
+
+@pytest.mark.parametrize("method", COPIES)
+@pytest.mark.parametrize("dst", ["mmap", "malloc"])
+def test_threads_copy_every_byte_once_a_pass(threads: int, method: str, dst: str) -> None:
+    """No size divides evenly: it is prime in pages, and ends within one."""
+    size = threads * PRIME * PAGE + PAGE + 5
+    result = offered(threads_count=threads, method=method, dst=dst, size_bytes=size)
+    assert result["copied_count"] == size
+    assert result["steady_bytes"] == 3 * size
+    assert result["steady_count"] == 3
+
+
+@pytest.mark.parametrize("state", PARAMS["dst_state"])
+def test_threads_take_the_faults_that_are_left_and_no_others(threads: int, state: str) -> None:
+    size = threads * PRIME * PAGE
+    result = offered(threads_count=threads, size_bytes=size, dst_state=state)
+    assert trapped(result) == FAULTS[state] * threads
+    assert trapped(result, "steady") == 0
+
+
+def test_threads_stop_when_the_slice_is_over(threads: int) -> None:
+    result = copy(threads_count=threads, passes_count=1 << 40, slice_ns=10**7)
+    assert 0 < result["steady_count"] < 1 << 40
+    assert result["steady_bytes"] >= SIZE // threads // PAGE * PAGE * threads
+    assert result["copied_count"] == SIZE
+
+
+def test_the_kernels_words_for_both_sides_are_kept() -> None:
+    result = offered(src="tmpfs", src_state="mlocked", dst="memfd")
+    assert "VmFlags:" in result["src_smaps"]
+    assert " lo " in result["src_smaps"] + " "
+    assert " lo " not in result["dst_smaps"] + " "
+    assert f"{TMPFS}/#" in result["src_smaps"]  # a file without a name
+
+
+def test_a_folder_must_lie_on_tmpfs(tmp_path: Path) -> None:
+    with pytest.raises(probe.ProbeError) as nowhere:
+        copy(dst="tmpfs", folder="")
+    assert (nowhere.value.call, nowhere.value.errno_name) == ("open(folder, O_TMPFILE)", "ENOENT")
+    if proc.mount_of(tmp_path).filesystem == "tmpfs":
+        pytest.skip(f"{tmp_path} lies on tmpfs too")
+    with pytest.raises(probe.ProbeError) as elsewhere:
+        copy(dst="tmpfs", folder=str(tmp_path))
+    assert elsewhere.value.status == "unavailable"
+
+
+def test_huge_pages_that_the_host_has_not_reserved_are_unavailable() -> None:
+    free = POOL / "free_hugepages"
+    if not free.exists():
+        pytest.skip(f"no huge pages of 2 MiB here: {POOL}")
+    with pytest.raises(probe.ProbeError) as refused:
+        copy(dst="hugetlb", size_bytes=(int(free.read_text()) + 1) * HUGE)
+    assert refused.value.status == "unavailable"
+    assert refused.value.call == "mmap(size_bytes, MAP_HUGETLB)"
 
 
 def test_nothing_is_left_behind() -> None:
     params = {"size_bytes": SIZE, "method": "libc", "src": "memfd", "src_state": "touched"}
     params |= {"dst_state": "cold", "clean": "none", "passes_count": 1, "slice_ns": 10**9}
+    params |= {"threads_count": 2, "folder": TMPFS}
 
     def held() -> tuple[list[Path], list[str]]:
         status = Path("/proc/self/status").read_text().splitlines()
-        return sorted(Path("/proc/self/fd").iterdir()), [x for x in status if "VmLck" in x]
+        kept = [x for x in status if x.startswith(("VmLck", "Cpus_allowed:", "Threads"))]
+        return sorted(Path("/proc/self/fd").iterdir()), kept
 
     before = held()
-    for dst in ("malloc", "memfd", "map_locked", "thp"):
+    for dst in ("malloc", "memfd", "tmpfs", "map_locked", "thp", "hugetlb"):
         with suppress(probe.ProbeError):  # what is refused leaves nothing either
             probe.call("memory_copy", params | {"dst": dst})
     assert held() == before

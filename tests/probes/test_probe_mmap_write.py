@@ -92,10 +92,10 @@ def test_every_byte_reaches_the_file(shm: Path, method: str, size: int) -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("size", [1, 64, 4096])
 def test_twice_the_file_is_twice_the_calls(shm: Path, method: str, size: int) -> None:
-    path = sparse(shm, 4 * 8192)
-    once = write(path, method=method, size_bytes=size, file_size_bytes=2 * 8192)
-    twice = write(path, method=method, size_bytes=size, file_size_bytes=4 * 8192)
-    assert twice["call_count"] == 2 * once["call_count"] == 4 * 8192 // size
+    path = sparse(shm, 2 * 4096)
+    once = write(path, method=method, size_bytes=size, file_size_bytes=4096)
+    twice = write(path, method=method, size_bytes=size, file_size_bytes=2 * 4096)
+    assert twice["call_count"] == 2 * once["call_count"] == 2 * 4096 // size
     assert twice["byte_count"] == 2 * once["byte_count"]
 
 

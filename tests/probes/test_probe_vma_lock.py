@@ -99,7 +99,7 @@ def privileged() -> bool:
 def unprivileged(limit_bytes: int, *checks: str) -> dict[str, Any]:
     drop = _NO_CAPABILITY if privileged() else []
     command = [*drop, sys.executable, "-c", UNPRIVILEGED, str(limit_bytes), *checks]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     answers: dict[str, Any] = json.loads(done.stdout)
     return answers
 
@@ -124,7 +124,7 @@ def call(check: str) -> dict[str, Any]:
     """By a fresh interpreter, as a worker is: see shed.h on what the tests' own may hold."""
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
     command = [sys.executable, "-c", UNPRIVILEGED, str(limit), check]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     answered: dict[str, Any] = json.loads(done.stdout)[check]
     return answered
 

@@ -169,3 +169,24 @@ def test_a_wrong_comparison_is_one_line(
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f">*run.assert_not_slower_than({call})", f"E*Failed: {says}"])
     assert "During handling" not in result.stdout.str()
+
+
+PAIR = "'mmap-write', size=1, filesystem='tmpfs', controls=False"
+
+
+@pytest.mark.parametrize(
+    ("baseline", "outcome", "says"),
+    [
+        ("{'method': 'mmap'}", "failed", "E*method=write*: slower: *"),
+        ("{'method': 'write'}", "passed", "*against its method=write: 1 point: 1 faster*"),
+        ("{'method': 'wirte'}", "failed", "*'wirte' is no level; did you mean write?*"),
+    ],
+)
+def test_levels_of_one_run_are_held_against_each_other(
+    project: pytest.Pytester, machine: Machine, baseline: str, outcome: str, says: str
+) -> None:
+    """Base and head as two levels of a factor: no baseline has to be kept."""
+    test = asserting(f"run.assert_not_slower_than({baseline})").replace(WRITES, PAIR)
+    result = session(project, test)
+    result.assert_outcomes(**{outcome: 1})
+    result.stdout.fnmatch_lines([says])

@@ -55,6 +55,23 @@ def test_budgets_and_store_of_the_session(session: pytest.Pytester, machine: Mac
     assert machine.asked[0]["name"] == "test_io.py::test_it[1]"
 
 
+def test_a_guest_is_passed_on(project: pytest.Pytester, machine: Machine) -> None:
+    project.makepyfile(
+        test_io="""
+        import memlab as lab
+
+        GUEST = lab.Guest(memory="1g")
+
+        def test_it(memlab):
+            memlab.sweep("mmap-write", guest=GUEST, size=[1], controls=False)
+        """
+    )
+    project.runpytest_inprocess().assert_outcomes(passed=1)
+    (asked,) = machine.asked
+    assert isinstance(asked["guest"], api.Guest)
+    assert asked["size"] == [1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -193,7 +210,7 @@ def test_every_node_id_has_a_file_of_its_own(first: list[str], second: list[str]
 
 def test_the_plugin_imports_nothing_heavy_until_a_test_measures() -> None:
     code = "import sys, pytest, memlab.pytest_plugin; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     names = set(done.stdout.split())
     assert "memlab.pytest_plugin.settings" in names, done.stderr
     heavy = {"numpy", "pandas", "scipy", "matplotlib", "click", "rich", "sqlite3", "memlab.api"}

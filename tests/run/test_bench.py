@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from held import RUN
 from synthetic import experiment
 
 from memlab import experiments
@@ -36,7 +37,7 @@ def places(tmp_path: Path) -> Places:
 
 def open_bench(places: Places, name: str = "mmap-write") -> Bench:
     declared = experiment(probe="noop", factors=[]) if name == "noop" else experiments.load(name)
-    return Bench("0123abcd", declared, places, [CPU])
+    return Bench(RUN, declared, places, [CPU])
 
 
 def left_in(places: Places) -> list[str]:
@@ -47,8 +48,8 @@ def left_in(places: Places) -> list[str]:
 
 def test_an_open_bench_owns_a_folder_a_place_and_a_journal(places: Places) -> None:
     with open_bench(places):
-        assert len(list(places.dir.glob("memlab-0123abcd-*"))) == 1
-        assert len(list(places.tmpfs.glob("memlab-0123abcd-*"))) == 1
+        assert len(list(places.dir.glob(f"memlab-{RUN}-*"))) == 1
+        assert len(list(places.tmpfs.glob(f"memlab-{RUN}-*"))) == 1
         assert len(list(journal.folder().iterdir())) == 1
         assert list(journal.stale()) == []  # its driver lives
     assert left_in(places) == []
@@ -67,7 +68,7 @@ from memlab import experiments
 from memlab.run.admission import Places
 from memlab.run.bench import Bench
 places = Places(Path(sys.argv[1]), Path(sys.argv[2]))
-left = Bench("0123abcd", experiments.load("mmap-write"), places, os.sched_getaffinity(0))
+left = Bench(sys.argv[3], experiments.load("mmap-write"), places, os.sched_getaffinity(0))
 for pid in (left._guardian.pid, os.getpid()):
     os.kill(pid, 9)
 """
@@ -75,8 +76,8 @@ for pid in (left._guardian.pid, os.getpid()):
 
 def test_two_sessions_of_one_run_share_no_folder(places: Places) -> None:
     """What one leaves when it is killed may go while the next is at work."""
-    folders = [str(places.dir), str(places.tmpfs)]
-    assert subprocess.run([sys.executable, "-c", LEAVE, *folders]).returncode == -signal.SIGKILL
+    told = [str(places.dir), str(places.tmpfs), RUN]
+    assert subprocess.run([sys.executable, "-c", LEAVE, *told]).returncode == -signal.SIGKILL
     (old,) = places.dir.iterdir()
     with open_bench(places) as opened:
         (left,) = journal.stale()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from held import RUN
 
 from memlab import experiments
 from memlab.experiment import Level
@@ -19,7 +20,7 @@ TINY = {**EXPERIMENT.tiny, "operations": [23]}
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    with Bench("0123abcd", EXPERIMENT, Places(tmp_path), default_cpus(EXPERIMENT)) as opened:
+    with Bench(RUN, EXPERIMENT, Places(tmp_path), default_cpus(EXPERIMENT)) as opened:
         yield opened
 
 

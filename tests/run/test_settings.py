@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from held import RUN
 from synthetic import experiment
 
 from memlab.experiment import At, Experiment, Factor, choice
@@ -38,19 +39,33 @@ def setting_by_level(path: Path) -> Experiment:
     return experiment(probe="noop", factors=[mode], settings=settings)
 
 
-def entries(bench_run: str = "0123abcd") -> list[str]:
+def entries(bench_run: str = RUN) -> list[str]:
     (path,) = journal.folder().glob(f"{bench_run}-*.jsonl")
     return [json.loads(line).get("value") for line in path.read_text().splitlines()[1:]]
 
 
 def test_a_setting_follows_the_points_and_comes_back(setting: Path, tmp_path: Path) -> None:
-    with Bench("0123abcd", setting_by_level(setting), Places(tmp_path), [CPU]) as opened:
+    with Bench(RUN, setting_by_level(setting), Places(tmp_path), [CPU]) as opened:
         for mode, seen in (("before", "before\n"), ("new", "new"), ("own", "before"),
                            ("newer", "newer"), ("new", "new")):  # fmt: skip
             assert opened.trial(Point(0, {"mode": mode}, None))["outcome"] == "ok"
             assert setting.read_text() == seen
         assert entries() == ["before"]  # once, however often it was written
     assert setting.read_text() == "before"
+
+
+def test_more_is_counted_from_what_the_host_had(setting: Path, tmp_path: Path) -> None:
+    setting.write_text("3\n")
+    journal_of_run = journal.Journal("0123abcd")
+    settings = Settings(journal_of_run)
+    for wanted, seen in (("+2", "5"), ("+2", "5"), ("+7", "10"), ("+0", "3"), ("+x", "+x")):
+        settings.apply({str(setting): wanted})
+        assert setting.read_text().strip() == seen
+    settings.apply({})
+    assert setting.read_text() == "3"
+    settings.apply({str(setting): "+2"})
+    journal_of_run.close()
+    assert setting.read_text() == "3"
 
 
 def test_an_exception_puts_a_setting_back(setting: Path, tmp_path: Path) -> None:
@@ -60,7 +75,7 @@ def test_an_exception_puts_a_setting_back(setting: Path, tmp_path: Path) -> None
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        fail(Bench("0123abcd", setting_by_level(setting), Places(tmp_path), [CPU]))
+        fail(Bench(RUN, setting_by_level(setting), Places(tmp_path), [CPU]))
     assert setting.read_text() == "before"
 
 
@@ -75,7 +90,7 @@ def test_an_exception_puts_a_setting_back(setting: Path, tmp_path: Path) -> None
     ],
 )
 def test_a_setting_that_cannot_be_is_unavailable(tmp_path: Path, file: str, detail: str) -> None:
-    with Bench("0123abcd", setting_by_level(Path(file)), Places(tmp_path), [CPU]) as opened:
+    with Bench(RUN, setting_by_level(Path(file)), Places(tmp_path), [CPU]) as opened:
         reply = opened.trial(Point(0, {"mode": "new"}, None))
         assert opened._parents == {}  # nothing ran
     assert (reply["outcome"], reply["detail"]) == ("unavailable", detail)
@@ -83,7 +98,7 @@ def test_a_setting_that_cannot_be_is_unavailable(tmp_path: Path, file: str, deta
 
 
 def test_a_setting_that_is_there_already_need_not_be_writable(tmp_path: Path) -> None:
-    own = journal.Journal("0123abcd")
+    own = journal.Journal(RUN)
     Settings(own).apply({READ_ONLY: value_of(Path(READ_ONLY))})
     assert entries() == []
     own.close()
@@ -98,7 +113,7 @@ def test_a_value_that_the_kernel_did_not_take_is_unavailable(
     setting: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As nr_hugepages, which gives what there is."""
-    own = journal.Journal("0123abcd")
+    own = journal.Journal(RUN)
     write_text = Path.write_text
     monkeypatch.setattr(Path, "write_text", lambda *_: 0)
     with pytest.raises(Unavailable, match=r"= new, and the kernel made it before: free memory"):
@@ -109,7 +124,7 @@ def test_a_value_that_the_kernel_did_not_take_is_unavailable(
 
 def test_blanks_do_not_tell_values_apart(setting: Path) -> None:
     setting.write_text("4096\t87380\t6291456\n")
-    own = journal.Journal("0123abcd")
+    own = journal.Journal(RUN)
     Settings(own).apply({str(setting): "4096 87380 6291456"})
     assert entries() == []
     own.close()

@@ -10,6 +10,7 @@ from held import (
     GROUPS,
     LIMIT,
     PYTHON_PROBE,
+    RUN,
     SWAPS,
     TOUCH_64_MIB,
     at,
@@ -17,9 +18,9 @@ from held import (
     is_unavailable,
     left_on_host,
     own_areas,
+    refused,
     saying,
 )
-from test_containment import refused
 
 from memlab.observe import proc
 from memlab.run import journal, swap, takedown, warm
@@ -41,9 +42,9 @@ def nothing_is_left() -> Iterator[None]:
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """A bench on the disk of this checkout, since a test's own folder may be a tmpfs."""
     monkeypatch.setattr(warm, "_BOOT", warm._BOOT.replace("main()", PYTHON_PROBE + "main()"))
-    with Bench("0123abcd", saying(), Places(Path("/var/tmp")), [CPU]) as bench:
+    with Bench(RUN, saying(), Places(Path("/var/tmp")), [CPU]) as bench:
         yield bench
-    assert list(Path("/var/tmp").glob("memlab-0123abcd-*")) == []
+    assert list(Path("/var/tmp").glob(f"memlab-{RUN}-*")) == []
     assert list(journal.folder().iterdir()) == []
 
 
@@ -74,7 +75,7 @@ def test_one_area_is_on_at_a_time(opened: Bench) -> None:
 def test_a_filesystem_that_cannot_swap_is_named(tmp_path: Path) -> None:
     """tmpfs: swapon(2) says EINVAL."""
     held = saying(containment=contained(limit=lambda _: None))
-    with Bench("0123abcd", held, Places(Path("/dev/shm")), [CPU]) as bench:
+    with Bench(RUN, held, Places(Path("/dev/shm")), [CPU]) as bench:
         reply = bench.trial(at(do="7", swap="file"))
     assert is_unavailable(reply, "swap")
     if SWAPS:
@@ -83,14 +84,14 @@ def test_a_filesystem_that_cannot_swap_is_named(tmp_path: Path) -> None:
 
 def test_the_header_is_mkswaps(tmp_path: Path) -> None:
     """mkswap(8) of util-linux: version 1, the last page, no bad pages, a label, the signature."""
-    path, opened = tmp_path / "swap", Journal("0123abcd")
+    path, opened = tmp_path / "swap", Journal(RUN)
     path.write_bytes(bytes(23 * mmap.PAGESIZE))
-    Swap(opened, "0123abcd", 23 * mmap.PAGESIZE + 1, tmp_path)._write_header(path)
+    Swap(opened, RUN, 23 * mmap.PAGESIZE + 1, tmp_path)._write_header(path)
     opened.close()
     page = path.read_bytes()[: mmap.PAGESIZE]
     assert [int.from_bytes(page[i : i + 4], "little") for i in (1024, 1028, 1032)] == [1, 22, 0]
     assert any(page[1036:1052])
-    assert page[1052:1068] == b"memlab-0123abcd\0"
+    assert page[1052:1068] == f"memlab-{RUN}\0".encode()
     assert page[-10:] == b"SWAPSPACE2"
     assert takedown._blank_or_ours(path)
     path.write_bytes(page.replace(b"memlab-", b"precious"))
@@ -127,6 +128,6 @@ def test_zram_that_is_not_loaded_is_unavailable(
 ) -> None:
     monkeypatch.setattr(swap, "ZRAM_CONTROL", tmp_path / "nosuch")
     held = saying(containment=contained(limit=lambda _: None))
-    with Bench("0123abcd", held, Places(tmp_path), [CPU]) as bench:
+    with Bench(RUN, held, Places(tmp_path), [CPU]) as bench:
         reply = bench.trial(at(do="7", swap="zram"))
     assert is_unavailable(reply, "zram" if SWAPS else "swap")

@@ -178,7 +178,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def until(holds: Callable[[], Any], limit_s: float = 5.0) -> Any:
+def until(holds: Callable[[], Any], limit_s: float = 30.0) -> Any:
     """What `holds` returns as soon as that is true."""
     deadline = time.monotonic() + limit_s
     while not (found := holds()):
@@ -222,18 +222,18 @@ def test_a_worker_runs_on_the_cpus_of_its_trial_alone(blocked: SimpleNamespace) 
 
 def test_a_worker_killed_from_outside_is_an_error(blocked: SimpleNamespace) -> None:
     os.kill(blocked.pid, signal.SIGKILL)
-    assert blocked.reply.result(5)["detail"] == "ended by SIGKILL"
+    assert blocked.reply.result(30)["detail"] == "ended by SIGKILL"
 
 
 def test_a_worker_that_crashes_in_c_is_its_signal(blocked: SimpleNamespace) -> None:
     os.kill(blocked.pid, signal.SIGSEGV)
-    assert blocked.reply.result(5)["outcome"] == "sigsegv"
+    assert blocked.reply.result(30)["outcome"] == "sigsegv"
 
 
 def test_ctrl_c_does_not_reach_a_worker(blocked: SimpleNamespace, parent: Warm) -> None:
     os.killpg(parent.group, signal.SIGINT)
     os.close(os.open(blocked.fifo, os.O_WRONLY))  # now open(2) returns, and the probe goes on
-    reply = blocked.reply.result(5)
+    reply = blocked.reply.result(30)
     assert reply["detail"].startswith("probe mmap_read: error: ")
     assert "open(in->path" not in reply["detail"]
 
@@ -249,7 +249,7 @@ def ended(pid: int) -> bool:
 def test_a_killed_group_takes_the_trial_in_flight(blocked: SimpleNamespace, parent: Warm) -> None:
     os.killpg(parent.group, signal.SIGKILL)
     with pytest.raises(WorkerLost, match="the warm parent ended with status -9"):
-        blocked.reply.result(5)
+        blocked.reply.result(30)
     until(lambda: ended(blocked.pid))
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from memlab.api import Run
+import memlab
+from memlab.api import Run, Silent
 from memlab.experiment import Level
 from memlab.judging.claims import judge
 from memlab.judging.compare import compare_runs
@@ -24,8 +25,9 @@ from memlab.observe.environment import EMULATED
 from memlab.present import words
 from memlab.run import driver, journal
 from memlab.run.bench import default_directory
-from memlab.run.request import Progress, Request
+from memlab.run.request import CannotRun, Interrupted, Progress, Request
 from memlab.store import RunRow, SampleRow, Store
+from memlab.targets.guest import ahead
 from memlab.targets.guest.host import Guest, GuestLost
 from memlab.targets.guest.kernel import read
 from memlab.targets.guest.machine import Asked
@@ -96,7 +98,7 @@ def leftovers() -> list[str]:
 
 
 def test_trials_in_a_guest(
-    guest_kernel: str, store_path: Path, leaves_nothing: None, capsys: pytest.CaptureFixture[str]
+    guest_kernel: str, store_path: Path, leaves_nothing: None, tell: Callable[[str], None]
 ) -> None:
     """Counts as on a host, the OOM killer held by cgroup v2, labels beside emulated times; then
     the guest hangs, which is a row and an end."""
@@ -105,6 +107,7 @@ def test_trials_in_a_guest(
         up_s = time.monotonic() - began
         faults = sweep(guest, store_path, "page-fault", {"chunks": [23], "lock": ["off"]})
         _sees_the_guest(faults, guest_kernel)
+        _was_foreseen(faults, guest)
         assert [sample.outcome for sample in faults.samples] == ["ok"] * len(faults.points)
 
         killed = sweep(guest, store_path, "mmap-overcommit", TINY_OVERCOMMIT)
@@ -123,9 +126,8 @@ def test_trials_in_a_guest(
             sweep(guest, store_path, "page-fault", {"chunks": [23, 46]}, stop)
     outcomes = [row.outcome for row in rows(store_path)]
     assert outcomes == ["ok", "timeout"]
-    with capsys.disabled():
-        accelerator = faults.environment["guest"]["accelerator"]
-        print(f"\na guest ({accelerator}): up in {up_s:.1f} s, three sweeps in {done_s:.1f} s")
+    accelerator = faults.environment["guest"]["accelerator"]
+    tell(f"a guest ({accelerator}): up in {up_s:.1f} s, three sweeps done at {done_s:.1f} s")
 
 
 def _sees_the_guest(run: Run, kernel: str) -> None:
@@ -145,6 +147,14 @@ def _sees_the_guest(run: Run, kernel: str) -> None:
             assert judged.evidence != EMULATED
 
 
+def _was_foreseen(run: Run, guest: Guest) -> None:
+    """The plan before it boots is the plan inside."""
+    request = Request(**{**run.row.request, "directory": None})
+    foreseen = ahead.prepare(request, guest)
+    assert [point.at for point in foreseen.plan.points] == [point.at for point in run.points]
+    assert foreseen.request == Request(**run.row.request)
+
+
 def _held_by_v2(run: Run) -> None:
     """The mapping of 30 parts meets the limit of 16: its writer is killed in the group, and
     nothing outside of it is; only a shared mapping writes its pages to the disk and lives."""
@@ -162,7 +172,7 @@ def _held_by_v2(run: Run) -> None:
             assert process["done_bytes"] < LIMIT_BYTES
 
 
-def memlab(kernel: str, *arguments: str) -> subprocess.Popen[str]:
+def in_a_guest(kernel: str, *arguments: str) -> subprocess.Popen[str]:
     guest = ["--in", "guest", "--kernel", kernel, "--guest-memory", str(MEMORY)]
     return subprocess.Popen(
         [sys.executable, "-m", "memlab", "sweep", *arguments, *guest, "--blocks", "1"],
@@ -177,7 +187,7 @@ def test_a_panic_is_a_row_and_an_exit_code(
 ) -> None:
     """vm.panic_on_oom=2 makes a panic of the kill in the group (admin-guide/sysctl/vm.rst)."""
     levels = ["-p", "file_size=30m", "-p", "scenario=a", "-p", "mapping=private,private_noreserve"]
-    asked = memlab(
+    asked = in_a_guest(
         guest_kernel,
         *("mmap-overcommit", *levels, "--no-controls", "--append", "sysctl.vm.panic_on_oom=2"),
     )
@@ -189,22 +199,37 @@ def test_a_panic_is_a_row_and_an_exit_code(
     assert f"what was measured is kept: memlab sweep --resume {_run(store_path)}" in err
 
 
-def test_without_the_memory_controller_contained_rows_say_so(
-    guest_kernel: str, store_path: Path, leaves_nothing: None
+def test_one_guest_for_the_sweeps_of_python_without_the_memory_controller(
+    guest_kernel: str, store_path: Path, leaves_nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Asked(kernel=guest_kernel, memory_bytes=MEMORY, append="cgroup_disable=memory")
-    with Guest(asked) as guest:
-        run = sweep(guest, store_path, "mmap-overcommit", TINY_OVERCOMMIT)
-    assert {sample.outcome for sample in run.samples} == {"unavailable"}
-    for sample in run.samples:
+    """Contained rows say what is missing; the next sweep meets the same boot; after one that was
+    cut short a trial may run in it, so that no other is begun."""
+    asked = memlab.Guest(guest_kernel, memory=MEMORY, append="cgroup_disable=memory")
+    options: dict[str, Any] = {"blocks": 1, "controls": False, "seed": 1}
+    with asked as guest:
+        held = memlab.sweep("mmap-overcommit", guest=guest, **options, **TINY_OVERCOMMIT)
+        locks = memlab.sweep("vma-lock", guest=guest, check="mlock", **options)
+        monkeypatch.setattr(Silent, "sampled", interrupt)
+        with pytest.raises(Interrupted):
+            memlab.sweep("vma-lock", guest=guest, **options)
+        with pytest.raises(CannotRun, match="cut short in this guest"):
+            memlab.sweep("vma-lock", guest=guest, **options)
+    assert {sample.outcome for sample in held.samples} == {"unavailable"}
+    for sample in held.samples:
         assert "no mounted hierarchy has the memory controller" in (sample.detail or "")
         assert "boot with cgroup_enable=memory" in (sample.detail or "")
+    assert [sample.outcome for sample in locks.samples] == ["ok"] * len(locks.points)
+    assert locks.environment["boot_id"] == held.environment["boot_id"]
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_kill_9_of_memlab_leaves_nothing_of_its_guest(
     guest_kernel: str, store_path: Path, leaves_nothing: None
 ) -> None:
-    asked = memlab(guest_kernel, "page-fault")
+    asked = in_a_guest(guest_kernel, "page-fault")
     deadline = time.monotonic() + 60
     while not any("qemu-system" in line for line in leftovers()):
         assert asked.poll() is None, asked.communicate()

@@ -1,14 +1,12 @@
-"""The words inside a panel: labels at the line ends, crossings, the page, what has no value."""
+"""The words inside a panel: labels at the line ends, crossings, what has no value."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from memlab import units
-from memlab.experiment import Lines
 from memlab.present import words
-from memlab.present.figures import placing, style
+from memlab.present.figures import landmarks, placing, style
 from memlab.present.figures.panel import Canvas
 from memlab.present.figures.placing import Box, Spot
 from memlab.present.figures.series import Crossed, Panel, Series
@@ -27,7 +25,7 @@ def label_width(panels: Sequence[Panel]) -> float:
 
 def draw(canvas: Canvas, run: Run, panel: Panel) -> None:
     """Write everything that belongs to one panel and its marks."""
-    _page(canvas, run)
+    landmarks.draw(canvas, run)
     _missing(canvas, panel)
     for series in panel.of("floor"):
         _floor_label(canvas, panel, series)
@@ -38,17 +36,6 @@ def draw(canvas: Canvas, run: Run, panel: Panel) -> None:
         _crossing_label(canvas, run, panel, crossed)
     if not any(series.marks for series in panel.series):
         canvas.write("no sample has a value to draw", (canvas.x.length / 3, canvas.y.length / 2))
-
-
-def _page(canvas: Canvas, run: Run) -> None:
-    size = run.environment.get("page_size_bytes")
-    figure = run.experiment.figure
-    marked = isinstance(figure, Lines) and figure.mark_page_size
-    if marked and size and canvas.x.low < size < canvas.x.high:
-        canvas.axes.axvline(size, color=style.PALE, linewidth=0.8, zorder=1)
-        text = f"page, {units.format_size(size)}"
-        half = style.width(text, style.SMALL) / 2
-        canvas.write(text, (canvas.x.place(size) - half, canvas.y.length + 2))
 
 
 def _missing(canvas: Canvas, panel: Panel) -> None:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from memlab.present import words
-from memlab.present.figures import callouts, marks, page, predictions, style
+from memlab.present.figures import callouts, landmarks, marks, page, predictions, style
 from memlab.present.figures import panel as panels_of
 from memlab.present.figures.panel import Canvas
 from memlab.present.figures.placing import Axis
@@ -34,7 +34,8 @@ def compose(figure: Figure, run: Run) -> None:
     made = page.start(figure, width, _HEIGHT + _ROW * (rows - 1))
     top = page.titles(made, run, finding(run, panels))
     models = predictions.of_panels(run, panels)
-    top = page.legend(made, [*_signs(run, panels), *predictions.signs(models)], top)
+    signs = [*_signs(run, panels), *landmarks.signs(run), *predictions.signs(models)]
+    top = page.legend(made, signs, top)
     bottom = page.foot(made, run, panels)
     labels = callouts.label_width(panels)
     wide = (made.width - _LEFT - _RIGHT - _BETWEEN * (columns - 1)) / columns - labels

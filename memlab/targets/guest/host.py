@@ -21,10 +21,11 @@ from memlab.run.bench import default_directory
 from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
 from memlab.run.plan import Plan, Point
-from memlab.run.prepare import Prepared
+from memlab.run.prepare import Prepared, check_directory
 from memlab.run.request import CannotRun, Request
 from memlab.run.target import Trials
 from memlab.targets.guest import kernel, machine, stream
+from memlab.targets.guest.check import check
 from memlab.targets.guest.machine import Asked, Ended, Machine, Silent
 from memlab.targets.guest.raised import KINDS
 from memlab.units import GiB, MiB
@@ -48,14 +49,17 @@ class Guest:
 
     def __init__(self, asked: Asked, silence_s: float | None = None) -> None:
         """Check what can be checked. BadRequest or CannotRun where this guest cannot be."""
-        self._asked = asked
-        self._image = kernel.find(asked.kernel)
+        check(asked)
+        self.asked = asked
+        self.image = kernel.find(asked.kernel)
         _check_host(asked)
-        kernel.check_modules(self._image)
-        self._accelerator = machine.accelerator()
-        self.silence_s = silence_s or SILENCE_S[self._accelerator]
+        check_directory(self.place)
+        kernel.check_modules(self.image)
+        self.accelerator = machine.accelerator()
+        self.silence_s = silence_s or SILENCE_S[self.accelerator]
         self._stack = ExitStack()
         self._machine: Machine | None = None
+        self._cut_short = False  # a question is unanswered, or a sweep's bench is open
 
     def __enter__(self) -> Guest:
         with ExitStack() as stack:
@@ -66,12 +70,12 @@ class Guest:
             stack.callback(guardian.dismiss)
             name = journal.path.stem
             folder = journal.make_folder(default_directory().absolute(), name)
-            place = Path(self._asked.directory).absolute() if self._asked.directory else folder
-            if place != folder:
-                place = journal.make_folder(place, f"{name}-disk")
+            place = folder
+            if self.asked.directory:
+                place = journal.make_folder(self.place, f"{name}-disk")
             _check_port(folder)
-            disk = _make_disk(place / "disk")
-            command = machine.command(self._asked, self._image, self._accelerator, folder, disk)
+            disk = _make_disk(place / "disk", self.disk_bytes)
+            command = machine.command(self.asked, self.image, self.accelerator, folder, disk)
             self._machine = Machine(command, folder)
             guardian.watch(self._machine.group)
             stack.callback(guardian.forget, self._machine.group)
@@ -82,16 +86,26 @@ class Guest:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._stack:
-            if kind is None:
+            if kind is None and not self._cut_short:
                 with suppress(*_Gone):
                     self._ask("end")
                     self._running().power_off()
 
     def _hear_hello(self, booting: Machine) -> None:
         try:
-            booting.receive(BOOT_LIMIT_S[self._accelerator])
+            booting.receive(BOOT_LIMIT_S[self.accelerator])
         except _Gone as gone:
             raise CannotRun(f"the guest did not come up; {gone}") from None
+
+    @property
+    def place(self) -> Path:
+        """The folder on this host below which its disk is made."""
+        return Path(self.asked.directory or default_directory()).absolute()
+
+    @property
+    def disk_bytes(self) -> int:
+        """The size of its disk, by what is free where it lies."""
+        return min(DISK_BYTES, int(proc.free_bytes(self.place) / HEADROOM) // MiB * MiB)
 
     @property
     def group(self) -> int:
@@ -101,6 +115,8 @@ class Guest:
     # What the driver asks
 
     def prepare(self, request: Request) -> Prepared:
+        if self._cut_short:
+            raise CannotRun("a sweep was cut short in this guest; boot another one")
         asked = replace(request, directory=None)
         found = self._ask("prepare", request=asdict(asked))
         points = [Point(**point) for point in found["points"]]
@@ -108,7 +124,7 @@ class Guest:
             request,
             scaled=found["scaled"],
             directory=found["directory"],
-            guest=self._as_data(),
+            guest=self.as_data(),
         )
         return Prepared(
             experiments.load(request.experiment),
@@ -117,8 +133,9 @@ class Guest:
             kept,
         )
 
-    def _as_data(self) -> dict[str, Any]:
-        return asdict(self._asked) | {"kernel": str(self._image.path)}
+    def as_data(self) -> dict[str, Any]:
+        """As a request keeps it."""
+        return asdict(self.asked) | {"kernel": str(self.image.path)}
 
     def alone(self) -> AbstractContextManager[None]:
         return nullcontext()  # since before it booted
@@ -128,8 +145,8 @@ class Guest:
         found: dict[str, Any] = self._ask(
             "environment", experiment=experiment.name, directory=str(places.dir)
         )
-        guest = self._as_data() | {"accelerator": self._accelerator}
-        return found | {"guest": guest, "emulated_time": self._accelerator == "tcg"}
+        guest = self.as_data() | {"accelerator": self.accelerator}
+        return found | {"guest": guest, "emulated_time": self.accelerator == "tcg"}
 
     def shortage(
         self, experiment: Experiment, points: Sequence[Point], places: Places
@@ -147,23 +164,26 @@ class Guest:
         self, run: str, experiment: Experiment, places: Places, cpus: Sequence[int]
     ) -> Iterator[Trials]:
         directory = str(places.dir)
+        self._cut_short = True
         self._ask("open", run=run, experiment=experiment.name, directory=directory, cpus=list(cpus))
         opened = Bench(run, self._ask)
         yield opened
         opened.check()
         self._ask("close")
+        self._cut_short = False
 
     def _ask(self, ask: str, **arguments: Any) -> Any:
         """Put a question to the guest. Raises what it raised there; Ended or Damaged without an
         answer."""
         running = self._running()
+        before, self._cut_short = self._cut_short, True
         running.send({"ask": ask, "with": arguments})
-        while True:
-            message = running.receive(self.silence_s)
-            if "raised" in message:
-                raise KINDS[message["raised"]](message["line"])
-            if "answer" in message:
-                return message["answer"]
+        while not {"raised", "answer"} & (message := running.receive(self.silence_s)).keys():
+            pass  # it lives
+        self._cut_short = before
+        if "raised" in message:
+            raise KINDS[message["raised"]](message["line"])
+        return message["answer"]
 
     def _running(self) -> Machine:
         if self._machine is None:
@@ -225,8 +245,7 @@ def _check_port(folder: Path) -> None:
         raise CannotRun(f"{folder} is too long a path for a socket: set TMPDIR to a shorter one")
 
 
-def _make_disk(path: Path) -> Path:
-    size = min(DISK_BYTES, int(proc.free_bytes(path.parent) / HEADROOM) // MiB * MiB)
+def _make_disk(path: Path, size_bytes: int) -> Path:
     with path.open("xb") as file:
-        file.truncate(size)
+        file.truncate(size_bytes)
     return path

@@ -18,6 +18,7 @@ from typing import Any
 
 from memlab.observe import guest_tools
 from memlab.run import warm
+from memlab.run.request import CannotRun
 from memlab.targets.guest import kernel, kvm, stream
 from memlab.targets.guest.kernel import Kernel
 from memlab.units import MiB
@@ -33,7 +34,7 @@ _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 _LOG_STAMP = re.compile(r"^\[ *[0-9.]+\] ")
 
 
-class Ended(Exception):
+class Ended(CannotRun):
     """The guest is gone, or says nothing; one line says why."""
 
 

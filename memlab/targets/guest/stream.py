@@ -12,10 +12,12 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from memlab.run.request import CannotRun
+
 PORT = "memlab"  # the name of the virtio port
 
 
-class Damaged(Exception):
+class Damaged(CannotRun):
     """What arrived is no message, or not the next one."""
 
 

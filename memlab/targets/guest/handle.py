@@ -1,0 +1,69 @@
+"""A guest as Python asks for it: `memlab.Guest`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from memlab import units
+from memlab.run.request import BadRequest
+from memlab.targets.guest import host, kernel
+from memlab.targets.guest.check import check
+from memlab.targets.guest.machine import Asked
+
+
+class Guest:
+    """A virtual machine to measure in: this host's own root, read-only, under another kernel.
+
+        with memlab.Guest(memory="1g", append="mem=768M") as guest:
+            faults = memlab.sweep("page-fault", guest=guest)
+            locks = memlab.sweep("vma-lock", guest=guest)
+
+    Within a `with` it boots once, for all of the sweeps there; else each sweep boots its own.
+    """
+
+    def __init__(
+        self,
+        kernel: str | Path = kernel.INSTALLED,
+        *,
+        memory: int | str = "2g",
+        cpus: int = 2,
+        append: str = "",
+        directory: str | Path | None = None,
+    ) -> None:
+        """`kernel` is a vmlinuz, or `installed`: the newest in /boot. `memory` in bytes or as text.
+        `append` is added to the kernel's command line. `directory` is where on this host the
+        guest's disk lies. BadRequest where no guest could be so."""
+        try:
+            memory_bytes = units.parse_size(memory) if isinstance(memory, str) else memory
+        except ValueError as error:
+            raise BadRequest(f"memory: {error}") from None
+        place = None if directory is None else str(directory)
+        self._asked = Asked(str(kernel), memory_bytes, cpus, append, place)
+        check(self._asked)
+        self._booted: host.Guest | None = None
+
+    def __enter__(self) -> Guest:
+        self._booted = host.Guest(self._asked).__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        booted, self._booted = self._booted, None
+        if booted is not None:
+            booted.__exit__(kind, error, trace)
+
+    @contextmanager
+    def open(self) -> Iterator[host.Guest]:
+        """The target for one sweep: the guest that runs, else one for as long as this lasts."""
+        if self._booted is not None:
+            yield self._booted
+            return
+        with host.Guest(self._asked) as booted:
+            yield booted

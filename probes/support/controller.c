@@ -1,0 +1,63 @@
+#include "controller.h"
+#include "cgroup.h"
+#include "proc.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define BEANCOUNTERS "/proc/user_beancounters"
+
+const char *controller_lacks(const struct controller *controller)
+{
+	errno = ENOENT;
+	switch (controller->kind) {
+	case CONTROLLER_V1:
+		return cgroup_is_v1(controller->group)
+			       ? NULL
+			       : "cgroup v1: memory is accounted by v2 here";
+	case CONTROLLER_V2:
+		return cgroup_is_v1(controller->group) ? "cgroup v2: memory is accounted by v1 here"
+						       : NULL;
+	case CONTROLLER_BEANCOUNTERS:
+		if (access(BEANCOUNTERS, F_OK) == -1)
+			return "open(\"" BEANCOUNTERS "\"), a file of OpenVZ's kernels";
+		errno = EOPNOTSUPP;
+		return BEANCOUNTERS ", which is here, but which memlab sets no limits by";
+	case CONTROLLER_NONE:
+	case CONTROLLER_RLIMIT:
+		break;
+	}
+	return NULL;
+}
+
+/* The process's own size is its own affair: the share is what it may take beyond. */
+static int limit_data(uint64_t share_bytes)
+{
+	struct proc_field data = { .label = "VmData:", .take = 1 };
+
+	proc_read("/proc/self/status", &data, 1);
+	const struct rlimit limit = { data.sum * 1024 + share_bytes,
+				      data.sum * 1024 + share_bytes };
+	return setrlimit(RLIMIT_DATA, &limit);
+}
+
+int controller_enter(const struct controller *controller, uint32_t index)
+{
+	char path[PATH_MAX];
+
+	switch (controller->kind) {
+	case CONTROLLER_RLIMIT:
+		return limit_data(controller->share_bytes);
+	case CONTROLLER_V1:
+	case CONTROLLER_V2:
+		snprintf(path, sizeof(path), "%s/%u", controller->group, index);
+		return cgroup_enter(path);
+	case CONTROLLER_NONE:
+	case CONTROLLER_BEANCOUNTERS:
+		break;
+	}
+	return 0;
+}

@@ -1,0 +1,47 @@
+"""What the documentation shows: its commands, its files, and how a command is run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+_FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
+_FILE = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```", re.M | re.S)
+
+
+def commands(page: Path) -> list[str]:
+    blocks = _FENCE.findall(page.read_text(encoding="utf-8"))
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+
+
+SHOWN = [(page, command) for page in PAGES for command in commands(page)]
+# Those that boot guests, and what reads what they stored.
+GUESTS = [
+    (page, command) for page, command in SHOWN if page.stem == "guests" or "--in guest" in command
+]
+
+
+def write_files(page: Path, folder: Path) -> None:
+    """The page's files: Python blocks that begin with a name."""
+    for name, text in _FILE.findall(page.read_text(encoding="utf-8")):
+        (folder / name).write_text(text)
+
+
+def run(
+    command: str, cwd: Path, environment: dict[str, str], limit_s: float = 120
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=limit_s,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-800:]}\n{done.stderr[-800:]}"
+    return done

@@ -1,0 +1,24 @@
+"""The last lines of a session: what its tests tell, and how many did not run, and why."""
+
+from pathlib import Path
+
+import pytest
+
+SESSION = """
+import pytest
+
+def test_it(tell):
+    tell("a guest (kvm): up in 9.5 s")
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_other(number):
+    pytest.skip("no kernel")
+"""
+
+
+def test_what_tests_tell_is_said_though_output_is_captured(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
+    pytester.makepyfile(SESSION)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, skipped=2)
+    result.stdout.fnmatch_lines(["a guest (kvm): up in 9.5 s", "2 not run here: no kernel"])
