@@ -27,7 +27,19 @@ from memlab.experiment.figures import (
     Timeline,
     Tradeoff,
 )
-from memlab.experiment.kinds import BYTES, COUNT, FLAG, FOUND, PATH, SECONDS, Kind, Level, choice
+from memlab.experiment.kinds import (
+    AUTO,
+    BYTES,
+    COUNT,
+    FLAG,
+    FOUND,
+    PATH,
+    PHYSICAL_RANGE,
+    SECONDS,
+    Kind,
+    Level,
+    choice,
+)
 from memlab.experiment.vocabulary import (
     PRESETS,
     At,
@@ -50,11 +62,13 @@ from memlab.experiment.vocabulary import (
 )
 
 __all__ = [
+    "AUTO",
     "BYTES",
     "COUNT",
     "FLAG",
     "FOUND",
     "PATH",
+    "PHYSICAL_RANGE",
     "PRESETS",
     "SECONDS",
     "Against",

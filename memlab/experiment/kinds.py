@@ -6,6 +6,7 @@ The probe's field for a factor is the factor's name and the kind's suffix, so
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -86,6 +87,42 @@ def _path(text: str) -> str:
     return text if text == FOUND else str(Path(text).absolute())
 
 
+AUTO = "auto"  # of a range: the largest that the probe finds
+_RANGE = re.compile(r"(?P<start>[^+-]+)(?P<sign>[+-])(?P<end>[^+-]+)")
+_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
+
+
+def _address(text: str) -> int:
+    return int(text, 16) if _HEX.fullmatch(text) else units.parse_size(text)
+
+
+def _range(text: str) -> str:
+    """As START+LENGTH in hexadecimal, whichever way it is written."""
+    spelled = _RANGE.fullmatch(text)
+    if text.strip() == AUTO:
+        return AUTO
+    try:
+        if not spelled:
+            raise ValueError
+        start, end = (_address(spelled[name].strip()) for name in ("start", "end"))
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no range of physical addresses; write START+LENGTH such as 1g+64m, or "
+            "first and last byte as /proc/iomem does, 0x40000000-0x43ffffff"
+        ) from None
+    length = end if spelled["sign"] == "+" else end - start + 1
+    if not 0 < length < 2**64 or start + length > 2**64:
+        raise ValueError(f"{text!r} is no range: it is empty, or ends beyond the last address")
+    return f"0x{start:x}+0x{length:x}"
+
+
+PHYSICAL_RANGE = Kind(
+    "physical range",
+    _range,
+    str,
+    lambda level: _range(str(level)),
+    to_field=lambda level: "" if level == AUTO else level,
+)
 COUNT = Kind("count", _count, str, _whole, "_count")
 FLAG = Kind(
     "yes or no",

@@ -17,6 +17,7 @@ from memlab.experiment import (
     COUNT,
     FLAG,
     PATH,
+    PHYSICAL_RANGE,
     PRESETS,
     SECONDS,
     Against,
@@ -31,7 +32,14 @@ from memlab.run.admission import Places
 from memlab.run.bench import Bench, default_cpus
 
 NAMES = experiments.names()
-FIELD_KINDS = {BYTES: "int", COUNT: "int", SECONDS: "int", FLAG: "bool", PATH: "str"}
+FIELD_KINDS = {
+    BYTES: "int",
+    COUNT: "int",
+    SECONDS: "int",
+    FLAG: "bool",
+    PATH: "str",
+    PHYSICAL_RANGE: "str",
+}
 
 
 @pytest.fixture(params=NAMES)

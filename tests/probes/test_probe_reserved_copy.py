@@ -1,0 +1,155 @@
+"""reserved_copy: what needs no reserved memory is exact; what does is refused here, and by whom."""
+
+import mmap
+import resource
+from typing import Any
+
+import in_child
+import physical_maps
+import pytest
+
+from memlab import probe
+
+PAGE = mmap.PAGESIZE
+PRIME = 23
+# Above malloc's threshold (mallopt(3)): a mapping of its own, whose header takes a page more.
+SIZE = 64 * PAGE
+WITHIN_LIMIT = 128 * PAGE
+RESERVED = ("malloc_to_reserved", "reserved_to_malloc", "reserved")
+X86 = ("clflush", "clflushopt", "clwb")
+
+
+def copy(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
+    params = {
+        "size_bytes": SIZE,
+        "range": "",
+        "memory": "malloc",
+        "cache": "cached",
+        "clean": "none",
+        "lock": "none",
+    }
+    return in_child.call("reserved_copy", params | change, locked_limit_bytes=limit_bytes)
+
+
+def offered(**change: Any) -> dict[str, Any]:
+    """The same, where this kernel, user and processor have what it asks for."""
+    try:
+        return copy(**change)
+    except probe.ProbeError as refused:
+        if refused.status != "unavailable":
+            raise
+        pytest.skip(str(refused))
+
+
+def locked_bytes(result: dict[str, Any]) -> int:
+    count: int = result["window"]["counters"]["vm_locked_bytes"]["count"]
+    return count
+
+
+def flags(result: dict[str, Any]) -> set[str]:
+    return set(result["smaps"].rpartition("VmFlags:")[2].split())
+
+
+@pytest.mark.parametrize("size", [1, 4095, 4097, PRIME * PAGE, SIZE, 1_000_003])
+@pytest.mark.parametrize("memory", ["malloc", "perf_ring"])
+def test_every_byte_is_copied(memory: str, size: int) -> None:
+    result = offered(memory=memory, size_bytes=size)
+    assert result["copied_count"] == size
+    assert (result["range_bytes"], result["memory_type"]) == (0, "")
+
+
+def test_the_copy_into_cold_memory_takes_its_faults_and_none_is_left_where_it_is_locked() -> None:
+    assert offered()["window"]["minor_fault_count"] == SIZE // PAGE
+    assert offered(lock="mlock")["window"]["minor_fault_count"] == 0
+
+
+def test_mlock_locks_the_destination_of_malloc() -> None:
+    result = offered(lock="mlock")
+    assert locked_bytes(result) == SIZE + PAGE
+    assert "lo" in flags(result)
+    assert locked_bytes(offered()) == 0
+
+
+def test_mlock_of_a_perf_ring_returns_0_and_locks_nothing() -> None:
+    """By its flags: VM_DONTEXPAND at least is what mlock passes over (mm/mlock.c)."""
+    result = offered(memory="perf_ring", lock="mlock")
+    assert locked_bytes(result) == 0
+    assert "anon_inode:[perf_event]" in result["smaps"]
+    assert flags(result) & {"pf", "io", "de"}
+    assert "lo" not in flags(result)
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 65, PRIME * 64, SIZE])
+def test_an_imitation_copies_every_byte(size: int) -> None:
+    result = offered(cache="imitated", lock="mlock", size_bytes=size)
+    assert result["copied_count"] == size
+
+
+@pytest.mark.parametrize("clean", probe.params("reserved_copy")["clean"])
+def test_every_cleaner_leaves_the_bytes(clean: str) -> None:
+    assert offered(clean=clean)["copied_count"] == SIZE
+
+
+@pytest.mark.parametrize("memory", RESERVED)
+@pytest.mark.parametrize("cache", ["cached", "uncached"])
+def test_without_memory_kept_back_the_row_says_what_to_do(memory: str, cache: str) -> None:
+    guard = physical_maps.found("")
+    if guard["permitted"]:
+        pytest.skip("this host keeps memory back: it is for a sweep, and not for a test")
+    with pytest.raises(probe.ProbeError) as caught:
+        copy(memory=memory, cache=cache)
+    assert caught.value.status == "unavailable"
+    assert caught.value.call == guard["refusal"]
+
+
+@pytest.mark.parametrize("memory", RESERVED)
+@pytest.mark.parametrize(
+    "text", ["0x100000+0x100000", "0x0+0x100000", "0x1000000+0x10000000", "0x200000+0x0", "here"]
+)
+def test_memory_in_use_is_refused_by_the_guard(memory: str, text: str) -> None:
+    with pytest.raises(probe.ProbeError) as caught:
+        copy(memory=memory, range=text)
+    asked = probe.call("known_range", {"root": "", "range": text})
+    assert caught.value.status == "unavailable"
+    assert caught.value.call == asked["refusal"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"cache": "uncached"}, "only reserved memory can be mapped uncached"),
+        ({"cache": "uncached", "memory": "perf_ring"}, "only reserved memory can be mapped"),
+        ({"cache": "imitated", "memory": "reserved"}, "only in malloc's memory is uncached"),
+        ({"size_bytes": 0}, "size_bytes must be from 1 to 1 TiB"),
+        ({"size_bytes": 2**41}, "size_bytes must be from 1 to 1 TiB"),
+    ],
+)
+def test_what_cannot_be_asked(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(probe.ProbeError) as caught:
+        copy(**change)
+    assert (caught.value.status, caught.value.errno_name) == ("error", "EINVAL")
+    assert words in caught.value.call
+
+
+def test_a_refused_lock_names_the_limit() -> None:
+    with pytest.raises(probe.ProbeError) as caught:
+        copy(limit_bytes=PAGE, lock="mlock")
+    assert (caught.value.status, caught.value.errno_name) == ("unavailable", "ENOMEM")
+    assert caught.value.call == f"mlock(memory), RLIMIT_MEMLOCK {PAGE} B"
+    assert locked_bytes(copy(limit_bytes=WITHIN_LIMIT, lock="mlock")) == SIZE + PAGE
+
+
+def test_nothing_stays_locked_or_open() -> None:
+    """In one process, again and again: each would add to the next one's VmLck, or to its files."""
+    if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] < 2 * SIZE:
+        pytest.skip("RLIMIT_MEMLOCK is below two of this test's sizes")
+    params = {
+        "size_bytes": SIZE,
+        "range": "",
+        "memory": "malloc",
+        "cache": "cached",
+        "clean": "none",
+        "lock": "mlock",
+    }
+    seen = {locked_bytes(probe.call("reserved_copy", params)) for _ in range(3)}
+    assert seen == {SIZE + PAGE}
