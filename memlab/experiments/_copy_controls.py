@@ -17,7 +17,7 @@ CONTROLS = (
         "A destination that is not locked, only touched or only populated. If the first copy "
         "is as fast as into a locked one, it is the page faults, not the lock. And what the "
         "lock itself costs, and whether later copies gain.",
-        levels={"dst_state": ["populated"], "method": ["libc"]},
+        levels={"dst_state": ["populated"], "method": ["libc"], "size": [COPIED]},
         explanations=[
             Explanation(
                 predicts=Ratio(
@@ -92,7 +92,7 @@ CONTROLS = (
     Control(
         "onfault",
         "Locked by MLOCK_ONFAULT, which brings nothing in: the lock without the page faults.",
-        levels={"dst_state": ["mlock_onfault"], "method": ["libc"]},
+        levels={"dst_state": ["mlock_onfault"], "method": ["libc"], "size": [COPIED]},
         explanations=[
             Explanation(
                 predicts=Ratio(
@@ -115,7 +115,7 @@ CONTROLS = (
     Control(
         "unlocked",
         "Locked and unlocked again before the copy: the page faults taken, without the lock.",
-        levels={"dst_state": ["unlocked"], "method": ["libc"]},
+        levels={"dst_state": ["unlocked"], "method": ["libc"], "size": [COPIED]},
         explanations=[
             Explanation(
                 predicts=Ratio(
@@ -167,7 +167,12 @@ CONTROLS = (
         "threads",
         "Two threads, half of the copy each. Where source and destination lie in caches of the "
         "CPUs' own, two CPUs copy twice as much as one; what they cannot double is shared.",
-        levels={"threads": [2], "dst_state": ["cold"], "method": ["libc"]},
+        levels={
+            "threads": [2],
+            "dst_state": ["cold"],
+            "method": ["libc"],
+            "size": [256 * KIB, LARGE],
+        },
         explanations=[
             Explanation(
                 predicts=Ratio(

@@ -217,7 +217,7 @@ EXPERIMENT = Experiment(
         controls=["threads"],
         mark_caches=2,
     ),
-    budget_s={"quick": 150.0, "paper": 600.0, "full": 1800.0},
+    budget_s={"quick": 180.0, "paper": 600.0, "full": 1800.0},
     more_figures={
         "first-copy": Bars(
             "first_copy",
