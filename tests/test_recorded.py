@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -79,7 +80,11 @@ def test_show_claims_plot_report_and_export_read_it(tmp_path: Path) -> None:
 def test_a_run_is_packed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = recorded.store("mmap-write")
     monkeypatch.setattr(recording, "FOLDER", tmp_path)
+    with sqlite3.connect(source) as db:
+        db.execute("PRAGMA journal_mode = WAL")
     packed = recording.record("last", source)
+    with sqlite3.connect(source) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)  # a store stays as it was
     assert list(tmp_path.glob("*.db*")) == [packed]
     monkeypatch.setattr(recorded, "FOLDER", tmp_path)
     with Store(source) as one, Store(recorded.store("mmap-write")) as other:
@@ -88,3 +93,10 @@ def test_a_run_is_packed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert other.points(run.id) == one.points(run.id)
         assert other.sessions(run.id) == one.sessions(run.id)
         assert list(other.samples(run.id)) == list(one.samples(run.id))
+
+
+def test_numbers_of_an_emulated_guest_are_called_so_beside_the_published_ones() -> None:
+    """A claim about times says it of itself; a table of them has to as well."""
+    claims = told("claims", "--example", "reserved-copy").stdout
+    table = claims.split("published beside here")[1].split("x: here / published")[0]
+    assert "emulated: times in an emulated guest are not the machine's" in table

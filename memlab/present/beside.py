@@ -38,7 +38,7 @@ def show(console: Console, run: Run, beside: Beside) -> None:
     columns = [*beside.declared.columns, *beside.declared.ratios]
     layout = _wide if len(columns) <= 2 else _long
     console.print(layout(beside, unit, mark=not every))
-    for line in beyond(run, beside):
+    for line in remarks(run, beside):
         console.print(escape(line))
 
 
@@ -100,8 +100,11 @@ def remarks(published: Sequence[Beside]) -> Iterator[str]:
         yield f"unsure in the source: {'; '.join(beside.table.unsure)}"
 
 
-def beyond(run: Run, beside: Beside) -> Iterator[str]:
-    """Printed values that nothing here could reach, held against this machine's own limit."""
+def remarks(run: Run, beside: Beside) -> Iterator[str]:
+    """What has to be known of this machine's numbers, and printed values that nothing here could
+    reach, held against this machine's own limit."""
+    if remark := words.machine_remark(run.environment):
+        yield remark
     limit = beside.declared.limit
     past = {row.name: row.beyond for row in beside.rows if row.beyond}
     if limit and beside.limit and past:

@@ -31,7 +31,7 @@ def record(run: str, source: Path) -> Path:
         kept = {**row.environment, **dict.fromkeys(_PRIVATE, "not kept in a recorded run")}
         db.execute("UPDATE runs SET environment = ?", (json.dumps(kept),))
         db.commit()
-        db.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+        db.execute("PRAGMA main.journal_mode = DELETE")  # one file, and the source as it was
     packed = FOLDER / f"{row.experiment}{SUFFIX}"
     packed.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
     plain.unlink()
