@@ -38,7 +38,7 @@ def show(console: Console, run: Run, beside: Beside) -> None:
     columns = [*beside.declared.columns, *beside.declared.ratios]
     layout = _wide if len(columns) <= 2 else _long
     console.print(layout(beside, unit, mark=not every))
-    for line in remarks(run, beside):
+    for line in of_here(run, beside):
         console.print(escape(line))
 
 
@@ -100,7 +100,7 @@ def remarks(published: Sequence[Beside]) -> Iterator[str]:
         yield f"unsure in the source: {'; '.join(beside.table.unsure)}"
 
 
-def remarks(run: Run, beside: Beside) -> Iterator[str]:
+def of_here(run: Run, beside: Beside) -> Iterator[str]:
     """What has to be known of this machine's numbers, and printed values that nothing here could
     reach, held against this machine's own limit."""
     if remark := words.machine_remark(run.environment):

@@ -48,7 +48,7 @@ def published(run: Run, beside: Beside) -> Grid:
     where = setting(run, beside)
     caption = f"{beside.source.id}: {beside.table.title} ({beside.table.place})"
     caption += f"; here: run {run.id}" + (f", {where}" if where else "")
-    return Grid(caption, head, rows, list(beside_words.remarks(run, beside)))
+    return Grid(caption, head, rows, list(beside_words.of_here(run, beside)))
 
 
 def metrics_shown(run: Run) -> list[Metric]:
