@@ -19,6 +19,8 @@ OPTIONAL = {
     ("show", ""): {"figures"},
     # A run that is older than the key was stored without it.
     ("show", "/properties/request"): {"guest"},
+    ("show", "/properties/request/properties/guest"): {"iommu"},
+    ("show", "/properties/environment/properties/guest"): {"iommu"},
     # Words that no point got are left out.
     ("compare", "/properties/counts"): {"slower", "faster", "same", "inconclusive"},
 }
