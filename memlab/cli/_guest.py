@@ -39,7 +39,11 @@ _OPTIONS = (
         help="The guest's vmlinuz, or `installed`: the newest in /boot.",
     ),
     click.option("--guest-memory", type=SIZE, default="2g", show_default=True),
-    click.option("--guest-cpus", type=click.IntRange(1, CPUS_MAX), default=2, show_default=True),
+    click.option(
+        "--guest-cpus",
+        type=click.IntRange(1, CPUS_MAX),
+        help="Its CPUs; else 2, and 1 where it is emulated.",
+    ),
     click.option(
         "--guest-iommu",
         is_flag=True,
@@ -50,7 +54,13 @@ _OPTIONS = (
 
 
 def asked(
-    *, kernel: str, memory_bytes: int, cpus: int, append: str, iommu: bool, directory: str | None
+    *,
+    kernel: str,
+    memory_bytes: int,
+    cpus: int | None,
+    append: str,
+    iommu: bool,
+    directory: str | None,
 ) -> Mapping[str, Any]:
     """The guest as a request keeps it."""
     return {

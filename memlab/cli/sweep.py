@@ -103,7 +103,7 @@ def command(
     where: str,
     kernel: str,
     guest_memory: int,
-    guest_cpus: int,
+    guest_cpus: int | None,
     guest_iommu: bool,
     append: str,
     store: Path | None,

@@ -239,7 +239,7 @@ def test_a_traced_run(command: Command, store_path: Path, free_machine: None) ->
 
 def test_a_run_in_a_guest(printed: Printed, store_path: Path) -> None:
     """As it is stored; tests/targets boots one."""
-    guest = asdict(Asked())
+    guest = asdict(Asked(cpus=2))
     declared = experiments.load("page-fault")
     (point, *_) = plan.build(declared, "quick", declared.tiny).points
     row = run_row(

@@ -20,7 +20,7 @@ def check(asked: Asked) -> None:
     if asked.memory_bytes < LEAST_BYTES:
         least = units.format_size(LEAST_BYTES)
         raise BadRequest(f"--guest-memory: a guest comes up with {least} or more")
-    if not 1 <= asked.cpus <= CPUS_MAX:
+    if asked.cpus is not None and not 1 <= asked.cpus <= CPUS_MAX:
         raise BadRequest(f"--guest-cpus: a guest has 1 to {CPUS_MAX} CPUs, not {asked.cpus}")
     try:
         shlex.split(asked.append)

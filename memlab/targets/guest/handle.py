@@ -30,12 +30,13 @@ class Guest:
         kernel: str | Path = kernel.INSTALLED,
         *,
         memory: int | str = "2g",
-        cpus: int = 2,
+        cpus: int | None = None,
         append: str = "",
         iommu: bool = False,
         directory: str | Path | None = None,
     ) -> None:
         """`kernel` is a vmlinuz, or `installed`: the newest in /boot. `memory` in bytes or as text.
+        `cpus`: two, and one where it is emulated.
         `append` is added to the kernel's command line. `iommu` gives it an IOMMU and a device
         behind it that VFIO holds. `directory` is where on this host the
         guest's disk lies. BadRequest where no guest could be so."""

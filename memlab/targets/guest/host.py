@@ -56,6 +56,7 @@ class Guest:
         check_directory(self.place)
         kernel.check_modules(self.image)
         self.accelerator = kvm.accelerator()
+        self.asked = replace(asked, cpus=asked.cpus or machine.CPUS[self.accelerator])
         self.silence_s = silence_s or SILENCE_S[self.accelerator]
         self._stack = ExitStack()
         self._machine: Machine | None = None
