@@ -108,6 +108,9 @@ def compare_runs(
     shared = [key for key in after.values if key in before.values]
     if not shared:
         raise NotComparable(f"{before.name} and {after.name} share no point with samples")
+    for side in (before, after):
+        for key in shared:
+            positive(side.values[key], chosen, side.name)
     found = compare(
         [(before.values[key], after.values[key]) for key in shared],
         threshold,
@@ -164,7 +167,7 @@ def _of_run(run: Run, metric: Metric) -> Measured:
         found = found[np.isfinite(found)]
         if found.size:
             key = plan.key(point.at)
-            values[key], at[key] = positive(found.tolist(), metric, run.id), point.at
+            values[key], at[key] = found.tolist(), point.at
     hashes = frozenset(s.probe_hash for s in run.samples if s.probe_hash)
     return Measured(f"run {run.id}", values, at, hashes, run.environment)
 
@@ -178,8 +181,6 @@ def _of_file(path: Path, experiment: Experiment, metric: Metric) -> tuple[Measur
             key = plan.key(row.at)
             values.setdefault(key, []).append(row.value)
             at[key] = row.at
-    for samples in values.values():
-        positive(samples, metric, str(path))
     hashes = frozenset(row.probe_hash for row in found.rows if row.probe_hash)
     machine = exported.machine(path)
     remarks = []
@@ -190,14 +191,13 @@ def _of_file(path: Path, experiment: Experiment, metric: Metric) -> tuple[Measur
     return Measured(f"{path} (run {found.run})", values, at, hashes, machine), remarks
 
 
-def positive(samples: list[float], metric: Metric, where: str) -> list[float]:
-    """The samples; NotComparable where one has no ratio to anything."""
+def positive(samples: Sequence[float], metric: Metric, where: str) -> None:
+    """NotComparable where a sample has no ratio to anything."""
     if min(samples) <= 0:
         raise NotComparable(
             f"{metric.name} is 0 in samples of {where}: a ratio needs values above 0; "
             "choose another --metric"
         )
-    return samples
 
 
 def _machines(base: Measured, new: Measured, force: bool) -> list[str]:

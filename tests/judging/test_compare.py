@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pretend import EXPERIMENT, costs, exact
+from pretend import EXPERIMENT, costs, exact, took
 
 from memlab.cli.compare import command
 from memlab.experiment import At
@@ -67,6 +67,17 @@ def test_points_are_matched_by_their_levels(measured: Measure) -> None:
     assert {p.at["size"] for p in compared.points} == {64, 4096}  # 4096 is a control's
     assert {at["size"] for at in compared.only_base} == {1}
     assert {at["size"] for at in compared.only_new} == {8192}
+
+
+def test_a_zero_where_nothing_is_compared_is_no_hindrance(measured: Measure) -> None:
+    def world(at: At, block: int) -> dict[str, Any]:
+        return took(1e-6, fault_count=at["size"] - 1)
+
+    base = measured(EXPERIMENT, world, id="ba5e0000", levels={"size": [1, 64]})
+    new = measured(EXPERIMENT, world, id="00ce0000", levels={"size": [64]})
+    assert set(compare_runs(base, new, metric="faults").counts) == {"same"}
+    with pytest.raises(NotComparable, match="faults is 0 in samples of run ba5e0000"):
+        compare_runs(base, base, metric="faults")
 
 
 def test_unlike_machines_are_refused_unless_forced(measured: Measure) -> None:
