@@ -30,7 +30,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, number: int, *scopes: perf_event.Sco
 
 def test_every_check_has_one_line_and_a_remedy_exactly_where_it_fails() -> None:
     found = capabilities.read()
-    assert len({one.name for one in found}) == len(found) == 18
+    assert len({one.name for one in found}) == len(found) == 20
     for one in found:
         assert one.detail
         assert (one.remedy is None) is one.available
@@ -217,3 +217,26 @@ def test_one_cpu_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not named()["two CPUs"].available
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5})
     assert named()["two CPUs"].available
+
+
+def test_memory_kept_from_the_kernel_is_what_its_command_line_names(tmp_path: Path) -> None:
+    for line, says in {
+        "root=/dev/vda mem=512M quiet\n": "by mem=512M; each range is judged",
+        "memmap=64M$1G memmap=1M!2G": "by memmap=64M$1G memmap=1M!2G; each range is judged",
+    }.items():
+        found = named(grow(tmp_path, {"proc/cmdline": line}))["RAM kept from the kernel"]
+        assert (found.available, found.detail) == (True, says)
+    for line in ("root=/dev/vda quiet memtest=1", "", None):
+        tree = {} if line is None else {"proc/cmdline": line}
+        found = named(grow(tmp_path / str(line), tree))["RAM kept from the kernel"]
+        assert not found.available
+        assert "--append mem=512M" in (found.remedy or "")
+
+
+def test_an_iommu_is_its_groups(tmp_path: Path) -> None:
+    groups = {f"sys/kernel/iommu_groups/{group}/type": "DMA\n" for group in range(3)}
+    found = named(grow(tmp_path / "some", groups))["IOMMU"]
+    assert (found.available, found.detail) == (True, "3 groups of devices")
+    missing = named(tmp_path / "none")["IOMMU"]
+    assert not missing.available
+    assert "--guest-iommu" in (missing.remedy or "")

@@ -1,0 +1,77 @@
+"""What the machine and what runs it offer: CPUs, their frequency, io_uring, an IOMMU, a compiler."""
+
+import ctypes
+import errno
+import os
+import shutil
+from pathlib import Path
+
+from memlab.observe import cpu, files, proc
+
+from .capability import Capability
+
+_IO_URING_SETUP = 425  # the same on every architecture
+
+
+def io_uring(_root: Path) -> Capability:
+    name = "io_uring"
+    libc = ctypes.CDLL(None, use_errno=True)
+    # No parameters: the kernel says EFAULT where it would have set up a ring, and sets up none.
+    libc.syscall(ctypes.c_long(_IO_URING_SETUP), ctypes.c_long(1), ctypes.c_void_p(None))
+    number = ctypes.get_errno()
+    if number == errno.EFAULT:
+        return Capability(name, True, "io_uring_setup is allowed", None)
+    remedy = "sysctl kernel.io_uring_disabled=0, or a seccomp filter that allows it"
+    return Capability(name, False, f"io_uring_setup: {os.strerror(number)}", remedy)
+
+
+def iommu(root: Path) -> Capability:
+    """Whether VFIO could give a device of this machine to a guest or a process."""
+    name = "IOMMU"
+    groups = len(files.names(root / "sys/kernel/iommu_groups"))
+    if groups:
+        return Capability(name, True, f"{groups} groups of devices", None)
+    remedy = "boot with intel_iommu=on or amd_iommu=on, or take a guest: --in guest --guest-iommu"
+    return Capability(name, False, "/sys/kernel/iommu_groups is empty", remedy)
+
+
+def compiler(_root: Path) -> Capability:
+    name = "C compiler"
+    command = (os.environ.get("CC") or "cc").split()[0]
+    found = shutil.which(command)
+    if found is None:
+        remedy = "install one, for example apt install gcc libc6-dev, or set CC"
+        return Capability(name, False, f"no {command} on PATH", remedy)
+    return Capability(name, True, found, None)
+
+
+def cpus(_root: Path) -> Capability:
+    name = "two CPUs"
+    allowed = len(os.sched_getaffinity(0))
+    remedy = "give this machine, container or cpuset a second CPU"
+    detail = f"{allowed} allowed"
+    return Capability(name, allowed >= 2, detail, remedy if allowed < 2 else None)
+
+
+def fixed_frequency(root: Path) -> Capability:
+    name = "fixed CPU frequency"
+    found = cpu.read(root)
+    governor, turbo = found["frequency_governor"], found["turbo"]
+    if governor is None:
+        return Capability(
+            name,
+            False,
+            "not visible here (no cpufreq)",
+            "none inside a virtual machine: the interleaved blocks cancel slow drift",
+        )
+    detail = (
+        f"governor {governor}, turbo {'unknown' if turbo is None else 'on' if turbo else 'off'}"
+    )
+    if governor == "performance" and not turbo:
+        return Capability(name, True, detail, None)
+    return Capability(
+        name,
+        False,
+        detail,
+        "cpupower frequency-set -g performance; echo 0 > /sys/devices/system/cpu/cpufreq/boost",
+    )

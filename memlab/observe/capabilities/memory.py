@@ -1,0 +1,100 @@
+"""What may be done to memory here: groups, swap, huge pages, and physical memory by its address."""
+
+import os
+from pathlib import Path
+
+from memlab.observe import cgroup, files, proc
+
+from .capability import Capability, refusal_of
+from .privileges import CAP_SYS_ADMIN, effective
+
+
+def memory_cgroup(root: Path) -> Capability:
+    """Whether a group of ours can be made to hold a process under a limit."""
+    name = "memory cgroup"
+    groups = files.known(lambda: cgroup.locate(root))
+    if groups is None or groups.memory_version is None:
+        remedy = "boot with cgroup_enable=memory, or mount the cgroup filesystem"
+        return Capability(name, False, "no mounted hierarchy has the memory controller", remedy)
+    where = f"v{groups.memory_version}"
+    if groups.memory_dir is None:
+        remedy = "start the container with its own cgroup namespace"
+        return Capability(name, False, f"{where}: this process's group is not visible", remedy)
+    if not os.access(groups.memory_dir, os.W_OK | os.X_OK):
+        remedy = (
+            "systemd-run --user --scope -p Delegate=yes memlab ..., or run as root"
+            if groups.memory_version == "2"
+            else "run as root: v1 is not delegated to users"
+        )
+        return Capability(name, False, f"{where}: {groups.memory_dir} is not writable", remedy)
+    return Capability(name, True, f"{where}: {groups.memory_dir} is writable", None)
+
+
+def add_swap(root: Path) -> Capability:
+    """Whether swapon(2) is allowed."""
+    name = "add swap"
+    if not files.known((root / "proc/swaps").exists):
+        return Capability(name, False, "no /proc/swaps", "use a kernel with CONFIG_SWAP")
+    if not effective(root) >> CAP_SYS_ADMIN & 1:
+        return Capability(name, False, "CAP_SYS_ADMIN is not held", "run as root")
+    return Capability(name, True, "CAP_SYS_ADMIN is held", None)
+
+
+def clear_refs(root: Path) -> Capability:
+    return _writable(
+        "reset VmHWM",
+        root / "proc/self/clear_refs",
+        "use a kernel with CONFIG_PROC_PAGE_MONITOR, and a writable /proc",
+    )
+
+
+def oom_score(root: Path) -> Capability:
+    return _writable(
+        "choose the OOM victim", root / "proc/self/oom_score_adj", "mount /proc writable"
+    )
+
+
+def _writable(name: str, path: Path, remedy: str) -> Capability:
+    shown = f"/proc/self/{path.name}"
+    if refusal := refusal_of(path, os.O_WRONLY):
+        return Capability(name, False, f"{shown}: {refusal}", remedy)
+    return Capability(name, True, f"{shown} is writable", None)
+
+
+def reserved_memory(root: Path) -> Capability:
+    """Whether RAM was kept from the kernel at boot; each range of it is judged by the probe."""
+    name = "RAM kept from the kernel"
+    line = (files.text(root / "proc/cmdline") or "").split()
+    told = [word for word in line if word.startswith(("mem=", "memmap="))]
+    if told:
+        return Capability(name, True, f"by {' '.join(told)}; each range is judged", None)
+    remedy = "boot with mem= or memmap=, or take a guest: --in guest --append mem=512M"
+    return Capability(name, False, "no mem= or memmap= on the command line", remedy)
+
+
+def hugetlb(root: Path) -> Capability:
+    name = "hugetlb pages"
+    free = (files.known(lambda: proc.meminfo(root)) or {}).get("HugePages_Free")
+    if free is None:
+        return Capability(name, False, "not in this kernel", "use one with CONFIG_HUGETLBFS")
+    return Capability(name, free > 0, f"{free} free", None if free else "sysctl vm.nr_hugepages=64")
+
+
+def thp(root: Path) -> Capability:
+    name = "transparent huge pages"
+    path = root / "sys/kernel/mm/transparent_hugepage/enabled"
+    enabled = files.choice(path)
+    if enabled is None:
+        remedy = "use a kernel with CONFIG_TRANSPARENT_HUGEPAGE"
+        return Capability(name, False, "not in this kernel", remedy)
+    remedy = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
+    off = enabled == "never"
+    return Capability(name, not off, enabled, remedy if off else None)
+
+
+def dev_mem(root: Path) -> Capability:
+    name = "/dev/mem"
+    if refusal := refusal_of(root / "dev/mem", os.O_RDONLY):
+        remedy = "run as root (CAP_SYS_RAWIO) on a kernel with CONFIG_DEVMEM and no lockdown"
+        return Capability(name, False, refusal, remedy)
+    return Capability(name, True, "opens; each range is checked before it is mapped", None)

@@ -1,0 +1,80 @@
+"""What the kernel's own checks of privilege say: capabilities(7), and how much may be locked."""
+
+import ctypes
+import mmap
+import os
+import resource
+from pathlib import Path
+
+from memlab import units
+from memlab.observe import files, proc
+
+from .capability import Capability
+
+# linux/capability.h
+CAP_IPC_LOCK = 14
+CAP_SYS_ADMIN = 21
+CAP_SYS_RESOURCE = 24
+
+_FULL_USER_NAMESPACE = ["0", "0", "4294967295"]
+
+
+def effective(root: Path = proc.ROOT) -> int:
+    """The effective capability set as a bit mask, as far as it counts on the host.
+
+    Inside a user namespace the bits are set and the kernel's checks for memory locking, swap and
+    resource limits fail all the same, since they ask the first namespace.
+    """
+    ids = (files.text(root / "proc/self/uid_map") or "").split()
+    if ids not in ([], _FULL_USER_NAMESPACE):
+        return 0
+    status = files.known(lambda: proc.status(root=root)) or {}
+    return files.known(lambda: int(status.get("CapEff", "0"), 16)) or 0
+
+
+def lockable_bytes(root: Path = proc.ROOT) -> int | None:
+    """How much this process may mlock(2); None where there is no limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    unlimited = effective(root) >> CAP_IPC_LOCK & 1 or soft == resource.RLIM_INFINITY
+    return None if unlimited else soft
+
+
+def sys_resource(root: Path) -> Capability:
+    return _held("CAP_SYS_RESOURCE", CAP_SYS_RESOURCE, root)
+
+
+def ipc_lock(root: Path) -> Capability:
+    return _held("CAP_IPC_LOCK", CAP_IPC_LOCK, root)
+
+
+def _held(name: str, bit: int, root: Path) -> Capability:
+    if effective(root) >> bit & 1:
+        return Capability(name, True, "held", None)
+    remedy = f"run as root, or in a container with --cap-add={name.removeprefix('CAP_')}"
+    return Capability(name, False, "not held", remedy)
+
+
+def memlock(root: Path) -> Capability:
+    name = "lock any amount"
+    limit = lockable_bytes(root)
+    if limit is None:
+        return Capability(name, True, "no limit", None)
+    hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+    remedy = (
+        "ulimit -l unlimited"
+        if hard == resource.RLIM_INFINITY
+        else "raise memlock in /etc/security/limits.conf, log in again, ulimit -l unlimited"
+    )
+    return Capability(name, False, f"RLIMIT_MEMLOCK is {units.format_size(limit)}", remedy)
+
+
+def locked_page(_root: Path) -> Capability:
+    name = "lock a page"
+    libc = ctypes.CDLL(None, use_errno=True)
+    with mmap.mmap(-1, mmap.PAGESIZE) as page:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+        refused = libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(mmap.PAGESIZE))
+        number = ctypes.get_errno()
+    if refused:
+        return Capability(name, False, f"mlock: {os.strerror(number)}", "ulimit -l unlimited")
+    return Capability(name, True, "mlock of one page succeeds", None)
