@@ -10,23 +10,22 @@ import unprivileged
 from filled import fill
 from synthetic import without_id
 
-from memlab import store
-from memlab.store import Store, StoreError
+from memlab.store import Store, StoreError, database, default_path
 
 
 def version(path: Path) -> int:
-    database = sqlite3.connect(path)
-    (found,) = database.execute("PRAGMA user_version").fetchone()
-    database.close()
+    db = sqlite3.connect(path)
+    (found,) = db.execute("PRAGMA user_version").fetchone()
+    db.close()
     return int(found)
 
 
 def test_a_new_store_has_the_newest_format_and_its_history(path: Path) -> None:
     with Store(path, create=True) as opened:
         history = opened.format_history()
-    assert version(path) == len(store.MIGRATIONS)
+    assert version(path) == len(database.MIGRATIONS)
     assert [(number, change) for number, change, _, _ in history] == [
-        (number, change) for number, (change, _) in enumerate(store.MIGRATIONS, 1)
+        (number, change) for number, (change, _) in enumerate(database.MIGRATIONS, 1)
     ]
     assert all(memlab[0].isdigit() and at.endswith("Z") for _, _, memlab, at in history)
 
@@ -45,7 +44,7 @@ def test_many_make_and_open_one_new_store_at_once(tmp_path: Path) -> None:
             together = threading.Barrier(openers)
             path = tmp_path / f"{number}.db"
             histories = [pool.submit(open_it, path, together) for _ in range(openers)]
-            assert {h.result() for h in histories} == {len(store.MIGRATIONS)}
+            assert {h.result() for h in histories} == {len(database.MIGRATIONS)}
 
 
 NEXT = ("a column for notes", "ALTER TABLE runs ADD COLUMN notes TEXT;\nCREATE TABLE more (a INT);")
@@ -56,8 +55,8 @@ def test_an_older_format_is_brought_forward_with_its_samples(
 ) -> None:
     with Store(path, create=True) as opened:
         samples = fill(opened)
-    newest = (*store.MIGRATIONS, NEXT)
-    monkeypatch.setattr(store, "MIGRATIONS", newest)
+    newest = (*database.MIGRATIONS, NEXT)
+    monkeypatch.setattr(database, "MIGRATIONS", newest)
     with Store(path) as opened:
         assert version(path) == len(newest)
         assert without_id(list(opened.samples("0123abcd"))) == samples
@@ -71,7 +70,7 @@ def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.Monke
     before = version(path)
     broken = ("broken", "CREATE TABLE more (a INT);\nALTER TABLE nosuch ADD COLUMN a;")
     with monkeypatch.context() as patch:
-        patch.setattr(store, "MIGRATIONS", (*store.MIGRATIONS, broken))
+        patch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, broken))
         with pytest.raises(StoreError, match="no such table: nosuch"):
             Store(path)
     assert version(path) == before
@@ -82,10 +81,10 @@ def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.Monke
 
 def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
     Store(path, create=True).close()
-    newer = len(store.MIGRATIONS) + 1
-    database = sqlite3.connect(path)
-    database.execute(f"PRAGMA user_version = {newer}")
-    database.close()
+    newer = len(database.MIGRATIONS) + 1
+    db = sqlite3.connect(path)
+    db.execute(f"PRAGMA user_version = {newer}")
+    db.close()
     with pytest.raises(StoreError, match=f"has format {newer}, and this .*; upgrade memlab"):
         Store(path)
     assert version(path) == newer
@@ -93,9 +92,9 @@ def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE recipes (a)", "PRAGMA user_version = 1"])
 def test_another_programs_database_is_refused_and_left_alone(path: Path, statement: str) -> None:
-    database = sqlite3.connect(path)
-    database.execute(statement)
-    database.close()
+    db = sqlite3.connect(path)
+    db.execute(statement)
+    db.close()
     before = path.read_bytes()
     with pytest.raises(StoreError, match="is an SQLite file, but no memlab store"):
         Store(path, create=True)
@@ -160,8 +159,8 @@ def test_a_place_that_takes_no_folder_is_refused() -> None:
 
 
 def test_default_path(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert store.default_path() == home / "data" / "memlab" / "results.db"
+    assert default_path() == home / "data" / "memlab" / "results.db"
     monkeypatch.delenv("XDG_DATA_HOME")
-    assert store.default_path() == home / ".local" / "share" / "memlab" / "results.db"
+    assert default_path() == home / ".local" / "share" / "memlab" / "results.db"
     monkeypatch.setenv("MEMLAB_STORE", "/elsewhere.db")
-    assert store.default_path() == Path("/elsewhere.db")
+    assert default_path() == Path("/elsewhere.db")

@@ -1,7 +1,5 @@
-"""Samples in one SQLite file. Every sample is committed as it arrives.
+"""Runs and their samples, written and read. Every sample is committed as it arrives.
 
-WAL with synchronous=NORMAL: a commit survives a killed process, and costs tens of
-microseconds; the last ones may be lost with the power (sqlite.org/pragma.html#pragma_synchronous).
 Values are stored raw, as the probe returned them; metrics are derived when read.
 """
 
@@ -11,99 +9,17 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from memlab._version import __version__
-
-APPLICATION_ID = 0x6D656D6C  # "meml": tells a memlab store from any other SQLite file
-BUSY_S = 10.0  # how long one process waits for another that writes
-
-# One entry a format version: what changed, and the SQL that brings the version before it here.
-MIGRATIONS: tuple[tuple[str, str], ...] = (
-    (
-        "runs, points, samples",
-        """
-        CREATE TABLE format_history (
-            version INTEGER PRIMARY KEY, change TEXT NOT NULL, memlab TEXT NOT NULL,
-            at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now')));
-        CREATE TABLE runs (
-            id TEXT PRIMARY KEY, experiment TEXT NOT NULL, name TEXT, created_at TEXT NOT NULL,
-            seed INTEGER NOT NULL, request TEXT NOT NULL, environment TEXT NOT NULL,
-            memlab TEXT NOT NULL) STRICT;
-        CREATE TABLE points (
-            run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, point INTEGER NOT NULL,
-            levels TEXT NOT NULL, control TEXT, PRIMARY KEY (run, point)) STRICT;
-        CREATE TABLE samples (
-            id INTEGER PRIMARY KEY, run TEXT NOT NULL, point INTEGER NOT NULL,
-            block INTEGER NOT NULL, position INTEGER NOT NULL, outcome TEXT NOT NULL, detail TEXT,
-            started_at REAL NOT NULL, trial_s REAL NOT NULL, cpu INTEGER, probe_hash TEXT NOT NULL,
-            raw TEXT, FOREIGN KEY (run, point) REFERENCES points(run, point) ON DELETE CASCADE,
-            UNIQUE (run, block, point)) STRICT;
-        CREATE TABLE sessions (
-            run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, session INTEGER NOT NULL,
-            started_at REAL NOT NULL, wall_s REAL NOT NULL, ended TEXT,
-            PRIMARY KEY (run, session)) STRICT;
-        """,
-    ),
-)
-
-
-class StoreError(Exception):
-    """The store cannot be used; one line says why and what to do."""
+from . import database
+from .database import StoreError
+from .rows import PointRow, RunRow, SampleRow, SessionRow
 
 
 class UnknownRun(LookupError):
     """No run answers to that name."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    id: str
-    experiment: str
-    name: str | None
-    created_at: str
-    seed: int
-    request: Mapping[str, Any]
-    environment: Mapping[str, Any]
-    memlab: str
-
-
-@dataclass(frozen=True, slots=True)
-class PointRow:
-    point: int
-    levels: Mapping[str, Any]
-    control: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SampleRow:
-    """One trial as it ended. `raw` is the probe's result, None where it returned none."""
-
-    point: int
-    block: int
-    position: int
-    outcome: str
-    detail: str | None
-    started_at: float
-    trial_s: float
-    cpu: int | None
-    probe_hash: str
-    raw: Mapping[str, Any] | None
-    id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SessionRow:
-    """One sitting of a run: its start (Unix time), its wall time, how it ended."""
-
-    session: int
-    started_at: float
-    wall_s: float
-    ended: str | None
 
 
 def default_path() -> Path:
@@ -121,14 +37,7 @@ class Store:
         self.path = path or default_path()
         if not create and not self.path.exists():
             raise StoreError(f"no store at {self.path}; `memlab sweep mmap-write` makes one")
-        try:
-            if create:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
-            self._db.execute("PRAGMA foreign_keys = ON")
-            self._migrate()
-        except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"cannot open the store {self.path}: {error}") from error
+        self._db = database.opened(self.path, create)
 
     def close(self) -> None:
         self._db.close()
@@ -139,69 +48,10 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield self._db
-            self._db.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            raise StoreError(f"cannot write to the store {self.path}: {error}") from error
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-
-    def _version(self) -> int:
-        # One statement, so that a store that another process makes is seen before or after.
-        version, application, tables = self._db.execute(
-            "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)"
-            " FROM pragma_user_version, pragma_application_id"
-        ).fetchone()
-        if application != APPLICATION_ID and (version or tables):
-            raise StoreError(f"{self.path} is an SQLite file, but no memlab store")
-        if version > len(MIGRATIONS):
-            raise StoreError(
-                f"{self.path} has format {version}, and this memlab knows {len(MIGRATIONS)}; "
-                "upgrade memlab"
-            )
-        return int(version)
-
-    def _migrate(self) -> None:
-        """Bring the file to the newest format, each step in a transaction of its own."""
-        if self._version() == len(MIGRATIONS):
-            return
-        self._write_ahead()
-        while (version := self._version()) < len(MIGRATIONS):
-            change, script = MIGRATIONS[version]
-            with self._transaction() as db:
-                if self._version() != version:
-                    continue  # another process was faster
-                for statement in filter(str.strip, script.split(";\n")):
-                    db.execute(statement)
-                db.execute(
-                    "INSERT INTO format_history (version, change, memlab) VALUES (?, ?, ?)",
-                    (version + 1, change, __version__),
-                )
-                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                db.execute(f"PRAGMA user_version = {version + 1}")
-
-    def _write_ahead(self) -> None:
-        """Turn to WAL. SQLite's busy handler is not asked there when two connections do so at
-        once (sqlite3_busy_handler: "would result in a deadlock"): one of them tries again."""
-        deadline = time.monotonic() + BUSY_S
-        while True:
-            try:
-                self._db.execute("PRAGMA journal_mode = WAL")
-                return
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-            time.sleep(0.005)
-
     # Writing
 
     def add_run(self, run: RunRow, points: Sequence[PointRow]) -> None:
-        with self._transaction() as db:
+        with database.transaction(self._db, self.path) as db:
             db.execute(
                 "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (
@@ -221,7 +71,7 @@ class Store:
             )
 
     def begin_session(self, run: str) -> int:
-        with self._transaction() as db:
+        with database.transaction(self._db, self.path) as db:
             (last,) = db.execute(
                 "SELECT coalesce(max(session), 0) FROM sessions WHERE run = ?", (run,)
             ).fetchone()
@@ -233,7 +83,7 @@ class Store:
 
     def add_sample(self, run: str, session: int, wall_s: float, sample: SampleRow) -> None:
         """Commit one sample, and how long its session has lasted."""
-        with self._transaction() as db:
+        with database.transaction(self._db, self.path) as db:
             db.execute(
                 "INSERT INTO samples (run, point, block, position, outcome, detail, started_at,"
                 " trial_s, cpu, probe_hash, raw) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -257,7 +107,7 @@ class Store:
             )
 
     def end_session(self, run: str, session: int, wall_s: float, ended: str) -> None:
-        with self._transaction() as db:
+        with database.transaction(self._db, self.path) as db:
             db.execute(
                 "UPDATE sessions SET wall_s = ?, ended = ? WHERE run = ? AND session = ?",
                 (wall_s, ended, run, session),
