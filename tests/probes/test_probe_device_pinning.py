@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import offers
 import pytest
 from in_child import call
 
@@ -45,13 +46,8 @@ def pin(mechanism: str, pages: int = PAGES, limit: int | None = None) -> dict[st
 
 
 def pin_where_offered(mechanism: str) -> dict[str, Any]:
-    try:
-        return pin(mechanism)
-    except probe.ProbeError as refused:
-        # Only VFIO may be missing here: the others are refused to users alone, by their limits.
-        if refused.status != "unavailable" or ("vfio" not in mechanism and os.geteuid() == 0):
-            raise
-        pytest.skip(str(refused))
+    # Only VFIO may be missing here: the others are refused to users alone, by their limits.
+    return offers.offered(lambda: pin(mechanism), lacking="vfio" in mechanism)
 
 
 def seen(view: dict[str, Any]) -> Seen:

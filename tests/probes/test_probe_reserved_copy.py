@@ -1,12 +1,12 @@
 """reserved_copy: what needs no reserved memory is exact; what does is refused here, and by whom."""
 
 import mmap
-import os
 import resource
 from pathlib import Path
 from typing import Any
 
 import in_child
+import offers
 import physical_maps
 import pytest
 
@@ -35,14 +35,10 @@ def copy(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
 
 
 def offered(**change: Any) -> dict[str, Any]:
-    """The same, where this kernel, user and processor have what it asks for."""
-    try:
-        return copy(**change)
-    except probe.ProbeError as refused:
-        lacks = change.get("clean", "none") not in ("none", *CPU_FLAGS)
-        if refused.status != "unavailable" or not (lacks or os.geteuid()):
-            raise
-        pytest.skip(str(refused))
+    return offers.offered(
+        lambda: copy(**change),
+        lacking=change.get("clean", "none") not in ("none", *CPU_FLAGS),
+    )
 
 
 def locked_bytes(result: dict[str, Any]) -> int:
