@@ -193,6 +193,36 @@ CONTROLS = (
         ],
     ),
     Control(
+        "content",
+        "A source of zeros, stored there and copied as anything else. What it is faster by is the "
+        "machine's way with zeros, and an error of whoever fills a benchmark's source with them.",
+        levels={
+            "content": ["zeros"],
+            "dst_state": ["cold"],
+            "method": ["libc"],
+            "size": [256 * KIB, LARGE],
+        },
+        explanations=[
+            Explanation(
+                predicts=Ratio(
+                    text="zeros are copied as fast as anything else, within 5 %",
+                    metric="steady_bandwidth",
+                    where={**STEADY, "method": "libc"},
+                    of={"content": "zeros"},
+                    to={"content": "pattern"},
+                    above=0.95,
+                    below=1.05,
+                ),
+                confirmed="a source of zeros is copied at {of}, and one of other bytes at {to}: "
+                "what is copied matters little",
+                refuted="a source of zeros is copied at {of}, and one of other bytes at {to}: what "
+                "is copied matters",
+                undecided="a source of zeros is copied at {of}, and one of other bytes at {to}: "
+                "whether what is copied matters is not shown",
+            ),
+        ],
+    ),
+    Control(
         "kinds",
         "Destinations of every kind: whether what holds of malloc's memory holds of files, of "
         "memory that is made populated or locked, and of huge pages, which fault 512 times less.",

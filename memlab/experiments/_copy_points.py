@@ -14,7 +14,12 @@ HUGE_POOL = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 
 COPIED = 32 * MIB  # the published copy
 LARGE = 256 * MIB  # beyond the caches, as mbw's 5000 MiB are
-FROM_MALLOC: dict[str, Level] = {"src": "malloc", "dst": "malloc", "clean": "none"}
+FROM_MALLOC: dict[str, Level] = {
+    "src": "malloc",
+    "dst": "malloc",
+    "content": "pattern",
+    "clean": "none",
+}
 ALONE: dict[str, Level] = {**FROM_MALLOC, "threads": 1}
 FIRST: dict[str, Level] = {"size": COPIED, "method": "libc", **ALONE}
 STEADY: dict[str, Level] = {"size": LARGE, "dst_state": "cold", **ALONE}

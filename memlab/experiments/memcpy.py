@@ -86,6 +86,13 @@ EXPERIMENT = Experiment(
             "MLOCK_ONFAULT, mlock and munlock, nothing, MADV_POPULATE_WRITE",
         ),
         Factor(
+            "content",
+            choice("pattern", "zeros"),
+            quick=["pattern"],
+            help="what the source is filled with: bytes none of which is zero, or zeros; both are "
+            "stored, so that its pages are its own",
+        ),
+        Factor(
             "clean",
             choice("none", "clflush", "clflushopt", "clwb", "dc_cvac", "dc_civac"),
             quick=["none"],

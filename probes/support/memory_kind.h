@@ -38,6 +38,7 @@ struct memory {
 	size_t usable_bytes; /* to the end of the last page; of malloc(3): size_bytes */
 	void *mapping;       /* of malloc(3): NULL */
 	size_t mapping_bytes;
+	void *guard; /* below the mapping; NULL: its place is taken */
 	void *heap_pieces;
 	int fd;
 	bool locked;

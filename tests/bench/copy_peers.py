@@ -71,17 +71,17 @@ class BwMem:
     """bw_mem of lmbench 3: bcopy(3) from one page-aligned area to another, again and again.
 
     It times as many copies as take ENOUGH microseconds, which it would else find out anew each
-    time, and prints the median of its repetitions in megabytes of 10^6 bytes a second.
+    time, and prints the median of its repetitions in megabytes of 10^6 bytes a second. One here:
+    what disturbs a copy makes it slower, so that a median of several is below any mean.
     """
 
     binary: str
     cpu: int
-    enough_us: int = 300_000
-    repetitions: int = 3
+    enough_us: int
 
     def copy_ms(self, size_bytes: int) -> float:
         """The time of a copy."""
-        options = ["-N", str(self.repetitions), str(size_bytes), "bcopy"]
+        options = ["-N", "1", str(size_bytes), "bcopy"]
         printed = _run(self.binary, options, self.cpu, {"ENOUGH": str(self.enough_us)})
         _, rate = printed.split()
         return size_bytes / float(rate) * 1e-3

@@ -3,6 +3,7 @@
 import mmap
 import os
 import platform
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -54,6 +55,7 @@ def copy(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
         "src_state": "touched",
         "dst": "mmap",
         "dst_state": "cold",
+        "content": "pattern",
         "clean": "none",
         "threads_count": 1,
         "passes_count": 3,
@@ -122,6 +124,32 @@ def test_block_again_reads_the_first_block_alone(size: int) -> None:
     assert copy(method="block_again", size_bytes=size)["copied_count"] == min(size, BLOCK)
 
 
+@pytest.mark.parametrize("src", ["mmap", "malloc", "memfd"])
+def test_zeros_are_stored_and_copied(src: str) -> None:
+    """Over memory that held a one in every page; and the source's pages are its own."""
+    result = copy(src=src, content="zeros", dst_state="touched")
+    assert result["copied_count"] == SIZE
+    resident = re.search(r" Rss: ([0-9]+) kB ", result["src_smaps"])
+    assert resident is not None
+    assert int(resident[1]) * 1024 >= SIZE
+
+
+def test_two_mappings_of_a_size_are_not_side_by_side() -> None:
+    """They were one VMA, and copied more slowly than others."""
+    result = copy(dst_state="touched", size_bytes=4 * HUGE)
+    starts, ends = zip(
+        *(
+            (int(low, 16), int(high, 16))
+            for low, high in (
+                result[f"{side}_smaps"].split()[0].split("-") for side in ("src", "dst")
+            )
+        ),
+        strict=True,
+    )
+    assert [end - start for start, end in zip(starts, ends, strict=True)] == [4 * HUGE] * 2
+    assert max(starts) - min(ends) >= PAGE
+
+
 @pytest.fixture
 def reserved() -> Iterator[None]:
     """Huge pages enough for every test here, beside those that the host has."""
@@ -174,7 +202,7 @@ def test_huge_pages_are_those_of_the_destination() -> None:
     if not HUGE_PAGES.exists() or "[never]" in HUGE_PAGES.read_text():
         pytest.skip(f"no transparent huge pages here: {HUGE_PAGES}")
     params = {"size_bytes": 3 * HUGE, "method": "libc", "src": "thp", "src_state": "touched"}
-    params |= {"dst": "thp", "dst_state": "cold", "clean": "none"}
+    params |= {"dst": "thp", "dst_state": "cold", "content": "pattern", "clean": "none"}
     params |= {"threads_count": 1, "passes_count": 1, "slice_ns": 0, "folder": ""}
     result = probe.call("memory_copy", params)
     assert result["copied_count"] == 3 * HUGE
@@ -327,8 +355,8 @@ def test_huge_pages_that_the_host_has_not_reserved_are_unavailable() -> None:
 
 def test_nothing_is_left_behind() -> None:
     params = {"size_bytes": SIZE, "method": "libc", "src": "memfd", "src_state": "touched"}
-    params |= {"dst_state": "cold", "clean": "none", "passes_count": 1, "slice_ns": 10**9}
-    params |= {"threads_count": 2, "folder": TMPFS}
+    params |= {"dst_state": "cold", "content": "pattern", "clean": "none"}
+    params |= {"passes_count": 1, "slice_ns": 10**9, "threads_count": 2, "folder": TMPFS}
 
     def held() -> tuple[list[Path], list[str]]:
         status = Path("/proc/self/status").read_text().splitlines()

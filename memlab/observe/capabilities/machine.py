@@ -1,4 +1,4 @@
-"""What the machine and what runs it offer: CPUs, their frequency, io_uring, an IOMMU, a compiler."""
+"""What the machine offers, and what runs it: CPUs and their frequency, io_uring, an IOMMU."""
 
 import ctypes
 import errno
@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from memlab.observe import cpu, files, proc
+from memlab.observe import cpu, files
 
 from .capability import Capability
 
