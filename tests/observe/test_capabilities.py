@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.observe import capabilities, perf_event, proc
+from memlab.observe import capabilities, perf_event, proc, tracefs
 from memlab.observe.capabilities import Capability
 
 from .trees import BARE_METAL, HYBRID, V2, grow
@@ -135,6 +135,10 @@ def test_the_kernel_itself_refuses_an_event_that_does_not_exist() -> None:
     assert refusal.value.errno in (errno.ENOENT, errno.EINVAL, errno.EACCES, errno.EPERM)
 
 
+def refused_by_the_kernel() -> int:
+    raise PermissionError(errno.EPERM, "tracefs: Operation not permitted")
+
+
 @pytest.mark.parametrize(
     ("files", "says"),
     [
@@ -149,10 +153,22 @@ def test_the_kernel_itself_refuses_an_event_that_does_not_exist() -> None:
         ),
     ],
 )
-def test_tracepoints_out_of_reach(tmp_path: Path, files: dict[str, str], says: str) -> None:
+def test_tracepoints_out_of_reach(
+    tmp_path: Path, files: dict[str, str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracefs, "_attached_nowhere", refused_by_the_kernel)
     found = named(grow(tmp_path, files))["perf tracepoints"]
     assert not found.available
     assert says in found.detail
+
+
+def test_tracefs_need_not_be_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the kernel gives it to who may mount: a folder that no other process sees."""
+    tree = grow(tmp_path / "attached", {"events/tlb/tlb_flush/id": "411\n"})
+    monkeypatch.setattr(tracefs, "_attached_nowhere", lambda: os.open(tree, os.O_RDONLY))
+    refuse(monkeypatch, errno.EACCES)
+    found = named(tmp_path / "none")["perf tracepoints"]
+    assert (found.available, found.detail) == (True, "open for the whole system")
 
 
 def test_a_tracepoint_within_reach_is_opened(

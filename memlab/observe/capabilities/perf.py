@@ -3,11 +3,10 @@
 import errno
 from pathlib import Path
 
-from memlab.observe import files, perf_event, proc
+from memlab.observe import files, perf_event, proc, tracefs
 
 from .capability import Capability
 
-_TRACEFS = ("sys/kernel/tracing", "sys/kernel/debug/tracing")
 _SCOPES = {
     perf_event.Scope.USER: "for this process outside the kernel",
     perf_event.Scope.PROCESS: "for this process",
@@ -25,10 +24,9 @@ def hardware_counters(root: Path) -> Capability:
 
 def tracepoints(root: Path) -> Capability:
     name = "perf tracepoints"
-    for directory in _TRACEFS:
-        event = files.number(root / directory / "events/tlb/tlb_flush/id")
-        if event is not None:
-            return _perf(name, perf_event.TRACEPOINT, event, root)
+    event = files.known(lambda: _tlb_flush(root))
+    if event is not None:
+        return _perf(name, perf_event.TRACEPOINT, event, root)
     if "tracefs" not in (files.text(root / "proc/filesystems") or "").split():
         return Capability(name, False, "not in this kernel", "use one with CONFIG_EVENT_TRACING")
     if "tracefs" in [mount.filesystem for mount in files.known(lambda: proc.mounts(root)) or []]:
@@ -36,6 +34,11 @@ def tracepoints(root: Path) -> Capability:
         return Capability(name, False, "tlb:tlb_flush may not be read in tracefs", remedy)
     remedy = "as root: mount -t tracefs nodev /sys/kernel/tracing"
     return Capability(name, False, "tracefs is not mounted", remedy)
+
+
+def _tlb_flush(root: Path) -> int:
+    with tracefs.opened(root) as events:  # which needs no mount, where this process may make one
+        return events.number("tlb:tlb_flush")
 
 
 def _perf(name: str, kind: int, config: int, root: Path) -> Capability:
