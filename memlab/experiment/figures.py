@@ -117,11 +117,12 @@ class Timeline(Figure):
 
     `series` is the field of the raw sample that holds it, as support/series.h makes it; `quantity`
     is what it is, in words, and `unit` its unit as a metric's. `marks` is a field that holds events
-    on it; `ended` is a flag that the quantity ended with its bearer. The trial drawn is the one
-    whose metric is its point's median, the lower of two; the point's other trials lie behind it,
-    pale. `limit` is a level of the quantity, and `limit_label` what it is, in the margin. Where a
-    factor that is not named has several levels, the figure shows the one in `where`; a run that
-    lacks it shows its own first one. The points of `controls` are drawn as the grid's are.
+    on it; with `moments` their times alone count, and they are drawn where the line is then.
+    `ended` is a flag that the quantity ended with its bearer. The trial drawn is the one whose
+    metric is its point's median, the lower of two; the point's other trials lie behind it, pale.
+    `limit` is a level of the quantity, and `limit_label` what it is, in the margin. Where a factor
+    that is not named has several levels, the figure shows the one in `where`; a run that lacks it
+    shows its own first one. The points of `controls` are drawn as the grid's are.
     """
 
     series: str = ""
@@ -130,6 +131,7 @@ class Timeline(Figure):
     scale: float = 1.0  # a value of the series, times this, is in the unit
     marks: str = ""
     mark_label: str = ""
+    moments: bool = False
     ended: str = ""
     ended_label: str = ""
     limit: Callable[[Levels], float | None] = lambda _: None

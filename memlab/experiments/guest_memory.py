@@ -85,6 +85,7 @@ def timeline(metric: str, series: str, quantity: str) -> Timeline:
         quantity=quantity,
         marks="booted",
         mark_label="the guest has booted",
+        moments=True,
         limit=lambda at: float(int(at["memory"])),
         limit_label="the guest has",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,16 @@ def test_events_and_an_end_are_marked_where_they_were(make: Make) -> None:
     text = written(figures.draw(run))
     assert "notification" in text
     assert "killed by the OOM killer" in text
+
+
+def test_moments_lie_on_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever value was stored with them: it may be of another quantity."""
+    assert isinstance(EXPERIMENT.figure, Timeline)
+    momentary = replace(EXPERIMENT, figure=replace(EXPERIMENT.figure, moments=True))
+    run = made(tmp_path, monkeypatch, momentary, world, blocks=5)
+    (axes,) = figures.draw(run).axes
+    (notices,) = (line for line in axes.lines if len(line.get_xdata()) == 23)
+    assert list(notices.get_ydata()) == [40 * MIB * i // 100 for i in range(23)]
 
 
 def test_the_limit_is_a_line_with_its_name_in_the_margin(make: Make) -> None:

@@ -141,7 +141,7 @@ def _events(axes: Axes, rank: int, trial: Trial, hue: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """What stands beside a panel, and the spot that it names."""
+    """What stands beside a panel, and the spot of the panel's edge that it names."""
 
     text: str
     spot: tuple[float, float]
@@ -152,7 +152,7 @@ class _Note:
 def _notes(pane: Pane, shown: Timeline, right: float) -> list[_Note]:
     """The names of a panel's lines, and its limits."""
     lines = [
-        _Note(c.label, (c.median.at_s[-1], c.median.values[-1]), style.darker(style.colour(c.rank)))
+        _Note(c.label, (right, c.median.values[-1]), style.darker(style.colour(c.rank)))
         for c in pane.courses
         if c.label
     ]

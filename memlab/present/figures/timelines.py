@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from memlab import units
 from memlab.experiment import At, Raw, Timeline
 from memlab.present import words
@@ -113,6 +115,9 @@ def _trials(run: Run, shown: Timeline, point: Point) -> Iterator[tuple[float, Tr
 def _trial(sample: SampleRow, raw: Raw, shown: Timeline) -> Trial:
     course = raw[shown.series]
     marks: Raw = raw[shown.marks] if shown.marks else {"at_ns": [], "values": [], "lost": 0}
+    events = marks["values"]
+    if shown.moments:
+        events = np.interp(marks["at_ns"], course["at_ns"], course["values"]).tolist()
     return Trial(
         sample=sample.id,
         probe_hash=sample.probe_hash,
@@ -120,7 +125,7 @@ def _trial(sample: SampleRow, raw: Raw, shown: Timeline) -> Trial:
         values=[value * shown.scale for value in course["values"]],
         marks=[
             (at_ns * 1e-9, value * shown.scale)
-            for at_ns, value in zip(marks["at_ns"], marks["values"], strict=True)
+            for at_ns, value in zip(marks["at_ns"], events, strict=True)
         ],
         lost=course["lost"] + marks["lost"],
         ended=bool(shown.ended and raw[shown.ended]),
