@@ -31,12 +31,20 @@ from memlab.store import PointRow, RunRow, SampleRow, Store
 HERE = Here()
 
 
+def new_id() -> str:
+    """Eight hexadecimal digits, a letter first: 31718338 or 12e45678 would be a number to whatever
+    program reads an exported table."""
+    while not (drawn := secrets.token_hex(4))[0].isalpha():
+        pass
+    return drawn
+
+
 def sweep(prepared: Prepared, store: Store, watch: Watch, target: Target = HERE) -> RunRow:
     """Measure a new run. Raises Interrupted with the run's id on Ctrl-C."""
     _tidy(watch)
     request, experiment = prepared.request, prepared.experiment
     run = RunRow(
-        id=secrets.token_hex(4),
+        id=new_id(),
         experiment=experiment.name,
         name=request.name,
         created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),

@@ -5,6 +5,7 @@
 #include "probe.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,9 +50,40 @@ static bool same_file(const char *one, const char *other)
 	       a.st_ino == b.st_ino;
 }
 
+/* The first in the order of loading, which is that of lookup, behind the program itself. */
+static void *malloc_of_a_library(void)
+{
+	void *const program = dlopen(NULL, RTLD_LAZY);
+	struct link_map *map = NULL, *owner;
+	Dl_info info;
+
+	if (program == NULL || dlinfo(program, RTLD_DI_LINKMAP, &map) == -1)
+		return NULL;
+	while ((map = map->l_next)) {
+		void *const object = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+		void *const found = object ? dlsym(object, "malloc") : NULL;
+
+		if (object)
+			dlclose(object);
+		if (found && dladdr1(found, &info, (void **)&owner, RTLD_DL_LINKMAP) &&
+		    owner == map)
+			return found;
+	}
+	return NULL;
+}
+
+/* A program that is not position-independent, as Debian's python3, may have an entry of its own
+ * that leads to malloc, and dlsym finds that: a symbol with an address, and undefined (elf(5)). */
 static void *the_malloc(void)
 {
-	return dlsym(RTLD_DEFAULT, "malloc");
+	void *const found = dlsym(RTLD_DEFAULT, "malloc");
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
+
+	if (dladdr1(found, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol &&
+	    symbol->st_shndx == SHN_UNDEF)
+		return malloc_of_a_library();
+	return found;
 }
 
 /* The library that malloc is of, among those that are known by a function. */

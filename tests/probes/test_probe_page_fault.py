@@ -12,6 +12,7 @@ import pytest
 
 from memlab import probe
 from memlab.experiments import _faults
+from memlab.observe import capabilities
 
 PAGE = mmap.PAGESIZE
 PRIME = 23
@@ -39,7 +40,13 @@ def run(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
 
 
 def locking(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
-    """The same, where the user may lock memory."""
+    """The same, where the user may lock as much memory. Refused a mapping, malloc may find room in
+    an arena that was there before the lock."""
+    if limit_bytes is None and change.get("lock", "off") != "off":
+        needed = change.get("chunk_bytes", CHUNK) * change.get("chunks_count", PRIME) * 5 // 4
+        lockable = capabilities.lockable_bytes()
+        if lockable is not None and lockable < needed:
+            pytest.skip(f"RLIMIT_MEMLOCK is {lockable} B and this test locks up to {needed} B")
     try:
         return run(limit_bytes, **change)
     except probe.ProbeError as refused:

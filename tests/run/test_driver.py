@@ -21,6 +21,14 @@ POINTS = 4  # of the synthetic experiment without its control
 LEAST = 6  # samples that a median's 95 % interval needs
 
 
+def test_an_id_is_a_number_to_no_program() -> None:
+    ids = {driver.new_id() for _ in range(2000)}
+    assert len(ids) == 2000
+    assert {len(one) for one in ids} == {8}
+    assert {one[0] for one in ids} <= set("abcdef")
+    assert all(int(one, 16) > 0 for one in ids)
+
+
 class Lab:
     """One store, one bench at a time, and what was heard of the last session."""
 
