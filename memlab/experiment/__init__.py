@@ -13,6 +13,7 @@ from memlab.experiment.claims import (
     Shift,
     Within,
 )
+from memlab.experiment.factor import Factor
 from memlab.experiment.figures import (
     Against,
     Bars,
@@ -51,7 +52,6 @@ from memlab.experiment.vocabulary import (
     CostTerms,
     Exclude,
     Experiment,
-    Factor,
     File,
     Limit,
     Malloc,

@@ -11,8 +11,9 @@ from typing import Any
 
 from memlab import units
 from memlab.experiment.claims import Explanation
+from memlab.experiment.factor import Factor
 from memlab.experiment.kinds import FLAG, Level
-from memlab.experiment.vocabulary import At, Control, Factor, Metric, Raw
+from memlab.experiment.vocabulary import At, Control, Metric, Raw
 
 # Every cause that the probes know (enum probe_cause), as what an operation meets.
 CAUSES: Mapping[str, str] = {

@@ -12,37 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memlab.experiment.claims import Claim, Explanation
+from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Against, Figure
-from memlab.experiment.kinds import Kind, Level
+from memlab.experiment.kinds import Level
 
 At = Mapping[str, Level]  # one point: the level of every factor
 Raw = Mapping[str, Any]  # what the probe returned, its window included
 
 PRESETS = ("quick", "paper", "full")
-
-
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """Something that is varied. A preset without levels of its own takes the one before it."""
-
-    name: str
-    kind: Kind
-    help: str
-    quick: Sequence[Level]
-    paper: Sequence[Level] | None = None
-    full: Sequence[Level] | None = None
-    host: bool = False  # set around the trial (environ, settings, containment); no probe param
-
-    def levels(self, preset: str) -> Sequence[Level]:
-        for own in {"quick": (), "paper": (self.paper,), "full": (self.full, self.paper)}[preset]:
-            if own is not None:
-                return own
-        return self.quick
-
-    @property
-    def field(self) -> str:
-        """The name of the probe's field for this factor."""
-        return self.name + self.kind.suffix
 
 
 @dataclass(frozen=True, slots=True)

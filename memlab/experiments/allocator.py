@@ -74,7 +74,9 @@ EXPERIMENT = Experiment(
             full=["steady", "bursty"],
             help="without a pause; or a burst each period, after which all is freed",
         ),
-        Factor("threads", COUNT, quick=[2], paper=[4], full=[2, 4], help="threads, 64 at most"),
+        Factor(
+            "threads", COUNT, quick=[2], paper=[4], full=[2, 4], help="threads", least=1, most=64
+        ),
         Factor("live", BYTES, quick=[64 * MIB], help="what all threads hold at once, about"),
         Factor("burst", BYTES, quick=[128 * MIB], help="allocated in a period, about"),
         Factor(

@@ -69,8 +69,8 @@ FACTORS = [
     Factor("limit", BYTES, quick=[48 * MIB], help="of the cgroup", host=True),
     Factor("threshold", BYTES, quick=[42 * MIB], help="memory of the cgroup that is told of"),
     Factor("drop", BYTES, quick=[4 * MIB], help="what the cache gives back at a notification"),
-    Factor("data", BYTES, quick=[96 * MIB], help="all entries together"),
-    Factor("entry", BYTES, quick=[16 * 2**10], help="one entry"),
+    Factor("data", BYTES, quick=[96 * MIB], help="all entries together", least=1),
+    Factor("entry", BYTES, quick=[16 * 2**10], help="one entry", least=4096),
     Factor("slice", SECONDS, quick=[0.35], paper=[1.0], help="time of the operations"),
     Factor("operations", COUNT, quick=[0], help="ends them too; 0 is no limit"),
 ]

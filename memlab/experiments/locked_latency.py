@@ -107,7 +107,13 @@ EXPERIMENT = Experiment(
             help="what the cgroup may swap to; without any the neighbour is killed",
             host=True,
         ),
-        Factor("arena", BYTES, quick=[40 * MIB], help="memory that lies idle, then is touched"),
+        Factor(
+            "arena",
+            BYTES,
+            quick=[40 * MIB],
+            help="memory that lies idle, then is touched",
+            least=4096,
+        ),
         Factor(
             "neighbour",
             BYTES,

@@ -62,8 +62,17 @@ EXPERIMENT = Experiment(
             quick=[1, 16],
             full=[1, 2, 4, 16, 64],
             help="armed, all of them crossed in every swing; one is waited for",
+            least=1,
+            most=1024,
         ),
-        Factor("crossings", COUNT, quick=[40], paper=[200], help="of the bound, in each direction"),
+        Factor(
+            "crossings",
+            COUNT,
+            quick=[40],
+            paper=[200],
+            help="of the bound, in each direction",
+            least=1,
+        ),
         Factor(
             "swing",
             BYTES,

@@ -56,6 +56,7 @@ EXPERIMENT = Experiment(
             paper=[COPIED, LARGE, 512 * MIB],
             full=[4 * KIB, 16 * KIB, 256 * KIB, 4 * MIB, COPIED, LARGE, GIB],
             help="bytes copied at once, from one area to another",
+            least=1,
         ),
         Factor(
             "method",
@@ -105,12 +106,15 @@ EXPERIMENT = Experiment(
             quick=[1],
             help="threads of one process, each on a CPU of its own, that start together and copy "
             "a part each",
+            least=1,
+            most=64,
         ),
         Factor(
             "passes",
             COUNT,
             quick=[1_000_000],
             help="copies after the first, at most",
+            least=1,
         ),
         Factor(
             "slice",

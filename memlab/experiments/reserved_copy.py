@@ -34,7 +34,7 @@ EXPERIMENT = Experiment(
     question="What does a copy cost in memory kept back from the kernel, and does mlock lock it?",
     probe="reserved_copy",
     factors=[
-        Factor("size", BYTES, quick=[COPIED], help="bytes copied"),
+        Factor("size", BYTES, quick=[COPIED], help="bytes copied", least=1, most=2**40),
         Factor(
             "range",
             PHYSICAL_RANGE,

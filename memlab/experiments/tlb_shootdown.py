@@ -78,6 +78,8 @@ EXPERIMENT = Experiment(
             quick=[1, SIZE, 33, 34, 256],
             help="size of a range; of more than 33 the kernel flushes all, not each "
             "(tlb_single_page_flush_ceiling)",
+            least=1,
+            most=2**20,
         ),
         Factor(
             "ranges",
@@ -85,6 +87,8 @@ EXPERIMENT = Experiment(
             quick=[1],
             full=[1, 4],
             help="that an operation releases, a page apart, by a call each",
+            least=1,
+            most=64,
         ),
         Factor(
             "readers",
@@ -118,6 +122,7 @@ EXPERIMENT = Experiment(
             BYTES,
             quick=[256 * KIB],
             help="that each reader loads from, page after page",
+            least=8192,
         ),
         Factor(
             "swap",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -66,6 +67,7 @@ def _lines(experiment: Experiment) -> Iterator[str]:
 
 def _factor(factor: Factor) -> Iterator[str]:
     good = f": {', '.join(factor.kind.levels)}" if factor.kind.levels else ""
+    good = good or (f", {factor.bounds}" if factor.bounds else "")
     yield from _wrapped(f"{factor.name} ({factor.kind.noun}{good}): {factor.help}", 2)
     shown: dict[str, str] = {}
     for preset in PRESETS:
@@ -98,6 +100,8 @@ def as_data(experiment: Experiment) -> dict[str, Any]:
                 "kind": f.kind.noun,
                 "help": f.help,
                 "good": list(f.kind.levels) if f.kind.levels else None,
+                "least": f.least,
+                "most": f.most if math.isfinite(f.most) else None,
                 "levels": {preset: list(f.levels(preset)) for preset in PRESETS},
             }
             for f in experiment.factors

@@ -51,7 +51,7 @@ def read_levels(experiment: Experiment, assignments: Iterable[str]) -> dict[str,
             parsed = units.expand(text, factor.kind.parse)
         except ValueError as error:
             raise BadLevels(f"{factor.name}: {error}") from None
-        levels[factor.name] = list(dict.fromkeys(parsed))
+        levels[factor.name] = _bounded(factor, parsed)
     return levels
 
 
@@ -66,10 +66,19 @@ def check_levels(experiment: Experiment, given: Mapping[str, object]) -> dict[st
         if not values:
             raise BadLevels(f"{factor.name}: no level given; for example {_example(factor)}")
         try:
-            levels[factor.name] = list(dict.fromkeys(factor.kind.check(v) for v in values))
+            levels[factor.name] = _bounded(factor, [factor.kind.check(v) for v in values])
         except (ValueError, TypeError, OverflowError) as error:
             raise BadLevels(f"{factor.name}: {error}") from None
     return levels
+
+
+def _bounded(factor: Factor, levels: Iterable[Level]) -> list[Level]:
+    """Each once; BadLevels where one is out of the factor's bounds."""
+    for level in levels:
+        if not factor.within(level):
+            said = factor.kind.format(level)
+            raise BadLevels(f"{factor.name}: {said} is out of bounds, {factor.bounds}")
+    return list(dict.fromkeys(levels))
 
 
 def build(
