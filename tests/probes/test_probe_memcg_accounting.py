@@ -40,7 +40,9 @@ EXPECTED = {
     "move_charges": ((B, NONE, B), (B, NONE, B)),
     "parent": ((NONE, NONE, NONE), (B, NONE, B)),
 }
-ENDED = {"first_ends"}  # a process takes its own private pages along
+# A process that ends takes along the private pages that it came with, one now and then.
+ENDED_BEFORE = {"group_removed"}
+ENDED = {"first_ends"} | ENDED_BEFORE
 V1_ALONE = {"thread", "leader", "move_charges"}
 
 
@@ -86,11 +88,15 @@ def test_the_answer_is_exact_every_time(bench: Bench, check: str) -> None:
         if (found := result(bench, check)) is None:
             return
         before, after = EXPECTED[check]
-        assert counted(found["before"]) == before
-        if check in ENDED:
-            assert shared(counted(found["after"])) == shared(after)
-        else:
-            assert counted(found["after"]) == after
+        for expected, seen, ended in (
+            (before, counted(found["before"]), ENDED_BEFORE),
+            (after, counted(found["after"]), ENDED),
+        ):
+            if check in ended:
+                assert shared(seen) == shared(expected)
+                assert all(own <= 0 for _, own in seen)
+            else:
+                assert seen == expected
         assert found["call_errno"] == (errno.EINVAL if check == "move_charges" else 0)
 
 
