@@ -4,22 +4,26 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml CMakeLists.txt constraints.txt memlab/build_probes.py \
-	$(wildcard probes/*.[ch] probes/support/*.[ch])
+	$(wildcard probes/*.[ch] probes/*/*.[ch] guest/*.c launch/*.c)
 
 PIN := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	--no-header --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 PINNED := \# Exact versions and the hashes of their files; `make constraints` writes this.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench format pages site constraints clean
+.PHONY: help run test test-all check bench storm format pages site wheels constraints clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure in results/
 	$(BIN)/memlab sweep mmap-write -o results
+	@echo 'the command is $(BIN)/memlab; next: . $(BIN)/activate && memlab claims last'
 
-test: $(VENV)/ready-dev ## run the tests
+test: $(VENV)/ready-dev ## the tests of every module and probe, without those that take seconds
+	$(BIN)/pytest -m "not slow"
+
+test-all: $(VENV)/ready-dev ## every test: whole sweeps, guests and builds too
 	$(BIN)/pytest
 
 check: $(VENV)/ready-dev ## lint, types, import layers, C warnings and format
@@ -27,22 +31,29 @@ check: $(VENV)/ready-dev ## lint, types, import layers, C warnings and format
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run --Werror probes/*.c probes/*.h probes/support/*.[ch]
+	$(BIN)/clang-format --dry-run --Werror probes/*.[ch] probes/*/*.[ch] guest/*.c launch/*.c
 	$(BIN)/python tests/warnings_as_errors.py
 
-bench: $(VENV)/ready-dev ## compare memlab with peers and with itself, by time; nothing else should run
-	$(BIN)/pytest -m bench -s
+bench: $(VENV)/ready-dev ## compare memlab with peers and with itself, by time, into docs/bench.md
+	$(BIN)/pytest tests/bench -m bench -rA --bench-page docs/bench.md
+
+storm: $(VENV)/ready-dev ## kill sweeps at KILLS random moments (1000), and count what is left of each
+	$(BIN)/python tests/storm.py --kills $(or $(KILLS),1000) $(if $(SEED),--seed $(SEED)) \
+		$(if $(MINUTES),--minutes $(MINUTES)) $(if $(GUEST_KERNEL),--kernel $(GUEST_KERNEL))
 
 format: $(VENV)/ready-dev ## format Python and C
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i probes/*.c probes/*.h probes/support/*.[ch]
+	$(BIN)/clang-format -i probes/*.[ch] probes/*/*.[ch] guest/*.c launch/*.c
 
-pages: $(VENV)/ready-dev ## write the experiments' pages and figures anew, in docs/experiments
+pages: $(VENV)/ready-dev ## write the generated pages, figures and man pages in docs
 	$(BIN)/python docs/make.py
 
 site: $(VENV)/ready-dev ## build the documentation as a site in build/site
 	$(BIN)/mkdocs build --strict --quiet
+
+wheels: $(VENV)/ready-dev ## build an sdist and wheels for x86_64 and aarch64 in dist/
+	packaging/wheels.sh $(BIN)/python
 
 constraints: $(VENV)/ready-dev ## pin the newest versions that fit, with their hashes
 	$(PIP) install pip-tools

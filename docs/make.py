@@ -1,4 +1,5 @@
-"""Write the pages of the experiments, their figures, and the man pages: `make pages`.
+"""Write the generated pages (experiments, studies, references), the figures and the man pages:
+`make pages`.
 
 They are committed, so that they can be read without a build; a test holds them to what the
 experiments declare and the recorded runs hold.
@@ -6,24 +7,34 @@ experiments declare and the recorded runs hold.
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from copy import copy
-from inspect import cleandoc
+from functools import cache, cached_property
+from importlib import import_module
 from pathlib import Path
 
 import click
 from click_man.core import write_man_pages
 
-from memlab import __version__, api, experiments, recorded
+import memlab
+from memlab import __version__, api, experiments, published, recorded
 from memlab.cli import cli
+from memlab.judging import reproduce, summary
 from memlab.present import figures, pages
+from memlab.present.table import Column, Table, markdown
+from memlab.results import beside
 
 FOLDER = Path(__file__).parent / "experiments"
 MAN = Path(__file__).parent / "man"
 
 
 INDEX = Path(__file__).parent / "index.md"
+STUDIES = Path(__file__).parent / "studies.md"
+REFERENCE = Path(__file__).parent / "reference"
 _BEGIN, _END = "<!-- experiments -->", "<!-- end -->"
 
 
@@ -37,13 +48,149 @@ def index(text: str) -> str:
     return "\n".join([before + _BEGIN, *rows, _END + rest.partition(_END)[2]])
 
 
+def studies() -> str:
+    """The page of the published studies: how to cite each, which experiments test it, and each of
+    its tables with what the recorded runs say of it."""
+    lines = [
+        "# The published studies",
+        "",
+        "Titles are in English: a study's own, or, where it has none that is known, a description.",
+        "The verdicts are those of the recorded runs that ship with memlab; `memlab",
+        "reproduce STUDY` makes them for yours.",
+    ]
+    for source in map(published.load, published.ids()):
+        lines += ["", f"## {source.id}", "", *_reference(source), "", *_tables(source)]
+        lines += ["", *_verdicts(source)]
+    return "\n".join(lines) + "\n"
+
+
+def _reference(source: published.Source) -> Iterator[str]:
+    yield f"**{source.title}**"
+    yield ""
+    yield f"- authors: {source.authors or 'not known'}"
+    yield f"- year: {source.year or 'not known'}"
+    yield f"- language and kind: {source.language}, {source.kind}"
+    yield f"- where: {source.appeared or 'not known'}"
+    yield f"- not known: {source.missing}"
+
+
+def _tables(source: published.Source) -> Iterator[str]:
+    """Each printed table, and the range of here / printed where a recorded run has its points."""
+    rows = []
+    for table in source.tables.values():
+        beside = [
+            (name, ratio)
+            for name, found in _beside().items()
+            for one in found
+            if (one.source.id, one.table.id) == (source.id, table.id)
+            for row in one.rows
+            for ratio in (here.ratio for here in row.here.values())
+            if ratio is not None
+        ]
+        ratios = [ratio for _, ratio in beside]
+        where = ", ".join(_page(name) for name in dict.fromkeys(name for name, _ in beside))
+        span = f"{min(ratios):.3g} to {max(ratios):.3g}" if ratios else "-"
+        rows.append([table.title, table.place, span, where or "-"])
+    heads = ["published table", "place", "here / published", "beside it in"]
+    yield from markdown(Table("", [Column(head) for head in heads], rows))
+
+
+def _verdicts(source: published.Source) -> Iterator[str]:
+    """The experiments that test the study, with how many of their claims hold."""
+    rows = []
+    for name in experiments.names():
+        if source.id not in experiments.load(name).sources:
+            continue
+        counts = Counter(s.overall for s in summary.by_claim(reproduce.of_run(_run(name)).judged))
+        rows.append([_page(name), *(str(counts[word] or "-") for word in reversed(summary.ORDER))])
+    heads = ["claims of", *reversed(summary.ORDER)]
+    yield from markdown(Table("", [Column(head) for head in heads], rows))
+
+
+@cache
+def _run(name: str) -> api.Run:
+    return api.load(name, example=True)
+
+
+@cache
+def _beside() -> dict[str, list[beside.Beside]]:
+    return {name: [*beside.tables(_run(name))] for name in experiments.names()}
+
+
+def _page(name: str) -> str:
+    return f"[{name}](experiments/{name}.md)"
+
+
+def commands() -> str:
+    """Every command with its help: the man pages as one page."""
+    lines = ["# Commands", "", "Each is also a man page: `man memlab-sweep`.", ""]
+    context = click.Context(cli, info_name="memlab", terminal_width=90, max_content_width=90)
+    lines += ["```text", cli.get_help(context), "```"]
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, info_name=name, parent=context)
+        lines += ["", f"## memlab {name}", "", "```text", command.get_help(inner), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def python() -> str:
+    """The names of `memlab`, each with its signature and docstring."""
+    lines = ["# Python reference", "", inspect.getdoc(memlab) or ""]
+    lines[-1] = "```text\n" + lines[-1] + "\n```"
+    for name in sorted(set(memlab.__all__) - {"__version__"}):
+        lines += ["", *_documented(f"memlab.{name}", getattr(memlab, name), "##")]
+    return "\n".join(lines) + "\n"
+
+
+def _documented(name: str, what: object, level: str) -> Iterator[str]:
+    # An error without a constructor of its own has no signature.
+    own = not inspect.isclass(what) or what.__init__ is not Exception.__init__
+    call = inspect.signature(what) if callable(what) and own else ""
+    yield f"{level} {name}"
+    yield from ("", "```python", _signature(name.rpartition(".")[2], call), "```")
+    yield from ("", "```text", inspect.getdoc(what) or "", "```")
+    if inspect.isclass(what):
+        for member in sorted(n for n in dir(what) if not n.startswith("_")):
+            found = inspect.getattr_static(what, member)
+            found = found.func if isinstance(found, cached_property) else found
+            found = found.fget if isinstance(found, property) else found
+            if inspect.isfunction(found) and inspect.getdoc(found):
+                yield ""
+                yield from _documented(f"{name}.{member}", found, "###")
+
+
+def _signature(name: str, call: inspect.Signature | str) -> str:
+    """On lines of its own each parameter, where they are more than fit a line."""
+    if isinstance(call, str):
+        return name
+    inner = [_parameter(one) for one in call.parameters.values() if one.name != "self"]
+    named = sum(one.kind is one.KEYWORD_ONLY for one in call.parameters.values())
+    if named:
+        more = any(one.kind is one.VAR_KEYWORD for one in call.parameters.values())
+        inner.insert(len(inner) - named - more, "*")
+    whole = f"{name}({', '.join(inner)})"
+    return whole if len(whole) <= 90 else f"{name}(\n    " + ",\n    ".join(inner) + ",\n)"
+
+
 def _as_man(command: click.Command) -> click.Command:
     """The same, its examples marked as man(7) wants what is not to be filled."""
     made = copy(command)
     made.help = re.sub(
-        r"\x08\n(.*?)(?=\n\s*\n|\Z)", r".nf\n\1\n.fi", cleandoc(command.help or ""), flags=re.S
+        r"\x08\n(.*?)(?=\n\s*\n|\Z)",
+        r".nf\n\1\n.fi",
+        inspect.cleandoc(command.help or ""),
+        flags=re.S,
     )
     return made
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    """`name: type = default`; an annotation is text here, and its quotes are not."""
+    stars = {one.VAR_KEYWORD: "**", one.VAR_POSITIONAL: "*"}.get(one.kind, "")
+    kind = "" if one.annotation is one.empty else f": {one.annotation}"
+    default = "" if one.default is one.empty else f" = {one.default!r}"
+    return f"{stars}{one.name}{kind}{default}"
 
 
 def man(folder: Path) -> None:
@@ -52,6 +199,8 @@ def man(folder: Path) -> None:
     context = click.Context(cli, info_name="memlab")
     found = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
     commands = {name: _as_man(command) for name, command in found.items() if command}
+    for name, command in commands.items():  # as `memlab --help` has it
+        command.short_help = (import_module(f"memlab.cli.{name}").__doc__ or "").strip()
     # The command line finds its commands when they are asked for; who walks it wants them all.
     whole = click.Group("memlab", commands=commands, help=_as_man(cli).help, params=cli.params)
     version = f"memlab {__version__}"  # where a date would change every day
@@ -74,6 +223,9 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         main(Path(sys.argv[1]))
     else:
+        STUDIES.write_text(studies(), encoding="utf-8")
+        (REFERENCE / "commands.md").write_text(commands(), encoding="utf-8")
+        (REFERENCE / "python.md").write_text(python(), encoding="utf-8")
         INDEX.write_text(index(INDEX.read_text(encoding="utf-8")), encoding="utf-8")
         main(FOLDER)
         man(MAN)

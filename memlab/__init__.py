@@ -1,26 +1,71 @@
 """memlab: a laboratory for how Linux memory behaves.
 
     import memlab
+    memlab.list_experiments()
     run = memlab.sweep("mmap-write", size=[1, 100, 4096])
     run.frame        # tidy, one row a sample
     run.summary()    # one row a point, medians with intervals
+    run.claims()     # what holds here of what was published
     run.plot()
 
-Importing memlab imports nothing heavy; the first use of a name does.
+Every error is a MemlabError. Importing memlab imports nothing heavy; the first use of a name does.
 """
 
 from memlab._version import __version__
 
 TYPE_CHECKING = False  # typing would be half the cost of importing memlab in the worker
 if TYPE_CHECKING:
-    from memlab.api import Guest, Run, load, sweep
+    from memlab.api import (
+        Run,
+        describe,
+        diagnose_process,
+        doctor,
+        list_experiments,
+        list_runs,
+        load,
+        sweep,
+        trial,
+    )
+    from memlab.errors import CannotRun, HostError, Interrupted, MemlabError, UsageError
+    from memlab.targets.guest.handle import Guest
 
-__all__ = ["Guest", "Run", "__version__", "load", "sweep"]
+_HOMES = {
+    "memlab.api": (
+        *("Run", "describe", "diagnose_process", "doctor", "list_experiments", "list_runs"),
+        *("load", "sweep", "trial"),
+    ),
+    "memlab.errors": ("CannotRun", "HostError", "Interrupted", "MemlabError", "UsageError"),
+    "memlab.targets.guest.handle": ("Guest",),
+}
+
+__all__ = [
+    "CannotRun",
+    "Guest",
+    "HostError",
+    "Interrupted",
+    "MemlabError",
+    "Run",
+    "UsageError",
+    "__version__",
+    "describe",
+    "diagnose_process",
+    "doctor",
+    "list_experiments",
+    "list_runs",
+    "load",
+    "sweep",
+    "trial",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> object:
-    if name in __all__:
-        from memlab import api
+    for home, names in _HOMES.items():
+        if name in names:
+            from importlib import import_module
 
-        return getattr(api, name)
+            return getattr(import_module(home), name)
     raise AttributeError(f"module 'memlab' has no attribute {name!r}")

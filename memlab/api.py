@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memlab import experiments, recorded, results
+from memlab import experiments, recorded, results, units
+from memlab.errors import BadRequest
 from memlab.experiment import Level
-from memlab.run import driver, plan
-from memlab.run.prepare import check_plan
-from memlab.run.request import BadRequest, Progress, Request
-from memlab.run.target import Target
-from memlab.store import RunRow, Store, default_path
-from memlab.targets.guest.handle import Guest
+from memlab.experiment.levels import check_levels
+from memlab.store import Store, default_path
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["Guest", "Run", "load", "sweep"]
+    from memlab import documents
+    from memlab.targets.guest.handle import Guest
+
+__all__ = [
+    "Run",
+    "describe",
+    "diagnose_process",
+    "doctor",
+    "list_experiments",
+    "list_runs",
+    "load",
+    "sweep",
+    "trial",
+]
 
 
 class Run(results.Run):
@@ -35,10 +44,27 @@ class Run(results.Run):
 
         return figures.names(self)
 
-    def plot(self, name: str = "") -> Figure:
-        """A figure of this run, by its name among `figures`; KeyError where there is none."""
+    def plot(
+        self,
+        name: str = "",
+        *,
+        metric: str | None = None,
+        x: str | None = None,
+        series: Sequence[str] | None = None,
+        panels: Sequence[str] | None = None,
+        where: Mapping[str, Level | Sequence[Level]] | None = None,
+    ) -> Figure:
+        """A figure of this run, by its name among `figures`; KeyError where there is none. With
+        any of the others a figure of your choice: a metric over the factor `x`, a line or bar
+        for each level of `series`, a panel for each of `panels`, the points with levels `where`."""
         from memlab.present import figures
 
+        if metric or x or series is not None or panels is not None or where:
+            levels = check_levels(self.experiment, where or {})
+            asked = figures.chosen(
+                self, metric=metric, x=x, series=series, panels=panels, where=levels
+            )
+            return figures.draw(asked)
         return figures.draw(self, name)
 
     def claims(self) -> pd.DataFrame:
@@ -47,10 +73,11 @@ class Run(results.Run):
         import pandas as pd
 
         from memlab.judging import claims
+        from memlab.present import data
 
-        judged = [claims.as_data(one) for one in claims.judge(self)]
-        kept = ["claim", "verdict", "low", "estimate", "high", "n", "evidence", "published"]
-        rows = [{name: one[name] for name in kept} | one["setting"] for one in judged]
+        judged = map(data.claim, claims.judge(self))
+        kept = ["id", "claim", "verdict", "low", "estimate", "high", "n", "evidence", "published"]
+        rows = [{name: getattr(one, name) for name in kept} | dict(one.setting) for one in judged]
         return pd.DataFrame.from_records(rows)
 
     def compare(
@@ -71,21 +98,23 @@ class Run(results.Run):
 
         from memlab.judging.compare import compare_runs
         from memlab.judging.compare_levels import compare_levels
-        from memlab.present import comparison
+        from memlab.present import data
 
         if isinstance(base, Mapping):
             compared = compare_levels(self, base, threshold=threshold)
         else:
             compared = compare_runs(base, self, threshold=threshold, force=force)
-        points = comparison.as_data(compared)["points"]
+        points = data.comparison(compared).points
         kept = ["word", "base", "new", "ratio", "ratio_low", "ratio_high", "n"]
-        rows = [point["levels"] | {name: point[name] for name in kept} for point in points]
+        rows = [
+            dict(point.levels) | {name: getattr(point, name) for name in kept} for point in points
+        ]
         return pd.DataFrame.from_records(rows)
 
     def _repr_html_(self) -> str:
-        from memlab.present import html
+        from memlab.present import report
 
-        return html.run(self)
+        return report.notebook(self)
 
 
 def sweep(
@@ -94,56 +123,154 @@ def sweep(
     preset: str = "quick",
     controls: bool = True,
     blocks: int | None = None,
-    precision: float = 0.02,
-    budget: float | None = None,
+    precision: float | str = 0.02,
+    budget: float | str | None = None,
     seed: int | None = None,
     cpus: Sequence[int] = (),
     directory: str | Path | None = None,
     store: str | Path | None = None,
     name: str | None = None,
     guest: Guest | None = None,
+    gentle: float | None = None,
+    progress: bool | None = None,
     **levels: Level | Sequence[Level],
 ) -> Run:
     """Measure an experiment and return the stored run.
 
-    `levels` are factors of the experiment: one level or a list, as values or as text
-    ("4k"). Budget in seconds; precision is the relative half-width of each median's
-    interval at which a point is done; `guest` is where trials run, else this host. Raises
-    what a bad name, level or host raises, with a one-line message; Ctrl-C raises
-    run.request.Interrupted, with the run's id.
+        run = memlab.sweep("mmap-write", size=[1, "4k"], method="mmap", budget="10s")
+
+    experiment: a name of `list_experiments()`, or the path of a declaration: "./mlock_cost.py".
+    preset: "quick", "paper" (the published parameters) or "full".
+    controls: whether the points that test an explanation are measured too.
+    blocks: measure every point so often; else as often as `precision` asks for.
+    precision: half of a median's 95 % interval, as a share of the median, at which a point is
+        done: 0.02 or "2%".
+    budget: wall time, in seconds or as text: 60 or "1m"; else the preset's.
+    seed: of the order of trials.
+    cpus: those that measure; else the last that are allowed.
+    directory: where files on a disk go.
+    store: the store's file; else memlab's own.
+    name: of the run, for `load`.
+    guest: a virtual machine in which trials run; else this host.
+    gentle: the share of one CPU that trials keep within on a host that others need too, such as
+        0.25; they take 5 % of the free memory at most.
+    progress: a line per block on standard error; by default in a notebook alone.
+    levels: factors of the experiment, one level or a list each, as values or as text: "4k".
+
+    Raises UsageError for a wrong name, level or request, HostError where this host cannot, and
+    Interrupted with the run's id on Ctrl-C; all are MemlabError, with a message of one line.
     """
+    from memlab import measure  # what measures: reading a run has no use for it
+    from memlab.present.progress import Live
+    from memlab.run.request import Request
+    from memlab.watch import Silent
+
+    experiment = experiments.named(experiment)
     declared = experiments.load(experiment)
     request = Request(
         experiment=experiment,
         preset=preset,
-        levels=plan.check_levels(declared, levels),
+        levels=check_levels(declared, levels),
         controls=controls,
         blocks=blocks,
-        precision=precision,
-        budget_s=budget,
+        precision=_share(precision),
+        budget_s=_seconds(budget),
         seed=seed,
         cpus=list(cpus),
         directory=None if directory is None else str(directory),
         name=name,
+        gentle=gentle,
     )
     path = Path(store) if store else default_path()
-    with _target(request, guest) as target:
-        prepared = target.prepare(request)
-        with Store(path, create=True) as opened:
-            row = driver.sweep(prepared, opened, Silent(), target)
-    return Run(row, path)
+    told = "ipykernel" in sys.modules if progress is None else progress
+    return Run(measure.sweep(request, path, Live() if told else Silent(), guest), path)
 
 
-@contextmanager
-def _target(request: Request, guest: Guest | None) -> Iterator[Target]:
-    if guest is None:
-        yield driver.HERE
-        return
-    if request.directory is not None:
-        raise BadRequest("a guest has a disk of its own: Guest(directory=) says where it lies")
-    check_plan(request)
-    with guest.open() as opened:
-        yield opened
+def trial(
+    command: Sequence[str],
+    *,
+    metrics: Sequence[str] = (),
+    metric_json: str = "",
+    latencies: str = "",
+    expect: Sequence[str] = (),
+    blocks: int | None = None,
+    precision: float | str = 0.02,
+    budget: float | str | None = None,
+    timeout: float | str = "10min",
+    serve: Sequence[str] = (),
+    ready: str = "",
+    guest: Guest | None = None,
+    seed: int | None = None,
+    store: str | Path | None = None,
+    name: str | None = None,
+    progress: bool | None = None,
+    **policies: Level | Sequence[Level],
+) -> Run:
+    """Run a command under other memory policies and return the stored run.
+
+        run = memlab.trial(["./app", "--threads", "{n}"], lock=["off", "future"], n=[1, 4])
+
+    command: the program and its arguments; `{n}` is replaced by the levels of the policy `n`.
+    metrics: numbers that it prints, as `memlab try --metric`: "rate[1/s]=([0-9.]+) per second".
+    metric_json, latencies: files that it writes, as the options of the same names.
+    expect: as `memlab try --expect`; `run.claims()` has the verdicts.
+    timeout: of one run of the command, in seconds or as text.
+    serve: a service that has the policies; the command is then the load that is put on it, and
+    `{port}` in both is a free port. ready: when it begins, as `memlab try --ready`.
+    policies: as `memlab try -p`, the baseline first; `**{"env.NAME": [...]}` is a variable.
+
+    The other parameters and what is raised are those of `sweep`.
+    """
+    from memlab import measure
+    from memlab.present.progress import Live
+    from memlab.watch import Silent
+
+    several = {
+        name: [level] if isinstance(level, str | int | float) else list(level)
+        for name, level in policies.items()
+    }
+    request = measure.command(
+        list(command),
+        several,
+        metrics=metrics,
+        metric_file=metric_json,
+        latencies=latencies,
+        expect=expect,
+        timeout_s=_seconds(timeout) or 600.0,
+        serve=list(serve),
+        ready=ready,
+        blocks=blocks,
+        precision=_share(precision),
+        budget_s=_seconds(budget),
+        seed=seed,
+        name=name,
+    )
+    path = Path(store) if store else default_path()
+    told = "ipykernel" in sys.modules if progress is None else progress
+    return Run(measure.sweep(request, path, Live() if told else Silent(), guest), path)
+
+
+def _share(precision: float | str) -> float:
+    """From 0.02 or "2%". A number from 1 on could be meant either way."""
+    try:
+        if isinstance(precision, str):
+            return units.parse_percent(precision)
+    except ValueError as error:
+        raise BadRequest(f"precision: {error}") from None
+    if precision >= 1:
+        raise BadRequest(
+            f"precision={precision:g} may be meant as {precision:g} % or as {precision:.0%}: "
+            f'write "{precision:g}%" or {precision / 100:g}'
+        )
+    return precision
+
+
+def _seconds(budget: float | str | None) -> float | None:
+    """From 10 or "10s"."""
+    try:
+        return units.parse_duration(budget) if isinstance(budget, str) else budget
+    except ValueError as error:
+        raise BadRequest(f"budget: {error}") from None
 
 
 def load(run: str = "last", *, store: str | Path | None = None, example: bool = False) -> Run:
@@ -156,17 +283,59 @@ def load(run: str = "last", *, store: str | Path | None = None, example: bool = 
         return Run(opened.find(run), path)
 
 
-class Silent:
-    """A watch that says nothing but what the user has to know."""
+def list_experiments() -> pd.DataFrame:
+    """One row per experiment: its name, question, and the studies whose claims it tests."""
+    import pandas as pd
 
-    def warned(self, line: str) -> None:
-        sys.stderr.write(f"memlab: {line}\n")
+    names = [*experiments.names(), *experiments.packaged()]
+    found = [experiments.load(name) for name in names]
+    rows = [{"name": e.name, "question": e.question, "studies": e.sources} for e in found]
+    return pd.DataFrame.from_records(rows)
 
-    def started(self, run: RunRow, points: Sequence[plan.Point], taken: int) -> None:
-        pass
 
-    def sampled(self, progress: Progress) -> None:
-        pass
+def list_runs(*, store: str | Path | None = None) -> pd.DataFrame:
+    """One row per stored run, newest last: run, experiment, name, created_at, samples, ended,
+    machine. StoreError where there is no store."""
+    import pandas as pd
 
-    def ended(self, reason: str) -> None:
-        pass
+    from memlab.present import data
+
+    with Store(Path(store) if store else default_path()) as opened:
+        rows = [
+            {f: getattr(row, f) for f in row.__struct_fields__}
+            for row in data.runs(opened.listed()[0])
+        ]
+    return pd.DataFrame.from_records(rows)
+
+
+def describe(experiment: str) -> documents.Describe:
+    """What an experiment varies, times, needs and claims, as `memlab describe --json` has it.
+    UnknownExperiment names the nearest name."""
+    from memlab.present import data
+
+    return data.experiment(experiments.load(experiments.named(experiment)))
+
+
+def doctor() -> pd.DataFrame:
+    """What this machine lets memlab measure, see and do: name, available, detail, remedy. The
+    first rows are the experiments."""
+    import pandas as pd
+
+    from memlab import measure
+
+    found = [*measure.runs_here(), *measure.capabilities_here()]
+    return pd.DataFrame.from_records(
+        [{f: getattr(one, f) for f in ("name", "available", "detail", "remedy")} for one in found]
+    )
+
+
+def diagnose_process(
+    pid: int, seconds: float | str = 10.0, *, policies: Sequence[str] = ()
+) -> documents.Diagnose:
+    """Look at a live process, as `memlab diagnose --json` has it; `policies` such as "lock=future"
+    are what to predict. CannotLook where it may not be read, BadSubject where it is no process with
+    memory of its own."""
+    from memlab.diagnose import diagnosis
+    from memlab.present import data
+
+    return data.diagnosis(diagnosis.of(pid, _seconds(seconds) or 10.0, policies=policies))

@@ -1,9 +1,12 @@
-"""Writes the C that joins the probes to Python: run by the build, never at run time.
+"""Generates the binding between the probes and Python. The build runs it; memlab never does.
 
-The folder of probes is the registry: every `*.c` beside probe.h is a probe. What stands between
-its markers `/* cdef: ... */` and `/* end */` goes to cffi (out-of-line, API mode), so that a
-struct is declared once. The second file written says what was compiled: each probe's hash, the
-compiler and the flags.
+The folder of probes is the registry: every `*.c` beside probe.h is a probe. `support/` holds code
+that several probes share, and a folder with a probe's name holds code that only this probe uses.
+The text between the markers `/* cdef: ... */` and `/* end */`, in a probe or in a header that it
+includes, goes to cffi (out-of-line, API mode), so each struct and enum is declared once.
+
+The second output, memlab/_built.py, is data for code that must not load the compiled module: the
+hash of each probe, the compiler and its flags, and the levels of the enums.
 """
 
 from __future__ import annotations
@@ -11,12 +14,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from pprint import pformat
+from typing import Any
 
 from cffi import FFI
 
 MODULE = "memlab._probes"
 CDEF_BLOCK = re.compile(r"^/\* cdef:[^\n]*\*/\n(.*?)^/\* end \*/$", re.MULTILINE | re.DOTALL)
+INCLUDE = re.compile(r'^#include "(.+)"', re.MULTILINE)
 
 
 def probe_files(folder: Path) -> list[Path]:
@@ -24,22 +31,67 @@ def probe_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.c"))
 
 
-def cdef_block(path: Path) -> str:
-    """The one block between the markers of a probe or of probe.h."""
+def included(path: Path, folder: Path) -> list[Path]:
+    """The files that a file includes in quotes, searched in the compiler's order."""
+    places = [
+        [place / name for place in (path.parent, folder) if (place / name).exists()]
+        for name in INCLUDE.findall(path.read_text())
+    ]
+    return [found[0].resolve() for found in places if found]  # the compiler reports a missing one
+
+
+def headers(path: Path, folder: Path) -> list[Path]:
+    """All headers that a file includes, directly or not: each once, after its own includes."""
+    seen: set[Path] = set()
+    found: list[Path] = []
+
+    def visit(at: Path) -> None:
+        for header in included(at, folder):
+            if header not in seen:
+                seen.add(header)
+                visit(header)
+                found.append(header)
+
+    visit(path)
+    return found
+
+
+def made_of(probe: Path, folder: Path | None = None) -> list[Path]:
+    """The files that a probe is compiled and linked from: its own, every header that one of them
+    includes, and foo.c for each foo.h. `folder` is that of probe.h, if not the probe's own."""
+    found: set[Path] = set()
+    waiting = [probe.resolve()]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += included(path, folder or probe.parent)
+            if path.with_suffix(".c").exists():
+                waiting.append(path.with_suffix(".c"))
+    return sorted(found)
+
+
+def cdef_blocks(path: Path) -> list[str]:
+    """The text between the markers of a file, one string per block."""
     blocks: list[str] = CDEF_BLOCK.findall(path.read_text())
+    return blocks
+
+
+def probe_block(probe: Path) -> str:
+    """The one block of a probe."""
+    blocks = cdef_blocks(probe)
     if len(blocks) != 1:
         raise SystemExit(
-            f"{path}: {len(blocks)} cdef blocks, expected 1 between '/* cdef: ... */' "
+            f"{probe}: {len(blocks)} cdef blocks, expected 1 between '/* cdef: ... */' "
             "and '/* end */' at the start of a line"
         )
     return blocks[0]
 
 
-def probe_hash(probe: Path, flags: str, compiler: str) -> str:
-    """SHA-256 over what makes a probe's machine code: its file, what it includes, the compiler."""
+def probe_hash(probe: Path, flags: str, compiler: str, folder: Path | None = None) -> str:
+    """SHA-256 (hex) of everything that determines a probe's machine code: files and compiler."""
     digest = hashlib.sha256()
-    support = sorted((probe.parent / "support").iterdir())
-    for path in [probe, probe.parent / "probe.h", *support]:
+    for path in made_of(probe, folder):
         for part in (path.name.encode(), path.read_bytes()):
             digest.update(f"{len(part)}:".encode() + part)
     for text in (flags, compiler):
@@ -47,77 +99,79 @@ def probe_hash(probe: Path, flags: str, compiler: str) -> str:
     return digest.hexdigest()
 
 
-def c_string(text: str) -> str:
-    """A C string literal."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def enums(c_type: Any) -> Iterator[Any]:
+    """The enums that a type contains, in structs and arrays too."""
+    if c_type.kind == "enum":
+        yield c_type
+    elif c_type.kind == "struct":
+        for _, field in c_type.fields or ():
+            yield from enums(field.type)
+    elif c_type.kind in ("array", "pointer"):
+        yield from enums(c_type.item)
 
 
-def identity_source(probes: list[Path], flags: str, compiler: str) -> str:
-    """C that defines probe.h's "what was compiled" functions."""
-    rows = "\n".join(
-        f"\t{{ {c_string(probe.stem)}, {c_string(probe_hash(probe, flags, compiler))} }},"
-        for probe in probes
+def tag(enum: Any) -> str:
+    name: str = enum.cname
+    return name.removeprefix("enum ")
+
+
+def levels(enum: Any) -> dict[str, int]:
+    """Level to value. LOCK_MODE_OFF of `enum lock_mode` is the level `off`."""
+    prefix = tag(enum).upper() + "_"
+    for constant in enum.relements:
+        if not constant.startswith(prefix):
+            raise SystemExit(f"{enum.cname}: {constant} must begin with {prefix}")
+    return {name.removeprefix(prefix).lower(): v for v, name in sorted(enum.elements.items())}
+
+
+def binding(folder: Path, probes: list[Path]) -> FFI:
+    """The cffi module: the cdef blocks of the headers, each once, then those of the probes."""
+    shared = dict.fromkeys(
+        header for probe in probes for header in headers(probe, folder) if cdef_blocks(header)
     )
-    return f"""#include "probe.h"
-
-static const struct {{
-	const char *name;
-	const char *sha256;
-}} identities[] = {{
-{rows}
-}};
-
-uint32_t probe_count(void)
-{{
-	return sizeof(identities) / sizeof(identities[0]);
-}}
-
-const char *probe_name(uint32_t index)
-{{
-	return index < probe_count() ? identities[index].name : NULL;
-}}
-
-const char *probe_hash(uint32_t index)
-{{
-	return index < probe_count() ? identities[index].sha256 : NULL;
-}}
-
-const char *probe_compiler(void)
-{{
-	return {c_string(compiler)};
-}}
-
-const char *probe_build_flags(void)
-{{
-	return {c_string(flags)};
-}}
-"""
-
-
-def write_binding(folder: Path, probes: list[Path], out: Path) -> None:
-    """Writes cffi's module source for probe.h and every probe."""
-    contract = cdef_block(folder / "probe.h")
-    declarations = "\n".join(cdef_block(probe) for probe in probes)
+    own = [probe_block(probe) for probe in probes]
     ffi = FFI()
-    ffi.cdef(contract + declarations)
-    ffi.set_source(MODULE, f'#include "probe.h"\n{declarations}')
-    ffi.emit_c_code(str(out))
+    ffi.cdef("\n".join([*(block for header in shared for block in cdef_blocks(header)), *own]))
+    top = folder.resolve()
+    named = [path.relative_to(top) if path.is_relative_to(top) else path for path in shared]
+    includes = [f'#include "{header}"' for header in named]
+    ffi.set_source(MODULE, "\n".join([*includes, *own]))
+    return ffi
+
+
+def write(probes: list[Path], folder: Path, out: Path, flags: str, compiler: str) -> None:
+    """_probes.c and _built.py of these probes into `out`; `folder` is that of probe.h."""
+    ffi = binding(folder, probes)
+    ffi.emit_c_code(str(out / "_probes.c"))
+    structs = {
+        (probe.stem, part): ffi.typeof(f"struct {probe.stem}_{part}")
+        for probe in probes
+        for part in ("params", "result")
+    }
+    built = {
+        "COMPILER": compiler,
+        "FLAGS": flags,
+        "HASHES": {p.stem: probe_hash(p, flags, compiler, folder) for p in probes},
+        "ENUMS": {tag(enum): levels(enum) for c in structs.values() for enum in enums(c)},
+        "ENUM_PARAMS": {
+            probe: {name: tag(f.type) for name, f in c.fields or () if f.type.kind == "enum"}
+            for (probe, part), c in structs.items()
+            if part == "params"
+        },
+    }
+    rows = [f"{name} = {pformat(value, sort_dicts=False)}\n" for name, value in built.items()]
+    (out / "_built.py").write_text("".join(rows))
 
 
 def main() -> None:
     """Entry for the build: `build_probes.py PROBES OUT --flags ... --compiler ...`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("probes", type=Path, help="the folder of probe.h and the probes")
-    parser.add_argument("out", type=Path, help="the folder to write _probes.c and identity.c into")
+    parser.add_argument("out", type=Path, help="the folder to write _probes.c and _built.py into")
     parser.add_argument("--flags", required=True, help="compile flags, recorded and hashed")
     parser.add_argument("--compiler", required=True, help="compiler and version, likewise")
-    options = parser.parse_args()
-
-    probes = probe_files(options.probes)
-    write_binding(options.probes, probes, options.out / "_probes.c")
-    (options.out / "identity.c").write_text(
-        identity_source(probes, options.flags, options.compiler)
-    )
+    told = parser.parse_args()
+    write(probe_files(told.probes), told.probes, told.out, told.flags, told.compiler)
 
 
 if __name__ == "__main__":

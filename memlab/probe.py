@@ -1,15 +1,17 @@
 """Calls a probe: a dict of params in, a dict of what it measured out.
 
-The only importer of the compiled module. A warm parent holds this module and nothing else, so
-it imports no more than it must.
+The only importer of the compiled module. The fork server holds little more than this module, so it
+imports no more than it must; a Python probe is imported by the worker that runs it.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import sys
 
 from memlab import _probes
+from memlab._built import COMPILER, ENUMS, FLAGS, HASHES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ _STATUS_WORDS = {_lib.PROBE_ERROR: "error", _lib.PROBE_UNAVAILABLE: "unavailable
 
 
 class ProbeError(Exception):
-    """A probe did not measure: which call said no, with which errno, at which line of C.
+    """A probe did not measure: which call failed, with which errno, at which line of its file.
 
     `status` is "error", or "unavailable" where the kernel does not offer the call.
     """
@@ -52,33 +54,71 @@ def _text(chars: Any) -> str:
     return text
 
 
-_INDEX = {_text(_lib.probe_name(i)): i for i in range(_lib.probe_count())}
+_PYTHON = {
+    file.removesuffix(".py"): f"memlab/python_probes/{file}"
+    for file in os.listdir(f"{os.path.dirname(__file__)}/python_probes")  # noqa: PTH120, PTH208
+    if file.endswith(".py") and file != "__init__.py"
+}
+
+
+class Failed(OSError):
+    """Raised by a Python probe: what failed, with which errno; `status` is as in ProbeError."""
+
+    def __init__(self, call: str, number: int, status: str = "error") -> None:
+        super().__init__(number, call)
+        self.call, self.status = call, status
+
+
+class Window:
+    """The window of a Python probe: a context, and afterwards `measured`, as a C probe has it."""
+
+    def __enter__(self) -> Window:
+        self.started_ns: int = _lib.probe_window_open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        closed = _ffi.new("struct probe_window *")
+        _lib.probe_window_close(closed)
+        self.measured: dict[str, Any] = _value(_ffi.typeof("struct probe_window"), closed[0])
 
 
 def names() -> tuple[str, ...]:
-    """The compiled probes, in alphabetical order."""
-    return tuple(_INDEX)
+    """The probes, in alphabetical order."""
+    return tuple(sorted([*HASHES, *_PYTHON]))
 
 
 def hash(name: str) -> str:
-    """SHA-256 (hex) of the probe's source, what it includes, the compiler and its flags."""
-    return _text(_lib.probe_hash(_index(name)))
+    """SHA-256 (hex) of all C that the probe is made of, the compiler and its flags; of a Python
+    probe its module and the interpreter."""
+    if name not in _PYTHON:
+        return HASHES[_known(name)]
+    from hashlib import sha256
+
+    with open(source_path(name), "rb") as source:
+        return sha256(source.read() + sys.version.encode()).hexdigest()
 
 
 def build() -> dict[str, str]:
     """The compiler and the flags that made the probes."""
-    return {"compiler": _text(_lib.probe_compiler()), "flags": _text(_lib.probe_build_flags())}
+    return {"compiler": COMPILER, "flags": FLAGS}
 
 
 def source_path(name: str) -> str:
-    """The C file the probe was compiled from, as installed beside the compiled module."""
-    _index(name)
+    """The probe's source: the C file as installed beside the compiled module, or the module."""
+    if name in _PYTHON:
+        return os.path.dirname(__file__).removesuffix("memlab") + _PYTHON[name]  # noqa: PTH120
+    _known(name)
     folder, _, _ = _probes.__file__.rpartition("/")
     return f"{folder}/probe_sources/{name}.c"
 
 
-def params(name: str) -> dict[str, str | tuple[str, ...]]:
-    """What a probe takes: field name to "int", "bool" or "str", or to an enum's levels."""
+def params(name: str) -> dict[str, Any]:
+    """What a probe takes: field name to "int", "bool" or "str", or to an enum's levels.
+
+    A struct is a dict of its fields, and an array a list of its one kind of item.
+    """
+    if name in _PYTHON:
+        return dict(_python(name).Params.__annotations__)
     return {field: _kind(c_field.type) for field, c_field in _fields(name)}
 
 
@@ -91,6 +131,8 @@ def call(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     where the probe did not measure, TypeError and ValueError where params do not fit the
     probe's struct.
     """
+    if name in _PYTHON:
+        return _call_python(name, params)
     kept: list[Any] = []
     arguments = _arguments(name, params, kept)
     c_params, c_result, c_failure = _signature(name)
@@ -112,21 +154,59 @@ def call(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return measured
 
 
-def keep_counters() -> str | None:
+def _python(name: str) -> Any:
+    """A Python probe's module."""
+    from importlib import import_module
+
+    return import_module(f"memlab.python_probes.{name}")
+
+
+def _call_python(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    module, kinds = _python(name), params(name)
+    _check_names(name, given, list(kinds))
+    for field, kind in kinds.items():
+        _check_type(f"probe {name}: param {field!r}", kind, given[field])
+    try:
+        measured: dict[str, Any] = module.measure(module.Params(**given))
+    except OSError as failed:
+        from traceback import extract_tb
+
+        own = [at for at in extract_tb(failed.__traceback__) if at.filename == module.__file__][-1]
+        raise ProbeError(
+            name,
+            getattr(failed, "status", "error"),
+            getattr(failed, "call", own.line or ""),
+            _errno_name(failed.errno or 0),
+            _PYTHON[name],
+            own.lineno or 0,
+        ) from None
+    return measured
+
+
+def bind(name: str) -> None:
+    """Makes the types of a probe's params and result, which cffi else makes at its first call."""
+    kinds = params(name)  # of a Python probe this imports the module
+    if name not in _PYTHON and kinds is not None:
+        for c_type in _signature(name):
+            if c_type.item.kind != "void":
+                _ffi.new(c_type)
+
+
+def prewarm_perf() -> str | None:
     """Makes the windows of this process and its later children open fast and see TLB flushes.
 
-    Call it once, in the warm parent: it holds one stopped event of each kind, without which a
+    Call it once, in the fork server: it holds one stopped event of each kind, without which a
     window pays for the first of its kind every time. Returns None, or the name of the errno
     that tlb_remote_sent will show (counting it needs root).
     """
-    failed = _lib.probe_counters_keep(_lib.probe_tlb_flush_id())
+    failed = _lib.probe_perf_prewarm()
     return _errno_name(failed) if failed else None
 
 
-def _index(name: str) -> int:
-    if name not in _INDEX:
-        raise ValueError(f"no probe {name!r}: the compiled probes are {', '.join(_INDEX)}")
-    return _INDEX[name]
+def _known(name: str) -> str:
+    if name not in HASHES:
+        raise ValueError(f"no probe {name!r}: the probes are {', '.join(names())}")
+    return name
 
 
 def _errno_name(value: int) -> str:
@@ -135,8 +215,7 @@ def _errno_name(value: int) -> str:
 
 def _signature(name: str) -> tuple[Any, Any, Any]:
     """The pointer types of a probe's entry: params, result, error."""
-    _index(name)
-    c_params, c_result, c_failure = _ffi.typeof(getattr(_lib, name)).args
+    c_params, c_result, c_failure = _ffi.typeof(getattr(_lib, _known(name))).args
     return c_params, c_result, c_failure
 
 
@@ -147,12 +226,15 @@ def _fields(name: str) -> list[tuple[str, Any]]:
 
 
 def _levels(enum: Any) -> dict[str, int]:
-    """Level to value: PREFIX_LEVEL of `enum prefix` is named by its last part, in lower case."""
-    prefix = len(enum.cname.removeprefix("enum ")) + 1
-    return {constant[prefix:].lower(): value for value, constant in sorted(enum.elements.items())}
+    """Level to value."""
+    return ENUMS[enum.cname.removeprefix("enum ")]
 
 
-def _kind(c_type: Any) -> str | tuple[str, ...]:
+def _kind(c_type: Any) -> Any:
+    if c_type.kind == "array":
+        return [_kind(c_type.item)]
+    if c_type.kind == "struct":
+        return {field: _kind(c_field.type) for field, c_field in c_type.fields}
     if c_type.kind == "enum":
         return tuple(_levels(c_type))
     if c_type.kind == "pointer":
@@ -163,34 +245,54 @@ def _kind(c_type: Any) -> str | tuple[str, ...]:
 def _arguments(name: str, params: Mapping[str, Any], kept: list[Any]) -> dict[str, Any]:
     """The params as cffi takes them. C strings are appended to kept, which must outlive them."""
     fields = _fields(name)
-    expected = [field for field, _ in fields]
-    for field in params:
-        if field not in expected:
-            raise TypeError(f"probe {name}: no param {field!r}, it takes {', '.join(expected)}")
-    for field in expected:
-        if field not in params:
-            raise TypeError(f"probe {name}: param {field!r} is missing")
+    _check_names(name, params, [field for field, _ in fields])
     return {
         field: _argument(f"probe {name}: param {field!r}", c_field.type, params[field], kept)
         for field, c_field in fields
     }
 
 
+def _check_names(name: str, given: Mapping[str, Any], expected: list[str]) -> None:
+    for field in given:
+        if field not in expected:
+            raise TypeError(f"probe {name}: no param {field!r}, it takes {', '.join(expected)}")
+    for field in expected:
+        if field not in given:
+            raise TypeError(f"probe {name}: param {field!r} is missing")
+
+
+def _check_type(where: str, kind: str | tuple[str, ...], value: Any) -> None:
+    if kind == "str" and not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{where} is {value!r}, expected a path")
+    if (kind == "bool" and not isinstance(value, bool)) or (
+        kind == "int" and (isinstance(value, bool) or not isinstance(value, int))
+    ):
+        raise TypeError(f"{where} is {value!r}, expected {kind}")
+
+
 def _argument(where: str, c_type: Any, value: Any, kept: list[Any]) -> Any:
+    """A param as cffi takes it. What an array or a struct does not name is zero, as in C."""
     kind = _kind(c_type)
+    if isinstance(kind, list):
+        if not isinstance(value, list) or len(value) > c_type.length:
+            raise ValueError(f"{where} is {value!r}, expected a list of up to {c_type.length}")
+        return [_argument(f"{where}[{i}]", c_type.item, item, kept) for i, item in enumerate(value)]
+    if isinstance(kind, dict):
+        if not isinstance(value, dict) or not value.keys() <= kind.keys():
+            raise TypeError(f"{where} is {value!r}, expected a dict of {', '.join(kind)}")
+        types = dict(c_type.fields)
+        return {
+            field: _argument(f"{where}.{field}", types[field].type, item, kept)
+            for field, item in value.items()
+        }
     if isinstance(kind, tuple):
         if value not in kind:
             raise ValueError(f"{where} is {value!r}, expected one of {', '.join(kind)}")
         return _levels(c_type)[value]
+    _check_type(where, kind, value)
     if kind == "str":
-        if not isinstance(value, (str, os.PathLike)):
-            raise TypeError(f"{where} is {value!r}, expected a path")
         kept.append(_ffi.new("char[]", os.fsencode(value)))
         return kept[-1]
-    if not isinstance(value, bool if kind == "bool" else int) or (
-        kind == "int" and isinstance(value, bool)
-    ):
-        raise TypeError(f"{where} is {value!r}, expected {kind}")
     try:
         return _ffi.new(f"{c_type.cname} *", value)[0]
     except OverflowError:
@@ -199,15 +301,9 @@ def _argument(where: str, c_type: Any, value: Any, kept: list[Any]) -> Any:
 
 def _value(c_type: Any, value: Any) -> Any:
     """A field of a result as a Python value."""
+    if c_type.cname in _SHORTENED:
+        return _SHORTENED[c_type.cname](value)
     if c_type.kind == "struct":
-        if c_type.cname == "struct probe_counter":
-            return _counter(value)
-        if c_type.cname == "struct probe_histogram":
-            return _histogram(value)
-        if c_type.cname == "struct probe_series":
-            return _series(value)
-        if c_type.cname == "struct probe_attribution":
-            return _attribution(value) if value.traced else None
         return {
             field: _value(c_field.type, getattr(value, field)) for field, c_field in c_type.fields
         }
@@ -215,6 +311,8 @@ def _value(c_type: Any, value: Any) -> Any:
         if c_type.item.cname == "char":
             return _text(value)
         return [_value(c_type.item, item) for item in value]
+    if c_type.kind == "enum":
+        return next(level for level, number in _levels(c_type).items() if number == value)
     return value
 
 
@@ -244,45 +342,36 @@ def _series(series: Any) -> dict[str, Any]:
     }
 
 
-_CAUSES = [
-    cause
-    for cause, value in sorted(
-        _levels(_ffi.typeof("enum probe_cause")).items(), key=lambda pair: pair[1]
-    )
-    if value < _lib.PROBE_CAUSE_COUNT
-]
-
-
-def _attribution(found: Any) -> dict[str, Any]:
-    """Causes by name; of an operation only those that it met."""
+def _attribution(found: Any) -> dict[str, Any] | None:
+    """As memlab.analysis.attribution reads it."""
+    if not found.traced:
+        return None
+    causes = ENUMS["trace_cause"]
+    met = found.met[0 : found.met_count]
     return {
         "operations": found.operation_count,
         "records": found.record_count,
         "lost": _counter(found.lost_count),
-        "events": dict(zip(_CAUSES, map(_counter, found.events), strict=True)),
-        "tails": [_tail(tail) for tail in found.tails],
-        "examples": [_example(found.examples[i]) for i in range(found.example_count)],
+        "events": dict(zip(causes, map(_counter, found.events), strict=True)),
+        "cpus": _columns(found.cpus[0 : found.cpu_count], "cpu", "full_ns"),
+        "slow": _columns(
+            found.slow[0 : found.slow_count], "thread", "cpu", "from_ns", "held_ns", "latency_ns"
+        ),
+        "met": {
+            cause: _columns(rows, "thread", "from_ns", "length_ns")
+            for cause, value in causes.items()
+            if (rows := [row for row in met if row.cause == value])
+        },
     }
 
 
-def _tail(tail: Any) -> dict[str, Any]:
-    told = {
-        field: getattr(tail, field) for field, _ in _ffi.typeof(tail).fields if field != "causes"
-    }
-    return told | {
-        "causes": {
-            cause: _value(_ffi.typeof(met), met)
-            for cause, met in zip(_CAUSES, tail.causes, strict=True)
-            if met.met_count
-        }
-    }
+def _columns(rows: Any, *names: str) -> dict[str, list[int]]:
+    return {name: [getattr(row, name) for row in rows] for name in names}
 
 
-def _example(example: Any) -> dict[str, Any]:
-    inside_ns = zip(_CAUSES, example.inside_ns, strict=True)
-    return {
-        "held_ns": example.held_ns,
-        "latency_ns": example.latency_ns,
-        "cpu": example.cpu,
-        "inside_ns": {cause: time_ns for cause, time_ns in inside_ns if time_ns},
-    }
+_SHORTENED = {  # the structs that are stored in fewer words than they have in C
+    "struct probe_counter": _counter,
+    "struct probe_histogram": _histogram,
+    "struct probe_series": _series,
+    "struct probe_attribution": _attribution,
+}

@@ -26,13 +26,14 @@ _CPU_MAX = 65535  # above every kernel's NR_CPUS; stops "0-99999999" from fillin
 
 _BINARY = (("TiB", TiB), ("GiB", GiB), ("MiB", MiB), ("KiB", KiB), ("B", 1))
 _SI = (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))
-_TIME = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9))
+_TIME = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
 
 _SIZE_FACTORS = {"": 1, "k": KiB, "m": MiB, "g": GiB, "t": TiB}
 # Numerator and denominator, so that "10ms" is the float nearest to 0.01 and not a product.
 _DURATION_FACTORS = {
     "ns": (1, 10**9),
     "us": (1, 10**6),
+    "µs": (1, 10**6),
     "ms": (1, 10**3),
     "s": (1, 1),
     "m": (60, 1),
@@ -43,7 +44,7 @@ _DURATION_FACTORS = {
 # ASCII digits alone: \d also matches other scripts. 19 digits hold 2**63.
 _DECIMAL = r"(?P<whole>[0-9]{1,19})(?:\.(?P<part>[0-9]{1,18}))?"
 _SIZE = re.compile(_DECIMAL + r" ?(?:(?P<prefix>[kKmMgGtT])(?:iB)?|B)?")
-_DURATION = re.compile(_DECIMAL + r" ?(?P<unit>[a-z]+)?")
+_DURATION = re.compile(_DECIMAL + r" ?(?P<unit>[a-zµ]+)?")
 _PERCENT = re.compile(_DECIMAL + r" ?%")
 _CPUS = re.compile(r"(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?")
 _RANGE = re.compile(r"(?P<first>.+?)\.\.(?P<last>[^*+]+)(?P<operator>[*+])(?P<step>[^*+]+)")
@@ -153,15 +154,20 @@ def format_size(size_bytes: int) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Three significant digits: ``1.2 ns``, ``35 us``, ``90 s``."""
+    """Three significant digits: ``1.2 ns``, ``35 µs``, ``90 s``."""
     value, prefix = _scaled(seconds, _TIME)
     return f"{value} {prefix}"
+
+
+def format_percent(share: float) -> str:
+    """Two significant digits, never an exponent: ``1.2 %``, ``130 %``."""
+    return f"{float(f'{100 * share:.2g}'):.10g} %" if math.isfinite(share) else "over 1000 %"
 
 
 def format_quantity(value: float, unit: str) -> str:
     """A value in a base unit, for people, to three significant digits.
 
-    ``s`` and ``s/...`` become ns, us, ms; ``B`` and ``B/...`` become KiB, MiB, GiB; rates
+    ``s`` and ``s/...`` become ns, µs, ms; ``B`` and ``B/...`` become KiB, MiB, GiB; rates
     (``1/s``, ``threads/s``) take k, M, G; whole numbers of anything else stay exact, since a
     count is evidence. The units ``1`` and ``count`` print no name.
     """
@@ -176,7 +182,8 @@ def format_quantity(value: float, unit: str) -> str:
         number, prefix = _scaled(value, _SI)
         name = "" if base == "1" else f" {base}"
         return f"{number}{' ' if prefix or not name else ''}{prefix}{name}/s"
-    number = f"{value:,.0f}" if _is_whole(value) else _three_digits(value)
+    exact = _is_whole(value) or 1000 <= abs(value) < math.inf
+    number = f"{value:,.0f}" if exact else _three_digits(value)
     return number if unit in ("1", "count") else f"{number} {unit}"
 
 
@@ -226,3 +233,8 @@ def _three_digits(value: float) -> str:
 
 def _is_whole(value: float) -> bool:
     return math.isfinite(value) and value == int(value)
+
+
+def finite(value: float | None) -> float | None:
+    """None for an end that is open or unknown: JSON has neither infinity nor nan."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,19 +1,21 @@
 /*
- * known_faults - a known number of page faults, to check the counters against.
+ * known_faults - a known number of page faults, to check the counters.
  *
- * Window: page_count fresh anonymous pages brought in, in one of four ways: by
- * touching each, by MADV_POPULATE_WRITE, or by touching each in a thread or in
- * a child process made for it.
+ * Window: bringing in page_count fresh anonymous pages in one of four ways: by
+ * touching each page, by MADV_POPULATE_WRITE, or by touching each page in a new
+ * thread or in a new child process.
  * Excluded: mmap, munmap.
  *
- * Touching takes an exception a page, which perf's page-faults and rusage both
+ * Touching takes one exception per page, which both perf's page-faults and rusage
  * count. MADV_POPULATE_WRITE (madvise(2)) brings the pages in within the call,
- * which rusage alone counts. Give a prime number of pages: a count that is
- * right by accident is then unlikely. Creating a thread or a child takes some
- * faults of its own.
+ * which only rusage counts. Use a prime number of pages, so that a wrong counter is
+ * unlikely to show the right number by accident. Creating a thread or a child takes
+ * a few faults of its own.
  */
 #include "probe.h"
 #include "support/advice.h"
+#include "support/pages.h"
+#include "support/stack.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -51,19 +53,8 @@ static void *touch(void *argument)
 {
 	const struct pages *pages = argument;
 
-	for (uint64_t i = 0; i < pages->count; i++)
-		*(volatile uint8_t *)(pages->start + i * pages->page_bytes) = 1;
+	pages_touch(pages->start, pages->count * pages->page_bytes, pages->page_bytes);
 	return NULL;
-}
-
-static int touch_in_thread(struct pages *pages)
-{
-	pthread_t thread;
-
-	errno = pthread_create(&thread, NULL, touch, pages);
-	if (errno == 0)
-		errno = pthread_join(thread, NULL);
-	return errno ? -1 : 0;
 }
 
 static int touch_in_child(struct pages *pages)
@@ -83,7 +74,7 @@ static int bring_in(struct pages *pages, enum known_faults_way way)
 	case KNOWN_FAULTS_WAY_POPULATE:
 		return advise(pages->start, pages->count * pages->page_bytes, MADV_POPULATE_WRITE);
 	case KNOWN_FAULTS_WAY_THREAD:
-		return touch_in_thread(pages);
+		return stack_run(0, touch, pages);
 	case KNOWN_FAULTS_WAY_CHILD:
 		return touch_in_child(pages);
 	case KNOWN_FAULTS_WAY_TOUCH:
@@ -102,23 +93,19 @@ enum probe_status known_faults(const struct known_faults_params *in,
 	const size_t size_bytes = in->page_count * pages.page_bytes;
 	void *mapping = MAP_FAILED;
 
-	TRY_MAP(mapping,
-		mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-	/* One fault a page, whatever the host does with huge pages (EOPNOTSUPP: it has none). */
+	TRY_MAP(mapping, mmap_anonymous(size_bytes, MAP_PRIVATE));
+	/* One fault per page, whatever the host's setting (EOPNOTSUPP: it has no huge pages). */
 	TRY_UNLESS(advise(mapping, size_bytes, MADV_NOHUGEPAGE) == -1 && errno != EOPNOTSUPP,
 		   "advise(mapping, size_bytes, MADV_NOHUGEPAGE)");
 	pages.start = mapping;
-	touch(&pages); /* no pages yet: brings in the code */
+	touch(&pages); /* with no pages yet: brings in the code */
 	pages.count = in->page_count;
 
 	window_open(&window);
 	int result = bring_in(&pages, in->way);
-	int failed_errno = errno;
 	window_close(&window, &out->window);
-	errno = failed_errno;
-	TRY_OFFERED(result);
-undo:
-	if (mapping != MAP_FAILED && munmap(mapping, size_bytes) == -1)
-		status = probe_failed(err, status, "munmap(mapping, size_bytes)");
+	TRY_OPTIONAL(result);
+out:
+	RELEASE(unmap(mapping, size_bytes));
 	return status;
 }

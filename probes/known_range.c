@@ -1,14 +1,14 @@
 /*
- * known_range - what the guard before /dev/mem says of a range, to check it on maps that are known.
+ * known_range - the verdict of the guard of /dev/mem on a range, to check it on known maps.
  *
- * Window: none; nothing is timed, and no memory is mapped.
- * Excluded: everything. The maps are read from the file tree at root, "" for this host's own.
+ * Window: none; nothing is timed and no memory is mapped.
+ * Excluded: everything. The maps are read from the file tree at root; "" is this host.
  *
- * A range that is "" asks for the largest that may be mapped. The guard is the one that
- * reserved_copy calls before each open of /dev/mem (support/physical_range.c).
+ * An empty range asks for the largest that may be mapped. The guard is the one that reserved_copy
+ * calls before each open of /dev/mem (reserved_copy/physical_range.c).
  */
 #include "probe.h"
-#include "support/physical_range.h"
+#include "reserved_copy/physical_range.h"
 
 /* cdef: read by cffi as it stands */
 struct known_range_params {
@@ -34,7 +34,7 @@ enum probe_status known_range(const struct known_range_params *in, struct known_
 	struct physical_range range = { .length = 0 };
 	int failed;
 
-	(void)err; /* a refusal is what is asked for */
+	(void)err; /* a refusal is a result, not a failure */
 	if (*in->range == '\0')
 		failed = physical_range_find(in->root, &range, out->refusal);
 	else

@@ -1,20 +1,22 @@
 /*
  * known_tail - slow operations of a known cause and number, to check attribution.
  *
- * Window: a thread that loads one word over and over while event_count times
- * something interrupts it: a shootdown or membarrier(2) that another thread
- * sends, a fresh page touched, or a sleep. One reading of the clock ends an
- * operation and begins the next, so that every event falls into one of them.
- * Excluded: mapping the pages; making and ending the threads lies inside.
+ * Window: a thread loads one word repeatedly while it is interrupted
+ * event_count times: by a shootdown or membarrier(2) from another thread, by the
+ * first touch of a page, or by a sleep. One clock reading ends an operation and
+ * starts the next, so every event falls into exactly one operation. Creating and
+ * ending the threads is inside.
+ * Excluded: mapping the pages.
  *
- * Give a prime number of events. Both threads are real-time where this user may
- * (sched(7)): a reader that is preempted leaves its CPU to another address
- * space, and no shootdown is sent there. Two CPUs are needed for what is sent.
+ * Use a prime number of events. Both threads run with a real-time policy if this
+ * user may set it (sched(7)): a preempted reader leaves its CPU to another address
+ * space, to which no shootdown is sent. Events from another thread need two CPUs.
  */
 #include "probe.h"
 #include "support/attribution.h"
 #include "support/barrier.h"
 #include "support/clock.h"
+#include "support/pages.h"
 #include "support/pin.h"
 
 #include <linux/membarrier.h>
@@ -34,7 +36,7 @@ enum known_tail_way {
 struct known_tail_params {
 	uint64_t event_count;
 	enum known_tail_way way;
-	uint64_t between_ns; /* two events that are sent; those of its own: 2,000 loads */
+	uint64_t between_ns; /* between two sent events; the reader's own come every 2,000 loads */
 	bool trace;
 };
 
@@ -48,29 +50,29 @@ enum probe_status known_tail(const struct known_tail_params *in, struct known_ta
 			     struct probe_error *err);
 /* end */
 
-#define OPERATIONS_BETWEEN 2000u /* two that the reader brings about itself */
+#define OPERATIONS_BETWEEN 2000u /* between two events of the reader itself */
 #define SLEEP_NS 50000u
 
-enum stage { STAGE_MADE, STAGE_READING, STAGE_SENT, STAGE_READ };
+enum progress { CREATED, READING, SENT, READ };
 
 struct tail {
 	const struct known_tail_params *in;
 	struct slow_log *log;
-	uint8_t *pages; /* one that the sender releases, then one for each fault */
+	uint8_t *pages; /* one page for the sender to release, then one per fault */
 	size_t page_bytes;
 	uint64_t operation_count; /* atomic */
-	int cpus[2];
-	enum stage stage; /* atomic */
+	const int *cpus;          /* the reader's and the sender's */
+	enum progress progress;   /* atomic */
 };
 
-static void reach(struct tail *tail, enum stage stage)
+static void reach(struct tail *tail, enum progress progress)
 {
-	__atomic_store_n(&tail->stage, stage, __ATOMIC_RELEASE);
+	__atomic_store_n(&tail->progress, progress, __ATOMIC_RELEASE);
 }
 
-static bool reached(const struct tail *tail, enum stage stage)
+static bool reached(const struct tail *tail, enum progress progress)
 {
-	return __atomic_load_n(&tail->stage, __ATOMIC_ACQUIRE) >= stage;
+	return __atomic_load_n(&tail->progress, __ATOMIC_ACQUIRE) >= progress;
 }
 
 static void stay(int cpu)
@@ -102,9 +104,8 @@ static void *read_on(void *argument)
 
 	stay(tail->cpus[0]);
 	slow_bind(tail->log);
-	reach(tail, STAGE_READING);
-	for (uint64_t from_ns = clock_ns(); i < most && !(is_sent && reached(tail, STAGE_SENT));
-	     i++) {
+	reach(tail, READING);
+	for (uint64_t from_ns = clock_ns(); i < most && !(is_sent && reached(tail, SENT)); i++) {
 		operate(tail, !is_sent && i % OPERATIONS_BETWEEN == OPERATIONS_BETWEEN / 2,
 			i / OPERATIONS_BETWEEN);
 		const uint64_t now_ns = clock_ns();
@@ -112,7 +113,7 @@ static void *read_on(void *argument)
 		__atomic_store_n(&tail->operation_count, i + 1, __ATOMIC_RELAXED);
 		from_ns = now_ns;
 	}
-	reach(tail, STAGE_READ);
+	reach(tail, READ);
 	return NULL;
 }
 
@@ -122,7 +123,7 @@ static void wait_ns(uint64_t length_ns)
 		;
 }
 
-/* The next event is for another operation: the one that met the last has ended. */
+/* Waits until the operation that met the last event has ended, so that the next meets another. */
 static void wait_for_operations(const struct tail *tail)
 {
 	const uint64_t from = __atomic_load_n(&tail->operation_count, __ATOMIC_RELAXED);
@@ -131,13 +132,13 @@ static void wait_for_operations(const struct tail *tail)
 		;
 }
 
-/* Ends after the reader: a thread's end gives its stack back, which is a shootdown, too. */
+/* Ends after the reader: the end of a thread releases its stack, which is also a shootdown. */
 static void *send(void *argument)
 {
 	struct tail *tail = argument;
 
 	stay(tail->cpus[1]);
-	while (!reached(tail, STAGE_READING))
+	while (!reached(tail, READING))
 		;
 	for (uint64_t i = 0; i < tail->in->event_count; i++) {
 		wait_ns(tail->in->between_ns);
@@ -150,25 +151,10 @@ static void *send(void *argument)
 		madvise(tail->pages, tail->page_bytes, MADV_DONTNEED);
 	}
 	wait_ns(tail->in->between_ns);
-	reach(tail, STAGE_SENT);
-	while (!reached(tail, STAGE_READ))
+	reach(tail, SENT);
+	while (!reached(tail, READ))
 		;
 	return NULL;
-}
-
-/* Its own CPU and another; returns 0, or -1 and errno. */
-static int choose_cpus(struct tail *tail, bool is_sent)
-{
-	cpu_set_t allowed;
-	int found = 0;
-
-	if (sched_getaffinity(0, sizeof(allowed), &allowed) == -1)
-		return -1;
-	for (int cpu = 0; cpu < CPU_SETSIZE && found < 2; cpu++)
-		if (CPU_ISSET(cpu, &allowed))
-			tail->cpus[found++] = cpu;
-	errno = EOPNOTSUPP;
-	return is_sent && found < 2 ? -1 : 0;
 }
 
 static int work(struct tail *tail, bool is_sent)
@@ -180,7 +166,7 @@ static int work(struct tail *tail, bool is_sent)
 		return -1;
 	int failed = pthread_create(&reader, NULL, read_on, tail);
 	if (failed)
-		reach(tail, STAGE_READ);
+		reach(tail, READ);
 	else
 		pthread_join(reader, NULL);
 	if (is_sent)
@@ -193,7 +179,10 @@ enum probe_status known_tail(const struct known_tail_params *in, struct known_ta
 			     struct probe_error *err)
 {
 	enum probe_status status = PROBE_OK;
-	struct tail tail = { .in = in, .page_bytes = (size_t)sysconf(_SC_PAGESIZE) };
+	struct cpus allowed;
+	struct tail tail = { .in = in,
+			     .cpus = allowed.list,
+			     .page_bytes = (size_t)sysconf(_SC_PAGESIZE) };
 	const bool is_sent = in->way <= KNOWN_TAIL_WAY_MEMBARRIER;
 	const size_t size_bytes = (1 + in->event_count) * tail.page_bytes;
 	struct attribution attribution = { .logs = NULL };
@@ -201,35 +190,31 @@ enum probe_status known_tail(const struct known_tail_params *in, struct known_ta
 	cpu_set_t cpus;
 	void *pages = MAP_FAILED;
 
-	TRY_OFFERED(choose_cpus(&tail, is_sent));
-	TRY_MAP(pages,
-		mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-	/* EINVAL: a kernel without huge pages has none to turn off (madvise(2)). */
-	madvise(pages, size_bytes, MADV_NOHUGEPAGE);
+	TRY(cpus_allowed(&allowed));
+	TRY_SUPPORTED(!is_sent || allowed.count > 1, "events from another thread need two CPUs");
+	TRY_MAP(pages, mmap_small_pages(size_bytes));
 	if (in->way == KNOWN_TAIL_WAY_MEMBARRIER)
-		TRY_OFFERED((int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
-					 0, 0));
+		TRY_OPTIONAL((int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
+					  0, 0));
 	CPU_ZERO(&cpus);
-	CPU_SET((unsigned int)tail.cpus[0], &cpus);
+	CPU_SET((unsigned int)allowed.list[0], &cpus);
 	status = attribution_open(&attribution, in->trace, &cpus, 1, err);
 	if (status != PROBE_OK)
-		goto undo;
+		goto out;
 	tail.pages = pages;
 	tail.log = &attribution.logs[0];
 
 	attribution_start(&attribution);
 	window_open(&window);
 	int result = work(&tail, is_sent);
-	int failed_errno = errno;
 	window_close(&window, &out->window);
-	attribution_stop(&attribution);
-	errno = failed_errno;
 	TRY_UNLESS(result == -1, "pthread_create(reader or sender)");
+	attribution_stop(&attribution);
 	out->operation_count = tail.operation_count;
-	TRY(attribution_judge(&attribution, &out->window, tail.operation_count, &out->attribution));
-undo:
+	TRY(attribution_collect(&attribution, &out->window, tail.operation_count,
+				&out->attribution));
+out:
 	attribution_close(&attribution);
-	if (pages != MAP_FAILED && munmap(pages, size_bytes) == -1)
-		status = probe_failed(err, status, "munmap(pages, size_bytes)");
+	RELEASE(unmap(pages, size_bytes));
 	return status;
 }

@@ -1,30 +1,30 @@
 /*
- * mmap_read - reading a file through a mapping against reading it by calls.
+ * mmap_read - reading a file through a mapping and by system calls.
  *
- * Window: the loop of calls over the file, from its start, each size_bytes
- * further on; whole calls only. A call makes size_bytes of the file addressable
- * and then touches them. The page faults of that are in it.
- * Excluded: open, mmap and its populating and advice (prepare_ns), munmap,
- * close. One call on memory of its own before the window brings in the code.
+ * Window: a loop of calls over the file, from its start, each call size_bytes
+ * after the last; only whole calls. A call makes size_bytes of the file
+ * addressable and then touches them. The page faults that this causes are inside.
+ * Excluded: open; mmap with its populating and advice (prepare_ns); munmap; close.
+ * Before the window, one call on the probe's own memory brings in the code.
  *
- * What a call does, by touch:
- *   none  mmap, anon: makes the pointer and no more, which reads nothing.
- *         read, pread: the copy into the caller's buffer, which is the call.
+ * What a call does depends on touch:
+ *   none  mmap, anon: computes the pointer and reads nothing.
+ *         read, pread: the copy into the caller's buffer, which is the call itself.
  *   sum   loads every byte: from the mapping, or from the buffer after the call.
- *   copy  mmap, anon: memcpy into the caller's buffer. read, pread: as none,
- *         since read(2) is that copy.
+ *   copy  mmap, anon: memcpy into the caller's buffer. read, pread: same as none,
+ *         because read(2) already copies.
  *
- * anon is touched memory of the process itself, written before the window: the
- * same loads without a file, so the bandwidth that no way of reading exceeds.
- * The floor is the loop with the call left out.
+ * anon is memory of the process, written before the window. The loads are the same
+ * but no file is involved, so no way of reading a file can exceed this bandwidth.
+ * The baseline loop runs the same loop without the call.
  */
 #include "probe.h"
 #include "support/advice.h"
 #include "support/buffer.h"
 #include "support/calls.h"
 #include "support/clock.h"
+#include "support/pages.h"
 #include "support/resident.h"
-#include "support/stop.h"
 
 #include <endian.h>
 #include <fcntl.h>
@@ -43,22 +43,15 @@ enum mmap_read_method {
 
 enum mmap_read_touch { MMAP_READ_TOUCH_NONE, MMAP_READ_TOUCH_SUM, MMAP_READ_TOUCH_COPY };
 
-enum mmap_read_advice {
-	MMAP_READ_ADVICE_NORMAL,
-	MMAP_READ_ADVICE_SEQUENTIAL,
-	MMAP_READ_ADVICE_POPULATE_READ,
-	MMAP_READ_ADVICE_HUGEPAGE
-};
-
 struct mmap_read_params {
-	const char *path;    /* a file of at least file_size_bytes; anon: not opened */
+	const char *path;    /* a file of at least file_size_bytes; not opened for anon */
 	uint64_t size_bytes; /* of one call */
 	uint64_t file_size_bytes;
 	enum mmap_read_method method;
 	enum mmap_read_touch touch;
-	enum mmap_read_advice advice; /* for methods mmap and anon */
-	bool populate;                /* MAP_POPULATE, for method mmap */
-	uint64_t slice_ns;            /* ends the loop early; 0 is no limit */
+	enum advice advice; /* for methods mmap and anon */
+	bool populate;      /* MAP_POPULATE, for method mmap */
+	uint64_t slice_ns;  /* ends the loop early; 0 is no limit */
 };
 
 struct mmap_read_result {
@@ -69,16 +62,16 @@ struct mmap_read_result {
 	uint64_t floor_ns;
 	uint64_t floor_call_count;
 	/*
-	 * Over all calls, modulo 2^64: each call's whole 64-bit little-endian
-	 * words and its remaining bytes. 0 unless touch is sum.
+	 * Sum over all calls, modulo 2^64, of the 64-bit little-endian words
+	 * and then the remaining bytes of each call. 0 unless touch is sum.
 	 */
 	uint64_t sum;
-	/* The same sum of the caller's buffer as the last call left it. 0 where there is none. */
+	/* The same sum of the caller's buffer after the last call. 0 if there is no buffer. */
 	uint64_t buffer_sum;
 	/*
-	 * What of the first file_size_bytes was in memory before the mapping was
-	 * made (anon: before the window), by mincore(2), which shows all as
-	 * present to a user who neither owns nor may write the file.
+	 * How much of the first file_size_bytes was in memory before mmap (anon:
+	 * before the window), by mincore(2). A user who neither owns the file nor
+	 * may write to it sees all of it as present.
 	 */
 	uint64_t resident_before_bytes;
 	bool sliced; /* the slice ended the loop */
@@ -96,7 +89,7 @@ static inline uint64_t load_word(const uint8_t *from)
 	return le64toh(word);
 }
 
-/* Four accumulators, so that loads and not the additions' latency set the pace. */
+/* Four accumulators: the loads set the pace, not the latency of the additions. */
 static inline uint64_t sum_bytes(const uint8_t *from, uint64_t size_bytes)
 {
 	uint64_t a = 0, b = 0, c = 0, d = 0;
@@ -194,21 +187,6 @@ static call_loop *choose_loop(const struct mmap_read_params *in)
 	return choose_mapped_loop(in->touch);
 }
 
-static int madvise_number(enum mmap_read_advice advice)
-{
-	switch (advice) {
-	case MMAP_READ_ADVICE_SEQUENTIAL:
-		return MADV_SEQUENTIAL;
-	case MMAP_READ_ADVICE_POPULATE_READ:
-		return MADV_POPULATE_READ;
-	case MMAP_READ_ADVICE_HUGEPAGE:
-		return MADV_HUGEPAGE;
-	case MMAP_READ_ADVICE_NORMAL:
-		break;
-	}
-	return MADV_NORMAL;
-}
-
 enum probe_status mmap_read(const struct mmap_read_params *in, struct mmap_read_result *out,
 			    struct probe_error *err)
 {
@@ -218,23 +196,23 @@ enum probe_status mmap_read(const struct mmap_read_params *in, struct mmap_read_
 	const bool copied = !mapped || in->touch == MMAP_READ_TOUCH_COPY;
 	call_loop *loop = choose_loop(in);
 	struct call_plan plan = { .fd = -1 };
-	struct stop_timer stop = { .armed = false };
-	struct window window;
+	struct calls_made made;
 	struct stat file;
 	void *mapping = MAP_FAILED, *buffer = MAP_FAILED;
 	int64_t resident = 0;
 
-	TRY_THAT(in->size_bytes > 0 && in->size_bytes <= in->file_size_bytes,
-		 "size_bytes must be from 1 to file_size_bytes");
-	TRY_THAT(mapped || in->advice == MMAP_READ_ADVICE_NORMAL,
-		 "advice needs method mmap or anon");
-	TRY_THAT(!in->populate || in->method == MMAP_READ_METHOD_MMAP,
-		 "populate needs method mmap");
+	CHECK_PARAM(in->size_bytes > 0 && in->size_bytes <= in->file_size_bytes,
+		    "size_bytes must be from 1 to file_size_bytes");
+	CHECK_PARAM(mapped || in->advice == ADVICE_NORMAL, "advice needs method mmap or anon");
+	CHECK_PARAM(anon || in->advice != ADVICE_POPULATE_WRITE,
+		    "populate_write needs method anon: the file is mapped for reading");
+	CHECK_PARAM(!in->populate || in->method == MMAP_READ_METHOD_MMAP,
+		    "populate needs method mmap");
 	if (!anon) {
 		TRY(plan.fd = open(in->path, O_RDONLY | O_CLOEXEC));
 		TRY(fstat(plan.fd, &file));
-		TRY_THAT((uint64_t)file.st_size >= in->file_size_bytes,
-			 "the file is shorter than file_size_bytes");
+		CHECK_PARAM((uint64_t)file.st_size >= in->file_size_bytes,
+			    "the file is shorter than file_size_bytes");
 		TRY(resident = resident_file_bytes(plan.fd, in->file_size_bytes));
 	}
 	if (copied)
@@ -244,13 +222,12 @@ enum probe_status mmap_read(const struct mmap_read_params *in, struct mmap_read_
 
 	uint64_t prepare_from_ns = clock_ns();
 	if (anon)
-		TRY_MAP(mapping, mmap(NULL, in->file_size_bytes, PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+		TRY_MAP(mapping, mmap_anonymous(in->file_size_bytes, MAP_PRIVATE));
 	else if (mapped)
 		TRY_MAP(mapping, mmap(NULL, in->file_size_bytes, PROT_READ,
 				      MAP_SHARED | (in->populate ? MAP_POPULATE : 0), plan.fd, 0));
 	if (mapped) {
-		TRY_OFFERED(advise(mapping, in->file_size_bytes, madvise_number(in->advice)));
+		TRY_OPTIONAL(advise(mapping, in->file_size_bytes, advice_number(in->advice)));
 		plan.base = mapping;
 	}
 	if (anon) {
@@ -260,29 +237,21 @@ enum probe_status mmap_read(const struct mmap_read_params *in, struct mmap_read_
 	out->prepare_ns = clock_ns() - prepare_from_ns;
 	out->resident_before_bytes = (uint64_t)resident;
 
-	calls_rehearse(loop, &plan);
-	TRY_CALLS(&plan);
-	TRY(stop_after(&stop, in->slice_ns));
-	window_open(&window);
-	out->call_count = loop(&plan);
-	window_close(&window, &out->window);
-	stop_cancel(&stop);
-	TRY_CALLS(&plan);
+	status = calls_measure(loop, &plan, in->slice_ns, &out->window, &made, err);
+	if (status != PROBE_OK)
+		goto out;
+	out->call_count = made.call_count;
 	out->byte_count = out->call_count * in->size_bytes;
-	out->sliced = out->call_count < plan.limit_count;
+	out->sliced = made.sliced;
+	out->floor_ns = made.floor_ns;
+	out->floor_call_count = made.floor_call_count;
 	out->sum = plan.sum;
 	out->buffer_sum = copied ? sum_bytes(buffer, in->size_bytes) : 0;
 
-	struct call_floor floor = calls_floor(&plan, out->call_count);
-	out->floor_ns = floor.elapsed_ns;
-	out->floor_call_count = floor.call_count;
-undo:
-	stop_cancel(&stop);
-	if (mapping != MAP_FAILED && munmap(mapping, in->file_size_bytes) == -1)
-		status = probe_failed(err, status, "munmap(mapping, file_size_bytes)");
-	if (buffer != MAP_FAILED && munmap(buffer, in->size_bytes) == -1)
-		status = probe_failed(err, status, "munmap(buffer, size_bytes)");
-	if (plan.fd != -1 && close(plan.fd) == -1)
-		status = probe_failed(err, status, "close(fd)");
+out:
+	RELEASE(unmap(mapping, in->file_size_bytes));
+	RELEASE(unmap(buffer, in->size_bytes));
+	if (plan.fd != -1)
+		RELEASE(close(plan.fd));
 	return status;
 }

@@ -1,24 +1,25 @@
 /*
- * mmap_write - storing a file through a mapping against writing it by calls.
+ * mmap_write - writing a file through a mapping and by system calls.
  *
- * Window: the loop of calls over the file, from its start, each size_bytes
- * further on; whole calls only. The page faults and block allocations that the
- * stores or calls cause are in it.
- * Excluded: open, mmap and its populating and advice (prepare_ns), the final
- * msync or fdatasync (sync_ns), munmap, close. One call on memory of its own
- * before the window brings in the code.
+ * Window: a loop of calls over the file, from its start, each call size_bytes
+ * after the last; only whole calls. The page faults and block allocations that the
+ * stores or calls cause are inside.
+ * Excluded: open; mmap with its populating and advice (prepare_ns); the final
+ * msync or fdatasync (sync_ns); munmap; close. Before the window, one call on the
+ * probe's own memory brings in the code.
  *
- * A store into a shared mapping is carried through to the file (mmap(2),
- * MAP_SHARED); sizes 1, 2, 4 and 8 are one store, others libc's memcpy. Where a
- * sparse file meets a full disk a store is SIGBUS (mmap(2), ERRORS) and a call
- * ENOSPC (write(2)). The floor is the loop with the call left out.
+ * The kernel carries a store into a shared mapping through to the file (mmap(2),
+ * MAP_SHARED). Sizes 1, 2, 4 and 8 are a single store; other sizes use libc's
+ * memcpy. If a sparse file meets a full disk, a store ends in SIGBUS (mmap(2),
+ * ERRORS) and a call in ENOSPC (write(2)). The baseline loop runs the same loop
+ * without the call.
  */
 #include "probe.h"
 #include "support/advice.h"
 #include "support/buffer.h"
 #include "support/calls.h"
 #include "support/clock.h"
-#include "support/stop.h"
+#include "support/pages.h"
 #include "support/uring.h"
 
 #include <fcntl.h>
@@ -37,23 +38,16 @@ enum mmap_write_method {
 	MMAP_WRITE_METHOD_IO_URING
 };
 
-enum mmap_write_advice {
-	MMAP_WRITE_ADVICE_NORMAL,
-	MMAP_WRITE_ADVICE_SEQUENTIAL,
-	MMAP_WRITE_ADVICE_POPULATE_WRITE,
-	MMAP_WRITE_ADVICE_HUGEPAGE
-};
-
 struct mmap_write_params {
 	const char *path;    /* a file of at least file_size_bytes */
 	uint64_t size_bytes; /* of one call */
 	uint64_t file_size_bytes;
 	enum mmap_write_method method;
-	enum mmap_write_advice advice; /* for method mmap */
-	bool populate;                 /* MAP_POPULATE, for method mmap */
-	bool sync;                     /* to the disk, after the window */
-	uint64_t slice_ns;             /* ends the loop early; 0 is no limit */
-	uint64_t handicap_count;       /* turns of an empty loop to waste a call; 0 but in tests */
+	enum advice advice;      /* for method mmap */
+	bool populate;           /* MAP_POPULATE, for method mmap */
+	bool sync;               /* write to the disk after the window */
+	uint64_t slice_ns;       /* ends the loop early; 0 is no limit */
+	uint64_t handicap_count; /* empty loop turns added to each call; 0 except in tests */
 };
 
 struct mmap_write_result {
@@ -110,7 +104,7 @@ static uint64_t pwrite_calls(struct call_plan *plan)
 		  MOVE_ALL(plan, size, pwrite(fd, source, size, (off_t)offset)));
 }
 
-/* Two halves, as far as there are two. */
+/* In two halves; a single byte has only one. */
 static uint64_t writev_calls(struct call_plan *plan)
 {
 	const int fd = plan->fd;
@@ -167,21 +161,6 @@ static call_loop *choose_loop(const struct mmap_write_params *in)
 	return store_loop(in->size_bytes);
 }
 
-static int madvise_number(enum mmap_write_advice advice)
-{
-	switch (advice) {
-	case MMAP_WRITE_ADVICE_SEQUENTIAL:
-		return MADV_SEQUENTIAL;
-	case MMAP_WRITE_ADVICE_POPULATE_WRITE:
-		return MADV_POPULATE_WRITE;
-	case MMAP_WRITE_ADVICE_HUGEPAGE:
-		return MADV_HUGEPAGE;
-	case MMAP_WRITE_ADVICE_NORMAL:
-		break;
-	}
-	return MADV_NORMAL;
-}
-
 enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_write_result *out,
 			     struct probe_error *err)
 {
@@ -189,20 +168,19 @@ enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_wri
 	const bool mapped = in->method == MMAP_WRITE_METHOD_MMAP;
 	call_loop *loop = choose_loop(in);
 	struct call_plan plan = { .fd = -1 };
-	struct stop_timer stop = { .armed = false };
+	struct calls_made made;
 	struct uring ring;
-	struct window window;
 	struct stat file;
 	void *mapping = MAP_FAILED, *source = MAP_FAILED;
 
-	TRY_THAT(in->size_bytes > 0 && in->size_bytes <= in->file_size_bytes,
-		 "size_bytes must be from 1 to file_size_bytes");
-	TRY_THAT(mapped || (!in->populate && in->advice == MMAP_WRITE_ADVICE_NORMAL),
-		 "populate and advice need method mmap");
+	CHECK_PARAM(in->size_bytes > 0 && in->size_bytes <= in->file_size_bytes,
+		    "size_bytes must be from 1 to file_size_bytes");
+	CHECK_PARAM(mapped || (!in->populate && in->advice == ADVICE_NORMAL),
+		    "populate and advice need method mmap");
 	TRY(plan.fd = open(in->path, O_RDWR | O_CLOEXEC));
 	TRY(fstat(plan.fd, &file));
-	TRY_THAT(!mapped || (uint64_t)file.st_size >= in->file_size_bytes,
-		 "the file is shorter than file_size_bytes");
+	CHECK_PARAM(!mapped || (uint64_t)file.st_size >= in->file_size_bytes,
+		    "the file is shorter than file_size_bytes");
 	TRY_MAP(source, buffer_map(in->size_bytes));
 	calls_fit(&plan, in->size_bytes, in->file_size_bytes);
 	plan.handicap_count = in->handicap_count;
@@ -212,29 +190,23 @@ enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_wri
 	if (mapped) {
 		TRY_MAP(mapping, mmap(NULL, in->file_size_bytes, PROT_READ | PROT_WRITE,
 				      MAP_SHARED | (in->populate ? MAP_POPULATE : 0), plan.fd, 0));
-		TRY_OFFERED(advise(mapping, in->file_size_bytes, madvise_number(in->advice)));
+		TRY_OPTIONAL(advise(mapping, in->file_size_bytes, advice_number(in->advice)));
 		plan.base = mapping;
 	}
 	if (in->method == MMAP_WRITE_METHOD_IO_URING) {
-		TRY_OFFERED(uring_open(&ring));
+		TRY_OPTIONAL(uring_open(&ring));
 		plan.uring = &ring;
 	}
 	out->prepare_ns = clock_ns() - prepare_from_ns;
 
-	calls_rehearse(loop, &plan);
-	TRY_CALLS(&plan);
-	TRY(stop_after(&stop, in->slice_ns));
-	window_open(&window);
-	out->call_count = loop(&plan);
-	window_close(&window, &out->window);
-	stop_cancel(&stop);
-	TRY_CALLS(&plan);
+	status = calls_measure(loop, &plan, in->slice_ns, &out->window, &made, err);
+	if (status != PROBE_OK)
+		goto out;
+	out->call_count = made.call_count;
 	out->byte_count = out->call_count * in->size_bytes;
-	out->sliced = out->call_count < plan.limit_count;
-
-	struct call_floor floor = calls_floor(&plan, out->call_count);
-	out->floor_ns = floor.elapsed_ns;
-	out->floor_call_count = floor.call_count;
+	out->sliced = made.sliced;
+	out->floor_ns = made.floor_ns;
+	out->floor_call_count = made.floor_call_count;
 
 	if (in->sync) {
 		uint64_t sync_from_ns = clock_ns();
@@ -244,15 +216,12 @@ enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_wri
 			TRY(fdatasync(plan.fd));
 		out->sync_ns = clock_ns() - sync_from_ns;
 	}
-undo:
-	stop_cancel(&stop);
+out:
 	if (plan.uring)
 		uring_close(plan.uring);
-	if (mapping != MAP_FAILED && munmap(mapping, in->file_size_bytes) == -1)
-		status = probe_failed(err, status, "munmap(mapping, file_size_bytes)");
-	if (source != MAP_FAILED && munmap(source, in->size_bytes) == -1)
-		status = probe_failed(err, status, "munmap(source, size_bytes)");
-	if (plan.fd != -1 && close(plan.fd) == -1)
-		status = probe_failed(err, status, "close(fd)");
+	RELEASE(unmap(mapping, in->file_size_bytes));
+	RELEASE(unmap(source, in->size_bytes));
+	if (plan.fd != -1)
+		RELEASE(close(plan.fd));
 	return status;
 }

@@ -1,9 +1,8 @@
 /*
  * noop - what the harness itself costs and counts.
  *
- * Window: nothing. What it reads is what every other probe's window adds.
- * Excluded: the opening and closing of the window, which take longer than what
- * the window sees of them.
+ * Window: nothing. Its readings are what the window of every other probe adds.
+ * Excluded: opening and closing the window, which take longer than the window shows.
  */
 #include "probe.h"
 

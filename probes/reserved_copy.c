@@ -1,54 +1,38 @@
 /*
  * reserved_copy - a copy within, into or out of memory that was kept back from the kernel.
  *
- * Window: one copy by memcpy(3), and where asked the cleaning of the destination's cache lines
- * after it. Imitated, it goes line by line: the source's is dropped from the caches before it is read,
- * the destination's written back and dropped once it is written, so that the caches gain nothing,
- * though the memory is cached.
- * Excluded: finding the range and the guards before /dev/mem, mapping, locking, filling the source,
- * bringing in code, and reading what /proc and debugfs say of the mapping. Before all that as much
- * memory is touched and freed again, as memory_copy does. The floor is the same with a function
- * that copies nothing and cleans nothing.
+ * Window: one copy by memcpy(3) and, if asked for, the cleaning of the destination's cache lines
+ * after it. With cache=imitated the copy goes line by line: the source's line is dropped from the
+ * caches before it is read, and the destination's line is written back and dropped after it is
+ * written. The caches then help nothing, although the memory is cached.
+ * Excluded: finding the range and checking it before /dev/mem is opened; mapping; locking; filling
+ * the source; bringing in code; reading what /proc and debugfs say of the mapping. Before all that,
+ * the same amount of memory is touched and freed, as in memory_copy. The baseline loop calls a
+ * function that copies and cleans nothing.
  *
- * The copy of 32M is that of phytium-reserved: malloc's destination cold, or locked; reserved
- * memory with source and destination in one mapping, since two mappings of a range must be of one
- * memory type. What is locked is the reserved mapping where there is one, else the ring, else the
- * destination; a row that is there had 0 from mlock(2). A ring (support/perf_ring.h) is such a
- * mapping that any host has: it is VM_DONTEXPAND, on newer kernels VM_PFNMAP and VM_IO as well, and
- * mlock passes over any of these (VM_SPECIAL, mm/mlock.c, mlock_fixup).
+ * The copy of 32M is that of phytium-reserved: to malloc's memory, cold or locked; and within
+ * reserved memory, with source and destination in one mapping, because two mappings of a range must
+ * have one memory type. The lock is tried on the reserved mapping if there is one, else on the
+ * ring, else on the destination. A row exists only if mlock(2) returned 0. Every host has one such
+ * mapping, a perf ring (reserved_copy/perf_ring.h): it is VM_DONTEXPAND, on newer kernels VM_PFNMAP
+ * and VM_IO as well, and mlock skips mappings with any of these flags (VM_SPECIAL, mm/mlock.c,
+ * mlock_fixup).
  */
 #include "probe.h"
+#include "reserved_copy/copy_buffers.h"
+#include "reserved_copy/memory_type.h"
 #include "support/barrier.h"
 #include "support/cache_clean.h"
 #include "support/clock.h"
-#include "support/memory_type.h"
-#include "support/sides.h"
 #include "support/smaps.h"
 
 #include <string.h>
 
 /* cdef: read by cffi as it stands */
-enum reserved_copy_memory {
-	RESERVED_COPY_MEMORY_MALLOC,
-	RESERVED_COPY_MEMORY_MALLOC_TO_RESERVED,
-	RESERVED_COPY_MEMORY_RESERVED_TO_MALLOC,
-	RESERVED_COPY_MEMORY_RESERVED,
-	RESERVED_COPY_MEMORY_PERF_RING /* to malloc */
-};
-
 enum reserved_copy_cache {
 	RESERVED_COPY_CACHE_CACHED,
 	RESERVED_COPY_CACHE_UNCACHED, /* of reserved memory: O_SYNC */
 	RESERVED_COPY_CACHE_IMITATED  /* of malloc's */
-};
-
-enum reserved_copy_clean {
-	RESERVED_COPY_CLEAN_NONE,
-	RESERVED_COPY_CLEAN_CLFLUSH,
-	RESERVED_COPY_CLEAN_CLFLUSHOPT,
-	RESERVED_COPY_CLEAN_CLWB,
-	RESERVED_COPY_CLEAN_DC_CVAC,
-	RESERVED_COPY_CLEAN_DC_CIVAC
 };
 
 enum reserved_copy_lock { RESERVED_COPY_LOCK_NONE, RESERVED_COPY_LOCK_MLOCK };
@@ -56,9 +40,9 @@ enum reserved_copy_lock { RESERVED_COPY_LOCK_NONE, RESERVED_COPY_LOCK_MLOCK };
 struct reserved_copy_params {
 	uint64_t size_bytes;
 	const char *range; /* physical; "" is the largest that may be mapped */
-	enum reserved_copy_memory memory;
+	enum copy_buffers_memory memory;
 	enum reserved_copy_cache cache;
-	enum reserved_copy_clean clean;
+	enum cache_clean clean;
 	enum reserved_copy_lock lock;
 };
 
@@ -166,7 +150,7 @@ static int choose_cleaners(const struct reserved_copy_params *in, struct pass *p
 {
 	const bool imitated = in->cache == RESERVED_COPY_CACHE_IMITATED;
 
-	if (cache_clean_choose((enum cache_clean)in->clean, &pass->cleaner) == -1)
+	if (cache_clean_choose(in->clean, &pass->cleaner) == -1)
 		return -1;
 	if (cache_clean_choose(imitated ? DROP : CACHE_CLEAN_NONE, &pass->dropper) == -1)
 		return -1;
@@ -174,55 +158,45 @@ static int choose_cleaners(const struct reserved_copy_params *in, struct pass *p
 	return 0;
 }
 
-static void read_type(const struct sides *sides, struct reserved_copy_result *out)
+static void read_type(const struct copy_buffers *buffers, struct reserved_copy_result *out)
 {
-	out->range_start_bytes = sides->reserved.range.start;
-	out->range_bytes = sides->reserved.range.length;
-	if (sides->reserved.start == NULL)
+	out->range_start_bytes = buffers->reserved.range.start;
+	out->range_bytes = buffers->reserved.range.length;
+	if (buffers->reserved.start == NULL)
 		return;
-	if (memory_type_read(sides->reserved.range.start, out->memory_type) == -1)
+	if (memory_type_read(buffers->reserved.range.start, out->memory_type) == -1)
 		out->memory_type_errno = errno;
 }
 
-#define TRY_SIDES(expr)                                                                            \
-	do {                                                                                       \
-		if ((expr) == -1) {                                                                \
-			if (sides.refused)                                                         \
-				status = PROBE_UNAVAILABLE;                                        \
-			status = probe_failed(err, status, sides.failed);                          \
-			goto undo;                                                                 \
-		}                                                                                  \
-	} while (0)
+#define TRY_BUFFERS(expr)                                                                          \
+	FAIL_IF((expr) == -1, buffers.refused ? PROBE_UNAVAILABLE : status, buffers.failed)
 
 enum probe_status reserved_copy(const struct reserved_copy_params *in,
 				struct reserved_copy_result *out, struct probe_error *err)
 {
 	enum probe_status status = PROBE_OK;
-	struct sides sides = SIDES_NONE;
+	struct copy_buffers buffers = COPY_BUFFERS_NONE;
 	struct pass pass = { .copy = memcpy, .size_bytes = in->size_bytes };
 	struct smaps_range view;
 	struct window window;
 
-	TRY_THAT(in->size_bytes > 0 && in->size_bytes <= SIZE_LIMIT_BYTES,
-		 "size_bytes must be from 1 to 1 TiB");
-	TRY_THAT(in->cache != RESERVED_COPY_CACHE_UNCACHED ||
-			 (in->memory != RESERVED_COPY_MEMORY_MALLOC &&
-			  in->memory != RESERVED_COPY_MEMORY_PERF_RING),
-		 "only reserved memory can be mapped uncached");
-	TRY_THAT(in->cache != RESERVED_COPY_CACHE_IMITATED ||
-			 in->memory == RESERVED_COPY_MEMORY_MALLOC,
-		 "only in malloc's memory is uncached imitated");
-	if (choose_cleaners(in, &pass) == -1) {
-		status = probe_failed(err, PROBE_UNAVAILABLE,
-				      "this processor has no such instruction to clean its caches");
-		goto undo;
-	}
-	TRY_SIDES(sides_make(&sides, (enum sides_memory)in->memory, in->size_bytes, in->range,
-			     in->cache == RESERVED_COPY_CACHE_UNCACHED));
+	CHECK_PARAM(in->size_bytes > 0 && in->size_bytes <= SIZE_LIMIT_BYTES,
+		    "size_bytes must be from 1 to 1 TiB");
+	CHECK_PARAM(in->cache != RESERVED_COPY_CACHE_UNCACHED ||
+			    (in->memory != COPY_BUFFERS_MEMORY_MALLOC &&
+			     in->memory != COPY_BUFFERS_MEMORY_PERF_RING),
+		    "only reserved memory can be mapped uncached");
+	CHECK_PARAM(in->cache != RESERVED_COPY_CACHE_IMITATED ||
+			    in->memory == COPY_BUFFERS_MEMORY_MALLOC,
+		    "only in malloc's memory is uncached imitated");
+	FAIL_IF(choose_cleaners(in, &pass) == -1, PROBE_UNAVAILABLE,
+		"this processor has no such instruction to clean its caches");
+	TRY_BUFFERS(copy_buffers_make(&buffers, in->memory, in->size_bytes, in->range,
+				      in->cache == RESERVED_COPY_CACHE_UNCACHED));
 	if (in->lock == RESERVED_COPY_LOCK_MLOCK)
-		TRY_SIDES(sides_lock(&sides));
-	pass.to = sides.to;
-	pass.from = sides.from;
+		TRY_BUFFERS(copy_buffers_lock(&buffers));
+	pass.to = buffers.to;
+	pass.from = buffers.from;
 
 	rehearse(&pass);
 	window_open(&window);
@@ -231,10 +205,10 @@ enum probe_status reserved_copy(const struct reserved_copy_params *in,
 
 	out->floor_ns = floor_ns(&pass);
 	out->copied_count = alike_count(&pass);
-	read_type(&sides, out);
-	TRY(smaps_read(sides.locked, sides.locked_bytes, &view, out->smaps, sizeof(out->smaps)));
-undo:
-	if (sides_release(&sides) == -1)
-		status = probe_failed(err, status, "sides_release(&sides)");
+	read_type(&buffers, out);
+	TRY(smaps_read(buffers.locked, buffers.locked_bytes, &view, out->smaps,
+		       sizeof(out->smaps)));
+out:
+	RELEASE(copy_buffers_release(&buffers));
 	return status;
 }

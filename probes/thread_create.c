@@ -1,39 +1,43 @@
 /*
- * thread_create - how many threads processes create a second, by lock mode.
+ * thread_create - how many threads per second processes create, by lock mode.
  *
- * Window: from the moment that opens the processes' common barrier to the end
- * of the last one. Each creates live_threads_count threads by pthread_create,
- * joins them all, and does so again until slice_ns are over or threads_count
- * are made. A thread touches stack_touched_bytes of its stack, waits until all
- * of its batch run, and ends. What pthread_create and pthread_join do about the
- * stack is in it: mmap, mprotect (which populates a locked stack), munmap.
- * Excluded: fork, mlockall (after the fork, which does not hand it on), one
- * thread of the smallest stack made before the barrier to bring in the code
- * and, with warm, one whole batch; the processes' ends.
+ * Window: from the opening of the processes' common barrier to the end of the last
+ * process. Each process creates live_threads_count threads with pthread_create and
+ * joins them all, repeatedly until slice_ns have passed or threads_count
+ * threads are made. A thread touches stack_touched_bytes of its stack, waits until
+ * all threads of its batch run, and ends. The work of pthread_create and
+ * pthread_join on the stack is inside: mmap, mprotect (which populates a locked
+ * stack) and munmap.
+ * Excluded: fork; mlockall (made after the fork, since a child does not inherit
+ * it); one thread with the smallest stack, made before the barrier to bring in the
+ * code, and with warm one whole batch; the end of the processes.
  *
- * The method is the published one, threads a second of concurrent processes
- * (Miao 2021, table 5), with the threads alive at once as a parameter: glibc
- * keeps joined threads' stacks, 40 MiB of them (allocatestack.c,
- * glibc.pthread.stack_cache_size), and a kept stack is populated already.
+ * The method is the published one, threads per second of concurrent processes
+ * (table 5 of miao-2021). The number of threads alive at once is a parameter,
+ * because glibc keeps up to 40 MiB of joined threads' stacks (allocatestack.c,
+ * glibc.pthread.stack_cache_size), and a kept stack is already populated.
  *
- * With bystander one more thread a process maps, touches and unmaps a page all
- * the while: how long that takes shows what it waits for mmap_lock, which
+ * With mmap_lock_probe, each process has one more thread that maps, touches and unmaps a
+ * page all the time. Its latency shows how long it waits for mmap_lock, which
  * mprotect holds while it populates (mm/mprotect.c, mprotect_fixup).
  *
- * The usage in the window is the processes' own, barrier to end, summed. perf's
- * counters hold them only with inherit_perf, which makes every thread dearer.
- * A pthread_create that fails (EAGAIN, where RLIMIT_MEMLOCK or memory is short)
- * is counted and ends its batch. The floor is the loop with the thread's body
- * called directly.
+ * The usage in the window is the sum over the processes, from the barrier to their
+ * end. perf's counters include the processes only with inherit_perf, which makes
+ * every thread slower. If pthread_create fails (EAGAIN: RLIMIT_MEMLOCK or memory is
+ * exhausted), the failure is counted and the batch ends. The baseline loop calls
+ * the thread's body directly.
  */
 #include "probe.h"
 #include "support/barrier.h"
-#include "support/batch.h"
-#include "support/bystander.h"
 #include "support/clock.h"
-#include "support/crew.h"
+#include "support/histogram.h"
 #include "support/lock.h"
+#include "support/pages.h"
 #include "support/stack.h"
+#include "support/thp.h"
+#include "support/workers.h"
+#include "thread_create/batch.h"
+#include "thread_create/mmap_lock_probe.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -41,31 +45,17 @@
 #include <sys/prctl.h>
 
 /* cdef: read by cffi as it stands */
-enum thread_create_lock {
-	THREAD_CREATE_LOCK_OFF,
-	THREAD_CREATE_LOCK_CURRENT,
-	THREAD_CREATE_LOCK_FUTURE,
-	THREAD_CREATE_LOCK_FUTURE_ONFAULT,
-	THREAD_CREATE_LOCK_CURRENT_FUTURE
-};
-
-enum thread_create_thp {
-	THREAD_CREATE_THP_NEVER, /* by prctl; the others are the host's setting */
-	THREAD_CREATE_THP_MADVISE,
-	THREAD_CREATE_THP_ALWAYS
-};
-
 struct thread_create_params {
 	uint64_t processes_count; /* 1 to 64 */
-	enum thread_create_lock lock;
-	uint64_t live_threads_count; /* of a process, at once */
+	enum lock_mode lock;
+	uint64_t live_threads_count; /* per process, at once */
 	uint64_t stack_bytes;        /* 0: the system's default */
 	uint64_t stack_touched_bytes;
-	enum thread_create_thp thp;
-	bool warm;         /* one batch before the barrier: glibc's kept stacks are there */
-	bool inherit_perf; /* perf counts every thread, and makes it dearer */
-	bool bystander;    /* one more thread a process, that maps, touches and unmaps a page */
-	uint64_t threads_count; /* of a process; 0 is no limit */
+	enum thp thp;
+	bool warm;            /* one batch before the barrier fills glibc's stack cache */
+	bool inherit_perf;    /* perf counts every thread, which makes each slower */
+	bool mmap_lock_probe; /* one more thread per process, which maps, touches and unmaps a page */
+	uint64_t threads_count; /* per process; 0 is no limit */
 	uint64_t slice_ns;      /* 0 is no limit */
 };
 
@@ -75,13 +65,13 @@ struct thread_create_result {
 	uint64_t thread_counts[64]; /* by process */
 	uint64_t elapsed_ns[64];    /* of each process, from the barrier */
 	uint64_t process_count;
-	uint64_t alive_peak_count; /* in one process, the most that ran at once */
+	uint64_t alive_peak_count; /* most threads that ran at once in one process */
 	uint64_t failed_count;
-	int32_t failed_errno; /* the first one's */
+	int32_t failed_errno; /* of the first failure */
 	uint64_t stack_bytes;
 	uint64_t floor_ns;
 	uint64_t floor_thread_count;
-	struct probe_histogram bystander_latency; /* of a page mapped, touched, unmapped */
+	struct probe_histogram mmap_lock_latency; /* of a page mapped, touched, unmapped */
 };
 
 enum probe_status thread_create(const struct thread_create_params *in,
@@ -94,14 +84,14 @@ enum probe_status thread_create(const struct thread_create_params *in,
 struct report {
 	pthread_t *threads;
 	pthread_attr_t attr;
-	struct bystander bystander;
+	struct mmap_lock_probe mmap_lock_probe;
 	struct batch batch;
 	uint64_t thread_count;
 	uint64_t failed_count;
 	int32_t failed_errno;
 };
 
-/* Creates and joins count threads; returns how many there were. */
+/* Creates and joins count threads; returns how many were created. */
 static uint64_t run_batch(struct report *report, uint64_t count)
 {
 	struct batch *batch = &report->batch;
@@ -125,23 +115,23 @@ static uint64_t run_batch(struct report *report, uint64_t count)
 	return made;
 }
 
-static void run(const void *params, void *shared, uint64_t deadline_ns)
+static void run(const struct worker *worker)
 {
-	const struct thread_create_params *in = params;
-	struct report *report = shared;
+	const struct thread_create_params *in = worker->params;
+	struct report *report = worker->report;
 	uint64_t left = in->threads_count ? in->threads_count : UINT64_MAX;
 
-	if (in->bystander)
-		bystander_start(&report->bystander);
+	if (in->mmap_lock_probe)
+		mmap_lock_probe_start(&report->mmap_lock_probe);
 	do {
 		uint64_t count = left < in->live_threads_count ? left : in->live_threads_count;
 		uint64_t made = run_batch(report, count);
 
 		report->thread_count += made;
 		left -= made < count ? made + 1 : made;
-	} while (left && clock_ns() < deadline_ns);
-	if (in->bystander)
-		bystander_end(&report->bystander);
+	} while (left && clock_ns() < worker->deadline_ns);
+	if (in->mmap_lock_probe)
+		mmap_lock_probe_end(&report->mmap_lock_probe);
 }
 
 /* Returns the call that failed, with errno, or NULL. */
@@ -150,18 +140,17 @@ static const char *set_up(const struct thread_create_params *in, struct report *
 	const size_t handles_bytes = in->live_threads_count * sizeof(pthread_t);
 	struct batch rehearsed = { .missing = 1 };
 
-	if (in->thp == THREAD_CREATE_THP_NEVER && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == -1)
+	if (in->thp == THP_NEVER && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == -1)
 		return "prctl(PR_SET_THP_DISABLE, 1)";
-	report->threads = mmap(NULL, handles_bytes, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	report->threads = mmap_anonymous(handles_bytes, MAP_PRIVATE | MAP_POPULATE);
 	if (report->threads == MAP_FAILED)
 		return "mmap(NULL, handles_bytes)";
 	if (stack_attr(&report->attr, in->stack_bytes) == -1)
 		return "stack_attr(&attr, stack_bytes)";
 	report->batch.touched_bytes = in->stack_touched_bytes;
-	if (lock_process((enum lock_mode)in->lock) == -1)
+	if (lock_process(in->lock) == -1)
 		return "mlockall(lock)";
-	/* The smallest stack: glibc gives that to no thread that wants a larger one. */
+	/* The smallest stack: glibc cannot reuse it for a thread that needs a larger one. */
 	if (stack_run((uint64_t)PTHREAD_STACK_MIN, batch_body, &rehearsed) == -1)
 		return "pthread_create(smallest stack)";
 	if (in->warm)
@@ -169,34 +158,33 @@ static const char *set_up(const struct thread_create_params *in, struct report *
 	report->failed_count = 0;
 	report->failed_errno = 0;
 	report->batch.alive_peak = 0;
-	if (in->bystander && bystander_make(&report->bystander) == -1)
-		return "pthread_create(bystander)";
+	if (in->mmap_lock_probe && mmap_lock_probe_make(&report->mmap_lock_probe) == -1)
+		return "pthread_create(mmap_lock_probe)";
 	return NULL;
 }
 
-/* In a member of the crew, whose memory goes with it: nothing to undo. */
-static enum probe_status prepare(const void *params, void *shared, struct probe_error *err)
+static enum probe_status prepare(const struct worker *worker, struct probe_error *err)
 {
-	const char *failed = set_up(params, shared);
+	const char *failed = set_up(worker->params, worker->report);
 
 	if (failed == NULL)
 		return PROBE_OK;
 	return probe_failed(err, probe_not_offered(errno) ? PROBE_UNAVAILABLE : PROBE_OK, failed);
 }
 
-static void gather(const struct crew *crew, struct thread_create_result *out)
+static void gather(const struct workers *workers, struct thread_create_result *out)
 {
-	out->process_count = crew->count;
-	for (uint32_t i = 0; i < crew->count; i++) {
-		const struct report *report = crew_report(crew, i);
+	out->process_count = workers->count;
+	for (uint32_t i = 0; i < workers->count; i++) {
+		const struct report *report = workers_report(workers, i);
 
 		out->thread_counts[i] = report->thread_count;
 		out->thread_count += report->thread_count;
-		out->elapsed_ns[i] = crew_elapsed_ns(crew, i);
+		out->elapsed_ns[i] = workers_elapsed_ns(workers, i);
 		out->failed_count += report->failed_count;
 		if (out->failed_errno == 0)
 			out->failed_errno = report->failed_errno;
-		probe_histogram_merge(&out->bystander_latency, &report->bystander.latency);
+		probe_histogram_merge(&out->mmap_lock_latency, &report->mmap_lock_probe.latency);
 		if (report->batch.alive_peak > out->alive_peak_count)
 			out->alive_peak_count = report->batch.alive_peak;
 	}
@@ -208,7 +196,7 @@ struct floor {
 	uint64_t elapsed_ns;
 };
 
-/* Touches once before: the stack is present then, as a kept one is. */
+/* Touches once before: the stack is then in memory, like one from glibc's cache. */
 static void *floor_body(void *argument)
 {
 	struct floor *floor = argument;
@@ -225,7 +213,7 @@ static void *floor_body(void *argument)
 	return NULL;
 }
 
-/* In a thread of its own, whose stack is as large as the others'. */
+/* In a separate thread with a stack of the same size. */
 static int measure_floor(const struct thread_create_params *in, struct thread_create_result *out)
 {
 	struct floor floor = { .in = in };
@@ -238,16 +226,21 @@ static int measure_floor(const struct thread_create_params *in, struct thread_cr
 	return 0;
 }
 
-/* perf is opened before the processes are there only where it is to be theirs, too. */
-static enum probe_status measure(const struct thread_create_params *in, struct crew *crew,
+/* perf is opened before the processes exist only if it is to count them too. */
+static enum probe_status measure(const struct thread_create_params *in, struct workers *workers,
 				 struct probe_window *out, struct probe_error *err)
 {
-	const struct crew_work work = { prepare, run, in };
+	const struct workers_job job = {
+		.prepare = prepare,
+		.run = run,
+		.params = in,
+		.report_bytes = sizeof(struct report),
+	};
 	struct window window;
 
 	if (in->inherit_perf)
 		window_prepare(&window);
-	enum probe_status status = crew_muster(crew, &work, err);
+	enum probe_status status = workers_spawn(workers, &job, (uint32_t)in->processes_count, err);
 	if (status != PROBE_OK) {
 		if (in->inherit_perf)
 			window_abandon(&window);
@@ -256,10 +249,10 @@ static enum probe_status measure(const struct thread_create_params *in, struct c
 	if (!in->inherit_perf)
 		window_prepare(&window);
 	window_start(&window);
-	crew_start(crew, in->slice_ns);
-	crew_wait(crew);
+	workers_start(workers, in->slice_ns);
+	workers_wait(workers);
 	window_close(&window, out);
-	crew_into_window(crew, in->inherit_perf, out);
+	workers_into_window(workers, in->inherit_perf, out);
 	return PROBE_OK;
 }
 
@@ -267,26 +260,26 @@ enum probe_status thread_create(const struct thread_create_params *in,
 				struct thread_create_result *out, struct probe_error *err)
 {
 	enum probe_status status = PROBE_OK;
-	struct crew crew = { .board = NULL };
+	struct workers workers = { .board = NULL };
 
 	out->stack_bytes = stack_size(in->stack_bytes);
-	TRY_THAT(in->processes_count >= 1 && in->processes_count <= CREW_MOST,
-		 "processes_count must be from 1 to 64");
-	TRY_THAT(in->live_threads_count >= 1 && in->live_threads_count <= LIVE_MOST,
-		 "live_threads_count must be from 1 to 100000");
-	TRY_THAT(in->stack_touched_bytes == 0 ||
-			 in->stack_touched_bytes + STACK_MARGIN_BYTES <= out->stack_bytes,
-		 "stack_touched_bytes must leave 16 KiB of the stack");
-	TRY_THAT(in->threads_count || in->slice_ns, "threads_count or slice_ns must end the loop");
-	TRY(crew_make(&crew, (uint32_t)in->processes_count, sizeof(struct report)));
-	status = measure(in, &crew, &out->window, err);
+	CHECK_PARAM(in->processes_count >= 1 && in->processes_count <= WORKERS_MOST,
+		    "processes_count must be from 1 to 64");
+	CHECK_PARAM(in->live_threads_count >= 1 && in->live_threads_count <= LIVE_MOST,
+		    "live_threads_count must be from 1 to 100000");
+	CHECK_PARAM(in->stack_touched_bytes == 0 ||
+			    in->stack_touched_bytes + STACK_MARGIN_BYTES <= out->stack_bytes,
+		    "stack_touched_bytes must leave 16 KiB of the stack");
+	CHECK_PARAM(in->threads_count || in->slice_ns,
+		    "threads_count or slice_ns must end the loop");
+	status = measure(in, &workers, &out->window, err);
 	if (status != PROBE_OK)
-		goto undo;
-	gather(&crew, out);
+		goto out;
+	gather(&workers, out);
 	errno = out->failed_errno;
 	TRY_UNLESS(out->thread_count == 0, "pthread_create(&thread, &attr, body, batch)");
 	TRY(measure_floor(in, out));
-undo:
-	crew_disband(&crew);
+out:
+	RELEASE(workers_end(&workers));
 	return status;
 }

@@ -1,56 +1,48 @@
 /*
- * tlb_shootdown - what giving memory back costs those that run beside it in the address space.
+ * tlb_shootdown - what releasing memory costs other threads of the same address space.
  *
- * Window: from the moment that opens the common barrier until the last reader has stopped. One
- * thread, the releaser, waits until the readers run, writes to every page of its ranges, releases
- * them, and does so again until slice_ns are over or operations_count are done; elapsed_ns is its
- * own time for that, without the wait. Meanwhile readers load from other memory and record how
- * late each load is (support/reader.h).
- * Excluded: making threads and processes, mapping, two operations beforehand that bring in the
- * code, the readers' first pass over their memory, the known answer, the floors.
+ * Window: from the opening of the common barrier until the last reader has stopped. One thread, the
+ * initiator, waits until the readers run. It then writes to every page of its ranges, releases the
+ * ranges, and repeats this until slice_ns are over or operations_count are done. elapsed_ns is the
+ * time of these operations, without the wait. Meanwhile the readers load from other memory and
+ * record how late each load is (tlb_shootdown/reader.h).
+ * Excluded: making threads and processes; mapping; two operations beforehand, which bring in the
+ * code; the readers' first pass over their memory; the known answer; the baseline loops.
  *
- * Readers are threads of the releaser's process, or processes of their own, which share the
- * memory that they load from but no page table with the releaser: nothing of theirs has to be
- * flushed. Only a CPU that runs the address space is interrupted (arch/x86/mm/tlb.c,
- * flush_tlb_mm_range); over 33 pages are one full flush (tlb_single_page_flush_ceiling). An
- * operation pays for the faults that it causes itself: memory given back is faulted in by the
- * next one's touch. Huge pages are off, so that a page is a page. There is one reader a CPU at
- * most and a CPU left for the releaser: a reader that is not running would not be interrupted.
+ * Readers are threads of the initiator's process, or processes of their own. Processes share with
+ * the initiator the memory that they load from, but no page table: nothing of theirs has to be
+ * flushed. The kernel interrupts only CPUs that run the address space (arch/x86/mm/tlb.c,
+ * flush_tlb_mm_range). More than 33 pages are one full flush (tlb_single_page_flush_ceiling). An
+ * operation pays for the faults that it causes: the next touch faults in the memory that was
+ * released. Huge pages are off, so all pages have the same size. There is at most one reader per
+ * CPU, and the initiator has a CPU of its own, because a reader that is not running would not be
+ * interrupted.
  *
- * known is the known answer of this machine, asked for in each trial: which of the two counters
- * of shootdowns is complete. The readers' floor is their loop while nothing is released, before
- * the window; the releaser's is its loop without touch and release.
+ * `known` is the known answer of this machine, measured in each trial: which of the two counters of
+ * shootdowns is complete. The readers' baseline loop is their own loop while nothing is released,
+ * before the window. The initiator's is its loop without touch and release.
  */
 #include "probe.h"
 #include "support/attribution.h"
-#include "support/crew.h"
-#include "support/known_flushes.h"
+#include "support/clock.h"
+#include "support/histogram.h"
+#include "support/pages.h"
 #include "support/pin.h"
 #include "support/stack.h"
-#include "support/stage.h"
+#include "support/workers.h"
+#include "tlb_shootdown/initiator.h"
+#include "tlb_shootdown/known_flushes.h"
+#include "tlb_shootdown/reader.h"
 
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 /* cdef: read by cffi as it stands */
-enum tlb_shootdown_release {
-	TLB_SHOOTDOWN_RELEASE_NONE, /* not even touched */
-	TLB_SHOOTDOWN_RELEASE_TOUCH,
-	TLB_SHOOTDOWN_RELEASE_DONTNEED,
-	TLB_SHOOTDOWN_RELEASE_DONTNEED_BATCH, /* one process_madvise(2) for all ranges */
-	TLB_SHOOTDOWN_RELEASE_FREE,
-	TLB_SHOOTDOWN_RELEASE_MUNMAP,   /* and mapped anew */
-	TLB_SHOOTDOWN_RELEASE_MPROTECT, /* PROT_NONE, then readable and writable again */
-	TLB_SHOOTDOWN_RELEASE_PAGEOUT,
-	TLB_SHOOTDOWN_RELEASE_COLD
-};
-
 enum tlb_shootdown_sharing { TLB_SHOOTDOWN_SHARING_THREADS, TLB_SHOOTDOWN_SHARING_PROCESSES };
 
 struct tlb_shootdown_params {
-	enum tlb_shootdown_release release;
+	enum release_call release;
 	uint64_t pages_count;   /* of one range */
 	uint64_t ranges_count;  /* that an operation releases, 1 to 64 */
 	uint64_t readers_count; /* fewer than there are CPUs */
@@ -60,7 +52,7 @@ struct tlb_shootdown_params {
 	uint64_t working_set_bytes; /* that each reader loads from; whole pages, two at least */
 	uint64_t operations_count;  /* 0 is no limit */
 	uint64_t slice_ns;          /* 0 is no limit */
-	bool trace;                 /* hold the latest loads against what happened on their CPU */
+	bool trace;                 /* compare the latest loads with the events on their CPU */
 };
 
 struct tlb_shootdown_result {
@@ -70,7 +62,7 @@ struct tlb_shootdown_result {
 	struct probe_histogram floor_latency;
 	struct probe_attribution attribution; /* of the loads */
 	uint64_t operation_count;
-	uint64_t elapsed_ns; /* the releaser's */
+	uint64_t elapsed_ns; /* the initiator's */
 	uint64_t reader_load_counts[64];
 	uint64_t reader_count;
 	uint64_t floor_ns;
@@ -81,121 +73,174 @@ enum probe_status tlb_shootdown(const struct tlb_shootdown_params *in,
 				struct tlb_shootdown_result *out, struct probe_error *err);
 /* end */
 
-#define READERS_MOST (CREW_MOST - 1)
+#define READERS_MOST (WORKERS_MOST - 1)
 #define PAGES_MOST (UINT64_C(1) << 20)
 #define FLOOR_SHARE 4 /* of the slice: the readers' floor takes a fourth as long */
 #define FLOOR_NS_MOST UINT64_C(25000000)
 
-/* What the members of the crew are given; each of them alone knows its number. */
+/* In memory that all processes share. */
+struct trial {
+	uint64_t reader_count;
+	uint64_t reader_floor_ns; /* how long a reader's floor is measured */
+	uint64_t limit_count;     /* of operations */
+	struct initiator initiator;
+	struct workers threads; /* the readers, if they are threads of the initiator's process */
+	uint32_t end;           /* atomic: the readers stop */
+	struct reader readers[];
+};
+
 struct plan {
 	const struct tlb_shootdown_params *in;
-	struct stage *stage;
+	struct trial *trial;
+	const int *cpus; /* the initiator's, then one per reader; NULL: not pinned */
 };
 
-/* 0 is the releaser, the others are readers. */
-struct member {
-	uint32_t index;
-};
-
-/* Returns the call that failed, with errno, or NULL. */
-static const char *prepare_releaser(const struct plan *plan)
+/* A process's first access to shared memory faults, so it comes before the window. */
+static void bring_in(const struct trial *trial)
 {
+	pages_read(trial, sizeof(*trial) + trial->reader_count * sizeof(struct reader),
+		   (size_t)sysconf(_SC_PAGESIZE));
+}
+
+static void prepare_reader(const struct plan *plan, uint32_t index)
+{
+	struct reader *reader = &plan->trial->readers[index];
+
+	reader_prepare(reader);
+	reader_run_alone(reader, clock_ns() + plan->trial->reader_floor_ns);
+}
+
+static enum probe_status prepare_thread(const struct worker *worker, struct probe_error *err)
+{
+	(void)err;
+	prepare_reader(worker->params, worker->index);
+	return PROBE_OK;
+}
+
+static void run_thread(const struct worker *worker)
+{
+	const struct plan *plan = worker->params;
+
+	reader_run(&plan->trial->readers[worker->index]);
+}
+
+static enum probe_status prepare_initiator(const struct plan *plan, struct probe_error *err)
+{
+	enum probe_status status = PROBE_OK;
 	const struct tlb_shootdown_params *in = plan->in;
-	struct releaser *releaser = &plan->stage->releaser;
-	const enum release_call call = (enum release_call)in->release;
+	struct initiator *initiator = &plan->trial->initiator;
+	const enum release_call call = in->release;
+	const struct workers_job readers = {
+		.kind = WORKERS_THREADS,
+		.prepare = prepare_thread,
+		.run = run_thread,
+		.params = plan,
+		.cpus = plan->cpus ? plan->cpus + 1 : NULL,
+	};
 
-	if (release_open(&releaser->release, call, in->pages_count, in->ranges_count) == -1)
-		return "release_open(ranges)";
+	TRY_OPTIONAL(release_open(&initiator->release, call, in->pages_count, in->ranges_count));
 	stack_touch(STACK_MARGIN_BYTES);
-	if (releaser_prepare(releaser) == -1)
-		return release_text(call);
-	if (in->sharing == TLB_SHOOTDOWN_SHARING_THREADS && stage_seat_threads(plan->stage) == -1)
-		return "pthread_create(reader)";
-	return NULL;
+	if (initiator_prepare(initiator) == -1)
+		return probe_failed(err, probe_not_offered(errno) ? PROBE_UNAVAILABLE : PROBE_OK,
+				    release_text(call));
+	if (in->sharing == TLB_SHOOTDOWN_SHARING_THREADS)
+		status = workers_spawn(&plan->trial->threads, &readers, (uint32_t)in->readers_count,
+				       err);
+out:
+	return status;
 }
 
-/* In a member of the crew, whose memory goes with it: nothing to undo. */
-static enum probe_status prepare(const void *params, void *report, struct probe_error *err)
+/* The process's end releases its memory. */
+static enum probe_status prepare(const struct worker *worker, struct probe_error *err)
 {
-	const struct plan *plan = params;
-	const uint32_t index = ((const struct member *)report)->index;
-	const char *failed = NULL;
+	const struct plan *plan = worker->params;
 
-	stage_bring_in(plan->stage);
+	bring_in(plan->trial);
 	if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == -1)
-		failed = "prctl(PR_SET_THP_DISABLE, 1)";
-	else if (index == 0)
-		failed = prepare_releaser(plan);
-	else if (seat_take(&plan->stage->seats[index - 1]) == -1)
-		failed = "sched_setaffinity(reader_cpu)";
-	if (failed == NULL)
-		return PROBE_OK;
-	return probe_failed(err, probe_not_offered(errno) ? PROBE_UNAVAILABLE : PROBE_OK, failed);
+		return probe_failed(err, PROBE_OK, "prctl(PR_SET_THP_DISABLE, 1)");
+	if (worker->index == 0)
+		return prepare_initiator(plan, err);
+	prepare_reader(plan, worker->index - 1);
+	return PROBE_OK;
 }
 
-static void run(const void *params, void *report, uint64_t deadline_ns)
+/* Every reader runs once it has loaded. No library call here: binding it would fault. */
+static void await_loads(const struct trial *trial)
 {
-	(void)deadline_ns; /* the slice begins when the readers run */
-
-	const struct plan *plan = params;
-	const uint32_t index = ((const struct member *)report)->index;
-
-	if (index == 0)
-		stage_release(plan->stage);
-	else
-		seat_read(&plan->stage->seats[index - 1]);
+	for (uint64_t i = 0; i < trial->reader_count; i++)
+		while (!__atomic_load_n(&trial->readers[i].latency.total_count, __ATOMIC_RELAXED))
+			;
 }
 
-static void set(struct stage *stage, const struct tlb_shootdown_params *in, const uint8_t *memory)
+/*
+ * The initiator releases once every reader runs; they read until it has finished. Its threads do
+ * not end: glibc releases the stack of an ended thread by madvise, which is one more shootdown.
+ */
+static void run(const struct worker *worker)
+{
+	const struct plan *plan = worker->params;
+	struct trial *trial = plan->trial;
+	const bool threads = plan->in->sharing == TLB_SHOOTDOWN_SHARING_THREADS;
+
+	if (worker->index) {
+		reader_run(&trial->readers[worker->index - 1]);
+		return;
+	}
+	if (threads)
+		workers_start(&trial->threads, 0);
+	await_loads(trial);
+	const uint64_t slice_ns = plan->in->slice_ns;
+	initiator_run(&trial->initiator, trial->limit_count,
+		      slice_ns ? clock_ns() + slice_ns : UINT64_MAX);
+	__atomic_store_n(&trial->end, 1, __ATOMIC_RELAXED);
+	if (threads)
+		workers_wait(&trial->threads);
+}
+
+static void set(struct trial *trial, const struct tlb_shootdown_params *in, const uint8_t *memory)
 {
 	const uint64_t floor_ns = in->slice_ns / FLOOR_SHARE;
 
-	stage->reader_count = in->readers_count;
-	stage->reader_floor_ns = floor_ns && floor_ns < FLOOR_NS_MOST ? floor_ns : FLOOR_NS_MOST;
-	stage->slice_ns = in->slice_ns;
-	stage->limit_count = in->operations_count ? in->operations_count : UINT64_MAX;
-	stage->releaser_cpu = READER_NO_CPU;
-	for (uint64_t i = 0; i < in->readers_count; i++) {
-		stage->seats[i].stage = stage;
-		stage->seats[i].reader = (struct reader) {
+	trial->reader_count = in->readers_count;
+	trial->reader_floor_ns = floor_ns && floor_ns < FLOOR_NS_MOST ? floor_ns : FLOOR_NS_MOST;
+	trial->limit_count = in->operations_count ? in->operations_count : UINT64_MAX;
+	for (uint64_t i = 0; i < in->readers_count; i++)
+		trial->readers[i] = (struct reader) {
 			.memory = memory,
 			.memory_bytes = in->working_set_bytes,
 			.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
 			.interval_ns = in->interval_ns,
-			.cpu = READER_NO_CPU,
-			.end = &stage->end,
+			.end = &trial->end,
 		};
-	}
 }
 
-/* Where the readers are pinned, the releaser's own CPU is not traced: its faults are many. */
-static enum probe_status open_attribution(struct attribution *attribution, struct stage *stage,
-					  const struct tlb_shootdown_params *in,
-					  const cpu_set_t *allowed, struct probe_error *err)
+/* If the readers are pinned, the initiator's CPU is not traced, because it has many faults. */
+static enum probe_status open_attribution(struct attribution *attribution, const struct plan *plan,
+					  const struct cpus *allowed, struct probe_error *err)
 {
+	const uint64_t count = plan->trial->reader_count;
 	cpu_set_t cpus;
 
 	CPU_ZERO(&cpus);
-	for (uint64_t i = 0; i < stage->reader_count; i++)
-		if (stage->seats[i].reader.cpu != READER_NO_CPU)
-			CPU_SET((unsigned int)stage->seats[i].reader.cpu, &cpus);
+	for (uint64_t i = 0; plan->cpus && i < count; i++)
+		CPU_SET((unsigned int)plan->cpus[i + 1], &cpus);
 	enum probe_status status =
-		attribution_open(attribution, in->trace, CPU_COUNT(&cpus) ? &cpus : allowed,
-				 (uint32_t)stage->reader_count, err);
-	for (uint64_t i = 0; i < stage->reader_count && status == PROBE_OK; i++)
-		stage->seats[i].reader.slow = &attribution->logs[i];
+		attribution_open(attribution, plan->in->trace,
+				 CPU_COUNT(&cpus) ? &cpus : &allowed->set, (uint32_t)count, err);
+	for (uint64_t i = 0; i < count && status == PROBE_OK; i++)
+		plan->trial->readers[i].slow = &attribution->logs[i];
 	return status;
 }
 
-static void gather(const struct stage *stage, struct tlb_shootdown_result *out)
+static void gather(const struct trial *trial, struct tlb_shootdown_result *out)
 {
-	out->operation_count = stage->releaser.operation_count;
-	out->elapsed_ns = stage->releaser.elapsed_ns;
-	out->floor_ns = stage->releaser.floor_ns;
-	out->floor_operation_count = stage->releaser.floor_operation_count;
-	out->reader_count = stage->reader_count;
-	for (uint64_t i = 0; i < stage->reader_count; i++) {
-		const struct reader *reader = &stage->seats[i].reader;
+	out->operation_count = trial->initiator.operation_count;
+	out->elapsed_ns = trial->initiator.elapsed_ns;
+	out->floor_ns = trial->initiator.floor_ns;
+	out->floor_operation_count = trial->initiator.floor_operation_count;
+	out->reader_count = trial->reader_count;
+	for (uint64_t i = 0; i < trial->reader_count; i++) {
+		const struct reader *reader = &trial->readers[i];
 
 		out->reader_load_counts[i] = reader->latency.total_count;
 		probe_histogram_merge(&out->latency, &reader->latency);
@@ -204,44 +249,49 @@ static void gather(const struct stage *stage, struct tlb_shootdown_result *out)
 }
 
 /*
- * Forks the members where the releaser is to stay: a CPU that an address space once ran on is
- * kept in its mask, and a flush is then sent there in vain (arch/x86/mm/tlb.c, should_flush_tlb).
+ * Forks the processes on the initiator's CPU: an address space keeps every CPU that it ran on in
+ * its mask, and flushes would be sent there in vain (arch/x86/mm/tlb.c, should_flush_tlb).
  */
-static enum probe_status muster(struct crew *crew, const struct plan *plan,
-				const cpu_set_t *allowed, struct probe_error *err)
+static enum probe_status spawn(struct workers *workers, const struct plan *plan,
+			       const struct cpus *allowed, struct probe_error *err)
 {
-	const struct crew_work work = { prepare, run, plan };
+	const bool apart = plan->in->sharing == TLB_SHOOTDOWN_SHARING_PROCESSES;
+	const struct workers_job job = {
+		.prepare = prepare,
+		.run = run,
+		.params = plan,
+		.cpus = plan->cpus,
+	};
 
-	for (uint32_t i = 0; i < crew->count; i++)
-		((struct member *)crew_report(crew, i))->index = i;
-	if (plan->stage->releaser_cpu != READER_NO_CPU && pin_to(plan->stage->releaser_cpu) == -1)
-		return probe_failed(err, PROBE_OK, "sched_setaffinity(releaser_cpu)");
-	enum probe_status status = crew_muster(crew, &work, err);
-	if (sched_setaffinity(0, sizeof(*allowed), allowed) == -1)
-		status = probe_failed(err, status, "sched_setaffinity(allowed)");
+	if (plan->cpus && pin_to(plan->cpus[0]) == -1)
+		return probe_failed(err, PROBE_OK, "sched_setaffinity(initiator_cpu)");
+	enum probe_status status =
+		workers_spawn(workers, &job, apart ? 1 + (uint32_t)plan->trial->reader_count : 1,
+			      err);
+	RELEASE(cpus_restore(allowed));
 	return status;
 }
 
-/* perf is opened before the members are made: it counts them, and their threads. */
-static enum probe_status measure(struct crew *crew, const struct plan *plan,
-				 const cpu_set_t *allowed, const struct attribution *attribution,
+/* perf is opened before the processes exist, so that it counts them and their threads. */
+static enum probe_status measure(struct workers *workers, const struct plan *plan,
+				 const struct cpus *allowed, const struct attribution *attribution,
 				 struct probe_window *out, struct probe_error *err)
 {
 	struct window window;
 
 	window_prepare(&window);
-	enum probe_status status = muster(crew, plan, allowed, err);
+	enum probe_status status = spawn(workers, plan, allowed, err);
 	if (status != PROBE_OK) {
 		window_abandon(&window);
 		return status;
 	}
 	attribution_start(attribution);
 	window_start(&window);
-	crew_start(crew, 0);
-	crew_wait(crew);
+	workers_start(workers, 0);
+	workers_wait(workers);
 	window_close(&window, out);
 	attribution_stop(attribution);
-	crew_into_window(crew, true, out);
+	workers_into_window(workers, true, out);
 	return PROBE_OK;
 }
 
@@ -250,54 +300,50 @@ enum probe_status tlb_shootdown(const struct tlb_shootdown_params *in,
 {
 	enum probe_status status = PROBE_OK;
 	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	const bool apart = in->sharing == TLB_SHOOTDOWN_SHARING_PROCESSES;
-	struct crew crew = { .board = NULL };
-	const size_t bytes = stage_bytes(in->readers_count);
+	const size_t bytes = sizeof(struct trial) + in->readers_count * sizeof(struct reader);
+	struct workers workers = { .board = NULL };
 	void *memory = MAP_FAILED, *shared = MAP_FAILED;
 	struct plan plan = { .in = in };
 	struct attribution attribution = { .logs = NULL };
-	cpu_set_t allowed;
+	struct cpus allowed;
 
-	TRY_THAT(in->pages_count >= 1 && in->pages_count <= PAGES_MOST,
-		 "pages_count must be from 1 to 2^20");
-	TRY_THAT(in->ranges_count >= 1 && in->ranges_count <= RELEASE_RANGES_MOST,
-		 "ranges_count must be from 1 to 64");
-	TRY_THAT(in->readers_count <= READERS_MOST, "readers_count must be at most 63");
-	TRY_THAT(in->working_set_bytes >= 2 * page_bytes && in->working_set_bytes % page_bytes == 0,
-		 "working_set_bytes must be whole pages, two at least");
-	TRY_THAT(in->operations_count || in->slice_ns,
-		 "operations_count or slice_ns must end the loop");
-	TRY(sched_getaffinity(0, sizeof(allowed), &allowed));
-	TRY_THERE(in->readers_count < (uint64_t)CPU_COUNT(&allowed),
-		  "readers_count must be less than the CPUs it may use");
-	TRY(known_flushes(&out->known));
-	TRY_MAP(memory, mmap(NULL, in->working_set_bytes, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
-	TRY_MAP(shared, mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
-	plan.stage = shared;
-	set(plan.stage, in, memory);
-	if (in->pinned)
-		stage_pin(plan.stage, &allowed);
-	status = open_attribution(&attribution, plan.stage, in, &allowed, err);
+	CHECK_PARAM(in->pages_count >= 1 && in->pages_count <= PAGES_MOST,
+		    "pages_count must be from 1 to 2^20");
+	CHECK_PARAM(in->ranges_count >= 1 && in->ranges_count <= RELEASE_RANGES_MOST,
+		    "ranges_count must be from 1 to 64");
+	CHECK_PARAM(in->readers_count <= READERS_MOST, "readers_count must be at most 63");
+	CHECK_PARAM(in->working_set_bytes >= 2 * page_bytes &&
+			    in->working_set_bytes % page_bytes == 0,
+		    "working_set_bytes must be whole pages, two at least");
+	CHECK_PARAM(in->operations_count || in->slice_ns,
+		    "operations_count or slice_ns must end the loop");
+	TRY(cpus_allowed(&allowed));
+	TRY_SUPPORTED(in->readers_count < (uint64_t)allowed.count,
+		      "readers_count must be less than the CPUs it may use");
+	status = known_flushes(&out->known, err);
 	if (status != PROBE_OK)
-		goto undo;
+		goto out;
+	TRY_MAP(memory, mmap_anonymous(in->working_set_bytes, MAP_SHARED | MAP_POPULATE));
+	TRY_MAP(shared, mmap_anonymous(bytes, MAP_SHARED | MAP_POPULATE));
+	plan.trial = shared;
+	plan.cpus = in->pinned ? allowed.list : NULL;
+	set(plan.trial, in, memory);
+	status = open_attribution(&attribution, &plan, &allowed, err);
+	if (status != PROBE_OK)
+		goto out;
 
-	TRY(crew_make(&crew, apart ? 1 + (uint32_t)in->readers_count : 1, sizeof(struct member)));
-	status = measure(&crew, &plan, &allowed, &attribution, &out->window, err);
+	status = measure(&workers, &plan, &allowed, &attribution, &out->window, err);
 	if (status != PROBE_OK)
-		goto undo;
-	gather(plan.stage, out);
-	errno = plan.stage->releaser.failed_errno;
-	TRY_UNLESS(errno != 0, release_text((enum release_call)in->release));
-	TRY(attribution_judge(&attribution, &out->window, out->latency.total_count,
-			      &out->attribution));
-undo:
-	crew_disband(&crew);
+		goto out;
+	gather(plan.trial, out);
+	errno = plan.trial->initiator.failed_errno;
+	TRY_UNLESS(errno != 0, release_text(in->release));
+	TRY(attribution_collect(&attribution, &out->window, out->latency.total_count,
+				&out->attribution));
+out:
+	RELEASE(workers_end(&workers));
 	attribution_close(&attribution);
-	if (shared != MAP_FAILED && munmap(shared, bytes) == -1)
-		status = probe_failed(err, status, "munmap(shared, bytes)");
-	if (memory != MAP_FAILED && munmap(memory, in->working_set_bytes) == -1)
-		status = probe_failed(err, status, "munmap(memory, working_set_bytes)");
+	RELEASE(unmap(shared, bytes));
+	RELEASE(unmap(memory, in->working_set_bytes));
 	return status;
 }

@@ -1,21 +1,45 @@
 """What every test gets: a home of its own, the same draws every time, and an honest last line."""
 
 import os
+import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from host_lock import host_lock
 from hypothesis import settings
 
-from memlab.run.alone import Busy, alone
+from memlab.run.machine_lock import TEST_LOCK
 
 settings.register_profile("memlab", derandomize=True, deadline=None, database=None)
 settings.load_profile("memlab")
 
+NESTED = TEST_LOCK in os.environ  # a test of another session runs this one
+
 TOLD = "told"  # the property of a test's report that holds such a line
 XDG = {"XDG_DATA_HOME": "data", "XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A machine lock of this session's own, so that a sweep beside it is no reason to fail. What
+    `make bench` times has the machine to itself."""
+    if config.getoption("markexpr") != "bench":
+        os.environ[TEST_LOCK] = str(os.getpid())
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what ends in `&`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as nohup(1) does
+        signal.signal(signal.SIGHUP, lambda *_: None)  # ignored here, the default in children
+
+
+@pytest.fixture(autouse=True)
+def _host(request: pytest.FixtureRequest) -> Iterator[None]:
+    if NESTED:  # the test around it has the lock: this one would wait for it forever
+        yield
+        return
+    with host_lock(changes=request.node.get_closest_marker("changes_host") is not None):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -43,16 +67,6 @@ def store_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "store" / "results.db"
     monkeypatch.setenv("MEMLAB_STORE", str(path))
     return path
-
-
-@pytest.fixture
-def free_machine() -> None:
-    """For a test that measures: one memlab at a time measures on a machine."""
-    try:
-        with alone():
-            pass
-    except Busy as busy:
-        pytest.skip(str(busy))
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from synthetic import experiment
 
-from memlab.experiment import COUNT, Containment, Experiment, Factor, Kind, choice
+from memlab.experiment import COUNT, Containment, Experiment, Factor, Host, Kind, choice
+from memlab.experiment.points import Point
 from memlab.observe import capabilities, cgroup, proc
-from memlab.run import journal, takedown
+from memlab.run import cleanup, guardian, journal
 from memlab.run.journal import Journal
-from memlab.run.plan import Point
 
 RUN = f"{os.getpid():08x}"  # of this process alone: other tests may be at work beside it
 MIB = 2**20
@@ -24,7 +25,7 @@ SWAPS = GROUPS and capabilities.add_swap(proc.ROOT).available
 # A parent whose probe is a line of Python, for what no compiled probe does.
 PYTHON_PROBE = (
     "import os, signal, time; from memlab import probe;"
-    "probe.call = lambda name, params: {'said': eval(params['do'])};"
+    "probe.call = lambda name, params: {'said': eval(params.get('do', '0'))};"
 )
 TOUCH_64_MIB = "[bytearray(b'x') * (64 << 20), open('/proc/self/status').read()][1]"
 _LINE = Kind("line of Python", str, str, str)
@@ -37,13 +38,15 @@ def faulting(**containment: Any) -> Experiment:
         Factor("way", choice("touch", "child"), quick=["touch"], help="who touches them"),
         _SWAP,
     ]
-    return experiment(probe="known_faults", factors=factors, containment=contained(**containment))
+    return experiment(probe="known_faults", factors=factors, host=Host(contained(**containment)))
 
 
-def saying(**declared: Any) -> Experiment:
+def saying(**host: Any) -> Experiment:
     """A line of Python; the parent has to be one of PYTHON_PROBE."""
     factors = [Factor("do", _LINE, quick=["7"], help="evaluated"), _SWAP]
-    return experiment(probe="noop", factors=factors, **{"containment": contained()} | declared)
+    return experiment(
+        probe="noop", factors=factors, host=Host(**{"containment": contained()} | host)
+    )
 
 
 _SWAP = Factor("swap", choice("none", "file", "zram"), quick=["none"], help="swap", host=True)
@@ -79,7 +82,7 @@ def own_zram() -> list[str]:
     found = []
     for node in Path("/dev").glob("zram*"):
         with suppress(OSError), node.open("rb", buffering=0) as device:
-            if device.read(mmap.PAGESIZE)[takedown.LABEL_AT :].startswith(f"memlab-{RUN}".encode()):
+            if device.read(mmap.PAGESIZE)[cleanup.LABEL_AT :].startswith(f"memlab-{RUN}".encode()):
                 found.append(str(node))
     return found
 
@@ -93,11 +96,31 @@ def is_unavailable(reply: Mapping[str, Any], what: str) -> bool:
     return True
 
 
+def held_or_skipped(
+    reply: Mapping[str, Any], offered: bool = GROUPS, what: str = "a memory cgroup"
+) -> Mapping[str, Any]:
+    """The reply of a host that offers this. Elsewhere its row says what is needed, and the rest of
+    the test is skipped with the row's words."""
+    if not offered:
+        assert is_unavailable(reply, what)
+        pytest.skip(reply["detail"])
+    return reply
+
+
+ANY_SETTING = "from memlab.run import cleanup; cleanup.SETTINGS = ('/',); "
+
+
+def with_any_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of the test's may stand for a setting, here and in a guardian started here."""
+    monkeypatch.setattr(cleanup, "SETTINGS", ("/",))
+    monkeypatch.setattr(guardian, "_BOOT", guardian._BOOT.replace("main()", ANY_SETTING + "main()"))
+
+
 def refused(kind: str, path: Path, **more: str) -> str:
     """What undoing a damaged journal says; the journal stays."""
     opened = Journal(RUN)
     opened._write({"undo": kind, "path": str(path)} | more)
-    opened._file.close()
+    os.close(opened.fd)
     (failure,) = journal.undo(opened.path)
     assert opened.path.exists()
     opened.path.unlink()

@@ -10,6 +10,7 @@ from synthetic import run_row, sample, window
 
 from memlab import api, experiments
 from memlab.experiment import At
+from memlab.experiment.levels import check_levels
 from memlab.run import plan
 from memlab.run.request import Request
 from memlab.store import PointRow, Store
@@ -32,7 +33,7 @@ class Machine:
         self.asked.append(asked)
         declared = experiments.load(experiment)
         given = {f.name: asked[f.name] for f in declared.factors if f.name in asked}
-        levels = plan.check_levels(declared, given)
+        levels = check_levels(declared, given)
         points = plan.build(declared, "quick", levels, controls=asked.get("controls", True)).points
         row = run_row(
             id=f"{len(self.asked):08x}",

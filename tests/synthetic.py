@@ -120,6 +120,7 @@ def sample(point: int, block: int, reply: Mapping[str, Any], position: int = 0) 
         cpu=1,
         probe_hash=reply["probe_hash"],
         raw=reply.get("result"),
+        context=reply.get("context"),
     )
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import memlab
 from memlab.judging import claims
+
+TINY: dict[str, Any] = {
+    "size": 4096,
+    "file_size": "64k",
+    "slice": "1ms",
+    "filesystem": "tmpfs",
+}
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +34,7 @@ def test_claims_are_the_judged_ones_a_row_each(run: memlab.Run) -> None:
     judged = claims.judge(run)
     assert list(found.verdict) == [one.word for one in judged]
     assert list(found.claim) == [one.claim.text for one in judged]
-    crossing = found[found.claim.str.contains("faster one") & (found.filesystem == "dir")]
+    crossing = found[(found.id == "crossover") & (found.filesystem == "dir")]
     (row,) = crossing.to_dict("records")
     assert row["low"] < row["estimate"] < row["high"]
 
@@ -53,3 +62,46 @@ def test_figures_are_drawn_by_name(run: memlab.Run) -> None:
 def test_a_notebook_shows_the_run_itself(run: memlab.Run) -> None:
     assert "<svg" in run._repr_html_()
     assert "<table>" in run._repr_html_()
+
+
+def test_completion_offers_what_there_is() -> None:
+    assert {"sweep", "load", "Run", "doctor", "list_runs", "MemlabError"} <= set(dir(memlab))
+    for name in dir(memlab):
+        assert getattr(memlab, name) is not None
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"precision": 2}, r'precision=2 may be meant as 2 % or as 200%: write "2%" or 0\.02'),
+        ({"precision": "2"}, "precision: '2' is not a percentage"),
+        ({"budget": "5"}, "budget: '5' is not a duration"),
+        ({"budget": 0}, "budget is a time above 0"),
+    ],
+)
+def test_a_request_that_says_two_things_is_refused(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(memlab.UsageError, match=says):
+        memlab.sweep("mmap-write", **asked)
+
+
+def test_precision_and_budget_as_the_command_line_spells_them(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+    run = memlab.sweep("mmap-write", precision="50%", budget="20s", store=store, **TINY)
+    assert (run.row.request["precision"], run.row.request["budget_s"]) == (0.5, 20.0)
+    (row,) = memlab.list_runs(store=store).to_dict("records")
+    assert (row["run"], row["samples"]) == (run.id, len(run.samples))
+
+
+def test_what_the_command_line_lists() -> None:
+    assert "mmap-write" in set(memlab.list_experiments().name)
+    assert memlab.describe("mmap-write").name == "mmap-write"
+    assert "experiment mmap-write" in set(memlab.doctor().name)
+    assert memlab.diagnose_process(os.getpid(), "200ms").subject.pid == os.getpid()
+
+
+def test_progress_is_for_whoever_asks(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    store = tmp_path / "a.db"
+    memlab.sweep("mmap-write", store=store, controls=False, blocks=1, **TINY)
+    assert capfd.readouterr().err == ""
+    memlab.sweep("mmap-write", store=store, controls=False, blocks=1, progress=True, **TINY)
+    assert "block 1: " in capfd.readouterr().err

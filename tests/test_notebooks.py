@@ -13,6 +13,7 @@ import pytest
 from memlab import published, recorded
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 # In a process of its own: the kernel's own warnings are not this project's errors.
@@ -20,6 +21,7 @@ EXECUTE = """
 import sys
 import nbformat
 from nbclient import NotebookClient
+
 notebook = nbformat.read(sys.argv[1], 4)
 NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
 nbformat.write(notebook, sys.argv[2])

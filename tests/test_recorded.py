@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import sqlite3
@@ -13,8 +14,10 @@ import pytest
 
 import memlab
 from memlab import experiments, recorded
+from memlab.errors import UnknownRun
+from memlab.experiment import renamed
 from memlab.recorded import __main__ as recording
-from memlab.store import Store, UnknownRun
+from memlab.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +55,29 @@ def test_it_names_its_machine_and_no_file_of_a_user(name: str) -> None:
     assert "/root/" not in json.dumps([run.environment, run.row.request])
 
 
+@pytest.mark.parametrize("name", recorded.names())
+def test_an_older_stores_samples_read_as_they_did(name: str, tmp_path: Path) -> None:
+    """What lay in raw is there, in raw or in its context, and no digit of it has changed."""
+    packed = recorded.FOLDER / f"{name}{recorded.SUFFIX}"
+    path = tmp_path / "old.db"
+    path.write_bytes(gzip.decompress(packed.read_bytes()))
+    with sqlite3.connect(path) as db:
+        columns = {row[1] for row in db.execute("PRAGMA table_info(samples)")}
+        before = dict(db.execute("SELECT id, raw FROM samples"))
+    with Store(path) as opened:
+        (run,) = opened.runs()
+        for sample in opened.samples(run.id):
+            if sample.raw is None:
+                assert before[sample.id] is None
+                continue
+            assert {"host", "contained", "machine"}.isdisjoint(sample.raw)
+            assert sample.context is not None
+            if "context" not in columns:
+                old = json.loads(before[sample.id])
+                new = renamed.current(run.experiment, old)
+                assert sample.readings == {**new, **{k: old[k] for k in sample.context}}
+
+
 def test_it_is_unpacked_once(cache: Path) -> None:
     path = recorded.store("mmap-write")
     before = path.stat().st_mtime_ns
@@ -69,7 +95,10 @@ def test_an_unknown_one_suggests_the_nearest() -> None:
 
 def test_show_claims_plot_report_and_export_read_it(tmp_path: Path) -> None:
     assert "run e19aaf02" in told("show", "--example", "mmap-write").stdout
-    assert "claims hold on this machine" in told("claims", "--example", "mmap-write").stdout
+    assert (
+        "claims hold on the machine of the recorded run (AMD EPYC"
+        in told("claims", "--example", "mmap-write").stdout
+    )
     plotted = told("plot", "--example", "mmap-write", "-o", str(tmp_path / "f.svg"))
     assert plotted.stdout.split()[0] == str(tmp_path / "f.svg")
     report = told("report", "--example", "mmap-write", "-o", "-")
@@ -97,6 +126,21 @@ def test_a_run_is_packed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_numbers_of_an_emulated_guest_are_called_so_beside_the_published_ones() -> None:
     """A claim about times says it of itself; a table of them has to as well."""
-    claims = told("claims", "--example", "reserved-copy").stdout
-    table = claims.split("published beside here")[1].split("x: here / published")[0]
+    shown = told("show", "--example", "reserved-copy").stdout
+    table = shown.split("\npublished ")[1].split("ratio: here / published")[0]
     assert "emulated: times in an emulated guest are not the machine's" in table
+
+
+def test_a_full_disk_behind_stdout_is_one_line() -> None:
+    command = [sys.executable, "-m", "memlab", "show", "--example", "vma-lock"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == "memlab: cannot write the output: No space left on device\n"
+
+
+def test_what_is_unsure_in_a_source_is_said_where_the_experiment_is_described() -> None:
+    assert "unsure in the source: the scan runs the columns together" in " ".join(
+        told("describe", "mmap-write").stdout.split()
+    )
+    assert "unsure in the source" not in told("show", "--example", "mmap-write").stdout

@@ -17,7 +17,9 @@ def test_other(number):
 
 
 def test_what_tests_tell_is_said_though_output_is_captured(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
+    here = Path(__file__).parent
+    pytester.makeconftest((here / "conftest.py").read_text())
+    pytester.makepyfile(host_lock=(here / "host_lock.py").read_text())
     pytester.makepyfile(SESSION)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, skipped=2)

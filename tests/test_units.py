@@ -79,6 +79,7 @@ def test_every_size_survives_printing_and_parsing(size_bytes: int) -> None:
         ("10 ms", 0.01),
         ("1s", 1.0),
         ("1.5s", 1.5),
+        ("35µs", 35e-6),
         ("2m", 120.0),
         ("2min", 120.0),
         ("1h", 3600.0),
@@ -89,13 +90,21 @@ def test_durations_are_the_nearest_float(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.0123, "1.2 %"), (1.3, "130 %"), (0.35, "35 %"), (0, "0 %"), (math.inf, "over 1000 %")],
+)
+def test_a_percentage_has_two_digits_and_no_exponent(share: float, text: str) -> None:
+    assert units.format_percent(share) == text
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [
         (0, "0 s"),
         (1.2e-9, "1.2 ns"),
         (4e-10, "0.4 ns"),
         (999.4e-9, "999 ns"),
-        (999.6e-9, "1 us"),
+        (999.6e-9, "1 µs"),
         (1 / 3, "333 ms"),
         (90, "90 s"),
         (12345.678, "12346 s"),

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted([*ROOT.glob("probes/*.c"), *ROOT.glob("probes/support/*.c")])
+SOURCES = sorted(ROOT.glob("probes/**/*.c"))
 COMMON = ["-std=gnu11", "-D_GNU_SOURCE", f"-I{ROOT / 'probes'}"]
 WARNINGS = [
     *("-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes"),

@@ -1,8 +1,12 @@
 """Medians over the blocks of a table, and over the blocks as they might have come instead."""
 
 import numpy as np
+import numpy.typing as npt
 
 from memlab.analysis.intervals import FloatArray
+
+_COUNTED = 64  # blocks from which on counting is faster than sorting
+_BATCH = 1_000_000  # numbers that are sorted at once: 8 MB
 
 
 def fewest_samples(table: FloatArray) -> int:
@@ -28,5 +32,38 @@ def redrawn_medians(table: FloatArray, resamples: int, seed: int) -> FloatArray:
     """
     blocks = len(table)
     rows = np.random.default_rng(seed).integers(0, blocks, (resamples, blocks))
-    medians = median_over_blocks(table[rows])
+    if blocks >= _COUNTED and not np.isnan(table).any():
+        return _counted_medians(table, rows)
+    parts = np.array_split(rows, -(-rows.size * table.shape[1] // _BATCH) or 1)
+    medians = np.concatenate([median_over_blocks(table[part]) for part in parts])
     return np.where(np.isnan(medians), median_over_blocks(table), medians)
+
+
+def _counted_medians(table: FloatArray, rows: npt.NDArray[np.int64]) -> FloatArray:
+    """The same of a table without nan, by how often a resample drew each block, without sorting
+    every resample: its median is one of the few that are in the middle of the whole column."""
+    blocks, points = table.shape
+    drawn = np.stack([np.bincount(row, minlength=blocks) for row in rows], axis=1)
+    order = np.argsort(table, axis=0)
+    # A resample's middle lies sqrt(blocks) / 2 places off the column's; this is eight times that.
+    reach = 4 * int(np.sqrt(blocks))
+    first, last = max(0, blocks // 2 - reach), min(blocks, blocks // 2 + reach)
+    medians = np.empty((len(rows), points))
+    for point in range(points):
+        lower, upper = _middle(drawn, order[:, point], first, last)
+        column = table[:, point]
+        medians[:, point] = (column[lower] + column[upper]) / 2
+    return medians
+
+
+def _middle(
+    drawn: npt.NDArray[np.int64], order: npt.NDArray[np.int64], first: int, last: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The two middle blocks of each resample, looked for among order[first:last]."""
+    below = drawn[order[:first]].sum(axis=0)
+    upto = below + np.cumsum(drawn[order[first:last]], axis=0)
+    middles = (len(order) - 1) // 2, len(order) // 2
+    if (below > middles[0]).any() or (upto[-1] <= middles[1]).any():
+        return _middle(drawn, order, 0, len(order))
+    lower, upper = (order[first + (upto <= middle).sum(axis=0)] for middle in middles)
+    return lower, upper

@@ -26,6 +26,9 @@ ALPHA = 0.05
 LEAST_SAMPLES = 5
 
 
+MOST_BLOCKS = 1_000  # more are no advice: the ratio lies at the threshold
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """One point of two runs, or of two levels in one.
@@ -49,7 +52,10 @@ class Comparison:
         if self.word == "same":
             return f"same within {100 * self.threshold:.3g} %"
         if self.word == "inconclusive":
-            return f"inconclusive: about {self.blocks_missing} more blocks"
+            if self.blocks_missing > MOST_BLOCKS:
+                return f"inconclusive: over {MOST_BLOCKS:,} more blocks; or a larger threshold"
+            plural = "" if self.blocks_missing == 1 else "s"
+            return f"inconclusive: about {self.blocks_missing} more block{plural}"
         return self.word
 
 

@@ -1,4 +1,4 @@
-"""Cost models: the few constants behind a curve, and whether they foretell new points.
+"""Cost models: the few constants behind a curve, and whether they predict new points.
 
 A cost is a sum of terms, each a count times a constant that cannot be negative:
 cost(point) = s_call * 1 + s_byte * size + s_fault * faults(size). The terms and their names
@@ -7,6 +7,7 @@ are the caller's; the constants come out in the cost's unit a unit of the term.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -112,10 +113,28 @@ def _design(terms: Terms, points: int) -> FloatArray:
 
 def _nonnegative(design: FloatArray, costs: FloatArray) -> FloatArray:
     """Constants that minimise the sum of ((design @ constants - costs) / costs)**2."""
-    from scipy.optimize import nnls  # 0.2 s to import
-
     weighted = design / costs[:, None]
     lengths = np.linalg.norm(weighted, axis=0)  # scaled: bytes and calls are orders apart
-    scaled, _ = nnls(weighted / lengths, np.ones(len(costs)))
-    constants: FloatArray = scaled / lengths
+    constants: FloatArray = _least_squares(weighted / lengths, np.ones(len(costs))) / lengths
     return constants
+
+
+def _least_squares(a: FloatArray, b: FloatArray) -> FloatArray:
+    """x >= 0 that minimises |a @ x - b|; the columns of a are few and independent.
+
+    The minimum is an ordinary one over the columns that it uses. So it is the best of the ordinary
+    ones that are nowhere negative: over all columns, or else over some. scipy.optimize.nnls finds
+    the same, and importing it takes longer than all else that `memlab show` does.
+    """
+    whole = np.asarray(np.linalg.lstsq(a, b)[0], dtype=float)
+    if (whole >= 0).all():
+        return whole
+    best, least = np.zeros(len(whole)), float(b @ b)
+    for count in range(1, len(whole)):
+        for used in map(list, combinations(range(len(whole)), count)):
+            x = np.zeros(len(whole))
+            x[used] = np.linalg.lstsq(a[:, used], b)[0]
+            rest = b - a @ x
+            if (x >= 0).all() and rest @ rest < least:
+                best, least = x, float(rest @ rest)
+    return best

@@ -1,7 +1,7 @@
 """Claims of a study judged by numbers: one function a kind of claim, one rule a function.
 
 Every rule keeps the same promise: at the edge of the claim a false "reproduced" or a false
-"contradicted" comes up in at most 5 of 100 experiments. What is not shown either way is
+"contradicted" comes up with an error rate of at most 5 %. What is not shown either way is
 "inconclusive". No verdict rests on fewer than 5 samples, nor, where it rests on a 95 %
 interval of a median, on fewer than 6: 5 samples have none (see `exact.least_samples`).
 """

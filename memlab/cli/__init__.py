@@ -1,28 +1,64 @@
-"""The command line. One file a command; a file in this folder is a command."""
+"""The command line. A file in this folder is a command, and its first line is what --help says.
+
+What prints no result imports little: `memlab --help` and a completion import no command.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib import import_module
-from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from memlab._version import __version__
+from memlab.cli import _streams
+from memlab.errors import HostError, Interrupted, MemlabError, UsageError, nearest
+from memlab.printable import printable
 
-DONE, GATE, USAGE, CANNOT_RUN, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+DONE, GATE, INTERNAL = 0, 1, 4  # the other exit codes stand with the errors
+_LIMITS = {
+    errno.EMFILE: "too few open files are allowed here: raise `ulimit -n`",
+    errno.ENFILE: "this machine has as many files open as fs.file-max allows",
+    errno.ENOMEM: "too little memory is allowed here: raise `ulimit -v` or the cgroup's limit",
+    errno.EAGAIN: "too few processes are allowed here: raise `ulimit -u` or the cgroup's pids.max",
+}
+_MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any length
+
+
+_FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is a tenth of the time that --help takes
+
+
+def _summary(name: str) -> str:
+    with open(f"{_FOLDER}/{name}.py", encoding="utf-8") as file:
+        return file.readline().strip().strip('"')
 
 
 class _Commands(click.Group):
     """Finds commands in the folder and imports one when it is asked for."""
 
     def list_commands(self, _: click.Context) -> list[str]:
-        return sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py"))
+        found = os.listdir(_FOLDER)  # noqa: PTH208
+        return sorted(name[:-3] for name in found if name[0] != "_" and name.endswith(".py"))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _summary(name)) for name in self.list_commands(ctx)])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        commands = [CompletionItem(name, help=_summary(name)) for name in names]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in self.list_commands(ctx):
@@ -35,8 +71,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
-            near = get_close_matches(name, self.list_commands(ctx), n=1)
-            hint = f"did you mean {near[0]}?" if near else "`memlab --help` lists them"
+            hint = nearest(name, self.list_commands(ctx), "`memlab --help` lists them")
             raise click.UsageError(f"no command {name!r}; {hint}")
         return super().resolve_command(ctx, args)
 
@@ -46,7 +81,7 @@ class _Commands(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "MEMLAB"},
 )
-@click.version_option(__version__, prog_name="memlab")
+@click.version_option(__version__, "-V", "--version", prog_name="memlab")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
@@ -58,26 +93,27 @@ def cli(ctx: click.Context, debug: bool) -> None:
     memlab describe mmap-write     what is varied, timed and claimed
 
     Exit codes: 0 done, 1 a gate closed, 2 usage, 3 cannot run here, 4 internal error,
-    130 interrupted. Every option is also an environment variable: MEMLAB_SWEEP_BUDGET=30s.
+    130 interrupted, 143 by SIGTERM. Every option is also an environment variable:
+    MEMLAB_SWEEP_BUDGET=30s.
     """
     ctx.obj = debug
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
-        ctx.exit(USAGE)
+        ctx.exit(UsageError.exit_code)
 
 
 def main() -> NoReturn:
     """Entry of the `memlab` command: runs it, and turns what it raises into one line."""
     debug = "--debug" in sys.argv or os.environ.get("MEMLAB_DEBUG", "") not in ("", "0")
+    _streams.take()
     with _one_line_errors(debug):
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as __main__ leaves it
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             code = cli.main(standalone_mode=False)  # what ctx.exit was given; a command, None
             sys.stdout.flush()
-        except (BrokenPipeError, SystemExit):
-            # The reader has gone, as `head` does; there is nobody left to tell. So asked, click
-            # itself exits for that alone, with 1, which is a closed gate here.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            code = DONE
+        except _streams.ReaderGone:
+            code = DONE  # there is nobody left to tell
     sys.exit(code or DONE)
 
 
@@ -85,38 +121,44 @@ def main() -> NoReturn:
 def _one_line_errors(debug: bool) -> Iterator[None]:
     try:
         yield
-    except click.ClickException as error:
-        _end(" ".join(error.format_message().split()), error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        _end("interrupted", INTERRUPTED)
-    except Exception as error:
-        code = _code(error)
-        if debug:
-            raise
-        if code == INTERNAL:
-            _end(f"internal error: {type(error).__name__}: {error}; --debug shows where", code)
-        _end(str(error.args[0] if error.args else error), code)
+    except BaseException as error:
+        if debug and not isinstance(error, SystemExit):
+            import traceback
+
+            traceback.print_exc()
+        _end(*_line_of(error))
 
 
-def _code(error: Exception) -> int:
-    """The exit code of an error. Imported late: most commands meet none of them."""
-    from memlab.diagnose.errors import BadSubject, CannotLook
-    from memlab.experiments import UnknownExperiment
-    from memlab.run.admission import Refused
-    from memlab.run.alone import Busy
-    from memlab.run.plan import BadLevels
-    from memlab.run.request import BadRequest, CannotRun, Interrupted
-    from memlab.run.warm import NotBuilt, WorkerLost
-    from memlab.store import StoreError, UnknownRun
+def _line_of(error: BaseException) -> tuple[str, int]:
+    """What is said of an error, and the exit code."""
+    if isinstance(error, click.ClickException):
+        return " ".join(error.format_message().split()), error.exit_code
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return "interrupted", Interrupted.exit_code
+    if isinstance(error, MemlabError):
+        return str(error), error.exit_code
+    if short := _short_of(error):
+        return short, HostError.exit_code
+    if not isinstance(error, Exception):
+        raise error
+    return f"internal error: {type(error).__name__}: {error}; --debug shows where", INTERNAL
 
-    codes = {
-        USAGE: (UnknownExperiment, BadLevels, BadRequest, BadSubject, UnknownRun),
-        CANNOT_RUN: (Refused, CannotRun, CannotLook, Busy, NotBuilt, WorkerLost, StoreError),
-        INTERRUPTED: (Interrupted,),
-    }
-    return next((code for code, kinds in codes.items() if isinstance(error, kinds)), INTERNAL)
+
+def _short_of(error: BaseException) -> str | None:
+    """What this process is not given, where that is the whole error, and what to do about it."""
+    number = error.errno if isinstance(error, OSError) else None
+    if isinstance(error, MemoryError) or "failed to map segment" in str(error):  # ld.so(8)
+        number = errno.ENOMEM
+    if number in _LIMITS:
+        return _LIMITS[number]
+    if isinstance(error, FileNotFoundError) and not os.path.exists("/proc/self"):  # noqa: PTH110
+        return f"{error.filename} is not there: mount -t proc proc /proc"
+    return None
 
 
 def _end(message: str, code: int) -> NoReturn:
-    click.echo(f"memlab: {message}", err=True)
+    line = printable(message)
+    if len(line) > _MESSAGE_MAX:
+        line = f"{line[:_MESSAGE_MAX]}..."
+    click.echo(f"memlab: {line}", err=True)
     sys.exit(code)

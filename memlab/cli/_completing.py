@@ -50,15 +50,16 @@ def factor(ctx: click.Context, _: click.Parameter, typed: str) -> list[Completio
 
 
 def schema(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
-    from memlab import schemas
+    from memlab import documents
 
-    return [CompletionItem(name) for name in schemas.commands() if name.startswith(typed)]
+    return [CompletionItem(name) for name in documents.commands() if name.startswith(typed)]
 
 
 def run(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionItem]:
     """Ids and names in the store, the newest first; with --example the recorded experiments."""
     from memlab import recorded
-    from memlab.store import Store, StoreError
+    from memlab.errors import StoreError
+    from memlab.store import Store
 
     if ctx.params.get("example"):
         return [CompletionItem(name) for name in recorded.names() if name.startswith(typed)]

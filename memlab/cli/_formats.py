@@ -20,9 +20,12 @@ def format_options(command: Command) -> Command:
     choose = click.option(
         "--format",
         "form",
-        type=click.Choice(["text", "json", "junit", "github", "bmf"]),
-        help="text for people (the default); JSON; JUnit XML; annotations of GitHub Actions, with "
-        "a table in the step's summary; Bencher Metric Format.",
+        type=click.Choice(
+            ["text", "markdown", "json", "junit", "github", "bmf", "openmetrics", "kcidb"]
+        ),
+        help="text for people (the default); Markdown; JSON; JUnit XML; annotations of GitHub "
+        "Actions, with a table in the step's summary; Bencher Metric Format; OpenMetrics; "
+        "KCIDB, of claims alone.",
     )
     short = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
     return choose(short(command))
@@ -36,9 +39,11 @@ def chosen(form: str | None, as_json: bool) -> str:
 
 def echo_cases(form: str, found: Cases) -> None:
     """Print in a format that other programs read; GitHub's goes to the step's summary too."""
-    from memlab.present.formats import bmf, github, junit
+    from memlab.present.formats import bmf, github, junit, kcidb, openmetrics
 
-    write = {"junit": junit.text, "github": github.text, "bmf": bmf.text}[form]
+    formats = {"junit": junit, "github": github, "bmf": bmf, "openmetrics": openmetrics}
+    formats |= {"kcidb": kcidb}
+    write = formats[form].text
     click.echo(write(found))
     if form == "github" and (page := os.environ.get("GITHUB_STEP_SUMMARY")):
         with Path(page).open("a", encoding="utf-8") as file:

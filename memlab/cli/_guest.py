@@ -1,16 +1,14 @@
-"""The options of a guest, and how a sweep comes to run in it."""
+"""The options of a guest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from memlab import units
 from memlab.cli._options import Parsed
-from memlab.run.target import Target
 from memlab.targets.guest.check import CPUS_MAX
 
 SIZE = Parsed("size", units.parse_size)
@@ -51,38 +49,3 @@ _OPTIONS = (
     ),
     click.option("--append", default="", help='Added to its command line: "mem=1G".'),
 )
-
-
-def asked(
-    *,
-    kernel: str,
-    memory_bytes: int,
-    cpus: int | None,
-    append: str,
-    iommu: bool,
-    directory: str | None,
-) -> Mapping[str, Any]:
-    """The guest as a request keeps it."""
-    return {
-        "kernel": kernel,
-        "memory_bytes": memory_bytes,
-        "cpus": cpus,
-        "append": append,
-        "directory": directory,
-        "iommu": iommu,
-    }
-
-
-@contextmanager
-def target(guest: Mapping[str, Any] | None) -> Iterator[Target]:
-    """Where a request's trials run, open as long as they do."""
-    if guest is None:
-        from memlab.run.driver import HERE
-
-        yield HERE
-        return
-    from memlab.targets.guest.host import Guest
-    from memlab.targets.guest.machine import Asked
-
-    with Guest(Asked(**guest)) as opened:
-        yield opened

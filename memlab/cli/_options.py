@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import click
 
 from memlab import units
 from memlab.cli import _completing
+from memlab.printable import printable
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
@@ -28,7 +29,12 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # not generic before c
             self.fail(str(error), param, ctx)
 
 
-DURATION = Parsed("duration", units.parse_duration)
+def duration(text: str) -> float:
+    """A bare number is in seconds, as in Python."""
+    return units.parse_duration(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
+
+
+DURATION = Parsed("duration", duration)
 SHARE = Parsed("percent", units.parse_percent)
 CPUS = Parsed("list", units.parse_cpus)
 
@@ -37,6 +43,26 @@ store_option = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     envvar="MEMLAB_STORE",
     help="The store's file; else $XDG_DATA_HOME/memlab/results.db.",
+)
+FOREVER = "forever"
+_ALONE = {"--wait": FOREVER, "--gentle": "25%"}
+
+
+class Waiting(click.Command):
+    """A command whose `--wait` and `--gentle` may stand without a value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = [f"{arg}={_ALONE[arg]}" if arg in _ALONE else arg for arg in args]
+        return super().parse_args(ctx, given)
+
+
+wait_option = click.option(
+    "--wait",
+    "wait_s",
+    type=Parsed("time", lambda text: inf if text == FOREVER else units.parse_duration(text)),
+    metavar="[=TIME]",
+    default=0.0,
+    help="Wait for another memlab that measures on this machine, at most so long: --wait=10min.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 run_argument = click.argument("run", default="last", shell_complete=_completing.run)
@@ -47,8 +73,16 @@ example_option = click.option(
 )
 
 
-def echo_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False, default=str))
+def echo(line: object) -> None:
+    """Print one line, whatever is in it."""
+    click.echo(printable(str(line)))
+
+
+def echo_json(document: Any) -> None:
+    """Print what `memlab.documents` declares."""
+    from memlab import documents
+
+    click.echo(documents.text(document))
 
 
 def output_folder(given: Path | None, store: Path | None) -> Path:

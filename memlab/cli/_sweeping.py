@@ -2,78 +2,110 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from memlab import experiments
-from memlab.api import Run, Silent
-from memlab.cli import _guest
-from memlab.cli._options import echo_json
+from memlab import experiments, measure
+from memlab.api import Run
+from memlab.cli._options import echo, echo_json
+from memlab.errors import CannotRun, Interrupted
 from memlab.experiment import Level
+from memlab.experiment.levels import read_levels
 from memlab.present.progress import Live
-from memlab.run import driver, plan
-from memlab.run.prepare import check_plan
-from memlab.run.request import Interrupted, Request, Watch
-from memlab.run.target import Target
-from memlab.store import RunRow, Store, default_path
+from memlab.run.request import Request
+from memlab.store import Store, default_path
+from memlab.targets.guest.handle import Guest
+from memlab.watch import Silent, Watch
 
 
 def levels(experiment: str, assignments: tuple[str, ...]) -> dict[str, list[Level]]:
-    return plan.read_levels(experiments.load(experiment), assignments)
+    return read_levels(experiments.load(experiment), assignments)
 
 
-def sweep(request: Request, store: Path | None, quiet: bool) -> Run:
-    """Measure a new run. Nothing is created before the request has been checked."""
+def sweep(
+    request: Request, guest: Guest | None, store: Path | None, quiet: bool, wait_s: float
+) -> Run:
+    """Measure a new run."""
     path = store or default_path()
-    check_plan(request)
-    with _guest.target(request.guest) as target:
-        row = _sweep(target, request, path, store, quiet)
-    return Run(row, path)
+    if request.name and (before := _of_name(request.name, path)):
+        click.echo(
+            f"memlab: run {before} has the name {request.name} too, which from now on means the "
+            "new run",
+            err=True,
+        )
+    with _naming_the_way_on(store):
+        return Run(measure.sweep(request, path, _watch(quiet), guest, wait_s), path)
 
 
-def _sweep(target: Target, request: Request, path: Path, store: Path | None, quiet: bool) -> RunRow:
-    prepared = target.prepare(request)
-    with Store(path, create=True) as opened:
-        try:
-            return driver.sweep(prepared, opened, _watch(quiet), target)
-        except Interrupted as interrupted:
-            raise _with_resume_line(interrupted, store) from None
-
-
-def resume(wanted: str, store: Path | None, budget_s: float | None, quiet: bool) -> Run:
-    path = store or default_path()
+def _of_name(name: str, path: Path) -> str | None:
+    """The newest run of that name."""
+    if not path.exists():
+        return None
     with Store(path) as opened:
-        row = opened.find(wanted)
-        try:
-            with _guest.target(row.request.get("guest")) as target:
-                driver.resume(row, opened, _watch(quiet), budget_s, target)
-        except Interrupted as interrupted:
-            raise _with_resume_line(interrupted, store) from None
-    return Run(row, path)
+        return next((run.id for run in reversed(opened.runs()) if run.name == name), None)
+
+
+def resume(
+    wanted: str, store: Path | None, budget_s: float | None, quiet: bool, wait_s: float
+) -> Run:
+    """Measure what a run still lacks."""
+    path = store or default_path()
+    with _naming_the_way_on(store):
+        return Run(measure.resume(wanted, path, _watch(quiet), budget_s, wait_s), path)
 
 
 def _watch(quiet: bool) -> Watch:
     return Silent() if quiet else Live()
 
 
-def _with_resume_line(interrupted: Interrupted, store: Path | None) -> Interrupted:
-    where = f" --store {store}" if store else ""
-    line = f"{interrupted}; go on with: memlab sweep --resume {interrupted.run}{where}"
-    interrupted.args = (line,)
-    return interrupted
+@contextmanager
+def _naming_the_way_on(store: Path | None) -> Iterator[None]:
+    """An interrupted sweep ends with the command that goes on with it."""
+    try:
+        yield
+    except Interrupted as interrupted:
+        where = f" --store {store}" if store else ""
+        line = f"{interrupted}; go on with: memlab sweep --resume {interrupted.run}{where}"
+        interrupted.args = (line,)
+        raise
 
 
 def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
     """What a finished sweep leaves: the table (or JSON) on stdout, the figure on disk."""
-    from memlab.present import figures, tables
+    from memlab.present import figures, terminal, words
 
     files = figures.save(run, folder) if any(s.medians for s in run.summaries) else []
+    unavailable = run.samples and not run.measured  # without a sample the budget was too short
+    if unavailable and not as_json:
+        if quiet:
+            echo(run.id)
+        raise CannotRun(f"{words.nothing_measured(run)}; the samples are in run {run.id}")
     if as_json:
-        echo_json(tables.as_data(run) | {"figures": [str(path) for path in files]})
+        from memlab.present import data
+
+        document = data.run(run)
+        document.figures = [str(path) for path in files]
+        echo_json(document)
+        if unavailable:
+            raise CannotRun(words.nothing_measured(run))
     elif quiet:
-        click.echo(run.id)
+        echo(run.id)
     else:
-        tables.show(run)
+        terminal.show(run)
+        terminal.verdicts_of_sweep(run)
         for path in files[:1]:
-            click.echo(f"figure: {path}")
+            echo(f"figure: {path}")
+        where = "" if run.store_path == default_path() else f" --store {run.store_path}"
+        echo(f"next: memlab {_next(run)}{where}")
+
+
+def _next(run: Run) -> str:
+    """What to ask of a finished sweep: its claims, or how its first two levels differ."""
+    if run.experiment.claims or not run.varied:
+        return f"claims {run.id}" if run.experiment.claims else f"show {run.id}"
+    factor = run.experiment.factor(run.varied[0])
+    base = factor.kind.format(factor.quick[0]).replace(" ", "")
+    return f"compare {run.id} --to {factor.name}={base} --metric peak_rss"

@@ -1,4 +1,4 @@
-"""memlab claims: judge a stored run."""
+"""Judge a stored run's claims."""
 
 from pathlib import Path
 
@@ -8,28 +8,45 @@ from memlab.cli._formats import chosen, echo_cases, format_options
 from memlab.cli._options import echo_json, example_option, run_argument, store_option
 
 
-@click.command(short_help="Judge a stored run's claims.")
+@click.command()
 @run_argument
 @example_option
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Each claim with its evidence, what its controls say, and the published tables.",
+)
 @click.option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
 @store_option
 @format_options
 def command(
-    run: str, example: bool, gate: bool, store: Path | None, form: str | None, as_json: bool
+    run: str,
+    example: bool,
+    verbose: bool,
+    gate: bool,
+    store: Path | None,
+    form: str | None,
+    as_json: bool,
 ) -> None:
-    """Judge the claims of RUN's experiment on its stored samples. Nothing is measured."""
+    """Judge the claims of RUN's experiment on its stored samples: a line per claim, those that do
+    not hold first. Nothing is measured."""
     from memlab import api
     from memlab.cli import GATE
     from memlab.judging import reproduce, summary
-    from memlab.present import verdicts
-    from memlab.present.formats import cases
+    from memlab.present import terminal
+    from memlab.present.formats import cases, markdown
 
     form = chosen(form, as_json)
     found = reproduce.of_run(api.load(run, store=store, example=example))
     if form == "text":
-        verdicts.show([found], [])
+        terminal.claims([found], [], tables=False, verbose=verbose)
+    elif form == "markdown":
+        click.echo(markdown.claims(found))
     elif form == "json":
-        echo_json(verdicts.as_data([found], []))
+        from memlab.present import data
+
+        echo_json(data.claims([found], []))
     else:
         echo_cases(form, cases.of_judgement(found))
     if gate and summary.contradicted(found.judged):

@@ -1,11 +1,11 @@
-"""memlab clean: undo what a killed run left on the host."""
+"""Undo what a killed run left behind."""
 
 import click
 
-from memlab.cli._options import echo_json, json_option
+from memlab.cli._options import echo, echo_json, json_option
 
 
-@click.command(short_help="Undo what a killed run left behind.")
+@click.command()
 @json_option
 def command(as_json: bool) -> None:
     """Undo what a killed run left on the host: folders, cgroups, swap, and settings it had changed.
@@ -13,19 +13,24 @@ def command(as_json: bool) -> None:
     A killed sweep is cleaned up within a moment by its guardian; this is for when the guardian
     was killed too. The next sweep does the same by itself. Stored samples are not touched.
     """
+    from memlab.errors import CannotRun
     from memlab.run import journal
-    from memlab.run.request import CannotRun
 
-    undone, failures = [], []
-    for left in list(journal.stale()):
-        failures += journal.undo_patiently(left.path)
-        undone.append({"run": left.run, "changes": list(left.changes)})
+    undone = list(journal.undo_stale())
+    left = list(journal.left_alone())
+    failures = [failure for run in undone for failure in run.failures]
+    failures += [str(one) for one in left if one.damaged]
+    foreign = [str(one) for one in left if not one.damaged]
     if as_json:
-        echo_json({"undone": undone, "failed": failures})
-    for item in undone if not as_json else ():
-        for change in item["changes"] or ["nothing was left"]:
-            click.echo(f"run {item['run']}: {change}")
-    if not undone and not as_json:
-        click.echo("nothing to clean")
+        from memlab.documents import Clean, Undone
+
+        echo_json(Clean([Undone(run.run, run.changes) for run in undone], failures, foreign))
+    for run in undone if not as_json else ():
+        for change in run.changes or ["nothing was left"]:
+            echo(f"run {run.run}: {change}")
+    for line in foreign if not as_json else ():
+        echo(f"left alone: {line}")
+    if not (undone or left or as_json):
+        echo("nothing to clean")
     if failures:
         raise CannotRun(f"could not undo {failures[0]}; run `memlab clean` as the sweep's user")

@@ -1,4 +1,4 @@
-"""memlab compare: which points are slower or faster than in another run, or at another level."""
+"""Compare two runs, point by point."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from memlab.judging.compare import Compared
 
 
-@click.command(short_help="Compare two runs, point by point.")
+@click.command()
 @click.argument("base", shell_complete=_completing.run)
-@click.argument("new", required=False, shell_complete=_completing.run)
+@click.argument("new", nargs=-1, metavar="[NEW]...", shell_complete=_completing.run)
 @click.option(
     "--to",
     "level",
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @format_options
 def command(
     base: str,
-    new: str | None,
+    new: tuple[str, ...],
     level: tuple[str, ...],
     threshold: float,
     metric: str | None,
@@ -53,38 +53,43 @@ def command(
     form: str | None,
     as_json: bool,
 ) -> None:
-    """Compare run NEW, else the last one, with BASE: a run, or a file that `memlab export` wrote
-    (.csv, .jsonl). With --to, BASE is the only run.
+    """Compare each run NEW, else the last one, with BASE: a run, or a file that `memlab export`
+    wrote (.csv, .jsonl). With --to, BASE is the only run.
 
     \b
     memlab compare before after --fail-on regression
     memlab compare baseline.csv last --threshold 3%
     memlab compare last --to method=write
+    memlab compare v6.1 v6.6 v6.12 --format markdown --force
     """
     from memlab.cli import GATE
-    from memlab.judging import exported
-    from memlab.judging.compare import NotComparable
-    from memlab.present import comparison
-    from memlab.present.formats import cases
+    from memlab.present import data, terminal
+    from memlab.present.formats import cases, markdown
 
     form = chosen(form, as_json)
     if level and (new or force):
-        other = f"{new} out" if new else "--force out"
+        other = f"{' '.join(new)} out" if new else "--force out"
         raise click.UsageError(f"--to compares within one run: leave {other}")
-    try:
-        if level:
-            compared = _within(base, level, metric, threshold, store)
-        else:
-            compared = _between(base, new or "last", metric, threshold, force, store)
-    except (NotComparable, exported.BadExport) as error:
-        raise click.UsageError(str(error)) from None
-    if form == "text":
-        comparison.show(compared)
-    elif form == "json":
-        echo_json(comparison.as_data(compared))
+    if form == "kcidb":
+        raise click.UsageError("--format kcidb is of claims: memlab claims RUN --format kcidb")
+    if len(new) > 1 and form not in ("text", "markdown"):
+        raise click.UsageError(f"--format {form} is of two runs; text and markdown take more")
+    if level:
+        found = [_within(base, level, metric, threshold, store)]
     else:
-        echo_cases(form, cases.of_comparison(compared))
-    if fail_on and compared.fails(fail_on):
+        found = [
+            _between(base, run, metric, threshold, force, store)
+            for run in dict.fromkeys(new or ("last",))
+        ]
+    if form == "text":
+        terminal.compare(found)
+    elif form == "markdown":
+        click.echo(markdown.compared(found))
+    elif form == "json":
+        echo_json(data.comparison(found[0]))
+    else:
+        echo_cases(form, cases.of_comparison(found[0]))
+    if fail_on and any(one.fails(fail_on) for one in found):
         click.get_current_context().exit(GATE)
 
 

@@ -1,10 +1,36 @@
-"""memlab completion: the script that completes memlab's words in a shell."""
+"""Print a shell's completion script."""
 
 import click
 from click.shell_completion import get_completion_class
 
+# click's own script for bash takes words as bash cuts them, at = and : too (COMP_WORDBREAKS), and
+# puts a blank behind every word. This one takes the line as it stands, offers what bash is to put
+# in the place of the last piece, and leaves a factor that awaits its levels without a blank.
+_BASH = """\
+_memlab_completion() {
+    local IFS=$' \\t\\n' line="${COMP_LINE:0:COMP_POINT}" words word before="" type value
+    read -ra words <<< "$line"
+    [[ $line == *[[:space:]] ]] && words+=("")
+    word="${words[-1]}"
+    [[ $word == *[=:]* ]] && before="${word%"${word##*[=:]}"}"
+    COMPREPLY=()
+    while IFS=',' read -r type value; do
+        case $type in
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+            plain)
+                COMPREPLY+=("${value#"$before"}")
+                [[ $value == *= ]] && compopt -o nospace
+                ;;
+        esac
+    done < <(COMP_WORDS="$line" COMP_CWORD=$((${#words[@]} - 1)) \\
+        _MEMLAB_COMPLETE=bash_complete "$1")
+    return 0
+}
+complete -o nosort -F _memlab_completion memlab"""
 
-@click.command(short_help="Print a shell's completion script.")
+
+@click.command()
 @click.argument("shell", type=click.Choice(["bash", "fish", "zsh"]))
 def command(shell: str) -> None:
     """Print the script that completes commands, experiments, factors, levels and runs in SHELL.
@@ -16,6 +42,9 @@ def command(shell: str) -> None:
     """
     from memlab.cli import cli
 
+    if shell == "bash":
+        click.echo(_BASH)
+        return
     made = get_completion_class(shell)
     if made is None:
         raise click.UsageError(f"this click cannot complete in {shell}; upgrade click")

@@ -1,4 +1,4 @@
-"""memlab describe: everything that an experiment declares."""
+"""Say what an experiment varies, times and claims."""
 
 import click
 
@@ -7,15 +7,17 @@ from memlab.cli import _completing
 from memlab.cli._options import echo_json, json_option
 
 
-@click.command(short_help="Say what an experiment varies, times and claims.")
+@click.command()
 @click.argument("experiment", shell_complete=_completing.experiment)
 @json_option
 def command(experiment: str, as_json: bool) -> None:
     """Say what EXPERIMENT varies, times, needs and claims, and where its C file is."""
-    from memlab.present import describe
-
-    declared = experiments.load(experiment)
+    declared = experiments.load(experiments.named(experiment))
     if as_json:
-        echo_json(describe.as_data(declared))
+        from memlab.present import data
+
+        echo_json(data.experiment(declared))
     else:
+        from memlab.present import describe
+
         click.echo(describe.as_text(declared))

@@ -1,16 +1,16 @@
-"""memlab diagnose: what a live process does with its memory."""
+"""Look at a live process: what it does with its memory, and what to try."""
 
 import click
 
-from memlab.cli._options import Parsed, echo_json, json_option
+from memlab.cli._options import Parsed, duration, echo, echo_json, json_option
 
 _SECONDS_MAX = 3600
 
 
 def _seconds(text: str) -> float:
-    said = f"{text!r} is not a number of seconds above 0 and up to {_SECONDS_MAX}, such as 10"
+    said = f"{text!r} is not a time above 0 and up to {_SECONDS_MAX} s, such as 10 or 2m"
     try:
-        seconds = float(text)
+        seconds = duration(text)
     except ValueError:
         raise ValueError(said) from None
     if not 0 < seconds <= _SECONDS_MAX:  # not a number, too
@@ -18,7 +18,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-@click.command(short_help="Look at a live process: what it does with its memory, and what to try.")
+@click.command()
 @click.argument("pid", type=click.IntRange(min=1))
 @click.option(
     "--seconds",
@@ -27,16 +27,34 @@ def _seconds(text: str) -> float:
     show_default=True,
     help="How long to look.",
 )
+@click.option(
+    "--walk",
+    is_flag=True,
+    help="Read its page tables, however many: huge pages and locked stacks are seen, and its calls "
+    "that map memory wait some 13 ms per GiB.",
+)
+@click.option(
+    "--if",
+    "policies",
+    metavar="POLICY=LEVEL",
+    multiple=True,
+    help="Predict what a policy would cost it: lock=future, lock=future_onfault, decay=-1 (its "
+    "malloc gives nothing back), thp=always, stack=SIZE, memory_max=SIZE.",
+)
 @json_option
-def command(pid: int, seconds: float, as_json: bool) -> None:
+def command(pid: int, seconds: float, walk: bool, policies: tuple[str, ...], as_json: bool) -> None:
     """Look at process PID while it runs: malloc and its options, TLB shootdowns and which threads
     cause them, page faults, locked, pinned and swapped memory, and the room in its memory cgroup;
     with findings, the worst first. The process is not stopped."""
     from memlab.diagnose import diagnosis
-    from memlab.present import diagnosis as shown
 
-    found = diagnosis.of(pid, seconds)
+    found = diagnosis.of(pid, seconds, walk=walk, policies=policies)
     if as_json:
-        echo_json(shown.as_data(found))
+        from memlab.present import data
+
+        echo_json(data.diagnosis(found))
     else:
-        click.echo(shown.text(found))
+        from memlab.present import diagnosis as shown
+
+        for line in shown.lines(found):
+            echo(line)

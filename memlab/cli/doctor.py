@@ -1,28 +1,33 @@
-"""memlab doctor: what this machine lets memlab see and do."""
+"""Say what this machine lets memlab see and do."""
 
 import click
 
-from memlab.cli._options import echo_json, json_option
+from memlab.cli._options import echo, echo_json, json_option
 
 
-@click.command(short_help="Say what this machine lets memlab see and do.")
+@click.command()
 @json_option
 def command(as_json: bool) -> None:
-    """Say what this machine lets memlab see and do, and how to get what is missing."""
-    from memlab.observe import capabilities
-    from memlab.targets.guest import doctor
+    """Say which experiments run here in full, what this machine lets memlab see and do, and how to
+    get what is missing."""
+    from memlab import measure
 
-    found = [*capabilities.read(), *doctor.read()]
+    runs, machine = measure.runs_here(), measure.capabilities_here()
     if as_json:
-        echo_json(
-            [
-                {"name": c.name, "available": c.available, "detail": c.detail, "remedy": c.remedy}
-                for c in found
-            ]
-        )
+        from memlab.documents import Capability
+
+        found = [*runs, *machine]
+        echo_json([Capability(c.name, c.available, c.detail, c.remedy) for c in found])
         return
-    width = max(len(c.name) for c in found)
-    for c in found:
-        click.echo(f"{'yes' if c.available else 'no ':<3}  {c.name:<{width}}  {c.detail}")
+    full = sum(c.available for c in runs)
+    partly = "" if full == len(runs) else "; some points of the others are unavailable:"
+    echo(f"{full} of {len(runs)} experiments run here in full{partly}")
+    for c in runs:
+        if not c.available:
+            echo(f"  {c.name.removeprefix(measure.EXPERIMENT)}, {c.detail}: {c.remedy}")
+    echo("")
+    width = max(len(c.name) for c in machine)
+    for c in machine:
+        echo(f"{'yes' if c.available else 'no ':<3}  {c.name:<{width}}  {c.detail}")
         if not c.available and c.remedy:
-            click.echo(f"{'':<{width + 7}}to get it: {c.remedy}")
+            echo(f"{'':<{width + 7}}to get it: {c.remedy}")

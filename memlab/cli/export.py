@@ -1,14 +1,14 @@
-"""memlab export: a run's samples as a tidy table."""
+"""Export a run's samples."""
 
 import sys
 from pathlib import Path
 
 import click
 
-from memlab.cli._options import example_option, run_argument, store_option
+from memlab.cli._options import echo, example_option, run_argument, store_option
 
 
-@click.command(short_help="Export a run's samples.")
+@click.command()
 @run_argument
 @example_option
 @click.option(
@@ -23,7 +23,9 @@ from memlab.cli._options import example_option, run_argument, store_option
 )
 @store_option
 def command(run: str, example: bool, kind: str, output: Path | None, store: Path | None) -> None:
-    """Export RUN's samples, one row a sample, metrics in base units (s, B, 1/s)."""
+    """Export RUN's samples, one row per sample, metrics in base units (s, B, 1/s), which the head
+    of a CSV file names. Beside a file NAME.csv or NAME.jsonl its machine, NAME.machine.json, tells
+    `compare` where it is from."""
     from memlab import api
     from memlab.present import exports
 
@@ -32,4 +34,6 @@ def command(run: str, example: bool, kind: str, output: Path | None, store: Path
         raise click.UsageError("parquet is a binary format: name a file with -o")
     exports.write(loaded, kind, output or sys.stdout)
     if output:
-        click.echo(output)
+        echo(output)
+        if kind != "parquet":  # which `compare` does not read
+            echo(exports.write_machine(loaded, output))

@@ -1,28 +1,26 @@
-"""memlab list: the experiments."""
+"""List the experiments."""
 
 import click
 
 from memlab import experiments
-from memlab.cli._options import echo_json, json_option
+from memlab.cli._options import echo, echo_json, json_option
 
 
-@click.command(short_help="List the experiments.")
+@click.command()
 @json_option
 def command(as_json: bool) -> None:
-    """List the experiments, with the question each one asks and the study it re-runs."""
-    found = [experiments.load(name) for name in experiments.names()]
+    """List the experiments, with the question each one asks and the studies
+    whose claims it tests. `memlab doctor` says which of them run here."""
     if as_json:
-        echo_json(
-            [
-                {
-                    "name": e.name,
-                    "question": e.question,
-                    "sources": sorted({source for source, _ in e.tables}),
-                }
-                for e in found
-            ]
-        )
+        from memlab.documents import ListedExperiment
+
+        names = [*experiments.names(), *experiments.packaged()]
+        found = [experiments.load(name) for name in names]
+        echo_json([ListedExperiment(e.name, e.question, e.sources) for e in found])
         return
-    width = max(len(e.name) for e in found)
-    for e in found:
-        click.echo(f"{e.name:<{width}}  {e.question}")
+    width = max(map(len, experiments.names()))
+    for name in experiments.names():
+        studies = ", ".join(experiments.sources(name))
+        echo(f"{name:<{width}}  {experiments.question(name)}{f' ({studies})' if studies else ''}")
+    for name in experiments.packaged():
+        echo(f"{name:<{width}}  {experiments.load(name).question}")

@@ -1,10 +1,11 @@
-"""memlab plot: a stored run as a figure."""
+"""Draw a stored run."""
 
 from pathlib import Path
 
 import click
 
 from memlab.cli._options import (
+    echo,
     echo_json,
     example_option,
     json_option,
@@ -14,7 +15,7 @@ from memlab.cli._options import (
 )
 
 
-@click.command(short_help="Draw a stored run.")
+@click.command()
 @run_argument
 @example_option
 @click.option(
@@ -23,16 +24,50 @@ from memlab.cli._options import (
     type=click.Path(path_type=Path),
     help="A folder, or a file ending in .svg, .png or .pdf.",
 )
+@click.option("--metric", help="What is drawn; `memlab describe` lists the metrics.")
+@click.option("--x", metavar="FACTOR", help="The factor along the axis.")
+@click.option("--series", metavar="FACTORS", help="A line or bar for each of their levels.")
+@click.option("--panels", metavar="FACTORS", help="A panel for each of their levels.")
+@click.option(
+    "--where",
+    metavar="FACTOR=LEVELS",
+    multiple=True,
+    help="Draw the points that have these levels: --where method=mmap,write.",
+)
 @store_option
 @json_option
 def command(
-    run: str, example: bool, output: Path | None, store: Path | None, as_json: bool
+    run: str,
+    example: bool,
+    output: Path | None,
+    metric: str | None,
+    x: str | None,
+    series: str | None,
+    panels: str | None,
+    where: tuple[str, ...],
+    store: Path | None,
+    as_json: bool,
 ) -> None:
-    """Draw RUN's figures, with a JSON file beside it that names the samples behind each mark."""
-    from memlab import api
+    """Draw RUN's figures, with a JSON file beside it that names the samples behind each mark. With
+    --metric, --x, --series, --panels or --where draw one figure of your own choice.
+
+    \b
+    memlab plot last --metric system_share --x size --series method --where filesystem=tmpfs
+    """
+    from memlab import api, results
+    from memlab.experiment.levels import read_levels
     from memlab.present import figures
 
-    loaded = api.load(run, store=store, example=example)
+    loaded: results.Run = api.load(run, store=store, example=example)
+    if metric or x or series is not None or panels is not None or where:
+        loaded = figures.chosen(
+            loaded,
+            metric=metric,
+            x=x,
+            series=None if series is None else _names(series),
+            panels=None if panels is None else _names(panels),
+            where=read_levels(loaded.experiment, where),
+        )
     if output and output.suffix:
         if output.suffix[1:] not in figures.FORMATS:
             good = ", ".join(f".{name}" for name in figures.FORMATS)
@@ -41,7 +76,13 @@ def command(
     else:
         files = figures.save(loaded, output_folder(output, store))
     if as_json:
-        echo_json({"run": loaded.id, "files": [str(path) for path in files]})
+        from memlab.documents import Plot
+
+        echo_json(Plot(loaded.id, [str(path) for path in files]))
         return
     for path in files:
-        click.echo(path)
+        echo(path)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]

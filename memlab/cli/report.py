@@ -1,14 +1,21 @@
-"""memlab report: stored runs as one HTML file."""
+"""Write stored runs as one HTML file."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from memlab.cli import _completing
-from memlab.cli._options import example_option, output_folder, store_option
+from memlab.cli._options import echo, example_option, output_folder, store_option
+
+if TYPE_CHECKING:
+    from memlab.results import Run
 
 
-@click.command(short_help="Write stored runs as one HTML file.")
+@click.command()
 @click.argument("runs", metavar="[RUN]...", nargs=-1, shell_complete=_completing.run)
 @click.option(
     "-o",
@@ -20,20 +27,44 @@ from memlab.cli._options import example_option, output_folder, store_option
 @store_option
 def command(runs: tuple[str, ...], output: Path | None, example: bool, store: Path | None) -> None:
     """Report each RUN (the newest without one): what holds and what does not, figures, published
-    tables, every point, noise and machine, in one HTML file that needs no network.
+    tables, every point, noise and machine, in one HTML file that needs no network. The name of a
+    study means the newest run of each of its experiments.
 
     \b
     memlab report
     memlab report last -o report.html
+    memlab report miao-2021 --example -o report.html
     """
-    from memlab import api
     from memlab.present import report
 
-    loaded = [api.load(run, store=store, example=example) for run in runs or ("last",)]
+    loaded = list(_loaded(runs or ("last",), store, example))
     if output == Path("-"):
         click.echo(report.html(loaded), nl=False)
         return
     ids = dict.fromkeys((loaded[0].id, loaded[-1].id))
     path = output or output_folder(None, store) / f"report-{'-'.join(ids)}.html"
     report.write(loaded, path)
-    click.echo(path)
+    echo(path)
+
+
+def _loaded(names: Sequence[str], store: Path | None, example: bool) -> Iterator[Run]:
+    """The run of each name; of a study those that there are, as not every host can run all."""
+    from memlab import api, published
+    from memlab.errors import UnknownRun
+    from memlab.judging import reproduce
+
+    for name in names:
+        if name not in published.ids():
+            yield api.load(name, store=store, example=example)
+            continue
+        missing, found = [], 0
+        for experiment in reproduce.resolve(name).experiments:
+            try:
+                yield api.load(experiment.name, store=store, example=example)
+                found += 1
+            except UnknownRun:
+                missing.append(experiment.name)
+        if not found:
+            raise UnknownRun(f"no run of {name}; `memlab reproduce {name}` measures them")
+        if missing:
+            click.echo(f"no run of {', '.join(missing)}: not in the report", err=True)

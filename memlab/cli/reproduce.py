@@ -1,14 +1,14 @@
-"""memlab reproduce: a published study beside this machine, claim by claim."""
+"""Hold a published study against this machine."""
 
 from pathlib import Path
 
 import click
 
 from memlab.cli import _completing
-from memlab.cli._options import DURATION, echo_json, json_option, store_option
+from memlab.cli._options import DURATION, Waiting, echo_json, json_option, store_option, wait_option
 
 
-@click.command(short_help="Hold a published study against this machine.")
+@click.command(cls=Waiting)
 @click.argument("study", metavar="SOURCE|EXPERIMENT|all", shell_complete=_completing.study)
 @click.option(
     "--preset",
@@ -23,14 +23,16 @@ from memlab.cli._options import DURATION, echo_json, json_option, store_option
     type=DURATION,
     help="Wall time an experiment (default: quick 60s, paper 10min, full 30min).",
 )
-@click.option("--fresh", is_flag=True, help="Measure anew, whatever the store holds.")
+@click.option("--fresh", is_flag=True, help="Measure again, whatever the store holds.")
 @click.option(
     "--dir",
     "directory",
     type=click.Path(path_type=Path),
     help="Where files on a disk go; else $TMPDIR, else /var/tmp.",
 )
+@click.option("-v", "--verbose", is_flag=True, help="Every claim with its evidence and controls.")
 @click.option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
+@wait_option
 @store_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @json_option
@@ -40,7 +42,9 @@ def command(
     budget: float | None,
     fresh: bool,
     directory: Path | None,
+    verbose: bool,
     gate: bool,
+    wait_s: float,
     store: Path | None,
     quiet: bool,
     as_json: bool,
@@ -54,24 +58,25 @@ def command(
     memlab reproduce logstore-mmap
     memlab reproduce all --preset paper
     """
-    from memlab.api import Silent
+    from memlab import measure
     from memlab.cli import GATE
+    from memlab.errors import CannotRun
     from memlab.judging import reproduce, summary
-    from memlab.present import verdicts
+    from memlab.present import data, terminal
     from memlab.present.progress import Live
-    from memlab.run.request import CannotRun
     from memlab.store import Store
+    from memlab.watch import Silent
 
-    target = reproduce.resolve(study)
+    wanted = reproduce.resolve(study)
     watch = Silent() if quiet or as_json else Live()
     with Store(store, create=True) as opened:
-        wanted = reproduce.requests(target, preset, budget, directory)
-        found = [reproduce.reproduce(r, opened, watch, fresh=fresh) for r in wanted]
+        requests = measure.requests(wanted, preset, budget, directory)
+        found = [measure.reproduce(r, opened, watch, fresh=fresh, wait_s=wait_s) for r in requests]
     if not any(reproduced.run for reproduced in found):
         raise CannotRun(found[0].refused)
     if as_json:
-        echo_json(verdicts.as_data(found, target.not_built))
+        echo_json(data.claims(found, wanted.not_built))
     else:
-        verdicts.show(found, target.not_built)
+        terminal.claims(found, wanted.not_built, tables=True, verbose=verbose)
     if gate and any(summary.contradicted(r.judged) for r in found):
         click.get_current_context().exit(GATE)

@@ -1,38 +1,84 @@
-"""memlab runs: what the store holds."""
+"""List the stored runs."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from memlab.cli._options import echo_json, json_option, store_option
+from memlab.cli import _completing
+from memlab.cli._options import echo, echo_json, json_option, store_option
+
+_SHOWN = 100  # runs of a table, unless told otherwise
 
 
-@click.command(short_help="List the stored runs.")
+@click.command()
+@click.option(
+    "--experiment", help="Of this experiment alone.", shell_complete=_completing.experiment
+)
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), help="The newest so many; 100 in a table."
+)
+@click.option("--check", is_flag=True, help="Read every sample, to find what is damaged.")
+@click.option(
+    "--delete",
+    metavar="RUN",
+    multiple=True,
+    shell_complete=_completing.run,
+    help="Delete a run with its samples, and list nothing.",
+)
+@click.option("--rename", metavar="RUN NAME", nargs=2, help="Name a run, and list nothing.")
 @store_option
 @json_option
-def command(store: Path | None, as_json: bool) -> None:
-    """List the stored runs, newest last."""
+def command(
+    experiment: str | None,
+    limit: int | None,
+    check: bool,
+    delete: tuple[str, ...],
+    rename: tuple[str, str] | None,
+    store: Path | None,
+    as_json: bool,
+) -> None:
+    """List the stored runs, newest last; or delete or rename some. Exit 3, after those that are
+    whole, if one is damaged, as far as shows without --check.
+
+    \b
+    memlab runs --experiment mmap-write -n 5
+    memlab runs --delete b2f6ed4e --delete before
+    memlab runs --rename last after
+    """
+    from memlab import experiments, measure
+    from memlab.errors import StoreError
+    from memlab.present import data, terminal
     from memlab.store import Store
 
+    if experiment:
+        experiments.load(experiment)
     with Store(store) as opened:
-        rows: list[dict[str, Any]] = [
-            {
-                "run": run.id,
-                "experiment": run.experiment,
-                "name": run.name,
-                "created_at": run.created_at,
-                "samples": opened.sample_count(run.id),
-                "ended": next((s.ended for s in reversed(opened.sessions(run.id))), None),
-            }
-            for run in opened.runs()
-        ]
+        if delete or rename:
+            gone = [opened.find(run) for run in delete]
+            named = opened.find(rename[0]) if rename else None
+            if rename:
+                measure.check_name(rename[1])
+            for run in {run.id: run for run in gone}.values():
+                count = opened.sample_count(run.id)
+                opened.delete_run(run.id)
+                echo(f"deleted: run {run.id}, {run.experiment}, {count} samples")
+            if rename and named:
+                opened.rename_run(named.id, rename[1])
+                echo(f"run {named.id} is named {rename[1]}")
+            return
+        found, damaged = opened.listed()
+        damaged |= opened.damaged() if check else {}
+    whole = [one for one in found if one.row.id not in damaged]
+    whole = [one for one in whole if experiment in (None, one.row.experiment)]
+    if limit is None and not as_json:
+        limit = _SHOWN
+    rows = data.runs(whole[-limit:] if limit else whole)
     if as_json:
         echo_json(rows)
-        return
-    for row in rows:
-        ended = row["ended"] or "unfinished"
-        click.echo(
-            f"{row['run']}  {row['created_at'][:19]}  {row['experiment']:<12}"
-            f"  {row['samples']:>6} samples  {ended:<11}  {row['name'] or ''}".rstrip()
-        )
+    elif rows:
+        terminal.runs(rows)
+        if len(rows) == _SHOWN < len(whole):
+            echo(f"the newest {_SHOWN} of {len(whole)} runs; -n {len(whole)} lists them all")
+    if damaged:
+        said = "; ".join(f"run {id}: {why}" for id, why in damaged.items())
+        raise StoreError(f"{opened.path} is damaged: {said}")

@@ -1,33 +1,31 @@
-"""memlab schema: the JSON Schemas of what `--json` prints."""
-
-from difflib import get_close_matches
+"""Print the JSON Schema of a command's --json."""
 
 import click
 
 from memlab.cli import _completing
+from memlab.errors import nearest
 
 
-@click.command(short_help="Print the JSON Schema of a command's --json.")
+@click.command()
 @click.argument("command", metavar="[COMMAND]", required=False, shell_complete=_completing.schema)
 def command(command: str | None) -> None:
-    """Print the JSON Schema (draft-07) of what COMMAND --json prints; without COMMAND, list them.
+    """Print the JSON Schema (2020-12) of what COMMAND --json prints; without COMMAND, list them.
 
     \b
     memlab schema show
     memlab schema sweep-dry-run
     """
-    from memlab import schemas
+    from memlab import documents
 
-    known = schemas.commands()
+    known = documents.commands()
     if command is None:
         width = max(map(len, known))
         for name in known:
-            schema = schemas.of(name)
+            schema = documents.schema(name)
             about = schema["description"].partition(". ")[0].removesuffix(".")
             click.echo(f"{name:<{width}}  {schema['$id']:<22}  {about}")
         return
     if command not in known:
-        near = get_close_matches(command, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else "`memlab schema` lists them"
+        hint = nearest(command, known, "`memlab schema` lists them")
         raise click.UsageError(f"no schema of {command!r}; {hint}")
-    click.echo(schemas.text(command), nl=False)
+    click.echo(documents.text(documents.schema(command)))

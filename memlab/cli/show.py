@@ -1,4 +1,4 @@
-"""memlab show: a stored run as tables."""
+"""Show a stored run as tables."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import click
 from memlab.cli._options import echo_json, example_option, json_option, run_argument, store_option
 
 
-@click.command(short_help="Show a stored run as tables.")
+@click.command()
 @run_argument
 @example_option
 @store_option
@@ -16,10 +16,13 @@ def command(run: str, example: bool, store: Path | None, as_json: bool) -> None:
     """Show RUN (an id, the start of one, a name, or `last`): medians, floors, what was
     published, noise."""
     from memlab import api
-    from memlab.present import tables
 
     loaded = api.load(run, store=store, example=example)
     if as_json:
-        echo_json(tables.as_data(loaded))
+        from memlab.present import data
+
+        echo_json(data.run(loaded))
     else:
-        tables.show(loaded)
+        from memlab.present import terminal
+
+        terminal.show(loaded)

@@ -1,4 +1,4 @@
-"""memlab sweep: measure an experiment."""
+"""Measure an experiment."""
 
 from pathlib import Path
 
@@ -11,12 +11,14 @@ from memlab.cli._options import (
     CPUS,
     DURATION,
     SHARE,
+    Waiting,
     json_option,
     output_folder,
     store_option,
+    wait_option,
 )
 
-_WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json"}
+_WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json", "--wait"}
 
 
 def _given() -> set[str]:
@@ -30,7 +32,7 @@ def _given() -> set[str]:
     }
 
 
-@click.command(short_help="Measure an experiment.")
+@click.command(cls=Waiting)
 @click.argument("experiment", required=False, shell_complete=_completing.experiment)
 @click.option(
     "-p",
@@ -80,6 +82,14 @@ def _given() -> set[str]:
     shell_complete=_completing.run,
     help="Measure what a run still lacks.",
 )
+@wait_option
+@click.option(
+    "--gentle",
+    type=SHARE,
+    metavar="[=SHARE]",
+    help="Spare a host that others need: at most this share of one CPU (default 25%), 5% of the "
+    "free memory, at the lowest priority.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be measured, and make nothing.")
 @click.option(
     "-o",
@@ -109,13 +119,16 @@ def command(
     store: Path | None,
     name: str | None,
     resume: str | None,
+    wait_s: float,
+    gentle: float | None,
     dry_run: bool,
     output: Path | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Measure EXPERIMENT: randomised, interleaved blocks of every point, each sample stored as it
-    is taken; then a table, and a figure on disk.
+    is taken; then a table, and a figure on disk. EXPERIMENT is a name, or a file of your own such
+    as ./mlock_cost.py.
 
     \b
     memlab sweep mmap-write
@@ -123,8 +136,10 @@ def command(
     memlab sweep page-fault --in guest --kernel /boot/vmlinuz-6.1.0-56-amd64
     memlab sweep --resume last
     """
+    from memlab import experiments
     from memlab.cli import _planning, _sweeping
     from memlab.run.request import Request
+    from memlab.targets.guest.handle import Guest
 
     if resume:
         if wrong := _given() - _WITH_RESUME:
@@ -132,24 +147,24 @@ def command(
                 "--resume goes on with the run's own plan; it takes --budget, --store and -o, "
                 f"not {min(wrong)}"
             )
-        run = _sweeping.resume(resume, store, budget, quiet or as_json)
+        run = _sweeping.resume(resume, store, budget, quiet or as_json, wait_s)
     else:
         if experiment is None:
             raise click.UsageError("name an experiment; `memlab list` lists them")
+        experiment = experiments.named(experiment)
         if blocks is not None and precision is not None:
             raise click.UsageError("--blocks says how often, --precision how exactly; choose one")
         if where == "host" and (wrong := _given() & set(_guest.OPTIONS)):
             raise click.UsageError(f"{min(wrong)} is about a guest; add --in guest")
-        host_directory = None if directory is None else str(directory)
         guest = None
         if where == "guest":
-            guest = _guest.asked(
-                kernel=kernel,
-                memory_bytes=guest_memory,
+            guest = Guest(
+                kernel,
+                memory=guest_memory,
                 cpus=guest_cpus,
                 append=append,
                 iommu=guest_iommu,
-                directory=host_directory,
+                directory=directory,
             )
         request = Request(
             experiment=experiment,
@@ -161,12 +176,12 @@ def command(
             budget_s=budget,
             seed=seed,
             cpus=list(cpus or ()),
-            directory=host_directory,
+            directory=None if guest or directory is None else str(directory),
             name=name,
-            guest=guest,
+            gentle=gentle,
         )
         if dry_run:
-            _planning.dry_run(request, as_json)
+            _planning.dry_run(request, guest, as_json)
             return
-        run = _sweeping.sweep(request, store, quiet or as_json)
+        run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s)
     _sweeping.report(run, output_folder(output, store), quiet=quiet, as_json=as_json)

@@ -6,11 +6,8 @@ every build of it holds; the version is read from the file itself.
 
 from __future__ import annotations
 
-import mmap
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,29 +75,39 @@ _KINDS = (
         re.compile(rb"GNU C Library [^\n]*?release version (\d+\.\d+)"),
     ),
 )
-_IN_FILE_NAME = re.compile(r"\.so\.(\d+(?:\.\d+)*)|-(\d+\.\d+)\.so")
+# A number alone is the ABI's, as in libc.so.6.
+_IN_FILE_NAME = re.compile(r"\.so\.(\d+(?:\.\d+)+)|-(\d+\.\d+)\.so")
+_DELETED = " (deleted)"
 
 
 def read(pid: int, mappings: Sequence[process.Mapping]) -> Allocator | None:
     """The malloc of a process; None where it has none that is known."""
-    paths = dict.fromkeys(
-        m.path for m in mappings if m.path.startswith("/") and "x" in m.permissions
-    )
+    code = {m.path: m for m in mappings if m.path.startswith("/") and "x" in m.permissions}
     directory = proc.ROOT / f"proc/{pid}"
     environ = files.known(lambda: process.environ(pid)) or {}
     *preloaded, musl, glibc = _KINDS
     # A malloc of its own comes before the C library's, which is there as well.
-    for kind in preloaded:
-        for path in paths:
-            if kind.library.match(Path(path).name):
-                return _made(kind, directory, path, directory / "root" / path[1:], environ)
-    if found := _inside(preloaded, directory, environ):
-        return found
-    for kind in (musl, glibc):
-        for path in paths:
-            if kind.library.match(Path(path).name):
-                return _made(kind, directory, path, directory / "root" / path[1:], environ)
+    for kinds in (preloaded, (musl, glibc)):
+        for kind in kinds:
+            for path, mapping in code.items():
+                if kind.library.match(Path(path).name):
+                    return _made(kind, directory, path, _library(directory, mapping), environ)
+        if kinds is preloaded and (found := _inside(preloaded, directory, environ)):
+            return found
     return None
+
+
+def _library(directory: Path, mapping: process.Mapping) -> bytes:
+    """The file that is mapped, be it deleted or replaced since; empty where it cannot be read.
+
+    Only root may open what lies under map_files (proc(5)); others take the path, where what is
+    mapped is not deleted.
+    """
+    mapped = directory / f"map_files/{mapping.start:x}-{mapping.end:x}"
+    found = files.content(mapped, _SEARCHED_BYTES_MAX)
+    if found is None and not mapping.path.endswith(_DELETED):
+        found = files.content(directory / "root" / mapping.path[1:], _SEARCHED_BYTES_MAX)
+    return found or b""
 
 
 def not_searched(pid: int, found: Allocator | None) -> tuple[str, ...]:
@@ -114,23 +121,21 @@ def not_searched(pid: int, found: Allocator | None) -> tuple[str, ...]:
 
 
 def _inside(kinds: Sequence[Kind], directory: Path, environ: Mapping[str, str]) -> Allocator | None:
-    for held in _held(directory / "exe"):
-        for kind in kinds:
-            if kind.inside and held.find(kind.inside) >= 0:
-                path = str((directory / "exe").readlink())
-                return _made(kind, directory, path, directory / "exe", environ)
+    held = files.content(directory / "exe", _SEARCHED_BYTES_MAX) or b""
+    for kind in kinds:
+        if kind.inside and kind.inside in held:
+            path = files.known(lambda: str((directory / "exe").readlink())) or "the executable"
+            return _made(kind, directory, path, held, environ)
     return None
 
 
 def _made(
-    kind: Kind, directory: Path, path: str, file: Path, environ: Mapping[str, str]
+    kind: Kind, directory: Path, path: str, held: bytes, environ: Mapping[str, str]
 ) -> Allocator:
-    version = variable = None
-    for held in _held(file):
-        if kind.version and (found := kind.version.search(held)):
-            version = found[1].decode() if found.re.groups else _word_before(held, found.start())
-        if kind.name == "jemalloc":
-            variable = _conf_variable(held)
+    version = None
+    if kind.version and (found := kind.version.search(held)):
+        version = found[1].decode() if found.re.groups else _word_before(held, found.start())
+    variable = _conf_variable(held) if kind.name == "jemalloc" else None
     if version is None and (named := _IN_FILE_NAME.search(Path(path).name)):
         version = named[1] or named[2]
     variable = variable or malloc_options.VARIABLES.get(kind.name, "")
@@ -140,11 +145,11 @@ def _made(
     return Allocator(kind.name, version, path, options, variable)
 
 
-def _word_before(held: mmap.mmap, end: int) -> str:
+def _word_before(held: bytes, end: int) -> str:
     return held[held.rfind(b"\0", 0, end) + 1 : end].decode("ascii", "replace")
 
 
-def _conf_variable(held: mmap.mmap) -> str | None:
+def _conf_variable(held: bytes) -> str | None:
     """``MALLOC_CONF``, ``JE_MALLOC_CONF`` or ``_RJEM_MALLOC_CONF``: a string of its own."""
     at = held.find(b"MALLOC_CONF\0")
     while at >= 0:
@@ -153,12 +158,3 @@ def _conf_variable(held: mmap.mmap) -> str | None:
             return word
         at = held.find(b"MALLOC_CONF\0", at + 1)
     return None
-
-
-def _held(file: Path) -> Iterator[mmap.mmap]:
-    """The file's bytes, once; nothing where it cannot be read or is too large to search."""
-    with suppress(OSError, ValueError), open(file, "rb") as opened:
-        if os.fstat(opened.fileno()).st_size > _SEARCHED_BYTES_MAX:
-            return
-        with mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as held:
-            yield held

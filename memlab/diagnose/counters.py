@@ -51,6 +51,7 @@ EVENTS = (
     Event("shootdowns_asked", "tlb:tlb_flush", "reason == 4"),
     Event("shootdowns_taken", "tlb:tlb_flush", "reason == 1"),
     Event("threads_created", "task:task_newtask", "clone_flags & 65536"),
+    Event("processes_created", "task:task_newtask", "!(clone_flags & 65536)"),
     Event("minor_faults", software=perf_event.PAGE_FAULTS_MINOR),
     Event("major_faults", software=perf_event.PAGE_FAULTS_MAJOR),
 )

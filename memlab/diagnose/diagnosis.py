@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memlab.diagnose import counters, finding, look, rules, subject
+from memlab.diagnose import counters, finding, look, prediction, rules, subject
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.look import Look
+from memlab.diagnose.prediction import Prediction
 
 # What one count costs the thread that is counted (docs/diagnose.md).
 _TRACEPOINT_S, _SOFTWARE_S = 300e-9, 50e-9
@@ -33,18 +35,22 @@ class Diagnosis:
 
     look: Look
     findings: tuple[Finding, ...]
+    predictions: tuple[Prediction, ...]
     cost: Cost
 
 
-def of(pid: int, seconds: float) -> Diagnosis:
-    """Look at a process. Raises `BadSubject` and `CannotLook`."""
+def of(pid: int, seconds: float, *, walk: bool = False, policies: Sequence[str] = ()) -> Diagnosis:
+    """Look at a process; `walk` reads its page tables, however many; `policies` such as
+    ``lock=future`` are what to predict. Raises `BadSubject`, `CannotLook` and `BadRequest`."""
+    asked = prediction.read(policies)
     starting_cpu_s = time.process_time()
     with subject.held(pid) as (found, pidfd):
-        seen = look.at(found, pidfd, seconds)
+        seen = look.at(found, pidfd, seconds, walk=walk)
     findings = tuple(finding.find(rules.RULES, seen))
+    predictions = prediction.of(seen, asked)
     cpu_s = time.process_time() - starting_cpu_s
     cost = Cost(cpu_s, starting_cpu_s, cpu_s / seen.seconds, _counted_share(seen))
-    return Diagnosis(seen, findings, cost)
+    return Diagnosis(seen, findings, predictions, cost)
 
 
 def _counted_share(seen: Look) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from memlab import units
@@ -17,6 +18,17 @@ def fact(name: str, value: float | str | None, unit: str = "") -> Fact | None:
 def rate(look: Look, name: str, words: str) -> Fact | None:
     """None where it is not seen, or did not happen."""
     return fact(words, look.rate(name) or None, "1/s")
+
+
+def fault_cost(look: Look) -> Fact | None:
+    """What the faults cost, at the price of one on this machine: at most all of its system time."""
+    faults = look.rate("minor_faults")
+    if not faults or look.fault_s is None:
+        return None
+    each, cost = units.format_duration(look.fault_s), faults * look.fault_s
+    if cost > look.system_share:
+        return Fact("which take nearly all of its system time", f"{look.system_share:.2g} of a CPU")
+    return Fact("which take about", f"{cost:.2g} of a CPU, at {each} per fault here")
 
 
 def left(seconds: float | None) -> str:
@@ -82,6 +94,11 @@ def options(look: Look, *names: str) -> Iterator[Fact]:
     for option in look.allocator.options if look.allocator else ():
         if option.name in names:
             yield Fact(option.name, f"{option.value} ({option.source})")
+
+
+def limit(value: float) -> str:
+    """Bytes as `try` takes them, in whole MiB."""
+    return f"{max(1, math.ceil(value / units.MiB))}M"
 
 
 def size(value: float) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from memlab.diagnose import started
 from memlab.diagnose.look import Look
+from memlab.diagnose.started import Policies
 
 
 class Severity(IntEnum):
@@ -72,6 +74,8 @@ class Rule:
     """Those that measure here what it costs."""
     explains: tuple[str, ...] = ()
     """Rules whose findings are this one's consequences, and not said again unless more severe."""
+    proof: Callable[[Look], Policies] = lambda _: {}
+    """The policies of `memlab try` that test the setting; none where none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ class Finding:
     threshold: float
     evidence: tuple[Fact, ...]
     setting: str
+    proof: str | None
+    """The `memlab try` line that tests it."""
     experiments: tuple[str, ...]
 
 
@@ -128,5 +134,6 @@ def _finding(rule: Rule, value: float, severity: Severity, look: Look) -> Findin
         threshold=bound,
         evidence=tuple(fact for fact in rule.evidence(look) if fact is not None),
         setting=rule.setting(look),
+        proof=started.line(look.started, rule.proof(look)),
         experiments=rule.experiments,
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab.observe import cgroup, files
+from memlab.observe import cgroup, files, proc
 
 _V1_UNLIMITED = 1 << 60  # v1 writes no limit as the largest whole page below 2**63
 _USED = {"1": "memory.usage_in_bytes", "2": "memory.current"}
@@ -82,5 +82,5 @@ def _room_bytes(limit: Limit) -> int:
 
 
 def _pairs(path: Path) -> dict[str, int]:
-    lines = (line.split() for line in (files.text(path) or "").splitlines())
+    lines = (line.split() for line in proc.lines(files.text(path) or ""))
     return {words[0]: int(words[1]) for words in lines if len(words) == 2}

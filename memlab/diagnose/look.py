@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from memlab import units
-from memlab.diagnose import allocator, counters, group, memory, snapshot, subject
+from memlab.diagnose import allocator, counters, fault, group, memory, snapshot, started, subject
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.memory import Memory
+from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
 from memlab.observe import files, process
 from memlab.observe import proc as observed
 
 _CHARGE_BATCH_BYTES = 64 * 4096  # MEMCG_CHARGE_BATCH: a CPU charges its group in such steps
+
+_PARTS = 4  # of a look, in which growth has to show
 
 Rates = Mapping[str, float | None]
 
@@ -68,9 +72,12 @@ class Look:
     """What the rules read."""
 
     subject: Subject
+    started: Started
     seconds: float
     cpu_share: float
     """Of one CPU, used by the process."""
+    system_share: float
+    """Of one CPU, used by the kernel for it: page faults and system calls."""
     thread_count: int
     allocator: Allocator | None
     per_s: Rates
@@ -83,40 +90,53 @@ class Look:
     available_bytes: int | None
     """On the whole machine."""
     available_seconds_left: float | None
+    """At the growth over the whole look; None where a part of it grew by less than half of that."""
+    growth_bytes_per_s: float
+    fault_s: float | None
+    """What a page fault on anonymous memory takes on this machine, measured after the look."""
     unseen: tuple[str, ...]
 
     def rate(self, name: str) -> float | None:
         return self.per_s.get(name)
 
 
-def at(found: Subject, pidfd: int, seconds: float) -> Look:
-    """Look for so long. Raises `CannotLook` where the process ends meanwhile."""
+def at(found: Subject, pidfd: int, seconds: float, *, walk: bool = False) -> Look:
+    """Look for so long; `walk` reads its page tables, however many. Raises `CannotLook` where the
+    process ends meanwhile."""
     limit = group.nearest(found.pid)
     with counters.counting(found.pid) as counted:
         before, counts_before = snapshot.take(found.pid, limit), counted.read()
-        subject.wait(found, pidfd, seconds)
+        held = [_unshed_bytes(before)]
+        for _ in range(_PARTS):
+            subject.wait(found, pidfd, seconds / _PARTS)
+            held.append(_held_bytes(found.pid))
         after, counts_after = snapshot.take(found.pid, limit), counted.read()
         unseen = dict(counted.unseen)
         limits = tuple(counted.limits)
     mappings = process.maps(found.pid)
     elapsed = after.at_s - before.at_s
     threads = _threads(found.pid, counts_before, counts_after, elapsed)
-    held, not_held = memory.read(found.pid, after, mappings)
+    kept, not_held = memory.read(found.pid, after, mappings, walk=walk)
     malloc = allocator.read(found.pid, mappings)
+    began = started.read(found)
     subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
     return Look(
         subject=found,
+        started=began,
         seconds=elapsed,
         cpu_share=(after.cpu_s - before.cpu_s) / elapsed,
+        system_share=(after.system_s - before.system_s) / elapsed,
         thread_count=after.thread_count,
         allocator=malloc,
         per_s=_rates(before, after, threads, unseen, elapsed, complete=not limits),
         threads=threads,
         shootdowns=_shootdowns(before, after, elapsed, "shootdowns_asked" not in unseen),
-        memory=held,
+        memory=kept,
         group=_room(limit, before, after, elapsed),
         available_bytes=after.machine.get("MemAvailable"),
-        available_seconds_left=_host_seconds_left(before, after, elapsed),
+        available_seconds_left=_host_seconds_left(held, after, elapsed),
+        growth_bytes_per_s=(held[-1] - held[0]) / elapsed,
+        fault_s=fault.seconds(),
         unseen=(
             *_said(unseen),
             *limits,
@@ -212,14 +232,22 @@ def _room(
 
 
 def _host_seconds_left(
-    before: snapshot.Snapshot, after: snapshot.Snapshot, elapsed: float
+    held: Sequence[int], after: snapshot.Snapshot, elapsed: float
 ) -> float | None:
-    """Until the process alone has used up what the machine has available."""
-    was, now = _unshed_bytes(before), _unshed_bytes(after)
+    """Until the process alone has used up what the machine has available. What grows and falls
+    again, as a cache that is emptied, is no growth: each part of the look must show half of it."""
+    grown = held[-1] - held[0]
     available = after.machine.get("MemAvailable")
-    if available is None:
+    steady = all(b - a >= grown / (2 * _PARTS) for a, b in pairwise(held))
+    if available is None or not steady:
         return None
-    return _seconds_left(available, now - was, after, elapsed)
+    return _seconds_left(available, grown, after, elapsed)
+
+
+def _held_bytes(pid: int) -> int:
+    """As _unshed_bytes; 0 of a process that has ended, which the next wait says."""
+    status = files.known(lambda: observed.status(pid)) or {}
+    return sum(observed.status_bytes(status, name) or 0 for name in ("RssAnon", "RssShmem"))
 
 
 def _unshed_bytes(now: snapshot.Snapshot) -> int:

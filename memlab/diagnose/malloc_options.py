@@ -22,8 +22,11 @@ _GLIBC_NAMES = {
     "MALLOC_TRIM_THRESHOLD_": "trim_threshold",
     "MALLOC_TOP_PAD_": "top_pad",
     "MALLOC_MMAP_THRESHOLD_": "mmap_threshold",
+    "MALLOC_MMAP_MAX_": "mmap_max",
     "MALLOC_ARENA_MAX": "arena_max",
 }
+# Setting any of these ends glibc's own adjusting of the two thresholds (mallopt(3)).
+_END_ADJUSTING = ("trim_threshold", "top_pad", "mmap_threshold", "mmap_max")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,9 @@ def in_force(
     What the program sets by calls (mallopt, mallctl) or compiles in is not seen.
     """
     found: dict[str, Option] = {}
-    for option in (*_defaults(name, version), *_given(name, variable, environ, link)):
+    given = tuple(_given(name, variable, environ, link))
+    adjusts = not any(option.name in _END_ADJUSTING for option in given)
+    for option in (*_defaults(name, version, adjusts=adjusts), *given):
         found.pop(option.name, None)  # the later source wins, and is printed in its place
         found[option.name] = option
     return tuple(reversed(found.values()))
@@ -60,42 +65,58 @@ def gives_back_at_once(name: str, options: Mapping[str, str]) -> bool:
     return any(options.get(option, "").lower() in eager.get(option, ("0",)) for option in wanted)
 
 
-def keeping(name: str, version: Version, variable: str) -> str:
-    """The setting, in this version's words, that keeps freed memory for the next allocation."""
+def kept(name: str, version: Version, variable: str) -> dict[str, str]:
+    """The environment, in this version's words, that keeps freed memory for the next allocation."""
     match name:
         case "jemalloc" if not version or version >= (5,):
-            return (
-                f"{variable}=dirty_decay_ms:-1,muzzy_decay_ms:-1 keeps all that was freed, at its "
-                f"peak; {variable}=dirty_decay_ms:10000 keeps it for 10 s"
-            )
+            return {variable: "dirty_decay_ms:-1,muzzy_decay_ms:-1"}
         case "jemalloc" if version >= (4, 1):
-            return (
-                f"{variable}=purge:decay,decay_time:-1 keeps all that was freed, at its peak; "
-                f"{variable}=purge:decay,decay_time:10 keeps it for 10 s"
-            )
+            return {variable: "purge:decay,decay_time:-1"}
         case "jemalloc":
-            return f"{variable}=lg_dirty_mult:-1 keeps all that was freed, at its peak"
+            return {variable: "lg_dirty_mult:-1"}
         case "tcmalloc":
-            return "TCMALLOC_AGGRESSIVE_DECOMMIT=0 and TCMALLOC_RELEASE_RATE=0: give nothing back"
+            return {"TCMALLOC_AGGRESSIVE_DECOMMIT": "0", "TCMALLOC_RELEASE_RATE": "0"}
         case "mimalloc" if not version or version >= (2, 1):
-            older = "" if len(version) == 3 else " (MIMALLOC_ALLOW_DECOMMIT=0 before 2.1.2)"
-            return f"MIMALLOC_PURGE_DELAY=-1: give nothing back{older}"
+            return {"MIMALLOC_PURGE_DELAY": "-1"}
         case "mimalloc" if version >= (2,):
-            return "MIMALLOC_ALLOW_DECOMMIT=0: give nothing back"
+            return {"MIMALLOC_ALLOW_DECOMMIT": "0"}
         case "mimalloc":
-            return "MIMALLOC_PAGE_RESET=0: give nothing back"
+            return {"MIMALLOC_PAGE_RESET": "0"}
+        # 4 GiB for trimming, and the largest threshold that glibc takes for mmap, 32 MiB.
         case "glibc" if not version or version >= _GLIBC_TUNABLES:
-            # 4 GiB for trimming, and the largest threshold that glibc takes for mmap, 32 MiB.
-            return (
-                "GLIBC_TUNABLES=glibc.malloc.trim_threshold=4294967296:"
-                "glibc.malloc.mmap_threshold=33554432 keeps what was freed, at its peak"
-            )
+            trim, piece = "glibc.malloc.trim_threshold", "glibc.malloc.mmap_threshold"
+            return {"GLIBC_TUNABLES": f"{trim}=4294967296:{piece}=33554432"}
         case "glibc":
-            return (
-                "MALLOC_TRIM_THRESHOLD_=4294967296 and MALLOC_MMAP_THRESHOLD_=33554432 keep what "
-                "was freed, at its peak"
-            )
-    return "this malloc has no such setting: another one can be preloaded (LD_PRELOAD)"
+            return {"MALLOC_TRIM_THRESHOLD_": "4294967296", "MALLOC_MMAP_THRESHOLD_": "33554432"}
+    return {}
+
+
+def changed(variable: str, now: str, wanted: str) -> str:
+    """The value of a variable with `wanted` in it, beside what else was set."""
+    between, sets = {"GLIBC_TUNABLES": (":", "=")}.get(variable, (",", ":"))
+    if sets not in wanted:
+        return wanted  # a number alone
+    named = {part.partition(sets)[0] for part in wanted.split(between)}
+    others = [part for part in now.split(between) if part.partition(sets)[0] not in named]
+    return between.join([*filter(None, others), wanted])
+
+
+def keeping(name: str, version: Version, variable: str) -> str:
+    """`kept` in words."""
+    settings = kept(name, version, variable)
+    if not settings:
+        return "this malloc has no such setting: another one can be preloaded (LD_PRELOAD)"
+    said = " and ".join(f"{key}={value}" for key, value in settings.items())
+    if name in ("tcmalloc", "mimalloc"):
+        newer = name == "mimalloc" and len(version) < 3 and "MIMALLOC_PURGE_DELAY" in settings
+        older = " (MIMALLOC_ALLOW_DECOMMIT=0 before 2.1.2)" if newer else ""
+        return f"{said}: give nothing back{older}"
+    said += f" keep{'s' if len(settings) == 1 else ''} what was freed, at its peak"
+    if name == "jemalloc" and (not version or version >= (5,)):
+        return f"{said}; {variable}=dirty_decay_ms:10000 keeps it for 10 s"
+    if name == "jemalloc" and version >= (4, 1):
+        return f"{said}; {variable}=purge:decay,decay_time:10 keeps it for 10 s"
+    return said
 
 
 def _given(
@@ -125,7 +146,8 @@ def _pairs(text: str, source: str, between: str) -> Iterator[Option]:
             yield Option(name.strip(), value.strip(), source)
 
 
-def _defaults(name: str, version: Version) -> Iterator[Option]:
+def _defaults(name: str, version: Version, *, adjusts: bool) -> Iterator[Option]:
+    """`adjusts`: whether glibc raises its thresholds by itself."""
     if not version:
         return
     source = f"default of {name} {'.'.join(map(str, version))}"
@@ -145,5 +167,6 @@ def _defaults(name: str, version: Version) -> Iterator[Option]:
             delay = "2500" if version >= (3,) else "10"
             yield Option("MIMALLOC_PURGE_DELAY", delay, source)
         case "glibc":
-            yield Option("mmap_threshold", "131072, rising to 33554432", source)
-            yield Option("trim_threshold", "131072, rising to 67108864", source)
+            for option, most in (("mmap_threshold", 33554432), ("trim_threshold", 67108864)):
+                rising = f", rising to {most}" if adjusts else ""
+                yield Option(option, f"131072{rising}", source)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memlab import units
 from memlab.diagnose.snapshot import Snapshot
 from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
-# The kernel walks every page table for smaps: some 5 ms a GiB of 4 KiB pages.
-_WALKED_BYTES_MAX = 8 << 30
+# The kernel walks every page table for smaps, some 13 ms per GiB of 4 KiB pages, and calls of the
+# process that map memory wait meanwhile: under 1 ms, unless it is asked for.
+_WALKED_BYTES_MAX = 64 << 20
 # Reading a mapping's block of smaps costs some 60 us.
 _READ_MAPPINGS_MAX = 1000
 _THP = ROOT / "sys/kernel/mm/transparent_hugepage/enabled"
+_MAPPINGS_MAX = ROOT / "proc/sys/vm/max_map_count"
+_HUGE = 2 << 20  # bytes of a huge page
 _CAP_IPC_LOCK = 14  # linux/capability.h: its holder has no limit
 
 
@@ -44,22 +48,41 @@ class Memory:
     thp_process: bool
     """False where prctl(PR_SET_THP_DISABLE) turned them off for the process."""
     mappings: int
+    mappings_max: int
+    """vm.max_map_count."""
+    walked_s: float
+    """How long its page tables were read; its calls that map memory waited meanwhile."""
     machine_bytes: int | None
+    peak_resident_bytes: int
+    peak_virtual_bytes: int
+    accessible_bytes: int
+    """Of mappings that are not PROT_NONE: what mlockall(2) brings in."""
+    writable_bytes: int
+    """Of private mappings."""
+    huge_fit_bytes: int
+    """Of those, what fills whole huge pages."""
 
 
 def read(
-    pid: int, now: Snapshot, mappings: Sequence[process.Mapping]
+    pid: int, now: Snapshot, mappings: Sequence[process.Mapping], *, walk: bool
 ) -> tuple[Memory, tuple[str, ...]]:
-    """What it holds, and what is not seen of it."""
-    resident, locked = now.bytes("VmRSS") or 0, now.bytes("VmLck") or 0
-    sums, detailed, unseen = _walked(pid, resident, locked, len(mappings))
+    """What it holds, and what is not seen of it. `walk`: its page tables are read, however many."""
+    resident, swapped = now.bytes("VmRSS") or 0, now.bytes("VmSwap") or 0
+    locked = now.bytes("VmLck") or 0
+    before_s = time.monotonic()
+    few = walk or resident + swapped <= _WALKED_BYTES_MAX
+    sums, detailed, unseen = (
+        _walked(pid, locked, len(mappings)) if few else _not_walked(locked, mappings)
+    )
+    walked_s = time.monotonic() - before_s if few else 0.0
+    writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
     stacks = process.thread_stacks(detailed) if detailed is not None else None
     locked_stacks = [s for s in stacks if "lo" in s.flags] if stacks is not None else None
     return Memory(
         virtual_bytes=now.bytes("VmSize") or 0,
         resident_bytes=resident,
         anonymous_bytes=now.bytes("RssAnon") or 0,
-        swapped_bytes=now.bytes("VmSwap") or 0,
+        swapped_bytes=swapped,
         locked_bytes=locked,
         lockable_bytes=_lockable(pid, now),
         locked_resident_bytes=None if sums is None else sums.get("Locked"),
@@ -71,21 +94,38 @@ def read(
         thp_machine=files.choice(_THP),
         thp_process=now.status.get("THP_enabled", "1") == "1",
         mappings=len(mappings),
+        mappings_max=int(files.known(_MAPPINGS_MAX.read_text) or 65530),
+        walked_s=walked_s,
         machine_bytes=now.machine.get("MemTotal"),
+        peak_resident_bytes=now.bytes("VmHWM") or resident,
+        peak_virtual_bytes=now.bytes("VmPeak") or 0,
+        accessible_bytes=sum(m.size_bytes for m in mappings if m.permissions[:3] != "---"),
+        writable_bytes=sum(m.size_bytes for m in writable),
+        huge_fit_bytes=sum(max(0, m.end // _HUGE - -(-m.start // _HUGE)) * _HUGE for m in writable),
     ), unseen
 
 
-def _walked(
-    pid: int, resident_bytes: int, locked_bytes: int, count: int
-) -> tuple[dict[str, int] | None, list[process.Mapping] | None, tuple[str, ...]]:
+_Walked = tuple[dict[str, int] | None, list[process.Mapping] | None, tuple[str, ...]]
+
+
+def _not_walked(locked_bytes: int, mappings: Sequence[process.Mapping]) -> _Walked:
+    """Where as much is locked as may be written to, mlockall(2) has locked the stacks too."""
+    limit = units.format_size(_WALKED_BYTES_MAX)
+    writable_bytes = sum(m.size_bytes for m in mappings if m.permissions.startswith("rw"))
+    said = "huge pages, which locked memory is resident"
+    locked: list[process.Mapping] | None = None
+    if not locked_bytes:
+        locked = []
+    elif locked_bytes >= writable_bytes:
+        locked = [replace(mapping, flags={"lo"}) for mapping in mappings]
+    else:
+        said += ", locked stacks"
+    why = f"to read the page tables of over {limit} would stop it for over 1 ms; --walk does"
+    return None, locked, (f"{said}: {why}",)
+
+
+def _walked(pid: int, locked_bytes: int, count: int) -> _Walked:
     """The sums of smaps, its mappings where memory is locked, and what was left out for cost."""
-    if resident_bytes > _WALKED_BYTES_MAX:
-        limit = units.format_size(_WALKED_BYTES_MAX)
-        return (
-            None,
-            None,
-            (f"huge pages, locked stacks: over {limit} of page tables would have to be walked",),
-        )
     if not locked_bytes:
         return files.known(lambda: process.rollup(pid)), [], ()
     if count > _READ_MAPPINGS_MAX:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from memlab.diagnose.evidence import fact, group_facts, left, share
+from memlab.diagnose.evidence import fact, group_facts, left, limit, share
 from memlab.diagnose.finding import Rule, Threshold
 from memlab.diagnose.look import Look
+from memlab.diagnose.started import Policies
 
 
 def _seconds_left(look: Look) -> float | None:
@@ -23,6 +24,13 @@ def _raise_limit(look: Look) -> str:
         f"raise {group.path}/{group.limit_name}, or let the program hear of it before: a "
         "threshold (memory.high, memory.pressure) at which it drops what it can spare"
     )
+
+
+def _proof_of_more(look: Look) -> Policies:
+    if look.group is None:
+        return {}
+    now = look.group.limit_bytes
+    return {"memory_max": [limit(now), limit(2 * now)]}
 
 
 def _then(look: Look) -> str:
@@ -48,6 +56,7 @@ RULES = (
         ),
         evidence=group_facts,
         setting=_raise_limit,
+        proof=_proof_of_more,
         experiments=("memcg-notify", "coop-reclaim"),
         explains=("group-nearly-full",),
     ),
@@ -58,6 +67,7 @@ RULES = (
         title=lambda _: "its memory cgroup is at its limit, and reclaims to let it go on",
         evidence=group_facts,
         setting=_raise_limit,
+        proof=_proof_of_more,
         experiments=("coop-reclaim", "memcg-notify"),
         explains=("group-nearly-full",),
     ),
@@ -70,6 +80,7 @@ RULES = (
         ),
         evidence=group_facts,
         setting=_raise_limit,
+        proof=_proof_of_more,
         experiments=("memcg-notify", "coop-reclaim"),
     ),
     Rule(
@@ -83,11 +94,32 @@ RULES = (
         evidence=lambda look: (
             fact("available on the machine", look.available_bytes, "B"),
             fact("resident", look.memory.resident_bytes, "B"),
+            fact("grows by", look.growth_bytes_per_s, "B/s"),
+            fact("steadily for", look.seconds, "s"),
         ),
         setting=lambda _: (
             "a memory cgroup with a limit, so that it is stopped and not its neighbours"
         ),
+        proof=lambda look: {"memory_max": ["none", limit((look.available_bytes or 0) / 2)]},
         experiments=("mmap-overcommit",),
+    ),
+    Rule(
+        "mappings-limit-nears",
+        measure=lambda look: look.memory.mappings / max(look.memory.mappings_max, 1),
+        threshold=Threshold("1", note=0.5, costly=0.8, critical=0.95),
+        title=lambda look: (
+            f"it has {share(look.memory.mappings / max(look.memory.mappings_max, 1))} of the "
+            "mappings that it may: mmap, munmap and mprotect then fail with ENOMEM"
+        ),
+        evidence=lambda look: (
+            fact("mappings", look.memory.mappings, "count"),
+            fact("vm.max_map_count", look.memory.mappings_max, "count"),
+        ),
+        setting=lambda _: (
+            "sysctl vm.max_map_count; fewer mappings: neighbours of equal protection, lock and "
+            "advice are one mapping"
+        ),
+        experiments=("vma-lock",),
     ),
     Rule(
         "lock-limit-nears",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from memlab import units
-from memlab.diagnose.evidence import fact, rate, who
+from memlab.diagnose.evidence import fact, limit, rate, who
 from memlab.diagnose.finding import Rule, Threshold
 from memlab.diagnose.look import Look
+from memlab.diagnose.started import Policies
 
 _SWAPPED_LEAST_BYTES = 16 * units.MiB
 
@@ -44,6 +45,20 @@ def _file_reads(look: Look) -> float | None:
     return None if look.memory.swapped_bytes else look.rate("major_faults")
 
 
+def _proof_of_smaller_stacks(_: Look) -> Policies:
+    return {"stack": ["inherit", "256K"]}
+
+
+def _proof_of_locking(look: Look) -> Policies:
+    """In as little memory as it has now, and in as much as it needs."""
+    now, swapped = look.memory.resident_bytes, look.memory.swapped_bytes
+    return {
+        "lock": ["off", "future_onfault"],
+        "memory_max": [limit(now), limit(now + swapped)],
+        "swap": ["file"],
+    }
+
+
 RULES = (
     Rule(
         "locked-stacks",
@@ -65,6 +80,7 @@ RULES = (
             "mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) locks a page when it "
             "is first used; or smaller stacks: pthread_attr_setstacksize(3), ulimit -s"
         ),
+        proof=_proof_of_smaller_stacks,
         experiments=("thread-create", "stack-map"),
         explains=("locks-much",),
     ),
@@ -82,6 +98,7 @@ RULES = (
             fact("locked", look.memory.locked_bytes, "B"),
         ),
         setting=lambda _: "keep the threads (a pool), or MCL_ONFAULT, or smaller stacks",
+        proof=_proof_of_smaller_stacks,
         experiments=("thread-create",),
     ),
     Rule(
@@ -94,7 +111,11 @@ RULES = (
             who(look, "threads_created"),
             fact("threads there are", look.thread_count, "count"),
         ),
-        setting=lambda _: "keep the threads (a pool): each is a stack to map and to fault in",
+        setting=lambda _: (
+            "keep the threads (a pool): each is a stack to map and to fault in; or smaller stacks, "
+            "of which glibc keeps 40 MiB"
+        ),
+        proof=_proof_of_smaller_stacks,
         experiments=("thread-create", "stack-map"),
     ),
     Rule(
@@ -111,6 +132,7 @@ RULES = (
             "mlock what has to answer in time; memory.swap.max=0 or a lower "
             "swappiness for its group; more memory"
         ),
+        proof=_proof_of_locking,
         experiments=("locked-latency",),
         explains=("swapped-out",),
     ),
@@ -124,6 +146,7 @@ RULES = (
             fact("resident", look.memory.resident_bytes, "B"),
         ),
         setting=lambda _: "mlock what has to answer in time, or memory.swap.max=0 for its group",
+        proof=_proof_of_locking,
         experiments=("locked-latency",),
     ),
     Rule(
@@ -138,6 +161,7 @@ RULES = (
         setting=lambda _: (
             "MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it"
         ),
+        proof=lambda _: {"lock": ["off", "future"]},
         experiments=("mmap-read",),
     ),
     Rule(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlab.diagnose import malloc_options
-from memlab.diagnose.evidence import fact, give_backs, malloc, options, rate, who
+from memlab.diagnose import malloc_options, started
+from memlab.diagnose.evidence import fact, fault_cost, give_backs, malloc, options, rate, who
 from memlab.diagnose.finding import Fact, Rule, Threshold
 from memlab.diagnose.look import Look
+from memlab.diagnose.started import Policies
 
 _PURGERS = ("jemalloc", "tcmalloc", "mimalloc")
 _OPTIONS = (
@@ -15,7 +16,7 @@ _OPTIONS = (
     "mmap_threshold", "TCMALLOC_AGGRESSIVE_DECOMMIT", "TCMALLOC_RELEASE_RATE",
     "MIMALLOC_PURGE_DELAY", "MIMALLOC_DECOMMIT_DELAY",
 )  # fmt: skip
-_CONSEQUENCES = ("gives-memory-back", "shootdowns", "page-faults")
+_CONSEQUENCES = ("gives-memory-back", "gives-back-large-pieces", "shootdowns", "page-faults")
 
 
 def _purges(look: Look) -> float | None:
@@ -40,6 +41,26 @@ def _trims(look: Look) -> float | None:
     return look.rate("brk")
 
 
+_PAGES_PER_CALL = 16  # faults per call from which the pieces are large
+
+
+def _large_returns(look: Look) -> float | None:
+    """Faults on what few calls gave back in large pieces, as the arenas of glibc's threads do."""
+    calls, faults = give_backs(look), look.rate("minor_faults")
+    if calls is None or faults is None or calls < 1 or faults < _PAGES_PER_CALL * calls:
+        return None
+    return faults
+
+
+def _copies(look: Look) -> float | None:
+    """Faults of a process that forks: parent and child copy the pages that they write."""
+    forks = look.rate("processes_created")
+    return look.rate("minor_faults") if forks is not None and forks >= _FORKS_PER_S else None
+
+
+_FORKS_PER_S = 20
+
+
 def _name(look: Look) -> str:
     return look.allocator.name if look.allocator else "malloc"
 
@@ -53,6 +74,7 @@ def _evidence(look: Look) -> Iterator[Fact | None]:
     yield rate(look, "brk", "brk")
     yield who(look, "madvise", "munmap", "brk")
     yield rate(look, "minor_faults", "page faults taken on it again")
+    yield fault_cost(look)
     yield rate(look, "shootdowns_asked", "TLB flushes asked of other CPUs")
     yield rate(look, "shootdowns_taken", "its threads interrupted to flush")
     yield fact("TLB interrupts on its CPUs", look.shootdowns.interrupts_per_s, "1/s")
@@ -63,6 +85,18 @@ def _keep(look: Look) -> str:
     if found is None:
         return "its malloc is not known here: look for the option that keeps freed memory"
     return malloc_options.keeping(found.name, found.numbers, found.variable)
+
+
+def _proof_of_keeping(look: Look) -> Policies:
+    """The malloc's variables as the process has them, and with the setting added."""
+    found = look.allocator
+    if found is None:
+        return {}
+    policies = {}
+    for name, wanted in malloc_options.kept(found.name, found.numbers, found.variable).items():
+        now = started.present(look.started, name)
+        policies[f"env.{name}"] = [now, malloc_options.changed(name, now, wanted)]
+    return policies
 
 
 def _keep_or_reuse(look: Look) -> str:
@@ -82,6 +116,7 @@ RULES = (
         ),
         evidence=_evidence,
         setting=_keep,
+        proof=_proof_of_keeping,
         experiments=("allocator", "tlb-shootdown"),
         explains=_CONSEQUENCES,
     ),
@@ -95,6 +130,7 @@ RULES = (
         ),
         evidence=_evidence,
         setting=_keep,
+        proof=_proof_of_keeping,
         experiments=("allocator", "tlb-shootdown"),
         explains=_CONSEQUENCES,
     ),
@@ -105,6 +141,7 @@ RULES = (
         title=lambda _: "glibc trims its heap and grows it again",
         evidence=_evidence,
         setting=_keep,
+        proof=_proof_of_keeping,
         experiments=("allocator", "page-fault"),
         explains=_CONSEQUENCES,
     ),
@@ -115,12 +152,43 @@ RULES = (
         title=lambda _: "it gives memory back to the kernel all the time",
         evidence=_evidence,
         setting=_keep_or_reuse,
+        proof=_proof_of_keeping,
         experiments=("tlb-shootdown", "madvise-refault"),
-        explains=("shootdowns", "page-faults"),
+        explains=("gives-back-large-pieces", "shootdowns", "page-faults"),
+    ),
+    Rule(
+        "gives-back-large-pieces",
+        measure=_large_returns,
+        threshold=Threshold("1/s", note=10_000, costly=20_000),
+        title=lambda _: "it gives memory back in large pieces and takes page faults on it again",
+        evidence=_evidence,
+        setting=_keep_or_reuse,
+        proof=_proof_of_keeping,
+        experiments=("allocator", "page-fault"),
+        explains=("page-faults",),
+    ),
+    Rule(
+        "copies-after-fork",
+        measure=_copies,
+        threshold=Threshold("1/s", note=10_000, costly=20_000),
+        title=lambda _: "it forks all the time, and each side copies the pages that it writes",
+        evidence=lambda look: (
+            rate(look, "processes_created", "processes made"),
+            rate(look, "minor_faults", "page faults, its children's among them"),
+            fault_cost(look),
+            who(look, "processes_created"),
+        ),
+        setting=lambda _: (
+            "start programs with posix_spawn or vfork, which copy nothing; fork from a small "
+            "process; MADV_DONTFORK for memory that no child needs"
+        ),
+        experiments=("page-fault",),
+        explains=("gives-back-large-pieces", "page-faults"),
     ),
     Rule(
         "shootdowns",
-        measure=lambda look: look.rate("shootdowns_taken"),
+        # One thread interrupts none of its own: what it takes then, the kernel asked for.
+        measure=lambda look: look.rate("shootdowns_taken") if look.thread_count > 1 else None,
         threshold=Threshold("1/s", note=500, costly=2000),
         title=lambda _: "its threads interrupt each other's CPUs to flush their TLBs",
         evidence=lambda look: (
@@ -132,8 +200,9 @@ RULES = (
         ),
         setting=lambda _: (
             "fewer, larger changes of mappings; threads that change them in a "
-            "process, or on CPUs, of their own"
+            "process, or on CPUs, of their own; fewer CPUs"
         ),
+        proof=lambda _: {"cpus": ["all", "1"]},
         experiments=("tlb-shootdown",),
     ),
     Rule(
@@ -143,6 +212,7 @@ RULES = (
         title=lambda _: "it takes page faults all the time",
         evidence=lambda look: (
             rate(look, "minor_faults", "minor page faults"),
+            fault_cost(look),
             who(look, "minor_faults"),
             fact("anonymous memory", look.memory.anonymous_bytes, "B"),
             fact("of it in huge pages", look.memory.huge_bytes, "B"),
@@ -152,6 +222,7 @@ RULES = (
             "touch the memory once and keep it (MAP_POPULATE, MADV_POPULATE_WRITE), "
             "or take it in huge pages (MADV_HUGEPAGE)"
         ),
+        proof=lambda _: {"lock": ["off", "future"], "thp": ["inherit", "always"]},
         experiments=("page-fault",),
     ),
 )

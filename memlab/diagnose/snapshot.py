@@ -34,6 +34,10 @@ class Snapshot:
     def cpu_s(self) -> float:
         return self.stat.cpu_ticks * _TICK_S
 
+    @property
+    def system_s(self) -> float:
+        return self.stat.system_ticks * _TICK_S
+
     def bytes(self, name: str) -> int | None:
         """``VmLck`` and its like; None where the kernel has none."""
         return proc.status_bytes(self.status, name)

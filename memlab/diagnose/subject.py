@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from memlab.diagnose.errors import BadSubject, CannotLook
+from memlab.errors import BadSubject, CannotLook
 from memlab.observe import proc, process
 
 
@@ -21,6 +21,7 @@ class Subject:
     command: str
     command_line: str
     user: str
+    uid: int
     start_ticks: int
 
 
@@ -81,7 +82,7 @@ def _find(pid: int) -> Subject:
         ) from None
     except (FileNotFoundError, ProcessLookupError):
         raise CannotLook(f"process {pid} ({stat.command}) ended while it was looked at") from None
-    return Subject(pid, stat.command, process.command_line(pid), user, stat.start_ticks)
+    return Subject(pid, stat.command, process.command_line(pid), user, uid, stat.start_ticks)
 
 
 def _name(uid: int) -> str:

@@ -1,7 +1,7 @@
 """Why slow operations were slow: the words, and the metrics, of a traced probe's attribution.
 
-What is raw is in probes/support/attribution.h: the slowest operations of a window, held against
-what happened on their CPU.
+A sample holds the slowest operations of its window and what their threads met meanwhile;
+memlab.analysis.attribution judges them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from memlab import units
 from memlab.experiment.claims import Explanation
 from memlab.experiment.factor import Factor
-from memlab.experiment.kinds import FLAG, Level
-from memlab.experiment.vocabulary import At, Control, Metric, Raw
+from memlab.experiment.kinds import FLAG, At, Level
+from memlab.experiment.vocabulary import Control, Metric, Raw, control
 
-# Every cause that the probes know (enum probe_cause), as what an operation meets.
+# Every cause (enum trace_cause of the probes), in words that follow "met".
 CAUSES: Mapping[str, str] = {
     "major_fault": "a major fault",
     "minor_fault": "a minor fault",
@@ -29,21 +29,28 @@ CAUSES: Mapping[str, str] = {
 }
 
 FIELD = "attribution"  # of the probe's result
+TAILS = (100, 1000)  # the slowest one in so many operations
 ONE_IN = 1000  # the tail that metrics and sentences are about: over p99.9
 
 TRACE = Factor(
     "trace",
     FLAG,
     quick=[False],
-    help="hold the slowest operations against what happened on their CPU; costs time, so that "
+    help="trace; of what happened on the CPU during the slowest operations. It costs time, so that "
     "timed points leave it off",
 )
 
 
-def tail(raw: Raw, one_in: int = ONE_IN) -> Mapping[str, Any]:
-    """The slowest one in so many, where the sample was traced; else nothing."""
-    found = (raw.get(FIELD) or {"tails": []})["tails"]
-    return next((one for one in found if one["one_in"] == one_in), {})
+def tail(raw: Raw, one_in: int = ONE_IN, **rules: int) -> Mapping[str, Any]:
+    """The slowest one in so many operations, judged; empty where the sample was not traced."""
+    found = raw.get(FIELD)
+    if not found:
+        return {}
+    if "tails" in found:  # an older sample, which the probe itself judged
+        return next((one for one in found["tails"] if one["one_in"] == one_in), {})
+    from memlab.analysis import attribution  # numpy, which a declaration does without
+
+    return attribution.tail(found, one_in, **rules)
 
 
 def _share(count: Callable[[Mapping[str, Any]], int]) -> Callable[[Raw, At], float | None]:
@@ -56,7 +63,7 @@ def _share(count: Callable[[Mapping[str, Any]], int]) -> Callable[[Raw, At], flo
 
 
 def _met(cause: str) -> Callable[[Raw, At], float | None]:
-    """None where this machine did not let the cause be seen."""
+    """None where this machine could not trace the cause."""
     read = _share(lambda found: found["causes"].get(cause, {}).get("met_count", 0))
 
     def seen(raw: Raw, at: At) -> float | None:
@@ -67,8 +74,11 @@ def _met(cause: str) -> Callable[[Raw, At], float | None]:
 
 
 def slowest(raw: Raw, _: At) -> str:
-    """The slowest operations with what they met, a line each."""
-    examples = (raw.get(FIELD) or {"examples": []})["examples"]
+    """The slowest operations and what they met, one per line."""
+    from memlab.analysis import attribution
+
+    found = raw.get(FIELD) or {"examples": []}
+    examples = found["examples"] if "examples" in found else attribution.examples(found)
     return "\n".join(
         f"{_time(one['latency_ns'])} on CPU {one['cpu']}, {_time(one['held_ns'])} into the "
         f"window: {_inside(one['inside_ns'])}"
@@ -109,14 +119,12 @@ def metrics(operations: str) -> list[Metric]:
     ]
 
 
-def traced(
-    levels: Mapping[str, Sequence[Level]], explanations: Sequence[Explanation] = ()
-) -> Control:
+def traced(levels: Mapping[str, Level | Sequence[Level]], *explanations: Explanation) -> Control:
     """The control whose points are traced; `levels` narrows what it repeats."""
-    return Control(
+    return control(
         "traced",
         "The same once more with the CPU traced: what the slowest operations met, and what "
         "tracing costs. Its times are not the timed points'.",
-        levels={TRACE.name: [True], **levels},
-        explanations=explanations,
+        {TRACE.name: True, **levels},
+        *explanations,
     )

@@ -8,7 +8,7 @@ own) and what must be true.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 from memlab.experiment.kinds import Level
 
@@ -17,10 +17,15 @@ Where = Mapping[str, Level]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What every claim has: its sentence, its metric, where it is made, what explains it."""
+    """What every claim has: its sentence, its metric, where it is made, what explains it.
 
-    text: str
+    `id` names a claim of an experiment for other programs, and outlives a rewording of `text`.
+    What an explanation predicts needs none.
+    """
+
     metric: str
+    text: str = ""
+    id: str = ""
     where: Where = field(default_factory=dict)
     published: str = ""  # the printed numbers that the sentence rests on
     controls: Sequence[str] = ()  # the names of the controls that test the explanation
@@ -116,24 +121,33 @@ class Shift(Claim):
     beside: str  # a metric of the curve `to` that is named beside each crossover
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Explanation:
-    """What an explanation predicts for its control's points, and what follows either way; where
-    nothing does, the finding is the sentence.
+    """What a control's points are predicted to show, and what follows where they do or do not.
 
-    Each sentence may name the facts that judging the prediction finds, as in `{of}`:
-    Ratio: of, to (medians), times (the larger over the smaller);
+    Printed is the finding and one of two clauses, as in "a touch takes {of}: the lock helps".
+    Where the prediction is neither confirmed nor refuted, that is said of the first clause.
+    All three may name the facts that judging the prediction finds, as in `{of}`:
+    Ratio, Equivalent: of, to (medians), times (the larger over the smaller);
     Within: value (the median), above, below (the bounds);
     Count: value (the median, and the ends where they differ);
     Shift: at, base (the crossovers), beside_at, beside_base.
     """
 
     predicts: Claim
-    finding: str = ""  # what is said first, whichever follows
+    finding: str
     confirmed: str
     refuted: str
-    undecided: str = ""
 
-    def sentence(self, conclusion: str) -> str:
-        """The finding and one of the three, facts still to be filled in."""
-        return ": ".join(filter(None, (self.finding, conclusion)))
+    def held(self, levels: Where) -> Explanation:
+        """The same, predicted where these levels are held; levels that it names itself stay."""
+        names = [getattr(self.predicts, f.name) for f in fields(self.predicts)]
+        own = {name for place in names if isinstance(place, Mapping) for name in place}
+        rest = {name: level for name, level in levels.items() if name not in own}
+        where = {**rest, **self.predicts.where}
+        return replace(self, predicts=replace(self.predicts, where=where))
+
+    def sentence(self, verdict: str) -> str:
+        """The finding and what follows from it; facts still to be filled in."""
+        follows = {"reproduced": self.confirmed, "contradicted": self.refuted}
+        return f"{self.finding}: {follows.get(verdict, f'it is not shown that {self.confirmed}')}"

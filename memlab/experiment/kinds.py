@@ -6,15 +6,16 @@ The probe's field for a factor is the factor's name and the kind's suffix, so
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from memlab import units
+from memlab.errors import NotBuilt, nearest
 
 Level = int | float | bool | str
+At = Mapping[str, Level]  # one point: the level of every factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,13 @@ class Kind:
     format: Callable[[Level], str]
     cast: Callable[[Level], Level]
     suffix: str = ""
-    to_field: Callable[[Level], Level] = lambda level: level
+    to_field: Callable[[Level], Any] = lambda level: level
     levels: tuple[str, ...] | None = None  # every good level, where they can be listed
+
+    @property
+    def unit(self) -> str:
+        """Of a level as a number: B, s or 1."""
+        return {"_bytes": "B", "_ns": "s"}.get(self.suffix, "1")
 
     def check(self, level: Level) -> Level:
         """A level given as a Python value or as text, as the value that is stored."""
@@ -87,42 +93,6 @@ def _path(text: str) -> str:
     return text if text == FOUND else str(Path(text).absolute())
 
 
-AUTO = "auto"  # of a range: the largest that the probe finds
-_RANGE = re.compile(r"(?P<start>[^+-]+)(?P<sign>[+-])(?P<end>[^+-]+)")
-_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
-
-
-def _address(text: str) -> int:
-    return int(text, 16) if _HEX.fullmatch(text) else units.parse_size(text)
-
-
-def _range(text: str) -> str:
-    """As START+LENGTH in hexadecimal, whichever way it is written."""
-    spelled = _RANGE.fullmatch(text)
-    if text.strip() == AUTO:
-        return AUTO
-    try:
-        if not spelled:
-            raise ValueError
-        start, end = (_address(spelled[name].strip()) for name in ("start", "end"))
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is no range of physical addresses; write START+LENGTH such as 1g+64m, or "
-            "first and last byte as /proc/iomem does, 0x40000000-0x43ffffff"
-        ) from None
-    length = end if spelled["sign"] == "+" else end - start + 1
-    if not 0 < length < 2**64 or start + length > 2**64:
-        raise ValueError(f"{text!r} is no range: it is empty, or ends beyond the last address")
-    return f"0x{start:x}+0x{length:x}"
-
-
-PHYSICAL_RANGE = Kind(
-    "physical range",
-    _range,
-    str,
-    lambda level: _range(str(level)),
-    to_field=lambda level: "" if level == AUTO else level,
-)
 COUNT = Kind("count", _count, str, _whole, "_count")
 FLAG = Kind(
     "yes or no",
@@ -141,13 +111,32 @@ PATH = Kind(
 
 
 def choice(*words: str) -> Kind:
-    """A kind whose levels are words; the probe sees the enum constant of that name."""
+    """A kind whose levels are words."""
 
     def parse(text: str) -> str:
         if text in words:
             return text
-        near = get_close_matches(text, words, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise ValueError(f"{text!r} is no level; {hint}levels: {', '.join(words)}")
+        hint = nearest(text, words, "")
+        raise ValueError(
+            f"invalid value {text!r}{'; ' if hint else ''}{hint} (choose from {', '.join(words)})"
+        )
 
     return Kind("choice", parse, str, lambda level: parse(str(level)), levels=words)
+
+
+ENUM = choice()  # a param that is an enum of C: Experiment fills in its levels
+
+
+def enum_levels(probe: str, param: str) -> tuple[str, ...]:
+    """The levels of a probe's param that is an enum of C, in the order of the enum.
+
+    The build has written them to a data module, so the compiled probes are not loaded. Raises
+    NotBuilt without that module, ValueError if the param is no enum.
+    """
+    try:
+        from memlab._built import ENUM_PARAMS, ENUMS
+    except ModuleNotFoundError:
+        raise NotBuilt from None
+    if param not in ENUM_PARAMS.get(probe, {}):
+        raise ValueError(f"probe {probe} has no param {param!r} that is an enum")
+    return tuple(ENUMS[ENUM_PARAMS[probe][param]])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from memlab.experiment.vocabulary import At, Raw
+from memlab.experiment.kinds import At
+from memlab.experiment.vocabulary import Metric, Raw
 from memlab.histogram import Histogram
+
+_BEYOND = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000, "p9999": 10_000}  # one in so many
 
 
 def percentile(field: str, share: float) -> Callable[[Raw, At], float | None]:
@@ -18,6 +21,24 @@ def percentile(field: str, share: float) -> Callable[[Raw, At], float | None]:
     return read
 
 
+def latency(name: str, operation: str) -> Metric:
+    """A percentile of the sample's `latency`, with that of `floor_latency` as its floor."""
+    one_in = _BEYOND[name]
+    return Metric(
+        name,
+        "s",
+        f"{name} latency; exceeded by 1 {operation} in {one_in:,}, not given where fewer than 10 "
+        "exceed it",
+        of=percentile("latency", 1 - 1 / one_in),
+        floor=percentile("floor_latency", 1 - 1 / one_in),
+    )
+
+
 def longest(field: str) -> Callable[[Raw, At], float | None]:
     """In seconds, exact."""
     return lambda raw, _: raw[field]["max_ns"] * 1e-9
+
+
+LONGEST = Metric(
+    "longest", "s", "longest latency", of=longest("latency"), floor=longest("floor_latency")
+)

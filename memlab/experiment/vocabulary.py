@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 from memlab.experiment.claims import Claim, Explanation
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Against, Figure
-from memlab.experiment.kinds import Level
+from memlab.experiment.host import Host
+from memlab.experiment.kinds import At, Level
+from memlab.printable import printable
 
-At = Mapping[str, Level]  # one point: the level of every factor
 Raw = Mapping[str, Any]  # what the probe returned, its window included
 
 PRESETS = ("quick", "paper", "full")
@@ -24,7 +26,10 @@ PRESETS = ("quick", "paper", "full")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number derived from a sample when it is read. Base units: s, B, 1/s, or a count."""
+    """A number derived from a sample when it is read. Base units: s, B, 1/s, or a count.
+
+    `help` begins with what an axis says of it; what else there is to say follows a semicolon.
+    """
 
     name: str
     unit: str
@@ -37,6 +42,11 @@ class Metric:
     # What a cost by the model (CostTerms) is in this metric; a level of the point may lie between
     # those measured.
     of_cost: Callable[[float, At], float] | None = None
+
+    @property
+    def label(self) -> str:
+        """On an axis."""
+        return self.help.partition(";")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +70,32 @@ class Control:
     presets: Sequence[str] = PRESETS
     explanations: Sequence[Explanation] = ()  # that its points confirm or refute
 
+    @property
+    def description(self) -> str:
+        """What is measured, and what it is to show."""
+        clauses = dict.fromkeys(one.confirmed for one in self.explanations)
+        tested = ", and whether ".join(clauses)
+        return f"{self.why} Tests whether {tested}." if tested else self.why
+
+
+def control(
+    name: str,
+    why: str,
+    levels: Mapping[str, Level | Sequence[Level]],
+    *explanations: Explanation,
+    presets: Sequence[str] = PRESETS,
+) -> Control:
+    """A control with its explanations. A factor that is given one level instead of a list is held
+    at it, by the predictions too unless they name that factor themselves."""
+    held: dict[str, Level] = {}
+    every: dict[str, Sequence[Level]] = {}
+    for factor, given in levels.items():
+        if isinstance(given, str | int | float):
+            held[factor], every[factor] = given, [given]
+        else:
+            every[factor] = given
+    return Control(name, why, every, presets, [one.held(held) for one in explanations])
+
 
 @dataclass(frozen=True, slots=True)
 class File:
@@ -80,63 +116,7 @@ class Cost:
 
     memory: Callable[[At], int] = lambda _: 0
     time: Callable[[At], float] = lambda _: 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class Containment:
-    """The memory cgroup that a trial runs in, and the swap it may use.
-
-    `limit` is in bytes; None runs the trial outside of any group. Where the host offers no
-    group, a trial that requires one is `unavailable`; others run without, since admission has
-    seen that the host has room for them. Swap belongs to the run: made for it, journaled,
-    removed when it ends.
-
-    `depth` groups lie one inside the other, each with the limit, and the worker is in the
-    innermost. `members` groups, named 0, 1, ..., lie beside one another in it, each with
-    `member_limit`: then the worker stays outside, and the probe's processes enter them. A probe
-    that is `told` finds the innermost group's folder in its param `group`, "" outside of any.
-
-    `fresh` groups are made anew for each trial: what one arms in its group, such as a threshold,
-    the kernel takes back long after the trial has ended.
-    """
-
-    limit: Callable[[At], int | None]
-    swap: Callable[[At], str] = lambda _: "none"  # none, file, zram
-    swap_bytes: int = 0  # the size of the swap area
-    required: bool = True
-    depth: Callable[[At], int] = lambda _: 1
-    members: Callable[[At], int] = lambda _: 0
-    member_limit: Callable[[At], int] = lambda _: 0
-    told: bool = False
-    fresh: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Malloc:
-    """Whose malloc the worker runs under, from its start on, and how it is set.
-
-    `setting` is one of those that observe/allocators.py translates for the library's version.
-    The probe must see for itself that malloc is that library's.
-    """
-
-    allocator: str  # glibc, jemalloc, tcmalloc, mimalloc, or other, which is named by its path
-    setting: str = "default"
-    library: str = ""  # its path; "" for the one that the dynamic linker finds
-
-
-@dataclass(frozen=True, slots=True)
-class VirtualMachine:
-    """The virtual machine that a trial starts under QEMU. The probe finds QEMU's command line, a
-    word a line, in its param `command`, and in `booted_sign` what the console says then.
-
-    The guest of a kernel is an init that says one line and sleeps; without a kernel the firmware
-    boots alone. A device is passed through where vfio-pci has one already.
-    """
-
-    memory_bytes: int
-    mem_lock: bool = False  # QEMU's -overcommit mem-lock
-    nic: str = "none"  # none, virtio, passed_through
-    kernel: str | None = None  # a path, or FOUND: the newest in /boot
+    limit_s: float | None = None  # a trial is killed then; None: by ten times its time
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,26 +212,39 @@ class Experiment:
     costs: CostTerms | None = None
     attribution: Attribution | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
-    containment: Containment | None = None
-    # That a trial may use, where the user names none: one, all, or how many.
-    cpus: Literal["one", "all"] | Callable[[At], int] = "one"
-    environ: Callable[[At], Mapping[str, str]] = lambda _: {}  # of the worker, from its start
-    malloc: Callable[[At], Malloc] | None = None  # the worker's, where not the system's
-    virtual_machine: Callable[[At], VirtualMachine] | None = None
-    # Host file to its value; "+8" is 8 more than it was, for what others may use as well.
-    settings: Callable[[At], Mapping[str, str]] = lambda _: {}
-    # Bytes that a trial's own files take on tmpfs. The probe is told a folder of the run's for
-    # them in its param `folder`, "" where the point needs none.
-    tmpfs: Callable[[At], int] | None = None
+    host: Host = field(default_factory=Host)
     budget_s: Mapping[str, float] = field(
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
     )
+    home: str = ""  # the folder of its compiled probe, where that is not memlab's; never declared
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factors", [factor.of(self.probe) for factor in self.factors])
 
     @property
     def tables(self) -> set[tuple[str, str]]:
         """The printed tables, by source and id, that this experiment answers."""
         in_words = {(source, table) for source, ids in self.judges.items() for table in ids}
         return in_words | {(p.source, p.table) for p in self.published}
+
+    @property
+    def probe_file(self) -> str:
+        """Where the probe is written, from the top of the source tree or as a path."""
+        if self.home:
+            return f"{self.home}/probe_sources/{self.probe}.c"
+        module = f"python_probes/{self.probe}.py"
+        written_in_python = (Path(__file__).parents[1] / module).exists()
+        return f"memlab/{module}" if written_in_python else f"probes/{self.probe}.c"
+
+    @property
+    def sources(self) -> list[str]:
+        """The studies, by id, whose tables this experiment answers."""
+        return sorted({source for source, _ in self.tables})
+
+    @property
+    def declared_from(self) -> Mapping[str, Any] | None:
+        """What its declaration is made of, where no module has it: a user's command."""
+        return None
 
     def factor(self, name: str) -> Factor:
         return next(f for f in self.factors if f.name == name)
@@ -266,9 +259,24 @@ class Experiment:
         own = {self.file.size} if self.file else set()
         return [f for f in self.factors if not f.host and (f.name not in shaping or f.name in own)]
 
-    def params(self, at: At) -> dict[str, Level]:
-        """The probe's params for a point, without the file's path."""
-        return {f.field: f.kind.to_field(at[f.name]) for f in self.probe_factors}
+    @property
+    def host_params(self) -> list[str]:
+        """The probe's params that no factor is, but that name what the host made for the trial:
+        the file, a folder on tmpfs and the cgroup's folder ("" where the point has none), QEMU's
+        command line with the sign of a guest that has booted."""
+        given = {
+            "path": self.file is not None,
+            "folder": self.host.tmpfs is not None,
+            "group": self.host.containment is not None and self.host.containment.pass_group,
+            "command": self.host.virtual_machine is not None,
+            "booted_sign": self.host.virtual_machine is not None,
+        }
+        return [name for name, is_given in given.items() if is_given]
+
+    def params(self, at: At, host: Mapping[str, str]) -> dict[str, Any]:
+        """The probe's params for a point; `host` holds at least its `host_params`."""
+        own = {f.param: f.kind.to_field(at[f.name]) for f in self.probe_factors}
+        return own | {name: host[name] for name in self.host_params}
 
     def describe_level(self, name: str, level: Level) -> str:
-        return self.factor(name).kind.format(level)
+        return printable(self.factor(name).kind.format(level))

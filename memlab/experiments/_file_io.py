@@ -1,6 +1,8 @@
 """What mmap-write and mmap-read share: the file, the sizes, and the metrics of a loop of calls."""
 
-from memlab.experiment import BYTES, FLAG, SECONDS, Exclude, Factor, Metric, choice
+from collections.abc import Mapping, Sequence
+
+from memlab.experiment import *
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 TABLE_BYTES = 2 * GIB  # both published tables are for a file of 2 GiB
@@ -9,43 +11,78 @@ SIZE = Factor(
     "size",
     BYTES,
     quick=[1, 100, 512, 1 * KIB, 2 * KIB, 4 * KIB, 8 * KIB, 10 * KIB],
-    help="bytes a call",
+    help="bytes per call",
+    least=1,
 )
 FILE_STATES = choice("cached_4k", "cached_1m", "sparse", "preallocated", "dropped")
-FILE_STATE_HELP = (
-    "how the file came to be: in the page cache, written in 4 KiB or in 1 MiB pieces (which "
-    "decides its folios); never written; allocated; written, then dropped from the cache"
-)
 FILESYSTEM = Factor(
     "filesystem",
     choice("dir", "tmpfs"),
     quick=["dir", "tmpfs"],
-    help="where the file lies: the directory of --dir, or /dev/shm",
+    help="file system; dir: that of --dir; tmpfs: /dev/shm",
+    level_labels={"dir": "file system of --dir"},
 )
-FILE_SIZE = Factor("file_size", BYTES, quick=[256 * MIB], paper=[2 * GIB], help="bytes in the file")
-POPULATE = Factor("populate", FLAG, quick=[False], help="map with MAP_POPULATE")
+FILE_SIZE = Factor("file_size", BYTES, quick=[256 * MIB], paper=[2 * GIB], help="file size")
+POPULATE = Factor("populate", FLAG, quick=[False], help="MAP_POPULATE; a flag of the mapping")
 SLICE = Factor(
-    "slice",
-    SECONDS,
-    quick=[0.1],
-    paper=[1.0],
-    help="longest time in the loop; 0 for the whole file",
+    "slice", SECONDS, quick=[0.1], paper=[1.0], help="longest time in the loop; 0: the whole file"
 )
+TINY: Mapping[str, Sequence[Level]] = {
+    "size": [4 * KIB],
+    "file_size": [64 * KIB],
+    "slice": [0.0],
+    "filesystem": ["dir"],
+}
+
+
+def file_state(*full: Level) -> Factor:
+    return Factor(
+        "file_state",
+        FILE_STATES,
+        quick=["cached_4k"],
+        full=full,
+        help="state of the file; cached_4k, cached_1m: in the page cache, written in pieces of 4 "
+        "KiB or 1 MiB, which decides the size of its folios; sparse: never written; preallocated: "
+        "by fallocate; dropped: written, then dropped from the page cache",
+    )
+
+
+def advice(*full: Level) -> Factor:
+    return Factor(
+        "advice",
+        ENUM,
+        quick=["normal"],
+        full=full,
+        help="advice; madvise(2) on the mapping before the window",
+        level_labels={
+            "normal": "no advice",
+            "sequential": "MADV_SEQUENTIAL",
+            "populate_read": "MADV_POPULATE_READ",
+            "populate_write": "MADV_POPULATE_WRITE",
+            "hugepage": "MADV_HUGEPAGE",
+        },
+    )
+
+
+def loop_time(at: At) -> float:
+    return float(at["slice"] or 0.0) + 0.01
+
+
 EXCLUDES = [
     Exclude(
         lambda at: at["filesystem"] == "tmpfs" and at["file_state"] == "dropped",
-        "tmpfs has no disk to drop the page cache to",
+        "tmpfs has no disk from which a dropped page could be read back",
     ),
     Exclude(
-        lambda at: int(at["size"]) < 1 or int(at["file_size"]) < int(at["size"]),
-        "a call moves at least 1 byte and at most the file",
+        lambda at: int(at["file_size"]) < int(at["size"]),
+        "a call cannot transfer more than the whole file",
     ),
 ]
 METRICS = [
     Metric(
         "time_2gib",
         "s",
-        "time for 2 GiB at the rate seen",
+        "time for 2 GiB; at the measured rate",
         of=lambda raw, at: raw["window"]["elapsed_ns"] * 1e-9 * TABLE_BYTES / raw["byte_count"],
         floor=lambda raw, at: (
             raw["floor_ns"] * 1e-9 / raw["floor_call_count"] * (TABLE_BYTES / int(at["size"]))
@@ -56,28 +93,28 @@ METRICS = [
     Metric(
         "call_time",
         "s/call",
-        "time a call",
-        of=lambda raw, at: raw["window"]["elapsed_ns"] * 1e-9 / raw["call_count"],
-        floor=lambda raw, at: raw["floor_ns"] * 1e-9 / raw["floor_call_count"],
+        "time per call",
+        of=read("window.elapsed_ns", per="call_count"),
+        floor=read("floor_ns", per="floor_call_count"),
         of_cost=lambda call_time, at: call_time,
     ),
     Metric(
         "bandwidth",
         "B/s",
-        "bytes a second that went by",
-        of=lambda raw, at: raw["byte_count"] / (raw["window"]["elapsed_ns"] * 1e-9),
+        "bandwidth; bytes transferred per second",
+        of=read("byte_count", per="window.elapsed_ns"),
         lower_is_better=False,
     ),
     Metric(
         "faults_per_mib",
         "faults/MiB",
-        "minor faults a MiB that went by; one a page of 4 KiB is 256",
+        "minor faults per MiB; one per page of 4 KiB is 256",
         of=lambda raw, at: raw["window"]["minor_fault_count"] / (raw["byte_count"] / MIB),
     ),
     Metric(
         "prepare_time",
         "s",
-        "mmap, MAP_POPULATE and madvise, before the window",
-        of=lambda raw, at: raw["prepare_ns"] * 1e-9,
+        "preparation time; mmap, MAP_POPULATE and madvise, before the window",
+        of=read("prepare_ns"),
     ),
 ]

@@ -1,27 +1,235 @@
-"""allocator: what the calm of an allocator that gives nothing back costs, and what it saves.
+"""allocator: what does it cost, and what does it save, when an allocator keeps freed memory?
 
-The load is the same under every malloc: objects are freed, allocated anew and touched. Bursty,
-it is that of a service at a fixed rate: its processor time is what a period's work costs.
+The load is the same under every malloc: objects are freed, allocated again and touched. The bursty
+load is that of a service with a fixed request rate: its CPU time is the cost of one period's work.
 """
 
-from memlab.experiment import (
-    BYTES,
-    COUNT,
-    FOUND,
-    PATH,
-    SECONDS,
-    At,
-    Cost,
-    Exclude,
-    Experiment,
-    Factor,
-    Malloc,
-    Timeline,
-    Tradeoff,
-    choice,
+from collections.abc import Callable
+from statistics import fmean, stdev
+
+from memlab.experiment import *
+
+_FEWEST = 3  # readings of the CPU that a jitter is said of
+
+
+def cpu(raw: Raw, _: At) -> float | None:
+    used = raw["cpu_ns"]["values"]
+    return fmean(used) * 1e-9 if used else None
+
+
+def jitter(raw: Raw, _: At) -> float | None:
+    used = raw["cpu_ns"]["values"]
+    return stdev(used) * 1e-9 if len(used) >= _FEWEST else None
+
+
+def jitter_share(raw: Raw, at: At) -> float | None:
+    mean, spread = cpu(raw, at), jitter(raw, at)
+    return None if mean is None or spread is None else spread / mean
+
+
+def rss(of: Callable[[list[int]], float]) -> Callable[[Raw, At], float | None]:
+    def read(raw: Raw, _: At) -> float | None:
+        held = raw["rss_bytes"]["values"]
+        return float(of(held)) if held else None
+
+    return read
+
+
+def identity(raw: Raw, _: At) -> str:
+    """The malloc that really ran, as it named itself."""
+    setting = f", {raw['malloc_setting']}" if raw["malloc_setting"] else ""
+    version = raw["malloc_version"] or "not stated"
+    return f"malloc of {raw['malloc_file']}, version {version}{setting}"
+
+
+METRICS = (
+    Metric("cpu", "s/s", "CPUs used; user and system time per second", of=cpu, evidence=identity),
+    Metric(
+        "jitter",
+        "s/s",
+        "jitter of the CPU use; its standard deviation from period to period",
+        of=jitter,
+        evidence=identity,
+    ),
+    Metric("jitter_share", "1", "jitter / CPU time", of=jitter_share),
+    Metric(
+        "cpu_per_operation",
+        "s/operation",
+        "CPU time per operation; of all threads, the same where the rate is not kept up",
+        of=read("window.user_ns", "window.system_ns", per="operation_count"),
+    ),
+    *(latency(name, "operation") for name in ("p99", "p50", "p999")),
+    LONGEST,
+    Metric(
+        "rate",
+        "operations/s",
+        "operations per second; of a bursty load the requested rate, where it is kept up",
+        of=read("operation_count", per="window.elapsed_ns"),
+        lower_is_better=False,
+    ),
+    Metric(
+        "rss",
+        "B",
+        "resident memory (mean); over the window, beyond that before the load",
+        of=rss(fmean),
+        evidence=identity,
+    ),
+    Metric(
+        "rss_max",
+        "B",
+        "resident memory (largest); of all readings, beyond that before the load",
+        of=rss(max),
+    ),
+    Metric(
+        "rss_end",
+        "B",
+        "resident memory (at the end); last reading, beyond that before the load. Under a bursty "
+        "load the process is then at rest",
+        of=rss(lambda v: v[-1]),
+    ),
+    Metric("system_share", "1", "kernel's share of CPU time", of=SYSTEM_SHARE),
+    Metric(
+        "faults_per_operation",
+        "faults/operation",
+        "page faults per operation; of pages that were given back or used for the first time",
+        of=read("window.minor_fault_count", per="operation_count"),
+    ),
+    Metric(
+        "shootdowns",
+        "flushes/s",
+        "shootdowns per second; sent by the process, tlb:tlb_flush",
+        of=read("window.counters.tlb_remote_sent", per="window.elapsed_ns"),
+    ),
+    Metric(
+        "shootdown_interrupts",
+        "interrupts/s",
+        "shootdown interrupts per second; of the whole machine, /proc/interrupts",
+        of=read("window.counters.tlb_interrupts", per="window.elapsed_ns"),
+    ),
+    Metric(
+        "purges",
+        "count",
+        "madvise calls of jemalloc; those that give memory back, by its own count",
+        of=read("purge_count"),
+        evidence=identity,
+    ),
 )
-from memlab.experiments._allocator_claims import CLAIMS, CONTROLS
-from memlab.experiments._allocator_metrics import METRICS
+
+
+SERVICE = "jitter of CPU about 6% before, below 4% after; about 2% less CPU; fewer spikes of PCT99"
+SETTING = "MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 ends the shootdowns"
+OWN = "memlab's own"
+BURSTY = {"allocator": "jemalloc", "objects": "large", "pattern": "bursty"}
+STEADY = {"allocator": "jemalloc", "objects": "large", "pattern": "steady"}
+NEVER, DEFAULT, AT_ONCE = ({"setting": level} for level in ("never", "default", "at_once"))
+WHY = ("at_once", "small_objects")
+
+
+def served(id: str, text: str, metric: str, below: float) -> Ratio:
+    """The service after the setting, against before."""
+    return Ratio(
+        id=id,
+        text=f"with the setting {text}",
+        metric=metric,
+        where=BURSTY,
+        of=NEVER,
+        to=DEFAULT,
+        below=below,
+        published=SERVICE,
+        controls=WHY,
+    )
+
+
+CLAIMS = [
+    served(
+        "jitter",
+        "the CPU's jitter falls by a third or more (printed: 6 to below 4)",
+        "jitter",
+        4 / 6,
+    ),
+    served("cpu", "the same work takes at least 2 % less CPU", "cpu_per_operation", 0.98),
+    served("p99", "the p99 latency is no worse", "p99", 1),
+    Count(
+        id="no-madvise",
+        text="with the setting jemalloc no longer calls madvise",
+        metric="purges",
+        where={"allocator": "jemalloc", "setting": "never"},
+        equals=0,
+        published=SETTING,
+    ),
+    Within(
+        id="shootdowns-before",
+        text="without the setting a busy process sends shootdowns",
+        metric="shootdowns",
+        where=STEADY | DEFAULT,
+        above=10,
+        published="/proc/interrupts: the numbers rise steeply",
+        timed=False,
+    ),
+    Within(
+        id="shootdowns-after",
+        text="with the setting a busy process sends almost no shootdowns",
+        metric="shootdowns",
+        where=STEADY | NEVER,
+        below=10,
+        published=SETTING,
+        timed=False,
+    ),
+    Ratio(
+        id="memory",
+        text="with the setting the process holds more memory",
+        metric="rss",
+        where=BURSTY,
+        of=NEVER,
+        to=DEFAULT,
+        above=1,
+        published=OWN,
+        timed=False,
+    ),
+]
+
+CONTROLS = [
+    control(
+        "at_once",
+        "Every page goes back to the kernel as soon as it is free; the default gives it back late.",
+        {"allocator": ["jemalloc"], "setting": ["at_once"]},
+        Explanation(
+            Ratio(metric="cpu_per_operation", where=BURSTY, of=AT_ONCE, to=DEFAULT, above=1.5),
+            "an operation takes {of} of CPU time where memory is given back at once and {to} by "
+            "default",
+            confirmed="the setting saves the calls that give memory back and the page faults that "
+            "follow them",
+            refuted="giving memory back is not what costs",
+        ),
+    ),
+    control(
+        "small_objects",
+        "Objects of 64 B to 4 KiB. Other objects keep their pages in use, so that few pages become "
+        "free.",
+        {"allocator": ["jemalloc"], "objects": "small", "setting": ["default", "never"]},
+        Explanation(
+            Ratio(
+                metric="cpu_per_operation",
+                where=BURSTY | {"objects": "small"},
+                of=NEVER,
+                to=DEFAULT,
+                above=1 / 1.1,
+                below=1.1,
+            ),
+            "with small objects an operation takes {of} of CPU time with the setting and {to} "
+            "without",
+            confirmed="the setting works by keeping whole free pages, and not otherwise",
+            refuted="the setting changes more than the cost of whole free pages",
+        ),
+    ),
+    control(
+        "steady",
+        "The same objects without a pause: the threads are always there to be interrupted, and "
+        "shootdowns can be counted per second.",
+        {"allocator": ["jemalloc"], "pattern": "steady", "setting": ["default", "never"]},
+    ),
+]
+
 
 MIB = 2**20
 SHOWN: At = {"objects": "large", "pattern": "bursty", "threads": 2}  # over time
@@ -35,55 +243,82 @@ def malloc(at: At) -> Malloc:
 
 EXPERIMENT = Experiment(
     name="allocator",
-    question="What does it cost and save when an allocator does not give memory back?",
+    question="What does it cost, and what does it save, when an allocator keeps freed memory?",
     probe="allocator",
     factors=[
         Factor(
             "allocator",
-            choice("glibc", "jemalloc", "tcmalloc", "mimalloc", "other"),
+            ENUM,
             quick=["glibc", "jemalloc", "tcmalloc", "mimalloc"],
-            help="whose malloc: glibc's, a library found by the dynamic linker and preloaded, or "
-            "another one by its path",
+            help="allocator; glibc's malloc, a library that the dynamic linker finds and preloads, "
+            "or another library by its path",
         ),
         Factor(
             "library",
             PATH,
             quick=[FOUND],
-            help="the library's file, to choose a version; found: as the linker finds it",
+            help="file of the library; to choose a version. found: as the dynamic linker finds it",
         ),
         Factor(
             "setting",
             choice(*SETTINGS),
             quick=["default", "never"],
             full=SETTINGS,
-            help="when freed memory goes back to the kernel, in the options of the allocator's "
-            "version; no_trim and no_mmap are glibc's two halves of never",
+            help="setting; when freed memory goes back to the kernel, in the options of the "
+            "allocator's version. no_trim and no_mmap are the two halves of never for glibc",
             host=True,
+            level_labels={
+                "never": "keep memory",
+                "at_once": "give back at once",
+                "no_trim": "no trim",
+                "no_mmap": "no mmap",
+            },
         ),
         Factor(
             "objects",
-            choice("small", "large"),
+            ENUM,
             quick=["large"],
             full=["small", "large"],
-            help="sizes: small 64 B to 4 KiB, large 256 KiB to 4 MiB, octaves alike",
+            help="objects; small: of 64 B to 4 KiB; large: of 256 KiB to 4 MiB; each power of two "
+            "equally often",
+            level_labels={"small": "small objects", "large": "large objects"},
         ),
         Factor(
             "pattern",
-            choice("steady", "bursty"),
+            ENUM,
             quick=["bursty"],
             full=["steady", "bursty"],
-            help="without a pause; or a burst each period, after which all is freed",
+            help="load; steady: without a pause; bursty: one burst per period, after which "
+            "everything is freed",
         ),
         Factor(
-            "threads", COUNT, quick=[2], paper=[4], full=[2, 4], help="threads", least=1, most=64
+            "threads",
+            COUNT,
+            quick=[2],
+            paper=[4],
+            full=[2, 4],
+            help="threads; each allocates and frees",
+            least=1,
+            most=64,
         ),
-        Factor("live", BYTES, quick=[64 * MIB], help="what all threads hold at once, about"),
-        Factor("burst", BYTES, quick=[128 * MIB], help="allocated in a period, about"),
+        Factor(
+            "live",
+            BYTES,
+            quick=[64 * MIB],
+            help="live memory; held at once by all threads together, approximately",
+        ),
+        Factor(
+            "burst",
+            BYTES,
+            quick=[128 * MIB],
+            help="memory per burst; allocated in a period, approximately",
+        ),
         Factor(
             "period",
             SECONDS,
             quick=[0.1],
-            help="from burst to burst; the CPU is read once in each, between two bursts",
+            help="period; time from burst to burst. The CPU time is read once in each, between two "
+            "bursts",
         ),
         Factor(
             "slice",
@@ -91,26 +326,31 @@ EXPERIMENT = Experiment(
             quick=[1.5],
             paper=[12.0],
             full=[2.0],
-            help="time of the load; jemalloc's default spreads its purges over 10 s",
+            help="time of the load; by default jemalloc spreads its purges over 10 s",
         ),
-        Factor("operations", COUNT, quick=[0], help="most of one thread; 0 is no limit"),
+        Factor(
+            "operations",
+            COUNT,
+            quick=[0],
+            help="operations per thread; at most, 0: no limit",
+        ),
     ],
     excludes=[
         Exclude(
             lambda at: at["allocator"] == "glibc" and at["library"] != FOUND,
-            "glibc's malloc is there without a library",
+            "library does not apply to glibc, whose malloc is the C library's",
         ),
         Exclude(
             lambda at: at["allocator"] == "other" and at["library"] == FOUND,
-            "another allocator is named by its path: -p library=PATH",
+            "another allocator needs its path: -p library=PATH",
         ),
         Exclude(
             lambda at: at["allocator"] == "other" and at["setting"] != "default",
-            "the options of another allocator are not known",
+            "memlab does not know the options of another allocator",
         ),
         Exclude(
             lambda at: at["setting"] in ("no_trim", "no_mmap") and at["allocator"] != "glibc",
-            "trimming and mapping apart are glibc's",
+            "only glibc has separate options for trimming and for mapping",
         ),
     ],
     controls=CONTROLS,
@@ -120,8 +360,7 @@ EXPERIMENT = Experiment(
         memory=lambda at: 3 * int(at["live"]) + int(at["burst"]) + 64 * MIB,
         time=lambda at: float(at["slice"]) + 0.5,
     ),
-    malloc=malloc,
-    cpus="all",
+    host=Host(malloc=malloc, cpus="all"),
     tiny={
         "allocator": ["glibc"],
         "live": [4 * MIB],
@@ -136,7 +375,7 @@ EXPERIMENT = Experiment(
         over="allocator",
         by=["setting"],
         series="cpu_ns",
-        quantity="processor time a second",
+        quantity="CPUs used",
         unit="s/s",
         scale=1e-9,
         where=SHOWN,
@@ -156,7 +395,7 @@ EXPERIMENT = Experiment(
             over="allocator",
             by=["setting"],
             series="rss_bytes",
-            quantity="resident bytes more than before",
+            quantity="resident memory beyond that before the load",
             where=SHOWN,
         ),
     },

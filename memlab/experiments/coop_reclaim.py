@@ -1,78 +1,68 @@
-"""coop-reclaim: is memory given back by the application cheaper than the kernel's reclaim?
+"""coop-reclaim: is eviction by the application cheaper than reclaim by the kernel?
 
-A cache larger than its cgroup's limit. It is told of a threshold below the limit and drops its
-coldest entries, or it gives nothing back and the kernel swaps, or kills where there is no swap.
-A dropped entry that is asked for again has to be made anew: what that costs is a factor, since
-against it stands the price of bringing a page back from swap, and one of the two is dearer. Not
-measured here: the rest of the machine, which the kernel's writing to swap slows down and a
-dropped entry does not; and zram's own memory, which is not the cgroup's.
+A cache is larger than its cgroup's limit. Either it is notified of a threshold below the limit and
+evicts its coldest entries, or it evicts nothing and the kernel swaps, or kills where there is no
+swap. An evicted entry has to be rebuilt when it is requested again. What that costs is a factor: it
+competes with the cost of bringing a page back from swap. Not measured: the rest of the machine,
+which the kernel's writing to swap slows down and an eviction does not; and zram's own memory, which
+is not charged to the cgroup.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from itertools import pairwise
 
-from memlab.experiment import (
-    BYTES,
-    COUNT,
-    SECONDS,
-    At,
-    Bars,
-    Containment,
-    Cost,
-    Exclude,
-    Experiment,
-    Factor,
-    Lines,
-    Metric,
-    Raw,
-    Timeline,
-    choice,
-)
-from memlab.experiment.latency import longest, percentile
-from memlab.experiments._coop_claims import CLAIMS, CONTROLS
+from memlab.experiment import *
+from memlab.experiments._swap import swap
 
 MIB = 2**20
 SWAP_BYTES = 256 * MIB
-# Slow guesses, for the plan and the time limit: bytes a second that the load swaps out.
+# Slow guesses, for the plan and the time limit: bytes per second that the load swaps out.
 SWAP_RATE = {"none": 500 * MIB, "file": 100 * MIB, "zram": 200 * MIB}
 FACTORS = [
     Factor(
-        "manager",
-        choice("told", "random", "counted", "kernel"),
-        quick=["told", "kernel"],
-        help="who makes room: the cache, told of the threshold, drops its coldest entries; told "
-        "too, drops any; not told, keeps a count of its own and drops the coldest; or the kernel "
-        "alone",
+        "eviction",
+        ENUM,
+        quick=["notified", "kernel"],
+        help="eviction; notified: the cache is notified of the threshold and evicts its coldest "
+        "entries; notified_random: it is notified and evicts any entries; self_counted: it is not "
+        "notified, counts its own memory and evicts the coldest; kernel: the kernel alone swaps",
+        level_labels={
+            "notified": "application evicts",
+            "notified_random": "application evicts at random",
+            "self_counted": "application counts and evicts",
+            "kernel": "kernel swaps",
+        },
     ),
-    Factor(
-        "swap",
-        choice("none", "file", "zram"),
-        quick=["file", "zram"],
-        help="what the cgroup may swap to",
-        host=True,
-    ),
+    swap("none", "file", "zram", quick=["file", "zram"], help="swap; of the cgroup"),
     Factor(
         "skew",
-        choice("uniform", "zipf", "zipf_scan"),
+        ENUM,
         quick=["uniform", "zipf"],
         paper=["uniform", "zipf", "zipf_scan"],
-        help="which entries are asked for: all alike; the k-th most popular 1/k as often as the "
-        "first; the same, every fourth operation a scan's through all entries in order",
+        help="access pattern; uniform: all entries equally often; zipf: the k-th most popular 1/k "
+        "as often as the first; zipf_scan: the same, with every fourth operation part of a scan "
+        "through all entries in order",
+        level_labels={"zipf": "Zipf", "zipf_scan": "Zipf and scan"},
     ),
     Factor(
         "miss_cost",
         SECONDS,
         quick=[10e-6, 100e-6, 1e-3],
         paper=[10e-6, 30e-6, 100e-6, 300e-6, 1e-3],
-        help="processor time to make a dropped entry anew",
+        help="CPU time to rebuild an entry; after it was evicted",
     ),
-    Factor("limit", BYTES, quick=[48 * MIB], help="of the cgroup", host=True),
-    Factor("threshold", BYTES, quick=[42 * MIB], help="memory of the cgroup that is told of"),
-    Factor("drop", BYTES, quick=[4 * MIB], help="what the cache gives back at a notification"),
-    Factor("data", BYTES, quick=[96 * MIB], help="all entries together", least=1),
-    Factor("entry", BYTES, quick=[16 * 2**10], help="one entry", least=4096),
-    Factor("slice", SECONDS, quick=[0.35], paper=[1.0], help="time of the operations"),
-    Factor("operations", COUNT, quick=[0], help="ends them too; 0 is no limit"),
+    Factor("limit", BYTES, quick=[48 * MIB], help="memory limit; of the cgroup", host=True),
+    Factor(
+        "threshold",
+        BYTES,
+        quick=[42 * MIB],
+        help="threshold; memory of the cgroup at which the cache is notified",
+    ),
+    Factor("drop", BYTES, quick=[4 * MIB], help="memory evicted per notification"),
+    Factor("data", BYTES, quick=[96 * MIB], help="size of all entries", least=1),
+    Factor("entry", BYTES, quick=[16 * 2**10], help="entry size", least=4096),
+    Factor("slice", SECONDS, quick=[0.35], paper=[1.0], help="time for the operations"),
+    Factor("operations", COUNT, quick=[0], help="operations; at most, 0: no limit"),
 ]
 
 
@@ -81,161 +71,245 @@ def trial_time(at: At) -> float:
     return 0.2 + out + (float(at["slice"]) or 10.0)
 
 
-def operations(raw: Raw, at: At) -> int:
-    """None were done where the cache was killed before it had its memory."""
-    return 0 if raw["killed"] else int(raw["cache"]["operation_count"])
+def lived(reading: Reading) -> Reading:
+    """None where the cache was killed before its first operation."""
+    return lambda raw, at: (
+        reading(raw, at) if not raw["killed"] and raw["cache"]["operation_count"] else None
+    )
 
 
-def an_operation(of: Callable[[Raw], float]) -> Callable[[Raw, At], float | None]:
-    """A share of the operations; None where the cache did not live to do them."""
-
-    def read(raw: Raw, at: At) -> float | None:
-        count = operations(raw, at)
-        return of(raw) / count if count else None
-
-    return read
+def per_operation(field: str) -> Reading:
+    return lived(read(f"cache.{field}", per="cache.operation_count"))
 
 
-def lived(of: Callable[[Raw, At], float | None]) -> Callable[[Raw, At], float | None]:
-    return lambda raw, at: of(raw, at) if operations(raw, at) else None
-
-
-def cached(field: str) -> Callable[[Raw, At], float]:
-    return lambda raw, _: float(raw["cache"][field])
-
-
-def pages(*fields: str) -> Callable[[Raw, At], float | None]:
+def moved(field: str) -> Reading:
     """Bytes that the host moved between memory and swap."""
-
-    def read(raw: Raw, at: At) -> float | None:
-        moved = sum(raw[field] for field in fields) * raw["page_bytes"]
-        return float(moved) if operations(raw, at) else None
-
-    return read
+    return lived(lambda raw, _: float(raw[field] * raw["page_bytes"]))
 
 
 def io_per_page(raw: Raw, at: At) -> float | None:
     brought, pushed = raw["swapped_in_count"], raw["swapped_out_count"]
-    return (brought + pushed) / brought if brought and operations(raw, at) else None
+    return (brought + pushed) / brought if brought else None
 
 
 def over_threshold(raw: Raw, at: At) -> float | None:
-    """From one reading of the charge to the next it counts as what it was."""
+    """The charge counts as unchanged from one reading to the next."""
     charged = raw["charged"]
     spans = zip(pairwise(charged["at_ns"]), charged["values"], strict=False)
     over = sum(end - start for (start, end), value in spans if value > int(at["threshold"]))
     return over * 1e-9 if charged["values"] else None
 
 
-def charged_most(raw: Raw, at: At) -> float | None:
+def charged_max(raw: Raw, at: At) -> float | None:
     return float(max(raw["charged"]["values"], default=0)) or None
 
 
 METRICS = [
     # First, for the stop rule: a cache that was killed has no other.
-    Metric("charged_most", "B", "the most that was charged, read every 5 ms", of=charged_most),
+    Metric("charged_max", "B", "most memory charged; read every 5 ms", of=charged_max),
     Metric(
         "operation_time",
         "s",
-        "time of an operation, on average",
-        of=an_operation(lambda raw: raw["cache"]["operations_ns"] * 1e-9),
-        floor=lambda raw, at: (
-            raw["cache"]["floor_ns"] * 1e-9 / raw["cache"]["floor_count"]
-            if raw["cache"]["floor_count"]
-            else None
-        ),
+        "time per operation; mean",
+        of=per_operation("operations_ns"),
+        floor=read("cache.floor_ns", per="cache.floor_count"),
     ),
     Metric(
         "operation_rate",
         "operations/s",
-        "operations a second, each an entry read or made anew",
-        of=lambda raw, at: (
-            operations(raw, at) / (raw["cache"]["operations_ns"] * 1e-9)
-            if operations(raw, at)
-            else None
-        ),
+        "operations per second; each reads or rebuilds an entry",
+        of=lived(read("cache.operation_count", per="cache.operations_ns")),
         lower_is_better=False,
     ),
     Metric(
         "p99",
         "s",
-        "latency that 1 operation in 100 exceeds; not said where fewer than 10 do",
+        "p99 latency; exceeded by 1 operation in 100, not given where fewer than 10 exceed it",
         of=lived(percentile("latency", 0.99)),
     ),
-    Metric("longest", "s", "the longest latency", of=lived(longest("latency"))),
+    Metric("longest", "s", "longest latency", of=lived(longest("latency"))),
     Metric(
         "hit_rate",
         "1",
-        "operations that found their entry in the cache, in memory or in swap",
-        of=an_operation(lambda raw: raw["cache"]["hit_count"]),
+        "hit rate; share of operations that found their entry in the cache, in memory or in swap",
+        of=per_operation("hit_count"),
         lower_is_better=False,
     ),
     Metric(
         "swap_faults",
         "faults/operation",
-        "major faults of an operation, on average",
-        of=an_operation(lambda raw: raw["cache"]["major_fault_count"]),
+        "major faults per operation; mean",
+        of=per_operation("major_fault_count"),
     ),
     Metric(
         "swapped_in",
         "B",
-        "read from swap while it operates, on the whole host",
-        of=pages("swapped_in_count"),
+        "swapped in; during the operations, on the whole host",
+        of=moved("swapped_in_count"),
     ),
     Metric(
         "swapped_out",
         "B",
-        "written to swap while it operates, on the whole host",
-        of=pages("swapped_out_count"),
+        "swapped out; during the operations, on the whole host",
+        of=moved("swapped_out_count"),
     ),
     Metric(
         "io_per_page",
         "pages/page",
-        "pages moved between memory and swap for each that was brought back",
-        of=io_per_page,
+        "pages moved per page swapped in; between memory and swap, either way",
+        of=lived(io_per_page),
     ),
     Metric(
         "over_threshold",
         "s",
-        "time in which more than the threshold was charged, the load included",
+        "time above the threshold; loading included",
         of=over_threshold,
     ),
+    Metric("killed", "count", "caches killed; by the OOM killer", of=read("killed")),
     Metric(
-        "killed", "count", "caches that the OOM killer took", of=lambda r, _: float(r["killed"])
+        "notifications",
+        "count",
+        "notifications; loading included",
+        of=read("cache.notification_count"),
     ),
-    Metric("notices", "count", "notifications, the load included", of=cached("notice_count")),
-    Metric("dropped", "count", "entries given back, the load included", of=cached("dropped_count")),
+    Metric("evicted", "count", "entries evicted; loading included", of=read("cache.evicted_count")),
     Metric(
-        "wrong", "count", "entries that did not hold what was filled in", of=cached("wrong_count")
+        "corrupt",
+        "count",
+        "corrupt entries; their content is not what was written",
+        of=read("cache.corrupt_count"),
     ),
-    Metric(
-        "load_time", "s", "filling every entry once", of=lambda r, _: r["cache"]["load_ns"] * 1e-9
+    Metric("load_time", "s", "loading time; to fill every entry once", of=read("cache.load_ns")),
+]
+
+
+NOTIFIED = {"eviction": "notified"}
+KERNEL = {"eviction": "kernel"}
+CHEAPER = "sections 1 and 4: release by the application usually costs less; it knows what is cold"
+JITTER = "section 4: releasing what is cold makes jitter less likely"
+SWAPPING = "section 4: one I/O at least, two at most, for a page that the kernel swaps"
+OOM = "section 4: where a group's own reclaim fails, its OOM killer comes"
+# Where the controls stand: a middle of what the sweep varies.
+AT: Mapping[str, Level] = {"skew": "zipf", "miss_cost": 100e-6}
+
+
+def beats(swap: str) -> list[Claim]:
+    """The study's argument, where the kernel can swap to this kind of swap."""
+    return [
+        Ratio(
+            id=f"{swap}-time",
+            text="a cache that is notified and evicts its coldest entries takes less time per "
+            f"operation than under the kernel's swapping ({swap})",
+            metric="operation_time",
+            where={"swap": swap},
+            of=NOTIFIED,
+            to=KERNEL,
+            below=1,
+            published=CHEAPER,
+            controls=("self_counted", "random"),
+        ),
+        Ratio(
+            id=f"{swap}-p99",
+            text="where some entries are popular, the p99 of the cache that evicts is shorter than "
+            f"under the kernel's swapping ({swap})",
+            metric="p99",
+            where={"swap": swap, "skew": "zipf"},
+            of=NOTIFIED,
+            to=KERNEL,
+            below=1,
+            published=JITTER,
+        ),
+        Within(
+            id=f"{swap}-io",
+            text=f"a page that the kernel swaps in costs one to two I/Os ({swap})",
+            metric="io_per_page",
+            where=KERNEL | {"swap": swap},
+            above=0.99,
+            below=2.1,
+            published=SWAPPING,
+            timed=False,
+        ),
+    ]
+
+
+CLAIMS: list[Claim] = [
+    *beats("file"),
+    *beats("zram"),
+    Count(
+        id="no-swap-killed",
+        text="without swap a cache that does not evict is killed",
+        metric="killed",
+        where=KERNEL | {"swap": "none"},
+        equals=1,
+        published=OOM,
+        controls=("no_swap",),
     ),
 ]
 
+SELF_COUNTED, RANDOM = {"eviction": "self_counted"}, {"eviction": "notified_random"}
+CONTROLS = [
+    control(
+        "self_counted",
+        "The cache is not notified: it evicts at the threshold by a count of its own.",
+        {"eviction": ["self_counted"], **AT},
+        Explanation(
+            Equivalent(metric="operation_time", of=SELF_COUNTED, to=NOTIFIED, within=0.1),
+            "an operation takes {of} in a cache that counts its own memory and {to} in one that is "
+            "notified",
+            confirmed="the eviction saves the time, and the notification only says when to evict",
+            refuted="being notified and counting differ in more than how the cache knows when to "
+            "evict",
+        ),
+    ),
+    control(
+        "random",
+        "The cache is notified, but evicts any entries.",
+        {"eviction": ["notified_random"], **AT},
+        Explanation(
+            Ratio(metric="operation_time", of=RANDOM, to=NOTIFIED, above=1.05),
+            "an operation takes {of} after evicting any entries and {to} after evicting the "
+            "coldest",
+            confirmed="the application's knowledge of what is cold is part of the gain",
+            refuted="which entries are evicted hardly matters here",
+        ),
+    ),
+    control(
+        "no_swap",
+        "No swap: where the kernel cannot swap, it has to kill.",
+        {"swap": "none", **AT},
+        Explanation(
+            Count(metric="killed", where=NOTIFIED, equals=0),
+            "without swap the cache that is notified is killed {value} times",
+            confirmed="evicting in time replaces swap",
+            refuted="the notification comes too late",
+        ),
+    ),
+]
+
+
 EXPERIMENT = Experiment(
     name="coop-reclaim",
-    question="Is memory given back by the application cheaper than the kernel's reclaim?",
+    question="Is eviction by the application cheaper than reclaim by the kernel?",
     probe="coop_reclaim",
     factors=FACTORS,
     excludes=[
         Exclude(
             lambda at: int(at["threshold"]) + 2 * MIB > int(at["limit"]),
-            "a threshold less than 2 MiB below the limit is told of too late",
+            "a threshold less than 2 MiB below the limit would notify too late",
         ),
         Exclude(
             lambda at: int(at["data"]) - int(at["limit"]) > SWAP_BYTES // 2,
-            "what the limit leaves out must fit into half of the swap area of 256 MiB",
+            "data beyond the limit must fit into half of the swap area of 256 MiB",
         ),
         Exclude(
             lambda at: not at["slice"] and not at["operations"],
-            "the operations need an end: a slice or a count",
+            "the operations need an end: slice or operations",
         ),
         Exclude(
             lambda at: (
                 int(at["data"]) % int(at["entry"]) != 0 or int(at["drop"]) < int(at["entry"])
             ),
-            "the data are whole entries, and what is dropped is one at least",
+            "data is a multiple of entry, and drop is at least one entry",
         ),
     ],
     controls=CONTROLS,
@@ -244,11 +318,13 @@ EXPERIMENT = Experiment(
         memory=lambda at: int(at["limit"]) + (int(at["data"]) if at["swap"] == "zram" else 0),
         time=trial_time,
     ),
-    containment=Containment(
-        limit=lambda at: int(at["limit"]),
-        swap=lambda at: str(at["swap"]),
-        swap_bytes=SWAP_BYTES,
-        told=True,
+    host=Host(
+        containment=Containment(
+            limit=lambda at: int(at["limit"]),
+            swap=lambda at: str(at["swap"]),
+            swap_bytes=SWAP_BYTES,
+            pass_group=True,
+        )
     ),
     tiny={
         "limit": [24 * MIB],
@@ -262,32 +338,32 @@ EXPERIMENT = Experiment(
     figure=Bars(
         "operation_rate",
         over="skew",
-        by=["manager"],
+        by=["eviction"],
         panels=["swap", "miss_cost"],
-        base={"manager": "kernel"},
+        base={"eviction": "kernel"},
     ),
     more_figures={
         "miss-cost": Lines(
             "operation_time",
             over="miss_cost",
-            by=["manager"],
+            by=["eviction"],
             panels=["skew", "swap"],
             log="xy",
-            crossing=({"manager": "kernel"}, {"manager": "told"}),
+            crossing=({"eviction": "kernel"}, {"eviction": "notified"}),
         ),
         "over-time": Timeline(
             "operation_time",
             over="swap",
-            by=["manager"],
+            by=["eviction"],
             series="charged",
             quantity="memory charged",
-            marks="notices",
+            marks="notifications",
             mark_label="notification",
             ended="killed",
             ended_label="killed by the OOM killer",
             limit=lambda at: float(at["limit"]),
             limit_label="limit",
-            where={"skew": "zipf", "miss_cost": 100e-6},
+            where=AT,
             controls=["no_swap"],
         ),
     },

@@ -1,40 +1,231 @@
-"""group-isolation: groups at the same loads side by side, and one of them that wants more.
+"""group-isolation: groups with equal loads side by side, one of which wants more memory.
 
 After the paper's Figure 3, UnixBench in 16 containers of 1.5 GB each. Each group here is a process
-at a mix of loads like UnixBench's; a share is small, since what is at stake is who gets how much of
-all shares together and not how much that is. Without a cgroup of their own the groups of a trial
-with a hog are in one together, of the size of all shares: it stands for the machine.
+with a mix of loads like UnixBench's. A share is small, since the question is who gets how much of
+all shares together, not how much that is. In a trial with a hog, groups without a cgroup of their
+own run together in one cgroup of the size of all shares: it stands for the machine.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
-from memlab.experiment import (
-    BYTES,
-    COUNT,
-    SECONDS,
-    At,
-    Containment,
-    Control,
-    Cost,
-    Count,
-    Exclude,
-    Experiment,
-    Explanation,
-    Factor,
-    Members,
-    Metric,
-    Raw,
-    choice,
-)
-from memlab.experiments import _isolation_scores as of
-from memlab.experiments._isolation_claims import CLAIMS
+from memlab.experiment import *
+from memlab.experiments._swap import swap
+
+LOADS = ("arithmetic", "copy", "pipe", "switch", "spawn", "calls", "memory")  # enum mix_load
+HOG_GROUP = 0  # the probe's: where a hog is
+
+Statistic = Callable[[Sequence[float]], float | None]
+
+
+def scores(raw: Raw, at: At) -> list[float]:
+    """Of every group: the geometric mean of its loads' operations per second.
+
+    UnixBench divides each load by a reference machine's first; in a geometric mean those cancel
+    out of every comparison. A group that was killed has 0.
+    """
+    groups = raw["groups"][: raw["group_count"]]
+    return [0.0 if group["killed"] else score(group["done_count"], at) for group in groups]
+
+
+def score(done: Sequence[int], at: At) -> float:
+    return math.prod(rates(done, at)) ** (1 / len(LOADS))
+
+
+def rates(done: Sequence[int], at: At) -> list[float]:
+    return [count / float(at["slice"]) for count in done]
+
+
+def has_hog(at: At) -> bool:
+    return at["antagonist"] != "no_hog"
+
+
+def behaving(at: At, values: Sequence[float]) -> Sequence[float]:
+    """Without the value of the hog's group."""
+    return values[HOG_GROUP + 1 :] if has_hog(at) else values
+
+
+def over_groups(statistic: Statistic) -> Callable[[Raw, At], float | None]:
+    return lambda raw, at: statistic(behaving(at, scores(raw, at)))
+
+
+def mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def variation(values: Sequence[float]) -> float | None:
+    """The coefficient of variation: standard deviation over mean."""
+    middle = mean(values)
+    deviation = math.sqrt(mean([(value - middle) ** 2 for value in values]))
+    return deviation / middle if middle else None
+
+
+def fairness(values: Sequence[float]) -> float | None:
+    """Jain's index: 1 where all have the same, 1/n where one has all."""
+    squares = math.fsum(value * value for value in values)
+    return math.fsum(values) ** 2 / (len(values) * squares) if squares else None
+
+
+def lowest(values: Sequence[float]) -> float | None:
+    middle = mean(values)
+    return min(values) / middle if middle else None
+
+
+def killed(raw: Raw, at: At) -> float:
+    """Groups other than the hog's whose process was killed."""
+    return float(sum(behaving(at, [g["killed"] for g in raw["groups"][: raw["group_count"]]])))
+
+
+def rate_of(load: int) -> Callable[[Raw, At], float | None]:
+    """Of one load: mean over the groups."""
+    return lambda raw, at: mean(
+        behaving(
+            at, [rates(g["done_count"], at)[load] for g in raw["groups"][: raw["group_count"]]]
+        )
+    )
+
+
+FIGURE_3 = "Figure 3 and its text"
+COST = "section 3.2: memory cgroups cost relatively little"
+RLIMIT = "section 3: rlimit is about one process and cannot limit a group of them"
+LIMITS = "sections 1 and 3: limits keep a group from taking all of the memory"
+OWN = "memlab's own"
+NO_HOG = {"antagonist": "no_hog"}
+
+_FIGURE: list[Claim] = [
+    Ratio(
+        id="mean-over-beancounters",
+        text="the mean score is higher in memory cgroups than under beancounters",
+        metric="score",
+        where=NO_HOG,
+        of={"controller": "v1"},
+        to={"controller": "beancounters"},
+        above=1,
+        published=FIGURE_3,
+    ),
+    Ratio(
+        id="spread-over-beancounters",
+        text="the groups' scores vary more in memory cgroups than under beancounters",
+        metric="score_variation",
+        where=NO_HOG,
+        of={"controller": "v1"},
+        to={"controller": "beancounters"},
+        above=1,
+        published=FIGURE_3,
+    ),
+    Equivalent(
+        id="cgroup-cost",
+        text="one memory cgroup per group costs less than 5 % of the mean score",
+        metric="score",
+        where=NO_HOG,
+        of={"controller": "v1"},
+        to={"controller": "none"},
+        within=0.05,
+        published=COST,
+    ),
+    Equivalent(
+        id="cgroup-fairness",
+        text="memory cgroups change the fairness between groups by less than 5 %",
+        metric="fairness",
+        where=NO_HOG,
+        of={"controller": "v1"},
+        to={"controller": "none"},
+        within=0.05,
+        published=OWN,
+    ),
+]
+
+_HOGS: list[Claim] = [
+    Within(
+        id="none-hogs-kill",
+        text="without a controller many small processes in one group get other groups' processes "
+        "killed",
+        metric="killed_groups",
+        where={"controller": "none", "antagonist": "hogs", "swap": "none"},
+        above=0.5,
+        published=LIMITS,
+        controls=("swap",),
+        timed=False,
+    ),
+    Within(
+        id="rlimit-hogs-kill",
+        text="with a limit per process many small processes in one group still get others killed",
+        metric="killed_groups",
+        where={"controller": "rlimit", "antagonist": "hogs"},
+        above=0.5,
+        published=RLIMIT,
+        timed=False,
+    ),
+    Count(
+        id="cgroup-hogs-kill-none",
+        text="with memory cgroups many small processes in one group get no other group's process "
+        "killed",
+        metric="killed_groups",
+        where={"controller": "v1", "antagonist": "hogs"},
+        equals=0,
+        published=LIMITS,
+    ),
+    Ratio(
+        id="cgroup-hogs-score",
+        text="in memory cgroups the other groups keep nine tenths of their score while one group "
+        "runs many processes",
+        metric="score",
+        where={"controller": "v1"},
+        of={"antagonist": "hogs"},
+        to=NO_HOG,
+        above=0.9,
+        published=LIMITS,
+    ),
+]
+
+_HOG: list[Claim] = [
+    Count(
+        id="rlimit-hog-refused",
+        text="a limit per process refuses a single large process the memory beyond it",
+        metric="hog_refused",
+        where={"controller": "rlimit", "antagonist": "hog"},
+        equals=1,
+        published=RLIMIT,
+    ),
+    Count(
+        id="rlimit-hog-kills-none",
+        text="with a limit per process a single large process gets no other group's process killed",
+        metric="killed_groups",
+        where={"controller": "rlimit", "antagonist": "hog"},
+        equals=0,
+        published=RLIMIT,
+    ),
+    Count(
+        id="none-hog-killed",
+        text="without a controller a single large process is itself killed",
+        metric="hog_killed",
+        where={"controller": "none", "antagonist": "hog"},
+        equals=1,
+        published="mm/oom_kill.c, oom_badness",
+    ),
+    Count(
+        id="cgroup-hog-killed",
+        text="in a memory cgroup a single large process is itself killed",
+        metric="hog_killed",
+        where={"controller": "v1", "antagonist": "hog"},
+        equals=1,
+        published="mm/oom_kill.c, oom_badness",
+    ),
+]
+
+CLAIMS = [*_FIGURE, *_HOGS, *_HOG]
+
 
 MIB = 2**20
-TAKEN_RATE = {"none": 200 * MIB, "file": 60 * MIB}  # slow guesses, bytes a second
+TAKEN_RATE = {"none": 200 * MIB, "file": 60 * MIB}  # slow guesses, bytes per second
 LEAST_SHARE = 8 * MIB  # the processes themselves need some 3 MiB
 SWAP_BYTES = 512 * MIB  # more than six shares, and all shares, in any preset
-CONTROLLERS = ("none", "rlimit", "v1", "v2", "beancounters")
 CGROUPS = ("v1", "v2")
+_NEEDS = {
+    "v1": ["memory cgroup v1"],
+    "v2": ["memory cgroup v2"],
+    "beancounters": ["/proc/user_beancounters"],
+}
 
 
 def whole(at: At) -> int:
@@ -45,181 +236,176 @@ def whole(at: At) -> int:
 def limit(at: At) -> int | None:
     """Outside of any cgroup where none is asked for and nobody wants more than there is."""
     controller = at["controller"]
-    needed = controller in CGROUPS or (controller != "beancounters" and of.has_hog(at))
+    needed = controller in CGROUPS or (controller != "beancounters" and has_hog(at))
     return whole(at) if needed else None
 
 
 def trial_time(at: At) -> float:
     """The slices, forking and entering the groups, and a hog that takes memory."""
     each = 0.03 * int(at["groups"])
-    taking = 6 * int(at["share"]) / TAKEN_RATE[str(at["swap"])] if of.has_hog(at) else 0.0
-    return len(of.LOADS) * float(at["slice"]) + each + taking
+    taking = 6 * int(at["share"]) / TAKEN_RATE[str(at["swap"])] if has_hog(at) else 0.0
+    return len(LOADS) * float(at["slice"]) + each + taking
 
 
 def number(field: str) -> Callable[[Raw, At], float | None]:
     """None where there is no hog to count."""
-    return lambda raw, at: float(raw[field]) if of.has_hog(at) else None
+    return lambda raw, at: float(raw[field]) if has_hog(at) else None
 
 
 EXPERIMENT = Experiment(
     name="group-isolation",
-    question="How evenly do groups fare side by side, and what does a hog in one do to the others?",
+    question="How evenly do groups share a machine, and what does a memory hog in one do to the "
+    "others?",
     probe="group_isolation",
     factors=[
         Factor(
             "controller",
-            choice(*CONTROLLERS),
-            quick=CONTROLLERS,
-            help="what holds a group to its share: nothing; RLIMIT_DATA of each process; a memory "
-            "cgroup of its own, v1's or v2's, whichever the host has; beancounters, which "
-            "OpenVZ's kernels have",
+            ENUM,
+            help="controller; what limits a group to its share. none; rlimit: RLIMIT_DATA of each "
+            "process; v1, v2: a memory cgroup of its own, whichever the host has; beancounters, "
+            "which OpenVZ's kernels have",
+            level_labels={
+                "none": "no controller",
+                "rlimit": "RLIMIT_DATA",
+                "v1": "memory cgroup (v1)",
+                "v2": "memory cgroup (v2)",
+            },
         ),
         Factor(
-            "neighbour",
-            choice("quiet", "hog", "hogs"),
-            quick=["quiet", "hogs"],
-            paper=["quiet", "hog", "hogs"],
-            help="who else is in group 0: nobody; a process that wants six shares; 48 that want "
-            "an eighth of a share each. They take memory before the loads start",
+            "antagonist",
+            ENUM,
+            quick=["no_hog", "hogs"],
+            paper=["no_hog", "hog", "hogs"],
+            help="hogs in group 0; no_hog: none; hog: one process that wants six shares; hogs: 48 "
+            "processes that want an eighth of a share each. They take memory before the loads "
+            "start",
+            level_labels={"no_hog": "no hog", "hog": "one large hog", "hogs": "48 small hogs"},
         ),
-        Factor("groups", COUNT, quick=[16], help="groups side by side, up to 64"),
+        Factor("groups", COUNT, quick=[16], help="groups; side by side", least=1, most=64),
         Factor(
             "share",
             BYTES,
             quick=[16 * MIB],
             paper=[32 * MIB],
-            help="memory that a group may have; its loads use five eighths of it",
+            help="memory per group; its loads use five eighths of it",
+            least=LEAST_SHARE,
         ),
         Factor(
             "operations",
             COUNT,
             quick=[0],
-            help="operations of each load at most, 0: as many as the slice allows",
+            help="operations per load; at most, 0: as many as the slice allows",
         ),
-        Factor(
-            "swap",
-            choice("none", "file"),
-            quick=["none"],
-            help="what the cgroups of a trial may swap to",
-            host=True,
-        ),
+        swap("none", "file", quick=["none"], help="swap; of the trial's cgroups"),
         Factor("slice", SECONDS, quick=[0.2], paper=[1.0], help="time of each of the seven loads"),
     ],
     excludes=[
         Exclude(
             lambda at: at["swap"] != "none" and limit(at) is None,
-            "who is in no cgroup of the run is given no swap by it",
+            "a trial without a cgroup has no swap",
         ),
         Exclude(
-            lambda at: not 1 <= int(at["groups"]) <= 64 or int(at["share"]) < LEAST_SHARE,
-            "there are 1 to 64 groups, of at least 8 MiB each",
-        ),
-        Exclude(
-            lambda at: of.has_hog(at) and int(at["groups"]) < 2,
-            "a hog's own group needs another beside it",
+            lambda at: has_hog(at) and int(at["groups"]) < 2,
+            "a hog disturbs others only if there is another group",
         ),
         Exclude(lambda at: float(at["slice"]) == 0, "a load needs a slice of time"),
     ],
     controls=[
-        Control(
+        control(
             "swap",
-            "The same with a swap file that holds all that is wanted: is it for lack of memory "
-            "that others are killed, and what do they lose where they are not?",
-            levels={"swap": ["file"], "controller": ["none", "v1"], "neighbour": ["hogs"]},
+            "The same with a swap file that holds all the memory that is wanted: what do others "
+            "lose where they are not killed?",
+            {"swap": "file", "controller": ["none", "v1"], "antagonist": "hogs"},
+            Explanation(
+                Count(metric="killed_groups", where={"controller": "none"}, equals=0),
+                "with swap for all the memory that is wanted, {value} other groups are killed",
+                confirmed="other groups are killed for lack of memory",
+                refuted="more than a lack of memory is at work",
+            ),
             presets=("paper", "full"),
-            explanations=[
-                Explanation(
-                    predicts=Count(
-                        text="with swap nobody is killed",
-                        metric="killed_groups",
-                        where={"swap": "file", "controller": "none", "neighbour": "hogs"},
-                        equals=0,
-                    ),
-                    finding="with swap for all that is wanted {value} other groups are killed",
-                    confirmed="it is for lack of memory",
-                    refuted="more than a lack of memory is at work",
-                    undecided="why is not shown",
-                )
-            ],
-        ),
+        )
     ],
     metrics=[
         Metric(
             "score",
             "1/s",
-            "mean over the groups, without the hog's, of the geometric mean of operations a second",
-            of=of.over_groups(of.mean),
+            "mean score; of the groups without the hog's. A score is the geometric mean of a "
+            "group's operations per second",
+            of=over_groups(mean),
             lower_is_better=False,
         ),
         Metric(
             "score_variation",
             "1",
-            "coefficient of variation of the groups' scores",
-            of=of.over_groups(of.variation),
+            "variation of the scores; coefficient of variation over the groups",
+            of=over_groups(variation),
         ),
         Metric(
             "fairness",
             "1",
-            "Jain's index of the groups' scores: 1 is even, 1/n is all for one",
-            of=of.over_groups(of.fairness),
+            "fairness (Jain's index); of the groups' scores, 1: all alike, 1/n: one group has all",
+            of=over_groups(fairness),
             lower_is_better=False,
         ),
         Metric(
             "lowest",
             "1",
-            "the lowest group's score over the mean",
-            of=of.over_groups(of.lowest),
+            "lowest score / mean",
+            of=over_groups(lowest),
             lower_is_better=False,
         ),
         Metric(
             "killed_groups",
             "count",
-            "groups without the hog's whose process was killed",
-            of=of.killed,
+            "groups killed; other than the hog's",
+            of=killed,
         ),
         *(
             Metric(
                 f"{load}_rate",
                 "1/s",
-                f"operations a second of the load {load}, mean over the groups",
-                of=of.rate_of(number),
+                f"operations per second of the load {load}; mean over the groups",
+                of=rate_of(number),
                 lower_is_better=False,
             )
-            for number, load in enumerate(of.LOADS)
+            for number, load in enumerate(LOADS)
         ),
         Metric(
             "hog_held",
             "B",
-            "memory of the hog's processes that were not killed",
+            "memory held by the hog; by its processes that were not killed",
             of=number("hog_held_bytes"),
         ),
         Metric(
             "hog_refused",
             "count",
-            "processes of the hog that were refused memory",
+            "hog processes refused; memory, by mmap",
             of=number("hog_refused_count"),
         ),
         Metric(
             "hog_killed",
             "count",
-            "processes of the hog that were killed",
+            "hog processes killed",
             of=number("hog_killed_count"),
         ),
     ],
     cost=Cost(memory=whole, time=trial_time),
-    containment=Containment(
-        limit=limit,
-        members=lambda at: int(at["groups"]) if at["controller"] in CGROUPS else 0,
-        member_limit=lambda at: int(at["share"]),
-        swap=lambda at: str(at["swap"]),
-        swap_bytes=SWAP_BYTES,
-        told=True,
+    host=Host(
+        containment=Containment(
+            limit=limit,
+            members=lambda at: int(at["groups"]) if at["controller"] in CGROUPS else 0,
+            member_limit=lambda at: int(at["share"]),
+            swap=lambda at: str(at["swap"]),
+            swap_bytes=SWAP_BYTES,
+            pass_group=True,
+        ),
+        cpus="all",
+        needs=lambda at: _NEEDS.get(str(at["controller"]), []),
     ),
-    cpus="all",
     shrinks="groups",
     tiny={
         "controller": ["none", "rlimit"],
-        "neighbour": ["quiet"],
+        "antagonist": ["no_hog"],
         "groups": [2],
         "share": [LEAST_SHARE],
         "operations": [23],
@@ -231,9 +417,9 @@ EXPERIMENT = Experiment(
     figure=Members(
         "score",
         over="controller",
-        by=("neighbour",),
-        members=of.scores,
-        apart=lambda at: of.HOG_GROUP if of.has_hog(at) else None,
+        by=("antagonist",),
+        members=scores,
+        apart=lambda at: HOG_GROUP if has_hog(at) else None,
         member_label="a group",
         apart_label="the group with the hog",
     ),

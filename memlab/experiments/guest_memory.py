@@ -1,40 +1,16 @@
-"""guest-memory: what does a virtual machine take of its host's memory, with QEMU's mem-lock and
+"""guest-memory: how much of its host's memory does a virtual machine take, with QEMU's mem-lock and
 without?
 
-Nothing runs in the guest after its boot, and no driver takes its network device: the published
-900 MB is of a whole system under libvirt. Not measured here: what a guest's own programs touch,
-which without a lock becomes resident page by page and is not given back.
+Nothing runs in the guest after its boot, and no driver uses its network device: the published
+900 MB is for a whole system under libvirt. Not measured: what a guest's own programs touch, which
+without a lock becomes resident page by page and is not given back.
 """
 
-from memlab.experiment import (
-    BYTES,
-    FLAG,
-    FOUND,
-    PATH,
-    SECONDS,
-    At,
-    Bars,
-    Containment,
-    Control,
-    Cost,
-    Count,
-    Exclude,
-    Experiment,
-    Explanation,
-    Factor,
-    Metric,
-    Published,
-    Ratio,
-    Raw,
-    Timeline,
-    VirtualMachine,
-    Within,
-    choice,
-)
+from memlab.experiment import *
 
 MIB, GIB = 2**20, 2**30
-# QEMU's own, all of which mem-lock locks: its code and libraries, 64 MiB of translations where the
-# guest is emulated, thread stacks, and the page tables of the guest's memory.
+# QEMU's own memory, which mem-lock locks too: its code and libraries, 64 MiB of translations where
+# the guest is emulated, thread stacks, and the page tables of the guest's memory.
 QEMU_OWN = 512 * MIB
 BOOT_S = 15.0  # emulated
 TAKEN_A_SECOND = 400 * MIB
@@ -60,19 +36,17 @@ def evidence(raw: Raw, _: At) -> str:
     return str(raw["status"])
 
 
-def read(name: str, field: str, text: str) -> Metric:
-    return Metric(name, "B", text, of=lambda raw, _: float(raw[field]), evidence=evidence)
+def size(name: str, field: str, help: str) -> Metric:
+    return Metric(name, "B", help, of=read(field), evidence=evidence)
 
 
-def share(name: str, field: str, text: str) -> Metric:
-    """Of the memory that the guest has."""
-    return Metric(
-        name, "1", text, of=lambda raw, _: raw[field] / raw["guest_bytes"], evidence=evidence
-    )
+def share(name: str, field: str, help: str) -> Metric:
+    """Of the guest's memory."""
+    return Metric(name, "1", help, of=read(field, per="guest_bytes"), evidence=evidence)
 
 
-def after(name: str, field: str, text: str) -> Metric:
-    return Metric(name, "s", text, of=lambda raw, _: raw[field] * 1e-9)
+def after(name: str, field: str, help: str) -> Metric:
+    return Metric(name, "s", help, of=read(field))
 
 
 def timeline(metric: str, series: str, quantity: str) -> Timeline:
@@ -93,110 +67,116 @@ def timeline(metric: str, series: str, quantity: str) -> Timeline:
 
 EXPERIMENT = Experiment(
     name="guest-memory",
-    question="What does a virtual machine take of its host's memory, with mem-lock and without?",
+    question="How much host memory does a virtual machine take, with and without mem-lock?",
     probe="guest_memory",
     factors=[
-        Factor("mem_lock", FLAG, quick=[False, True], help="QEMU's -overcommit mem-lock"),
+        Factor(
+            "mem_lock",
+            FLAG,
+            quick=[False, True],
+            help="mem-lock; QEMU's -overcommit mem-lock=on",
+            level_labels={False: "no mem-lock", True: "mem-lock"},
+        ),
         Factor(
             "nic",
             choice("none", "virtio", "passed_through"),
             quick=["virtio", "passed_through"],
             full=["none", "virtio", "passed_through"],
-            help="the guest's network device; passed_through is any PCI device that vfio-pci has "
-            "already: memlab takes none from the host",
+            help="network device; of the guest. passed_through: any PCI device that vfio-pci "
+            "already has; memlab takes none from the host",
             host=True,
+            level_labels={"none": "no network device", "passed_through": "passed-through device"},
         ),
         Factor(
             "memory",
             BYTES,
             quick=[4 * GIB],
             paper=[10 * GIB],
-            help="the guest's memory, in whole MiB",
+            help="guest memory; a multiple of 1 MiB",
+            least=MIB,
         ),
         Factor(
             "boots",
             choice("kernel", "firmware"),
             quick=["kernel"],
-            help="Linux into an init that sleeps, or the firmware alone, which finds no disk",
+            help="guest; kernel: Linux with an init that sleeps; firmware: only the firmware, "
+            "which finds no disk",
             host=True,
+            level_labels={"kernel": "Linux", "firmware": "firmware only"},
         ),
         Factor(
             "kernel",
             PATH,
             quick=[FOUND],
-            help="the guest's vmlinuz; found: the newest in /boot with its modules",
+            help="vmlinuz of the guest; found: the newest in /boot with its modules",
             host=True,
         ),
-        Factor("settle", SECONDS, quick=[2.0], help="after the boot, before memory is read"),
-    ],
-    excludes=[
-        Exclude(
-            lambda at: int(at["memory"]) < MIB or int(at["memory"]) % MIB != 0,
-            "QEMU gives a guest whole MiB",
-        )
-    ],
-    controls=[
-        Control(
-            "firmware",
-            "The firmware alone: nearly nothing of the guest's memory is ever touched. With the "
-            "lock it is resident all the same; without, what is resident is what was touched.",
-            levels={"boots": ["firmware"], "nic": ["virtio"]},
-            explanations=[
-                Explanation(
-                    predicts=Within(
-                        text="the whole memory of a guest that touches nearly none is resident",
-                        metric="rss_share",
-                        where={"boots": "firmware", **VIRTIO, **ON},
-                        above=1.0,
-                        timed=False,
-                    ),
-                    confirmed="of a guest that boots its firmware alone {value} of the memory is "
-                    "resident with mem-lock: the lock takes it, and not the guest",
-                    refuted="of a guest that boots its firmware alone {value} of the memory is "
-                    "resident with mem-lock: the lock alone does not take all of it",
-                    undecided="of a guest that boots its firmware alone {value} of the memory is "
-                    "resident with mem-lock: whether the lock takes it is not shown",
-                ),
-                Explanation(
-                    predicts=Ratio(
-                        text="without a lock a guest that touches less takes less",
-                        metric="rss",
-                        where={**VIRTIO, **OFF},
-                        of={"boots": "firmware"},
-                        to={"boots": "kernel"},
-                        below=0.8,
-                        timed=False,
-                    ),
-                    confirmed="without a lock the firmware alone takes {of}, and a booted kernel "
-                    "{to}: resident is what the guest has touched",
-                    refuted="without a lock the firmware alone takes {of}, and a booted kernel "
-                    "{to}: what is resident does not follow what the guest touches",
-                    undecided="without a lock the firmware alone takes {of}, and a booted kernel "
-                    "{to}: whether resident is what was touched is not shown",
-                ),
-            ],
+        Factor(
+            "settle", SECONDS, quick=[2.0], help="time between the boot and the reading of memory"
         ),
     ],
+    excludes=[
+        Exclude(lambda at: int(at["memory"]) % MIB != 0, "a guest's memory is a multiple of 1 MiB")
+    ],
+    controls=[
+        control(
+            "firmware",
+            "The firmware alone, which touches nearly none of the guest's memory.",
+            {"boots": ["firmware"], "nic": "virtio"},
+            Explanation(
+                Within(
+                    metric="rss_share",
+                    where={"boots": "firmware", **ON},
+                    above=1.0,
+                    timed=False,
+                ),
+                "with mem-lock and a guest that boots its firmware alone, QEMU's resident memory "
+                "is {value} times the guest's",
+                confirmed="the lock takes the memory, not the guest",
+                refuted="the lock alone does not take all of it",
+            ),
+            Explanation(
+                Ratio(
+                    metric="rss",
+                    where=OFF,
+                    of={"boots": "firmware"},
+                    to={"boots": "kernel"},
+                    below=0.8,
+                    timed=False,
+                ),
+                "without mem-lock the firmware alone takes {of}, a booted kernel {to}",
+                confirmed="without mem-lock the memory that the guest has touched is resident",
+                refuted="the resident memory does not follow what the guest touches",
+            ),
+        )
+    ],
     metrics=[
-        read("rss", "rss_bytes", "resident memory of QEMU, VmRSS, once the guest has settled"),
-        share("rss_share", "rss_bytes", "VmRSS of QEMU over the guest's memory"),
-        read("vm_lck", "vm_locked_bytes", "VmLck of QEMU: address space that is locked"),
-        share("vm_lck_share", "vm_locked_bytes", "VmLck of QEMU over the guest's memory"),
-        read("vm_pin", "vm_pinned_bytes", "VmPin of QEMU"),
-        read("locked", "locked_bytes", "Locked of QEMU's smaps: what is resident and locked"),
-        read("anonymous", "rss_anon_bytes", "RssAnon of QEMU: without its code and libraries"),
-        read("guest", "guest_bytes", "the guest's memory, as QEMU says it"),
-        after("answer_time", "answered_ns", "from QEMU's start until it greets over QMP"),
-        after("boot_time", "booted_ns", "from QEMU's start until the guest has booted"),
+        size("rss", "rss_bytes", "resident memory of QEMU (VmRSS); once the guest has settled"),
+        share("rss_share", "rss_bytes", "resident memory of QEMU (VmRSS) / guest's memory"),
+        size("vm_lck", "vm_locked_bytes", "locked address space of QEMU (VmLck)"),
+        share(
+            "vm_lck_share",
+            "vm_locked_bytes",
+            "locked address space of QEMU (VmLck) / guest's memory",
+        ),
+        size("vm_pin", "vm_pinned_bytes", "pinned memory of QEMU (VmPin)"),
+        size("locked", "locked_bytes", "resident and locked memory of QEMU (Locked in smaps)"),
+        size(
+            "anonymous",
+            "rss_anon_bytes",
+            "anonymous resident memory of QEMU (RssAnon); without its code and libraries",
+        ),
+        size("guest", "guest_bytes", "guest's memory; as QEMU reports it"),
+        after("answer_time", "answered_ns", "time from QEMU's start until it answers over QMP"),
+        after("boot_time", "booted_ns", "time from QEMU's start until the guest has booted"),
     ],
     cost=Cost(
-        memory=memory,
-        time=lambda at: BOOT_S + float(at["settle"]) + memory(at) / TAKEN_A_SECOND,
+        memory=memory, time=lambda at: BOOT_S + float(at["settle"]) + memory(at) / TAKEN_A_SECOND
     ),
-    containment=Containment(limit=memory, required=False),
-    virtual_machine=machine,
+    host=Host(
+        containment=Containment(limit=memory, required=False), virtual_machine=machine, cpus="all"
+    ),
     shrinks="memory",
-    cpus="all",
     tiny={
         "mem_lock": [False],
         "nic": ["virtio"],
@@ -221,7 +201,8 @@ EXPERIMENT = Experiment(
     ],
     claims=[
         Within(
-            text="with mem-lock the guest's whole memory is resident, and little beside",
+            id="virtio-locked",
+            text="with mem-lock the guest's whole memory is resident, and little more",
             metric="rss_share",
             where={**VIRTIO, **ON, "boots": "kernel"},
             above=1.0,
@@ -231,6 +212,7 @@ EXPERIMENT = Experiment(
             timed=False,
         ),
         Within(
+            id="virtio-unlocked",
             text="without mem-lock less than a fifth of the guest's memory is resident",
             metric="rss_share",
             where={**VIRTIO, **OFF, "boots": "kernel"},
@@ -240,6 +222,7 @@ EXPERIMENT = Experiment(
             timed=False,
         ),
         Within(
+            id="locked-vmlck",
             text="mem-lock locks the guest's whole memory",
             metric="vm_lck_share",
             where={**VIRTIO, **ON, "boots": "kernel"},
@@ -248,6 +231,7 @@ EXPERIMENT = Experiment(
             timed=False,
         ),
         Count(
+            id="unlocked-vmlck",
             text="without mem-lock QEMU locks nothing",
             metric="vm_lck",
             where={**VIRTIO, **OFF, "boots": "kernel"},
@@ -255,7 +239,8 @@ EXPERIMENT = Experiment(
             published="section 2: off by default",
         ),
         Within(
-            text="a passed-through device makes the whole memory resident with mem-lock",
+            id="device-locked",
+            text="with a passed-through device and mem-lock the whole memory is resident",
             metric="rss_share",
             where={**PASSED, **ON},
             above=1.0,
@@ -263,7 +248,8 @@ EXPERIMENT = Experiment(
             timed=False,
         ),
         Within(
-            text="a passed-through device makes the whole memory resident without mem-lock",
+            id="device-unlocked",
+            text="with a passed-through device the whole memory is resident without mem-lock, too",
             metric="rss_share",
             where={**PASSED, **OFF},
             above=1.0,
@@ -271,7 +257,8 @@ EXPERIMENT = Experiment(
             timed=False,
         ),
         Within(
-            text="and it is in VmLck, though QEMU locks nothing",
+            id="device-vmlck",
+            text="a passed-through device's memory counts in VmLck, though QEMU locks nothing",
             metric="vm_lck_share",
             where={**PASSED, **OFF},
             above=0.99,

@@ -1,39 +1,72 @@
-"""locked-latency: what does touching idle memory cost after a neighbour took the memory?
+"""locked-latency: what does touching idle memory cost after another process took the memory?
 
-The arena and the neighbour share a memory cgroup whose limit is the neighbour's size, so that
-the neighbour alone fills it. Not measured here: what swap readahead (vm.page-cluster, 3 in
-most kernels) would bring in ahead of a walk in order, since the pages are touched in random
-order; and what writing would cost, since a touch is a load.
+The arena and the antagonist share a memory cgroup whose limit is the antagonist's size, so that
+the antagonist alone fills it. Not measured: what swap readahead (vm.page-cluster, 3 in most
+kernels) would bring in ahead of a sequential walk, since the pages are touched in random order; and
+the cost of writing, since a touch is a load.
 """
 
-from memlab.experiment import (
-    BYTES,
-    COUNT,
-    SECONDS,
-    At,
-    Attribution,
-    Causes,
-    Claim,
-    Containment,
-    Cost,
-    Count,
-    Exclude,
-    Experiment,
-    Factor,
-    Metric,
-    Nines,
-    Ratio,
-    Within,
-    choice,
-)
-from memlab.experiment.attribution import TRACE, metrics
-from memlab.experiment.latency import longest, percentile
-from memlab.experiments._latency_controls import CONTROLS
+from memlab.experiment import *
+from memlab.experiment.attribution import TRACE, metrics, traced
+from memlab.experiments._swap import swap
+
+
+def major_faults(above: float | None = None, below: float | None = None) -> Within:
+    return Within(metric="major_faults_per_touch", above=above, below=below, timed=False)
+
+
+CONTROLS = [
+    control(
+        "onfault",
+        "Locked by MLOCK_ONFAULT, which populates nothing; filling the memory does.",
+        {"lock": "onfault"},
+        Explanation(
+            major_faults(below=0.01),
+            "locked on fault and filled, the memory takes {value}",
+            confirmed="the lock on the pages helps, whichever call brought them in",
+            refuted="more than the lock on the pages is at work",
+        ),
+    ),
+    control(
+        "unlocked",
+        "Locked, filled, and unlocked again before the antagonist starts. Over 8 passes: mlock "
+        "leaves pages on the active list, which sometimes survives fewer.",
+        {"lock": "unlocked", "cycles": 8},
+        Explanation(
+            major_faults(above=0.5),
+            "unlocked again before the antagonist started, the memory takes {value}",
+            confirmed="a lock that was released saves nothing",
+            refuted="what mlock brought in survives this pressure without the lock",
+        ),
+    ),
+    control(
+        "kept_warm",
+        "Never locked, but read all the time while the antagonist works.",
+        {"lock": "kept_warm"},
+        Explanation(
+            major_faults(below=0.01),
+            "read all the time, without a lock, the memory takes {value}",
+            confirmed="memory in use stays without a lock, and a lock is for idle memory",
+            refuted="use alone does not keep memory from being swapped out",
+        ),
+        presets=("full",),
+    ),
+    traced(
+        {"lock": "off", "cycles": [4]},
+        Explanation(
+            Within(metric="p999_met_major_fault", above=0.5, timed=False),
+            "of the touches over p99.9, a share of {value} met a major fault",
+            confirmed="pages that come back from swap cause the longest latencies",
+            refuted="something else causes the longest latencies",
+        ),
+    ),
+]
+
 
 MIB = 2**20
 SWAP_BYTES = 512 * MIB
-# Slow guesses, for the plan and the time limit: bytes a second that a neighbour's pass swaps out
-# and in again, and seconds a touch of a page that is out.
+# Slow guesses, for the plan and the time limit: bytes per second that an antagonist's pass swaps
+# out and in again, and seconds per touch of a page that is out.
 SWAP_RATE = {"none": 1000 * MIB, "file": 60 * MIB, "zram": 200 * MIB}
 TOUCH_S = {"none": 1e-6, "file": 300e-6, "zram": 50e-6}
 TRACE_S = 0.6  # opening and closing a trace, outside of the window
@@ -48,26 +81,17 @@ def trial_time(at: At) -> float:
     return 0.2 + opening + passes + min(touches, float(at["slice"]) or touches)
 
 
-def percentile_metric(name: str, share: float, text: str) -> Metric:
-    return Metric(
-        name,
-        "s",
-        f"{text}; not said where fewer than 10 touches lie beyond it",
-        of=percentile("latency", share),
-        floor=percentile("floor_latency", share),
-    )
-
-
-def before(name: str, field: str, text: str) -> Metric:
+def before(name: str, field: str, help: str) -> Metric:
     """A time before the window."""
-    return Metric(name, "s", text, of=lambda raw, _: raw[field] * 1e-9)
+    return Metric(name, "s", help, of=read(field))
 
 
 def pushed_out(swap: str) -> list[Claim]:
     """What the study says of memory that is not locked, where there is swap to push it to."""
     return [
         Within(
-            text=f"not locked, most pages come back from swap ({swap}) one fault each",
+            id=f"{swap}-faults",
+            text=f"most pages that are not locked come back from swap ({swap}), one fault each",
             metric="major_faults_per_touch",
             where={"lock": "off", "swap": swap},
             above=0.5,
@@ -75,7 +99,8 @@ def pushed_out(swap: str) -> list[Claim]:
             timed=False,
         ),
         Ratio(
-            text=f"locking makes the p99 latency over 10 times lower than swap ({swap}) leaves it",
+            id=f"{swap}-p99",
+            text=f"locking makes the p99 latency over 10 times lower than with swap ({swap})",
             metric="p99",
             where={"swap": swap},
             of={"lock": "off"},
@@ -89,58 +114,70 @@ def pushed_out(swap: str) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="locked-latency",
-    question="What does locking save a program whose idle memory a neighbour would push to swap?",
+    question="What does locking save a program whose idle memory another process would push to "
+    "swap?",
     probe="locked_latency",
     factors=[
         Factor(
             "lock",
-            choice("off", "mlock", "onfault", "unlocked", "kept_warm"),
+            ENUM,
             quick=["off", "mlock"],
-            help="not locked; mlock; mlock2 with MLOCK_ONFAULT, then filled; locked, filled and "
-            "unlocked again; not locked, but read all the time until the window",
+            help="lock; off: none; mlock; onfault: mlock2 with MLOCK_ONFAULT, then filled; "
+            "unlocked: locked, filled and unlocked again; kept_warm: none, but read all the time "
+            "until the window",
+            level_labels={
+                "off": "no lock",
+                "onfault": "MLOCK_ONFAULT",
+                "unlocked": "mlock, then munlock",
+                "kept_warm": "no lock, read all the time",
+            },
         ),
-        Factor(
-            "swap",
-            choice("none", "file", "zram"),
+        swap(
+            "none",
+            "file",
+            "zram",
             quick=["file", "zram"],
             full=["none", "file", "zram"],
-            help="what the cgroup may swap to; without any the neighbour is killed",
-            host=True,
+            help="swap; of the cgroup, none: the antagonist is killed",
         ),
         Factor(
             "arena",
             BYTES,
             quick=[40 * MIB],
-            help="memory that lies idle, then is touched",
+            help="idle memory; filled, left idle, then touched",
             least=4096,
         ),
         Factor(
-            "neighbour",
+            "antagonist",
             BYTES,
             quick=[64 * MIB],
-            help="memory that the neighbour writes to, and the limit of the cgroup",
+            help="antagonist's memory; another process writes to all of it. Also the limit of the "
+            "cgroup",
         ),
         Factor(
             "cycles",
             COUNT,
             quick=[4],
             full=[2, 4, 8],
-            help="how often the neighbour writes all of its memory before the window",
+            help="antagonist's passes; times that it writes all of its memory before the window",
         ),
         Factor(
             "pressure",
-            choice("before", "during"),
+            ENUM,
             quick=["before"],
             full=["before", "during"],
-            help="in the window the neighbour stands still, holding its memory, or goes on",
+            help="antagonist; before: it pauses in the window and holds its memory; during: it "
+            "goes on",
+            level_labels={"before": "pauses in the window", "during": "runs in the window"},
         ),
-        Factor("slice", SECONDS, quick=[5.0], help="longest time in the loop; 0 for all pages"),
+        Factor("slice", SECONDS, quick=[5.0], help="longest time in the loop; 0: all pages"),
         TRACE,
     ],
     excludes=[
         Exclude(
-            lambda at: int(at["neighbour"]) < int(at["arena"]) + 4 * MIB,
-            "the neighbour's size is the limit, which must hold the arena and the probe",
+            lambda at: int(at["antagonist"]) < int(at["arena"]) + 4 * MIB,
+            "the antagonist's memory is the cgroup's limit, and the arena and the probe must fit "
+            "into it",
         ),
         Exclude(
             lambda at: at["swap"] != "none" and int(at["arena"]) > SWAP_BYTES - 64 * MIB,
@@ -149,81 +186,70 @@ EXPERIMENT = Experiment(
     ],
     controls=CONTROLS,
     metrics=[
-        percentile_metric("p99", 0.99, "latency that 1 touch in 100 exceeds"),
-        percentile_metric("p50", 0.5, "median latency of a touch"),
-        percentile_metric("p999", 0.999, "latency that 1 touch in 1000 exceeds"),
-        Metric(
-            "longest",
-            "s",
-            "the longest latency",
-            of=longest("latency"),
-            floor=longest("floor_latency"),
-        ),
+        *(latency(name, "touch") for name in ("p99", "p50", "p999")),
+        LONGEST,
         Metric(
             "major_faults_per_touch",
             "faults/touch",
-            "faults that had to read from swap",
-            of=lambda raw, at: raw["window"]["major_fault_count"] / raw["latency"]["total"],
+            "major faults per touch; the page had to be read from swap",
+            of=read("window.major_fault_count", per="latency.total"),
         ),
         Metric(
             "minor_faults_per_touch",
             "faults/touch",
-            "faults that found the page in memory: readahead had brought it",
-            of=lambda raw, at: raw["window"]["minor_fault_count"] / raw["latency"]["total"],
+            "minor faults per touch; readahead had already read the page",
+            of=read("window.minor_fault_count", per="latency.total"),
         ),
         Metric(
             "touch_rate",
             "touches/s",
-            "touches a second",
-            of=lambda raw, at: raw["latency"]["total"] / (raw["window"]["elapsed_ns"] * 1e-9),
+            "touches per second",
+            of=read("latency.total", per="window.elapsed_ns"),
             lower_is_better=False,
         ),
         Metric(
             "resident_before",
             "B",
-            "bytes of the arena in memory before the window, by mincore",
-            of=lambda raw, at: float(raw["resident_before_bytes"]),
+            "resident before the window; of the idle memory, by mincore",
+            of=read("resident_before_bytes"),
             lower_is_better=False,
         ),
         Metric(
             "swapped_before",
             "B",
-            "VmSwap of the probe before the window",
-            of=lambda raw, at: float(raw["vm_swap_before_bytes"]),
+            "VmSwap before the window; of the probe",
+            of=read("vm_swap_before_bytes"),
         ),
         before(
-            "lock_time", "lock_ns", "mlock or mlock2, before the fill; mlock brings every page in"
+            "lock_time",
+            "lock_ns",
+            "time of mlock or mlock2; before the fill. mlock brings every page in",
         ),
-        before("fill_time", "fill_ns", "writing the arena for the first time"),
-        before("idle_time", "idle_ns", "the neighbour's cycles, in which the arena lies idle"),
+        before("fill_time", "fill_ns", "time of the first write to all of the memory"),
+        before("idle_time", "idle_ns", "time of the antagonist's passes; the memory is then idle"),
         Metric(
-            "neighbour_killed",
+            "antagonist_killed",
             "kills",
-            "1 where the neighbour was the OOM killer's",
-            of=lambda raw, at: float(raw["neighbour_killed"]),
+            "antagonist killed; 1: by the OOM killer",
+            of=read("antagonist_killed"),
         ),
         *metrics("touches"),
     ],
     attribution=Attribution("touches", overhead=["p50", "p99", "touch_rate"]),
-    cost=Cost(
-        memory=lambda at: int(at["neighbour"]) + int(at["arena"]),
-        time=trial_time,
+    cost=Cost(memory=lambda at: int(at["antagonist"]) + int(at["arena"]), time=trial_time),
+    host=Host(
+        containment=Containment(
+            limit=lambda at: int(at["antagonist"]),
+            swap=lambda at: str(at["swap"]),
+            swap_bytes=SWAP_BYTES,
+        )
     ),
-    containment=Containment(
-        limit=lambda at: int(at["neighbour"]),
-        swap=lambda at: str(at["swap"]),
-        swap_bytes=SWAP_BYTES,
-    ),
-    tiny={
-        "arena": [4 * MIB],
-        "neighbour": [16 * MIB],
-        "cycles": [1],
-        "slice": [1.0],
-    },
+    tiny={"arena": [4 * MIB], "antagonist": [16 * MIB], "cycles": [1], "slice": [1.0]},
     judges={"miao-2021": ["3"]},
     claims=[
         Count(
-            text="locked memory takes no major faults, whatever the neighbour does",
+            id="locked-faults",
+            text="locked memory takes no major faults, whatever the antagonist does",
             metric="major_faults",
             where={"lock": "mlock"},
             equals=0,

@@ -1,67 +1,198 @@
-"""memcg-notify: how soon, and how far too late, is a program told of its memory cgroup's use?
+"""memcg-notify: how fast, and how far too late, is a process notified of its cgroup's memory use?
 
-Latency is what a program meets, from the charge that crossed the bound to its waiter running;
-part of it is the kernel's, which does not look at every charge and takes as long as the program
-takes to charge what lies between two looks. Delivery is the rest, from the signal on.
+Latency is what a program sees: from the charge that crosses the threshold until its waiter runs.
+Part of it is the kernel's, which does not check at every charge, and takes as long as the program
+takes to charge what lies between two checks. Delivery is the rest, from the signal on.
 """
 
-from memlab.experiment import (
-    BYTES,
-    COUNT,
-    Bars,
-    Containment,
-    Control,
-    Cost,
-    Count,
-    Exclude,
-    Experiment,
-    Explanation,
-    Factor,
-    Nines,
-    Ratio,
-    choice,
-)
-from memlab.experiments._notify_metrics import METRICS, MIB, is_threshold, trial_time
+from memlab.experiment import *
+
+MIB = 2**20
+PAGE_BYTES = 4096  # for what a point needs
+STEP_S = 2e-6  # a slow guess: to take or release a page and to poll
+ARM_S = 0.015
+# Between two crossings no notification may come: memcg_notify/crossings.c. PSI: two windows of 2 s.
+QUIET_S = {"threshold": 0.0, "pressure_level": 0.003, "psi": 4.0}
+
+
+def is_threshold(at: At) -> bool:
+    return at["mechanism"] == "threshold"
+
+
+def needs(at: At) -> list[str]:
+    version = "v1" if at["mechanism"] in ("threshold", "pressure_level") else "v2"
+    return [] if at["mechanism"] == "psi" else [f"memory cgroup {version}"]
+
+
+def trial_time(at: At) -> float:
+    steps = 2.5 * int(at["swing"]) / PAGE_BYTES  # up, down, and half of one for the plain eventfd
+    each = steps * STEP_S + QUIET_S.get(str(at["mechanism"]), 0.03)
+    armed = ARM_S * (int(at["thresholds"]) + 1) if is_threshold(at) else 0.0
+    return 0.05 + armed + (int(at["crossings"]) + 1) * each
+
+
+def overshoots(at: At) -> bool:
+    """Usage is held at memory.max, and stalls and reclaim have no threshold in bytes."""
+    return is_threshold(at) or str(at["mechanism"]).startswith("high")
+
+
+def overshoot(field: str, histogram: str) -> Reading:
+    mean = read(field, per=f"{histogram}.total")
+    return lambda raw, at: mean(raw, at) if overshoots(at) else None
+
+
+def other_notifications(raw: Raw, at: At) -> float | None:
+    others = int(at["thresholds"]) - 1
+    return raw["other_count"] / (2 * int(at["crossings"]) * others) if others else None
+
+
+def over_eventfd(raw: Raw, at: At) -> float | None:
+    delivery, eventfd = (
+        percentile(name, 0.5)(raw, at) for name in ("delivery", "eventfd_delivery")
+    )
+    return delivery / eventfd if delivery and eventfd else None
+
+
+def notified(name: str, crossing: str) -> Metric:
+    return Metric(
+        f"{name}_notifications",
+        "notifications/crossing",
+        f"notifications per {crossing} crossing; taken by the waiter",
+        of=read(f"{name}_count", per="at.crossings"),
+    )
+
+
+METRICS = [
+    Metric(
+        "latency",
+        "s",
+        "latency; median time from the charge that crossed the threshold until the waiter runs",
+        of=percentile("latency", 0.5),
+    ),
+    Metric(
+        "latency_p90",
+        "s",
+        "p90 latency; exceeded by one crossing in ten, not given for fewer than 100 crossings",
+        of=percentile("latency", 0.9),
+    ),
+    Metric("longest", "s", "longest latency", of=longest("latency")),
+    Metric(
+        "delivery",
+        "s",
+        "delivery time; median from the kernel's signal until the waiter runs",
+        of=percentile("delivery", 0.5),
+    ),
+    Metric(
+        "eventfd_delivery",
+        "s",
+        "delivery of a plain eventfd; median time for the same waiter after a write to an eventfd",
+        of=percentile("eventfd_delivery", 0.5),
+    ),
+    Metric("delivery_over_eventfd", "1", "delivery / plain eventfd", of=over_eventfd),
+    Metric(
+        "overshoot",
+        "B",
+        "overshoot; mean usage beyond the threshold when the waiter reads it",
+        of=overshoot("overshoot_bytes", "latency"),
+    ),
+    Metric(
+        "overshoot_max",
+        "B",
+        "largest overshoot",
+        of=lambda raw, at: float(raw["overshoot_most_bytes"]) if overshoots(at) else None,
+    ),
+    Metric(
+        "overshoot_at_signal",
+        "B",
+        "overshoot at the signal; mean usage beyond the threshold when the kernel signals",
+        of=overshoot("late_bytes", "delivery"),
+    ),
+    Metric(
+        "arm_time",
+        "s/notifier",
+        "time to arm; a threshold or another notifier",
+        of=read("arm_ns", per="at.thresholds"),
+    ),
+    notified("up", "upward"),
+    notified("down", "downward"),
+    Metric(
+        "other_notifications",
+        "notifications/crossing",
+        "notifications without a waiter; per crossing of each threshold that has none",
+        of=other_notifications,
+    ),
+    Metric(
+        "missed", "crossings", "missed crossings; the waiter did not run", of=read("missed_count")
+    ),
+    Metric(
+        "stale",
+        "wakes",
+        "wake-ups before the crossing; by an earlier one, or by another program's stall",
+        of=read("stale_count"),
+    ),
+    Metric(
+        "outrun",
+        "crossings",
+        "outrun crossings; the swing ended before the waiter ran",
+        of=read("outrun_count"),
+    ),
+]
+
 
 CHECKED = "section 4.2: thresholds are checked at charge and uncharge"
 RECLAIM = ("pressure_level", "psi")
 SEVERAL = "section 4.2: several thresholds in one group, kept sorted"
 
+
 EXPERIMENT = Experiment(
     name="memcg-notify",
-    question="How soon is a program told that its memory cgroup's use crossed a bound?",
+    question="How fast is a process notified that its cgroup crossed a memory threshold?",
     probe="memcg_notify",
     factors=[
         Factor(
             "mechanism",
-            choice(
-                *("threshold", "pressure_level"),
-                *("high_poll", "high_inotify", "max_poll", "max_inotify", "psi"),
-            ),
+            ENUM,
             quick=["threshold", "high_poll", "high_inotify", "max_poll", "max_inotify"],
-            help="v1: an eventfd at a number of bytes, or when reclaim has scanned 512 pages; v2: "
-            "memory.high or memory.max, through memory.events by poll or by inotify; both: 100 us "
-            "of stalls in a window of memory.pressure, the system's where the group has none",
+            help="notification; v1: an eventfd at a number of bytes (threshold), or when reclaim "
+            "has scanned 512 pages (pressure_level); v2: memory.high or memory.max, through "
+            "memory.events by poll or by inotify; both: 100 us of stalls in a window of "
+            "memory.pressure, the system's where the group has none (psi)",
+            level_labels={
+                "threshold": "v1 threshold",
+                "pressure_level": "v1 pressure level",
+                "high_poll": "memory.high, poll",
+                "high_inotify": "memory.high, inotify",
+                "max_poll": "memory.max, poll",
+                "max_inotify": "memory.max, inotify",
+                "psi": "PSI",
+            },
         ),
         Factor(
             "waiter",
-            choice("same_cpu", "other_cpu", "spinning"),
+            ENUM,
             quick=["same_cpu", "other_cpu"],
-            help="blocked in poll(2) on the CPU that takes the memory; on another; on another, "
-            "never blocked",
+            help="waiter; blocked in poll(2) on the CPU that takes the memory (same_cpu) or on "
+            "another (other_cpu); or on another without ever blocking (spinning)",
+            level_labels={
+                "same_cpu": "waiter on the same CPU",
+                "other_cpu": "waiter on another CPU",
+                "spinning": "spinning waiter",
+            },
         ),
         Factor(
             "direction",
-            choice("up", "down"),
+            ENUM,
             quick=["up", "down"],
-            help="use rises beyond the bound, or falls below it; both are crossed in turn",
+            help="direction of the crossing; usage rises above the threshold or falls below it. "
+            "Both are crossed in turn",
+            level_labels={"up": "usage rises", "down": "usage falls"},
         ),
         Factor(
             "thresholds",
             COUNT,
             quick=[1, 16],
             full=[1, 2, 4, 16, 64],
-            help="armed, all of them crossed in every swing; one is waited for",
+            help="armed thresholds; every swing crosses all of them, and one of them has a waiter",
             least=1,
             most=1024,
         ),
@@ -70,7 +201,7 @@ EXPERIMENT = Experiment(
             COUNT,
             quick=[40],
             paper=[200],
-            help="of the bound, in each direction",
+            help="crossings; of the threshold, in each direction",
             least=1,
         ),
         Factor(
@@ -78,105 +209,90 @@ EXPERIMENT = Experiment(
             BYTES,
             quick=[4 * MIB],
             full=[4 * MIB, 8 * MIB],
-            help="memory that is taken and given back, a page a step; the bound is in its middle",
+            help="usage swing; memory that is taken and released, one page at a time. The "
+            "threshold lies in its middle",
+            least=4 * MIB,
         ),
     ],
     excludes=[
         Exclude(
             lambda at: at["thresholds"] != 1 and not is_threshold(at),
-            "only thresholds are armed at several places",
+            "only thresholds can be armed several times",
         ),
         Exclude(
             lambda at: at["direction"] == "down" and not is_threshold(at),
-            "limits, levels and stalls tell of use that rises, thresholds alone of use that falls",
+            "only thresholds notify of falling usage",
         ),
-        Exclude(lambda at: int(at["swing"]) < 4 * MIB, "a swing is 1024 pages at least"),
         Exclude(
             lambda at: at["mechanism"] in RECLAIM and int(at["swing"]) < 8 * MIB,
-            "half a swing must be more than the 512 pages after which reclaim is told, and long "
+            "half a swing must exceed the 512 pages after which reclaim notifies, and last long "
             "enough to stall",
         ),
     ],
     controls=[
-        Control(
+        control(
             "spinning",
-            "A waiter that never sleeps. What it saves of the delivery is the waking of a CPU; "
-            "the rest is the kernel telling.",
-            levels={"waiter": ["spinning"], "mechanism": ["threshold"]},
-            explanations=[
-                Explanation(
-                    predicts=Ratio(
-                        text="most of the delivery to another CPU is its waking up",
-                        metric="delivery",
-                        where={"mechanism": "threshold", "thresholds": 1},
-                        of={"waiter": "other_cpu"},
-                        to={"waiter": "spinning"},
-                        above=2,
-                    ),
-                    finding="a sleeping waiter on another CPU runs {of} after the signal, a "
-                    "spinning one {to}",
-                    confirmed="the wake-up, not the cgroup, is most of it",
-                    refuted="waking up is not most of it",
-                    undecided="what waking up has of it is not shown",
-                )
-            ],
+            "A waiter that never sleeps: it saves the wake-up of a CPU, and the rest of the "
+            "delivery is the kernel's notification.",
+            {"waiter": ["spinning"], "mechanism": "threshold"},
+            Explanation(
+                Ratio(
+                    metric="delivery",
+                    where={"thresholds": 1},
+                    of={"waiter": "other_cpu"},
+                    to={"waiter": "spinning"},
+                    above=2,
+                ),
+                "a sleeping waiter on another CPU runs {of} after the signal, a spinning one {to}",
+                confirmed="most of the delivery is the wake-up, not the cgroup",
+                refuted="the wake-up is not most of the delivery",
+            ),
         ),
-        Control(
+        control(
             "reclaim",
-            "Told by reclaim at a limit, and not by use: memory.pressure_level. If nothing is said "
-            "when memory is given back, it is the check at uncharge that makes thresholds tell.",
-            levels={"mechanism": ["pressure_level"], "swing": [8 * MIB]},
-            explanations=[
-                Explanation(
-                    predicts=Count(
-                        text="reclaim's notification says nothing on the way down",
-                        metric="down_told",
-                        where={"mechanism": "pressure_level"},
-                        equals=0,
-                    ),
-                    finding="memory.pressure_level tells {value} on the way down",
-                    confirmed="it is the look at uncharge that thresholds have and it has not",
-                    refuted="not only a look at uncharge tells there",
-                    undecided="what tells there is not shown",
-                )
-            ],
+            "memory.pressure_level: a notification by reclaim at a limit, not by usage.",
+            {"mechanism": "pressure_level", "swing": [8 * MIB]},
+            Explanation(
+                Count(metric="down_notifications", equals=0),
+                "when memory is released memory.pressure_level sends {value}",
+                confirmed="thresholds notify of falling usage because they are checked at uncharge",
+                refuted="not only a check at uncharge notifies of falling usage",
+            ),
         ),
-        Control(
+        control(
             "many",
-            "128 thresholds. If arming each of them takes as long as arming one alone, it is paid "
-            "anew for each: the kernel waits for an RCU grace period before it frees the old array "
-            "(__mem_cgroup_usage_register_event).",
-            levels={"mechanism": ["threshold"], "thresholds": [128], "waiter": ["same_cpu"]},
-            explanations=[
-                Explanation(
-                    predicts=Ratio(
-                        text="each of 128 thresholds takes as long to arm as one alone",
-                        metric="arm_time",
-                        where={"mechanism": "threshold", "waiter": "same_cpu"},
-                        of={"thresholds": 128},
-                        to={"thresholds": 1},
-                        above=0.5,
-                        below=2.0,
-                    ),
-                    finding="each of 128 takes {of} to arm, one alone {to}",
-                    confirmed="the price is paid anew for each",
-                    refuted="the price is not one paid anew for each",
-                    undecided="whether it is paid anew for each is not shown",
-                )
-            ],
+            "128 thresholds: the kernel waits for an RCU grace period before it frees the old "
+            "array (__mem_cgroup_usage_register_event).",
+            {"mechanism": "threshold", "thresholds": [128], "waiter": "same_cpu"},
+            Explanation(
+                Ratio(
+                    metric="arm_time",
+                    of={"thresholds": 128},
+                    to={"thresholds": 1},
+                    above=0.5,
+                    below=2.0,
+                ),
+                "each of 128 takes {of} to arm, one alone {to}",
+                confirmed="each threshold takes as long to arm as one alone",
+                refuted="each of many takes another time to arm than one alone",
+            ),
         ),
-        Control(
+        control(
             "psi",
-            "Stalls of memory.pressure, which the kernel sums up over windows of half a second at "
-            "least, or of 2 s for a program without CAP_SYS_RESOURCE: few crossings, and long ones",
-            levels={"mechanism": ["psi"], "crossings": [2], "swing": [8 * MIB]},
+            "Stalls of memory.pressure, which the kernel sums up over windows of at least half a "
+            "second, or of 2 s for a program without CAP_SYS_RESOURCE: few crossings, and long "
+            "ones.",
+            {"mechanism": "psi", "crossings": [2], "swing": [8 * MIB]},
             presets=("full",),
         ),
     ],
     metrics=METRICS,
     cost=Cost(memory=lambda at: 2 * int(at["swing"]) + 64 * MIB, time=trial_time),
-    containment=Containment(limit=lambda at: 128 * MIB, told=True, fresh=True),
-    cpus="all",
+    host=Host(
+        containment=Containment(limit=lambda at: 128 * MIB, pass_group=True, fresh=True),
+        cpus="all",
+        needs=needs,
+    ),
     budget_s={"quick": 90.0, "paper": 600.0, "full": 1800.0},
     tiny={
         "mechanism": ["threshold", "max_poll"],
@@ -187,23 +303,26 @@ EXPERIMENT = Experiment(
     judges={"chen-2014": ["notification"]},
     claims=[
         Count(
-            text="a threshold tells of each crossing upward, once: it is checked at charge",
-            metric="up_told",
+            id="threshold-up",
+            text="a threshold notifies once per upward crossing: it is checked at charge",
+            metric="up_notifications",
             where={"mechanism": "threshold", "direction": "up"},
             equals=1,
             published=CHECKED,
         ),
         Count(
-            text="a threshold tells of each crossing downward, once: it is checked at uncharge",
-            metric="down_told",
+            id="threshold-down",
+            text="a threshold notifies once per downward crossing: it is checked at uncharge",
+            metric="down_notifications",
             where={"mechanism": "threshold"},
             equals=1,
             published=CHECKED,
             controls=("reclaim",),
         ),
         Count(
-            text="several thresholds of one group each tell of each of their crossings, once",
-            metric="others_told",
+            id="several-thresholds",
+            text="each of several thresholds of one group notifies once per crossing",
+            metric="other_notifications",
             where={"mechanism": "threshold", "direction": "up", "thresholds": 16},
             equals=1,
             published=SEVERAL,

@@ -1,26 +1,10 @@
-"""memcg-overhead: what does a memory cgroup cost a program that it does not stop?
+"""memcg-overhead: what does a memory cgroup cost a program that stays within its limit?
 
-The source compares a kernel with thresholds to one without; here thresholds are armed or not, in
-the same kernel. What the kernel pays for accounting itself is outside against inside.
+The study compares a kernel with thresholds to one without; here thresholds are armed or not, in
+the same kernel. The cost of the kernel's accounting itself shows in outside against inside.
 """
 
-from memlab.experiment import (
-    BYTES,
-    COUNT,
-    Bars,
-    Claim,
-    Containment,
-    Control,
-    Cost,
-    Equivalent,
-    Exclude,
-    Experiment,
-    Explanation,
-    Factor,
-    Level,
-    Metric,
-    choice,
-)
+from memlab.experiment import *
 
 MIB = 2**20
 PAGE_BYTES = 4096  # for what a point needs
@@ -30,12 +14,14 @@ FIGURE = {
     "fault": "figure 5 and section 4.3: latency without a clear regression",
     "read": "figure 6 and section 4.3: bandwidth of mmap without a clear regression",
 }
+FAULT = {"work": "fault"}
 BARE: dict[str, Level] = {"cgroup": "inside", "thresholds": 0, "depth": 1}
 
 
-def same(work: str, text: str, of: dict[str, Level], to: dict[str, Level]) -> Claim:
+def same(work: str, id: str, text: str, of: dict[str, Level], to: dict[str, Level]) -> Claim:
     """Within 5 %, in the figure that the work stands for."""
     return Equivalent(
+        id=f"{work}-{id}",
         text=text,
         metric=METRIC[work],
         where={"work": work, "place": "within"},
@@ -51,7 +37,8 @@ def claims(work: str, what: str) -> list[Claim]:
     armed = [
         same(
             work,
-            f"thresholds armed, {count} of them, change {what} by less than 5 %",
+            f"thresholds-{count}",
+            f"{count} armed threshold{'s' if count > 1 else ''} change {what} by less than 5 %",
             BARE | {"thresholds": count},
             BARE,
         )
@@ -61,13 +48,15 @@ def claims(work: str, what: str) -> list[Claim]:
         *armed,
         same(
             work,
+            "cgroup",
             f"a memory cgroup changes {what} by less than 5 %",
             BARE,
             BARE | {"cgroup": "outside"},
         ),
         same(
             work,
-            f"four groups one inside the other change {what} by less than 5 %",
+            "nested",
+            f"four nested groups change {what} by less than 5 %",
             BARE | {"depth": 4},
             BARE,
         ),
@@ -76,117 +65,108 @@ def claims(work: str, what: str) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name="memcg-overhead",
-    question="What do a memory cgroup and thresholds in it cost a program that they do not stop?",
+    question="What do a memory cgroup and its thresholds cost a program that stays within its "
+    "limit?",
     probe="memcg_overhead",
     factors=[
         Factor(
             "work",
-            choice("fault", "read"),
+            ENUM,
             quick=["fault", "read"],
-            help="new memory touched a page at a time and given back, or a file that lies in "
-            "memory mapped, read and unmapped",
+            help="work; fault: new memory is touched one page at a time and released; read: a "
+            "cached file is mapped, read and unmapped",
+            level_labels={"fault": "page faults", "read": "reads through a mapping"},
         ),
         Factor(
             "cgroup",
             choice("outside", "inside"),
             quick=["outside", "inside"],
-            help="at the top of the cgroups, where this user may go there, or in a group",
+            help="cgroup; outside: at the top of the cgroup tree, if this user may go there; "
+            "inside: in a group",
             host=True,
+            level_labels={"outside": "no cgroup", "inside": "in a cgroup"},
         ),
         Factor(
             "thresholds",
             COUNT,
             quick=[0, 1, 16, 128],
-            help="armed on memory.usage_in_bytes (v1); nobody waits for them",
+            help="armed thresholds; on memory.usage_in_bytes (v1), no process waits for them",
         ),
         Factor(
             "depth",
             COUNT,
             quick=[1, 4],
-            help="groups one inside the other, the probe in the innermost",
+            help="nested groups; with the probe in the innermost",
+            least=1,
             host=True,
         ),
         Factor(
             "place",
-            choice("within", "beyond"),
+            ENUM,
             quick=["within"],
-            help="thresholds that a pass crosses, or above all that it takes",
+            help="thresholds; within: every pass crosses them; beyond: they lie above the memory "
+            "of a pass",
+            level_labels={"within": "crossed thresholds", "beyond": "thresholds never crossed"},
         ),
-        Factor("size", BYTES, quick=[16 * MIB], paper=[64 * MIB], help="memory of a pass"),
-        Factor("passes", COUNT, quick=[10], paper=[20], help="how often it is gone through"),
+        Factor("size", BYTES, quick=[16 * MIB], paper=[64 * MIB], help="memory per pass", least=1),
+        Factor("passes", COUNT, quick=[10], paper=[20], help="passes; over that memory", least=1),
     ],
     excludes=[
         Exclude(
             lambda at: at["cgroup"] == "outside" and (at["thresholds"] != 0 or at["depth"] != 1),
-            "outside there is nothing to arm and nothing to nest",
+            "thresholds and nesting need a group",
         ),
         Exclude(
             lambda at: int(at["depth"]) > 1 and at["thresholds"] != 0,
-            "nesting and thresholds are compared with the bare group, each by itself",
+            "nesting and thresholds are compared with the bare group separately",
         ),
         Exclude(
             lambda at: at["thresholds"] == 0 and at["place"] == "beyond",
-            "no thresholds lie nowhere",
+            "place is about thresholds, and none is armed",
         ),
         Exclude(
             lambda at: at["thresholds"] != 0 and int(at["size"]) < 4 * MIB,
-            "thresholds lie within 1024 pages at least",
-        ),
-        Exclude(
-            lambda at: int(at["depth"]) < 1 or int(at["passes"]) < 1 or int(at["size"]) < 1,
-            "there is one group, one pass and one page at least",
+            "thresholds need at least 1024 pages",
         ),
     ],
     controls=[
-        Control(
+        control(
             "beyond",
-            "128 thresholds that are never crossed, and so never told. If they cost the same as "
-            "those that every pass crosses, the price is not in the telling.",
-            levels={"work": ["fault"], "thresholds": [128], "place": ["beyond"]},
-            explanations=[
-                Explanation(
-                    predicts=Equivalent(
-                        text="crossed thresholds cost no more than those that are not",
-                        metric="fault_time",
-                        where={**BARE, "work": "fault", "thresholds": 128},
-                        of={"place": "within"},
-                        to={"place": "beyond"},
-                        within=0.05,
-                    ),
-                    finding="a fault costs {of} where 128 thresholds are crossed and {to} where "
-                    "none is",
-                    confirmed="telling costs nothing that shows",
-                    refuted="telling shows",
-                    undecided="whether telling shows is not decided",
-                )
-            ],
-        ),
+            "128 thresholds that are never crossed, and so never notify.",
+            {"work": "fault", "thresholds": 128, "place": ["beyond"]},
+            Explanation(
+                Equivalent(
+                    metric="fault_time",
+                    where={**BARE, "thresholds": 128},
+                    of={"place": "within"},
+                    to={"place": "beyond"},
+                    within=0.05,
+                ),
+                "a fault costs {of} where 128 thresholds are crossed and {to} where none is",
+                confirmed="notifying has no visible cost",
+                refuted="notifying has a visible cost",
+            ),
+        )
     ],
     metrics=[
         Metric(
             "page_time",
             "s/page",
-            "time a page: a fault, or reading it through a new mapping",
-            of=lambda raw, _: raw["work_ns"] * 1e-9 / raw["page_count"],
-            floor=lambda raw, at: (
-                raw["floor_ns"] * 1e-9 / raw["page_count"] if at["work"] == "fault" else None
-            ),
+            "time per page; a fault, or a read through a new mapping",
+            of=read("work_ns", per="page_count"),
+            floor=read("floor_ns", per="page_count", when=FAULT),
         ),
         Metric(
             "fault_time",
             "s/fault",
-            "time a page fault of new memory",
-            of=lambda raw, at: (
-                raw["work_ns"] * 1e-9 / raw["page_count"] if at["work"] == "fault" else None
-            ),
-            floor=lambda raw, at: (
-                raw["floor_ns"] * 1e-9 / raw["page_count"] if at["work"] == "fault" else None
-            ),
+            "time per page fault; of new memory",
+            of=read("work_ns", per="page_count", when=FAULT),
+            floor=read("floor_ns", per="page_count", when=FAULT),
         ),
         Metric(
             "bandwidth",
             "B/s",
-            "bytes a second read through a mapping, its making and its faults included",
+            "bandwidth; bytes read per second through a mapping, its creation and faults included",
             of=lambda raw, at: (
                 raw["page_count"] * PAGE_BYTES / (raw["work_ns"] * 1e-9)
                 if at["work"] == "read"
@@ -197,28 +177,26 @@ EXPERIMENT = Experiment(
         Metric(
             "release_time",
             "s/page",
-            "time to give a page back, or to unmap it",
-            of=lambda raw, _: raw["release_ns"] * 1e-9 / raw["page_count"],
+            "release time per page; to free or unmap it",
+            of=read("release_ns", per="page_count"),
         ),
         Metric(
-            "told",
             "notifications",
-            "notifications of all thresholds in all passes",
-            of=lambda raw, _: float(raw["told_count"]),
+            "notifications",
+            "notifications; of all thresholds in all passes",
+            of=read("notification_count"),
         ),
         Metric(
             "arm_time",
             "s/threshold",
             "time to arm a threshold",
-            of=lambda raw, at: (
-                raw["arm_ns"] * 1e-9 / int(at["thresholds"]) if at["thresholds"] else None
-            ),
+            of=read("arm_ns", per="at.thresholds"),
         ),
         Metric(
-            "groups_around",
+            "cgroup_depth",
             "groups",
-            "groups that the probe was in, one inside the other; 0 at the top",
-            of=lambda raw, _: float(raw["depth_count"]),
+            "nested groups; that the probe was in, 0: at the top",
+            of=read("depth_count"),
         ),
     ],
     cost=Cost(
@@ -229,11 +207,13 @@ EXPERIMENT = Experiment(
             + (int(at["passes"]) + 1) * int(at["size"]) / PAGE_BYTES * 1.5e-6
         ),
     ),
-    containment=Containment(
-        limit=lambda at: None if at["cgroup"] == "outside" else 2 * int(at["size"]) + 64 * MIB,
-        depth=lambda at: int(at["depth"]),
-        told=True,
-        fresh=True,
+    host=Host(
+        containment=Containment(
+            limit=lambda at: None if at["cgroup"] == "outside" else 2 * int(at["size"]) + 64 * MIB,
+            depth=lambda at: int(at["depth"]),
+            pass_group=True,
+            fresh=True,
+        )
     ),
     tiny={"size": [4 * MIB], "passes": [2], "thresholds": [0, 2]},
     judges={"chen-2014": ["figure-5", "figure-6"]},

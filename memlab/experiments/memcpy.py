@@ -1,52 +1,327 @@
 """memcpy: what decides the speed of a copy: the method, the size, or the destination's pages?
 
-Not measured here: uncached memory (that is reserved memory's), files on a disk, and a source that
-was never written, whose every page is the one zero page.
+Not measured here: uncached memory (see reserved-copy), files on a disk, and a source that was never
+written, all of whose pages are the one zero page.
 """
 
-from memlab.experiment import (
-    BYTES,
-    COUNT,
-    SECONDS,
-    Bars,
-    Containment,
-    Cost,
-    Count,
-    Equivalent,
-    Exclude,
-    Experiment,
-    Factor,
-    Lines,
-    Published,
-    Ratio,
-    choice,
+from collections.abc import Mapping
+
+from memlab.experiment import *
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+PAGE_BYTES = 4 * KIB  # for what a point needs
+HUGE_BYTES = 2 * MIB
+WORKER_BYTES = 32 * MIB
+STEP_RATE = 3 * GIB  # bytes per second of a trial's steps, a guess: for the plan's time
+
+HUGE_POOL = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+
+COPIED = 32 * MIB  # the published copy
+LARGE = 256 * MIB  # beyond the caches, as mbw's 5000 MiB are
+FROM_MALLOC: dict[str, Level] = {
+    "src": "malloc",
+    "dst": "malloc",
+    "content": "pattern",
+    "clean": "none",
+}
+ALONE: dict[str, Level] = {**FROM_MALLOC, "threads": 1}
+FIRST: dict[str, Level] = {"size": COPIED, "method": "libc", **ALONE}
+STEADY: dict[str, Level] = {"size": LARGE, "dst_state": "cold", **ALONE}
+
+KINDS = enum_levels("memory_copy", "dst")
+STATE_LABELS: dict[Level, str] = {
+    "cold": "untouched",
+    "mlocked": "mlock",
+    "mlock_onfault": "MLOCK_ONFAULT",
+    "unlocked": "mlock, then munlock",
+    "populated": "MADV_POPULATE_WRITE",
+}
+KIND_HELP = (
+    "malloc (below 128 KiB from the heap), an anonymous mapping, one with MAP_POPULATE or "
+    "MAP_LOCKED, a shared mapping of a memfd or of a file on tmpfs, transparent huge pages, or "
+    "huge pages that the host reserves (MAP_HUGETLB)"
 )
-from memlab.experiments._copy_controls import CONTROLS
-from memlab.experiments._copy_points import (
-    COPIED,
-    COSTS,
-    FIRST,
-    FROM_MALLOC,
-    GIB,
-    KIB,
-    KIND_HELP,
-    KINDS,
-    LARGE,
-    LOCK_STATES,
-    METRICS,
-    MIB,
-    STEADY,
-    host_settings,
-    memory_bytes,
-    tmpfs_bytes,
-    trial_time,
+
+
+def memory_bytes(at: At) -> int:
+    """Source and destination in whole pages, huge where they may be, 8 bytes of page table per
+    page, and the worker."""
+    unit = HUGE_BYTES if {"thp", "hugetlb"} & _kinds(at) else PAGE_BYTES
+    side = _whole(int(at["size"]), unit) + PAGE_BYTES  # malloc's header
+    return 2 * (side + side // 512) + WORKER_BYTES
+
+
+def tmpfs_bytes(at: At) -> int:
+    return _whole(int(at["size"]), PAGE_BYTES) * [at["src"], at["dst"]].count("tmpfs")
+
+
+def host_settings(at: At) -> Mapping[str, str]:
+    """Huge pages beside those that the host has, which others may be using."""
+    sides = [at["src"], at["dst"]].count("hugetlb")
+    pages = _whole(int(at["size"]), HUGE_BYTES) // HUGE_BYTES * sides
+    return {HUGE_POOL: f"+{pages}"} if pages else {}
+
+
+def _kinds(at: At) -> set[Level]:
+    return {at["src"], at["dst"]}
+
+
+def _whole(size_bytes: int, unit_bytes: int) -> int:
+    return -(-size_bytes // unit_bytes) * unit_bytes
+
+
+def trial_time(at: At) -> float:
+    """Filling, mapping, populating, the first copy, at least one more, comparing."""
+    step_s = int(at["size"]) / STEP_RATE * (1 if at["clean"] == "none" else 2)
+    return 0.01 + 6 * step_s + (float(at["slice"]) or int(at["passes"]) * step_s)
+
+
+FLOOR = read("floor_ns", per="floor_count")
+
+
+def steady_bandwidth(raw: Raw, at: At) -> float:
+    """Before there were threads a sample had no `steady_bytes`: all copies were of the whole."""
+    copied_bytes = raw.get("steady_bytes", raw["steady_count"] * int(at["size"]))
+    return float(copied_bytes / (raw["steady"]["elapsed_ns"] * 1e-9))
+
+
+def steady_s(raw: Raw, at: At) -> float:
+    return int(at["size"]) / steady_bandwidth(raw, at)
+
+
+def smaps(raw: Raw, _: At) -> str:
+    """What /proc/self/smaps said of both sides, in samples that have it."""
+    return "".join(f"{side}: {raw.get(f'{side}_smaps', '')}\n" for side in ("src", "dst"))
+
+
+METRICS = [
+    Metric(
+        "steady_bandwidth",
+        "B/s",
+        "bandwidth after the first copy; bytes copied per second",
+        of=steady_bandwidth,
+        lower_is_better=False,
+    ),
+    Metric("first_copy", "s", "time of the first copy", of=read("window.elapsed_ns"), floor=FLOOR),
+    Metric("steady_copy", "s", "time per copy after the first", of=steady_s, floor=FLOOR),
+    Metric(
+        "first_bandwidth",
+        "B/s",
+        "bandwidth of the first copy",
+        of=read("at.size", per="window.elapsed_ns"),
+        lower_is_better=False,
+    ),
+    Metric(
+        "prepare_time",
+        "s",
+        "preparation time; to map the destination and bring it into its state, before the window",
+        of=read("prepare_ns"),
+    ),
+    Metric(
+        "prepare_and_first",
+        "s",
+        "preparation and first copy; how long a program waits that copies once",
+        of=read("prepare_ns", "window.elapsed_ns"),
+    ),
+    Metric(
+        "steady_faults",
+        "faults",
+        "minor faults; by rusage, in all copies after the first",
+        of=read("steady.minor_fault_count"),
+    ),
+    Metric(
+        "steady_copies",
+        "copies",
+        "copies after the first; of the first thread's part. A very large cache makes later ones "
+        "faster",
+        of=read("steady_count"),
+        lower_is_better=False,
+    ),
+    Metric(
+        "huge_pages",
+        "B",
+        "destination in huge pages; by smaps",
+        of=read("huge_bytes"),
+        lower_is_better=False,
+        evidence=smaps,
+    ),
+    Metric(
+        "src_huge_pages",
+        "B",
+        "source in huge pages; by smaps",
+        of=lambda raw, at: raw["src_huge_bytes"]["count"] if "src_huge_bytes" in raw else None,
+        lower_is_better=False,
+        evidence=smaps,
+    ),
+]
+
+# What a first copy costs: its bytes, wherever they come from, and the page faults it takes. Later
+# copies take none, and a cache decides what a byte costs.
+COSTS = CostTerms(
+    "first_copy",
+    by=["method"],
+    over="size",
+    where=ALONE,
+    terms=[
+        CostTerm("first copy", lambda raw, at: 1.0),
+        CostTerm("byte", lambda raw, at: float(at["size"])),
+        CostTerm("fault", lambda raw, at: float(raw["window"]["minor_fault_count"])),
+    ],
 )
+
+
+COLD, LOCKED = {"dst_state": "cold"}, {"dst_state": "mlocked"}
+
+
+def first_copy(of: str, to: str, above: float, below: float | None = None) -> Ratio:
+    """The first copy into destinations of two states."""
+    return Ratio(
+        metric="first_copy",
+        where=FIRST,
+        of={"dst_state": of},
+        to={"dst_state": to},
+        above=above,
+        below=below,
+    )
+
+
+def bandwidth(factor: str, of: Level, to: Level, above: float, size: int = LARGE) -> Ratio:
+    """The bandwidth of two levels of a factor."""
+    at = {**STEADY, "size": size, "method": "libc"}
+    return Ratio(
+        metric="steady_bandwidth",
+        where={name: level for name, level in at.items() if name != factor},
+        of={factor: of},
+        to={factor: to},
+        above=above,
+    )
+
+
+COPY: Mapping[str, Level] = {"method": "libc", "size": COPIED}
+CONTROLS = (
+    control(
+        "prefaulted",
+        "A destination that is not locked, only touched or only populated; also, what the lock "
+        "itself costs, and whether later copies gain.",
+        {"dst_state": ["populated"], **COPY},
+        Explanation(
+            first_copy("touched", "mlocked", above=0.8, below=1.25),
+            "the first copy takes {of} into memory that was only touched and {to} into locked "
+            "memory",
+            confirmed="the lock gains by saving page faults, and not otherwise",
+            refuted="the lock does more than take the page faults early",
+        ),
+        Explanation(
+            first_copy("populated", "mlocked", above=0.8, below=1.25),
+            "it takes {of} into memory that MADV_POPULATE_WRITE populated and {to} into locked "
+            "memory",
+            confirmed="page faults that another call takes early are saved just as well",
+            refuted="it matters which call takes the page faults",
+        ),
+        Explanation(
+            Ratio(metric="prepare_and_first", where=FIRST, of=COLD, to=LOCKED, below=1.5),
+            "the lock's own time included, the copy takes {to}; without a lock, {of}",
+            confirmed="most of the gain is paid for before the copy",
+            refuted="the gain is real for a program that copies once",
+        ),
+        Explanation(
+            Ratio(metric="steady_copy", where=FIRST, of=LOCKED, to=COLD, above=0.9, below=1.1),
+            "a later copy takes {of} into locked memory and {to} into memory that is not locked",
+            confirmed="only the first copy gains",
+            refuted="the lock matters beyond the first copy",
+        ),
+    ),
+    control(
+        "onfault",
+        "Locked by MLOCK_ONFAULT, which populates nothing: the lock without the page faults.",
+        {"dst_state": ["mlock_onfault"], **COPY},
+        Explanation(
+            first_copy("mlock_onfault", "cold", above=0.8),
+            "the first copy takes {of} into memory locked by MLOCK_ONFAULT and {to} into memory "
+            "that is neither locked nor touched",
+            confirmed="a lock alone gains nothing",
+            refuted="a lock alone gains something",
+        ),
+    ),
+    control(
+        "unlocked",
+        "Locked, and unlocked again before the copy: the page faults without the lock.",
+        {"dst_state": ["unlocked"], **COPY},
+        Explanation(
+            first_copy("unlocked", "mlocked", above=0.8, below=1.25),
+            "the first copy takes {of} into memory that was locked and unlocked again, and {to} "
+            "into locked memory",
+            confirmed="the gain outlives the lock",
+            refuted="the gain needs the lock",
+        ),
+    ),
+    control(
+        "mcblock",
+        "What MCBLOCK of mbw 1.2.2 does: its source pointer stays at the first block, which the "
+        "caches then hold. This is not the speed of copying memory.",
+        {"method": ["block_again"], "dst_state": "cold", "size": LARGE},
+        Explanation(
+            Ratio(
+                metric="steady_bandwidth",
+                where=STEADY,
+                of={"method": "block_again"},
+                to={"method": "block"},
+                above=1.1,
+            ),
+            "as mbw 1.2.2 does it, with the source's first block for all, MCBLOCK reaches {of}; "
+            "copying the whole source by blocks reaches {to}",
+            confirmed="the printed number may be that of a source in the caches",
+            refuted="the two are alike here",
+        ),
+    ),
+    control(
+        "threads",
+        "Two threads that copy one half each. Where source and destination fit into the CPUs' own "
+        "caches, two CPUs copy twice as much as one; beyond them they share the memory.",
+        {"threads": [2], "dst_state": "cold", "method": "libc", "size": [256 * KIB, LARGE]},
+        Explanation(
+            bandwidth("threads", 2, 1, above=1.5, size=256 * KIB),
+            "within the caches two threads copy at {of} and one at {to}",
+            confirmed="the CPUs add up within the caches, so that the memory's limit is what is "
+            "missing beyond them",
+            refuted="the CPUs share more than the memory",
+        ),
+    ),
+    control(
+        "content",
+        "A source of zeros, stored and copied like any other content. On a machine that treats "
+        "zeros differently, a benchmark that fills its source with zeros is wrong.",
+        {"content": ["zeros"], "dst_state": "cold", "method": "libc", "size": [256 * KIB, LARGE]},
+        Explanation(
+            bandwidth("content", "zeros", "pattern", above=1.01),
+            "a source of zeros is copied at {of}, one of other bytes at {to}",
+            confirmed="the content matters",
+            refuted="the content matters little",
+        ),
+    ),
+    control(
+        "kinds",
+        "Destinations of every kind: does what holds for malloc's memory hold for files, for "
+        "memory that is mapped populated or locked, and for huge pages, which take one fault "
+        "instead of 512?",
+        {"dst": KINDS, "size": [COPIED, LARGE], "method": "libc"},
+        presets=("full",),
+    ),
+    control(
+        "sources",
+        "Sources of every kind, all of them written before: a copy should read them alike.",
+        {"src": KINDS, "dst_state": ["touched"], **COPY},
+        presets=("full",),
+    ),
+)
+
 
 HALVES = "14,173 us against 7,110 us for 32M"
 
+
 EXPERIMENT = Experiment(
     name="memcpy",
-    question="How fast is a copy, the first time and after, and what does locking do to it?",
+    question="How fast are the first copy and the later ones, and what does locking change?",
     probe="memory_copy",
     factors=[
         Factor(
@@ -55,57 +330,64 @@ EXPERIMENT = Experiment(
             quick=[16 * KIB, 256 * KIB, 4 * MIB, COPIED, LARGE],
             paper=[COPIED, LARGE, 512 * MIB],
             full=[4 * KIB, 16 * KIB, 256 * KIB, 4 * MIB, COPIED, LARGE, GIB],
-            help="bytes copied at once, from one area to another",
+            help="bytes per copy",
             least=1,
         ),
         Factor(
             "method",
-            choice("libc", "dumb", "block", "movsb", "nontemporal", "block_again"),
+            ENUM,
             quick=["libc", "dumb", "block", "movsb", "nontemporal"],
-            help="memcpy, a loop over words, memcpy by 256 KiB; on x86-64 rep movsb, and stores "
-            "past the caches; block_again reads the source's first 256 KiB again and again, as "
-            "MCBLOCK of mbw 1.2.2 does",
+            help="method; libc: memcpy; dumb: a loop over words; block: memcpy of 256 KiB at a "
+            "time; movsb, nontemporal: on x86-64, rep movsb and stores past the caches; "
+            "block_again: as block, always from the source's first 256 KiB, as MCBLOCK of mbw "
+            "1.2.2 does",
+            level_labels={
+                "libc": "memcpy",
+                "dumb": "word loop (DUMB)",
+                "block": "memcpy by blocks (MCBLOCK)",
+                "movsb": "rep movsb",
+                "nontemporal": "non-temporal stores",
+                "block_again": "one block again and again",
+            },
         ),
-        Factor("src", choice(*KINDS), quick=["malloc"], help=f"the source: {KIND_HELP}"),
+        Factor("src", ENUM, quick=["malloc"], help=f"source; {KIND_HELP}"),
         Factor(
             "src_state",
-            choice(*LOCK_STATES),
+            ENUM,
             quick=["touched"],
-            help="what was done to the source before it was filled",
+            help="state of the source; what was done to it before it was filled",
+            level_labels=STATE_LABELS,
         ),
-        Factor(
-            "dst",
-            choice(*KINDS),
-            quick=["malloc"],
-            help=f"the destination: {KIND_HELP}",
-        ),
+        Factor("dst", ENUM, quick=["malloc"], help=f"destination; {KIND_HELP}"),
         Factor(
             "dst_state",
-            choice(*LOCK_STATES, "cold", "populated"),
+            ENUM,
             quick=["cold", "touched", "mlocked"],
-            help="what was done to the destination: a store to every page, mlock, mlock2 with "
-            "MLOCK_ONFAULT, mlock and munlock, nothing, MADV_POPULATE_WRITE",
+            help="state of the destination; cold: nothing was done to it; touched: a store to "
+            "every page; mlocked: mlock; mlock_onfault: mlock2 with MLOCK_ONFAULT; unlocked: "
+            "mlock, then munlock; populated: MADV_POPULATE_WRITE",
+            level_labels=STATE_LABELS,
         ),
         Factor(
             "content",
-            choice("pattern", "zeros"),
+            ENUM,
             quick=["pattern"],
-            help="what the source is filled with: bytes none of which is zero, or zeros; both are "
-            "stored, so that its pages are its own",
+            help="content of the source; non-zero bytes, or zeros. Both are stored, so that the "
+            "source has pages of its own",
         ),
         Factor(
             "clean",
-            choice("none", "clflush", "clflushopt", "clwb", "dc_cvac", "dc_civac"),
+            ENUM,
             quick=["none"],
-            help="after each copy, in its time, write the destination's lines back from the "
-            "caches; dc_ is arm64's, the others x86-64's",
+            help="cache line write-back; of the destination, after each copy and within its time. "
+            "dc_ is arm64's, the others are x86-64's",
+            level_labels={"none": "no write-back"},
         ),
         Factor(
             "threads",
             COUNT,
             quick=[1],
-            help="threads of one process, each on a CPU of its own, that start together and copy "
-            "a part each",
+            help="threads; of one process, one per CPU. They start together and copy one part each",
             least=1,
             most=64,
         ),
@@ -113,7 +395,7 @@ EXPERIMENT = Experiment(
             "passes",
             COUNT,
             quick=[1_000_000],
-            help="copies after the first, at most",
+            help="copies after the first; at most",
             least=1,
         ),
         Factor(
@@ -121,24 +403,25 @@ EXPERIMENT = Experiment(
             SECONDS,
             quick=[0.02],
             paper=[1.0],
-            help="longest time in the copies after the first, of which one is made in any case; "
-            "0 for all passes",
+            help="longest time in the copies after the first; at least one is made, 0: all passes",
         ),
     ],
     excludes=[
         Exclude(
             lambda at: 1 < int(at["threads"]) > int(at["size"]) // (4 * KIB),
-            "each of several threads must have a page to copy",
-        ),
+            "each of several threads needs at least a page to copy",
+        )
     ],
     controls=CONTROLS,
     metrics=METRICS,
     cost=Cost(memory=memory_bytes, time=trial_time),
     costs=COSTS,
-    cpus=lambda at: int(at["threads"]),
-    settings=host_settings,
-    tmpfs=tmpfs_bytes,
-    containment=Containment(limit=lambda at: memory_bytes(at) * 5 // 4, required=False),
+    host=Host(
+        cpus=lambda at: int(at["threads"]),
+        settings=host_settings,
+        tmpfs=tmpfs_bytes,
+        containment=Containment(limit=lambda at: memory_bytes(at) * 5 // 4, required=False),
+    ),
     tiny={
         "size": [23 * 4 * KIB],
         "method": ["libc", "dumb", "block"],
@@ -155,7 +438,7 @@ EXPERIMENT = Experiment(
                 "mlocked": {"method": "libc", "dst_state": "mlocked"},
             },
             rows={"32M": {"size": COPIED}},
-            note="Whether the published source was written before is not stated.",
+            note="The study does not state whether the source had been written before.",
         ),
         Published(
             "phytium-reserved",
@@ -166,12 +449,13 @@ EXPERIMENT = Experiment(
                 for method, level in (("memcpy", "libc"), ("dumb", "dumb"), ("mcblock", "block"))
             },
             rows={"5000": {"size": LARGE}},
-            note="mbw copied 5000 MiB, here it is 256 MiB: both are beyond the caches.",
+            note="mbw copied 5000 MiB, memlab copies 256 MiB; both are larger than the caches.",
         ),
     ],
     judges={"phytium-reserved": ["rate"]},
     claims=[
         Ratio(
+            id="locked-first-copy",
             text="locking the destination halves the time of the first copy",
             metric="first_copy",
             where=FIRST,
@@ -182,14 +466,16 @@ EXPERIMENT = Experiment(
             controls=("prefaulted", "onfault", "unlocked"),
         ),
         Count(
-            text="32 MiB of malloc'd memory that is locked is 32,772 kB in VmLck",
+            id="vmlck",
+            text="32 MiB of malloc'd memory, locked, count as 32,772 kB in VmLck",
             metric="vm_locked",
             where=FIRST | {"src_state": "touched", "dst_state": "mlocked"},
             equals=32_772 * KIB,
             published="VmLck: 32772 kB",
         ),
         Ratio(
-            text="a loop over words (DUMB) copies at under half of memcpy's bandwidth",
+            id="dumb",
+            text="a loop over words (DUMB) reaches less than half of memcpy's bandwidth",
             metric="steady_bandwidth",
             where=STEADY,
             of={"method": "dumb"},
@@ -199,7 +485,8 @@ EXPERIMENT = Experiment(
             controls=("content",),
         ),
         Equivalent(
-            text="memcpy by blocks (MCBLOCK) copies at memcpy's bandwidth, within 5 %",
+            id="mcblock",
+            text="memcpy by blocks (MCBLOCK) reaches memcpy's bandwidth, within 5 %",
             metric="steady_bandwidth",
             where=STEADY,
             of={"method": "block"},
@@ -209,8 +496,8 @@ EXPERIMENT = Experiment(
             controls=("mcblock",),
         ),
         Ratio(
-            text="one CPU's copy leaves bandwidth of the memory unused: two copy over 1.1 times "
-            "as much",
+            id="two-threads",
+            text="one CPU does not use up the memory's bandwidth: two copy over 1.1 times as much",
             metric="steady_bandwidth",
             where={"size": LARGE, "method": "libc", "dst_state": "cold", **FROM_MALLOC},
             of={"threads": 2},
@@ -238,6 +525,6 @@ EXPERIMENT = Experiment(
             panels=["size"],
             log="y",
             base={"method": "libc"},
-        ),
+        )
     },
 )

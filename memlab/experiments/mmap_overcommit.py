@@ -1,40 +1,24 @@
-"""mmap-overcommit: who is refused or killed where a mapping outgrows memory and swap?
+"""mmap-overcommit: who is refused or killed when a mapping exceeds memory and swap?
 
 The study's machine had 16 G of memory and swap together. Here a memory cgroup stands for it: its
 limit and the swap area are 16 parts, and the file is 30 of them, or 15 for each of two processes.
-What mmap itself grants is not judged by a cgroup, so that the factor `scope` maps those parts of
-the whole host's memory and swap as well, without touching a page.
+A cgroup does not decide what mmap itself grants, so the factor `scope` also maps those parts of the
+whole host's memory and swap, without touching a page.
 """
 
 import errno
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from memlab.experiment import (
-    BYTES,
-    At,
-    Checks,
-    Containment,
-    Cost,
-    Exclude,
-    Experiment,
-    Factor,
-    File,
-    Matrix,
-    Metric,
-    Printed,
-    Raw,
-    choice,
-)
+from memlab.experiment import *
 from memlab.experiments._file_io import FILE_STATES, MIB
-from memlab.experiments._overcommit_claims import CLAIMS
-from memlab.experiments._overcommit_controls import CONTROLS
+from memlab.experiments._swap import swap
 
 SWAP_BYTES = 32 * MIB
-LEAST_LIMIT = 8 * MIB  # the probe itself lies in the group
-EDGE_S = 1.0  # at the limit reclaim turns the file's own pages over before anyone is killed
+LEAST_LIMIT = 8 * MIB  # the probe itself is in the group
+EDGE_S = 1.0  # at the limit the kernel reclaims the file's own pages before it kills a process
 GRANTED, WRITTEN = "mmap succeeds", "all is written"
-WRITE_RATE = {"none": 200 * MIB, "file": 60 * MIB}  # slow guesses, bytes a second
+WRITE_RATE = {"none": 200 * MIB, "file": 60 * MIB}  # slow guesses, bytes per second
 
 
 def memory_and_swap(at: At) -> int:
@@ -63,7 +47,7 @@ def written(of: Callable[[Raw, Raw], float]) -> Callable[[Raw, At], float | None
 
 
 def completed(raw: Raw, process: Raw) -> bool:
-    return bool(process["done_bytes"] == raw["asked_bytes"] and not process["signal"])
+    return bool(process["done_bytes"] == raw["requested_bytes"] and not process["signal"])
 
 
 def word(raw: Raw, at: At) -> str:
@@ -81,60 +65,190 @@ def word(raw: Raw, at: At) -> str:
 
 
 def evidence(raw: Raw, at: At) -> str:
-    """What each process was told and how far it came."""
+    """What mmap answered each process and how far it came."""
     lines = [f"vm.overcommit_memory {at['overcommit']}, host's RAM and swap {raw['host_bytes']} B"]
     for process in processes(raw):
         number, ended = process["mmap_errno"], process["signal"]
         said = f"-1 {errno.errorcode.get(number, number)}" if number else "granted"
         end = f", {signal.Signals(ended).name}" if ended else ""
         wrote = f", {process['done_bytes']} B written{end}" if at["scope"] == "group" else ""
-        lines.append(f"mmap of {raw['asked_bytes']} B, {at['mapping']}: {said}{wrote}")
+        lines.append(f"mmap of {raw['requested_bytes']} B, {at['mapping']}: {said}{wrote}")
     return "\n".join(lines)
+
+
+FAILS = "mmap fails"
+KILLED = "mmap succeeds, OOM killer while writing"
+ONE_KILLED = "mmap succeeds, OOM killer takes one process while writing"
+NORMAL = "mmap succeeds, writing goes on normally"
+# (case, scenario, mapping, the printed outcome)
+ROWS = (
+    (1, "a", "private", FAILS),
+    (2, "a", "private_noreserve", KILLED),
+    (3, "a", "shared", NORMAL),
+    (4, "b", "private", ONE_KILLED),
+    (5, "b", "private_noreserve", ONE_KILLED),
+    (6, "b", "shared", NORMAL),
+)
+NAMED = {
+    "private": "MAP_PRIVATE",
+    "private_noreserve": "MAP_PRIVATE with MAP_NORESERVE",
+    "shared": "MAP_SHARED",
+}
+SIZES = {
+    "a": "30/16 of RAM and swap in one process",
+    "b": "15/16 of RAM and swap in each of two processes",
+}
+
+
+def claims_of(case: int, scenario: str, mapping: str, outcome: str) -> Iterator[Count]:
+    """mmap is judged on the whole host, where the study's 16 G were, with the kernel's default
+    estimate; writing is judged in the cgroup."""
+    process_count = 2 if scenario == "b" else 1
+    mapped = f"{NAMED[mapping]} of {SIZES[scenario]}"
+    printed = f"case {case}: scenario {scenario.upper()}, {NAMED[mapping]}: {outcome}"
+    at = {"scenario": scenario, "mapping": mapping}
+    refused = process_count if outcome == FAILS else 0
+    yield Count(
+        id=f"case-{case}-mmap",
+        text=f"{mapped}: mmap {'fails' if refused else 'succeeds'}",
+        metric="mmap_refused",
+        where=at | {"scope": "host", "overcommit": "0"},
+        equals=refused,
+        published=printed,
+        controls=("whole_host", "always") if refused else (),
+    )
+    if refused:
+        return
+    normal = outcome == NORMAL
+    yield Count(
+        id=f"case-{case}-killed",
+        text=f"{mapped}: the OOM killer kills {'none' if normal else 'one process'}",
+        metric="killed",
+        where=at | {"scope": "group"},
+        equals=0 if normal else 1,
+        published=printed,
+        controls=("swap",) if outcome == KILLED else (),
+    )
+    if normal or scenario == "b":
+        rest = process_count if normal else 1
+        yield Count(
+            id=f"case-{case}-written",
+            text=f"{mapped}: {'all is written' if normal else 'the other process writes all'}",
+            metric="completed",
+            where=at | {"scope": "group"},
+            equals=rest,
+            published=printed,
+        )
+
+
+CLAIMS = [claim for row in ROWS for claim in claims_of(*row)]
+
+
+def never_refused(scope: str, overcommit: str) -> Count:
+    at = {"scope": scope, "scenario": "a", "mapping": "private", "overcommit": overcommit}
+    return Count(metric="mmap_refused", where=at, equals=0)
+
+
+CONTROLS = [
+    control(
+        "whole_host",
+        "The same mappings in parts of the whole host's memory and swap, never touched.",
+        {"scope": "host"},
+        Explanation(
+            never_refused("group", overcommit="0"),
+            "mmap refuses {value} mappings that are larger than the cgroup's memory",
+            confirmed="mmap checks against the whole host's memory and swap, and a cgroup's limit "
+            "is met only when the pages are written",
+            refuted="mmap checks against more than the whole host's memory",
+        ),
+        presets=("quick", "paper"),
+    ),
+    control(
+        "always",
+        "vm.overcommit_memory is 1, so that the kernel estimates nothing.",
+        {"overcommit": "1", "scope": "host", "scenario": "a", "mapping": "private"},
+        Explanation(
+            never_refused("host", overcommit="1"),
+            "with vm.overcommit_memory 1 mmap refuses the mapping larger than the host {value} "
+            "times",
+            confirmed="the kernel's estimate refuses the mapping, not a lack of addresses",
+            refuted="more than the kernel's estimate refuses it",
+        ),
+        presets=("paper", "full"),
+    ),
+    control(
+        "swap",
+        "A quarter of the 16 parts is a swap file.",
+        {"swap": ["file"], "scope": "group"},
+        Explanation(
+            Equivalent(
+                metric="bytes_reached",
+                where={"scenario": "a", "mapping": "private_noreserve"},
+                of={"swap": "file"},
+                to={"swap": "none"},
+                within=0.1,
+                timed=False,
+            ),
+            "with a quarter of the memory as swap the process wrote {of}, with memory alone {to}",
+            confirmed="the sum of memory and swap decides how far the process gets",
+            refuted="more than the sum of memory and swap decides it",
+        ),
+    ),
+]
 
 
 EXPERIMENT = Experiment(
     name="mmap-overcommit",
-    question="Who is refused or killed where file mappings outgrow memory and swap?",
+    question="Which processes are refused or killed when file mappings exceed memory and swap?",
     probe="mmap_overcommit",
     file=File(),
     factors=[
         Factor(
             "scenario",
-            choice("a", "b"),
+            ENUM,
             quick=["a", "b"],
-            help="a: one process maps 30 parts, of which memory and swap are 16; b: two "
+            help="scenario; a: one process maps 30 parts, where memory and swap are 16; b: two "
             "processes map 15 parts each",
+            level_labels={
+                "a": "one process, 30/16 of RAM and swap",
+                "b": "two processes, 15/16 each",
+            },
         ),
         Factor(
             "mapping",
-            choice("private", "private_noreserve", "shared"),
+            ENUM,
             quick=["private", "private_noreserve", "shared"],
-            help="MAP_PRIVATE, the same with MAP_NORESERVE, or MAP_SHARED",
+            help="mapping; MAP_PRIVATE, the same with MAP_NORESERVE, or MAP_SHARED",
+            level_labels={
+                "private": "MAP_PRIVATE",
+                "private_noreserve": "MAP_PRIVATE | MAP_NORESERVE",
+                "shared": "MAP_SHARED",
+            },
         ),
         Factor(
             "scope",
-            choice("group", "host"),
+            ENUM,
             quick=["group"],
             full=["group", "host"],
-            help="whose memory and swap the 16 parts are: the cgroup's, and every page is "
-            "written; or the whole host's, and no page is touched",
+            help="RAM and swap of; the 16 parts are the cgroup's memory and swap, and every page "
+            "is written; or the whole host's, and no page is touched",
+            level_labels={"group": "the cgroup", "host": "the whole host"},
         ),
-        Factor(
-            "swap",
-            choice("none", "file"),
+        swap(
+            "none",
+            "file",
             quick=["none"],
             full=["none", "file"],
-            help="what the cgroup may swap to; a file's 32 MiB are among the 16 parts",
-            host=True,
+            help="swap; of the cgroup. The swap file's 32 MiB are among the 16 parts",
         ),
         Factor(
             "overcommit",
             choice("0", "1", "2"),
             quick=["0"],
             full=["0", "1"],
-            help="vm.overcommit_memory: 0 refuses what is larger than the whole host, 1 nothing; "
-            "2 counts strictly, so that other programs of this host may be refused memory while "
-            "the sweep runs, and is in no preset for that reason",
+            help="vm.overcommit_memory; 0 refuses what is larger than the whole host, 1 nothing; 2 "
+            "counts strictly, so that other programs of this host may be refused memory while the "
+            "sweep runs, and is therefore in no preset",
             host=True,
         ),
         Factor(
@@ -142,59 +256,65 @@ EXPERIMENT = Experiment(
             BYTES,
             quick=[240 * MIB],
             paper=[480 * MIB],
-            help="bytes in the file, the 30 parts: 16/30 of it are memory and swap together",
+            help="file size; the 30 parts, of which memory and swap together are 16",
         ),
         Factor(
             "filesystem",
             choice("dir", "tmpfs"),
             quick=["dir"],
-            help="where the file lies: the directory of --dir, or /dev/shm, where it takes memory "
-            "itself",
+            help="file system; dir: that of --dir; tmpfs: /dev/shm, where the file itself takes "
+            "memory",
+            level_labels={"dir": "file system of --dir"},
         ),
-        Factor("file_state", FILE_STATES, quick=["sparse"], help="sparse: nothing is written yet"),
+        Factor(
+            "file_state",
+            FILE_STATES,
+            quick=["sparse"],
+            help="state of the file; sparse: never written",
+        ),
     ],
     excludes=[
         Exclude(
             lambda at: at["file_state"] != "sparse",
-            "a file written before lies in a page cache that the cgroup does not hold",
+            "a file written earlier is in the page cache, which is not charged to the run's cgroup",
         ),
         Exclude(
             lambda at: int(at["file_size"]) % MIB != 0 or limit(at) < LEAST_LIMIT,
-            "the file is whole MiB, so large that 16/30 of it, less the swap area's 32 MiB, leave "
-            "the cgroup 8 MiB",
+            "the file is a multiple of 1 MiB, and 16/30 of it, less the swap area's 32 MiB, must "
+            "leave the cgroup 8 MiB",
         ),
         Exclude(
             lambda at: at["scope"] == "host" and at["swap"] != "none",
-            "no page is touched with scope=host, so that none is swapped",
+            "with scope=host no page is touched, so none is swapped",
         ),
     ],
     controls=CONTROLS,
     metrics=[
         # First, for the stop rule: what counts here is exact, and the least blocks are enough.
         Metric(
-            "asked",
+            "requested",
             "B",
-            "bytes of the mapping that each process asks for",
-            of=lambda raw, at: float(raw["asked_bytes"]),
+            "bytes requested; by each process, of mmap",
+            of=read("requested_bytes"),
         ),
         Metric(
             "mmap_refused",
             "count",
-            "processes whose mmap failed",
+            "mmap refused; number of processes",
             of=lambda raw, at: float(sum(p["mmap_errno"] != 0 for p in processes(raw))),
             evidence=evidence,
         ),
         Metric(
             "killed",
             "count",
-            "processes that the OOM killer took",
+            "processes killed; by the OOM killer",
             of=written(lambda raw, process: float(killed(process))),
             evidence=evidence,
         ),
         Metric(
             "completed",
             "count",
-            "processes that wrote all of their mapping and lived",
+            "processes that finished; they wrote all of their mapping and were not killed",
             of=written(lambda raw, process: float(completed(raw, process))),
             lower_is_better=False,
             evidence=evidence,
@@ -202,7 +322,7 @@ EXPERIMENT = Experiment(
         Metric(
             "bytes_reached",
             "B",
-            "bytes written by all processes together",
+            "bytes written; by all processes together",
             of=written(lambda raw, process: float(process["done_bytes"])),
             lower_is_better=False,
             evidence=evidence,
@@ -210,13 +330,14 @@ EXPERIMENT = Experiment(
         Metric(
             "group_oom_kills",
             "count",
-            "kills that the cgroup counted",
+            "OOM kills in the cgroup; by its own count",
             of=lambda raw, at: raw.get("host", {}).get("group_oom_kill"),
         ),
         Metric(
-            "witness_killed",
+            "outside_killed",
             "count",
-            "1 where a process beside the cgroup, as likely a victim, did not live to the end",
+            "process outside killed; 1: a process outside of the cgroup, as likely a victim, did "
+            "not live to the end",
             of=lambda raw, at: raw.get("host", {}).get("witness_killed"),
         ),
     ],
@@ -228,10 +349,13 @@ EXPERIMENT = Experiment(
             else 0.2
         ),
     ),
-    containment=Containment(
-        limit=limit, swap=lambda at: str(at["swap"]), swap_bytes=SWAP_BYTES, required=True
+    host=Host(
+        containment=Containment(
+            limit=limit, swap=lambda at: str(at["swap"]), swap_bytes=SWAP_BYTES, required=True
+        ),
+        settings=lambda at: {"/proc/sys/vm/overcommit_memory": str(at["overcommit"])},
+        swap_counts=True,
     ),
-    settings=lambda at: {"/proc/sys/vm/overcommit_memory": str(at["overcommit"])},
     shrinks="file_size",
     tiny={"file_size": [30 * MIB]},
     judges={"logstore-mmap": ["overcommit"]},

@@ -1,35 +1,7 @@
-"""mmap-read: does reading through a mapping beat read(2), and what is reading?"""
+"""mmap-read: does reading through a mapping beat read(2), and what counts as reading?"""
 
-from memlab.experiment import (
-    Control,
-    Cost,
-    Exclude,
-    Experiment,
-    Explanation,
-    Factor,
-    File,
-    Limit,
-    Lines,
-    Metric,
-    Published,
-    Ratio,
-    Within,
-    choice,
-)
-from memlab.experiments._file_io import (
-    EXCLUDES,
-    FILE_SIZE,
-    FILE_STATE_HELP,
-    FILE_STATES,
-    FILESYSTEM,
-    KIB,
-    METRICS,
-    MIB,
-    POPULATE,
-    SIZE,
-    SLICE,
-    TABLE_BYTES,
-)
+from memlab.experiment import *
+from memlab.experiments._file_io import *
 
 EXPERIMENT = Experiment(
     name="mmap-read",
@@ -40,34 +12,25 @@ EXPERIMENT = Experiment(
         SIZE,
         Factor(
             "method",
-            choice("mmap", "read", "pread", "anon"),
+            ENUM,
             quick=["mmap", "read"],
             full=["mmap", "read", "pread"],
-            help="a MAP_SHARED mapping, the system call that reads, or touched anonymous memory",
+            help="method; mmap: a MAP_SHARED mapping; read, pread: the system call; anon: "
+            "anonymous memory that was touched before",
+            level_labels={"read": "read(2)", "pread": "pread(2)", "anon": "anonymous memory"},
         ),
         Factor(
             "touch",
-            choice("none", "sum", "copy"),
+            ENUM,
             quick=["none", "sum", "copy"],
-            help="what is done with the bytes: nothing (a pointer and a length are made), "
-            "every byte is summed, or copied into a buffer",
+            help="use of the bytes; none: only a pointer and a length are computed; sum: every "
+            "byte is added up; copy: they are copied into a buffer",
+            level_labels={"none": "untouched", "sum": "summed", "copy": "copied"},
         ),
         FILESYSTEM,
-        Factor(
-            "file_state",
-            FILE_STATES,
-            quick=["cached_4k"],
-            full=["cached_4k", "cached_1m", "dropped"],
-            help=FILE_STATE_HELP,
-        ),
+        file_state("cached_4k", "cached_1m", "dropped"),
         FILE_SIZE,
-        Factor(
-            "advice",
-            choice("normal", "sequential", "populate_read", "hugepage"),
-            quick=["normal"],
-            full=["normal", "sequential", "populate_read"],
-            help="madvise(2) on the mapping before the window",
-        ),
+        advice("normal", "sequential", "populate_read"),
         POPULATE,
         SLICE,
     ],
@@ -77,69 +40,54 @@ EXPERIMENT = Experiment(
                 at["method"] in ("read", "pread")
                 and (at["advice"] != "normal" or bool(at["populate"]))
             ),
-            "advice and populate are about a mapping, and read and pread have none",
+            "advice and populate need a mapping, and read and pread have none",
         ),
         Exclude(
             lambda at: at["method"] in ("read", "pread") and at["touch"] == "copy",
-            "read and pread have copied the bytes already",
+            "read and pread have already copied the bytes",
+        ),
+        Exclude(
+            lambda at: at["method"] == "mmap" and at["advice"] == "populate_write",
+            "the file is mapped for reading, and populate_write needs a writable mapping",
         ),
         *EXCLUDES,
     ],
     controls=[
-        Control(
+        control(
             "memory",
-            "Anonymous memory of the same size, touched before, summed in large pieces: the "
-            "fastest that one core reads memory here. Nothing that reads can be faster.",
-            levels={
-                "method": ["anon"],
-                "touch": ["sum"],
-                "size": [64 * KIB],
-                "filesystem": ["tmpfs"],
-            },
-            explanations=[
-                Explanation(
-                    predicts=Within(
-                        text="no reading here reaches what 2 GiB in 867.88 µs would take",
-                        metric="bandwidth",
-                        where={"method": "anon", "touch": "sum", "size": 64 * KIB},
-                        below=TABLE_BYTES / 867.88e-6,
-                    ),
-                    confirmed="2 GiB in 867.88 µs would be {below}; the fastest that one core "
-                    "reads memory here is {value}: what was timed read nothing",
-                    refuted="2 GiB in 867.88 µs are {below}, and one core reads memory here at "
-                    "{value}: the printed time can be one of reading",
-                    undecided="2 GiB in 867.88 µs would be {below}, and one core reads memory "
-                    "here at {value}: whether the printed time can be one of reading is open",
-                )
-            ],
+            "Anonymous memory of the same size, touched before, is summed in large pieces: the "
+            "fastest that one core reads memory here. No read can be faster.",
+            {"method": "anon", "touch": "sum", "size": 64 * KIB, "filesystem": ["tmpfs"]},
+            Explanation(
+                Within(metric="bandwidth", below=TABLE_BYTES / 867.88e-6),
+                "2 GiB in 867.88 µs would be {below}; the fastest that one core reads memory here "
+                "is {value}",
+                confirmed="the published loop read nothing in its timed part",
+                refuted="the printed time can be that of reading",
+            ),
         ),
-        Control(
+        control(
             "faults",
-            "The page tables filled before the window: what is left is the reading itself.",
-            levels={
-                "method": ["mmap"],
+            "The page tables are filled before the window; the rest is the reading itself.",
+            {
+                "method": "mmap",
                 "touch": ["sum", "copy"],
                 "advice": ["populate_read"],
-                "size": [4 * KIB],
+                "size": 4 * KIB,
             },
-            explanations=[
-                Explanation(
-                    predicts=Ratio(
-                        text="over half of a copy out of a mapping at 4 KiB is its faults",
-                        metric="time_2gib",
-                        where={"method": "mmap", "touch": "copy", "size": 4 * KIB},
-                        of={"advice": "populate_read"},
-                        to={"advice": "normal"},
-                        below=0.5,
-                    ),
-                    finding="with the page tables filled before the window the copy out of the "
-                    "mapping at 4 KiB takes {of} instead of {to}",
-                    confirmed="over half of what the mapping costs is its faults, and read pays "
-                    "for none",
-                    refuted="its faults are under half of what it costs",
-                    undecided="whether its faults are over half of what it costs is not decided",
-                )
-            ],
+            Explanation(
+                Ratio(
+                    metric="time_2gib",
+                    where={"touch": "copy"},
+                    of={"advice": "populate_read"},
+                    to={"advice": "normal"},
+                    below=0.5,
+                ),
+                "with the page tables filled before the window, copying out of the mapping at 4 "
+                "KiB takes {of} instead of {to}",
+                confirmed="page faults are over half of the mapping's cost, and read has none",
+                refuted="page faults are under half of the mapping's cost",
+            ),
         ),
     ],
     metrics=[
@@ -147,8 +95,8 @@ EXPERIMENT = Experiment(
         Metric(
             "resident_before",
             "B",
-            "bytes of the file in the page cache before the window",
-            of=lambda raw, at: float(raw["resident_before_bytes"]),
+            "file in the page cache; before the window",
+            of=read("resident_before_bytes"),
             lower_is_better=False,
         ),
     ],
@@ -156,10 +104,10 @@ EXPERIMENT = Experiment(
         memory=lambda at: (
             16 * MIB + 2 * int(at["size"]) + (int(at["file_size"]) if at["method"] == "anon" else 0)
         ),
-        time=lambda at: float(at["slice"] or 0.0) + 0.01,
+        time=loop_time,
     ),
     shrinks="file_size",
-    tiny={"size": [4 * KIB], "file_size": [64 * KIB], "slice": [0.0], "filesystem": ["dir"]},
+    tiny=TINY,
     published=[
         Published(
             "logstore-mmap",
@@ -169,26 +117,28 @@ EXPERIMENT = Experiment(
                 "mmap": {"method": "mmap", "touch": "none"},
                 "read": {"method": "read", "touch": "none"},
             },
-            note="The published mmap column is about 4 ns a call whatever the size, so it times "
-            "the making of a slice; no byte is read in it.",
+            note="The published mmap column is about 4 ns per call at every size: it times the "
+            "making of a Go slice, and no byte is read in it.",
             limit=Limit(
                 "memory",
                 "bandwidth",
                 implied=lambda seconds: TABLE_BYTES / seconds,
                 what="bandwidth",
             ),
-        ),
+        )
     ],
     claims=[
         Within(
-            text="2 GiB pass through a mapping in 0.9 ms at 10240 bytes a call, untouched",
+            id="untouched",
+            text="2 GiB pass through a mapping in 0.9 ms at 10240 bytes per call, untouched",
             metric="time_2gib",
             where={"method": "mmap", "touch": "none", "size": 10 * KIB, "advice": "normal"},
             below=0.9e-3,
             published="867.88 µs",
         ),
         Within(
-            text="2 GiB are read through a mapping in 0.9 ms at 10240 bytes a call",
+            id="read",
+            text="2 GiB are read through a mapping in 0.9 ms at 10240 bytes per call",
             metric="time_2gib",
             where={"method": "mmap", "touch": "sum", "size": 10 * KIB, "advice": "normal"},
             below=0.9e-3,
@@ -196,7 +146,8 @@ EXPERIMENT = Experiment(
             controls=("memory",),
         ),
         Ratio(
-            text="a copy out of a mapping is faster than read of the same size",
+            id="copy-over-read",
+            text="copying out of a mapping is faster than read(2) of the same size",
             metric="time_2gib",
             where={"advice": "normal"},
             of={"method": "read", "touch": "none"},

@@ -1,37 +1,181 @@
-"""thread-create: how many threads can processes create a second, once memory is locked?"""
+"""thread-create: how many threads per second can processes create, once memory is locked?"""
 
-from memlab.experiment import (
-    BYTES,
-    COUNT,
-    FLAG,
-    SECONDS,
-    Against,
-    At,
-    Bars,
-    Containment,
-    Cost,
-    CostTerm,
-    CostTerms,
-    Exclude,
-    Experiment,
-    Factor,
-    Monotone,
-    Published,
-    Ratio,
-    choice,
-)
-from memlab.experiments._thread_controls import CONTROLS, FUTURE, OFF
-from memlab.experiments._thread_metrics import METRICS, faults
-from memlab.experiments._threads import (
-    KIB,
-    LEAST_STACK,
-    LOCK_HELP,
-    LOCKS,
-    MIB,
-    POPULATED,
-    STACK_OWN,
-    stack_bytes,
-)
+import errno
+
+from memlab.experiment import *
+from memlab.experiments._threads import *
+
+
+def rate(raw: Raw, _: At) -> float:
+    """The processes' own rates, summed."""
+    own = zip(raw["thread_counts"], raw["elapsed_ns"], strict=True)
+    return float(sum(count / (elapsed_ns * 1e-9) for count, elapsed_ns in own if elapsed_ns))
+
+
+def faults(raw: Raw, _: At) -> float:
+    """Without those of mmap_lock's probe, which takes one for each page."""
+    own = raw["window"]["minor_fault_count"] - raw["mmap_lock_latency"]["total"]
+    return float(own / raw["thread_count"])
+
+
+def imbalance(raw: Raw, _: At) -> float:
+    counts = raw["thread_counts"][: raw["process_count"]]
+    return float((max(counts) - min(counts)) * len(counts) / sum(counts))
+
+
+def mmap_lock_mean(raw: Raw, _: At) -> float | None:
+    rounds = raw["mmap_lock_latency"]["total"]
+    return sum(raw["elapsed_ns"]) * 1e-9 / rounds if rounds else None
+
+
+def first_failure(raw: Raw, _: At) -> str:
+    number = raw["failed_errno"]
+    return f"pthread_create: {errno.errorcode.get(number, number)}" if number else ""
+
+
+METRICS = [
+    Metric(
+        "threads_per_s",
+        "threads/s",
+        "threads created per second; by all processes together",
+        of=rate,
+        lower_is_better=False,
+    ),
+    Metric("faults_per_thread", "faults/thread", "minor faults per thread; by rusage", of=faults),
+    Metric(
+        "thread_time",
+        "s/thread",
+        "time per thread; in its process",
+        of=lambda raw, at: sum(raw["elapsed_ns"]) * 1e-9 / raw["thread_count"],
+        floor=read("floor_ns", per="floor_thread_count"),
+    ),
+    Metric(
+        "thread_cpu",
+        "s/thread",
+        "CPU time per thread; of the creating thread and the new one",
+        of=read("window.user_ns", "window.system_ns", per="thread_count"),
+        floor=read("floor_ns", per="floor_thread_count"),
+    ),
+    Metric(
+        "created",
+        "threads",
+        "threads created; in the window",
+        of=read("thread_count"),
+        lower_is_better=False,
+    ),
+    Metric(
+        "alive",
+        "threads",
+        "threads alive at once; the most in any process",
+        of=read("alive_peak_count"),
+        lower_is_better=False,
+    ),
+    Metric(
+        "failed",
+        "calls",
+        "failed calls; of pthread_create",
+        of=read("failed_count"),
+        evidence=first_failure,
+    ),
+    Metric(
+        "imbalance",
+        "1",
+        "spread between processes; most threads of a process less the fewest, over the mean",
+        of=imbalance,
+    ),
+    Metric(
+        "mmap_lock_p99",
+        "s",
+        "p99 time per page with mmap_lock; to map, touch and unmap it in the extra thread",
+        of=percentile("mmap_lock_latency", 0.99),
+    ),
+    Metric(
+        "mmap_lock_worst",
+        "s",
+        "longest time per page with mmap_lock",
+        of=read("mmap_lock_latency.max_ns", when={"mmap_lock_probe": True}),
+    ),
+    Metric(
+        "mmap_lock_mean",
+        "s",
+        "mean time per page with mmap_lock; the time between pages included",
+        of=mmap_lock_mean,
+    ),
+]
+
+
+def locked_rate(above: float | None = None, below: float | None = None) -> Ratio:
+    """The rate with MCL_FUTURE against that without a lock."""
+    return Ratio(metric="threads_per_s", of=FUTURE, to=OFF, above=above, below=below)
+
+
+CONTROLS = [
+    control(
+        "small-stacks",
+        "As many processes and many more threads, with stacks of 64 KiB, so that a lock has little "
+        "to populate.",
+        {"processes": 16, "live_threads": 64, "stack": 64 * KIB, "lock": ["off", "future"]},
+        Explanation(
+            locked_rate(above=0.5),
+            "16 processes with 64 live threads each, on 64 KiB stacks, create {of} with MCL_FUTURE "
+            "and {to} without",
+            confirmed="without large stacks the rate holds, whatever the number of processes and "
+            "threads",
+            refuted="the rate falls even without large stacks",
+        ),
+    ),
+    control(
+        "onfault",
+        "MCL_ONFAULT locks a page when it is touched and populates none.",
+        {"processes": 16, "live_threads": 5, "lock": ["off", "future_onfault"]},
+        Explanation(
+            Ratio(metric="threads_per_s", of=ONFAULT, to=OFF, above=0.5),
+            "16 processes with 5 live threads each create {of} with MCL_ONFAULT, which locks and "
+            "does not populate, and {to} without a lock",
+            confirmed="populating the stacks takes the time, not locking them",
+            refuted="locking by itself takes time",
+        ),
+    ),
+    control(
+        "live-stacks",
+        "One process whose live stacks are far larger than glibc's cache.",
+        {"processes": 1, "live_threads": 16, "lock": ["off", "future"]},
+        Explanation(
+            locked_rate(below=0.1),
+            "one process alone, with 16 live threads, creates {of} with MCL_FUTURE and {to} "
+            "without",
+            confirmed="live stacks beyond glibc's cache collapse the rate, even in one process "
+            "alone",
+            refuted="live stacks of one process do not collapse the rate",
+        ),
+    ),
+    control(
+        "no-cache",
+        "glibc keeps no stack of a joined thread, so that every thread gets a new stack.",
+        {"processes": 1, "live_threads": 1, "stack_cache": 0, "lock": ["off", "future"]},
+        Explanation(
+            locked_rate(below=0.1),
+            "with glibc's stack cache off, one process with one live thread creates {of} with "
+            "MCL_FUTURE and {to} without",
+            confirmed="the cache of 40 MiB hides the cost of a new locked stack",
+            refuted="the cache is not what keeps the rate up",
+        ),
+    ),
+    control(
+        "mmap_lock_probe",
+        "One more thread in the process maps, touches and unmaps a page all the time. The kernel "
+        "populates a new locked stack inside mprotect, which holds mmap_lock.",
+        {"processes": 1, "live_threads": 5, "mmap_lock_probe": True, "lock": ["off", "future"]},
+        Explanation(
+            Ratio(metric="mmap_lock_mean", of=FUTURE, to=OFF, above=2.0),
+            "meanwhile a page takes another thread of the process {of} on average with MCL_FUTURE "
+            "and {to} without",
+            confirmed="populating holds up every thread of the process that maps or faults",
+            refuted="populating does not double what other threads pay",
+        ),
+    ),
+]
+
 
 GLIBC_CACHE = 40 * MIB  # of joined threads' stacks: glibc.pthread.stack_cache_size
 PROCESS_OWN = 32 * MIB  # a process beside its stacks: the interpreter that it was forked from
@@ -51,123 +195,101 @@ def memory(at: At) -> int:
 
 EXPERIMENT = Experiment(
     name="thread-create",
-    question="How many threads can processes create a second, and what does mlockall take of it?",
+    question="How many threads can processes create per second, and what does mlockall cost of it?",
     probe="thread_create",
-    cpus="all",
+    host=Host(
+        cpus="all",
+        containment=Containment(limit=lambda at: memory(at) * 5 // 4 + 64 * MIB, required=False),
+        environ=lambda at: (
+            {}
+            if at["stack_cache"] == GLIBC_CACHE
+            else {"GLIBC_TUNABLES": f"glibc.pthread.stack_cache_size={at['stack_cache']}"}
+        ),
+        settings=lambda at: {} if at["thp"] == "never" else {THP: str(at["thp"])},
+    ),
     factors=[
         Factor(
             "processes",
             COUNT,
             quick=[1, 2, 4, 8, 16],
-            help="processes that create threads at once",
+            help="processes; all create threads at the same time",
+            least=1,
+            most=64,
         ),
-        Factor(
-            "lock",
-            LOCKS,
-            quick=["off", "current", "future"],
-            full=["off", "current", "future", "future_onfault", "current_future"],
-            help=LOCK_HELP,
-        ),
+        lock("off", "current", "future", full=EVERY_LOCK),
         Factor(
             "live_threads",
             COUNT,
             quick=[1, 5],
             full=[1, 4, 5, 8],
-            help="threads alive at once in a process: made, then all joined, again and again",
+            help="live threads per process; so many are created, then all of them joined, again "
+            "and again",
+            least=1,
         ),
-        Factor(
-            "stack",
-            BYTES,
-            quick=[0],
-            paper=[10 * MIB],
-            full=[0],
-            help="of a thread; 0 is the system's default, RLIMIT_STACK",
-        ),
+        Factor("stack", BYTES, quick=[0], paper=[10 * MIB], full=[0], help=STACK_HELP),
         Factor(
             "stack_cache",
             BYTES,
             quick=[GLIBC_CACHE],
             host=True,
-            help="joined threads' stacks that glibc keeps; 40 MiB is its own choice",
+            help="glibc's stack cache; the stacks of joined threads that it keeps, by default 40 "
+            "MiB",
         ),
-        Factor(
-            "stack_touched",
-            BYTES,
-            quick=[0],
-            full=[0, 64 * KIB],
-            help="of its stack that each thread writes to",
-        ),
+        Factor("stack_touched", BYTES, quick=[0], full=[0, 64 * KIB], help=TOUCHED_HELP),
         Factor(
             "thp",
-            choice("never", "madvise", "always"),
+            ENUM,
             quick=["never"],
             full=["never", "always"],
-            help="transparent huge pages: off for the processes, or the host's setting (needs "
-            "root). Since 6.7 Linux gives none to a mapping made with MAP_STACK",
+            help="transparent huge pages; never: off for the processes; always: the host's setting "
+            "(needs root). Since 6.7 Linux gives none to a mapping made with MAP_STACK",
         ),
         Factor(
             "warm",
             FLAG,
             quick=[True],
-            help="each process makes and joins one batch of threads before the window, so that "
-            "the stacks that glibc keeps are there",
+            help="stack cache filled before; each process creates and joins one batch of threads "
+            "before the window",
         ),
         Factor(
             "inherit_perf",
             FLAG,
             quick=[False],
-            help="perf's counters hold the threads as well, which then cost several times as much",
+            help="perf counts the threads; each thread then takes several times as long",
         ),
         Factor(
-            "bystander",
+            "mmap_lock_probe",
             FLAG,
             quick=[False],
-            help="one more thread a process that maps, touches and unmaps a page all the while, "
-            "and whose latency is recorded",
+            help="thread that contends for mmap_lock; one more per process, which maps, touches "
+            "and unmaps a page all the time and records how long that takes",
         ),
         Factor(
             "threads",
             COUNT,
             quick=[0],
-            help="that a process makes in all; 0 for as many as the slice allows",
+            help="threads in all; created by each process, 0: as many as the slice allows",
         ),
         Factor("slice", SECONDS, quick=[0.05], paper=[0.25], help="time in the loop"),
     ],
     excludes=[
-        Exclude(
-            lambda at: not 1 <= int(at["processes"]) <= 64 or int(at["live_threads"]) < 1,
-            "there are 1 to 64 processes with 1 live thread or more",
-        ),
-        Exclude(
-            lambda at: stack_bytes(at["stack"]) < LEAST_STACK,
-            "no stack is smaller than PTHREAD_STACK_MIN",
-        ),
+        STACK_TOO_SMALL,
         Exclude(
             lambda at: (
                 int(at["stack_touched"]) > 0
                 and int(at["stack_touched"]) + STACK_OWN > stack_bytes(at["stack"])
             ),
-            "a thread touches at most its stack less 16 KiB",
+            TOUCHED_TOO_MUCH,
         ),
         Exclude(
             lambda at: not at["slice"] and not at["threads"],
-            "a loop ends by its time or by its threads",
+            "the loop needs an end: slice or threads",
         ),
     ],
     controls=CONTROLS,
     metrics=METRICS,
     # A batch of new locked stacks may outlast the slice, and comes once before it.
-    cost=Cost(
-        memory=memory,
-        time=lambda at: float(at["slice"] or 0.0) + 0.03 + memory(at) / 2e9,
-    ),
-    containment=Containment(limit=lambda at: memory(at) * 5 // 4 + 64 * MIB, required=False),
-    environ=lambda at: (
-        {}
-        if at["stack_cache"] == GLIBC_CACHE
-        else {"GLIBC_TUNABLES": f"glibc.pthread.stack_cache_size={at['stack_cache']}"}
-    ),
-    settings=lambda at: {} if at["thp"] == "never" else {THP: str(at["thp"])},
+    cost=Cost(memory=memory, time=lambda at: float(at["slice"] or 0.0) + 0.03 + memory(at) / 2e9),
     shrinks="live_threads",
     tiny={
         "processes": [2],
@@ -185,12 +307,13 @@ EXPERIMENT = Experiment(
             "threads_per_s",
             columns={"off": OFF, "current": {"lock": "current"}, "future": FUTURE},
             ratios={"a": ("current", "off"), "b": ("future", "off")},
-            note="Threads alive at once and stack size are not stated; both decide what a lock "
-            "costs here.",
-        ),
+            note="The study does not state how many threads are alive at once, nor their stack "
+            "size; both decide what a lock costs here.",
+        )
     ],
     claims=[
         Ratio(
+            id="future-collapse",
             text="with MCL_FUTURE 16 processes create less than a tenth of the threads",
             metric="threads_per_s",
             where={"processes": 16},
@@ -198,10 +321,12 @@ EXPERIMENT = Experiment(
             to=OFF,
             below=0.1,
             published="4,541 against 104,230 threads/s at 16 processes: 0.04",
-            controls=("small-stacks", "onfault", "live-stacks", "no-cache", "bystander"),
+            controls=("small-stacks", "onfault", "live-stacks", "no-cache", "mmap_lock_probe"),
         ),
         Monotone(
-            text="what MCL_FUTURE leaves of the rate falls with the number of processes",
+            id="future-falls",
+            text="with MCL_FUTURE the share of the rate that is left falls with the number of "
+            "processes",
             metric="threads_per_s",
             over="processes",
             rising=False,
@@ -211,7 +336,8 @@ EXPERIMENT = Experiment(
             controls=("live-stacks",),
         ),
         Ratio(
-            text="at 1 process MCL_FUTURE takes less than 10 % of the rate",
+            id="future-one-process",
+            text="with 1 process MCL_FUTURE costs less than 10 % of the rate",
             metric="threads_per_s",
             where={"processes": 1},
             of=FUTURE,
@@ -221,7 +347,8 @@ EXPERIMENT = Experiment(
             controls=("no-cache",),
         ),
         Ratio(
-            text="MCL_CURRENT does not slow creation: at least 0.9 of the rate stays",
+            id="current",
+            text="MCL_CURRENT does not slow thread creation: at least 0.9 of the rate stays",
             metric="threads_per_s",
             of={"lock": "current"},
             to=OFF,
@@ -234,18 +361,9 @@ EXPERIMENT = Experiment(
         by=["lock"],
         over="processes",
         where={"stack_touched": 0},
-        terms=[
-            CostTerm("thread", lambda raw, at: 1.0),
-            CostTerm("fault", faults),
-        ],
+        terms=[CostTerm("thread", lambda raw, at: 1.0), CostTerm("fault", faults)],
     ),
-    figure=Bars(
-        "threads_per_s",
-        over="processes",
-        by=["lock"],
-        panels=["live_threads"],
-        base=OFF,
-    ),
+    figure=Bars("threads_per_s", over="processes", by=["lock"], panels=["live_threads"], base=OFF),
     more_figures={
         "mechanism": Against(
             "threads_per_s",
@@ -254,9 +372,9 @@ EXPERIMENT = Experiment(
             x=lambda at: float(live_stack_bytes(at)),
             x_label="live stacks of a process",
             x_unit="B",
-            beside="faults_a_thread",
+            beside="faults_per_thread",
             by="processes",
-            mark=(float(GLIBC_CACHE), "glibc keeps 40 MiB of stacks"),
+            mark=(float(GLIBC_CACHE), "glibc caches 40 MiB of stacks"),
         )
     },
 )

@@ -1,35 +1,407 @@
 """tlb-shootdown: what does giving memory back cost the threads that share the address space?
 
-A reader's latency runs from when a load was due, so that one interrupt delays all loads that
-were due meanwhile: a percentile says how much of the time a request would have met a delay.
+A reader's latency runs from when a load was due, so that one interrupt delays all loads that were
+due meanwhile: a percentile says for how much of the time a request would have met a delay.
+
+tlb:tlb_flush counts a flush that is sent, once, whatever the number of CPUs it goes to, and also
+where a hypervisor then does it without an interrupt. /proc/interrupts counts what interrupts, on
+every CPU, for every program of the host.
 """
 
 import os
+from collections.abc import Mapping
 
-from memlab.experiment import (
-    BYTES,
-    COUNT,
-    FLAG,
-    SECONDS,
-    Attribution,
-    Bars,
-    Causes,
-    Containment,
-    Cost,
-    CostTerm,
-    CostTerms,
-    Exclude,
-    Experiment,
-    Factor,
-    Lines,
-    Nines,
-    choice,
-)
-from memlab.experiment.attribution import TRACE
-from memlab.experiments._shootdown_claims import CLAIMS
-from memlab.experiments._shootdown_controls import CONTROLS, INTERVAL, SIZE
-from memlab.experiments._shootdown_metrics import METRICS, faults
-from memlab.experiments._shootdowns import per_operation
+from memlab.experiment import *
+from memlab.experiment.attribution import TRACE, metrics, traced
+from memlab.experiment.claims import Where
+from memlab.experiments._swap import swap
+
+KNOWN = 23  # flushes of the known answer, probes/tlb_shootdown/known_flushes.c
+
+
+def _seen(counter: Raw) -> str:
+    return counter["error"] or f"{counter['count']:,}"
+
+
+def _complete(known: Raw, counter: str) -> bool:
+    count = known[counter]["count"]
+    return known["flush_count"] > 0 and count is not None and count >= known["flush_count"]
+
+
+def source(raw: Raw) -> str:
+    """The counter that shootdowns are read from, or what is missing of both."""
+    if _complete(raw["known"], "remote_sent"):
+        return "tlb:tlb_flush"
+    if _complete(raw["known"], "interrupts"):
+        return "/proc/interrupts"
+    return ""
+
+
+def shootdowns(raw: Raw) -> float | None:
+    """Flushes sent to other CPUs in the window; None where no counter is complete."""
+    if raw["operation_count"] == 0:
+        return None
+    counters, readers = raw["window"]["counters"], raw["reader_count"]
+    if source(raw) == "tlb:tlb_flush":
+        count: int = counters["tlb_remote_sent"]["count"]
+        return float(count)
+    if source(raw) == "/proc/interrupts":
+        interrupts: int = counters["tlb_interrupts"]["count"]
+        return float(interrupts / max(1, readers))
+    return None
+
+
+def per_operation(raw: Raw, _: At) -> float | None:
+    count = shootdowns(raw)
+    return None if count is None else count / raw["operation_count"]
+
+
+def read_known(counter: str) -> Reading:
+    count = read(f"known.{counter}")
+    return lambda raw, at: count(raw, at) if raw["known"]["flush_count"] else None
+
+
+def hidden(raw: Raw, _: At) -> float | None:
+    """The share of flushes that no interrupt shows: the hypervisor did them for a CPU that it had
+    taken away (arch/x86/kernel/kvm.c, kvm_flush_tlb_multi)."""
+    sent = raw["window"]["counters"]["tlb_remote_sent"]["count"]
+    interrupts = raw["window"]["counters"]["tlb_interrupts"]["count"]
+    wanted = (sent or 0) * raw["reader_count"]
+    return None if not wanted or interrupts is None else max(0.0, 1 - interrupts / wanted)
+
+
+def evidence(raw: Raw, _: At) -> str:
+    """The known answer, which counter is complete by it, and what both said of the window."""
+    known, counters = raw["known"], raw["window"]["counters"]
+    said = "no second CPU to ask"
+    if known["flush_count"]:
+        said = (
+            f"of {known['flush_count']} known flushes /proc/interrupts counted "
+            f"{_seen(known['interrupts'])}, tlb:tlb_flush {_seen(known['remote_sent'])}; "
+            f"complete here: {source(raw) or 'neither'}"
+        )
+    return (
+        f"{said}\nin the window /proc/interrupts TLB {_seen(counters['tlb_interrupts'])}, "
+        f"tlb:tlb_flush reason 4 {_seen(counters['tlb_remote_sent'])}, "
+        f"{raw['operation_count']:,} operations"
+    )
+
+
+def reader_rate(raw: Raw, _: At) -> float | None:
+    readers = raw["reader_count"]
+    seconds = raw["elapsed_ns"] * 1e-9
+    return raw["latency"]["total"] / seconds / readers if readers else None
+
+
+FAULTS = read("window.minor_fault_count", "window.major_fault_count", per="operation_count")
+
+
+METRICS = [
+    Metric(
+        "ops_per_s",
+        "1/s",
+        "operations per second; each touches the ranges and releases them",
+        of=read("operation_count", per="elapsed_ns"),
+        lower_is_better=False,
+    ),
+    Metric(
+        "op_time",
+        "s",
+        "time per operation; with the page faults of its touches",
+        of=read("elapsed_ns", per="operation_count"),
+        floor=read("floor_ns", per="floor_operation_count"),
+        of_cost=lambda cost, _: cost,
+    ),
+    Metric(
+        "shootdowns_per_op",
+        "shootdowns/op",
+        "shootdowns per operation; flushes sent to other CPUs, by the counter that is complete "
+        "here",
+        of=per_operation,
+        evidence=evidence,
+    ),
+    Metric(
+        "interrupts_per_op",
+        "interrupts/op",
+        "shootdown interrupts per operation; on all CPUs, by /proc/interrupts",
+        of=read("window.counters.tlb_interrupts", per="operation_count"),
+        evidence=evidence,
+    ),
+    Metric(
+        "hidden_flushes",
+        "1",
+        "flushes without an interrupt; as a share of the flushes to readers",
+        of=hidden,
+        evidence=evidence,
+    ),
+    Metric(
+        "known_by_interrupts",
+        "flushes",
+        f"known flushes in /proc/interrupts; of {KNOWN}, and other programs' flushes count as well",
+        of=read_known("interrupts"),
+        lower_is_better=False,
+        evidence=evidence,
+    ),
+    Metric(
+        "known_by_tracepoint",
+        "flushes",
+        f"known flushes in tlb:tlb_flush; of {KNOWN}, those that it counted as sent",
+        of=read_known("remote_sent"),
+        lower_is_better=False,
+        evidence=evidence,
+    ),
+    *(latency(name, "load") for name in ("p50", "p90", "p99", "p999", "p9999")),
+    LONGEST,
+    Metric(
+        "reader_rate",
+        "1/s",
+        "loads per second and reader",
+        of=reader_rate,
+        lower_is_better=False,
+    ),
+    Metric("system_share", "1", "kernel's share of CPU time", of=SYSTEM_SHARE),
+    Metric(
+        "system_per_op",
+        "s",
+        "kernel time per operation; of the initiator and the readers together",
+        of=read("window.system_ns", per="operation_count"),
+    ),
+    Metric(
+        "faults_per_op",
+        "faults/op",
+        "page faults per operation; those of the touches after a release",
+        of=FAULTS,
+    ),
+    *metrics("loads"),
+]
+
+
+INTERVAL = 500e-9  # between two loads of a reader
+SIZE = 16  # pages: the size at which everything but the size is asked
+BESIDE: Where = {"readers": 1, "sharing": "threads", "pinned": True}  # one reader thread, pinned
+AT: Where = {"pages": SIZE, "ranges": 1, **BESIDE}
+
+
+def sent(above: float | None = None, below: float | None = None, **at: Level) -> Within:
+    """The shootdowns that the release in `at` sends."""
+    return Within(
+        metric="shootdowns_per_op", where={**AT, **at}, above=above, below=below, timed=False
+    )
+
+
+def _each_call(release: str, what: str) -> Explanation:
+    return Explanation(
+        sent(release=release, above=0.5),
+        f"{what} sends {{value}}",
+        confirmed="changing the page table causes shootdowns, not the release of memory",
+        refuted="it needs no flush on other CPUs",
+    )
+
+
+def _counts_known(metric: str, counter: str, confirmed: str, refuted: str) -> Explanation:
+    return Explanation(
+        Count(metric=metric, where=AT, equals=KNOWN),
+        f"{counter} counts {{value}} of {KNOWN} known flushes",
+        confirmed=confirmed,
+        refuted=refuted,
+    )
+
+
+ONE_READER: Mapping[str, Level] = {"pages": SIZE, "readers": 1}
+CONTROLS = [
+    control(
+        "known-answer",
+        f"Every trial makes {KNOWN} flushes that another CPU must take; here it makes nothing "
+        "else. A counter that misses some of these misses some of all flushes.",
+        {"release": "none", **ONE_READER},
+        _counts_known(
+            "known_by_tracepoint",
+            "tlb:tlb_flush",
+            confirmed="tlb:tlb_flush is complete on this machine",
+            refuted="it is not complete on this machine",
+        ),
+        _counts_known(
+            "known_by_interrupts",
+            "/proc/interrupts",
+            confirmed="/proc/interrupts is complete as long as the hypervisor takes no CPU away",
+            refuted="it misses some, or counts those of other programs as well",
+        ),
+        presets=("quick",),  # in the grid of the others
+    ),
+    control(
+        "processes",
+        "The reader is a process that shares the memory it loads from but no page table.",
+        {"release": ["touch", "dontneed"], "sharing": "processes", **ONE_READER},
+        Explanation(
+            sent(sharing="processes", release="dontneed", below=0.01),
+            "with the reader in a process of its own the same calls send {value}",
+            confirmed="only CPUs that run the address space are interrupted",
+            refuted="CPUs that do not run the address space are interrupted as well",
+        ),
+        Explanation(
+            Ratio(
+                metric="p99",
+                where={**AT, "sharing": "processes"},
+                of={"release": "dontneed"},
+                to={"release": "touch"},
+                below=2.0,
+            ),
+            "a reader in a process of its own has a p99 of {of} while memory is released and {to} "
+            "while it is only touched",
+            confirmed="the long latencies need the shared address space",
+            refuted="the long latencies do not need a shared address space",
+        ),
+        presets=("quick",),  # in the grid of the others
+    ),
+    control(
+        "calls",
+        "Other calls over the same pages: is MADV_DONTNEED one cause among several? munmap sends "
+        "shootdowns whatever the allocator's madvise options say.",
+        {"release": ["free", "munmap", "mprotect", "cold"], **ONE_READER},
+        _each_call("munmap", "munmap of the pages"),
+        _each_call("mprotect", "mprotect to PROT_NONE"),
+        _each_call("free", "MADV_FREE, which leaves the pages until memory is short,"),
+        _each_call("cold", "MADV_COLD, which releases nothing,"),
+        presets=("quick",),  # in the grid of the others
+    ),
+    control(
+        "batch",
+        "Four ranges per operation, released by four calls and by one process_madvise. One call "
+        "that sends a single shootdown would save shootdowns without keeping the memory.",
+        {"release": ["dontneed", "dontneed_batch"], "ranges": 4, **ONE_READER},
+        Explanation(
+            sent(ranges=4, release="dontneed_batch", below=1.1),
+            "four ranges released by one process_madvise send {value}",
+            confirmed="this kernel flushes once per call (6.16 and later)",
+            refuted="this kernel flushes after each range",
+        ),
+    ),
+    control(
+        "unpaced",
+        "The readers load as fast as they can, so that time taken from them shows in their rate.",
+        {"release": ["touch", "dontneed"], "interval": 0.0, **ONE_READER},
+        Explanation(
+            Ratio(
+                metric="reader_rate",
+                where=AT,
+                of={"release": "dontneed"},
+                to={"release": "touch"},
+                below=0.98,
+            ),
+            "as fast as it can, a reader loads {of} while memory is released and {to} while it is "
+            "only touched",
+            confirmed="the interrupts take time from the reader instead of only delaying its loads",
+            refuted="the interrupts delay its loads and take little of its time",
+        ),
+    ),
+    control(
+        "unpinned",
+        "The scheduler places initiator and reader.",
+        {"release": "dontneed", "pinned": False, **ONE_READER},
+        Explanation(
+            sent(pinned=False, release="dontneed", above=0.5),
+            "placed by the scheduler they send {value}",
+            confirmed="the shootdowns occur without pinning as well",
+            refuted="a reader that shares the initiator's CPU needs no interrupt",
+        ),
+    ),
+    control(
+        "pageout",
+        "The same pages are written to compressed swap and read back: reclaim unmaps and flushes "
+        "in its own way.",
+        {"release": "pageout", "swap": "zram", **ONE_READER},
+        Explanation(
+            sent(above=0.5),
+            "MADV_PAGEOUT sends {value}",
+            confirmed="memory that the kernel reclaims sends shootdowns to readers as well",
+            refuted="reclaim flushes what it unmaps in batches",
+        ),
+    ),
+    traced(
+        {"release": ["touch", "dontneed"], **ONE_READER},
+        Explanation(
+            Within(
+                metric="p999_met_shootdown",
+                where={**AT, "release": "dontneed"},
+                above=0.5,
+                timed=False,
+            ),
+            "of the loads over p99.9 while memory is released, a share of {value} met a shootdown",
+            confirmed="the interrupts cause the longest latencies",
+            refuted="something else causes the longest latencies",
+        ),
+    ),
+]
+
+
+SIGNS = "MADV_DONTNEED frees page table entries and so causes shootdowns"
+SETTING = "dirty_decay_ms:-1,muzzy_decay_ms:-1 ends them: memory is not given back"
+SPIKES = "PCT99: spikes before, fewer spikes after"
+IPIS = "perf top: smp_call_function_many, IPIs sent in batches; they are expensive in a guest"
+
+CLAIMS: list[Claim] = [
+    Within(
+        id="one-per-call",
+        text="while another thread runs, MADV_DONTNEED sends one shootdown per call",
+        metric="shootdowns_per_op",
+        where={**BESIDE, "ranges": 1, "release": "dontneed", "interval": INTERVAL},
+        above=0.9,
+        below=1.1,
+        published=SIGNS,
+        controls=("known-answer", "processes", "calls", "batch", "unpinned", "pageout"),
+        timed=False,
+    ),
+    Within(
+        id="none-when-kept",
+        text="memory that is not given back causes no shootdown",
+        metric="shootdowns_per_op",
+        where={**BESIDE, "ranges": 1, "release": "touch", "interval": INTERVAL},
+        below=0.01,
+        published=SETTING,
+        controls=("known-answer",),
+        timed=False,
+    ),
+    Within(
+        id="interrupts",
+        text="the shootdowns show in /proc/interrupts, one interrupt each",
+        metric="interrupts_per_op",
+        where={**AT, "release": "dontneed", "interval": INTERVAL},
+        above=0.9,
+        published="watch /proc/interrupts: the numbers rise steeply",
+        controls=("known-answer",),
+        timed=False,
+    ),
+    Ratio(
+        id="reader-p99",
+        text="the shootdowns make the readers' p99 over 3 times longer",
+        metric="p99",
+        where={**AT, "interval": INTERVAL},
+        of={"release": "dontneed"},
+        to={"release": "touch"},
+        above=3.0,
+        published=SPIKES,
+        controls=("processes", "unpaced", "traced"),
+    ),
+    Ratio(
+        id="releaser-rate",
+        text="the shootdowns cost the initiator over 10 % of its operations",
+        metric="ops_per_s",
+        where={
+            "release": "dontneed",
+            "pages": SIZE,
+            "ranges": 1,
+            "sharing": "threads",
+            "pinned": True,
+            "interval": INTERVAL,
+        },
+        of={"readers": 1},
+        to={"readers": 0},
+        below=0.9,
+        published=IPIS,
+        controls=("processes",),
+    ),
+]
+
 
 KIB, MIB = 2**10, 2**20
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -38,7 +410,7 @@ TRACE_S = 0.6  # opening and closing a trace, outside of the window
 
 
 def reader_levels() -> list[int]:
-    """No reader, then powers of two up to the CPUs that are left beside the releaser's."""
+    """No reader, then powers of two up to the CPUs that are left beside the initiator's."""
     most = min(CPUS - 1, 63)
     return [0, *sorted({2**i for i in range(6) if 2**i < most} | {most})]
 
@@ -47,37 +419,46 @@ EXPERIMENT = Experiment(
     name="tlb-shootdown",
     question="What does giving memory back cost the threads that share the address space?",
     probe="tlb_shootdown",
-    cpus="all",
+    host=Host(
+        cpus="all",
+        containment=Containment(
+            limit=lambda _: None,
+            swap=lambda at: str(at["swap"]),
+            swap_bytes=64 * MIB,
+            required=False,
+        ),
+        needs=lambda at: ["two CPUs"] if int(at["readers"]) else [],
+    ),
     factors=[
         Factor(
             "release",
-            choice(
-                "none",
-                "touch",
-                "dontneed",
-                "dontneed_batch",
-                "free",
-                "munmap",
-                "mprotect",
-                "pageout",
-                "cold",
-            ),
+            ENUM,
             quick=["touch", "dontneed"],
             paper=["none", "touch", "dontneed", "free", "munmap", "mprotect", "cold"],
             full=[
                 *("none", "touch", "dontneed", "dontneed_batch", "free"),
                 *("munmap", "mprotect", "cold"),
             ],
-            help="what an operation does: nothing; write to the pages; write to them and madvise "
-            "(dontneed, free, pageout, cold), process_madvise for all ranges at once "
-            "(dontneed_batch), munmap and map anew, mprotect to PROT_NONE and back",
+            help="operation; none: nothing; touch: write to the pages; the others write to them "
+            "and then release them by madvise (dontneed, free, pageout, cold), by process_madvise "
+            "for all ranges at once (dontneed_batch), by munmap and a new mapping, or by mprotect "
+            "to PROT_NONE and back",
+            level_labels={
+                "none": "nothing",
+                "touch": "touch only",
+                "dontneed": "MADV_DONTNEED",
+                "dontneed_batch": "process_madvise",
+                "free": "MADV_FREE",
+                "pageout": "MADV_PAGEOUT",
+                "cold": "MADV_COLD",
+            },
         ),
         Factor(
             "pages",
             COUNT,
             quick=[1, SIZE, 33, 34, 256],
-            help="size of a range; of more than 33 the kernel flushes all, not each "
-            "(tlb_single_page_flush_ceiling)",
+            help="pages per range; above 33 (tlb_single_page_flush_ceiling) the kernel flushes the "
+            "whole TLB instead of each page",
             least=1,
             most=2**20,
         ),
@@ -86,7 +467,7 @@ EXPERIMENT = Experiment(
             COUNT,
             quick=[1],
             full=[1, 4],
-            help="that an operation releases, a page apart, by a call each",
+            help="ranges per operation; one page apart, each released by a call of its own",
             least=1,
             most=64,
         ),
@@ -95,62 +476,63 @@ EXPERIMENT = Experiment(
             COUNT,
             quick=sorted({0, 1, reader_levels()[-1]}),
             paper=reader_levels(),
-            help="that load from other memory meanwhile, one a CPU",
+            help="reader threads; they load from other memory during the trial, one per CPU",
         ),
         Factor(
             "sharing",
-            choice("threads", "processes"),
+            ENUM,
             quick=["threads"],
             paper=["threads", "processes"],
-            help="readers are threads of the releaser's process, or processes of their own",
+            help="readers; threads of the initiator's process, or processes of their own",
+            level_labels={"threads": "reader threads", "processes": "reader processes"},
         ),
         Factor(
             "pinned",
             FLAG,
             quick=[True],
             full=[True, False],
-            help="releaser and readers each on a CPU of their own",
+            help="pinning; of the initiator and each reader to a CPU of its own",
+            level_labels={True: "pinned", False: "not pinned"},
         ),
         Factor(
             "interval",
             SECONDS,
             quick=[INTERVAL],
-            help="between two loads of a reader; 0 for as fast as they go",
+            help="time between loads; of a reader, 0: as fast as possible",
         ),
         Factor(
             "working_set",
             BYTES,
             quick=[256 * KIB],
-            help="that each reader loads from, page after page",
+            help="memory per reader; it loads from one page after another",
             least=8192,
         ),
+        swap("none", "file", "zram", quick=["none"], help="swap; where pageout writes to"),
         Factor(
-            "swap",
-            choice("none", "file", "zram"),
-            quick=["none"],
-            help="where pageout writes to",
-            host=True,
+            "operations",
+            COUNT,
+            quick=[0],
+            help="operations; 0: as many as the slice allows",
         ),
-        Factor("operations", COUNT, quick=[0], help="in all; 0 for as many as the slice allows"),
-        Factor("slice", SECONDS, quick=[0.1], help="time in the loop; 0 is no limit"),
+        Factor("slice", SECONDS, quick=[0.1], help="time in the loop; 0: no limit"),
         TRACE,
     ],
     excludes=[
         Exclude(
             lambda at: int(at["readers"]) >= CPUS,
-            f"{CPUS} CPUs: the releaser has one, and a reader that does not run is not interrupted",
+            f"of {CPUS} CPUs the initiator has one, and a reader is interrupted only while it runs",
         ),
         Exclude(
             lambda at: at["sharing"] == "processes" and at["readers"] == 0,
-            "without readers nobody shares anything: sharing=threads stands for both",
+            "without readers nothing is shared, so sharing=threads covers both",
         ),
         Exclude(
             lambda at: at["release"] == "none" and (at["pages"] != SIZE or at["ranges"] != 1),
-            f"nothing is released: one range of {SIZE} pages stands for all",
+            f"nothing is released, so one range of {SIZE} pages covers all sizes",
         ),
         Exclude(
             lambda at: (at["release"] == "pageout") != (at["swap"] != "none"),
-            "pageout needs swap, and no other call does",
+            "pageout needs swap, and nothing else uses it",
         ),
     ],
     controls=CONTROLS,
@@ -164,9 +546,6 @@ EXPERIMENT = Experiment(
             + int(at["readers"]) * MIB
         ),
         time=lambda at: 1.25 * float(at["slice"] or 0.1) + 0.05 + (TRACE_S if at["trace"] else 0.0),
-    ),
-    containment=Containment(
-        limit=lambda _: None, swap=lambda at: str(at["swap"]), swap_bytes=64 * MIB, required=False
     ),
     tiny={
         "release": ["dontneed"],
@@ -190,7 +569,7 @@ EXPERIMENT = Experiment(
         },
         terms=[
             CostTerm("call", lambda raw, at: 1.0),
-            CostTerm("fault", lambda raw, at: round(faults(raw, at) / raw["operation_count"], 3)),
+            CostTerm("fault", lambda raw, at: round(FAULTS(raw, at) or 0.0, 3)),
             CostTerm("page", lambda raw, at: float(at["pages"])),
             CostTerm("shootdown", lambda raw, at: per_operation(raw, at) or 0.0),
         ],

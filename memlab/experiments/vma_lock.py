@@ -1,25 +1,146 @@
-"""vma-lock: what locking memory does to mappings, limits, children and threads, exactly."""
+"""vma-lock: what locking memory does to mappings, limits, children and threads, exactly.
 
-from collections.abc import Callable
+The paper's sentences are claimed as they are printed, and those of mlock(2) beside them. Most
+checks are on 7 pages.
+"""
 
-from memlab.experiment import At, Checks, Cost, Experiment, Factor, Metric, Raw, choice
-from memlab.experiments._lock_claims import CLAIMS
-from memlab.experiments._scene import evidence
+import errno
 
-CHECKS = (
-    *("mlock", "mlock_middle", "mlock_neighbour", "mlock_overlap"),
-    *("mlock_over_exec", "map_over_exec", "mlock_unaligned", "mlock_hole"),
-    *("mlock_onfault", "touch_onfault"),
-    *("munlock", "munlock_middle", "munlock_twice_locked", "munmap_middle"),
-    *("current_present", "current_later", "future_present", "future_later"),
-    *("both_present", "both_later", "current_onfault", "future_onfault", "onfault_alone"),
-    *("munlockall", "munlockall_later"),
-    *("fork_child", "fork_parent", "fork_child_future", "thread", "thread_stack"),
-    *("limit_zero", "limit_reached", "limit_exceeded", "limit_overlap", "limit_current"),
-    *("limit_future_reached", "limit_future_exceeded", "limit_mlockall"),
-    *("limit_munlock", "limit_munlockall", "max_map_count"),
-)
+from memlab.experiment import *
+from memlab.experiments._vm_script import *
+
+READ_EXEC = Prot.READ | Prot.EXEC
 MIB = 2**20
+
+TABLE_1 = "Table 1"
+ROOT_ALONE = "Table 1, note: these are root's alone"
+FLAGS = "section 1, on vm_flags and VM_LOCKED"
+FIGURE_2 = "Figure 2 and its text"
+LRU = "section 1, on the unevictable list and PG_mlocked"
+TASKS = "section 1, on fork and threads"
+PURPOSE = "section 1, the three functions of mlock"
+MAN = "mlock(2)"
+
+# fmt: off
+CHECKS = [
+    check("mlock", [mmap(0, 7), mlock(0, 7)],
+          reads("locked_vma_count", 1, FLAGS, "mlock sets VM_LOCKED on the VMA"),
+          reads("resident_pages", 7, PURPOSE, "mlock brings in every page at once"),
+          reads("mlocked_pages", 7, LRU, "a locked page is marked PG_mlocked"),
+          reads("unevictable_pages", 7, LRU, "a locked page lies on the unevictable list"),
+          reads("minor_faults", 7, MAN, "mlock takes one fault a page"),
+          reads("trapped", 0, MAN, "mlock takes its faults without an exception")),
+    check("mlock_middle", [mmap(0, 7), mlock(3, 1)],
+          reads("vma_count", 3, FLAGS, "mlock of a VMA's middle splits it in three")),
+    check("mlock_neighbour", [mmap(0, 7), mlock(0, 3), mlock(3, 4)],
+          reads("vma_count", 1, FIGURE_2, "a range locked beside a locked VMA merges with it")),
+    check("mlock_overlap", [mmap(0, 7), mlock(0, 5), mlock(2, 5)],
+          reads("vma_count", 1, MAN, "a lock that overlaps another is one VMA with it")),
+    check("mlock_over_exec", [mmap(0, 3), mmap(3, 4, READ_EXEC), mlock(0, 2), mlock(2, 3)],
+          reads("vma_count", 2, FIGURE_2,
+                "mlock that reaches into an executable VMA joins that part to the locked VMA"),
+          reads("locked_vma_count", 2, MAN, "mlock over two protections leaves two locked VMAs"),
+          reads("vma_count", 3, MAN,
+                "mlock that ends inside an executable VMA splits it and merges neither part")),
+    check("map_over_exec", [mmap(0, 2), mmap(3, 4, READ_EXEC), mlock(0, 2),
+                            mmap(2, 3, READ_WRITE, ANONYMOUS | Map.LOCKED)],
+          reads("vma_count", 2, FIGURE_2,
+                "a locked mapping over an executable VMA's start joins the locked VMA before it")),
+    check("mlock_unaligned", [mmap(0, 7), mlock_unaligned(2, 1)],
+          reads("locked_pages", 2, MAN, "mlock locks every page that it touches")),
+    check("mlock_hole", [mmap(0, 7), munmap(3, 1), mlock(0, 7)],
+          reads("call_errno", errno.ENOMEM, MAN, "mlock over a hole fails with ENOMEM"),
+          reads("locked_vma_count", 1, MAN, "mlock over a hole locks the pages before it"),
+          reads("resident_pages", 0, MAN, "mlock over a hole brings in no page")),
+    check("mlock_onfault", [mmap(0, 7), mlock_onfault(0, 7)],
+          reads("lockonfault_vma_count", 1, MAN, "MLOCK_ONFAULT sets VM_LOCKONFAULT"),
+          reads("resident_pages", 0, MAN, "MLOCK_ONFAULT brings in no page")),
+    check("touch_onfault", [mmap(0, 7), mlock_onfault(0, 7), store(2, 3)],
+          reads("locked_pages", 3, MAN, "under MLOCK_ONFAULT a page is locked when touched")),
+    check("munlock", [mmap(0, 7), mlock(0, 7), munlock(0, 7)],
+          reads("locked_vma_count", 0, TABLE_1, "munlock takes VM_LOCKED off the VMA"),
+          reads("resident_pages", 7, LRU, "munlock reclaims no page at once"),
+          reads("unevictable_pages", 0, LRU, "munlock takes pages off the unevictable list")),
+    check("munlock_middle", [mmap(0, 7), mlock(0, 7), munlock(2, 3)],
+          reads("vma_count", 3, MAN, "munlock of a locked VMA's middle splits it"),
+          reads("locked_pages", 4, MAN, "munlock of a part leaves the rest locked")),
+    check("munlock_twice_locked", [mmap(0, 7), mlock(0, 7), mlock(0, 7), munlock(0, 7)],
+          reads("locked_vma_count", 0, MAN, "locks do not stack: one munlock ends two")),
+    check("munmap_middle", [mmap(0, 7), mlock(0, 7), munmap(2, 3)],
+          reads("locked_vma_count", 2, MAN, "munmap of a part leaves the rest locked"),
+          reads("vm_lck_pages", 4, MAN, "munmap takes its pages off VmLck")),
+    check("current_present", [mmap(0, 7), mlockall(Mcl.CURRENT)],
+          reads("locked_pages", 7, TABLE_1, "MCL_CURRENT locks what is mapped")),
+    check("current_later", [mlockall(Mcl.CURRENT), mmap(0, 7)],
+          reads("locked_pages", 0, TABLE_1, "MCL_CURRENT does not lock what is mapped later")),
+    check("future_present", [mmap(0, 7), mlockall(Mcl.FUTURE)],
+          reads("locked_pages", 0, TABLE_1, "MCL_FUTURE does not lock what is mapped")),
+    check("future_later", [mlockall(Mcl.FUTURE), mmap(0, 7)],
+          reads("locked_pages", 7, TABLE_1, "MCL_FUTURE locks what is mapped later")),
+    check("both_present", [mmap(0, 7), mlockall(Mcl.CURRENT | Mcl.FUTURE)],
+          reads("locked_pages", 7, TABLE_1, "MCL_CURRENT | MCL_FUTURE locks what is mapped")),
+    check("both_later", [mlockall(Mcl.CURRENT | Mcl.FUTURE), mmap(0, 7)],
+          reads("locked_pages", 7, TABLE_1, "MCL_CURRENT | MCL_FUTURE locks what is mapped later")),
+    check("current_onfault", [mmap(0, 7), mlockall(Mcl.CURRENT | Mcl.ONFAULT)],
+          reads("lockonfault_vma_count", 1, MAN, "MCL_ONFAULT sets VM_LOCKONFAULT"),
+          reads("resident_pages", 0, MAN, "MCL_CURRENT | MCL_ONFAULT brings in no page")),
+    check("future_onfault", [mlockall(Mcl.FUTURE | Mcl.ONFAULT), mmap(0, 7)],
+          reads("lockonfault_vma_count", 1, MAN, "MCL_ONFAULT holds for what is mapped later"),
+          reads("resident_pages", 0, MAN, "MCL_FUTURE | MCL_ONFAULT brings in no page")),
+    check("onfault_alone", [mmap(0, 7), mlockall(Mcl.ONFAULT)],
+          reads("call_errno", errno.EINVAL, MAN, "MCL_ONFAULT alone is refused")),
+    check("munlockall", [mmap(0, 7), mlock(0, 7), munlockall()],
+          reads("locked_pages", 0, MAN, "munlockall undoes mlock as well")),
+    check("munlockall_later", [mlockall(Mcl.FUTURE), munlockall(), mmap(0, 7)],
+          reads("locked_pages", 0, TABLE_1, "munlockall undoes mlockall")),
+    check("fork_child", [mmap(0, 7), mlock(0, 7), in_child()],
+          reads("locked_vma_count", 0, TASKS, "a child's VMAs are not locked"),
+          reads("vm_lck_pages", 0, MAN, "a child has nothing locked")),
+    check("fork_parent", [mmap(0, 7), mlock(0, 7), fork()],
+          reads("locked_pages", 7, MAN, "fork leaves the parent locked")),
+    check("fork_child_future", [mlockall(Mcl.FUTURE), mmap_in_child(10, 2)],
+          reads("locked_vma_count", 0, MAN, "a child does not inherit MCL_FUTURE")),
+    check("thread", [mmap(0, 7), mlock(0, 7), in_thread()],
+          reads("locked_vma_count", 1, TASKS, "a thread has its process's locked VMAs")),
+    check("thread_stack", [mlockall(Mcl.FUTURE), thread_stack()],
+          reads("locked_vma_count", 1, MAN, "MCL_FUTURE locks a new thread's stack")),
+    check("limit_zero", [mmap(0, 7), limit(0), mlock(0, 1)],
+          reads("call_errno", errno.EPERM, MAN, "a limit of 0 is EPERM")),
+    check("limit_reached", [mmap(0, 7), limit(5), mlock(0, 5)],
+          reads("call_errno", errno.EPERM, ROOT_ALONE, "mlock is refused to any but root"),
+          reads("locked_pages", 5, MAN, "a limit of 5 pages lets any user lock 5")),
+    check("limit_exceeded", [mmap(0, 7), limit(5), mlock(0, 6)],
+          reads("call_errno", errno.ENOMEM, MAN, "a limit of 5 pages refuses the sixth"),
+          reads("locked_pages", 0, MAN, "a refused mlock locks nothing")),
+    check("limit_overlap", [mmap(0, 7), limit(5), mlock(0, 3), mlock(0, 5)],
+          reads("locked_pages", 5, MAN, "pages locked twice count once")),
+    check("limit_current", [mmap(0, 7), limit(7), mlockall(Mcl.CURRENT)],
+          reads("call_errno", errno.ENOMEM, MAN,
+                "MCL_CURRENT of a process larger than the limit is refused")),
+    check("limit_future_reached", [limit(5), mlockall(Mcl.FUTURE), mmap(0, 5)],
+          reads("locked_pages", 5, MAN, "under MCL_FUTURE any user maps as much as the limit")),
+    check("limit_future_exceeded", [limit(5), mlockall(Mcl.FUTURE), mmap(0, 6)],
+          reads("call_errno", errno.EAGAIN, MAN,
+                "under MCL_FUTURE mmap beyond the limit is EAGAIN")),
+    check("limit_mlockall", [mmap(0, 7), limit(5), mlockall(Mcl.FUTURE)],
+          reads("call_errno", errno.EPERM, ROOT_ALONE, "mlockall is refused to any but root"),
+          reads("call_errno", 0, MAN, "any user may call mlockall(MCL_FUTURE)")),
+    check("limit_munlock", [mmap(0, 7), mlock(0, 7), limit(0), munlock(0, 7)],
+          reads("call_errno", errno.EPERM, ROOT_ALONE, "munlock is refused to any but root"),
+          reads("locked_pages", 0, MAN, "munlock needs neither right nor limit")),
+    check("limit_munlockall", [mmap(0, 7), mlock(0, 7), limit(0), munlockall()],
+          reads("call_errno", errno.EPERM, ROOT_ALONE, "munlockall is refused to any but root"),
+          reads("locked_pages", 0, MAN, "munlockall needs neither right nor limit")),
+    check("max_map_count", [use_up_vmas(8), mmap(1, 29), mlock_alternate(2, 27)],
+          reads("call_errno", errno.ENOMEM, MAN, "mlock that needs one VMA too many fails"),
+          reads("vma_room", 0, MAN, "mlock fails at vm.max_map_count and not before"),
+          reads("locked_pages", 7, MAN, "what was locked before stays locked")),
+]
+# fmt: on
+
+
+def evidence(raw: Raw, _: At) -> str:
+    return call_evidence(raw, steps(raw))
 
 
 def vma_limit_evidence(raw: Raw, at: At) -> str:
@@ -27,102 +148,44 @@ def vma_limit_evidence(raw: Raw, at: At) -> str:
     return f"{evidence(raw, at)}\n{limit}{raw['max_map_count']}"
 
 
-def seen(field: str, side: str = "after") -> Callable[[Raw, At], float | None]:
-    return lambda raw, _: float(raw[side][field])
-
-
-def pages(field: str) -> Callable[[Raw, At], float | None]:
-    return lambda raw, _: float(raw["after"][f"{field}_bytes"] / raw["page_bytes"])
-
-
-def page_flag(field: str) -> Callable[[Raw, At], float | None]:
-    return lambda raw, _: raw["after"][field]["count"]
-
+METRICS = (
+    ("vma_count", "VMAs in the range; after the call", read("after.vma_count")),
+    ("vma_count_before", "VMAs in the range before the call", read("before.vma_count")),
+    ("locked_vma_count", "VMAs with VM_LOCKED (lo); in the range", read("after.locked_vma_count")),
+    (
+        "lockonfault_vma_count",
+        "VMAs with VM_LOCKONFAULT (lf); in the range",
+        read("after.lockonfault_vma_count"),
+    ),
+    ("resident_pages", "resident pages; of the range", pages("rss")),
+    ("locked_pages", "resident and locked pages; of the range", pages("locked")),
+    ("vm_lck_pages", "VmLck in pages; of all locked VMAs of the process", pages("vm_locked")),
+    ("mlocked_pages", "pages with PG_mlocked; by /proc/kpageflags", read("after.mlocked_pages")),
+    (
+        "unevictable_pages",
+        "pages on the unevictable list; by /proc/kpageflags",
+        read("after.unevictable_pages"),
+    ),
+    ("call_errno", "errno of the call; 0: it succeeded", read("call_errno")),
+)
 
 EXPERIMENT = Experiment(
     name="vma-lock",
     question="What do mlock, munlock and mlockall do to mappings, limits, children and threads?",
     probe="vma_lock",
     factors=[
-        Factor(
-            "check",
-            choice(*CHECKS),
-            quick=CHECKS,
-            help="the call that is checked, and what led up to it; a limit_ check gives up "
-            "CAP_IPC_LOCK first, as an ordinary user has none",
+        check_factor(
+            CHECKS,
+            help="check; named by the call that is checked and the calls before it. A limit_ check "
+            "first drops CAP_IPC_LOCK, which an ordinary user does not have",
         ),
     ],
     metrics=[
-        Metric(
-            "vma_count",
-            "count",
-            "VMAs in the range after the call",
-            of=seen("vma_count"),
-            evidence=evidence,
-        ),
-        Metric(
-            "vma_count_before",
-            "count",
-            "VMAs in the range before the call",
-            of=seen("vma_count", "before"),
-            evidence=evidence,
-        ),
-        Metric(
-            "locked_vma_count",
-            "count",
-            "VMAs in the range with VM_LOCKED (lo)",
-            of=seen("locked_vma_count"),
-            evidence=evidence,
-        ),
-        Metric(
-            "lockonfault_vma_count",
-            "count",
-            "VMAs in the range with VM_LOCKONFAULT (lf)",
-            of=seen("lockonfault_vma_count"),
-            evidence=evidence,
-        ),
-        Metric(
-            "resident_pages", "count", "pages present in the range", pages("rss"), evidence=evidence
-        ),
-        Metric(
-            "locked_pages",
-            "count",
-            "pages present and locked in the range",
-            pages("locked"),
-            evidence=evidence,
-        ),
-        Metric(
-            "vm_lck_pages",
-            "count",
-            "pages of all locked VMAs of the process, VmLck",
-            pages("vm_locked"),
-            evidence=evidence,
-        ),
-        Metric(
-            "mlocked_pages",
-            "count",
-            "pages with PG_mlocked, /proc/kpageflags",
-            page_flag("mlocked_pages"),
-            evidence=evidence,
-        ),
-        Metric(
-            "unevictable_pages",
-            "count",
-            "pages on the unevictable list, /proc/kpageflags",
-            page_flag("unevictable_pages"),
-            evidence=evidence,
-        ),
-        Metric(
-            "call_errno",
-            "count",
-            "errno of the call, 0 where it succeeded",
-            of=lambda raw, at: float(raw["call_errno"]),
-            evidence=evidence,
-        ),
+        *counts(evidence, METRICS),
         Metric(
             "vma_room",
             "count",
-            "VMAs that the process may still have",
+            "VMAs that the process may still map",
             of=lambda raw, at: float(raw["max_map_count"] - raw["process_vma_count"]),
             evidence=vma_limit_evidence,
         ),
@@ -134,6 +197,6 @@ EXPERIMENT = Experiment(
     ),
     tiny={"check": ["mlock", "mlock_middle", "fork_child"]},
     judges={"miao-2021": ["1"]},
-    claims=CLAIMS,
+    claims=check_claims(CHECKS),
     figure=Checks("vma_count", over="check", by=()),
 )

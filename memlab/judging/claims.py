@@ -12,6 +12,7 @@ from memlab.judging import mechanism
 from memlab.judging.kinds import find
 from memlab.judging.sight import settings
 from memlab.results import Run
+from memlab.units import finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def judge(run: Run) -> list[Judged]:
 def _judge(run: Run, claim: Claim, setting: At) -> Judged:
     found = find(run, claim, setting)
     points = [point.index for point in found.points]
-    samples = [s.id for index in points for s in run.by_point[index] if s.id is not None]
+    samples = [id for index in points for id in run.by_point[index].ids]
     return Judged(
         claim=claim,
         setting=setting,
@@ -68,15 +69,16 @@ def as_data(judged: Judged) -> dict[str, Any]:
     """A judged claim as plain data, for --json. Base units; None where there is no number."""
     verdict = judged.verdict
     return {
+        "id": judged.claim.id,
         "claim": judged.claim.text,
         "kind": type(judged.claim).__name__.lower(),
         "metric": judged.claim.metric,
         "published": judged.claim.published,
         "setting": dict(judged.setting),
         "verdict": verdict.word,
-        "low": _finite(verdict.low),
-        "estimate": _finite(verdict.estimate),
-        "high": _finite(verdict.high),
+        "low": finite(verdict.low),
+        "estimate": finite(verdict.estimate),
+        "high": finite(verdict.high),
         "n": verdict.n,
         "rule": verdict.reason,
         "evidence": judged.evidence,
@@ -85,8 +87,3 @@ def as_data(judged: Judged) -> dict[str, Any]:
         "points": list(judged.points),
         "samples": list(judged.samples),
     }
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no infinity; `evidence` says in words that an end is open."""
-    return value if value is not None and abs(value) != float("inf") else None

@@ -5,38 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from memlab import units
 from memlab.analysis.compare import Comparison, compare
 from memlab.analysis.intervals import Interval, median_interval
-from memlab.experiment import At, Experiment, Metric
-from memlab.experiment.window import WINDOW_METRICS
+from memlab.errors import NotComparable, Unlike, nearest
+from memlab.experiment import At, Experiment, Metric, renamed
+from memlab.experiment.points import point_key, point_label
+from memlab.experiment.window import OTHERS_BUSY_SHARE, WINDOW_METRICS
 from memlab.judging import exported
 from memlab.observe import environment
 from memlab.results import Run
-from memlab.run import plan
-from memlab.run.request import CannotRun
 
+_NAMED = 4  # levels or points that a message names
 FAILS = {"regression": ("slower",), "difference": ("slower", "faster")}
-
-
-class NotComparable(ValueError):
-    """Two things that cannot be compared by mistake of the asker; one line says why."""
-
-
-class Unlike(CannotRun):
-    """Two runs of unlike machines; one line lists what differs, and `differs` holds it."""
-
-    def __init__(self, base: str, new: str, differs: Sequence[str]) -> None:
-        self.differs = "; ".join(differs)
-        super().__init__(
-            f"{base} and {new} are of unlike machines or settings: {self.differs}; "
-            "--force compares them all the same"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +30,11 @@ class Measured:
     """One side of a comparison: its samples of the metric by point. No environment: unknown."""
 
     name: str
-    values: Mapping[str, Sequence[float]]  # by plan.key of the levels
+    values: Mapping[str, Sequence[float]]  # by point_key of the levels
     at: Mapping[str, At]
     probe_hashes: frozenset[str]
     environment: Mapping[str, Any] | None
+    others_busy: float | None = None  # the share of time that other CPUs were; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +61,7 @@ class Compared:
     only_base: Sequence[At]
     only_new: Sequence[At]
     remarks: Sequence[str]
+    heads: tuple[str, str] = ("base", "new")  # of a table's columns
 
     @property
     def counts(self) -> Counter[str]:
@@ -95,7 +83,7 @@ def compare_runs(
     """Compare a run, or an exported file of one, with a newer run, over the points of both.
 
     `threshold` is the relative change that is too small to matter. Raises NotComparable,
-    exported.BadExport, or Unlike where the machines differ and `force` is not given.
+    BadExport, or Unlike where the machines differ and `force` is not given.
     """
     if threshold <= 0:
         raise NotComparable("the threshold is a share above 0, such as 5%")
@@ -103,14 +91,21 @@ def compare_runs(
     chosen = metric_of(experiment, metric)
     after = _of_run(new, chosen)
     before, remarks = _base(base, experiment, chosen)
-    remarks += _machines(before, after, force)
+    remarks += _machines(experiment, before, after, force)
     remarks += _probes(before, after)
+    remarks += _disturbance(before, after)
     shared = [key for key in after.values if key in before.values]
     if not shared:
-        raise NotComparable(f"{before.name} and {after.name} share no point with samples")
-    for side in (before, after):
-        for key in shared:
-            positive(side.values[key], chosen, side.name)
+        raise NotComparable(
+            f"{before.name} and {after.name} share no point with samples"
+            f"{_no_shared_level(experiment, before, after)}"
+        )
+    zero = [key for key in shared if min(*before.values[key], *after.values[key]) <= 0]
+    if len(zero) == len(shared):
+        raise no_ratio(chosen, after.name)
+    shared = [key for key in shared if key not in zero]
+    sides = [(after.at[key], before.values[key], after.values[key]) for key in zero]
+    remarks += left_out(experiment, chosen, sides)
     found = compare(
         [(before.values[key], after.values[key]) for key in shared],
         threshold,
@@ -142,10 +137,11 @@ def metric_of(experiment: Experiment, name: str | None) -> Metric:
     """The metric of that name, else the experiment's first; NotComparable names the nearest."""
     if name is None:
         return experiment.metrics[0]
-    metrics = {m.name: m for m in (*experiment.metrics, *WINDOW_METRICS)}
+    metrics = {m.name: m for m in (*WINDOW_METRICS, *experiment.metrics)}
     if name not in metrics:
-        near = get_close_matches(name, metrics, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(metrics)}"
+        if (new := renamed.name(experiment.name, name)) in metrics:
+            raise NotComparable(f"{experiment.name}: metric {name!r} is renamed to {new!r}")
+        hint = nearest(name, metrics, f"there are: {', '.join(metrics)}")
         raise NotComparable(f"{experiment.name} has no metric {name!r}; {hint}")
     return metrics[name]
 
@@ -166,10 +162,22 @@ def _of_run(run: Run, metric: Metric) -> Measured:
         found = run.values(metric.name, point)
         found = found[np.isfinite(found)]
         if found.size:
-            key = plan.key(point.at)
+            key = point_key(point.at)
             values[key], at[key] = found.tolist(), point.at
-    hashes = frozenset(s.probe_hash for s in run.samples if s.probe_hash)
-    return Measured(f"run {run.id}", values, at, hashes, run.environment)
+    hashes = frozenset(run.samples.probe_hashes)
+    return Measured(f"run {run.id}", values, at, hashes, run.environment, run.others_busy)
+
+
+def _disturbance(base: Measured, new: Measured) -> list[str]:
+    """A remark where one side was measured beside more work of others than the other was."""
+    before, after = base.others_busy, new.others_busy
+    if before is None or after is None or abs(before - after) <= OTHERS_BUSY_SHARE:
+        return []
+    return [
+        f"unlike disturbance: the other CPUs were busy for {units.format_percent(before)} of the "
+        f"time of {base.name} and {units.format_percent(after)} of {new.name}; as levels of one "
+        "sweep both sides would share it"
+    ]
 
 
 def _of_file(path: Path, experiment: Experiment, metric: Metric) -> tuple[Measured, list[str]]:
@@ -178,35 +186,65 @@ def _of_file(path: Path, experiment: Experiment, metric: Metric) -> tuple[Measur
     at: dict[str, At] = {}
     for row in found.rows:
         if row.value is not None:
-            key = plan.key(row.at)
+            key = point_key(row.at)
             values.setdefault(key, []).append(row.value)
             at[key] = row.at
     hashes = frozenset(row.probe_hash for row in found.rows if row.probe_hash)
     machine = exported.machine(path)
     remarks = []
     if machine is None:
-        remarks.append(f"{path} says nothing of its machine: that it is this one is taken on trust")
+        remarks.append(f"{path} does not record a machine; assuming this one")
     if found.unknown:
         remarks.append(f"columns of {path} that are not known here: {', '.join(found.unknown)}")
     return Measured(f"{path} (run {found.run})", values, at, hashes, machine), remarks
 
 
-def positive(samples: Sequence[float], metric: Metric, where: str) -> None:
-    """NotComparable where a sample has no ratio to anything."""
-    if min(samples) <= 0:
-        raise NotComparable(
-            f"{metric.name} is 0 in samples of {where}: a ratio needs values above 0; "
-            "choose another --metric"
-        )
+def no_ratio(metric: Metric, where: str) -> NotComparable:
+    return NotComparable(
+        f"{metric.name} is 0 in samples of {where}: a ratio needs values above 0; "
+        "choose another --metric"
+    )
 
 
-def _machines(base: Measured, new: Measured, force: bool) -> list[str]:
+def left_out(
+    experiment: Experiment,
+    metric: Metric,
+    points: Sequence[tuple[At, Sequence[float], Sequence[float]]],
+) -> list[str]:
+    """A remark on (point, base's samples, new's) of which some are 0, and so have no ratio."""
+    if not points:
+        return []
+    unlike = [
+        f"{point_label(experiment, at, at)}: {np.median(base):.10g} and {np.median(new):.10g}"
+        for at, base, new in points
+        if {*base, *new} != {0.0}
+    ]
+    alike = len(points) - len(unlike)
+    said = [f"{alike} of them 0 on both sides"] if alike else []
+    said += unlike[:_NAMED] + ([f"and {len(unlike) - _NAMED} more"] if unlike[_NAMED:] else [])
+    return [f"no ratio at {len(points)} points, where {metric.name} is 0: {'; '.join(said)}"]
+
+
+def _no_shared_level(experiment: Experiment, base: Measured, new: Measured) -> str:
+    """The factors of which the two sides have no level in common."""
+    apart = []
+    for factor in experiment.factors:
+        sides = [list(dict.fromkeys(at[factor.name] for at in s.at.values())) for s in (base, new)]
+        if all(sides) and not set(sides[0]) & set(sides[1]):
+            levels = (", ".join(map(factor.kind.format, side[:_NAMED])) for side in sides)
+            apart.append(f"{factor.name} is {' in one and '.join(levels)} in the other")
+    return f": {'; '.join(apart)}" if apart else ""
+
+
+def _machines(experiment: Experiment, base: Measured, new: Measured, force: bool) -> list[str]:
     """What differs between the machines, as remarks; Unlike where that is not to be overlooked."""
     if base.environment is None or new.environment is None:
         return []
     sides = (base.environment, new.environment)
     emulated = [environment.EMULATED] if any(side.get("emulated_time") for side in sides) else []
-    differs = environment.unlike(base.environment, new.environment)
+    differs = environment.unlike(
+        base.environment, new.environment, swap_counts=experiment.host.swap_counts
+    )
     if _guests_of_one_machine(base.environment, new.environment):
         return [*emulated, *(f"the guests differ: {line}" for line in differs)]
     if differs and not force:

@@ -8,11 +8,12 @@ import numpy as np
 
 from memlab.analysis.compare import compare_paired
 from memlab.analysis.intervals import FloatArray, median_interval
+from memlab.errors import NotComparable
 from memlab.experiment import Level, Metric
-from memlab.judging.compare import Compared, NotComparable, PointComparison, metric_of, positive
+from memlab.experiment.levels import check_levels
+from memlab.experiment.points import Point, point_key, point_label
+from memlab.judging.compare import Compared, PointComparison, left_out, metric_of, no_ratio
 from memlab.results import Run
-from memlab.run import plan
-from memlab.run.plan import Point
 
 
 def compare_levels(
@@ -25,22 +26,25 @@ def compare_levels(
     """Compare a run's points with those that differ from them in having these levels.
 
     `base` has a level, or its text, for each of some factors: {"library": "old.so"}. Controls
-    are left out. Raises NotComparable, or plan.BadLevels where the experiment has no such level.
+    are left out. Raises NotComparable, or BadLevels where the experiment has no such level.
     """
     if threshold <= 0:
         raise NotComparable("the threshold is a share above 0, such as 5%")
     levels = _one_level_each(run, base)
     chosen = metric_of(run.experiment, metric)
-    text = plan.label(run.experiment, levels, levels)
-    pairs = [pair for pair in _pairs(run, levels) if _shared(run, chosen, pair)[0].size]
+    text = point_label(run.experiment, levels, levels)
+    pairs = [(pair, *_shared(run, chosen, pair)) for pair in _pairs(run, levels)]
+    pairs = [found for found in pairs if found[1].size]
     if not pairs:
         raise NotComparable(
             f"run {run.id} has no two points with samples of which one has {text} and the other "
             "differs in nothing else"
         )
-    found = compare_paired(
-        [_shared(run, chosen, pair) for pair in pairs], threshold, chosen.lower_is_better
-    )
+    zero = [found for found in pairs if min(found[1].min(), found[2].min()) <= 0]
+    if len(zero) == len(pairs):
+        raise no_ratio(chosen, run.id)
+    kept = [found for found in pairs if min(found[1].min(), found[2].min()) > 0]
+    found = compare_paired([(old, new) for _, old, new in kept], threshold, chosen.lower_is_better)
     points = [
         PointComparison(
             new.at,
@@ -49,24 +53,28 @@ def compare_levels(
             median_interval(run.values(chosen.name, new)),
             comparison,
         )
-        for (old, new), comparison in zip(pairs, found, strict=True)
+        for ((old, new), _, _), comparison in zip(kept, found, strict=True)
     ]
+    other = {point_label(run.experiment, pair[1].at, levels) for pair, _, _ in kept}
+    name = other.pop() if len(other) == 1 else "the other points"
+    sides = [(pair[1].at, old.tolist(), new.tolist()) for pair, old, new in zero]
     return Compared(
         experiment=run.experiment,
         metric=chosen,
-        base=f"its {text}",
-        new=f"run {run.id}",
+        base=text,
+        new=f"{name} in run {run.id}",
         threshold=threshold,
         points=points,
         only_base=(),
         only_new=(),
-        remarks=(),
+        remarks=left_out(run.experiment, chosen, sides),
+        heads=(text, name),
     )
 
 
 def _one_level_each(run: Run, base: Mapping[str, object]) -> dict[str, Level]:
     levels: dict[str, Level] = {}
-    for name, several in plan.check_levels(run.experiment, base).items():
+    for name, several in check_levels(run.experiment, base).items():
         if len(several) != 1:
             raise NotComparable(f"{name}: one level to compare with, and not {len(several)}")
         levels[name] = several[0]
@@ -75,9 +83,9 @@ def _one_level_each(run: Run, base: Mapping[str, object]) -> dict[str, Level]:
 
 def _pairs(run: Run, levels: Mapping[str, Level]) -> Iterator[tuple[Point, Point]]:
     """(base, new), for every point of the grid that has a partner there."""
-    grid = {plan.key(point.at): point for point in run.points if point.control is None}
+    grid = {point_key(point.at): point for point in run.points if point.control is None}
     for point in grid.values():
-        partner = grid.get(plan.key({**point.at, **levels}))
+        partner = grid.get(point_key({**point.at, **levels}))
         if partner is not None and partner is not point:
             yield partner, point
 
@@ -86,7 +94,4 @@ def _shared(run: Run, metric: Metric, pair: tuple[Point, Point]) -> tuple[FloatA
     """The values of the blocks that have both."""
     base, new = (run.values(metric.name, point) for point in pair)
     both = np.isfinite(base) & np.isfinite(new)
-    for values in (base[both], new[both]):
-        if values.size:
-            positive(values.tolist(), metric, run.id)
     return base[both], new[both]

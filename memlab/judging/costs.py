@@ -1,4 +1,4 @@
-"""The cost model of a run: the constants behind a curve, and how well they foretell new points."""
+"""The cost model of a run: the constants behind a curve, and how well they predict new points."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from functools import lru_cache
 
 import numpy as np
 
+from memlab.analysis.blocks import median_over_blocks
 from memlab.analysis.intervals import FloatArray
 from memlab.analysis.models import CostModel, fit, held_out_errors, predict
 from memlab.experiment import At, CostTerm, CostTerms
+from memlab.experiment.points import Point
 from memlab.judging import evidence
 from memlab.results import Run
-from memlab.run.plan import Point
+from memlab.results.run import count_of
+
+PREDICTS = 0.2  # the median error of levels left out, from which on a model explains nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +111,11 @@ def _held_out(
     Controls stay in: they are what tells the terms apart.
     """
     errors: dict[str, float] = {}
+    medians = median_over_blocks(costs)[None]  # all that a fit's constants are of
     for level in sorted({p.at[declared.over] for p in points if p.control is None}):
         left_out = [p.control is None and p.at[declared.over] == level for p in points]
         try:
-            found = held_out_errors(costs, terms, left_out)
+            found = held_out_errors(medians, terms, left_out)
         except ValueError:
             continue  # without this level the terms cannot be told apart
         name = run.experiment.describe_level(declared.over, level)
@@ -118,7 +123,7 @@ def _held_out(
     return errors
 
 
-def foretell(
+def prediction(
     run: Run, fitted: Fitted, points: Sequence[Point], over: str, levels: Sequence[float]
 ) -> FloatArray:
     """The model's costs along a factor, by the points' own counts and straight lines between.
@@ -138,25 +143,33 @@ def foretell(
 
 
 def _count(run: Run, term: CostTerm, point: Point) -> float:
-    samples = (s for s in run.by_point[point.index] if s.outcome == "ok" and s.raw is not None)
-    return float(np.median([term.count(sample.raw or {}, point.at) for sample in samples]))
+    counts = run.by_point[point.index].column(count_of(term))
+    return float(np.median(counts[~np.isnan(counts)]))
 
 
 def lines_for_show(run: Run) -> list[str]:
-    """The cost models in words, a line each; none where the experiment declares no cost."""
-    found = models(run)
+    """The cost models in words, a line each, of those that predict points they have not seen;
+    none where the experiment declares no cost."""
+    found = [fitted for fitted in models(run) if predicts(fitted)]
     names = [n for n in (found[0].at if found else ()) if len({f.at[n] for f in found}) > 1]
     return [_line(run, fitted, names or list(fitted.at)[:1]) for fitted in found]
+
+
+def predicts(fitted: Fitted) -> bool:
+    """From samples that give intervals, and within PREDICTS of levels left out of the fit."""
+    errors = [*inner(fitted.held_out).values()]
+    known = all(constant.low is not None for constant in fitted.model.constants.values())
+    return known and bool(errors) and float(np.median(np.abs(errors))) < PREDICTS
 
 
 def _line(run: Run, fitted: Fitted, names: Sequence[str]) -> str:
     where = evidence.side(run.experiment, {name: fitted.at[name] for name in names})
     constants = " + ".join(
-        f"{evidence.measured(interval, 's')} a {name}"
+        f"{evidence.measured(interval, 's')} per {name}"
         for name, interval in fitted.model.constants.items()
     )
     notes = [f"{name} left out: {why}" for name, why in fitted.left_out.items()]
-    return "; ".join([f"{where}: {constants}", *notes, _foretold(fitted.held_out)])
+    return "; ".join([f"{where}: {constants}", *notes, _errors(fitted.held_out)])
 
 
 def inner(errors: Mapping[str, float]) -> dict[str, float]:
@@ -164,23 +177,20 @@ def inner(errors: Mapping[str, float]) -> dict[str, float]:
     return {name: errors[name] for name in list(errors)[1:-1]}
 
 
-def _foretold(errors: Mapping[str, float]) -> str:
-    """Levels between others and the two ends apart."""
+def _errors(errors: Mapping[str, float]) -> str:
+    """How far predictions of levels left out of the fit are off, and of the two ends apart."""
     between = inner(errors)
-    if not between:
-        return "not checked: too few levels can be spared"
     middle = float(np.median(np.abs([*between.values()])))
-    ends = " and ".join(f"{errors[name]:+.0%} at {name}" for name in errors if name not in between)
     worst = max(between, key=lambda name: abs(between[name]))
+    ends = ", ".join(f"{_signed(errors[name])} at {name}" for name in errors if name not in between)
     return (
-        f"levels left out are foretold within {middle:.0%}, at worst "
-        f"{between[worst]:+.0%} at {worst}; extrapolated, {ends}"
+        f"leave-one-out error: {100 * middle:.0f} % (median), {_signed(between[worst])} at {worst} "
+        f"(worst); at the ends, extrapolating: {ends}"
     )
 
 
-def as_data(run: Run) -> list[dict[str, object]]:
-    """The models as plain data, for --json: constants in the metric's unit a unit of the term."""
-    return [fitted_as_data(fitted) for fitted in models(run)]
+def _signed(error: float) -> str:
+    return f"{100 * error:+.0f} %"
 
 
 def fitted_as_data(fitted: Fitted) -> dict[str, object]:

@@ -19,10 +19,10 @@ from memlab.analysis.crossover import crossover
 from memlab.analysis.intervals import ratio_interval
 from memlab.analysis.verdicts import FLOOR_SHARE_LIMIT, Verdict
 from memlab.experiment import Crossover, Monotone, Saturates, Shift
+from memlab.experiment.points import Point
 from memlab.judging import evidence
 from memlab.judging.finding import Finding
 from memlab.judging.sight import Curve, Sight
-from memlab.run.plan import Point
 
 
 def monotone(claim: Monotone, sight: Sight) -> Finding:
@@ -46,8 +46,8 @@ def monotone(claim: Monotone, sight: Sight) -> Finding:
     span = [sight.level(claim.over, curve.levels[j]) for j in (worst, worst + 1)]
     text = (
         f"{lead}{last} / {first}: {evidence.interval(whole)}; "
-        f"the step least {direction} is {span[0]} to {span[1]}, "
-        f"{evidence.interval(steps[worst])} times, {evidence.blocks(verdict.n)}"
+        f"the flattest step is {span[0]} to {span[1]}, x{evidence.interval(steps[worst])}; "
+        f"{evidence.blocks(verdict.n)}"
         f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, len(steps))}"
     )
     return Finding(verdict, text, curve.points)
@@ -64,14 +64,17 @@ def saturates(claim: Saturates, sight: Sight) -> Finding:
     ratios = [ratio_interval(curve.table[:, j], curve.table[:, last]) for j in range(last)]
     names = [sight.level(claim.over, level) for level in curve.levels]
     furthest = max(range(knee, last), key=lambda j: abs(log(ratios[j].estimate)))
-    told = [f"{names[furthest]} {evidence.interval(ratios[furthest])}, the furthest from there on"]
+    bound = f"{1 + claim.within:.3g}x"
+    told = [
+        f"{evidence.interval(ratios[furthest])} at {names[furthest]}, the furthest from "
+        f"{names[knee]} on (claim: at most {bound})"
+    ]
     if knee:
         nearest = min(range(knee), key=lambda j: ratios[j].estimate)
-        least = f"{names[nearest]} {evidence.interval(ratios[nearest])}"
-        told.insert(0, f"{least}, the least before {names[knee]}")
+        least = f"{evidence.interval(ratios[nearest])} at {names[nearest]}"
+        told.insert(0, f"{least}, the least below {names[knee]} (claim: over {bound})")
     text = (
-        f"times the cost at {names[last]}: {'; '.join(told)}; claimed within {claim.within:.0%} "
-        f"from {names[knee]} on and dearer before, {evidence.blocks(verdict.n)}"
+        f"cost / cost at {names[last]}: {'; '.join(told)}; {evidence.blocks(verdict.n)}"
         f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, 2 * last)}"
     )
     return Finding(verdict, text, curve.points)
@@ -152,14 +155,14 @@ def _too_few(verdict: Verdict, tests: float) -> str:
     """A remark where so few blocks refute nothing: Holm asks one sign test for 5 % / tests."""
     least = ceil(log2(tests / verdicts.ALPHA))
     few = verdict.word == "inconclusive" and verdict.n < least
-    return f"; {least} blocks or more can refute any level" if few else ""
+    return f"; it needs at least {least} blocks to reject any level" if few else ""
 
 
 def _heavy(sight: Sight, over: str, curve: Curve) -> str:
-    """The levels where the loop alone is much of the cost, as a remark."""
+    """The levels where the baseline loop is much of the cost, as a remark."""
     heavy = [
-        f"{side.floor_share:.0%} at {sight.level(over, level)}"
+        f"{units.format_percent(side.floor_share)} at {sight.level(over, level)}"
         for level, side in zip(curve.levels, curve.sides, strict=True)
         if side.floor_share > FLOOR_SHARE_LIMIT
     ]
-    return f"; the loop alone is {', '.join(heavy)}" if heavy else ""
+    return f"; {evidence.LOOP} {', '.join(heavy)}" if heavy else ""

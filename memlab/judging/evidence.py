@@ -10,7 +10,7 @@ from memlab.analysis.crossover import Crossover
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Experiment, Factor, Level
 
-_UNITS = {"_bytes": "B", "_ns": "s"}  # of a factor's levels, by the suffix of its kind
+LOOP = "the baseline loop is"  # how remarks begin on a number that is only a bound
 
 
 def number(value: float) -> str:
@@ -21,7 +21,7 @@ def number(value: float) -> str:
 def interval(found: Interval) -> str:
     """`1,090 (1,050 to 1,120)`."""
     if found.low is None or found.high is None:
-        return f"{number(found.estimate)} (no interval: {found.method})"
+        return f"{number(found.estimate)} (n={found.n})"
     return f"{number(found.estimate)} ({number(found.low)} to {number(found.high)})"
 
 
@@ -29,7 +29,7 @@ def measured(found: Interval, unit: str) -> str:
     """`61.5 us (61.2 us to 61.8 us)`."""
     estimate = units.format_quantity(found.estimate, unit)
     if found.low is None or found.high is None:
-        return f"{estimate} (no interval: {found.method})"
+        return f"{estimate} (n={found.n})"
     low, high = (units.format_quantity(end, unit) for end in (found.low, found.high))
     return f"{estimate} ({low} to {high})"
 
@@ -49,13 +49,14 @@ def place(experiment: Experiment, where: At, varied: Iterable[str]) -> str:
 
 
 def _level(experiment: Experiment, name: str, level: Level) -> str:
-    words = experiment.describe_level(name, level)
+    label = experiment.factor(name).level_labels.get(level)
+    words = label or experiment.describe_level(name, level)
     return words if isinstance(level, str) else f"{name} {words}"
 
 
 def size(factor: Factor, value: float) -> str:
     """A value between the levels of a factor: `1.37 KiB`."""
-    return units.format_quantity(value, _UNITS.get(factor.kind.suffix, "1"))
+    return units.format_quantity(value, factor.kind.unit)
 
 
 def crossing(found: Crossover, factor: Factor) -> str:
@@ -66,7 +67,7 @@ def crossing(found: Crossover, factor: Factor) -> str:
     elif found.estimate == inf:
         text = f"at no {factor.name} up to {size(factor, found.largest)}"
     if found.low is None or found.high is None:
-        return f"{text} (no interval: needs 6 blocks)"
+        return f"{text} (n={found.n})"
     if found.low == found.high == found.estimate:
         return text
     return f"{text} ({_end(found, factor, found.low)} to {_end(found, factor, found.high)})"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memlab.analysis.verdicts import Verdict
-from memlab.run.plan import Point
+from memlab.experiment.points import Point
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,12 +40,6 @@ def _nearest(found: Sequence[At], control: Control, at: At) -> At | None:
 
 def _sentence(explanation: Explanation, found: Finding) -> str:
     """The sentence for what was found; the evidence itself where no fact could be had."""
-    conclusions = {
-        "reproduced": explanation.confirmed,
-        "contradicted": explanation.refuted,
-        "inconclusive": explanation.undecided,
-    }
-    conclusion = conclusions.get(found.verdict.word) if found.facts else None
-    if conclusion is None:
+    if not found.facts or found.verdict.word not in ("reproduced", "contradicted", "inconclusive"):
         return found.evidence
-    return explanation.sentence(conclusion).format_map(found.facts)
+    return explanation.sentence(found.verdict.word).format_map(found.facts)

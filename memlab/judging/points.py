@@ -42,9 +42,10 @@ def within(claim: Within, sight: Sight) -> Finding:
     ]
     at = evidence.place(sight.run.experiment, claim.where, sight.run.varied)
     lead = f"{at}: " if at else ""
-    note = f"; the loop alone is {side.floor_share:.0%} of it" if heavy else ""
+    note = f"; {evidence.LOOP} {units.format_percent(side.floor_share)} of it" if heavy else ""
     text = (
-        f"{lead}{sight.metric.help} {evidence.measured(found, unit)}, {evidence.bounds(*limits)}, "
+        f"{lead}{sight.metric.label}: {evidence.measured(found, unit)}, "
+        f"{evidence.bounds(*limits)}, "
         f"{evidence.blocks(found.n)}{note}"
     )
     facts = {
@@ -64,11 +65,13 @@ def count(claim: Count, sight: Sight) -> Finding:
         for value in (verdict.low, verdict.estimate, verdict.high)
     )
     seen = middle if low == high else f"{middle} (from {low} to {high})"
-    bound = f" within {100 * claim.within:.3g} %" if claim.within else " exactly"
+    bound, margin = "exactly ", ""
+    if claim.within:
+        bound, margin = "", f" ± {units.format_percent(claim.within)}"
     at = evidence.place(sight.run.experiment, claim.where, sight.run.varied)
     lead = f"{at}: " if at else ""
     text = (
-        f"{lead}{sight.metric.help} {seen}, claimed {claim.equals:,}{bound}, "
+        f"{lead}{sight.metric.label}: {seen}; claim: {bound}{claim.equals:,}{margin}; "
         f"{evidence.blocks(verdict.n)}"
     )
     lines = sight.lines(side.point, claim.equals)
@@ -77,11 +80,12 @@ def count(claim: Count, sight: Sight) -> Finding:
 
 def outcome(claim: Outcome, sight: Sight) -> Finding:
     point = sight.point({})
-    outcomes = [sample.outcome for sample in sight.run.by_point[point.index]]
+    samples = sight.run.by_point[point.index]
+    outcomes = list(samples.outcomes.elements())
     if not outcomes:
         raise NotHere(f"no sample yet; memlab sweep --resume {sight.run.id}")
     if set(outcomes) == {"unavailable"} and claim.outcome != "unavailable":
-        detail = next((s.detail for s in sight.run.by_point[point.index] if s.detail), "")
+        detail = next(iter(samples.details), "")
         raise NotHere(f"unavailable: {detail}", testable=False)
     verdict = verdicts.outcome_verdict(outcomes, claim.outcome)
     seen = ", ".join(f"{count} {word}" for word, count in Counter(outcomes).most_common())
@@ -125,7 +129,7 @@ def _floors(first: Side, second: Side, names: tuple[str, str]) -> tuple[str, str
     """What large floors make of a ratio: a word before the number, and a remark behind it."""
     shares = first.floor_share, second.floor_share
     heavy = [
-        f"the loop alone is {share:.0%} of {name}"
+        f"{evidence.LOOP} {units.format_percent(share)} of {name}"
         for share, name in zip(shares, names, strict=True)
         if share > FLOOR_SHARE_LIMIT
     ]

@@ -20,8 +20,8 @@ from memlab.experiment import (
     Saturates,
     Shift,
 )
+from memlab.experiment.points import Point
 from memlab.results import Run
-from memlab.run.plan import Point
 
 _FLOOR_LEFT = 0.01  # of a cost: what is left of it where the floor takes all, since logs need some
 
@@ -43,11 +43,11 @@ class Side:
 
     point: Point
     values: FloatArray
-    floor: FloatArray | None  # the loop alone, where the metric has a floor
+    floor: FloatArray | None  # the baseline loop, where the metric has a floor
 
     @property
     def floor_share(self) -> float:
-        """The share of the cost that the loop alone takes, at most 1."""
+        """The share of the cost that the baseline loop takes, at most 1."""
         if self.floor is None:
             return 0.0
         return min(1.0, float(np.median(self.floor) / np.nanmedian(self.values)))
@@ -71,7 +71,7 @@ class Curve:
 
     @property
     def net(self) -> FloatArray:
-        """Values less the loop alone: the least that the operation itself can cost."""
+        """Values less the baseline loop: the least that the operation itself can cost."""
         floors = [0.0 if s.floor is None else float(np.median(s.floor)) for s in self.sides]
         return np.maximum(self.table - floors, self.table * _FLOOR_LEFT)
 
@@ -139,7 +139,7 @@ class Sight:
     def lack(self, levels: At, more: str = "") -> NotHere:
         """The error that names points this run does not have, and the sweep that measures them."""
         needed = " with ".join(filter(None, [_levels(self, levels), more]))
-        return NotHere(f"needs {needed}: not in this run; {command(self)}")
+        return NotHere(f"needs {needed}: not in this run; to get it: {command(self)}")
 
     def level(self, name: str, level: Level) -> str:
         """A level in words."""
@@ -147,13 +147,8 @@ class Sight:
 
     def extrapolated(self, points: Sequence[Point]) -> bool:
         """Whether a value at these points is more than was measured."""
-        beyond = self.metric.extrapolated
-        return beyond is not None and any(
-            beyond(sample.raw, point.at)
-            for point in points
-            for sample in self.run.by_point[point.index]
-            if sample.outcome == "ok" and sample.raw is not None
-        )
+        samples = (self.run.by_point[point.index] for point in points)
+        return any(self.run.extrapolated(self.metric, of_point) for of_point in samples)
 
     def lines(self, point: Point, expected: float | None = None) -> list[str]:
         """What a value of the metric at a point was read from: of the first sample whose value
@@ -162,9 +157,9 @@ class Sight:
         if evidence is None:
             return []
         kept = [
-            sample.raw
+            sample.readings
             for sample in self.run.by_point[point.index]
-            if sample.outcome == "ok" and sample.raw is not None
+            if sample.outcome == "ok" and sample.readings is not None
         ]
         unlike = (raw for raw in kept if self.metric.of(raw, point.at) != expected)
         return evidence(next(unlike, kept[0]), point.at).splitlines()
@@ -233,8 +228,8 @@ def _no_value(sight: Sight, point: Point) -> NotHere:
     where = _levels(sight, {name: point.at[name] for name in sight.run.varied} or point.at)
     if not samples:
         return NotHere(f"no sample yet of {where}; memlab sweep --resume {sight.run.id}")
-    outcomes = {sample.outcome for sample in samples}
-    detail = next((f": {s.detail}" for s in samples if s.detail), "")
+    outcomes = {*samples.outcomes}
+    detail = "".join(f": {said}" for said in samples.details[:1])
     if outcomes == {"unavailable"}:
         return NotHere(f"{where} is unavailable{detail}", testable=False)
     if outcomes == {"ok"}:

@@ -16,6 +16,9 @@ _OVERALL = {
     "not testable here": "not testable here",
 }
 DIFFERS = "depends on the setting"
+ORDER = ("contradicted", DIFFERS, "not decided", "not testable here", "holds")  # as it is printed
+HERE = "on this machine"
+_UNDECIDED = "undecided (too few or too noisy samples)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +63,29 @@ def by_claim(judged: Iterable[Judged]) -> list[ClaimSummary]:
     return [ClaimSummary(members[0].claim, members) for members in found.values()]
 
 
-def sentence(summaries: Sequence[ClaimSummary]) -> list[str]:
-    """`3 of 4 claims hold here.`, then a line for each kind of what does not simply hold."""
+def sentence(summaries: Sequence[ClaimSummary], place: str = HERE) -> list[str]:
+    """`3 of 4 claims hold on this machine; 1 is contradicted.`, then each contradicted claim."""
     if not summaries:
         return ["no claim is declared"]
-    holding = sum(s.overall == "holds" for s in summaries)
+    counts = Counter(s.overall for s in summaries)
     total = len(summaries)
-    verb = "holds" if holding == 1 else "hold"
-    lines = [f"{holding} of {total} claim{'s' if total > 1 else ''} {verb} on this machine."]
-    said = {
-        "contradicted": "contradicted",
-        DIFFERS: "different from setting to setting",
-        "not decided": "not decided by these samples",
-        "not testable here": "not testable here",
+    holding = counts["holds"]
+    words = {
+        "contradicted": ("is contradicted", "are contradicted"),
+        DIFFERS: ("depends on the setting", "depend on the setting"),
+        "not decided": (f"is {_UNDECIDED}", f"are {_UNDECIDED}"),
+        "not testable here": ("is not testable", "are not testable"),
     }
-    for overall, words in said.items():
-        texts = [s.claim.text for s in summaries if s.overall == overall]
-        if texts:
-            are = "is" if len(texts) == 1 else "are"
-            lines.append(f"{len(texts)} {are} {words}: {'; '.join(texts)}.")
-    return lines
+    said = [
+        f"{counts[overall]} {one if counts[overall] == 1 else several}"
+        for overall, (one, several) in words.items()
+        if counts[overall]
+    ]
+    of = f"{holding} of {total} claim{'s' if total > 1 else ''}"
+    verb = "holds" if holding == 1 else "hold"
+    headline = f"{'; '.join([f'{of} {verb} {place}', *said])}."
+    wrong = [s.claim.text for s in summaries if s.overall == "contradicted"]
+    return [headline, *(f"Contradicted: {text}." for text in wrong)]
 
 
 def groups(summary: ClaimSummary, along: str) -> list[Group]:

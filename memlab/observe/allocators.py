@@ -2,7 +2,7 @@
 
 An option is read when a process starts, and its name and meaning change between versions, so the
 version is read from the library's file, before any process has loaded it. What a process then
-really runs under, the process must say itself (probes/support/malloc_library.c).
+really runs under, the process must say itself (probes/allocator/malloc_library.c).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memlab.experiment import Malloc
+from memlab.observe import guest_tools
 
 Version = tuple[int, ...]
 Options = Mapping[str, str]
@@ -188,7 +188,7 @@ def _searched() -> Iterator[Path]:
     for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
         with suppress(OSError):
             yield from sorted(Path(folder).iterdir()) if folder else ()
-    ldconfig = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    ldconfig = guest_tools.find("ldconfig")
     if ldconfig is None:
         return
     listed = subprocess.run([ldconfig, "-p"], capture_output=True, text=True, check=False)

@@ -43,10 +43,19 @@ def locate(root: Path = proc.ROOT, pid: int | str = "self") -> Cgroups:
     return Cgroups(version, None, None, None)
 
 
+def v1_dir(controller: str, root: Path = proc.ROOT) -> Path | None:
+    """This process's own group in the hierarchy of a v1 controller; None where it has none."""
+    paths = parse_membership(files.text(root / "proc/self/cgroup") or "")
+    for mount in files.known(lambda: proc.mounts(root)) or []:
+        if mount.filesystem == "cgroup" and controller in mount.super_options:
+            return _directory(root, mount, paths.get(controller))
+    return None
+
+
 def parse_membership(text: str) -> dict[str, str]:
     """Group path by v1 controller from /proc/PID/cgroup; the v2 path is under the empty name."""
     paths = {}
-    for line in text.splitlines():
+    for line in proc.lines(text):
         _, controllers, path = line.split(":", 2)
         paths.update(dict.fromkeys(controllers.split(","), path))
     return paths
@@ -63,7 +72,7 @@ def memory_limit_bytes(groups: Cgroups) -> int | None:
     Ancestors outside the mount (a container's) cannot be seen in v2; v1 counts them itself.
     """
     if groups.memory_version == "1" and groups.memory_dir is not None:
-        lines = (files.text(groups.memory_dir / "memory.stat") or "").splitlines()
+        lines = proc.lines(files.text(groups.memory_dir / "memory.stat") or "")
         stat = dict(line.split() for line in lines)
         limit = int(stat.get("hierarchical_memory_limit", _V1_UNLIMITED))
         return limit if limit < _V1_UNLIMITED else None

@@ -55,7 +55,7 @@ def first_block(root: Path) -> dict[str, str]:
             return cpuinfo.read(_BLOCK_BYTES).decode("utf-8", "replace")
 
     block = (files.known(start) or "").partition("\n\n")[0]
-    pairs = (line.partition(":") for line in block.splitlines())
+    pairs = (line.partition(":") for line in proc.lines(block))
     return {name.strip(): value.strip() for name, colon, value in pairs if colon}
 
 

@@ -82,13 +82,16 @@ def read(root: Path = proc.ROOT) -> dict[str, Any]:
     )
 
 
-def unlike(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+def unlike(a: Mapping[str, Any], b: Mapping[str, Any], *, swap_counts: bool = True) -> list[str]:
     """What makes two environments not comparable, one line each; empty where they are alike.
 
-    A key that one of them lacks altogether, because an older memlab wrote it, is not compared.
+    A key that one of them lacks altogether, because an older memlab wrote it, is not compared. Nor
+    is the host's own swap where it does not count: another program's area may come and go.
     """
     lines: list[str] = []
     for key in _COMPARED:
+        if key == "swap_total_bytes" and not swap_counts:
+            continue
         if key in a and key in b and not _alike(key, a[key], b[key]):
             lines.extend(_differences(key, a[key], b[key]))
     return lines

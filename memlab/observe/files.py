@@ -4,7 +4,9 @@ What cannot be read or makes no sense is unknown, and unknown is an answer: a vi
 without cpufreq, a container without cgroups and another architecture all read through here.
 """
 
+import os
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -29,6 +31,28 @@ def text(path: Path) -> str | None:
         return None
     # These texts go to JSON and to the terminal, which take no lone surrogates.
     return found.encode("utf-8", "surrogateescape").decode("utf-8", "replace").strip(" \t\n\0")
+
+
+def content(path: Path, most: int) -> bytes | None:
+    """A regular file's bytes; None for any other, or one of more than `most` bytes.
+
+    Whoever owns the path may have put anything there: a FIFO or a device is not opened, and a file
+    that shrinks meanwhile is read as far as it goes.
+    """
+    try:
+        held = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(held)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > most:
+            return None
+        with open(f"/proc/self/fd/{held}", "rb") as file:
+            return file.read(most)
+    except OSError:
+        return None
+    finally:
+        os.close(held)
 
 
 def number(path: Path) -> int | None:

@@ -8,14 +8,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-QEMU, VIRTME = "qemu-system-x86_64", "virtme-run"
+from memlab.observe import ownership
+
+QEMU = "qemu-system-x86_64"
 QEMU_REMEDY = "apt install qemu-system-x86"
 
-# Each with what to install. busybox is what virtme-ng's initramfs is made of, modprobe finds the
-# modules in it.
+# Each with what to install. busybox is the guest's first process, modprobe says which modules need
+# which.
 _NEEDED = {
     QEMU: QEMU_REMEDY,
-    VIRTME: "pip install 'memlab[guest]'",
     "busybox": "apt install busybox-static",
     "modprobe": "apt install kmod",
 }
@@ -28,10 +29,21 @@ class Missing:
 
 
 def search_path() -> str:
-    """Where they are looked for: beside this Python first, and in the folders that an ordinary
-    user's PATH lacks."""
+    """Where programs are looked for: beside this Python first, then in PATH and in the folders that
+    an ordinary user's PATH lacks. Never in the current folder, which an empty PATH would mean, and
+    as root in no folder that another user may write to."""
+    named = os.environ.get("PATH", os.defpath).split(os.pathsep)
     own = str(Path(sys.executable).parent)
-    return os.pathsep.join([own, os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+    return os.pathsep.join([own, *filter(_safe, [*named, "/usr/sbin", "/sbin"])])
+
+
+def _safe(folder: str) -> bool:
+    path = Path(folder)
+    try:
+        exposed = ownership.is_host_root() and ownership.exposed(path)
+    except OSError:
+        return False
+    return path.is_absolute() and not exposed
 
 
 def find(program: str) -> str | None:

@@ -5,6 +5,7 @@ the root of the file tree and raise `OSError`. Formats: proc(5) and the kernel's
 Documentation/filesystems/proc.rst.
 """
 
+import ctypes
 import os
 import re
 from collections.abc import Mapping
@@ -16,6 +17,12 @@ ROOT = Path("/")
 # One read(2) of a file that seq_file makes from a single record (meminfo, status, stat, vmstat)
 # is one moment; smaller reads of a file made while it is read (interrupts) are several moments.
 _READ_BYTES = 1 << 20
+
+# linux/magic.h
+_STATFS_TYPES = {
+    0xEF53: "ext2/3/4", 0x58465342: "xfs", 0x9123683E: "btrfs", 0x01021994: "tmpfs",
+    0x794C7630: "overlay", 0x9FA0: "proc", 0x27E0EB: "cgroup", 0x63677270: "cgroup2",
+}  # fmt: skip
 
 _CPU_TIMES = (
     "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice",
@@ -36,6 +43,22 @@ class Mount:
     super_options: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What /proc/PID/stat says of a process's life."""
+
+    state: str
+    parent: int
+    session: int
+    start_ticks: int
+    """When it started, in clock ticks since boot."""
+
+    @property
+    def ended(self) -> bool:
+        """It is dead, and at most waits for its parent to ask."""
+        return self.state in "ZX"
+
+
 def read(path: Path) -> str:
     """The whole text of a /proc or /sys file, in the fewest reads that the kernel allows."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -46,6 +69,12 @@ def read(path: Path) -> str:
     finally:
         os.close(fd)
     return os.fsdecode(b"".join(pieces))
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a kernel's text. Names in it may hold any other character at which
+    `str.splitlines` divides: a carriage return, U+2028."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
@@ -65,7 +94,7 @@ def status_bytes(status: Mapping[str, str], field: str) -> int | None:
 
 def parse_vmstat(text: str) -> dict[str, int]:
     """Event counts and page counts by name."""
-    pairs = (line.split() for line in text.splitlines())
+    pairs = (line.split() for line in lines(text))
     try:
         return {name: int(value) for name, value in pairs}
     except ValueError:
@@ -79,7 +108,7 @@ def parse_interrupts(text: str, label: str) -> tuple[int, ...] | None:
     """
     header, _, rows = text.partition("\n")
     cpu_count = len(header.split())
-    for row in rows.splitlines():
+    for row in lines(rows):
         name, _, counts = row.partition(":")
         if name.strip() == label:
             return tuple(int(count) for count in counts.split()[:cpu_count])
@@ -94,30 +123,28 @@ def parse_cpu_ticks(text: str) -> dict[str, int]:
     return {name: int(ticks) for name, ticks in zip(_CPU_TIMES, first[1:], strict=False)}
 
 
-def parse_start_ticks(text: str) -> int:
-    """Field 22 of /proc/PID/stat: when the process started, in clock ticks since boot.
-
-    The command name in field 2 may hold spaces and parentheses, so fields are counted from the
-    last parenthesis, after which none can come.
+def parse_life(text: str) -> Life:
+    """/proc/PID/stat. The command name in field 2 may hold spaces and parentheses, so fields are
+    counted from the last parenthesis, after which none can come.
     """
     _, parenthesis, rest = text.rpartition(")")
     fields = rest.split()
     if not parenthesis or len(fields) < 20:
         raise ValueError("stat: expected 'PID (COMMAND) STATE' and at least 22 fields")
-    return int(fields[19])
+    return Life(fields[0], int(fields[1]), int(fields[3]), int(fields[19]))
 
 
 def parse_mountinfo(text: str) -> list[Mount]:
     """The mounts that a process sees, in the order of /proc/PID/mountinfo."""
-    return [_mount(line) for line in text.splitlines()]
+    return [_mount(line) for line in lines(text)]
 
 
 def parse_swaps(text: str) -> list[dict[str, str | int]]:
     """The swap areas in use, from /proc/swaps: path, type, size_bytes, used_bytes, priority."""
     areas: list[dict[str, str | int]] = []
-    for line in text.splitlines()[1:]:
+    for line in lines(text)[1:]:
         try:
-            path, kind, size, used, priority = line.split()
+            path, kind, size, used, priority = re.split(r"[ \t]+", line.strip(" \t"))
         except ValueError:
             raise ValueError(f"swaps: expected five fields in {line!r}") from None
         areas.append(
@@ -162,9 +189,14 @@ def steal_s(root: Path = ROOT) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def life(pid: int | str = "self", root: Path = ROOT) -> Life:
+    """/proc/PID/stat. OSError where there is no such process."""
+    return parse_life(read(root / f"proc/{pid}/stat"))
+
+
 def start_ticks(pid: int | str = "self", root: Path = ROOT) -> int:
     """When a process started: with its PID and the boot's id it names a process for good."""
-    return parse_start_ticks(read(root / f"proc/{pid}/stat"))
+    return life(pid, root).start_ticks
 
 
 def boot_id(root: Path = ROOT) -> str:
@@ -177,22 +209,32 @@ def mounts(root: Path = ROOT) -> list[Mount]:
     return parse_mountinfo(read(root / "proc/self/mountinfo"))
 
 
-def mount_of(path: Path) -> Mount:
-    """The mount that `path` lies on; raises `FileNotFoundError` where it lies on none of ours.
+def filesystem_of(path: Path) -> str:
+    """The type of the filesystem that `path` lies on.
 
     The kernel is asked for the mount's id (proc_pid_fdinfo(5)), since the longest mount point
-    that begins the path is wrong where a later mount covers an earlier one.
+    that begins the path is wrong where a later mount covers an earlier one. In a chroot whose root
+    is no mount point, the mount is in none of our lines: then statfs(2) says the type.
     """
     fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         fields = dict(_named_lines(read(ROOT / f"proc/self/fdinfo/{fd}"), "fdinfo"))
+        mount_id = int(fields["mnt_id"])
+        for mount in mounts():
+            if mount.mount_id == mount_id:
+                return mount.filesystem
+        return _statfs_type(fd)
     finally:
         os.close(fd)
-    mount_id = int(fields["mnt_id"])
-    for mount in mounts():
-        if mount.mount_id == mount_id:
-            return mount
-    raise FileNotFoundError(f"{path}: its mount {mount_id} is not in /proc/self/mountinfo")
+
+
+def _statfs_type(fd: int) -> str:
+    """f_type of statfs(2), by name where it is one that memlab treats in a way of its own."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = (ctypes.c_long * 32)()  # f_type is the first field, of 120 bytes
+    if libc.fstatfs(fd, found) == -1:
+        raise OSError(ctypes.get_errno(), "fstatfs")
+    return _STATFS_TYPES.get(found[0], f"type {found[0]:#x}")
 
 
 def free_bytes(path: Path) -> int:
@@ -202,7 +244,7 @@ def free_bytes(path: Path) -> int:
 
 
 def _named_lines(text: str, file: str) -> list[tuple[str, str]]:
-    pairs = [line.partition(":") for line in text.splitlines()]
+    pairs = [line.partition(":") for line in lines(text)]
     if bad := [name for name, colon, _ in pairs if not colon]:
         raise ValueError(f"{file}: expected 'name: value', found {bad[0]!r}")
     return [(name, value.strip()) for name, _, value in pairs]

@@ -32,6 +32,7 @@ class Stat:
     major_faults: int
     cpu_ticks: int
     """User and system time together."""
+    system_ticks: int
     start_ticks: int
 
 
@@ -65,6 +66,7 @@ def parse_stat(text: str) -> Stat:
         minor_faults=int(fields[7]),
         major_faults=int(fields[9]),
         cpu_ticks=int(fields[11]) + int(fields[12]),
+        system_ticks=int(fields[12]),
         start_ticks=int(fields[19]),
     )
 
@@ -72,7 +74,7 @@ def parse_stat(text: str) -> Stat:
 def parse_maps(text: str) -> list[Mapping]:
     """The mappings in ascending order, from maps or from smaps."""
     found: list[Mapping] = []
-    for line in text.splitlines():
+    for line in proc.lines(text):
         if line[:1].isupper():  # a field of smaps; a header begins with its address
             _add(found[-1], line)
             continue
@@ -94,9 +96,17 @@ def parse_rollup(text: str) -> dict[str, int]:
 
 
 def parse_environ(text: str) -> dict[str, str]:
-    """The environment that the process was started with; what it changed since is not there."""
+    """The environment that the process was started with; what it changed since is not there.
+
+    glibc before 2.39 cuts GLIBC_TUNABLES in place (elf/dl-tunables.c): each further tunable is then
+    seen as a variable of its own, and is put back.
+    """
     pairs = (entry.partition("=") for entry in text.split("\0") if "=" in entry)
-    return {name: value for name, _, value in pairs}
+    found = {name: value for name, _, value in pairs}
+    if "GLIBC_TUNABLES" in found:
+        cut = [f"{name}={found.pop(name)}" for name in [*found] if name.startswith("glibc.")]
+        found["GLIBC_TUNABLES"] = ":".join([found["GLIBC_TUNABLES"], *cut])
+    return found
 
 
 def parse_limit(text: str, name: str) -> int | None:
@@ -176,6 +186,12 @@ def lockable_bytes(pid: int, root: Path = proc.ROOT) -> int | None:
 def task_command(pid: int, task: int, root: Path = proc.ROOT) -> str | None:
     """The name of a thread; None where it has ended."""
     return files.text(root / f"proc/{pid}/task/{task}/comm")
+
+
+def arguments(pid: int, root: Path = proc.ROOT) -> list[str]:
+    """Its arguments, as it has them now: a program may write over them."""
+    text = proc.read(root / f"proc/{pid}/cmdline")
+    return text.removesuffix("\0").split("\0") if text else []
 
 
 def command_line(pid: int, root: Path = proc.ROOT) -> str:

@@ -1,20 +1,19 @@
-"""What slow operations met, in sentences, and what finding it out cost."""
+"""What the slowest operations met, in sentences, and what tracing them cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from memlab.analysis.intervals import Interval
 from memlab.experiment import Attribution
 from memlab.experiment.attribution import CAUSES, ONE_IN, TRACE
-from memlab.present import beside, words
+from memlab.present import words
 from memlab.results import Run
 from memlab.results.attribution import Tail, Traced, refused, traced
 
 
 def lines(run: Run) -> Iterator[str]:
-    """Every traced point: what its slowest operations met, what it cost, what was not seen."""
+    """Per traced point: what its slowest operations met, what tracing cost, what is missing."""
     declared = run.experiment.attribution
     if declared is None:
         return
@@ -48,7 +47,7 @@ def percentile(one: Tail) -> str:
 
 
 def share(count: int, of: int) -> str:
-    """`71 %`; what is little is not said to be nothing."""
+    """`71 %`. A small share is not rounded to 0 %, nor a large one to 100 %."""
     if 0 < count < 0.005 * of:
         return "under 1 %"
     if 0.995 * of < count < of:
@@ -67,7 +66,7 @@ def sentence(declared: Attribution, found: Traced) -> str:
 
 
 def _rest(one: Tail) -> str:
-    """What nothing explains, and what it met all the same."""
+    """The unexplained operations, and how many of them met something nonetheless."""
     if not one.unexplained:
         return "none is unexplained"
     said = f"{share(one.unexplained, one.judged)} are unexplained"
@@ -80,7 +79,7 @@ def _rest(one: Tail) -> str:
 
 
 def beyond_chance(declared: Attribution, found: Traced) -> str:
-    """How many they are, and how rare what they met is among all operations."""
+    """How many operations the tail has, and how rare its causes are among all operations."""
     one = tail_of(found)
     rare = [
         f"{cause.replace('_', ' ')} {_per_operation(found.events[cause], found.operations)}"
@@ -88,7 +87,7 @@ def beyond_chance(declared: Attribution, found: Traced) -> str:
     ]
     shortest = words.quantity(one.shortest_s, "s")
     said = f"{one.judged:,} of {found.operations:,} {declared.operations}, {shortest} and longer"
-    return said + (f"; in all of them, events an operation: {', '.join(rare)}" if rare else "")
+    return said + (f"; in all of them, events per operation: {', '.join(rare)}" if rare else "")
 
 
 def _per_operation(events: int, operations: int) -> str:
@@ -96,7 +95,7 @@ def _per_operation(events: int, operations: int) -> str:
 
 
 def overhead(found: Traced) -> str:
-    """`tracing costs: p50 x1.02 (1.00 to 1.05), ...`"""
+    """`traced / not traced: p50 x1.02 (1.00 to 1.05), ...`"""
     said = (f"{metric} {_times(ratio)}" for metric, ratio in found.overhead.items())
     return f"traced / not traced: {', '.join(said)}"
 
@@ -111,47 +110,16 @@ def remarks(found: Traced) -> Iterator[str]:
     """What limits the answer."""
     one = tail_of(found)
     for cause, why in found.unseen.items():
-        yield f"{CAUSES[cause]} was not to be seen here: {why}"
+        yield f"{CAUSES[cause]} could not be traced here: {why}"
     if found.lost or one.untraced:
         yield (
-            f"the trace was full: {found.lost:,} records lost, {one.untraced:,} slow operations "
-            "came after it and are not judged"
+            f"the trace was full: {found.lost:,} records are lost, and {one.untraced:,} slow "
+            "operations after that are not judged"
         )
     if one.judged + one.untraced < one.wanted:
-        yield f"the logs held {one.judged + one.untraced:,} of the {one.wanted:,} slowest"
+        yield f"the samples hold {one.judged + one.untraced:,} of the {one.wanted:,} slowest"
     if found.stolen_s and one.unexplained:
         yield (
-            f"the hypervisor took {words.quantity(found.stolen_s, 's')} of these windows, "
-            "which no event shows"
+            f"the hypervisor took {words.quantity(found.stolen_s, 's')} of these windows; "
+            "no event shows that"
         )
-
-
-def as_data(run: Run) -> list[dict[str, Any]]:
-    """For --json. Base units."""
-    return [
-        {
-            "levels": dict(found.at),
-            "operations": found.operations,
-            "tails": [
-                {
-                    "share": one.share,
-                    "judged": one.judged,
-                    "untraced": one.untraced,
-                    "shortest": one.shortest_s,
-                    "nothing": one.nothing,
-                    "brief": one.brief,
-                    "causes": {
-                        cause: {"met": met.met, "main": met.main, "inside": met.inside_s}
-                        for cause, met in one.causes.items()
-                    },
-                }
-                for one in found.tails
-            ],
-            "events": dict(found.events),
-            "unseen": dict(found.unseen),
-            "lost": found.lost,
-            "overhead": {metric: beside.interval(i) for metric, i in found.overhead.items()},
-            "samples": list(found.samples),
-        }
-        for found in traced(run)
-    ]

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from memlab import published as studies
 from memlab.experiment import PRESETS, Claim, Experiment, Factor
+from memlab.published import load
 
 _WIDTH = 96
 
 
 def probe_comment(experiment: Experiment) -> str:
-    """The opening comment of the experiment's C file: what the timed window holds."""
-    source = probe_source(experiment).read_text(encoding="utf-8")
-    comment = source.partition("/*")[2].partition("*/")[0]
+    """The opening comment of the probe's file: what the timed window holds."""
+    path = probe_source(experiment)
+    begin, end = ("/*", "*/") if path.suffix == ".c" else ('"""', '"""')
+    comment = path.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
     return "\n".join(line.strip().removeprefix("*").strip() for line in comment.splitlines())
 
 
 def probe_source(experiment: Experiment) -> Path:
-    """The probe's C file: installed beside the compiled module, or in the checkout."""
+    """The probe's file: a C file is installed beside the compiled module, or in the checkout."""
     package = Path(__file__).parents[1]
-    places = (package / "probe_sources", package.parent / "probes")
-    return next(p for p in (d / f"{experiment.probe}.c" for d in places) if p.exists())
+    places = (
+        package / "probe_sources" / f"{experiment.probe}.c",
+        package.parent / experiment.probe_file,
+    )
+    return next(path for path in places if path.exists())
 
 
 def as_text(experiment: Experiment) -> str:
@@ -41,7 +44,7 @@ def _lines(experiment: Experiment) -> Iterator[str]:
     for exclude in experiment.excludes:
         yield from _wrapped(f"left out: {exclude.why}", 2)
     yield ""
-    yield f"THE TIMED WINDOW, probes/{experiment.probe}.c"
+    yield f"THE TIMED WINDOW, {experiment.probe_file}"
     yield from (f"  {line}".rstrip() for line in probe_comment(experiment).strip().splitlines())
     yield ""
     yield "METRICS, from each sample; the first decides when a point is done"
@@ -52,15 +55,22 @@ def _lines(experiment: Experiment) -> Iterator[str]:
     yield "CONTROLS, points beside the grid that test an explanation"
     for control in experiment.controls:
         where = "" if len(control.presets) == len(PRESETS) else f" ({', '.join(control.presets)})"
-        yield from _wrapped(f"{control.name}{where}: {control.why}", 2)
+        yield from _wrapped(f"{control.name}{where}: {control.description}", 2)
+    yield ""
+    yield "STUDIES whose claims it tests"
+    for source in experiment.sources:
+        yield from _wrapped(f"{source}: {studies.load(source).reference}", 2)
     yield ""
     yield "CLAIMS of the published studies"
     for claim in experiment.claims:
-        yield from _wrapped(f"{claim.text}{_basis(claim)}", 2)
+        yield from _wrapped(f"{claim.id}: {claim.text}{_basis(claim)}", 2)
     for published in experiment.published:
         yield from _wrapped(
             f"table: {published.source}, {published.table}. {published.note}".strip(), 2
         )
+        unsure = load(published.source).tables[published.table].unsure
+        if unsure:
+            yield from _wrapped(f"unsure in the source: {'; '.join(unsure)}", 4)
     yield ""
     yield "BUDGET  " + ", ".join(f"{p} {experiment.budget_s[p]:g} s" for p in PRESETS)
 
@@ -85,46 +95,3 @@ def _wrapped(text: str, indent: int) -> list[str]:
     return textwrap.wrap(
         text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2)
     )
-
-
-def as_data(experiment: Experiment) -> dict[str, Any]:
-    """The declaration as plain data, for --json."""
-    return {
-        "name": experiment.name,
-        "question": experiment.question,
-        "probe": f"probes/{experiment.probe}.c",
-        "window": probe_comment(experiment).strip(),
-        "factors": [
-            {
-                "name": f.name,
-                "kind": f.kind.noun,
-                "help": f.help,
-                "good": list(f.kind.levels) if f.kind.levels else None,
-                "least": f.least,
-                "most": f.most if math.isfinite(f.most) else None,
-                "levels": {preset: list(f.levels(preset)) for preset in PRESETS},
-            }
-            for f in experiment.factors
-        ],
-        "excludes": [exclude.why for exclude in experiment.excludes],
-        "metrics": [
-            {
-                "name": m.name,
-                "unit": m.unit,
-                "help": m.help,
-                "lower_is_better": m.lower_is_better,
-                "floor": m.floor is not None,
-            }
-            for m in experiment.metrics
-        ],
-        "controls": [
-            {"name": c.name, "why": c.why, "levels": {k: list(v) for k, v in c.levels.items()}}
-            for c in experiment.controls
-        ],
-        "claims": [{"kind": type(c).__name__.lower()} | asdict(c) for c in experiment.claims],
-        "published": [
-            {"source": p.source, "table": p.table, "metric": p.metric, "note": p.note}
-            for p in experiment.published
-        ],
-        "budget_s": dict(experiment.budget_s),
-    }

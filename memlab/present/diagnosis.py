@@ -5,18 +5,14 @@ Plain text, without rich: importing that takes as much CPU time as the whole loo
 
 from __future__ import annotations
 
-import dataclasses
 import textwrap
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from memlab import units
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.finding import Fact, Finding, Severity
 from memlab.diagnose.look import Look
-
-SCHEMA = 1
-"""The version of the form of `as_data`, as its schema in memlab/schemas has it."""
+from memlab.diagnose.prediction import Predicted, Prediction
 
 _WIDTH = 100
 _THREADS_SHOWN = 5
@@ -33,35 +29,23 @@ _CALLS = {
 _NOTHING = "nothing to worry about was found"
 
 
-def text(found: Diagnosis) -> str:
+def lines(found: Diagnosis) -> Iterator[str]:
     """The findings, then what was seen, what was not, and what the look cost."""
     look = found.look
-    lines = [
+    yield from (
         f"process {look.subject.pid} ({look.subject.command}) of {look.subject.user}, "
         f"{_count(look.thread_count, 'thread')}, {_percent(look.cpu_share)} of a CPU; "
         f"looked at for {_quantity(look.seconds, 's')}",
         "",
         *_findings(found.findings),
+        *_predictions(found.predictions),
         *_table(_seen(look)),
         "",
         *_threads(look),
+        *_proofs(found),
         *_wrapped("not seen: ", look.unseen),
         *_wrapped("", [_cost(found)]),
-    ]
-    return "\n".join(lines)
-
-
-def as_data(found: Diagnosis) -> dict[str, Any]:
-    """A diagnosis as plain data, for --json. Base units; None where something is not seen."""
-    data = dataclasses.asdict(found)
-    return {
-        "schema": SCHEMA,
-        "findings": [
-            finding | {"severity": finding["severity"].name.lower()} for finding in data["findings"]
-        ],
-        **data["look"],
-        "cost": data["cost"],
-    }
+    )
 
 
 def _findings(findings: Iterable[Finding]) -> Iterator[str]:
@@ -76,9 +60,44 @@ def _findings(findings: Iterable[Finding]) -> Iterator[str]:
         yield from _wrapped(f"{number}. {finding.severity.name.lower()}: ", [finding.title])
         yield from _wrapped("   evidence: ", ["; ".join(map(_fact, finding.evidence))])
         yield from _wrapped("   try: ", [finding.setting])
+        if finding.proof:  # one line, for the clipboard
+            yield f"   proof: {finding.proof}"
         sweeps = ", ".join(f"memlab sweep {name}" for name in finding.experiments)
         yield from _wrapped("   what it costs here: ", [sweeps])
         yield ""
+
+
+_PREDICTED = {
+    "peak_rss": "peak resident memory",
+    "faults": "page faults",
+    "cpu_time": "processor time",
+}
+
+
+def _predictions(predictions: Iterable[Prediction]) -> Iterator[str]:
+    """A block for each policy that was asked for."""
+    for one in predictions:
+        yield f"if {one.policy}: predicts"
+        for metric in one.metrics:
+            now, low, high = (_predicted(metric, v) for v in (metric.now, metric.low, metric.high))
+            span = low if low == high else f"{low} to {high}"
+            yield from _wrapped(f"   {_PREDICTED[metric.metric]}: ", [f"{span}, now {now}"])
+        said = "   assumes: " if one.metrics else "   "
+        yield from _wrapped(said, ["; ".join(one.assumes)])
+        yield ""
+
+
+def _predicted(metric: Predicted, value: float) -> str:
+    return _percent(value) + " of a CPU" if metric.unit == "1" else _quantity(value, metric.unit)
+
+
+def _proofs(found: Diagnosis) -> Iterator[str]:
+    """What the lines that start the program again leave out, or why there are none."""
+    start = found.look.started
+    if found.findings and start.unknown:
+        yield from _wrapped("", [f"no `memlab try` line: {start.unknown}"])
+    if any(finding.proof for finding in found.findings):
+        yield from _wrapped("`memlab try` starts it ", start.remarks)
 
 
 def _seen(look: Look) -> Iterator[tuple[str, str]]:
@@ -98,7 +117,7 @@ def _seen(look: Look) -> Iterator[tuple[str, str]]:
             for name, words in (
                 ("minor_faults", "minor"),
                 ("major_faults", "major"),
-                ("populated", "filled without one"),
+                ("populated", "populated without a fault"),
             )
         ),
     )
@@ -191,12 +210,18 @@ def _threads(look: Look) -> Iterator[str]:
 
 
 def _cost(found: Diagnosis) -> str:
-    cost = found.cost
+    cost, walked_s = found.cost, found.look.memory.walked_s
+    walked = (
+        f"; its page tables were read for {_quantity(walked_s, 's')}, in which its calls that map "
+        "memory waited"
+        if walked_s
+        else ""
+    )
     return (
         f"this look cost {_percent(cost.share)} of a CPU: {_quantity(cost.cpu_s, 's')} in "
         f"{_quantity(found.look.seconds, 's')}; to start Python took "
         f"{_quantity(cost.starting_cpu_s, 's')} before it; the counts cost the process about "
-        f"{_percent(cost.counted_share)}"
+        f"{_percent(cost.counted_share)}{walked}"
     )
 
 
@@ -238,7 +263,7 @@ def _rate(value: float | None) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
+    return units.format_percent(share)
 
 
 def _count(number: int | None, noun: str) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any, TextIO
 
+from memlab import output as files
+from memlab.errors import CannotRun
 from memlab.judging import exported
 from memlab.observe import environment
 from memlab.results import Run
-from memlab.run.request import CannotRun
+
+_ROWS = 50_000  # of one piece of a parquet file
 
 
 def write(run: Run, kind: str, output: Path | TextIO) -> None:
@@ -22,31 +24,39 @@ def write(run: Run, kind: str, output: Path | TextIO) -> None:
     if not isinstance(output, Path):
         output.write(_text(run, kind))
         return
-    part = output.with_name(f".{output.name}.{os.getpid()}.part")
-    try:
-        if kind == "parquet":
-            _parquet(run, part)
-        else:
-            part.write_text(_text(run, kind), encoding="utf-8")
-        part.replace(output)
-    except OSError as error:
-        raise CannotRun(f"cannot write {output}: {error.strerror or error}") from None
-    finally:
-        part.unlink(missing_ok=True)
+    content = _parquet(run) if kind == "parquet" else _text(run, kind).encode()
+    _write(output, content)
 
 
-def write_machine(run: Run, output: Path) -> None:
-    """Write, beside an exported file, what two runs must share to be compared."""
+def write_machine(run: Run, output: Path) -> Path:
+    """Write, beside an exported file, what two runs must share to be compared; returns the file."""
     machine = environment.compared(run.environment)
-    exported.machine_file(output).write_text(json.dumps(machine, indent=1) + "\n", encoding="utf-8")
+    path = exported.machine_file(output)
+    _write(path, (json.dumps(machine, indent=1) + "\n").encode())
+    return path
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        files.write({path: content})
+    except OSError as error:
+        raise CannotRun(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _text(run: Run, kind: str) -> str:
     if kind == "csv":
-        return str(run.frame.to_csv(index=False))
-    at = {point.index: point for point in run.points}
-    records = (run.record(sample, at[sample.point]) for sample in run.samples)
-    return "".join(json.dumps(_without_nan(record)) + "\n" for record in records)
+        return str(run.frame.to_csv(index=False, header=_heads(run)))
+    return "".join(json.dumps(_without_nan(record)) + "\n" for record in run.records())
+
+
+def _heads(run: Run) -> list[str]:
+    """The columns' names with their units: `time_2gib (s)`."""
+    units = {metric.name: metric.unit for metric in run.metrics}
+    units |= {factor.name: factor.kind.unit for factor in run.experiment.factors}
+    # A count's unit is a noun, as in `minor_faults`, and needs no saying.
+    said = {n: f"{n} ({u})" for n, u in units.items() if u in ("s", "B") or "/" in u}
+    said["started_at"] = "started_at (s since 1970)"
+    return [said.get(name, name) for name in run.frame.columns]
 
 
 def _without_nan(record: dict[str, Any]) -> dict[str, Any]:
@@ -57,8 +67,17 @@ def _without_nan(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _parquet(run: Run, path: Path) -> None:
+def _parquet(run: Run) -> bytes:
+    """In pieces: the whole frame of a long run does not fit into memory with its copies."""
     try:
-        run.frame.to_parquet(path, index=False)
+        import pyarrow as pa
+        import pyarrow.parquet as pq
     except ImportError:
         raise CannotRun("parquet needs pyarrow: pip install 'memlab[parquet]'") from None
+    buffer = pa.BufferOutputStream()
+    schema = pa.Schema.from_pandas(run.frame_of(slice(_ROWS)), preserve_index=False)
+    with pq.ParquetWriter(buffer, schema) as writer:
+        for start in range(0, max(1, len(run.samples)), _ROWS):
+            part = run.frame_of(slice(start, start + _ROWS))
+            writer.write_table(pa.Table.from_pandas(part, schema, preserve_index=False))
+    return bytes(buffer.getvalue())

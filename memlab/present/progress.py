@@ -5,39 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
-from rich.console import Console
 from rich.status import Status
 
 from memlab import experiments, units
-from memlab.run import plan
-from memlab.run.plan import Point
-from memlab.run.request import Progress
+from memlab.experiment.points import Point, point_label, varied_factors
+from memlab.present.table import Text, console
+from memlab.printable import printable
 from memlab.store import RunRow
+from memlab.watch import Progress
 
 
 class Live:
     """Says where a sweep is."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = console(stderr=True)
         self._status: Status | None = None
         self._block = -1
+        self._measured = False
 
     def warned(self, line: str) -> None:
-        click.echo(f"memlab: {line}", err=True)
+        click.echo(f"memlab: {printable(line)}", err=True)
 
     def started(self, run: RunRow, points: Sequence[Point], taken: int) -> None:
-        self._experiment = experiments.load(run.experiment)
-        self._names = plan.varied(points)
+        self._experiment = experiments.load(run.experiment, run.request.get("subject"))
+        self._names = varied_factors(points)
         kept = f", {taken} samples already" if taken else ""
-        click.echo(f"run {run.id}: {run.experiment}, {len(points)} points{kept}", err=True)
+        click.echo(f"run {run.id}: {self._experiment.name}, {len(points)} points{kept}", err=True)
         if self._console.is_terminal:
             self._status = self._console.status("starting")
             self._status.start()
 
     def sampled(self, progress: Progress) -> None:
+        self._measured |= progress.outcome != "unavailable"
         if self._status:
-            self._status.update(self._line(progress))
+            self._status.update(Text(self._line(progress)))
         elif progress.block != self._block:
             self._block = progress.block
             click.echo(self._block_line(progress), err=True)
@@ -50,7 +52,7 @@ class Live:
             "blocks": "all blocks are done",
             "budget": "the budget is spent",
         }
-        if reason in why:
+        if reason in why and self._measured:
             click.echo(f"done: {why[reason]}", err=True)
 
     def _block_line(self, progress: Progress) -> str:
@@ -61,7 +63,7 @@ class Live:
         )
 
     def _line(self, progress: Progress) -> str:
-        at = plan.label(self._experiment, progress.point.at, self._names)
+        at = point_label(self._experiment, progress.point.at, self._names)
         seen = progress.outcome
         if progress.interval and progress.outcome == "ok":
             unit = self._experiment.metrics[0].unit

@@ -1,119 +1,115 @@
-"""A run as tables on the terminal, and as JSON."""
+"""A run's tables, for the terminal, the report, notebooks and the documentation."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from math import ceil
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from memlab.experiment import At, Metric
-from memlab.judging import costs
-from memlab.present import attribution, beside, words
+from memlab import recorded, units
+from memlab.analysis.compare import MOST_BLOCKS
+from memlab.analysis.exact import least_samples
+from memlab.analysis.intervals import Interval
+from memlab.experiment import Against, At, Metric
+from memlab.experiment.command import CommandExperiment
+from memlab.experiment.points import point_key
+from memlab.judging import evidence
+from memlab.judging.compare import Compared, PointComparison
+from memlab.present import words
+from memlab.present.table import Cell, Column, Table
+from memlab.published import Cell as Printed
 from memlab.results import PointSummary, Run
-from memlab.results.beside import tables
-from memlab.results.crossing import crossings
+from memlab.results.beside import Beside, Row
 from memlab.results.run import FLOOR_SHARE
 
-_SIDE_BY_SIDE = 4  # columns of medians that a terminal of 100 columns has room for
+_SIDE_BY_SIDE = 4  # more lines than this, and than levels, are rows
 LEGEND = (
-    "medians; ± is half the 95 % interval of the median; ~ extrapolated from what was measured; "
-    "* the loop alone is over 20 % of it"
+    "medians; ± is half of the median's 95 % interval, n the samples where these are under 6; "
+    "~ extrapolated from what was measured; * the baseline loop is over 20 % of it"
+)
+PUBLISHED_LEGEND = (
+    "ratio: here / published; < and > where the published number is itself a bound; published "
+    "numbers are converted to the metric's unit"
 )
 
 
-def show(run: Run) -> None:
-    """Print a run: a table a panel, crossings, controls, what was published, noise."""
-    console = Console(highlight=False)
-    console.print(_head(run))
-    for title, table in _panels(run):
-        console.print()
-        console.print(f"[bold]{title}[/bold]")
-        console.print(table)
-    if run.samples:
-        console.print(f"[dim]{LEGEND}[/dim]")
-    for crossed in crossings(run):
-        where = words.levels(run.experiment, crossed.panel, crossed.panel)
-        console.print(
-            f"[bold]{where}: {words.crossing(run.experiment, crossed)}[/bold]", soft_wrap=True
-        )
-    _controls(run, console)
-    published = list(tables(run))
-    for printed in published:
-        beside.show(console, run, printed)
-    if published:
-        console.print(Text(beside.LEGEND, style="dim"))
-    for line in beside.remarks(published):
-        console.print(Text(line, style="dim"))
-    for line in costs.lines_for_show(run):
-        console.print(Text(line))
-    for line in attribution.lines(run):
-        console.print(Text(line))
-    console.print()
-    for line in _foot(run):
-        console.print(line)
-
-
-def _head(run: Run) -> str:
-    blocks = [summary.outcomes.total() for summary in run.summaries]
-    cpu, kernel = run.environment.get("cpu_model"), run.environment.get("kernel_release")
-    spread = f"{min(blocks)} to {max(blocks)}" if min(blocks) != max(blocks) else f"{max(blocks)}"
-    name = f" ({run.row.name})" if run.row.name else ""
-    remark = words.machine_remark(run.environment)
-    return (
-        f"run {run.id}{name}: {run.experiment.question}\n"
-        f"{cpu}, Linux {kernel}; {len(run.points)} points, {spread} samples each, "
-        f"seed {run.row.seed}" + (f"\n{remark}" if remark else "")
-    )
-
-
-def _panels(run: Run) -> Iterator[tuple[str, Table]]:
-    """One table a panel of the experiment's figure: rows over its axis, columns its lines."""
+def medians(run: Run) -> list[Table]:
+    """One table per panel of the experiment's figure: its axis against its lines. Of a user's
+    command one table, a row per point."""
+    if isinstance(run.experiment, CommandExperiment):
+        return [_command(run, [*run.experiment.watched, "cpu_time", "peak_group"])]
     figure, metric = run.experiment.figure, run.metric(run.experiment.figure.metric)
     grid = [s for s in run.summaries if s.point.control is None]
     by = [name for name in figure.by if name in run.varied] or list(figure.by[:1])
-    named = {figure.over, *by}
-    free = [name for name in run.varied if name not in named]
+    free = [name for name in run.varied if name not in {figure.over, *by}]
     panel_names = list(dict.fromkeys([*figure.panels, *free]))
-    for panel in _combinations(grid, panel_names):
-        inside = [s for s in grid if _has(s, panel)]
-        told = [metric.name in s.extrapolated for s in inside if s.medians]
-        every = bool(told) and all(told)
-        table = _table(run, inside, by, mark=not every)
-        place = words.levels(run.experiment, panel, panel_names)
-        beyond = "; all extrapolated" if every else ""
-        yield f"{metric.help} ({metric.unit}): {place}{_type_of(run, panel)}{beyond}", table
+    panels = _combinations(grid, panel_names)
+    inside = [[s for s in grid if _has(s, panel)] for panel in panels]
+    lines = max((len(_combinations(part, by)) for part in inside), default=0)
+    levels = max((len(_combinations(part, [figure.over])) for part in inside), default=0)
+    turned = lines > max(_SIDE_BY_SIDE, levels)
+    made = []
+    for panel, part in zip(panels, inside, strict=True):
+        flags = [metric.name in s.extrapolated for s in part if s.medians]
+        every = bool(flags) and all(flags)
+        place = words.levels(run.experiment, panel, panel_names) + _filesystem(run, panel)
+        title = f"{metric.label} ({metric.unit})" + (f": {place}" if place else "")
+        title += "; all extrapolated" if every else ""
+        made.append(_panel(run, title, part, by, turned=turned, mark=not every))
+    return made
 
 
-def _table(run: Run, inside: Sequence[PointSummary], by: Sequence[str], *, mark: bool) -> Table:
-    """A panel's table. Where the lines are more than the levels and would not fit side by side,
-    they are the rows."""
+def _command(run: Run, names: Sequence[str]) -> Table:
+    metrics = [run.metric(name) for name in dict.fromkeys(names)]
+    varied = run.varied or list(run.points[0].at)
+    heads = [m.label.rsplit(" ", 1) for m in metrics]
+    columns = [Column("policy", "left"), *(Column("\n".join(head)) for head in heads)]
+    rows: list[list[Cell | str]] = [
+        [
+            words.levels(run.experiment, summary.point.at, varied),
+            *(median(summary, metric, words.cell_unit(metric.unit)) for metric in metrics),
+        ]
+        for summary in run.summaries
+    ]
+    return Table("medians of each policy", columns, rows)
+
+
+def _panel(
+    run: Run,
+    title: str,
+    inside: Sequence[PointSummary],
+    by: Sequence[str],
+    *,
+    turned: bool,
+    mark: bool,
+) -> Table:
     over, metric = run.experiment.figure.over, run.metric(run.experiment.figure.metric)
     unit = words.cell_unit(metric.unit)
-    lines = _combinations(inside, by)
-    levels = _combinations(inside, [over])
-    across, down = (
-        (levels, lines) if len(lines) > max(_SIDE_BY_SIDE, len(levels)) else (lines, levels)
-    )
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(over if down is levels else "", justify="right", no_wrap=True)
-    for at in across:
-        table.add_column(_label(run, at), justify="right", no_wrap=True)
+    lines, levels = _combinations(inside, by), _combinations(inside, [over])
+    across, down = (levels, lines) if turned else (lines, levels)
+    columns = [Column("" if turned else over)]
+    columns += [_column(run, at) for at in across]
     if metric.floor:
-        table.add_column("loop alone", justify="right", style="dim")
+        columns.append(Column("baseline\nloop", style="quiet"))
+    rows: list[list[Cell | str]] = []
     for at in down:
         row = [s for s in inside if _has(s, at)]
         found = (next((s for s in row if _has(s, other)), None) for other in across)
-        cells = [_cell(summary, metric, unit, mark=mark) for summary in found]
+        cells: list[Cell | str] = [_label(run, at)]
+        cells += [median(s, metric, unit, mark=mark) if s else "" for s in found]
         if metric.floor:
             floor = run.pooled_floor(metric, [s.point for s in row])
             cells.append("-" if floor is None else words.quantity(floor, unit))
-        table.add_row(_label(run, at), *cells)
-    return table
+        rows.append(cells)
+    return Table(title, columns, rows)
+
+
+def _column(run: Run, at: At) -> Column:
+    """`touch` above `readers 0`: the first level of several has a line of its own."""
+    if not at:
+        return Column(run.experiment.figure.metric)
+    first, *rest = (_label(run, {name: level}) for name, level in at.items())
+    return Column(f"{first}\n{', '.join(rest)}", group=first) if rest else Column(first)
 
 
 def _label(run: Run, at: At) -> str:
@@ -123,13 +119,13 @@ def _label(run: Run, at: At) -> str:
     return words.levels(run.experiment, at, at)
 
 
-def _type_of(run: Run, panel: At) -> str:
+def _filesystem(run: Run, panel: At) -> str:
     """The filesystem that really lies under the panel's level."""
     file = run.experiment.file
     if file is None or file.filesystem not in panel:
         return ""
     found = run.environment.get("filesystems", {}).get(panel[file.filesystem])
-    return f" [{found['type']} at {found['path']}]".replace("[", "\\[") if found else ""
+    return f" [{found['type']} at {found['path']}]" if found else ""
 
 
 def _combinations(summaries: Sequence[PointSummary], names: Sequence[str]) -> list[At]:
@@ -141,10 +137,8 @@ def _has(summary: PointSummary, at: At) -> bool:
     return all(summary.point.at[name] == level for name, level in at.items())
 
 
-def _cell(summary: PointSummary | None, metric: Metric, unit: str, *, mark: bool = True) -> str:
-    """A median; `mark` says whether an extrapolated one gets its mark."""
-    if summary is None:
-        return ""
+def median(summary: PointSummary, metric: Metric, unit: str, *, mark: bool = True) -> str:
+    """A median, or how its samples ended; `mark` is whether an extrapolated one gets its sign."""
     if metric.name not in summary.medians:
         return next((word for word in summary.outcomes), "not yet")
     text = words.median(
@@ -156,88 +150,288 @@ def _cell(summary: PointSummary | None, metric: Metric, unit: str, *, mark: bool
     return text + ("*" if share is not None and share > FLOOR_SHARE else "")
 
 
-def _controls(run: Run, console: Console) -> None:
+def controls(run: Run) -> Iterator[Table]:
+    """One table per control that has points."""
     metric = run.metric(run.experiment.figure.metric)
     for control in run.experiment.controls:
-        summaries = [s for s in run.summaries if s.point.control == control.name]
-        if not summaries:
+        found = [s for s in run.summaries if s.point.control == control.name]
+        if not found:
             continue
-        console.print()
-        console.print(f"[bold]control {control.name}[/bold]  {control.why}")
-        names = [
-            f.name
-            for f in run.experiment.factors
-            if f.name in control.levels or f.name in run.varied
+        columns = [Column("point", "left"), Column(metric.name)]
+        rows = [[_point_name(run, s), median(s, metric, metric.unit)] for s in found]
+        yield Table(f"control {control.name}: {control.why}", columns, rows)
+
+
+def _point_name(run: Run, found: PointSummary) -> str:
+    """A point by the factors that the run varies, and those that its control replaces."""
+    control = next((c for c in run.experiment.controls if c.name == found.point.control), None)
+    names = [
+        f.name
+        for f in run.experiment.factors
+        if f.name in run.varied or (control and f.name in control.levels)
+    ]
+    return words.levels(run.experiment, found.point.at, names) or "the only point"
+
+
+def setting(run: Run, beside: Beside) -> str:
+    varied = [name for name in beside.setting if name in run.varied]
+    return words.levels(run.experiment, beside.setting, varied)
+
+
+def published(run: Run, beside: Beside) -> Table:
+    """A published table beside the run: printed, here and their ratio. Where three columns or more
+    would stand side by side, a printed cell has a row of its own."""
+    declared, unit = beside.declared, run.metric(beside.declared.metric).unit
+    rows = [row for row in beside.rows if any(here.median for here in row.here.values())]
+    every = all(h.extrapolated for row in rows for h in row.here.values() if h.median)
+    where = setting(run, beside)
+    title = f"published {beside.source.id}, {beside.table.title} ({beside.table.place})"
+    title += f"; here {where}" if where else ""
+    title += "; all extrapolated" if every else ""
+    title += f" ({unit})" if words.cell_unit(unit) != unit else ""
+    notes = list(_notes(run, beside, len(rows)))
+    wide = len([*declared.columns, *declared.ratios]) <= 2
+    names = Column(beside.table.rows_are)
+    if wide:
+        columns = [
+            Column(f"{column}\n{part}", group=column, style="quiet" if part == "published" else "")
+            for column in declared.columns
+            for part in ("published", "here", "ratio")
         ]
-        for summary in summaries:
-            at = words.levels(run.experiment, summary.point.at, names)
-            console.print(f"  {at}: {_cell(summary, metric, metric.unit)}")
+        made: list[list[Cell | str]] = [[row.name] for row in rows]
+        for line, row in zip(made, rows, strict=True):
+            for column in row.printed:
+                line += _cells(row, column, unit, mark=not every)
+        return Table(title, [names, *columns], made, notes)
+    columns = [Column("column", "left"), Column("published", style="quiet")]
+    columns += [Column("here"), Column("ratio")]
+    found = [line for row in rows for line in _lines(row, unit, mark=not every)]
+    return Table(title, [names, *columns], found, notes, names=2)
 
 
-def _foot(run: Run) -> Iterator[str]:
-    failed = [s for s in run.summaries if s.outcomes.total() > s.outcomes["ok"]]
-    for summary in failed:
-        at = words.levels(run.experiment, summary.point.at, run.varied)
-        outcomes = ", ".join(f"{n} {word}" for word, n in summary.outcomes.items() if word != "ok")
-        yield f"{at}: {outcomes}: {'; '.join(summary.details)}"
-    flags = sum((s.noise for s in run.summaries), Counter())
-    seen = ", ".join(f"{flag} {count}" for flag, count in flags.most_common()) or "none"
-    yield f"noise: {seen}, of {len(run.samples)} samples; flagged, none dropped"
-    for name, how in run.row.request.get("scaled", {}).items():
-        yield f"scaled to this host: {name} {how}"
-    ended = run.sessions[-1].ended if run.sessions else None
-    wall_s = sum(session.wall_s for session in run.sessions)
-    share = f"{run.window_share:.0%}" if run.window_share is not None else "-"
-    yield (
-        f"{len(run.samples)} samples in {words.quantity(wall_s, 's')}, {share} of it inside timed "
-        f"windows; ended: {ended or 'not yet, or killed'}; store: {run.store_path}"
+def _lines(row: Row, unit: str, *, mark: bool) -> Iterator[list[Cell | str]]:
+    """A printed row, a line per cell with a number here, its printed ratios last."""
+    for column in row.printed:
+        if row.here[column].median:
+            yield [row.name, column, *_cells(row, column, unit, mark=mark)]
+    for column, ratio in row.ratios.items():
+        if ratio.here:
+            label = f"{ratio.of} / {ratio.to} ({column})"
+            yield [row.name, label, ratio.printed.printed, evidence.interval(ratio.here), ""]
+
+
+def _cells(row: Row, column: str, unit: str, *, mark: bool) -> tuple[Cell, Cell, Cell]:
+    cell, here = row.printed[column], row.here[column]
+    ratio = "-" if here.ratio is None else f"{cell.ratio_bound}{here.ratio:.3g}"
+    unit = words.cell_unit(unit)
+    median = words.median(here.median, unit, extrapolated=mark and here.extrapolated)
+    samples = f"{here.median.n} samples" if here.median else ""
+    return _printed(cell, unit), Cell(median, title=samples), Cell(ratio)
+
+
+def _printed(cell: Printed, unit: str) -> Cell:
+    """A printed number in the metric's unit; as printed above it."""
+    text = f"{cell.bound}{words.quantity(cell.value, unit)}"
+    return Cell(text, title=f"printed: {cell.printed}")
+
+
+def _notes(run: Run, beside: Beside, shown: int) -> Iterator[str]:
+    """What a reader of the table has to know."""
+    if left := len(beside.rows) - shown:
+        yield f"{left} of {len(beside.rows)} published rows have no point in this run"
+    if remark := words.machine_remark(run.environment):
+        yield remark
+    limit = beside.declared.limit
+    past = {row.name: row.beyond for row in beside.rows if row.beyond}
+    if limit and beside.limit and past:
+        unit = run.metric(limit.metric).unit
+        name, implied = max(past.items(), key=lambda item: max(item[1].values()))
+        column, value = max(implied.items(), key=lambda item: item[1])
+        yield (
+            f"As reading, {column} at {name} would be a {limit.what} of "
+            f"{words.quantity(value, unit)}; the limit of the machine here, measured by the "
+            f"control {limit.control!r}, is {words.median(beside.limit, unit)}. "
+            f"{len(past)} of {len(beside.rows)} published rows lie beyond it."
+        )
+    if beside.declared.note:
+        yield beside.declared.note
+
+
+def metrics_shown(run: Run) -> list[Metric]:
+    """The metrics that the figures, the tables and the claims are about."""
+    declared = run.experiment
+    drawn = [declared.figure, *declared.more_figures.values()]
+    names = [figure.metric for figure in drawn]
+    names += [figure.beside for figure in drawn if isinstance(figure, Against)]
+    names += [p.metric for p in declared.published]
+    return [
+        run.metric(name) for name in dict.fromkeys([*names, *(c.metric for c in declared.claims)])
+    ]
+
+
+def points(run: Run, metric: Metric) -> Table:
+    """Every point with the median of one metric, its interval, baseline and noise."""
+    better = "lower is better" if metric.lower_is_better else "higher is better"
+    heads = ["control", "median", "95 % interval", "n", "baseline loop", "ended", "flags"]
+    return Table(
+        f"{metric.name}: {metric.label} ({metric.unit}); {better}; run {run.id}",
+        [Column("point", "left"), *(Column(head) for head in heads)],
+        [_point(run, metric, summary) for summary in run.summaries],
     )
 
 
-def as_data(run: Run) -> dict[str, Any]:
-    """A run's summary as plain data, for --json. Base units; None where there is no number."""
-    return {
-        "run": run.id,
-        "experiment": run.experiment.name,
-        "name": run.row.name,
-        "created_at": run.row.created_at,
-        "seed": run.row.seed,
-        "memlab": run.row.memlab,
-        "request": run.row.request,
-        "environment": run.environment,
-        "ended": run.sessions[-1].ended if run.sessions else None,
-        "samples": len(run.samples),
-        "window_share": run.window_share,
-        "points": [
-            {
-                "levels": dict(s.point.at),
-                "control": s.point.control,
-                "outcomes": dict(s.outcomes),
-                "details": list(s.details),
-                "metrics": {name: beside.interval(i) for name, i in s.medians.items()},
-                "floors": dict(s.floors),
-                "extrapolated": sorted(s.extrapolated),
-                "noise": dict(s.noise),
-            }
-            for s in run.summaries
-        ],
-        "crossings": [
-            {
-                "panel": dict(c.panel),
-                "of": dict(c.of),
-                "to": dict(c.to),
-                "estimate": _finite(c.found.estimate),
-                "low": _finite(c.found.low),
-                "high": _finite(c.found.high),
-                "words": words.crossing(run.experiment, c),
-            }
-            for c in crossings(run)
-        ],
-        "published": [beside.as_data(table) for table in tables(run)],
-        "attribution": attribution.as_data(run),
-    }
+def _point(run: Run, metric: Metric, found: PointSummary) -> list[str]:
+    median = found.medians.get(metric.name)
+    flags = [f"{flag} {count}" for flag, count in found.noise.most_common()]
+    return [
+        _point_name(run, found),
+        found.point.control or "",
+        words.median(median, metric.unit, extrapolated=metric.name in found.extrapolated),
+        _interval(median, metric.unit),
+        str(median.n) if median else "0",
+        _floor(found, metric),
+        outcomes([found]) or "not measured",
+        ", ".join(flags),
+    ]
 
 
-def _finite(value: float | None) -> float | None:
-    """JSON has no infinity: a crossing outside the sizes measured is None, and `words` says so."""
-    return value if value is not None and abs(value) != float("inf") else None
+def _interval(median: Interval | None, unit: str) -> str:
+    if median is None or median.low is None or median.high is None:
+        return "-"
+    return f"{words.quantity(median.low, unit)} to {words.quantity(median.high, unit)}"
+
+
+def _floor(found: PointSummary, metric: Metric) -> str:
+    """The loop without the operation: its own time, and its share where that is large."""
+    share = found.floor_share(metric.name)
+    if share is None:
+        return "-"
+    mark = "*" if share > FLOOR_SHARE else ""
+    floor = words.quantity(found.floors[metric.name], metric.unit)
+    return f"{floor} ({units.format_percent(share)}){mark}"
+
+
+def noise(run: Run) -> Table:
+    """What disturbed the samples."""
+    flags = sum((s.noise for s in run.summaries), Counter[str]())
+    total = len(run.samples)
+    rows = [[flag, str(n), units.format_percent(n / total)] for flag, n in flags.most_common()]
+    title = f"What disturbed the {total} samples of run {run.id}; flagged, none dropped"
+    return Table(title, [Column("flag", "left"), Column("samples"), Column("share")], rows)
+
+
+def ended(run: Run) -> Iterator[str]:
+    """How the sweep and the samples that are not ok ended; a reason that points share, once."""
+    wall_s = sum(session.wall_s for session in run.sessions)
+    share = "-" if run.window_share is None else units.format_percent(run.window_share)
+    how = run.sessions[-1].ended if run.sessions else None
+    yield (
+        f"{words.count(len(run.samples), 'sample')} in {words.quantity(wall_s, 's')}, {share} of "
+        f"it inside timed windows; the sweep ended: {how or 'not yet, or killed'}"
+    )
+    if how in ("budget", "interrupted") and (short := _short_of_samples(run, wall_s)):
+        yield short
+    for name, scaled in run.row.request.get("scaled", {}).items():
+        yield f"scaled to fit this host: {name} {scaled}"
+    if spared := run.row.request.get("gentle"):
+        yield f"measured gently: trials took at most {units.format_percent(spared)} of one CPU"
+    reasons: dict[tuple[str, ...], list[PointSummary]] = {}
+    for found in run.summaries:
+        if set(found.outcomes) - {"ok"}:
+            reasons.setdefault(found.details, []).append(found)
+    for details, same in reasons.items():
+        where = words.count(len(same), "point") if len(same) > 1 else _point_name(run, same[0])
+        why = f": {'; '.join(details)}" if details else ""
+        yield f"{where}: {outcomes(same)}{why}"
+
+
+def _short_of_samples(run: Run, wall_s: float) -> str:
+    """How many points have an interval, and what would give the others one; empty where all do."""
+    least = least_samples(0.95)
+    taken = [s.outcomes.total() for s in run.summaries if set(s.outcomes) != {"unavailable"}]
+    missing = sum(max(0, least - count) for count in taken)
+    if not missing:
+        return ""
+    enough = sum(count >= least for count in taken)
+    said = f"{enough} of {words.count(len(taken), 'point')} have the {least} samples of an interval"
+    if recorded.ships(run.store_path) or not run.samples:
+        return said
+    seconds = ceil(1.2 * missing * wall_s / len(run.samples))
+    return f"{said}; the others get them by: memlab sweep --resume {run.id} --budget {seconds}s"
+
+
+def outcomes(summaries: Sequence[PointSummary]) -> str:
+    total = sum((s.outcomes for s in summaries), Counter[str]())
+    return ", ".join(f"{count} {word}" for word, count in total.most_common())
+
+
+def compared(found: Sequence[Compared]) -> Table:
+    """A row per point of runs compared with one base: medians, ratios and verdicts."""
+    experiment, unit = found[0].experiment, found[0].metric.unit
+    by_point = [{point_key(p.at): p for p in one.points} for one in found]
+    points = {key: point for of in reversed(by_point) for key, point in of.items()}
+    keys = [key for of in by_point for key in of]
+    at = {key: points[key].at for key in dict.fromkeys(keys)}
+    first = next(iter(at.values()))
+    varied = [n for n, level in first.items() if any(other[n] != level for other in at.values())]
+    several = len(found) > 1
+    columns = [Column("point", "left"), Column(found[0].heads[0])]
+    for one in found:
+        head, group = (f"{one.new}\n", one.new) if several else ("", "")
+        columns.append(Column(f"{head}{'median' if several else one.heads[1]}", group=group))
+        columns.append(Column(f"{head}ratio", group=group))
+        columns.append(Column(f"{head}verdict", "left", group=group))
+        columns.append(Column(f"{head}more blocks" if several else "more\nblocks", group=group))
+        columns += [] if several else [Column("p")]
+    rows = []
+    for key, levels in at.items():
+        name = words.levels(experiment, levels, varied) or "the only point"
+        row: list[Cell | str] = [name, words.quantity(points[key].base, unit)]
+        for of in by_point:
+            row += _side(of[key], unit, p=not several) if key in of else ["-", "-", "-", ""]
+        rows.append(row)
+    return Table("", columns, rows)
+
+
+def _side(point: PointComparison, unit: str, *, p: bool) -> list[Cell | str]:
+    said = point.comparison
+    cells: list[Cell | str] = [words.quantity(point.new, unit), evidence.interval(said.ratio)]
+    cells += [Cell(said.word, said.word), words.blocks_missing(said)]
+    return [*cells, *([words.p_value(said)] if p else [])]
+
+
+def compared_heads(found: Sequence[Compared]) -> list[str]:
+    metric = found[0].metric
+    better = "lower" if metric.lower_is_better else "higher"
+    sides = ", ".join(one.new for one in found)
+    return [
+        f"{found[0].experiment.name}: {sides} against {found[0].base}",
+        f"{metric.label} ({metric.unit}); {better} is better",
+    ]
+
+
+def compared_notes(found: Sequence[Compared]) -> list[str]:
+    """What else differs, each thing once, and how many points one side lacks."""
+    alone = [
+        f"{words.count(len(at), 'point')} with samples in {name} alone: not compared"
+        for one in found
+        for at, name in ((one.only_base, one.base), (one.only_new, one.new))
+        if at
+    ]
+    return list(dict.fromkeys([*(line for one in found for line in one.remarks), *alone]))
+
+
+def compared_counts(found: Sequence[Compared]) -> list[str]:
+    if len(found) == 1:
+        return [words.counts(found[0])]
+    return [f"{one.new}: {words.counts(one)}" for one in found]
+
+
+def ratio_legend(found: Compared) -> str:
+    return (
+        f"ratio: the median over the blocks of {' / '.join(reversed(found.heads))}, with its 95 % "
+        "interval, and not the quotient of the two medians; more blocks: about how many would "
+        f"decide an inconclusive point (over {MOST_BLOCKS:,}: take a larger threshold); p: of the "
+        "test for the verdict (of any difference if inconclusive), adjusted for the number of "
+        "points"
+    )

@@ -1,102 +1,95 @@
-"""Verdicts on the terminal: published tables, and under them what holds here and why."""
+"""What was found of each claim: the same words for the terminal, the report and the pages."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
-from rich.console import Console
-from rich.text import Text
-
-from memlab.experiment import Experiment
-from memlab.judging import summary
-from memlab.judging.claims import as_data as judged_as_data
-from memlab.judging.reproduce import Reproduced
-from memlab.judging.summary import ClaimSummary
-from memlab.present import beside, words
-
-_STYLES = {
-    "reproduced": "bold green",
-    "contradicted": "bold red",
-    "inconclusive": "bold yellow",
-    "not testable here": "bold yellow",
-}
+from memlab.experiment import Count, Crossover, Equivalent, Monotone, Ratio, Within
+from memlab.judging import evidence, summary
+from memlab.judging.claims import Judged
+from memlab.present import words
+from memlab.results import Run
 
 
-def show(found: Sequence[Reproduced], not_built: Sequence[str]) -> None:
-    """Print what was reproduced: the answer in plain words first, then its grounds."""
-    console = Console(highlight=False)
-    summaries = [s for r in found for s in summary.by_claim(r.judged)]
-    for line in summary.sentence(summaries):
-        console.print(Text(line, style="bold"))
-    for reproduced in found:
-        _experiment(console, reproduced)
-    if not_built:
-        console.print()
-    for line in not_built:
-        console.print(Text(line))
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One verdict, of settings that agree on it: `number` is the estimate with its interval of the
+    setting closest to the bound, or all the evidence where that has no number."""
+
+    where: str
+    word: str
+    number: str
+    evidence: str
+    lines: Sequence[str]
+    controls: Sequence[str]
+    settings: int
+    samples: int
+
+    @property
+    def reason(self) -> str:
+        """The number where the claim holds, else the evidence, as claims can share it."""
+        return self.number if self.word == "reproduced" else words.shared_reason(self.evidence)
 
 
-def _experiment(console: Console, reproduced: Reproduced) -> None:
-    run, experiment = reproduced.run, reproduced.experiment
-    console.rule(Text(experiment.name, style="bold"), align="left")
-    console.print(Text(experiment.question))
-    if run is None:
-        console.print(Text(f"not testable here: {reproduced.refused}"))
-        return
-    console.print(Text(f"run {run.id} of {run.row.created_at[:16]}, {run.blocks} blocks"))
-    for table in reproduced.tables:
-        beside.show(console, run, table)
-    if reproduced.tables:
-        console.print(Text(beside.LEGEND, style="dim"))
-    for line in beside.remarks(reproduced.tables):
-        console.print(Text(line, style="dim"))
-    for claim in summary.by_claim(reproduced.judged):
-        _claim(console, experiment, claim)
+@dataclass(frozen=True, slots=True)
+class ClaimVerdicts:
+    """One claim with its verdicts; `overall` is one word where they agree."""
+
+    id: str
+    text: str
+    published: str
+    overall: str
+    verdicts: Sequence[Verdict]
 
 
-def _claim(console: Console, experiment: Experiment, claim: ClaimSummary) -> None:
-    """The statement, what it rests on, then a verdict with its evidence for each setting."""
-    console.print()
-    basis = f"  [published: {claim.claim.published}]" if claim.claim.published else ""
-    console.print(Text.assemble("claim: ", (claim.claim.text, "bold"), (basis, "dim")))
-    said: set[str] = set()  # a control that says the same of every setting is heard once
-    for group in summary.groups(claim, experiment.figure.over):
-        text = Text.assemble(
-            (group.closest.verdict.word, _STYLES[group.closest.verdict.word]),
-            f" ({where})" if (where := words.where(experiment, group)) else "",
-            f": {group.closest.evidence}",
+def verdicts(run: Run, judged: Sequence[Judged]) -> list[ClaimVerdicts]:
+    """Every claim, those that do not hold first."""
+    made = [
+        ClaimVerdicts(
+            claim.claim.id,
+            claim.claim.text,
+            claim.claim.published,
+            claim.overall,
+            [_verdict(run, g) for g in summary.groups(claim, run.experiment.figure.over)],
         )
-        _indented(console, text, 2)
-        for line in group.closest.lines:
-            console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
-        for line in group.closest.control_says.splitlines():
-            if line not in said:
-                _indented(console, Text(line), 4)
-            said.add(line)
+        for claim in summary.by_claim(judged)
+    ]
+    return sorted(made, key=lambda claim: summary.ORDER.index(claim.overall))
 
 
-def _indented(console: Console, text: Text, columns: int) -> None:
-    """Wrapped text behind blanks. rich's Padding would fill each line with blanks to its end."""
-    for line in text.wrap(console, max(1, console.width - columns)):
-        line.rstrip()
-        console.print(Text(" " * columns).append_text(line))
+def _verdict(run: Run, group: summary.Group) -> Verdict:
+    closest = group.closest
+    return Verdict(
+        where=words.where(run.experiment, group),
+        word=closest.word,
+        number=_number(run, closest),
+        evidence=closest.evidence,
+        lines=closest.lines,
+        controls=closest.control_says.splitlines(),
+        settings=len(group.members),
+        samples=len({sample for judged in group.members for sample in judged.samples}),
+    )
 
 
-def as_data(found: Sequence[Reproduced], not_built: Sequence[str]) -> dict[str, Any]:
-    """What `reproduce` and `claims` say, as plain data for --json."""
-    summaries = [s for r in found for s in summary.by_claim(r.judged)]
-    return {
-        "summary": summary.sentence(summaries),
-        "experiments": [
-            {
-                "experiment": r.experiment.name,
-                "run": r.run.id if r.run else None,
-                "refused": r.refused or None,
-                "tables": [beside.as_data(table) for table in r.tables],
-                "claims": [judged_as_data(judged) for judged in r.judged],
-            }
-            for r in found
-        ],
-        "not_built": list(not_built),
-    }
+def _number(run: Run, judged: Judged) -> str:
+    """`7`, `x138 (105 to 144)`, `1.59 KiB (1.56 KiB to 1.63 KiB)`; else the evidence, also where
+    the baseline loop makes the number a bound."""
+    found, claim = judged.verdict, judged.claim
+    if found.estimate is None or evidence.LOOP in judged.evidence:
+        return judged.evidence
+    ends = [end for end in (found.low, found.high) if end is not None]
+    if isinstance(claim, Count | Within):
+        unit = words.cell_unit(run.metric(claim.metric).unit)
+        said = [words.quantity(value, unit) for value in (found.estimate, *ends)]
+    elif isinstance(claim, Ratio | Equivalent | Monotone):
+        said = [f"x{evidence.number(found.estimate)}", *map(evidence.number, ends)]
+    elif isinstance(claim, Crossover) and all(map(math.isfinite, [found.estimate, *ends])):
+        over = run.experiment.factor(claim.over)
+        said = [evidence.size(over, value) for value in (found.estimate, *ends)]
+    else:
+        return judged.evidence
+    if len(ends) < 2 or set(ends) == {found.estimate}:
+        return said[0]
+    return f"{said[0]} ({said[1]} to {said[2]})"

@@ -3,16 +3,77 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from memlab import units
+from memlab import recorded, units
+from memlab.analysis.compare import MOST_BLOCKS, Comparison
 from memlab.analysis.crossover import Crossover
 from memlab.analysis.intervals import Interval
-from memlab.experiment import At, Experiment
-from memlab.judging.summary import Group
+from memlab.experiment import At, Experiment, Level, Metric
+from memlab.judging import summary
+from memlab.judging.compare import Compared, PointComparison
+from memlab.judging.effects import Effect
+from memlab.judging.reproduce import Reproduced
+from memlab.judging.summary import HERE, Group
 from memlab.observe.environment import EMULATED
+from memlab.printable import printable
+from memlab.results import Run
 from memlab.results.crossing import Crossing
+
+
+def machine(run: Run) -> str:
+    """`AMD EPYC, Linux 6.18.44-generic`: where a run was measured."""
+    return machine_of(run.environment)
+
+
+def machine_of(seen: Mapping[str, Any]) -> str:
+    cpu = seen.get("cpu_model") or "unknown CPU"
+    return f"{cpu}, Linux {seen.get('kernel_release') or 'unknown'}"
+
+
+def place(runs: Sequence[Run]) -> str:
+    """Where runs were measured: here, unless they ship with memlab."""
+    for run in runs:
+        if recorded.ships(run.store_path):
+            version = re.match(r".*? Linux [0-9]+\.[0-9]+|.*", machine(run))
+            return f"on the machine of the recorded run ({version[0] if version else ''})"
+    return HERE
+
+
+def headline(found: Sequence[Reproduced]) -> list[str]:
+    """How many claims hold, then each contradicted one; first of all whether anything was
+    measured."""
+    runs = [one.run for one in found if one.run]
+    if runs and not any(run.measured for run in runs):
+        return [nothing_measured(runs[0])]
+    return summary.sentence([s for r in found for s in summary.by_claim(r.judged)], place(runs))
+
+
+def nothing_measured(run: Run) -> str:
+    """Why no sample of a run has a value: the reason of the most points, and how many others."""
+    reasons = Counter(detail for s in run.summaries for detail in map(reason, s.details))
+    if not reasons:
+        return "nothing was measured: the sweep ended before its first sample"
+    (first, _), *others = reasons.most_common()
+    more = f" ({count(len(others), 'other reason')} in `memlab show {run.id}`)" if others else ""
+    return f"nothing was measured: {first}{more}; `memlab doctor` says what runs here"
+
+
+def reason(detail: str) -> str:
+    """What a trial's refusal says, without the probe's name and line."""
+    said = re.sub(r"^probe \w+: (unavailable: )?", "", detail)
+    return re.sub(r"(: E[A-Z0-9]+)? at \S+\.[ch]:\d+$", "", said)
+
+
+def shared_reason(evidence: str) -> str:
+    """Why a claim is open, without the point, so that claims which share a reason are seen to."""
+    _, unavailable, detail = evidence.partition(" is unavailable: ")
+    if unavailable:
+        return f"unavailable: {reason(detail)}"
+    return re.sub(r"^no sample yet of [^;]*; ", "no sample yet; ", evidence)
 
 
 def machine_remark(environment: Mapping[str, Any]) -> str:
@@ -27,6 +88,8 @@ def quantity(value: float, unit: str) -> str:
 def tick(value: float, unit: str) -> str:
     """A value beside an axis whose label says the unit: `20k` of threads/s, `4 KiB` of B/thread."""
     base, _, per = unit.partition("/")
+    if unit == "s/s":  # CPUs in use, say
+        return units.format_quantity(value, "1")
     if base in ("s", "B"):
         return units.format_quantity(value, base)
     if per == "s":
@@ -35,12 +98,83 @@ def tick(value: float, unit: str) -> str:
 
 
 def median(interval: Interval | None, unit: str, *, extrapolated: bool = False) -> str:
-    """`~2.48 s ±1.2%`: ± is half the 95 % interval, ~ is more than was measured."""
+    """`~2.48 s ±1.2 %`: ± is half the 95 % interval, ~ is more than was measured."""
     if interval is None:
         return "-"
     width = interval.halfwidth_relative
-    spread = f"n={interval.n}" if width is None else f"±{100 * width:.2g}%"
+    spread = f"n={interval.n}" if width is None else f"±{units.format_percent(width)}"
     return f"{'~' if extrapolated else ''}{quantity(interval.estimate, unit)} {spread}"
+
+
+def empty_program(run: Run) -> str:
+    """What starting any program costs by itself in this run."""
+    found = [s.medians["empty_elapsed"].estimate for s in run.summaries if s.medians]
+    least, most = (quantity(end, "s") for end in (min(found), max(found)))
+    span = least if least == most else f"{least} to {most}"
+    return f"a program that does nothing takes {span} under these policies"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 block`, `2 blocks`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def p_value(found: Comparison) -> str:
+    """Of the test for the verdict: `0.0031`, `under 0.0001`."""
+    p = found.same_p if found.word == "same" else found.beyond_p
+    return f"{p:.2g}" if p >= 1e-4 else "under 0.0001"
+
+
+def blocks_missing(found: Comparison) -> str:
+    """`7`, `over 1,000`; nothing where the point is decided."""
+    if found.word != "inconclusive":
+        return ""
+    many = found.blocks_missing > MOST_BLOCKS
+    return f"over {MOST_BLOCKS:,}" if many else f"{found.blocks_missing}"
+
+
+def change(point: PointComparison) -> str:
+    """`+38 % (34 to 41)`, `2.1 times (2.0 to 2.2)`, `unchanged (0.98 to 1.01 times)`, or that
+    nothing is shown yet, and what would."""
+    found, ratio = point.comparison, point.comparison.ratio
+    times = "too few blocks for an interval"
+    if ratio.low is not None and ratio.high is not None:
+        times = f"{ratio.low:.3g} to {ratio.high:.3g} times"
+    if found.word == "same":
+        return f"unchanged ({times})"
+    if found.word == "inconclusive":
+        about = "" if found.blocks_missing > MOST_BLOCKS else "about "
+        plural = "" if found.blocks_missing == 1 else "s"
+        more = f"{about}{blocks_missing(found)} more block{plural}"
+        return f"not decided ({times}; {more})"
+    if ratio.estimate >= 2 or ratio.estimate < 0.5:
+        return f"{ratio.estimate:.3g} times ({times.removesuffix(' times')})"
+    ends = (ratio.low or 0.0, ratio.high or math.inf)
+    low, high = sorted(abs(100 * (end - 1)) for end in ends)
+    sign = "+" if ratio.estimate > 1 else "-"
+    return f"{sign}{abs(100 * (ratio.estimate - 1)):.2g} % ({low:.2g} to {high:.2g})"
+
+
+def effect(experiment: Experiment, found: Effect) -> str:
+    """`lock=future: elapsed time +38 % (34 to 41), peak resident memory unchanged (...)`."""
+    level = f"{found.factor}={experiment.describe_level(found.factor, found.level)}"
+    if found.failed:
+        ends = ", ".join(f"{word} {n} times" for word, n in found.failed.outcomes.items())
+        return f"{level}: {ends}: {'; '.join(map(reason, found.failed.details[:1]))}"
+    said = [f"{metric.label} {change(point)}" for metric, point in found.changes]
+    return f"{level}: {'; '.join(said) or 'nothing to compare yet'}"
+
+
+def counts(compared: Compared) -> str:
+    """`34 points: 30 same within 5 %, 4 inconclusive`."""
+    said = {
+        "slower": "slower",
+        "faster": "faster",
+        "same": f"same within {100 * compared.threshold:.3g} %",
+        "inconclusive": "inconclusive",
+    }
+    each = (f"{compared.counts[w]} {text}" for w, text in said.items() if compared.counts[w])
+    return f"{count(len(compared.points), 'point')}: {', '.join(each)}"
 
 
 def cell_unit(unit: str) -> str:
@@ -54,8 +188,36 @@ def cell_unit(unit: str) -> str:
 def levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
     """`write, tmpfs, 4 KiB`: levels alone where they speak for themselves."""
     return ", ".join(
-        level if isinstance(level := at[name], str) else f"{name} {_level(experiment, name, at)}"
+        printable(level)
+        if isinstance(level := at[name], str)
+        else f"{name} {_level(experiment, name, at)}"
         for name in names
+    )
+
+
+def metric_label(metric: Metric) -> str:
+    """What an axis calls a metric."""
+    return metric.label
+
+
+def factor_label(experiment: Experiment, name: str) -> str:
+    """What an axis calls a factor."""
+    return experiment.factor(name).label
+
+
+def label(experiment: Experiment, name: str, level: Level) -> str:
+    """What a figure calls a level: its label where it has one."""
+    return experiment.factor(name).level_labels.get(level) or experiment.describe_level(name, level)
+
+
+def labels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
+    """`write(2), 4 KiB, readers 1`: what a figure calls levels."""
+    return ", ".join(
+        said
+        if isinstance(at[name], str) or at[name] in experiment.factor(name).level_labels
+        else f"{name.replace('_', ' ')} {said}"
+        for name in names
+        for said in [label(experiment, name, at[name])]
     )
 
 
@@ -102,8 +264,7 @@ def sides(experiment: Experiment, crossed: Crossing) -> tuple[str, str]:
 
 def level_words(experiment: Experiment) -> Callable[[float], str]:
     """How a value between the levels of the figure's axis is written: `2.3 KiB`."""
-    suffix = experiment.factor(experiment.figure.over).kind.suffix
-    unit = {"_bytes": "B", "_ns": "s"}.get(suffix, "1")
+    unit = experiment.factor(experiment.figure.over).kind.unit
     return lambda level: units.format_quantity(level, unit)
 
 

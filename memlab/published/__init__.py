@@ -63,13 +63,30 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One published study: what it is, the host it measured, its tables."""
+    """One published study: how to cite it, the host it measured, its tables.
+
+    `title` is in English, the study's own or ours. `authors` and `appeared` are empty, and `year`
+    is None, where the text does not say; `missing` names what a full reference lacks.
+    """
 
     id: str
     title: str
     kind: str
+    authors: str
+    year: int | None
+    language: str
+    appeared: str
+    missing: str
     host: Mapping[str, str]
     tables: Mapping[str, Table]
+
+    @property
+    def reference(self) -> str:
+        """The study in one line: title, authors, year, language, where; what is not known."""
+        year = str(self.year) if self.year else ""
+        kind = f"{self.kind.capitalize()} in {self.language}"
+        parts = [self.title, self.authors, year, kind, self.appeared, f"Not known: {self.missing}"]
+        return ". ".join(filter(None, parts))
 
 
 def ids() -> list[str]:
@@ -80,9 +97,20 @@ def ids() -> list[str]:
 @cache
 def load(source: str) -> Source:
     """A source by its id; KeyError where there is none."""
-    path = Path(__file__).parent / f"{source}.toml"
     if source not in ids():
         raise KeyError(source)
+    return read(Path(__file__).parent / f"{source}.toml")
+
+
+def read(path: Path) -> Source:
+    """The source that a file declares; ValueError where it declares none."""
+    try:
+        return _read(path)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no study: {type(error).__name__}: {error}") from None
+
+
+def _read(path: Path) -> Source:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     fields = ("id", "title", "place", "quantity", "rows_are")
     tables = {
@@ -93,4 +121,10 @@ def load(source: str) -> Source:
         )
         for table in data["tables"]
     }
-    return Source(data["id"], data["title"], data["kind"], data["host"], tables)
+    return Source(
+        **{name: data[name] for name in ("id", "title", "kind", "language", "missing", "host")},
+        authors=data.get("authors", ""),
+        year=data.get("year"),
+        appeared=data.get("appeared", ""),
+        tables=tables,
+    )

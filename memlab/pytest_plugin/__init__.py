@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from memlab.pytest_plugin.account import Account
+from memlab.pytest_plugin.context import Context
 from memlab.pytest_plugin.lab import Memlab
 from memlab.pytest_plugin.settings import POLICIES, MemlabInconclusive, Settings
 
@@ -71,12 +72,14 @@ def _memlab(request: pytest.FixtureRequest) -> Iterator[Memlab]:
     """`memlab.sweep(...)` measures; its run has `assert_claim` and `assert_not_slower_than`."""
     config = request.config
     if hasattr(config, "workerinput"):  # one of pytest-xdist's processes
-        pytest.fail(
+        why = (
             "memlab measures alone on a machine, and pytest-xdist runs tests side by side: "
-            "run these with -n0 or -p no:xdist",
-            pytrace=False,
+            "run these with -n0 or -p no:xdist"
         )
-    lab = Memlab(request.node.nodeid, config.stash[_SETTINGS], config.stash[_ACCOUNT])
+        if config.stash[_SETTINGS].inconclusive == "fail":
+            pytest.fail(why, pytrace=False)
+        pytest.skip(why)
+    lab = Memlab(Context(request.node.nodeid, config.stash[_SETTINGS], config.stash[_ACCOUNT]))
     yield lab
     lab.close()
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from memlab.pytest_plugin.account import Account
-from memlab.pytest_plugin.settings import Settings
+from memlab.pytest_plugin.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from memlab.api import Guest
+    from memlab import api
     from memlab.experiment import Level
     from memlab.pytest_plugin.run import Run
+    from memlab.targets.guest.handle import Guest
 
 
 class Memlab:
     """Measures for one test; close it when the test has ended."""
 
-    def __init__(self, test: str, settings: Settings, account: Account) -> None:
-        self.test, self.settings, self.account = test, settings, account
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._runs: list[Run] = []
 
     def sweep(
@@ -39,10 +40,40 @@ class Memlab:
         fails it under --memlab-inconclusive=fail.
         """
         __tracebackhide__ = True
-        from memlab.pytest_plugin import measure
+        from memlab import api
 
         wanted = {"blocks": blocks, "preset": preset, "controls": controls, "guest": guest}
-        run = measure.sweep(self, experiment, budget, wanted | levels, len(self._runs) + 1)
+        return self._measured(partial(api.sweep, experiment), budget, wanted | levels)
+
+    def trial(
+        self,
+        command: Sequence[str],
+        *,
+        expect: Sequence[str] = (),
+        budget: float | str | None = None,
+        **how: Any,
+    ) -> Run:
+        """Run a command under other memory policies as `memlab.trial` does, with its parameters.
+
+        Each of `expect` is asserted as a claim is. What a wrong request and a machine that cannot
+        measure do, they do as for `sweep`.
+        """
+        __tracebackhide__ = True
+        from memlab import api
+
+        wanted = {"expect": expect} | how
+        run = self._measured(partial(api.trial, command), budget, wanted)
+        for claim in run.experiment.claims:
+            run.assert_claim(claim.id)
+        return run
+
+    def _measured(
+        self, call: Callable[..., api.Run], budget: float | str | None, wanted: dict[str, Any]
+    ) -> Run:
+        __tracebackhide__ = True
+        from memlab.pytest_plugin import measure
+
+        run = measure.measured(self._context, call, budget, wanted, len(self._runs) + 1)
         self._runs.append(run)
         return run
 

@@ -6,28 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memlab import api, results, units
+from memlab.errors import CannotRun, MemlabError, Unlike
 from memlab.experiment import Claim, Level
 from memlab.judging import exported
 from memlab.judging.claims import Judged, judge
-from memlab.judging.compare import FAILS, Compared, NotComparable, Unlike, compare_runs
+from memlab.judging.compare import FAILS, Compared, compare_runs
 from memlab.judging.compare_levels import compare_levels
-from memlab.present import comparison, exports
+from memlab.present import exports, words
 from memlab.present.formats import cases
 from memlab.pytest_plugin import baselines
 from memlab.pytest_plugin.account import Entry
+from memlab.pytest_plugin.context import Context
 from memlab.pytest_plugin.settings import fail
-from memlab.run.plan import BadLevels
-from memlab.run.request import CannotRun
-from memlab.store import StoreError, UnknownRun
-
-if TYPE_CHECKING:
-    from memlab.pytest_plugin.lab import Memlab
 
 Baseline = str | Path | results.Run | Mapping[str, Level]
-_WRONG = (NotComparable, BadLevels, exported.BadExport, StoreError, UnknownRun)
 
 
 class _NoBaseline(LookupError):
@@ -41,22 +35,23 @@ class Found:
     title: str
     against: Sequence[str] = ()
     undecided: Sequence[str] = ()
+    untestable: bool = False  # here, at every setting
 
 
 class Run(api.Run):
     """`frame`, `summary()` and `plot()` as of any run, and assertions."""
 
-    def __init__(self, measured: api.Run, lab: Memlab, number: int) -> None:
+    def __init__(self, measured: api.Run, context: Context, number: int) -> None:
         super().__init__(measured.row, measured.store_path)
-        self._lab, self._number = lab, number
-        self._entry = Entry(lab.test, self.experiment.name, self.id, len(self.samples))
+        self._context, self._number = context, number
+        self._entry = Entry(context.test, self.experiment.name, self.id, len(self.samples))
         self._beside_own = False
-        lab.account.measured(self._entry)
+        context.account.measured(self._entry)
 
-    def assert_claim(self, text: str) -> None:
-        """Fail where the claim is contradicted at any setting. `text`: it, or its beginning."""
+    def assert_claim(self, claim: str) -> None:
+        """Fail where the claim is contradicted at any setting. `claim`: its id or its text."""
         __tracebackhide__ = True
-        self._end(self._claimed(text))
+        self._end(self._claimed(claim))
 
     def assert_not_slower_than(
         self,
@@ -87,26 +82,30 @@ class Run(api.Run):
 
     def close(self) -> None:
         """What the session's options ask of every run: compared with its baseline, and saved."""
-        if self._lab.settings.compare and not self._beside_own:
+        if self._context.settings.compare and not self._beside_own:
             self._compared(None, "5%", None, ())
-        if self._lab.settings.save:
-            self._save(self._lab.settings.save)
+        if self._context.settings.save:
+            self._save(self._context.settings.save)
 
     def _end(self, found: Found) -> None:
         """Stacklevel 3: the test's own line."""
         __tracebackhide__ = True
         if found.against:
             raise AssertionError("\n".join([found.title, *found.against, *found.undecided]))
+        if found.untestable:
+            self._context.settings.untestable("\n".join([found.title, *found.undecided]))
         if found.undecided:
-            self._lab.settings.undecided("\n".join([found.title, *found.undecided]), stacklevel=3)
+            self._context.settings.undecided(
+                "\n".join([found.title, *found.undecided]), stacklevel=3
+            )
 
     @cached_property
     def _judged(self) -> Sequence[Judged]:
         return judge(self)
 
-    def _claimed(self, text: str) -> Found:
+    def _claimed(self, name: str) -> Found:
         __tracebackhide__ = True
-        claim = self._claim(text)
+        claim = self._claim(name)
         judged = [j for j in self._judged if j.claim is claim]
         self._entry.verdicts.update(j.word for j in judged)
         told = [(j.word, self._verdict_line(j)) for j in judged if j.word != "reproduced"]
@@ -114,18 +113,20 @@ class Run(api.Run):
             f"{self.experiment.name}, run {self.id}: {claim.text}",
             [line for word, line in told if word == "contradicted"],
             [line for word, line in told if word != "contradicted"],
+            untestable={j.word for j in judged} == {"not testable here"},
         )
 
-    def _claim(self, text: str) -> Claim:
+    def _claim(self, name: str) -> Claim:
+        """By its id, with the experiment's name before it or not, its text, or the text's start."""
         __tracebackhide__ = True
-        claims = self.experiment.claims
-        fits = [c for c in claims if c.text == text] or [
-            c for c in claims if c.text.startswith(text)
+        claims, own = self.experiment.claims, name.removeprefix(f"{self.experiment.name}/")
+        fits = [c for c in claims if own == c.id or name == c.text] or [
+            c for c in claims if c.text.startswith(name)
         ]
         if len(fits) != 1:
             begins = f"{len(fits)} claims begin" if fits else "no claim begins"
-            known = "; ".join(c.text for c in fits or claims)
-            fail(f"{self.experiment.name}: {begins} with {text!r}; there are: {known}")
+            known = "; ".join(f"{c.id} ({c.text})" for c in fits or claims)
+            fail(f"{self.experiment.name}: {begins} with {name!r}; there are: {known}")
         return fits[0]
 
     def _verdict_line(self, judged: Judged) -> str:
@@ -137,7 +138,7 @@ class Run(api.Run):
     ) -> Found:
         __tracebackhide__ = True
         self._beside_own |= baseline is None
-        settings = self._lab.settings
+        settings = self._context.settings
         if baseline is None and settings.save and not settings.compare:
             return Found("this session makes the baseline")
         try:
@@ -146,10 +147,10 @@ class Run(api.Run):
             return self._not_compared(f"the machines or settings differ: {unlike.differs}")
         except _NoBaseline as missing:
             return self._not_compared(str(missing))
-        except _WRONG as error:
-            fail(str(error.args[0]))
+        except MemlabError as error:
+            fail(str(error))
         beside = "its baseline" if baseline is None else compared.base
-        self._entry.notes.append(f"against {beside}: {comparison.last_line(compared)}")
+        self._entry.notes.append(f"against {beside}: {words.counts(compared)}")
         told = [
             (
                 p.comparison.word,
@@ -181,17 +182,17 @@ class Run(api.Run):
         return Path(given) if isinstance(given, str) else given
 
     def _own_baseline(self) -> Path:
-        folder = self._lab.settings.compare
+        folder = self._context.settings.compare
         if folder is None:
             raise _NoBaseline("no baseline is named; give one, or --memlab-compare PATH")
-        path = baselines.path(folder, self._lab.test, self._number)
+        path = baselines.path(folder, self._context.test, self._number)
         if not path.exists():
             raise _NoBaseline(f"this test has no baseline at {path}; --memlab-save makes one")
         return path
 
     def _save(self, folder: Path) -> None:
         __tracebackhide__ = True
-        path = baselines.path(folder, self._lab.test, self._number)
+        path = baselines.path(folder, self._context.test, self._number)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             exports.write(self, "csv", path)

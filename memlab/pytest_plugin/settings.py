@@ -73,6 +73,13 @@ class Settings:
             pytest.skip(line)
         warnings.warn(MemlabInconclusive(line), stacklevel=stacklevel + 1)
 
+    def untestable(self, line: str) -> NoReturn:
+        """What becomes of a test that this machine cannot answer: a skip, or a failure."""
+        __tracebackhide__ = True
+        if self.inconclusive == "fail":
+            fail(line)
+        pytest.skip(line)
+
 
 def fail(line: str) -> NoReturn:
     """Fail the test with one line, whatever error led here."""

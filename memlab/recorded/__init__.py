@@ -6,13 +6,18 @@ opens a copy of the store in the user's cache.
 
 from __future__ import annotations
 
+import atexit
 import gzip
 import hashlib
-import os
-from difflib import get_close_matches
+import shutil
+import tempfile
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
-from memlab.store import StoreError, UnknownRun
+from memlab import folders, output
+from memlab.errors import CannotRun, StoreError, UnknownRun, nearest
+from memlab.store import FORMAT
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".db.gz"
@@ -24,26 +29,51 @@ def names() -> list[str]:
 
 
 def store(experiment: str) -> Path:
-    """A store that holds the recorded run of an experiment. UnknownRun where there is none,
-    StoreError where the cache cannot be written."""
+    """A store that holds the recorded run of an experiment, in the user's cache or, where that
+    cannot be written, in a temporary folder. UnknownRun where there is none, StoreError where
+    there is no place for it."""
     if experiment not in names():
-        near = get_close_matches(experiment, names(), n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names())}"
+        if experiment == "last":
+            raise UnknownRun(f"--example wants an experiment; there are: {', '.join(names())}")
+        hint = nearest(experiment, names(), f"there are: {', '.join(names())}")
         raise UnknownRun(f"no recorded run of {experiment!r}; {hint}")
     packed = (FOLDER / f"{experiment}{SUFFIX}").read_bytes()
-    path = _cache() / f"{experiment}-{hashlib.sha256(packed).hexdigest()[:12]}.db"
+    # A copy for each format of the store: opening it brings it to this memlab's.
+    name = f"{experiment}-{hashlib.sha256(packed).hexdigest()[:12]}-{FORMAT}.db"
+    try:
+        return _unpacked(packed, _copies() / name)
+    except (OSError, CannotRun):
+        pass
+    try:
+        return _unpacked(packed, _temporary() / name)
+    except OSError as error:
+        raise StoreError(
+            f"cannot unpack the recorded run: {error.strerror}; set XDG_CACHE_HOME"
+        ) from None
+
+
+def _unpacked(packed: bytes, path: Path) -> Path:
     if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}.part")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(gzip.decompress(packed))
-            part.replace(path)
-        except OSError as error:
-            raise StoreError(
-                f"cannot unpack the recorded run to {path}: {error.strerror}; set XDG_CACHE_HOME"
-            ) from None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        output.write({path: gzip.decompress(packed)})
     return path
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memlab" / "recorded"
+def ships(store: Path) -> bool:
+    """Whether a store is a copy of a recorded run."""
+    with suppress(CannotRun):
+        if store.parent == _copies():
+            return True
+    return _temporary.cache_info().currsize > 0 and store.parent == _temporary()
+
+
+def _copies() -> Path:
+    return folders.user("cache") / "recorded"
+
+
+@cache
+def _temporary() -> Path:
+    """A folder of this process, which removes it at its end."""
+    folder = tempfile.mkdtemp(prefix="memlab-recorded-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import sqlite3
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from memlab.recorded import FOLDER, SUFFIX
-from memlab.store import Store, default_path
+from memlab.store import Store, database, default_path
 
 # What tells of a machine's owner and nothing of its speed.
 _PRIVATE = ("kernel_command_line", "host_name", "boot_id")
@@ -23,14 +23,15 @@ def record(run: str, source: Path) -> Path:
     plain = FOLDER / f"{row.experiment}.db"
     plain.unlink(missing_ok=True)
     Store(plain, create=True).close()
-    with sqlite3.connect(plain) as db:
+    with ExitStack() as closing:
+        db = database.opened(plain, False, closing)
         db.execute("ATTACH ? AS source", (str(source),))
         for table, key in _TABLES.items():
             select = f"SELECT * FROM source.{table} WHERE {key} = ?"
             db.execute(f"INSERT INTO {table} {select}", (row.id,))
         kept = {**row.environment, **dict.fromkeys(_PRIVATE, "not kept in a recorded run")}
         db.execute("UPDATE runs SET environment = ?", (json.dumps(kept),))
-        db.commit()
+        database.seal(db, "runs", "id = ?", row.id)
         db.execute("PRAGMA main.journal_mode = DELETE")  # one file, and the source as it was
     packed = FOLDER / f"{row.experiment}{SUFFIX}"
     packed.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))

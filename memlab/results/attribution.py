@@ -1,4 +1,4 @@
-"""What a run's traced points met: their samples' slow operations counted together."""
+"""What the slowest operations of a run's traced points met, counted over each point's samples."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from memlab.analysis.intervals import Interval, ratio_interval
 from memlab.experiment import At
-from memlab.experiment.attribution import CAUSES, FIELD, TRACE, tail
+from memlab.experiment.attribution import CAUSES, FIELD, TAILS, TRACE, tail
+from memlab.experiment.points import Point
 from memlab.results.run import Run
-from memlab.run.plan import Point
 
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """What the operations of a tail had to do with one cause."""
+    """How many operations of a tail met one cause."""
 
     met: int  # operations; one that met two causes counts for both
     main: int  # operations in which this cause took the longest
@@ -56,27 +56,28 @@ class Traced:
     at: At
     operations: int
     tails: Sequence[Tail]
-    events: Mapping[str, int]  # that the operations' threads met, by cause
-    unseen: Mapping[str, str]  # causes that were not to be seen, and the errno that says why
+    events: Mapping[str, int]  # by cause, of the threads that ran the operations
+    unseen: Mapping[str, str]  # causes that could not be traced, and the errno that says why
     lost: int
-    stolen_s: float  # that the hypervisor took from these windows, which no event shows
+    stolen_s: float  # taken from these windows by the hypervisor; no event shows it
     overhead: Mapping[str, Interval]  # metric -> traced / not, paired by block
     samples: tuple[int, ...]
     probe_hashes: tuple[str, ...]
 
 
-def traced(run: Run) -> list[Traced]:
-    """Every point with a sample that was traced, in the plan's order."""
-    return [found for point in run.points if (found := _traced(run, point)) is not None]
+def traced(run: Run, **rules: int) -> list[Traced]:
+    """Every point with a sample that was traced, in the plan's order. The rules are those of
+    memlab.analysis.attribution.tail."""
+    return [found for point in run.points if (found := _traced(run, point, rules)) is not None]
 
 
 def tried(run: Run) -> bool:
-    """Was any point to be traced?"""
+    """Whether any point was meant to be traced."""
     return any(point.at.get(TRACE.name) and run.by_point[point.index] for point in run.points)
 
 
 def refused(run: Run) -> list[tuple[At, str]]:
-    """Points that were to be traced and were not, and what their samples said."""
+    """The points that were meant to be traced and could not be, with what their samples said."""
     return [
         (summary.point.at, "; ".join(summary.details))
         for summary in run.summaries
@@ -84,7 +85,7 @@ def refused(run: Run) -> list[tuple[At, str]]:
     ]
 
 
-def _traced(run: Run, point: Point) -> Traced | None:
+def _traced(run: Run, point: Point, rules: Mapping[str, int]) -> Traced | None:
     samples = [
         sample
         for sample in run.by_point[point.index]
@@ -97,7 +98,7 @@ def _traced(run: Run, point: Point) -> Traced | None:
     return Traced(
         at=point.at,
         operations=sum(one["operations"] for one in found),
-        tails=[_tail(raws, one["one_in"]) for one in found[0]["tails"]],
+        tails=[_tail(raws, one_in, rules) for one_in in TAILS],
         events={c: sum(one["events"][c]["count"] or 0 for one in found) for c in CAUSES},
         unseen={
             c: error for c in CAUSES for one in found[:1] if (error := one["events"][c]["error"])
@@ -114,8 +115,8 @@ def _stolen_ns(raw: Mapping[str, Any]) -> int:
     return int(raw["window"]["counters"]["stolen_ns"]["count"] or 0)
 
 
-def _tail(raws: Sequence[Mapping[str, Any]], one_in: int) -> Tail:
-    found = [tail(raw, one_in) for raw in raws]
+def _tail(raws: Sequence[Mapping[str, Any]], one_in: int, rules: Mapping[str, int]) -> Tail:
+    found = [tail(raw, one_in, **rules) for raw in raws]
     met, main, inside_ns = Counter[str](), Counter[str](), Counter[str]()
     for one in found:
         for cause, counts in one["causes"].items():

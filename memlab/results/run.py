@@ -16,15 +16,18 @@ import numpy.typing as npt
 from memlab import experiments
 from memlab.analysis.intervals import Interval, median_interval
 from memlab.analysis.noise import outliers
-from memlab.experiment import Against, Experiment, Figure, Metric
-from memlab.experiment.window import WINDOW_METRICS, noise
-from memlab.run import plan
-from memlab.run.plan import Point
-from memlab.store import RunRow, SampleRow, SessionRow, Store
+from memlab.errors import StoreError
+from memlab.experiment import Against, At, CostTerm, Experiment, Figure, Level, Metric, Raw
+from memlab.experiment.points import Point, varied_factors
+from memlab.experiment.window import DISTURBANCES, WINDOW_METRICS
+from memlab.results.columns import Expression, FloatArray
+from memlab.results.samples import Derived, IntArray, Samples, Table
+from memlab.store import PointRow, RunRow, SessionRow, Store
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_AT_ONCE = 10_000  # rows that are written at once
 FLOOR_SHARE = 0.2  # a value whose floor is more than this of it is not the operation's own
 
 
@@ -47,21 +50,87 @@ class PointSummary:
         return self.floors[metric] / self.medians[metric].estimate
 
 
+_NOISE, _INSIDE = "noise bits", "ns in windows"  # columns; no metric's name has a blank
+_TICKS = ("other_cpus_ticks", "other_cpus_busy_ticks")
+
+
+def count_of(term: CostTerm) -> str:
+    """The column of how often a term of the cost is paid."""
+    return f"count of {term.name}"
+
+
+def _floor(metric: Metric) -> str:
+    return f"floor of {metric.name}"
+
+
+def _extrapolated(metric: Metric) -> str:
+    return f"extrapolated {metric.name}"
+
+
+def _noise_bits(raw: Raw, _: At) -> Any:
+    """What disturbed a sample, a bit for each of DISTURBANCES."""
+    return sum((is_so(raw) != 0) * 2.0**bit for bit, is_so in enumerate(DISTURBANCES.values()))
+
+
+def _inside_ns(raw: Raw, _: At) -> Any:
+    return raw["window"]["elapsed_ns"]
+
+
+def _of_host(name: str) -> Expression:
+    return lambda raw, _: raw.get("host", {}).get(name, 0)
+
+
+def _flags(bits: FloatArray) -> Counter[str]:
+    """How many samples each disturbance flags, in the order in which they came first."""
+    numbers = np.nan_to_num(bits).astype(np.int64)
+    found = []
+    for bit, word in enumerate(DISTURBANCES):
+        there = np.flatnonzero(numbers >> bit & 1)
+        found += [(int(there[0]), bit, word, len(there))] if len(there) else []
+    return Counter({word: count for _, _, word, count in sorted(found)})
+
+
 class Run:
     """A stored run. `frame` is tidy: one row a sample, a column a factor, metric and counter."""
 
     def __init__(self, row: RunRow, store_path: Path) -> None:
         self.row, self.store_path = row, store_path
-        self.experiment: Experiment = experiments.load(row.experiment)
-        self.metrics: Sequence[Metric] = (*self.experiment.metrics, *WINDOW_METRICS)
+        self.experiment: Experiment = experiments.load(row.experiment, row.request.get("subject"))
+        own = {metric.name for metric in self.experiment.metrics}
+        window = (metric for metric in WINDOW_METRICS if metric.name not in own)
+        self.metrics: Sequence[Metric] = (*self.experiment.metrics, *window)
         with Store(store_path) as store:
             # A run that is older than a factor was measured at what is its first level now.
             first = {factor.name: factor.quick[0] for factor in self.experiment.factors}
             self.points = [
-                Point(p.point, {**first, **p.levels}, p.control) for p in store.points(row.id)
+                Point(p.point, self._levels(first, p), p.control) for p in store.points(row.id)
             ]
-            self.samples: Sequence[SampleRow] = tuple(store.samples(row.id))
             self.sessions: Sequence[SessionRow] = store.sessions(row.id)
+        at = {point.index: point.at for point in self.points}
+        table = Table(row, store_path, at, dict(self._derived()))
+        self.samples = Samples(table, np.arange(len(table)))
+
+    def _levels(self, first: Mapping[str, Level], point: PointRow) -> dict[str, Level]:
+        """A stored point's levels; StoreError where they are none of the experiment's factors."""
+        at = {**first, **point.levels}
+        for name, level in at.items():
+            if name not in first or not self._fits(name, level, first[name]):
+                raise StoreError(
+                    f"run {self.id} in {self.store_path}: point {point.point} has {name} "
+                    f"{level!r:.60}, which is no level of {self.experiment.name}"
+                )
+        return at
+
+    def _fits(self, name: str, level: Level, first: Level) -> bool:
+        """Whether a stored level can be one of the factor's: of the type of its first level, though
+        its word may have gone since, or what its kind takes (none, or a number of bytes)."""
+        if type(level) is type(first) or {type(level), type(first)} == {int, float}:
+            return True
+        (kind,) = (f.kind for f in self.experiment.factors if f.name == name)
+        try:
+            return kind.check(level) == level
+        except (ValueError, TypeError, OverflowError):
+            return False
 
     @property
     def id(self) -> str:
@@ -82,46 +151,91 @@ class Run:
         other.experiment = replace(self.experiment, figure=figure)
         return other
 
+    def only(self, points: Sequence[Point]) -> Run:
+        """The same run as if it had been planned with these of its points alone."""
+        other = copy(self)
+        for name in [n for n in vars(self) if isinstance(vars(Run).get(n), cached_property)]:
+            del vars(other)[name]
+        kept = {point.index for point in points}
+        other.points = list(points)
+        other.samples = self.samples[np.isin(self.samples.taken("point"), list(kept))]
+        return other
+
+    def drawn(self, figure: Figure) -> Run:
+        """The same run with this figure and no other, and without the claims that are made of
+        points which may not be in it."""
+        other = copy(self)
+        other.experiment = replace(self.experiment, figure=figure, more_figures={}, claims=())
+        return other
+
     def metric(self, name: str) -> Metric:
         return next(m for m in self.metrics if m.name == name)
 
     @cached_property
     def varied(self) -> list[str]:
         """The factors that take more than one level in the grid, in declared order."""
-        return plan.varied([point for point in self.points if point.control is None])
+        return varied_factors([point for point in self.points if point.control is None])
+
+    def _derived(self) -> Iterator[tuple[str, Derived]]:
+        """What is derived from a sample, by its column."""
+        for metric in self.metrics:
+            yield metric.name, Derived(metric.of, metric.name)
+            if metric.floor is not None:
+                yield _floor(metric), Derived(metric.floor, f"the baseline of {metric.name}")
+            if metric.extrapolated is not None:
+                yield _extrapolated(metric), Derived(metric.extrapolated, metric.name)
+        for term in self.experiment.costs.terms if self.experiment.costs else ():
+            yield count_of(term), Derived(term.count, f"the cost of a {term.name}")
+        yield _NOISE, Derived(_noise_bits, "noise")
+        yield _INSIDE, Derived(_inside_ns, "the time in windows", lambda sample: sample.raw or None)
+        for name in _TICKS:
+            yield name, Derived(_of_host(name), "the work of others", lambda one: one.readings)
 
     @cached_property
-    def by_point(self) -> Mapping[int, Sequence[SampleRow]]:
-        found: dict[int, list[SampleRow]] = {p.index: [] for p in self.points}
-        for sample in self.samples:
-            found[sample.point].append(sample)
-        return found
-
-    def value(self, metric: Metric, sample: SampleRow, point: Point) -> float:
-        """One sample's metric; nan where the sample has none."""
-        if sample.outcome != "ok" or sample.raw is None:
-            return float("nan")
-        value = metric.of(sample.raw, point.at)
-        return float("nan") if value is None else value
+    def by_point(self) -> Mapping[int, Samples]:
+        there = self.samples.by_point()
+        return {point.index: there[point.index] for point in self.points}
 
     def values(self, metric: str, point: Point) -> npt.NDArray[np.float64]:
         """A point's values by block, shape (blocks,), nan where a block has no sample."""
         found = np.full(self.blocks, np.nan)
-        for sample in self.by_point[point.index]:
-            found[sample.block] = self.value(self.metric(metric), sample, point)
+        samples = self.by_point[point.index]
+        found[samples.taken("block")] = samples.column(metric)
         return found
 
     @cached_property
+    def measured(self) -> bool:
+        """Whether any trial measured something; how a process was killed is measured too."""
+        nothing = ("unavailable", "error", "timeout", "failed", "no-metric")
+        return any(outcome not in nothing for outcome in self.samples.outcomes)
+
+    @cached_property
     def blocks(self) -> int:
-        return max((sample.block for sample in self.samples), default=-1) + 1
+        return int(self.samples.taken("block").max(initial=-1)) + 1
 
     def floor(self, metric: Metric, point: Point) -> npt.NDArray[np.float64]:
         """The floor of a metric in a point's samples; empty where it has none."""
         if metric.floor is None:
             return np.empty(0)
-        samples = (s for s in self.by_point[point.index] if s.outcome == "ok" and s.raw is not None)
-        found = (metric.floor(sample.raw or {}, point.at) for sample in samples)
-        return np.array([value for value in found if value is not None])
+        return self.with_floor(metric, point).column(_floor(metric))
+
+    def extrapolated(self, metric: Metric, samples: Samples) -> bool:
+        """Whether a value of these samples is more than was measured."""
+        if metric.extrapolated is None:
+            return False
+        return bool((samples.column(_extrapolated(metric)) > 0).any())
+
+    def valued(self, metric: str, point: Point) -> Samples:
+        """The samples of a point that have a value of a metric."""
+        return self.by_point[point.index].having(metric)
+
+    def with_floor(self, metric: Metric, point: Point) -> Samples:
+        """The samples of a point that have a floor of a metric."""
+        return self.by_point[point.index].having(_floor(metric))
+
+    def good(self, point: Point) -> Samples:
+        """The samples of a point that ended ok and returned something."""
+        return self.by_point[point.index].having(_NOISE)
 
     @cached_property
     def summaries(self) -> Sequence[PointSummary]:
@@ -130,28 +244,25 @@ class Run:
 
     def _summarise(self, point: Point) -> PointSummary:
         samples = self.by_point[point.index]
-        good = [s for s in samples if s.outcome == "ok" and s.raw is not None]
         medians, floors = {}, {}
         extrapolated = set()
         for metric in self.metrics:
-            values = self.values(metric.name, point) if good else np.empty(0)
+            values = samples.column(metric.name)
             if np.isfinite(values).any():
                 medians[metric.name] = median_interval(values)
                 floor = self.floor(metric, point)
                 if floor.size:
                     floors[metric.name] = float(np.median(floor))
-            if metric.extrapolated and any(
-                metric.extrapolated(s.raw or {}, point.at) for s in good
-            ):
+            if self.extrapolated(metric, samples):
                 extrapolated.add(metric.name)
-        flags = Counter(flag for s in good for flag in noise(s.raw or {}))
-        apart = int(outliers(self.values(self.metrics[0].name, point)).sum()) if good else 0
+        flags = _flags(samples.column(_NOISE))
+        apart = int(outliers(samples.column(self.metrics[0].name)).sum())
         if apart:
             flags["outlier"] = apart
         return PointSummary(
             point=point,
-            outcomes=Counter(s.outcome for s in samples),
-            details=tuple(dict.fromkeys(s.detail for s in samples if s.detail)),
+            outcomes=samples.outcomes,
+            details=samples.details,
             medians=medians,
             floors=floors,
             extrapolated=frozenset(extrapolated),
@@ -177,40 +288,76 @@ class Run:
     def window_share(self) -> float | None:
         """The share of the run's wall time that was spent inside timed windows."""
         wall_s = sum(session.wall_s for session in self.sessions)
-        inside_ns = sum(s.raw["window"]["elapsed_ns"] for s in self.samples if s.raw)
-        return inside_ns * 1e-9 / wall_s if wall_s else None
+        inside_ns = np.nansum(self.samples.column(_INSIDE))
+        return float(inside_ns) * 1e-9 / wall_s if wall_s else None
+
+    @property
+    def others_busy(self) -> float | None:
+        """The share of their time that the CPUs which the run did not use were busy."""
+        ticks, busy_ticks = (float(np.nansum(self.samples.column(name))) for name in _TICKS)
+        return busy_ticks / ticks if ticks else None
 
     @cached_property
     def frame(self) -> pd.DataFrame:
         """Tidy samples: run, point, block, outcome, a column a factor, then a column a metric."""
+        return self.frame_of(slice(None))
+
+    def frame_of(self, part: slice) -> pd.DataFrame:
+        """Some rows of the frame, with the types that the whole has."""
         import pandas as pd
 
-        at = {point.index: point for point in self.points}
-        return pd.DataFrame.from_records(
-            [self.record(sample, at[sample.point]) for sample in self.samples]
+        return pd.DataFrame(
+            {
+                name: pd.Series(found[0]).take(found[1][part]).array
+                if isinstance(found, tuple)
+                else found[part]
+                for name, found in self._cells.items()
+            }
         )
 
-    def record(self, sample: SampleRow, point: Point) -> dict[str, Any]:
+    def records(self) -> Iterator[dict[str, Any]]:
         """One sample as a flat row, metrics in base units, nan where there is none."""
-        row: dict[str, Any] = {
-            "run": self.id,
-            "sample": sample.id,
-            "point": sample.point,
-            "control": point.control,
-            "block": sample.block,
-            "position": sample.position,
-            "outcome": sample.outcome,
-            "detail": sample.detail,
-            "started_at": sample.started_at,
-            "trial_s": sample.trial_s,
-            "cpu": sample.cpu,
-            "probe_hash": sample.probe_hash,
-            "noise": ",".join(noise(sample.raw)) if sample.raw else "",
+        for start in range(0, len(self.samples), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            columns = [
+                [found[0][i] for i in found[1][part]]
+                if isinstance(found, tuple)
+                else found[part].tolist()
+                for found in self._cells.values()
+            ]
+            for row in zip(*columns, strict=True):
+                yield dict(zip(self._cells, row, strict=True))
+
+    @cached_property
+    def _cells(self) -> dict[str, npt.NDArray[Any] | tuple[list[Any], IntArray]]:
+        """The columns of the frame: numbers, or what there is and which of it each sample has."""
+        samples = self.samples
+        by_index = {point.index: point for point in self.points}
+        indices, of_point = np.unique(samples.taken("point"), return_inverse=True)
+        points = [by_index[int(index)] for index in indices]
+        bits, of_bits = np.unique(np.nan_to_num(samples.column(_NOISE)), return_inverse=True)
+        noise = [",".join(_flags(np.array([one]))) for one in bits]
+        cpus, of_cpu = np.unique(samples.taken("cpu"), return_inverse=True)
+        return {
+            "run": ([self.id], np.zeros(len(samples), np.int64)),
+            "sample": samples.taken("id"),
+            "point": samples.taken("point").astype(np.int64),
+            "control": ([point.control for point in points], of_point),
+            "block": samples.taken("block").astype(np.int64),
+            "position": samples.taken("position").astype(np.int64),
+            "outcome": samples.coded("outcome"),
+            "detail": samples.coded("detail"),
+            "started_at": samples.taken("started_at"),
+            "trial_s": samples.taken("trial_s"),
+            "cpu": ([None if np.isnan(cpu) else int(cpu) for cpu in cpus], of_cpu),
+            "probe_hash": samples.coded("probe_hash"),
+            "noise": (noise, of_bits),
+            **{
+                factor.name: ([point.at[factor.name] for point in points], of_point)
+                for factor in self.experiment.factors
+            },
+            **{metric.name: samples.column(metric.name) for metric in self.metrics},
         }
-        row |= point.at
-        for metric in self.metrics:
-            row[metric.name] = self.value(metric, sample, point)
-        return row
 
     def summary(self) -> pd.DataFrame:
         """One row a point: its varied levels, samples, and each metric's median, low and high."""

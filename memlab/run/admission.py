@@ -1,4 +1,4 @@
-"""What a plan needs and whether the host has it: refused, or shrunk, before it starts."""
+"""What a plan needs, and whether the host has it: if not, the plan is shrunk or refused."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memlab import units
+from memlab.errors import Refused
 from memlab.experiment import COUNT, At, Experiment, Level
+from memlab.experiment.points import Point
 from memlab.observe import cgroup, proc
-from memlab.run.plan import Plan, Point, build
+from memlab.run.plan import Plan, build
 
-HEADROOM = 1.25  # of what is needed must be free
-
-
-class Refused(Exception):
-    """The host is too small for the plan; one line with the numbers."""
+HEADROOM = 1.25  # so many times what is needed must be free
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where files may lie: the factor level `dir` and `tmpfs` as directories."""
+class Directories:
+    """The directories where files go, by the levels `dir` and `tmpfs` of a factor."""
 
     dir: Path
     tmpfs: Path = Path("/dev/shm")
@@ -31,22 +29,22 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a plan takes at its widest, in bytes, and seconds for one block."""
+    """The most that a plan takes at a time, in bytes, and the seconds for one block."""
 
     memory_bytes: int
     disk_bytes: Mapping[Path, int]
     block_s: float
 
 
-def need(experiment: Experiment, points: Sequence[Point], places: Places) -> Need:
-    """The files of a plan live side by side; of the trials, one runs at a time.
+def need(experiment: Experiment, points: Sequence[Point], directories: Directories) -> Need:
+    """All files of a plan exist at the same time; trials run one at a time.
 
     A file on a disk counts as memory too: it is to stay in the page cache. A swap area on zram
     is memory as well, all of it where its pages do not compress.
     """
     file = experiment.file
     files = {
-        (places.of(p.at[file.filesystem]), p.at[file.state], int(p.at[file.size]))
+        (directories.of(p.at[file.filesystem]), p.at[file.state], int(p.at[file.size]))
         for p in points
         if file
     }
@@ -54,11 +52,11 @@ def need(experiment: Experiment, points: Sequence[Point], places: Places) -> Nee
     for place, _, size in files:
         disk[place] = disk.get(place, 0) + size
     files_bytes = sum(disk.values())
-    if experiment.tmpfs and (own := max(experiment.tmpfs(p.at) for p in points)):
-        disk[places.tmpfs] = disk.get(places.tmpfs, 0) + own
-    held = experiment.containment
+    if experiment.host.tmpfs and (own := max(experiment.host.tmpfs(p.at) for p in points)):
+        disk[directories.tmpfs] = disk.get(directories.tmpfs, 0) + own
+    held = experiment.host.containment
     if held and any(held.swap(p.at) == "file" for p in points):
-        disk[places.dir] = disk.get(places.dir, 0) + held.swap_bytes
+        disk[directories.dir] = disk.get(directories.dir, 0) + held.swap_bytes
     return Need(
         memory_bytes=files_bytes + max(_memory(experiment, p.at) for p in points),
         disk_bytes=disk,
@@ -67,10 +65,10 @@ def need(experiment: Experiment, points: Sequence[Point], places: Places) -> Nee
 
 
 def _memory(experiment: Experiment, at: At) -> int:
-    """What a trial takes. A group that is required holds it to its limit, so that a point may
-    ask for more than that; without one the trial may run outside."""
+    """The memory of a trial, in bytes. A required group limits it, whatever the point asks for;
+    without a group the trial may run outside."""
     own = experiment.cost.memory(at)
-    held = experiment.containment
+    held = experiment.host.containment
     if held is None:
         return own
     limit = held.limit(at)
@@ -80,7 +78,7 @@ def _memory(experiment: Experiment, at: At) -> int:
 
 
 def shortage(wanted: Need, whose: str = "the plan") -> str | None:
-    """What the host lacks, in one line with the numbers; None where it is enough."""
+    """One line, with the numbers, about what the host lacks; None where there is enough."""
     free = proc.meminfo()["MemAvailable"]
     if wanted.memory_bytes * HEADROOM > free:
         return _short(whose, "memory", "", wanted.memory_bytes, free)
@@ -107,12 +105,12 @@ def admit(
     experiment: Experiment,
     preset: str,
     levels: Mapping[str, Sequence[Level]],
-    places: Places,
+    directories: Directories,
     *,
     controls: bool = True,
     short: Callable[[Need], str | None] = shortage,
 ) -> tuple[Plan, dict[str, str]]:
-    """The plan, shrunk where the preset chose a size too large for the host, by what `short` says.
+    """The plan, shrunk where `short` says that a size of the preset is too large for the host.
 
     Returns the plan and, by factor, what was shrunk. Levels that the user named are never
     shrunk: Refused says what is short.
@@ -121,7 +119,7 @@ def admit(
     name, scaled = experiment.shrinks, dict[str, str]()
     while True:
         plan = build(experiment, preset, chosen, controls=controls)
-        lacks = short(need(experiment, plan.points, places))
+        lacks = short(need(experiment, plan.points, directories))
         if lacks is None:
             return plan, scaled
         if name is None or name in levels:

@@ -1,4 +1,4 @@
-"""The memory cgroup that the trials of a run are held in, v1's or v2's.
+"""The memory cgroup, of v1 or v2, that limits the trials of a run.
 
 Sources: the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memlab.observe import capabilities, cgroup, proc
-from memlab.run import takedown
+from memlab.run import cleanup
 from memlab.run.journal import Journal
 from memlab.run.settings import Unavailable
 
@@ -23,9 +23,10 @@ _OOM_COUNT = {"1": "memory.oom_control", "2": "memory.events"}  # with a line oo
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a trial wants of its group. `depth` groups lie one inside the other, each with the
+    """The group that a trial needs. `depth` groups lie one inside the other, each with the
     limit; `members` lie beside one another in the innermost, each with a limit of its own. `fresh`
-    groups are made anew for each trial."""
+    groups are made anew for each trial; with `keep_cache` none is emptied of page cache.
+    `processes` may live at once, 0 for no bound."""
 
     limit_bytes: int
     swap: bool
@@ -33,24 +34,29 @@ class Shape:
     members: int = 0
     member_limit_bytes: int = 0
     fresh: bool = False
+    keep_cache: bool = False
+    processes: int = 0
 
 
 class Group:
-    """One memory cgroup. Limits and groups inside are made when a trial wants others."""
+    """One memory cgroup. Its limits and inner groups change only when a trial needs others."""
 
     def __init__(self, journal: Journal, name: str) -> None:
-        """Unavailable where the host offers none that may be written."""
+        """Raises Unavailable where the host has no memory cgroup that may be written."""
         self.version, self.path = _make(journal, name)
+        self._journal, self._name = journal, name
         self._held: Shape | None = None
+        self._pids: Path | None = None
 
     def hold(self, shape: Shape) -> Mapping[str, Any]:
-        """Empty, and of this shape; what the worker has to know. OSError if not.
+        """Empty the group and give it this shape. Returns what the worker needs. Raises OSError.
 
         The worker enters the innermost group; with members it stays outside, and `procs` is
         None: v2 has no processes in a group that passes its controllers on.
         """
         self.kill()
-        self._reclaim()
+        if not shape.keep_cache:
+            self._reclaim()
         chain = [self.path]
         for _ in range(1, shape.depth):
             chain.append(chain[-1] / "inside")
@@ -66,22 +72,39 @@ class Group:
         return {
             "procs": None if members else str(chain[-1] / "cgroup.procs"),
             "folder": str(chain[-1]),
+            "processes": self._bound(shape.processes),
             "oom_counts": [str(group / _OOM_COUNT[self.version]) for group in counting],
         }
 
     def kill(self) -> None:
-        """End what a lost parent left inside."""
-        takedown.empty_group(self.path)
+        """Kill what a fork server that died left inside."""
+        for path in filter(None, (self._pids, self.path)):
+            cleanup.empty_group(path)
+
+    def _bound(self, most: int) -> str:
+        """Bound the processes; the group that counts them, "" where there is no pids controller.
+        v1 has a hierarchy for it; in v2 it is in this group where the group above passes it on."""
+        if self._pids is None and most:
+            home = cgroup.v1_dir("pids") if self.version == "1" else self.path.parent
+            with suppress(OSError):
+                if home and self.version == "1":
+                    self._pids = self._journal.make_group(home, self._name)
+                elif (self.path / "pids.max").exists():
+                    self._pids = self.path
+        if self._pids is None or not most:
+            return ""
+        self._write(self._pids, "pids.max", str(most))
+        return str(self._pids)
 
     def _renew(self) -> None:
-        """Another group of the same path, which the journal removes as well."""
-        takedown.remove_groups_below(self.path)
+        """Replace the group by a new one of the same path, which the journal removes as well."""
+        cleanup.remove_groups_below(self.path)
         self.path.rmdir()
         self.path.mkdir()
 
     def _reclaim(self) -> None:
-        """Give back what the last trial left charged: a trial finds the group empty."""
-        with suppress(OSError):  # what cannot be reclaimed stays
+        """Reclaim what the last trial left charged, so that the next one finds the group empty."""
+        with suppress(OSError):  # some memory may not be reclaimable
             if self.version == "1":
                 self._write(self.path, "memory.force_empty", "0")
             else:
@@ -89,8 +112,8 @@ class Group:
                 self._write(self.path, "memory.reclaim", current)
 
     def _reshape(self, shape: Shape, chain: Sequence[Path], members: Sequence[Path]) -> None:
-        takedown.remove_groups_below(self.path)
-        if self.version == "2":  # else no process may enter it again
+        cleanup.remove_groups_below(self.path)
+        if self.version == "2":  # otherwise no process could enter it again
             self._write(self.path, "cgroup.subtree_control", "-memory")
         self._limit(self.path, shape.limit_bytes, swap=shape.swap)
         for group in chain[1:]:
@@ -99,7 +122,7 @@ class Group:
             self._add(group, shape.member_limit_bytes, swap=shape.swap)
 
     def _add(self, group: Path, limit_bytes: int, *, swap: bool) -> None:
-        """The journal removes the outermost group with all that lies inside."""
+        """The journal removes the outermost group and everything inside."""
         if self.version == "2":
             self._write(group.parent, "cgroup.subtree_control", "+memory")
         group.mkdir()
@@ -110,7 +133,7 @@ class Group:
         limit(group, limit_bytes, swap)
 
     def _limit_v1(self, group: Path, limit_bytes: int, swap: bool) -> None:
-        """memsw may never lie below the limit, so it is lifted first. Where swap is not counted
+        """memsw may never be below the limit, so it is raised first. Where swap is not counted
         (swapaccount=0), a swappiness of 0 alone keeps reclaim under a limit off swap."""
         counted = (group / "memory.memsw.limit_in_bytes").exists()
         if counted:
@@ -129,14 +152,19 @@ class Group:
         (group / name).write_text(value)
 
 
+def lack() -> str:
+    """Why there can be no memory cgroup of a run; empty where nothing speaks against one."""
+    found = capabilities.memory_cgroup(proc.ROOT)
+    return "" if found.available else f"needs a memory cgroup, and {found.detail}: {found.remedy}"
+
+
 def _make(journal: Journal, name: str) -> tuple[str, Path]:
     """The controller's version and a new group: below this process's own, or the first group
     above it that may have one (v2 lets no group with processes of its own pass the controller
     on, save the root)."""
     groups = cgroup.locate()
-    found = capabilities.memory_cgroup(proc.ROOT)
-    if not found.available or groups.memory_version is None:
-        raise Unavailable(f"needs a memory cgroup, and {found.detail}: {found.remedy}")
+    if (missing := lack()) or groups.memory_version is None:
+        raise Unavailable(missing)
     version, why = groups.memory_version, ""
     for home in cgroup.homes(groups):
         try:

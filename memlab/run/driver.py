@@ -16,19 +16,18 @@ from typing import Any
 
 from memlab import experiments
 from memlab._version import __version__
+from memlab.errors import CannotRun, Interrupted, Refused
 from memlab.experiment import Experiment
+from memlab.experiment.points import Point
 from memlab.observe import environment
-from memlab.run import admission, journal, plan
-from memlab.run.admission import Places
-from memlab.run.plan import Point
-from memlab.run.prepare import Prepared as Prepared
-from memlab.run.prepare import prepare as prepare
-from memlab.run.request import CannotRun, Interrupted, Progress, Request, Watch
-from memlab.run.tally import Tally
-from memlab.run.target import Here, Target, Trials
+from memlab.run import admission, gentle, journal, plan
+from memlab.run.admission import Directories
+from memlab.run.prepare import Prepared, check_stored
+from memlab.run.request import Request
+from memlab.run.stop_rule import StopRule
+from memlab.run.target import LOCAL, Executor, Target
 from memlab.store import PointRow, RunRow, SampleRow, Store
-
-HERE = Here()
+from memlab.watch import Progress, Watch
 
 
 def new_id() -> str:
@@ -39,24 +38,25 @@ def new_id() -> str:
     return drawn
 
 
-def sweep(prepared: Prepared, store: Store, watch: Watch, target: Target = HERE) -> RunRow:
+def sweep(prepared: Prepared, store: Store, watch: Watch, target: Target = LOCAL) -> RunRow:
     """Measure a new run. Raises Interrupted with the run's id on Ctrl-C."""
-    _tidy(watch)
     request, experiment = prepared.request, prepared.experiment
-    run = RunRow(
-        id=new_id(),
-        experiment=experiment.name,
-        name=request.name,
-        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
-        request=asdict(request),
-        environment=target.environment(experiment, prepared.places),
-        memlab=__version__,
-    )
-    points = prepared.plan.points
-    with target.alone():
+    # The lock before the host is looked at: whoever has it may have changed settings.
+    with target.lock(), gentle.priority(request):
+        _tidy(watch)
+        run = RunRow(
+            id=new_id(),
+            experiment=request.experiment,  # the name of memlab's own, the path of another's
+            name=request.name,
+            created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
+            request=asdict(request),
+            environment=target.environment(experiment, prepared.directories),
+            memlab=__version__,
+        )
+        points = prepared.plan.points
         store.add_run(run, [PointRow(p.index, dict(p.at), p.control) for p in points])
-        _measure(run, experiment, points, request, prepared.places, store, watch, target)
+        _measure(run, experiment, points, request, prepared.directories, store, watch, target)
     return run
 
 
@@ -65,32 +65,41 @@ def resume(
     store: Store,
     watch: Watch,
     budget_s: float | None = None,
-    target: Target = HERE,
+    target: Target = LOCAL,
 ) -> RunRow:
     """Measure what a run still lacks, with the plan, order and rules that it began with."""
-    _tidy(watch)
     request = Request(**run.request)
     request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
-    experiment = experiments.load(run.experiment)
-    places = Places(Path(str(request.directory)))
-    if unlike := environment.unlike(run.environment, target.environment(experiment, places)):
-        raise CannotRun(f"run {run.id} began on another machine or setting: {unlike[0]}")
+    experiment = experiments.load(run.experiment, run.request.get("subject"))
+    directories = Directories(Path(str(request.directory)))
     points = [Point(row.point, row.levels, row.control) for row in store.points(run.id)]
-    if short := target.shortage(experiment, points, places):
-        raise admission.Refused(short)
-    with target.alone():
-        _measure(run, experiment, points, request, places, store, watch, target)
+    check_stored(experiment, points, request)
+    with target.lock(), gentle.priority(request):
+        _tidy(watch)
+        here = target.environment(experiment, directories)
+        counts = experiment.host.swap_counts
+        if unlike := environment.unlike(run.environment, here, swap_counts=counts):
+            raise CannotRun(f"run {run.id} began on another machine or setting: {unlike[0]}")
+        short = target.shortage(experiment, points, directories)
+        if request.gentle is not None:
+            short = gentle.shortage(admission.need(experiment, points, directories))
+        if short:
+            raise Refused(short)
+        _measure(run, experiment, points, request, directories, store, watch, target)
     return run
 
 
 def _tidy(watch: Watch) -> None:
-    """Undo what dead runs left, before the host is looked at."""
-    for left in journal.stale():
-        for failure in journal.undo_patiently(left.path):
+    """Undo what killed runs left behind, before the host is inspected."""
+    for run in journal.undo_stale():
+        for failure in run.failures:
             watch.warned(
-                f"run {left.run} left something on this host that could not be undone: "
+                f"run {run.run} left something on this host that could not be undone: "
                 f"{failure}; run `memlab clean` as its user"
             )
+    for left in journal.left_alone():
+        if left.damaged:
+            watch.warned(f"a journal of changes to this host cannot be read: {left}; remove it")
 
 
 def _measure(
@@ -98,38 +107,47 @@ def _measure(
     experiment: Experiment,
     points: Sequence[Point],
     request: Request,
-    places: Places,
+    directories: Directories,
     store: Store,
     watch: Watch,
     target: Target,
 ) -> None:
     """One session of a run, until the stop rule, the budget or an interrupt ends it."""
-    tally = Tally(experiment, points, request)
+    stop_rule = StopRule(experiment, points, request)
     for sample in store.samples(run.id):
-        tally.add(sample.point, sample.outcome, sample.raw)
+        stop_rule.add(sample.point, sample.outcome, sample.readings)
     taken = store.taken(run.id)
     session, began = store.begin_session(run.id), time.monotonic()
     watch.started(run, points, len(taken))
-    reason = "interrupted"
+    reason, rest_s = "interrupted", 0.0
     try:
-        opened = target.bench(run.id, experiment, places, request.cpus)
-        with _interruptible(), opened as bench:
-            reason, block = tally.reason(), None
-            for trial in _trials(run, points, request, taken, tally):
-                if tally.left_s(time.monotonic() - began) == 0:
+        opened = target.executor(run.id, experiment, directories, request.cpus)
+        with _interruptible() as heard, opened as executor:
+            reason, block = stop_rule.reason(), None
+            for trial in _trials(run, points, request, taken, stop_rule):
+                if heard:  # and lost, where Python was in a callback that raises to nobody
+                    raise KeyboardInterrupt(heard[0])
+                left_s = stop_rule.left_s(time.monotonic() - began)
+                if left_s is not None and left_s <= rest_s:
                     reason = "budget"
                     break
+                if rest_s:
+                    time.sleep(rest_s)
+                rested_s = time.monotonic()
                 if trial.block != block:
                     block = trial.block
-                    bench.renew(trial.active)
-                sample = _sample(bench, trial)
+                    executor.renew(trial.active)
+                sample = _sample(executor, trial)
                 elapsed_s = time.monotonic() - began
                 store.add_sample(run.id, session, elapsed_s, sample)
-                tally.add(sample.point, sample.outcome, sample.raw)
-                watch.sampled(_progress(trial, sample, tally, len(points), elapsed_s))
-    except KeyboardInterrupt:
+                stop_rule.add(sample.point, sample.outcome, sample.readings)
+                watch.sampled(_progress(trial, sample, stop_rule, len(points), elapsed_s))
+                busy_s = time.monotonic() - rested_s
+                rest_s = busy_s * (gentle.stretch(experiment, request, trial.point.at) - 1)
+    except KeyboardInterrupt as interrupt:
         reason = "interrupted"
-        raise Interrupted(run.id, store.sample_count(run.id)) from None
+        number = interrupt.args[0] if interrupt.args else signal.SIGINT
+        raise Interrupted(run.id, store.sample_count(run.id), number) from None
     except BaseException:
         reason = "failed"
         raise
@@ -151,17 +169,17 @@ def _trials(
     points: Sequence[Point],
     request: Request,
     taken: set[tuple[int, int]],
-    tally: Tally,
+    stop_rule: StopRule,
 ) -> Iterator[_Trial]:
-    """The trials that are still to be done, block after block; points that are done rest."""
+    """The trials that are still missing, block after block, without the points that are done."""
     block = 0
     while request.blocks is None or block < request.blocks:
         active = [
             point
             for point in plan.order(points, run.seed, block)
-            if (block, point.index) in taken or not tally.done(point.index)
+            if (block, point.index) in taken or not stop_rule.done(point.index)
         ]
-        if all(tally.done(point.index) for point in points):
+        if all(stop_rule.done(point.index) for point in points):
             return
         for position, point in enumerate(active):
             if (block, point.index) not in taken:
@@ -169,12 +187,10 @@ def _trials(
         block += 1
 
 
-def _sample(bench: Trials, trial: _Trial) -> SampleRow:
+def _sample(executor: Executor, trial: _Trial) -> SampleRow:
     started_at, start = time.time(), time.monotonic()
-    reply = bench.trial(trial.point)
+    reply = executor.trial(trial.point)
     raw: dict[str, Any] | None = reply.get("result")
-    if raw is not None:
-        raw["host"] = reply.get("host", {})
     return SampleRow(
         point=trial.point.index,
         block=trial.block,
@@ -186,11 +202,12 @@ def _sample(bench: Trials, trial: _Trial) -> SampleRow:
         cpu=raw["window"]["cpu_at_open"] if raw else None,
         probe_hash=reply["probe_hash"],
         raw=raw,
+        context=reply.get("context"),
     )
 
 
 def _progress(
-    trial: _Trial, sample: SampleRow, tally: Tally, points: int, elapsed_s: float
+    trial: _Trial, sample: SampleRow, stop_rule: StopRule, points: int, elapsed_s: float
 ) -> Progress:
     return Progress(
         block=trial.block,
@@ -198,27 +215,36 @@ def _progress(
         in_block=len(trial.active),
         point=trial.point,
         outcome=sample.outcome,
-        interval=tally.interval(trial.point.index),
-        done_points=tally.done_count(),
+        interval=stop_rule.interval(trial.point.index),
+        done_points=stop_rule.done_count(),
         points=points,
         elapsed_s=elapsed_s,
-        left_s=tally.left_s(elapsed_s),
+        left_s=stop_rule.left_s(elapsed_s),
     )
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a sweep as Ctrl-C does: with what was measured kept."""
+def _interruptible() -> Iterator[list[int]]:
+    """SIGTERM and SIGHUP end a sweep as Ctrl-C does: with what was measured kept. One that is
+    ignored, as SIGHUP is under nohup(1), stays ignored. Yields the numbers of those heard."""
+    heard: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield heard
         return
 
-    def interrupt(_: int, __: FrameType | None) -> None:
-        raise KeyboardInterrupt
+    def interrupt(number: int, _: FrameType | None) -> None:
+        heard.append(number)
+        raise KeyboardInterrupt(number)
 
-    before = {s: signal.signal(s, interrupt) for s in (signal.SIGTERM, signal.SIGHUP)}
+    wanted = {signal.SIGTERM, signal.SIGHUP}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        wanted.add(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in wanted}
+    ours = {number: was for number, was in before.items() if was is not signal.SIG_IGN}
+    for number in ours:
+        signal.signal(number, interrupt)
     try:
-        yield
+        yield heard
     finally:
-        for number, handler in before.items():
+        for number, handler in ours.items():
             signal.signal(number, handler)

@@ -43,7 +43,7 @@ def recycle_memory(size: int) -> None:
 
 
 def _make_fresh(path: str, state: str, size: int) -> None:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         if state == "preallocated":
             os.posix_fallocate(fd, 0, size)
@@ -61,7 +61,7 @@ def _write_out(path: str, size: int, piece_bytes: int, *, to_disk: bool) -> None
     """
     part = path + ".part"
     piece = (PATTERN * (piece_bytes // len(PATTERN) + 1))[:piece_bytes]
-    fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         left = size
         while left:

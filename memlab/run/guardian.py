@@ -1,7 +1,7 @@
-"""A small process that outlives the driver by one breath.
+"""Watchdog: cleans up if the driver dies.
 
 It watches the driver through a pidfd. When the driver dies, however it dies, the guardian
-kills the workers and undoes the run's journal. A pipe would not do: a leaked write end
+undoes the run's journal, which ends the workers first. A pipe would not do: a leaked write end
 keeps it open; nor PR_SET_PDEATHSIG, which fires when the spawning *thread* ends (prctl(2)).
 """
 
@@ -16,26 +16,26 @@ from contextlib import suppress
 from pathlib import Path
 
 from memlab.run import journal
+from memlab.run.cleanup import PATIENCE_S
+from memlab.run.journal import Journal
 
+_PATIENCE_S = PATIENCE_S + 5.0  # for the guardian to undo all
 _BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from memlab.run.guardian import main; main()"
 
 
 class Guardian:
-    """The driver's handle: name the workers to kill, or dismiss it when all went well."""
+    """The driver's end: starts the guardian of a journal, and dismisses it after a run."""
 
-    def __init__(self, journal_path: Path) -> None:
+    def __init__(self, journal: Journal) -> None:
         driver = os.pidfd_open(os.getpid())
+        told = (str(Path(__file__).parents[2]), str(driver), str(journal.fd), str(journal.path))
         try:
             self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-I", "-S", "-c", _BOOT),
-                    *(str(Path(__file__).parents[2]), str(driver), str(journal_path)),
-                ],
+                [sys.executable, "-I", "-S", "-c", _BOOT, *told],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
-                pass_fds=[driver],
-                start_new_session=True,  # out of reach of the terminal's Ctrl-C
-                text=True,
+                pass_fds=[driver, journal.fd],
+                start_new_session=True,  # so that the terminal's Ctrl-C does not reach it
             )
         finally:
             os.close(driver)
@@ -44,49 +44,34 @@ class Guardian:
     def pid(self) -> int:
         return self._process.pid
 
-    def watch(self, group: int) -> None:
-        """Name a process group that dies with the driver."""
-        self._tell(f"watch {group}")
-
-    def forget(self, group: int) -> None:
-        """A watched group that has ended: its number may become another's."""
-        self._tell(f"forget {group}")
-
-    def _tell(self, line: str) -> None:
-        pipe = self._process.stdin
-        if pipe is not None:
-            with suppress(BrokenPipeError):  # killed: what it would have done, the next sweep does
-                pipe.write(line + "\n")
-                pipe.flush()
-
     def dismiss(self) -> None:
-        """End it: the workers are gone, and the guardian undoes the journal as it always does."""
-        self._process.communicate("done\n")
+        """End the guardian after the workers have ended. It undoes the journal as always; what it
+        does not come to, closing the journal undoes."""
+        if self._process.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._process.stdin.write(b"done")
+                self._process.stdin.close()
+        try:
+            self._process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:  # it was stopped
+            self._process.kill()
+            self._process.wait()
 
 
 def main() -> None:
-    """Entry of the guardian process: ROOT, the driver's pidfd, the journal."""
+    """Entry of the guardian process: ROOT, the driver's pidfd, the journal's, the journal's path.
+
+    It waits for the word `done` or the driver's end.
+    """
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
-    driver, journal_path = int(sys.argv[2]), Path(sys.argv[3])
-    groups, pending = set[int](), b""
+    driver, fd, path = int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
     poll = select.poll()
     poll.register(driver, select.POLLIN)
     poll.register(0, select.POLLIN)
-    done = False
-    while not done:
-        ready = dict(poll.poll())
+    while driver not in (ready := dict(poll.poll())):
         if 0 in ready:
-            heard = os.read(0, 4096)
-            if not heard:
-                poll.unregister(0)
-            *lines, pending = (pending + heard).split(b"\n")
-            done = b"done" in lines
-            for verb, number in (line.split() for line in lines if line != b"done"):
-                (groups.add if verb == b"watch" else groups.discard)(int(number))
-        elif driver in ready:
-            break
-    for group in groups if not done else ():
-        with suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
-    journal.undo_patiently(journal_path)
+            if os.read(0, 64) == b"done":
+                break
+            poll.unregister(0)  # the driver is ending
+    journal.patiently(lambda: journal.undo_open(fd, path))

@@ -1,59 +1,87 @@
-"""What a run changed on the host, written down before it is changed, and how to undo it.
+"""The changes that a run makes to the host: recorded before they are made, and undone afterwards.
 
 One file a run, one JSON line a change. The guardian undoes it when the driver dies;
 the next sweep, or `memlab clean`, undoes what a dead guardian left. Standard library
 only: the guardian is a small process.
+
+A journal is read as hostile: it must be this user's own regular file, its lines are checked, and
+each change is checked once more where it is undone (run.cleanup). Only a run of this machine and
+of this PID namespace is known to be over: the journal of another is left to it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
+import secrets
+import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from memlab.observe import proc
-from memlab.run import takedown
-from memlab.run.takedown import PREFIX
+from memlab import folders
+from memlab.errors import CannotRun
+from memlab.observe import ownership, proc
+from memlab.run import cleanup
+from memlab.run.cleanup import PREFIX, value_of
+
+_BYTES_MAX = 16 << 20
+_BEGUN_S = 10.0  # a journal without a head is of a run that begins, or of one killed as it began
+_RETRY_S = 2.0  # a killed worker may still be in a long write
+_ALL_S = 20.0  # for the journals of all runs that are over
 
 
 def folder() -> Path:
     """Where journals lie: memlab/journal in the XDG state directory."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "memlab" / "journal"
+    return folders.user("state") / "journal"
 
 
 class Journal:
-    """The journal of a live run. Each entry is on disk before the change it tells of."""
+    """The journal of a live run. Each entry is on disk before its change is made.
+
+    It stays open, so that its changes are undone even where its file is lost meanwhile.
+    """
 
     def __init__(self, run: str) -> None:
-        folder().mkdir(parents=True, exist_ok=True)
-        self.path = folder() / f"{run}-{os.getpid()}.jsonl"
-        begun = self.path.with_suffix(".begun")
-        self._file: IO[str] = begun.open("w")
-        driver = {"driver": os.getpid(), "start": proc.start_ticks(), "boot": proc.boot_id()}
-        self._write({"run": run} | driver)
-        begun.rename(self.path)  # one without its driver's name would look left behind
+        """CannotRun where it cannot be written: without it nothing is changed."""
+        # A container's process has the pid that the one before it had.
+        self.name = f"{run}-{os.getpid()}-{secrets.token_hex(2)}"
+        self.path = folder() / f"{self.name}.jsonl"
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.fd = os.open(self.path, flags, 0o600)
+            self._write(
+                {"run": run} | _here() | {"driver": os.getpid(), "start": proc.start_ticks()}
+            )
+        except OSError as error:
+            raise CannotRun(f"cannot write the journal {self.path}: {error.strerror}") from None
 
-    def _write(self, entry: dict[str, Any]) -> None:
-        self._file.write(json.dumps(entry) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        line = json.dumps(entry).encode() + b"\n"
+        while line:
+            line = line[os.write(self.fd, line) :]
+        os.fsync(self.fd)
 
     def make_folder(self, parent: Path, name: str) -> Path:
-        """A new folder that goes when the run ends."""
+        """Make a folder that is removed when the run ends. OSError, for root also where another
+        user could put something else in its place."""
+        if ownership.is_host_root() and (why := ownership.exposed(parent)):
+            raise cleanup.Refused(f"no place for root's files: {why}")
         path = parent / f"{PREFIX}{name}"
         self._write({"undo": "folder", "path": str(path)})
         path.mkdir(mode=0o700)
         return path
 
     def set_value(self, path: Path, value: str) -> None:
-        """Write to a setting (a sysctl, a sysfs file) that gets its old value back."""
-        self._write({"undo": "value", "path": str(path), "value": value_of(path)})
+        """Change a setting (a sysctl, a sysfs file) and restore it when the run ends."""
+        before = value_of(path)
+        cleanup.check_setting(path, before)
+        self._write({"undo": "value", "path": str(path), "value": before})
         path.write_text(value)
 
     def enable_memory(self, group: Path) -> None:
@@ -63,127 +91,296 @@ class Journal:
         control.write_text("+memory")
 
     def make_group(self, parent: Path, name: str) -> Path:
-        """A new cgroup that is emptied and goes when the run ends."""
+        """Make a cgroup that is emptied and removed when the run ends."""
         path = parent / f"{PREFIX}{name}"
         self._write({"undo": "cgroup", "path": str(path)})
         path.mkdir()
         return path
 
     def note_swap_file(self, path: Path) -> None:
-        """A swap file in a folder of ours, before it is swapped on."""
+        """Record a swap file in a folder of the run, before swapon(2)."""
         self._write({"undo": "swap", "path": str(path)})
 
     def note_zram(self, path: Path, node: Path) -> None:
-        """The /sys/block/zramN that is about to be added, and the device file it will have."""
+        """Record the /sys/block/zramN that is about to be added, and its device file."""
         self._write({"undo": "zram", "path": str(path), "node": str(node)})
 
+    def note_session(self, leader: int, mark: str) -> None:
+        """Record a session of processes that has begun. `mark` is on the command line of each."""
+        start = str(proc.start_ticks(leader))
+        self._write({"undo": "session", "path": f"/proc/{leader}", "start": start, "mark": mark})
+
+    def forget_session(self, leader: int) -> None:
+        """Its processes have ended."""
+        self._write({"undo": "nothing", "path": f"/proc/{leader}"})
+
     def close(self) -> None:
-        """Undo what nobody has undone, newest first, and end the journal."""
-        self._file.close()
-        if self.path.exists():
-            undo(self.path)
+        """Undo what has not been undone yet, newest first, and end the journal."""
+        try:
+            undo_open(self.fd, self.path)
+        finally:
+            os.close(self.fd)
 
 
-def value_of(path: Path) -> str:
-    """What a setting is. A file that marks its choice with brackets, like THP's, is the marked
-    word."""
-    text = path.read_text().strip()
-    return text.partition("[")[2].partition("]")[0] or text
+class Unusable(Exception):
+    """A journal that is not to be undone here; one clause says why. `damaged`: nor anywhere."""
+
+    def __init__(self, why: str, *, damaged: bool = False) -> None:
+        super().__init__(why)
+        self.damaged = damaged
 
 
-def _remove_folder(entry: dict[str, Any]) -> None:
-    path = Path(entry["path"])
-    if path.name.startswith(PREFIX) and path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+def _remove_session(entry: Mapping[str, str], deadline: float) -> bool:
+    leader, start = Path(entry["path"]), entry["start"]
+    if not start.isdecimal():
+        raise cleanup.Refused("not a session that memlab began")
+    return cleanup.end_session(leader, int(start), entry["mark"], deadline)
 
 
-def _restore_value(entry: dict[str, Any]) -> None:
-    path = Path(entry["path"])
-    if value_of(path) != entry["value"]:  # else it was never changed: it may not be writable
-        path.write_text(entry["value"])
-
-
-_UNDO: dict[str, Callable[[dict[str, Any]], None]] = {
-    "folder": _remove_folder,
-    "value": _restore_value,
-    "cgroup": lambda entry: takedown.remove_group(Path(entry["path"])),
-    "swap": lambda entry: takedown.remove_swap_file(Path(entry["path"])),
-    "zram": lambda entry: takedown.remove_zram(Path(entry["path"]), Path(entry["node"])),
+_Undo = Callable[[Mapping[str, str], float], bool]
+# In each kind's entry, beside `undo` and `path`; and what undoes it.
+_KINDS: dict[str, tuple[frozenset[str], _Undo]] = {
+    "folder": (frozenset(), lambda e, _: cleanup.remove_folder(Path(e["path"]))),
+    "value": (frozenset({"value"}), lambda e, _: cleanup.restore(Path(e["path"]), e["value"])),
+    "session": (frozenset({"start", "mark"}), _remove_session),
+    "cgroup": (frozenset(), lambda e, until: cleanup.remove_group(Path(e["path"]), until)),
+    "swap": (frozenset(), lambda e, until: cleanup.remove_swap_file(Path(e["path"]), until)),
+    "zram": (
+        frozenset({"node"}),
+        lambda e, until: cleanup.remove_zram(Path(e["path"]), Path(e["node"]), until),
+    ),
+    "nothing": (frozenset(), lambda *_: False),
 }
-_OUTLIVES_A_BOOT = frozenset({"folder"})  # of the rest nothing is left
+_FIRST = {"session": 0, "cgroup": 1}  # what runs may still use the rest
+_OUTLIVES_A_BOOT = frozenset({"folder"})  # nothing else survives a boot
+_HEAD = {"run": str, "driver": int, "start": int, "boot": str, "machine": str, "pids": int}
 
 
-def _entries(path: Path) -> list[dict[str, Any]] | None:
-    """The whole lines; a torn last line tells of a change that was never made. None where
-    another process has undone the journal and dropped it."""
+def _here() -> dict[str, Any]:
+    """This boot of this machine, and the PID namespace that processes are known by. The id of a
+    machine may be an image's, and that of many containers; the name beside it is not."""
+    with suppress(OSError):
+        identity = f"{proc.read(proc.ROOT / 'etc/machine-id').strip()} {os.uname().nodename}"
+        return _boot() | {"machine": identity}
+    return _boot() | {"machine": ""}
+
+
+def _boot() -> dict[str, Any]:
+    return {"boot": proc.boot_id(), "pids": Path("/proc/self/ns/pid").stat().st_ino}
+
+
+def _lines(fd: int) -> list[dict[str, Any]]:
+    """The complete lines, the head first. An incomplete last line is of a change that was never
+    made. Raises Unusable."""
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise Unusable("it is no regular file", damaged=True)
+    if status.st_uid != os.geteuid():
+        raise Unusable("it is another user's: they run `memlab clean`")
+    if status.st_mode & 0o022:
+        raise Unusable("others may write to it", damaged=True)
+    if status.st_size > _BYTES_MAX:
+        raise Unusable("it is too long", damaged=True)
+    text = os.pread(fd, _BYTES_MAX, 0)
     try:
-        lines = path.read_text().splitlines(keepends=True)
-    except FileNotFoundError:
-        return None
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+        lines = [json.loads(line) for line in text.split(b"\n")[:-1]]
+    except (ValueError, RecursionError):
+        raise Unusable("it is not one memlab wrote", damaged=True) from None
+    if lines and not (_is_head(lines[0]) and all(map(_is_change, lines[1:]))):
+        raise Unusable("it is not one memlab wrote", damaged=True)
+    return lines
 
 
-def undo(path: Path) -> list[str]:
-    """Undo a journal, then drop it. Returns what could not be undone, a line each; the journal
-    stays where there is such a line.
+def _is_head(line: object) -> bool:
+    """Older journals lack `machine` and `pids`."""
+    return (
+        isinstance(line, dict)
+        and {"run", "driver", "start", "boot"} <= line.keys()
+        and all(type(line[name]) is kind for name, kind in _HEAD.items() if name in line)
+        and line["run"].replace("-", "").isalnum()
+    )
 
-    Groups first, since what is inside may still use the rest; else the newest change first.
+
+def _is_change(line: object) -> bool:
+    if not isinstance(line, dict) or not {"undo", "path"} <= line.keys():
+        return False
+    needed = _KINDS[line["undo"]][0] if line["undo"] in _KINDS else frozenset[str]()
+    return needed <= line.keys() and all(
+        isinstance(value, str) and "\0" not in value for value in line.values()
+    )
+
+
+def _check_undoable(head: Mapping[str, Any]) -> None:
+    """Raises Unusable unless this journal's run was one of this machine and is over."""
+    here = _here()
+    if head["boot"] != here["boot"]:
+        if not here["machine"] or head.get("machine") != here["machine"]:
+            raise Unusable(
+                "its run is another machine's (or an earlier memlab's, before this machine was "
+                "booted): `memlab clean` there, or remove the file once the run is over"
+            )
+    elif head.get("pids", here["pids"]) != here["pids"]:
+        raise Unusable("its run is in another container: `memlab clean` there")
+    elif _driver_lives(head):
+        raise Unusable("")
+
+
+def _driver_lives(head: Mapping[str, Any]) -> bool:
+    """The start time is compared too, since a pid may be reused."""
+    try:
+        life = proc.life(head["driver"])
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return life.start_ticks == head["start"] and not life.ended
+
+
+def undo_open(
+    fd: int, path: Path, changed: list[str] | None = None, until: float | None = None
+) -> list[str]:
+    """Undo an open journal, then remove it. Returns one line for each failure; the journal
+    stays where there is such a line. Adds to `changed` what there was to undo.
+
+    First what runs, which may still use the rest; else the newest change first. What has to wait
+    waits no longer than `until`, by the monotonic clock; else ten seconds in all.
     """
     failures = []
-    head, *changes = _entries(path) or [{}]
+    head, *changes = _lines(fd) or [{}]
+    ended = {entry["path"] for entry in changes if entry["undo"] == "nothing"}
     this_boot = head.get("boot") == proc.boot_id()
+    deadline = until or time.monotonic() + cleanup.PATIENCE_S
     changes.reverse()
-    for entry in sorted(changes, key=lambda e: e["undo"] != "cgroup"):
-        if this_boot or entry["undo"] in _OUTLIVES_A_BOOT:
-            if entry["undo"] not in _UNDO:
-                unknown = "this memlab cannot undo it; use the one that made it"
-                failures.append(f"{entry['undo']} {entry['path']}: {unknown}")
-                continue
-            try:
-                _UNDO[entry["undo"]](entry)
-            except OSError as error:
-                failures.append(f"{entry['undo']} {entry['path']}: {error.strerror}")
+    for entry in sorted(changes, key=lambda e: _FIRST.get(e["undo"], 2)):
+        what = f"{entry['undo']} {entry['path']}"
+        if not (this_boot or entry["undo"] in _OUTLIVES_A_BOOT):
+            continue
+        if entry["undo"] == "session" and entry["path"] in ended:
+            continue
+        if entry["undo"] not in _KINDS:
+            failures.append(f"{what}: this memlab cannot undo it; use the one that made it")
+            continue
+        try:
+            if _KINDS[entry["undo"]][1](entry, deadline) and changed is not None:
+                changed.append(what)
+        except OSError as error:
+            failures.append(f"{what}: {error.strerror}")
     if not failures:
-        path.unlink(missing_ok=True)
+        _remove(fd, path)
+        os.ftruncate(fd, 0)  # whoever else has it open finds nothing to undo
     return failures
 
 
-def undo_patiently(path: Path) -> list[str]:
-    """Undo a journal for two seconds: a killed worker may still be leaving a long write, and a
-    guardian may be at the same work."""
-    for _ in range(200):
-        failures = undo(path)
-        if not failures:
-            break
+def _remove(fd: int, path: Path) -> None:
+    """Remove a journal's file, and no other that has come to lie there."""
+    with suppress(OSError):
+        if os.path.samestat(os.fstat(fd), path.stat(follow_symlinks=False)):
+            path.unlink()
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+def undo(path: Path, changed: list[str] | None = None, until: float | None = None) -> list[str]:
+    """Undo a journal by its path; as undo_open. One that somebody else undid is no failure."""
+    try:
+        fd = _open(path)
+    except FileNotFoundError:
+        return []
+    try:
+        return undo_open(fd, path, changed, until)
+    except Unusable as unusable:
+        return [f"{path}: {unusable}"]
+    finally:
+        os.close(fd)
+
+
+def patiently(attempt: Callable[[], list[str]]) -> list[str]:
+    """The failures of the last attempt to undo a journal, within two seconds: a killed worker may
+    still be in a long write, and a guardian may be undoing the same journal."""
+    deadline = time.monotonic() + _RETRY_S
+    while (failures := attempt()) and time.monotonic() < deadline:
         time.sleep(0.01)
     return failures
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """The journal of a run whose driver is gone."""
+    """The journal of a run that is over and has not been undone."""
 
     path: Path
     run: str
-    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A journal that is not undone here, and why. One that is damaged is undone nowhere."""
+
+    path: Path
+    why: str
+    damaged: bool
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What there was to undo of a run, and a line for what could not be."""
+
+    run: str
+    changes: list[str]
+    failures: list[str]
+
+
+def undo_stale() -> Iterator[Undone]:
+    """Undo every run that is over."""
+    until = time.monotonic() + _ALL_S
+    for left in list(stale()):
+        changed: list[str] = []
+        failures = patiently(partial(undo, left.path, changed, until))
+        yield Undone(left.run, changed, failures)
 
 
 def stale() -> Iterator[Stale]:
-    """Journals without a living driver: killed with their guardian, or by a power cut."""
-    for path in sorted(folder().glob("*.jsonl")):
-        entries = _entries(path)
-        if entries is None:
-            continue
-        head, *changes = entries or [{"run": "?", "boot": ""}]
-        if not _driver_lives(head):
-            yield Stale(path, head["run"], tuple(f"{e['undo']} {e['path']}" for e in changes))
+    """Journals of runs that are over: killed with their guardian, or by a power cut."""
+    return (found for found in _journals() if isinstance(found, Stale))
 
 
-def _driver_lives(head: dict[str, Any]) -> bool:
-    """A pid alone may have been given to another process since."""
+def left_alone() -> Iterator[Left]:
+    """Journals of other machines, containers and users, and damaged ones."""
+    return (found for found in _journals() if isinstance(found, Left))
+
+
+def _journals() -> Iterator[Stale | Left]:
     try:
-        return bool(
-            head["boot"] == proc.boot_id() and proc.start_ticks(head["driver"]) == head["start"]
-        )
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+        paths = sorted(path for path in folder().iterdir() if path.suffix in (".jsonl", ".begun"))
+    except OSError:
+        return
+    for path in paths:
+        try:
+            if head := _head(path):
+                yield Stale(path, head["run"])
+        except FileNotFoundError:
+            continue  # undone meanwhile
+        except Unusable as unusable:
+            if str(unusable):
+                yield Left(path, str(unusable), unusable.damaged)
+        except OSError as error:
+            foreign = isinstance(error, PermissionError)
+            yield Left(path, f"{error.strerror}", damaged=not foreign)
+
+
+def _head(path: Path) -> Mapping[str, Any] | None:
+    """The head of a journal that is to be undone here; None for one that names no change, which is
+    removed where it is old. Raises Unusable and OSError."""
+    fd = _open(path)
+    try:
+        lines = _lines(fd)
+        if not lines:
+            if time.time() - os.fstat(fd).st_mtime > _BEGUN_S:
+                _remove(fd, path)
+            return None
+        _check_undoable(lines[0])
+        return lines[0]
+    finally:
+        os.close(fd)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from memlab.errors import BadRequest, CannotRun
 from memlab.observe import proc
-from memlab.run.request import BadRequest, CannotRun
+from memlab.printable import printable
 
 INSTALLED = "installed"
 TO_INSTALL = "apt install linux-image-amd64, or name one with --kernel PATH"
@@ -20,8 +21,32 @@ _VERSION_AT = 0x20E
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
+    """`banner` is all that the image says of itself: who built it, of which version, and when."""
+
     path: Path
     release: str
+    banner: str = field(default="", compare=False)
+
+    @property
+    def version(self) -> str:
+        """`6.1.192`, where a distribution's release is 6.1.0-56-amd64."""
+        found = re.search(r"Debian (\d+(?:\.\d+)+)", self.banner) or re.match(
+            r"(\d+(?:\.\d+)+)", self.release
+        )
+        return found[1] if found else self.release
+
+    @property
+    def released(self) -> str | None:
+        """The day, `2026-08-29`; None where the banner has none."""
+        if dated := re.search(r"\((\d{4}-\d\d-\d\d)\)", self.banner):
+            return dated[1]
+        built = re.search(r"([A-Z][a-z]{2}) +(\d+) [\d:]+ \w+ (\d{4})\s*$", self.banner)
+        if built is None or built[1] not in _MONTHS:
+            return None
+        return f"{built[3]}-{_MONTHS.index(built[1]) + 1:02d}-{int(built[2]):02d}"
+
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def find(named: str) -> Kernel:
@@ -44,7 +69,7 @@ def installed(root: Path = proc.ROOT) -> Kernel | None:
             continue
         if (root / "lib/modules" / kernel.release / "modules.dep").exists():
             kernels.append(kernel)
-    return max(kernels, key=lambda kernel: _order(kernel.release), default=None)
+    return max(kernels, key=lambda kernel: order(kernel.release), default=None)
 
 
 def read(path: Path, named_by: str = "--kernel") -> Kernel:
@@ -62,13 +87,13 @@ def read(path: Path, named_by: str = "--kernel") -> Kernel:
     if head[_MAGIC_AT : _MAGIC_AT + 4] != _MAGIC:
         raise BadRequest(f"{path} is no bootable x86 kernel (a vmlinuz, or a build's bzImage)")
     (offset,) = struct.unpack_from("<H", head, _VERSION_AT)
-    words = head[0x200 + offset :].partition(b"\0")[0].split()
-    return Kernel(path, words[0].decode(errors="replace") if words else "unknown")
+    banner = head[0x200 + offset :].partition(b"\0")[0].decode(errors="replace")
+    return Kernel(path, (banner.split() or ["unknown"])[0], printable(banner))
 
 
 def modules(kernel: Kernel) -> Path | None:
     """Where the kernel's modules are: beside its image (as in an unpacked package), else where
-    an installed kernel has them. virtme-ng looks in the same places."""
+    an installed kernel has them."""
     for root in (*kernel.path.parents, Path("/")):
         folder = root / "lib/modules" / kernel.release
         if folder.is_dir():
@@ -77,8 +102,7 @@ def modules(kernel: Kernel) -> Path | None:
 
 
 def check_modules(kernel: Kernel) -> None:
-    """CannotRun where there are modules and nothing says which needs which: virtme-ng would
-    write that into the folder."""
+    """CannotRun where there are modules and nothing says which needs which."""
     folder = modules(kernel)
     if folder is not None and not (folder / "modules.dep").exists():
         base = folder.parents[2]
@@ -87,6 +111,6 @@ def check_modules(kernel: Kernel) -> None:
         )
 
 
-def _order(release: str) -> list[tuple[int, str]]:
+def order(release: str) -> list[tuple[int, str]]:
     """6.1.0-56 comes after 6.1.0-9."""
     return [(int(n or 0), word) for n, word in re.findall(r"(\d+)|([a-z]+)", release)]

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from memlab import experiments
-from memlab.experiment import Experiment
-from memlab.run import admission
-from memlab.run.admission import Places
-from memlab.run.bench import default_directory
+from memlab.errors import CannotRun
+from memlab.experiment import FOUND, Experiment
+from memlab.experiment.kinds import PATH
+from memlab.experiment.levels import check_levels
+from memlab.experiment.points import Point
+from memlab.observe import ownership
+from memlab.run import admission, gentle
+from memlab.run.admission import Directories
+from memlab.run.executor import default_directory
+from memlab.run.kernel import INSTALLED
 from memlab.run.plan import Plan, build
-from memlab.run.request import CannotRun, Request
+from memlab.run.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,40 +29,36 @@ class Prepared:
 
     experiment: Experiment
     plan: Plan
-    places: Places
+    directories: Directories
     request: Request  # with what the host's size changed
 
 
 def prepare(request: Request) -> Prepared:
     """Check everything that can be checked without creating anything.
 
-    Raises UnknownExperiment, plan.BadLevels, admission.Refused or CannotRun.
+    Raises UnknownExperiment, BadLevels, Refused or CannotRun.
     """
-    experiment = experiments.load(request.experiment)
-    places = Places(Path(request.directory or default_directory()).absolute())
+    experiment = experiments.load(request.experiment, request.subject)
+    directories = Directories(Path(request.directory or default_directory()).absolute())
     _check_cpus(request.cpus)
     if experiment.file:
-        check_directory(places.dir)
-        check_directory(places.tmpfs)
-    elif experiment.virtual_machine or (
-        experiment.containment and experiment.containment.swap_bytes
+        asked = build(experiment, request.preset, request.levels, controls=request.controls)
+        for level in {str(point.at[experiment.file.filesystem]) for point in asked.points}:
+            check_directory(directories.of(level), level)
+    elif experiment.host.virtual_machine or (
+        experiment.host.containment and experiment.host.containment.swap_bytes
     ):
-        check_directory(places.dir)
+        check_directory(directories.dir)
     built, scaled = admission.admit(
-        experiment, request.preset, request.levels, places, controls=request.controls
-    )
-    kept = replace(request, scaled=scaled, directory=str(places.dir))
-    return Prepared(experiment, built, places, kept)
-
-
-def check_plan(request: Request) -> None:
-    """What needs no machine to be found wrong: it is said before one boots."""
-    build(
-        experiments.load(request.experiment),
+        experiment if request.gentle is None else gentle.spared(experiment),
         request.preset,
         request.levels,
+        directories,
         controls=request.controls,
+        short=admission.shortage if request.gentle is None else gentle.shortage,
     )
+    kept = replace(request, scaled=scaled, directory=str(directories.dir))
+    return Prepared(experiment, built, directories, kept)
 
 
 def _check_cpus(cpus: Sequence[int]) -> None:
@@ -65,8 +68,53 @@ def _check_cpus(cpus: Sequence[int]) -> None:
         raise CannotRun(f"--cpus: CPU {wrong[0]} is not among those allowed here ({good})")
 
 
-def check_directory(path: Path) -> None:
+def check_directory(path: Path, level: str = "dir") -> None:
+    """`level` is whose files go there: of `tmpfs` nobody can name another."""
+    remedy = "name another directory with --dir"
+    if level == "tmpfs":
+        remedy = "measure on a disk alone: -p filesystem=dir --no-controls"
     if not path.is_dir():
-        raise CannotRun(f"{path} is no directory; name one with --dir")
+        raise CannotRun(f"{path} is not a directory; {remedy}")
     if not os.access(path, os.W_OK | os.X_OK):
-        raise CannotRun(f"{path} cannot be written; name another directory with --dir")
+        raise CannotRun(f"{path} cannot be written; {remedy}")
+    if ownership.is_host_root() and (why := ownership.exposed(path)):
+        raise CannotRun(
+            f"{path} is no place for root's files, which another user could replace: {why}; name "
+            "another directory with --dir"
+        )
+
+
+def check_stored(experiment: Experiment, points: Sequence[Point], request: Request) -> None:
+    """A stored run as it is taken up again: a store may come from anybody, and what it names is
+    loaded, booted or written to. Raises BadLevels or CannotRun."""
+    for name, value in ((name, value) for point in points for name, value in point.at.items()):
+        check_levels(experiment, {name: value})
+        if experiment.factor(name).kind is PATH and value != FOUND:
+            _check_named(Path(str(value)))
+    _check_cpus(request.cpus)
+    if request.guest is not None:
+        check_stored_guest(request.guest)
+    elif experiment.file:
+        check_directory(Path(str(request.directory)))
+
+
+def check_stored_guest(guest: Mapping[str, Any]) -> None:
+    """The same of the guest that a stored run names, before it boots."""
+    if guest["kernel"] != INSTALLED:
+        _check_named(Path(str(guest["kernel"])))
+    if guest["directory"] is not None:
+        check_directory(Path(str(guest["directory"])))
+
+
+def _check_named(path: Path) -> None:
+    """That a file to load or boot is one which only root and this user may write."""
+    try:
+        why = None if path.is_absolute() else "no whole path"
+        why = why or ownership.exposed(path)
+    except OSError as error:
+        why = error.strerror
+    if why:
+        raise CannotRun(
+            f"the run names {path}, and a store may come from anybody: {why}; begin a new run with "
+            "that file"
+        )

@@ -1,15 +1,16 @@
-"""Settings of the host that a trial needs: written only where they differ, put back after."""
+"""Settings of the host that trials need: changed where they differ, restored afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from memlab.run.journal import Journal, value_of
+from memlab.run.cleanup import value_of
+from memlab.run.journal import Journal
 
 
 class Unavailable(Exception):
-    """This host cannot give a trial what it needs; one line says what, and what to do."""
+    """This host lacks what a trial needs; the message says what, and what to do."""
 
 
 class Settings:
@@ -20,7 +21,7 @@ class Settings:
         self._before: dict[str, str] = {}
 
     def apply(self, wanted: Mapping[str, str]) -> None:
-        """Make the host as wanted; what an earlier trial wanted goes back. Unavailable if not."""
+        """Apply these settings and restore those of earlier trials. Raises Unavailable."""
         for file, value in {**self._before, **wanted}.items():
             try:
                 self._write(file, self._resolved(file, value))

@@ -6,20 +6,30 @@ import ctypes
 import errno
 import mmap
 import os
-import struct
+import subprocess
 from pathlib import Path
 
-from memlab.observe import capabilities, proc
+from memlab.observe import capabilities, guest_tools, proc
+from memlab.run.cleanup import PREFIX, ZRAM_CONTROL, swap_off
 from memlab.run.journal import Journal
 from memlab.run.settings import Unavailable
-from memlab.run.takedown import LABEL_AT, PREFIX, ZRAM_CONTROL, swap_off
 
 # swapon(2): before every area that the host has of its own.
 _HIGHEST_PRIORITY = 0x8000 | 0x7FFF  # SWAP_FLAG_PREFER and the priority
 
 
+def lack(kind: str) -> str:
+    """Why there can be no swap of this kind; empty where nothing speaks against it."""
+    found = capabilities.add_swap(proc.ROOT)
+    if not found.available:
+        return f"needs swap, and {found.detail}: {found.remedy}"
+    if kind == "zram" and not ZRAM_CONTROL.exists():
+        return "needs zram, and this kernel has none loaded: modprobe zram"
+    return ""
+
+
 class Swap:
-    """Makes an area when it is first wanted; the journal takes it down."""
+    """Makes an area when a trial first needs it; the journal removes it."""
 
     def __init__(self, journal: Journal, run: str, size_bytes: int, place: Path) -> None:
         self._journal, self._run, self._place = journal, run, place
@@ -29,16 +39,15 @@ class Swap:
         self._on = "none"
 
     def use(self, kind: str) -> None:
-        """Have `kind` on (none, file, zram) and the other off. Unavailable where it cannot be."""
+        """Turn on the area of this kind (none, file, zram) alone. Raises Unavailable."""
         if kind == self._on:
             return
         if self._on != "none":
             swap_off(self._areas[self._on])
             self._on = "none"
         if kind != "none":
-            missing = capabilities.add_swap(proc.ROOT)
-            if not missing.available:
-                raise Unavailable(f"needs swap, and {missing.detail}: {missing.remedy}")
+            if missing := lack(kind):
+                raise Unavailable(missing)
             if kind not in self._areas:
                 self._areas[kind] = self._make_file() if kind == "file" else self._make_zram()
             self._swap_on(self._areas[kind])
@@ -46,12 +55,11 @@ class Swap:
 
     def _own_folder(self) -> Path:
         if self._folder is None:
-            name = f"{self._run}-{os.getpid()}-swap"
-            self._folder = self._journal.make_folder(self._place, name)
+            self._folder = self._journal.make_folder(self._place, f"{self._journal.name}-swap")
         return self._folder
 
     def _make_file(self) -> Path:
-        """Real blocks: swapon(2) refuses a file with holes."""
+        """Allocate all blocks: swapon(2) refuses a file with holes."""
         path = self._own_folder() / "swap"
         self._journal.note_swap_file(path)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -68,11 +76,9 @@ class Swap:
         hot_add takes the lowest free number (idr_alloc in zram_drv.c), so that the journal can
         name the device before it is there. Without a devtmpfs nobody makes its device file.
         """
-        if not ZRAM_CONTROL.exists():
-            raise Unavailable("needs zram, and this kernel has none loaded: modprobe zram")
         number = next(n for n in range(2**20) if not Path(f"/sys/block/zram{n}").exists())
         block = Path(f"/sys/block/zram{number}")
-        devtmpfs = proc.mount_of(Path("/dev")).filesystem == "devtmpfs"
+        devtmpfs = proc.filesystem_of(Path("/dev")) == "devtmpfs"
         node = (Path("/dev") if devtmpfs else self._own_folder()) / block.name
         self._journal.note_zram(block, node)
         added = (ZRAM_CONTROL / "hot_add").read_text().strip()
@@ -87,16 +93,14 @@ class Swap:
         return node
 
     def _write_header(self, path: Path) -> None:
-        """What mkswap(8) writes: union swap_header of include/linux/swap.h, the signature at the
-        end of the first page. The label says whose it is."""
-        page = bytearray(mmap.PAGESIZE)
-        last_page = self._size_bytes // mmap.PAGESIZE - 1
-        struct.pack_into("=III16s", page, 1024, 1, last_page, 0, os.urandom(16))
-        struct.pack_into("16s", page, LABEL_AT, f"{PREFIX}{self._run}".encode()[:15])
-        page[-10:] = b"SWAPSPACE2"
-        with path.open("r+b", buffering=0) as file:
-            file.write(page)
-            os.fsync(file.fileno())
+        """By mkswap(8). The label says whose it is."""
+        mkswap = guest_tools.find("mkswap")
+        if mkswap is None:
+            raise Unavailable("needs mkswap, and it is not here: apt install util-linux")
+        line = [mkswap, "--label", f"{PREFIX}{self._run}", str(path)]
+        made = subprocess.run(line, capture_output=True, text=True, check=False)
+        if made.returncode:
+            raise Unavailable(f"needs swap, and mkswap {path}: {made.stderr.strip()}")
 
     def _swap_on(self, path: Path) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -104,6 +108,6 @@ class Swap:
             number = ctypes.get_errno()
             what = f"needs swap, and swapon {path}: {os.strerror(number)}"
             if number == errno.EINVAL:  # swapon(8), NOTES: not every filesystem can
-                kind = proc.mount_of(path).filesystem
+                kind = proc.filesystem_of(path)
                 raise Unavailable(f"{what} on {kind}: name a place on ext4 or xfs with --dir")
             raise Unavailable(f"{what}: run as root, outside of a container")

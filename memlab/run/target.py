@@ -1,4 +1,4 @@
-"""Where trials run: on this host, or wherever else the same questions can be asked."""
+"""Where trials run: on this host, or on any machine that implements the same interface."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from memlab.experiment import Experiment
+from memlab.experiment.points import Point
 from memlab.observe import environment, proc
 from memlab.run import admission
-from memlab.run.admission import Places
-from memlab.run.alone import alone
-from memlab.run.bench import Bench, default_cpus, filesystem_levels
-from memlab.run.plan import Point
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor, default_cpus, places
+from memlab.run.machine_lock import machine_lock
 from memlab.run.prepare import Prepared, prepare
 from memlab.run.request import Request
 
 
-class Trials(Protocol):
-    """A bench that is open: it runs trials, one at a time."""
+class Executor(Protocol):
+    """Runs trials, one at a time, while it is open."""
 
     def trial(self, point: Point) -> dict[str, Any]: ...
     def renew(self, points: Sequence[Point]) -> None: ...
@@ -28,45 +28,50 @@ class Target(Protocol):
     """What the driver asks of the machine that its trials run on."""
 
     def prepare(self, request: Request) -> Prepared: ...
-    def alone(self) -> AbstractContextManager[None]: ...
-    def environment(self, experiment: Experiment, places: Places) -> Mapping[str, Any]: ...
+    def lock(self) -> AbstractContextManager[None]: ...
+    def environment(
+        self, experiment: Experiment, directories: Directories
+    ) -> Mapping[str, Any]: ...
     def shortage(
-        self, experiment: Experiment, points: Sequence[Point], places: Places
+        self, experiment: Experiment, points: Sequence[Point], directories: Directories
     ) -> str | None: ...
-    def bench(
-        self, run: str, experiment: Experiment, places: Places, cpus: Sequence[int]
-    ) -> AbstractContextManager[Trials]: ...
+    def executor(
+        self, run: str, experiment: Experiment, directories: Directories, cpus: Sequence[int]
+    ) -> AbstractContextManager[Executor]: ...
 
 
-class Here:
+class LocalTarget:
     """The machine that this process runs on."""
 
-    def __init__(self, patience: float = 1.0) -> None:
-        self._patience = patience  # see Bench
+    def __init__(self, patience: float = 1.0, wait_s: float = 0.0) -> None:
+        """`wait_s` is how long to wait for another memlab to end."""
+        self._patience, self._wait_s = patience, wait_s  # see LocalExecutor
 
     def prepare(self, request: Request) -> Prepared:
         return prepare(request)
 
-    def alone(self) -> AbstractContextManager[None]:
-        return alone()
+    def lock(self) -> AbstractContextManager[None]:
+        return machine_lock(self._wait_s)
 
-    def environment(self, experiment: Experiment, places: Places) -> dict[str, Any]:
-        """What a run remembers, with what really lies under each level of the filesystem factor."""
+    def environment(self, experiment: Experiment, directories: Directories) -> dict[str, Any]:
+        """The environment that a run stores, with the type of file system behind each level."""
         found = {
-            level: {
-                "path": str(places.of(level)),
-                "type": proc.mount_of(places.of(level)).filesystem,
-            }
-            for level in filesystem_levels(experiment)
+            level: {"path": str(place), "type": proc.filesystem_of(place)}
+            for level, place in places(experiment, directories).items()
         }
         return environment.read() | {"filesystems": found}
 
     def shortage(
-        self, experiment: Experiment, points: Sequence[Point], places: Places
+        self, experiment: Experiment, points: Sequence[Point], directories: Directories
     ) -> str | None:
-        return admission.shortage(admission.need(experiment, points, places))
+        return admission.shortage(admission.need(experiment, points, directories))
 
-    def bench(
-        self, run: str, experiment: Experiment, places: Places, cpus: Sequence[int]
-    ) -> AbstractContextManager[Trials]:
-        return Bench(run, experiment, places, cpus or default_cpus(experiment), self._patience)
+    def executor(
+        self, run: str, experiment: Experiment, directories: Directories, cpus: Sequence[int]
+    ) -> AbstractContextManager[Executor]:
+        return LocalExecutor(
+            run, experiment, directories, cpus or default_cpus(experiment), self._patience
+        )
+
+
+LOCAL = LocalTarget()

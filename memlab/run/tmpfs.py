@@ -9,17 +9,17 @@ from memlab.run.settings import Unavailable
 
 
 class TmpfsFolder:
-    """Made when the first trial wants it; goes with the journal."""
+    """Made when the first trial needs it; the journal removes it."""
 
-    def __init__(self, journal: Journal, place: Path, name: str) -> None:
-        self._journal, self._place, self._name = journal, place, name
+    def __init__(self, journal: Journal, place: Path) -> None:
+        self._journal, self._place = journal, place
         self._made: Path | None = None
 
     def path(self) -> str:
-        """Unavailable where the place is not there or cannot be written."""
+        """Raises Unavailable where the directory is missing or cannot be written."""
         if self._made is None:
             try:
-                self._made = self._journal.make_folder(self._place, self._name)
+                self._made = self._journal.make_folder(self._place, f"{self._journal.name}-own")
             except OSError as error:
                 raise Unavailable(
                     f"needs a folder on {self._place}: {error.strerror}; mount a tmpfs there that "

@@ -1,55 +1,58 @@
 """The virtual machine that a trial starts itself: QEMU's command line, and what boots in it.
 
-Nothing runs in it but an init of a few dozen bytes, which says that it is there and sleeps: what
-memory the machine takes is then the kernel's boot, and no program's.
+Only an init of one page (guest/init.c) runs in it, which reports that it runs and sleeps. So the
+memory that the machine takes is that of the kernel's boot and of no program.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Mapping, Sequence
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memlab.errors import BadRequest, CannotRun
 from memlab.experiment import FOUND, VirtualMachine
 from memlab.observe import guest_tools, kvm, proc
 from memlab.run import kernel
+from memlab.run.fork_server import where
+from memlab.run.initramfs import CONSOLE, Member, archive
 from memlab.run.journal import Journal
 from memlab.run.kernel import Kernel
-from memlab.run.request import BadRequest, CannotRun
 from memlab.run.settings import Unavailable
 from memlab.units import MiB
 
-BOOTED = "memlab: booted"  # what init says
+NO_QEMU = f"needs QEMU, and it is not here: {guest_tools.QEMU_REMEDY}"
+BOOTED = "memlab: booted"  # what guest/init.c says
 _FIRMWARE_BOOTED = "No bootable device."  # SeaBIOS, on its debug port
 _DEBUG_PORT = 0x402  # of SeaBIOS
-_QMP_FD, _CONSOLE_FD = 3, 4  # as the probe hands them to QEMU
+_QMP_FD, _CONSOLE_FD = 0, 1  # the probe gives QEMU a socket as each
 # Of the emulator's translations. QEMU takes 1 GiB by default, which mem-lock locks as well.
 _TRANSLATED_MIB = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What the probe is given, and what its sample says of the machine."""
+    """The probe's params for the machine, and what its sample records about it."""
 
     params: Mapping[str, str]
     seen: Mapping[str, Any]
 
 
 class VirtualMachines:
-    """Those of a run. The host is asked once what it runs them with."""
+    """The virtual machines of a run. The host is asked only once how it runs them."""
 
-    def __init__(self, journal: Journal, run: str, place: Path) -> None:
-        self._journal, self._run, self._place = journal, run, place
+    def __init__(self, journal: Journal, place: Path) -> None:
+        self._journal, self._place = journal, place
         self._initramfs: Path | None = None
         self._accelerator: str | None = None
 
     def start(self, wanted: VirtualMachine, root: Path = proc.ROOT) -> Started:
-        """Unavailable where this host lacks what it takes."""
+        """Raises Unavailable where this host lacks something."""
         qemu = guest_tools.find(guest_tools.QEMU)
         if qemu is None:
-            raise Unavailable(f"needs QEMU, and it is not here: {guest_tools.QEMU_REMEDY}")
+            raise Unavailable(NO_QEMU)
         if self._accelerator is None:
             self._accelerator = kvm.accelerator()
         image = None if wanted.kernel is None else _find(wanted.kernel, root)
@@ -70,9 +73,14 @@ class VirtualMachines:
 
     def _the_initramfs(self) -> Path:
         if self._initramfs is None:
-            folder = self._journal.make_folder(self._place, f"{self._run}-machine")
+            if not init().exists():
+                raise Unavailable(
+                    "needs the init of a guest, which is built on x86-64 alone; the firmware boots "
+                    "without: -p boots=firmware"
+                )
+            folder = self._journal.make_folder(self._place, f"{self._journal.name}-machine")
             self._initramfs = folder / "initramfs"
-            self._initramfs.write_bytes(initramfs(init(BOOTED + "\n")))
+            self._initramfs.write_bytes(initramfs(init().read_bytes()))
         return self._initramfs
 
 
@@ -103,6 +111,20 @@ def command(
     yield from ("-initrd", str(initramfs), "-append", "console=ttyS0 quiet panic=-1")
 
 
+def lack(wanted: VirtualMachine, root: Path = proc.ROOT) -> str:
+    """What the host lacks for this machine; empty where nothing is missing."""
+    if guest_tools.find(guest_tools.QEMU) is None:
+        return NO_QEMU
+    try:
+        if wanted.kernel is not None:
+            _find(wanted.kernel, root)
+        if wanted.nic == "passed_through":
+            _passed_through(root)
+    except Unavailable as missing:
+        return str(missing)
+    return ""
+
+
 def _find(named: str, root: Path) -> Kernel:
     try:
         if named != FOUND:
@@ -119,7 +141,7 @@ def _find(named: str, root: Path) -> Kernel:
 
 
 def _passed_through(root: Path) -> str:
-    """A device that vfio-pci has already. None is ever taken from the host."""
+    """A device that vfio-pci already drives. None is ever taken from the host."""
     groups = root / "sys/kernel/iommu_groups"
     if not groups.is_dir() or not any(groups.iterdir()):
         raise Unavailable(
@@ -137,47 +159,11 @@ def _passed_through(root: Path) -> str:
     return devices[0]
 
 
-def init(text: str) -> bytes:
-    """An ELF program of x86-64 that writes a text to its output and sleeps for good (elf(5))."""
-    said = text.encode()
-    code = bytes.fromhex(
-        "b801000000"  # mov eax, 1: write(2)
-        "bf01000000"  # mov edi, 1
-        "488d3510000000"  # lea rsi, [rip + 16]: the text, behind the code
-    )
-    code += b"\xba" + struct.pack("<I", len(said))  # mov edx, length
-    code += bytes.fromhex("0f05")  # syscall
-    code += bytes.fromhex("b8220000000f05ebf7")  # mov eax, 34: pause(2); syscall; again
-    base, head_bytes, segment_bytes = 0x400000, 64, 56
-    entry = base + head_bytes + segment_bytes
-    head = struct.pack(
-        "<16sHHIQQQIHHHHHH",
-        b"\x7fELF\x02\x01\x01",
-        *(2, 62, 1, entry, head_bytes, 0, 0, head_bytes, segment_bytes, 1, 0, 0, 0),
-    )
-    size = head_bytes + segment_bytes + len(code) + len(said)
-    segment = struct.pack("<IIQQQQQQ", 1, 5, 0, base, base, size, size, 0x1000)
-    return head + segment + code + said
+def init() -> Path:
+    """The program of guest/init.c, installed beside the compiled probes."""
+    return Path(where()[1]) / "guest_init"
 
 
 def initramfs(program: bytes) -> bytes:
-    """An archive with a console and /init (the kernel's driver-api/early-userspace)."""
-    console = _member("dev/console", 0o020600, device=(5, 1))
-    return (
-        _member("dev", 0o040755)
-        + console
-        + _member("init", 0o100755, program)
-        + _member("TRAILER!!!", 0)
-    )
-
-
-def _member(name: str, mode: int, content: bytes = b"", device: Sequence[int] = (0, 0)) -> bytes:
-    """One member in the format newc, cpio(5)."""
-    path = name.encode() + b"\0"
-    numbers = (0, mode, 0, 0, 1, 0, len(content), 0, 0, *device, len(path), 0)
-    head = b"070701" + b"".join(b"%08X" % number for number in numbers)
-    return _padded(head + path) + _padded(content)
-
-
-def _padded(text: bytes) -> bytes:
-    return text + b"\0" * (-len(text) % 4)
+    """An archive with a console and /init."""
+    return archive((*CONSOLE, Member("init", stat.S_IFREG | 0o755, program)))

@@ -1,4 +1,4 @@
-"""The warm parent and its workers: one forked process a trial.
+"""The fork server and its workers: one forked process a trial.
 
 The parent holds nothing but the compiled probes, so that a fork costs about a millisecond
 and a locked worker has little to lock. It reads one trial a line from the driver, forks,
@@ -17,7 +17,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NoReturn
 
 from memlab import probe
@@ -38,18 +38,31 @@ def main() -> None:
     The next worker is forked while the driver stores the last sample, so that a trial does
     not wait for the fork; it is idle until it is asked.
     """
+    _end_with(int(sys.argv[3]))
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
-    probe.keep_counters()  # what it lacks, each sample names
-    gc.collect()
-    gc.freeze()  # the collector would copy the parent's pages in every child
+    probe.prewarm_perf()  # each sample names the counters that are missing
+    rehearsed = _rehearse("noop")
     worker = Worker()
     for line in sys.stdin.buffer:
-        reply = worker.run(line)
-        sys.stdout.write(json.dumps(reply) + "\n")
+        trial = json.loads(line)
+        sys.stdout.buffer.write(worker.run(trial, line))
         sys.stdout.flush()
         worker.end()
+        if trial["probe"] not in rehearsed:
+            rehearsed |= _rehearse(trial["probe"])
         worker = Worker()
+
+
+def _rehearse(name: str) -> set[str]:
+    """Make here what the first calls of a probe make. Each worker would make it again, and copy a
+    page of this process for nearly every object: half a millisecond per trial."""
+    probe.bind(name)
+    for _ in range(8):  # the interpreter adapts a function to its work within eight calls
+        json.loads(json.dumps(probe.call("noop", {})))
+    gc.collect()
+    gc.freeze()  # or else the collector would copy the server's pages in every child
+    return {name}
 
 
 class Worker:
@@ -58,41 +71,44 @@ class Worker:
     def __init__(self) -> None:
         asked, self._asking = os.pipe()
         self._reading, writing = os.pipe()
+        parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
+            _end_with(parent)
             os.close(self._asking)
             os.close(self._reading)
             _work(asked, writing)
         os.close(asked)
         os.close(writing)
 
-    def run(self, line: bytes) -> Reply:
-        """The reply to a trial, given as a line of JSON: how it ended. Never raises."""
-        trial = json.loads(line)
+    def run(self, trial: Mapping[str, Any], line: bytes) -> bytes:
+        """The reply to a trial, which `line` says in JSON, as such a line too: how it ended. Never
+        raises. What the worker wrote is passed on unread, with what the host counted added.
+        """
         group = trial.get("group")
         witness = _witness() if group else None
-        before = _counts(group)
+        before = _counts(group, trial["cpus"])
         os.write(self._asking, line)
         text, timed_out = _collect(self._pid, self._reading, float(trial["limit_s"]))
-        if text.endswith(b"\n"):
-            reply: Reply = json.loads(text)
-        else:
+        if not text.endswith(b"}\n"):
             status = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
             counter = "group_oom_kill" if group else "oom_kill"
-            oom_killed = _counts(group)[counter] > before[counter]
-            reply = _died(trial, status, timed_out, oom_killed=oom_killed)
+            oom_killed = _counts(group, ())[counter] > before[counter]
+            died = _died(trial, status, timed_out, oom_killed=oom_killed)
+            text = json.dumps(died).encode() + b"\n"
         file = trial["file"]
         if file and file["state"] in files.FRESH:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(file["path"])  # noqa: PTH108
-        reply["host"] = {name: count - before[name] for name, count in _counts(group).items()}
+                os.unlink(file["path"], dir_fd=file.get("folder"))
+        after = _counts(group, trial["cpus"])
+        host = {name: count - before.get(name, 0) for name, count in after.items()}
         if witness is not None:
-            reply["host"]["witness_killed"] = int(_has_ended(witness))
-        reply["probe_hash"] = probe.hash(trial["probe"])
-        return reply
+            host["witness_killed"] = int(_has_ended(witness))
+        beside = json.dumps({"host": host, "probe_hash": probe.hash(trial["probe"])}).encode()
+        return text.removesuffix(b"}\n") + b", " + beside[1:] + b"\n"
 
     def end(self) -> None:
-        """Reap it, and whatever it left."""
+        """Reap the worker, and whatever it left."""
         os.waitpid(self._pid, 0)
         os.close(self._asking)
         os.close(self._reading)
@@ -102,7 +118,7 @@ class Worker:
 def _work(asked: int, writing: int) -> NoReturn:
     """The worker's whole life.
 
-    It lets go of the parent's own pipes: the driver would wait at them for a lost parent's worker.
+    It closes the server's own pipes, at which the driver would wait if the server died.
     """
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -112,7 +128,7 @@ def _work(asked: int, writing: int) -> NoReturn:
     while not line.endswith(b"\n"):
         piece = os.read(asked, 1 << 16)
         if not piece:
-            os._exit(0)  # the parent has gone, and no trial came
+            os._exit(0)  # the server has ended without a trial
         line += piece
     text = json.dumps(_trial(json.loads(line))).encode() + b"\n"
     while text:
@@ -121,34 +137,39 @@ def _work(asked: int, writing: int) -> NoReturn:
 
 
 def _trial(trial: Mapping[str, Any]) -> Reply:
-    """Set the stage and call the probe."""
+    """Prepare the file, the CPUs and the group, and call the probe."""
     try:
         os.sched_setaffinity(0, trial["cpus"])
         _go_first()
-        params = dict(trial["params"])
         if trial["file"]:
+            if "folder" in trial["file"]:
+                os.fchdir(trial["file"]["folder"])
             files.prepare(trial["file"])
-            params["path"] = trial["file"]["path"]
-        if trial.get("folder") is not None:
-            params["folder"] = trial["folder"]
         group = trial.get("group")
-        if trial.get("tells_group"):
-            params["group"] = group["folder"] if group else ""
         if group and group["procs"]:
             _enter(group["procs"])  # the file is made: its page cache is not charged to the trial
-        return {"outcome": "ok", "result": probe.call(trial["probe"], params)}
+        result = probe.call(trial["probe"], trial["params"])
+        ended: Reply = result.pop("ended", {})  # how a user's command ended
+        return {"outcome": "ok", "result": result} | ended
     except probe.ProbeError as error:
         refused = error.status == "unavailable"  # whatever the errno: mlock(2) refuses by ENOMEM
         outcome = "unavailable" if refused else _OUTCOMES.get(error.errno_name, "error")
         return {"outcome": outcome, "detail": str(error)}
     except OSError as error:
         return {"outcome": "error", "detail": f"preparing the trial: {error}"}
-    except BaseException as error:  # a worker must answer, whatever it met
+    except BaseException as error:  # a worker must answer, whatever happened
         return {"outcome": "error", "detail": f"{type(error).__name__}: {error}"}
 
 
+def _end_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends, however that ends."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
 def _go_first() -> None:
-    """If memory runs out, this process is the one that the kernel takes.
+    """Make this process the one that the kernel kills first if memory runs out.
 
     Plain descriptors: a Python file object costs a forked process a quarter of a millisecond
     in pages copied on write.
@@ -166,8 +187,8 @@ def _enter(procs: str) -> None:
 
 
 def _collect(pid: int, reading: int, limit_s: float) -> tuple[bytes, bool]:
-    """The worker's line, or what there is of it when the worker ended or was killed for its
-    time; and whether it was."""
+    """The worker's line, incomplete if the worker ended or exceeded its time; and whether it was
+    killed for that."""
     deadline = time.monotonic() + limit_s
     ended = os.pidfd_open(pid)
     text = b""
@@ -194,9 +215,7 @@ def _witness() -> int:
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(0)
+        _end_with(parent)
         os.closerange(0, os.sysconf("SC_OPEN_MAX"))
         _go_first()
         while True:
@@ -224,11 +243,11 @@ def _reap_leftovers() -> None:
 def _died(
     trial: Mapping[str, Any], status: os.waitid_result | None, timed_out: bool, *, oom_killed: bool
 ) -> Reply:
-    """The outcome of a worker that ended without a word."""
+    """The outcome of a worker that ended without a reply."""
     if timed_out:
         return {"outcome": "timeout", "detail": f"killed after {trial['limit_s']:g} s"}
     if status is None or status.si_code == os.CLD_EXITED:
-        return {"outcome": "error", "detail": "the worker exited without a word"}
+        return {"outcome": "error", "detail": "the worker exited without a reply"}
     number = signal.Signals(status.si_status)
     if number == signal.SIGKILL and oom_killed:
         return {"outcome": "oom-killed", "detail": "killed by the kernel's OOM killer"}
@@ -237,17 +256,18 @@ def _died(
 
 
 def _full_disk(trial: Mapping[str, Any]) -> str:
-    """A store into a hole of a full filesystem is a SIGBUS (mmap(2)); say so where it is one."""
+    """A store into a hole of a file on a full disk is a SIGBUS (mmap(2)): name that cause."""
     if not trial["file"]:
         return ""
-    free = os.statvfs(os.path.dirname(trial["file"]["path"]))  # noqa: PTH120
+    file = trial["file"]
+    free = os.statvfs(file.get("folder") or os.path.dirname(file["path"]))  # noqa: PTH120
     return ": ENOSPC, no space left for the file's page" if free.f_bavail == 0 else ""
 
 
-def _counts(group: Mapping[str, Any] | None) -> dict[str, int]:
+def _counts(group: Mapping[str, Any] | None, cpus: Collection[int]) -> dict[str, int]:
     """What the host counts, and for a contained trial the OOM kills in its group alone: another
-    program of the host may be killed at the same time."""
-    counts = _host_counts()
+    program of the host may be killed at the same time. `cpus` are the trial's own."""
+    counts = _host_counts() | (_others(cpus) if cpus else {})
     if group:
         counts["group_oom_kill"] = sum(_oom_kills(path) for path in group["oom_counts"])
     return counts
@@ -259,11 +279,38 @@ def _oom_kills(path: str) -> int:
 
 
 def _host_counts() -> dict[str, int]:
-    """What the host counts beside the trial: OOM kills and pages written back, of
-    /proc/vmstat, and KiB handed back to the hypervisor, where the kernel says."""
-    with open("/proc/vmstat") as vmstat:
-        words = (line.split() for line in vmstat)
-        counts = {name: int(count) for name, count in words if name in ("oom_kill", "nr_written")}
-    with contextlib.suppress(OSError, ValueError), open(_REPORTED) as reported:
-        counts["reported_kib"] = int(reported.read())
+    """What the host counts during a trial: OOM kills and pages written back, of /proc/vmstat, and
+    KiB returned to the hypervisor, where the kernel reports that."""
+    vmstat = b"\n" + _read("/proc/vmstat")
+    counts = {}
+    for name in ("oom_kill", "nr_written"):
+        _, found, after = vmstat.partition(b"\n%s " % name.encode())
+        if found:
+            counts[name] = int(after[: after.index(b"\n")])
+    with contextlib.suppress(OSError, ValueError):
+        counts["reported_kib"] = int(_read(_REPORTED))
     return counts
+
+
+def _others(cpus: Collection[int]) -> dict[str, int]:
+    """The clock ticks of the CPUs that the trial does not use, and how many of those were busy, of
+    /proc/stat (proc_stat(5)); nothing where it uses all."""
+    ticks = busy = 0
+    for line in _read("/proc/stat").split(b"\n")[1:]:
+        name, *times = line.split()
+        if not name.startswith(b"cpu"):
+            break
+        if int(name[3:]) not in cpus:
+            spent = [int(time) for time in times[:8]]  # guest time is in user's and nice's
+            ticks += sum(spent)
+            busy += sum(spent) - spent[3] - spent[4]  # idle and iowait
+    return {"other_cpus_ticks": ticks, "other_cpus_busy_ticks": busy} if ticks else {}
+
+
+def _read(path: str) -> bytes:
+    """Read a small kernel file at once. Plain descriptors: see _go_first."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(file, 1 << 16)
+    finally:
+        os.close(file)

@@ -1,10 +1,14 @@
 """Samples in one SQLite file."""
 
-from .database import StoreError
-from .rows import PointRow, RunRow, SampleRow, SessionRow
-from .store import Store, UnknownRun, default_path
+from memlab.errors import StoreError, UnknownRun
+
+from .database import FORMAT
+from .rows import Listed, PointRow, RunRow, SampleRow, SessionRow
+from .store import Store, default_path
 
 __all__ = [
+    "FORMAT",
+    "Listed",
     "PointRow",
     "RunRow",
     "SampleRow",

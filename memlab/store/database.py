@@ -6,16 +6,39 @@ microseconds; the last ones may be lost with the power (sqlite.org/pragma.html#p
 
 from __future__ import annotations
 
+import errno
+import json
+import os
+import shutil
 import sqlite3
+import stat
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
 
 from memlab._version import __version__
+from memlab.errors import StoreError
 
 APPLICATION_ID = 0x6D656D6C  # "meml": tells a memlab store from any other SQLite file
+_VALUE_BYTES_MAX = 64 << 20  # of one value; a traced sample has some 100 kB
 BUSY_S = 10.0  # how long one process waits for another that writes
+
+# What a row's checksum is of, as SQL: a value that a disk or a program changed is found when it is
+# read. A run's includes how many points it has, as its sessions say how many samples.
+CHECKSUMS: Mapping[str, str] = {
+    "runs": "memlab_checksum(id, experiment, name, created_at, seed, request, environment, memlab,"
+    " (SELECT count(*) FROM points WHERE run = runs.id))",
+    "points": "memlab_checksum(run, point, levels, control)",
+    "samples": "memlab_checksum(run, point, block, position, outcome, detail, started_at, trial_s,"
+    " cpu, probe_hash, raw, context)",
+    "sessions": "memlab_checksum(run, session, started_at, wall_s, ended, samples)",
+}
+
+_EXPERIMENT = "(SELECT experiment FROM runs WHERE id = run)"
 
 # One entry a format version: what changed, and the SQL that brings the version before it here.
 MIGRATIONS: tuple[tuple[str, str], ...] = (
@@ -44,24 +67,165 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
             PRIMARY KEY (run, session)) STRICT;
         """,
     ),
+    (
+        "samples.context: what was known beside the probe, out of raw",
+        """
+        ALTER TABLE samples ADD COLUMN context TEXT;
+        UPDATE samples SET context = memlab_context(raw), raw = memlab_returned(raw)
+            WHERE raw IS NOT NULL;
+        """,
+    ),
+    (
+        "a checksum of every row, and how many samples each session took",
+        f"""
+        ALTER TABLE runs ADD COLUMN checksum INTEGER;
+        ALTER TABLE points ADD COLUMN checksum INTEGER;
+        ALTER TABLE samples ADD COLUMN checksum INTEGER;
+        ALTER TABLE sessions ADD COLUMN checksum INTEGER;
+        ALTER TABLE sessions ADD COLUMN samples INTEGER NOT NULL DEFAULT 0;
+        UPDATE sessions SET samples = (SELECT count(*) FROM samples WHERE run = sessions.run)
+            WHERE session = (SELECT max(session) FROM sessions AS s WHERE s.run = sessions.run);
+        UPDATE runs SET checksum = {CHECKSUMS["runs"]};
+        UPDATE points SET checksum = {CHECKSUMS["points"]};
+        UPDATE samples SET checksum = {CHECKSUMS["samples"]};
+        UPDATE sessions SET checksum = {CHECKSUMS["sessions"]};
+        """,
+    ),
+    (
+        "factors, levels, controls and fields under their names of 0.2",
+        "".join(
+            f"""
+            UPDATE {table} SET {column} = {new}, checksum = -1
+                WHERE checksum = {CHECKSUMS[table]} AND {new} IS NOT {column};
+            UPDATE {table} SET checksum = {CHECKSUMS[table]} WHERE checksum = -1;
+            """
+            for table, column, new in (
+                ("runs", "request", "memlab_renamed(experiment, request)"),
+                ("points", "levels", f"memlab_renamed({_EXPERIMENT}, levels)"),
+                ("points", "control", f"memlab_renamed_control({_EXPERIMENT}, control)"),
+                ("samples", "raw", f"memlab_renamed({_EXPERIMENT}, raw)"),
+            )
+        ),
+    ),
 )
+FORMAT = len(MIGRATIONS)
+_CONTEXT = ("host", "contained", "machine")  # what format 1 kept in raw
 
 
-class StoreError(Exception):
-    """The store cannot be used; one line says why and what to do."""
+def _context(raw: str) -> str:
+    return _only(raw, lambda name: name in _CONTEXT)
 
 
-def opened(path: Path, create: bool) -> sqlite3.Connection:
-    """A connection to the store at `path`, in the newest format; StoreError."""
+def _returned(raw: str) -> str:
+    return _only(raw, lambda name: name not in _CONTEXT)
+
+
+def _only(raw: str, kept: Callable[[str], bool]) -> str:
+    found = {name: value for name, value in json.loads(raw).items() if kept(name)}
+    return json.dumps(found, separators=(",", ":"))
+
+
+def _renamed(experiment: str, stored: str | None) -> str | None:
+    """A stored object with today's names in it; what is none is left to whoever reads it."""
+    from memlab.experiment import renamed  # the vocabulary, which only an old store asks for
+
+    old = {name.rpartition("=")[2] for name in renamed.RENAMED.get(experiment, ())}
+    if stored is None or not any(f'"{name}"' in stored for name in old):
+        return stored
+    try:
+        return json.dumps(renamed.current(experiment, json.loads(stored)), separators=(",", ":"))
+    except (ValueError, RecursionError, AttributeError):
+        return stored
+
+
+def _renamed_control(experiment: str, control: str | None) -> str | None:
+    from memlab.experiment import renamed
+
+    found = renamed.current(experiment, {"control": control})["control"]
+    return None if found is None else str(found)
+
+
+_TYPES = {of: of.__name__.encode() for of in (str, int, float, bytes, type(None))}
+
+
+def checksum(*values: float | str | None) -> int:
+    """CRC-32 of a row's values with their types."""
+    parts = []
+    for value in values:
+        text = value if isinstance(value, str) else repr(value)
+        content = text.encode("utf-8", "surrogatepass")
+        parts += [b"%s %d " % (_TYPES[type(value)], len(content)), content]
+    return zlib.crc32(b"".join(parts))
+
+
+def opened(path: Path, create: bool, closing: ExitStack) -> sqlite3.Connection:
+    """A connection to the store at `path`, in the newest format; StoreError. `closing` closes it.
+
+    A store that may only be read is read as it is, or from a copy where that has to be changed.
+    """
     try:
         if create:
             path.parent.mkdir(parents=True, exist_ok=True)
-        db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None)
-        db.execute("PRAGMA foreign_keys = ON")
-        _migrate(db, path)
-    except (OSError, sqlite3.Error) as error:
-        raise StoreError(f"cannot open the store {path}: {error}") from error
+        if not _checked(path) and not create:
+            raise StoreError(f"no store at {path}; `memlab sweep mmap-write` makes one")
+        if create or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+            db, version = _connected(path, "rwc" if create else "rw", closing)
+        else:
+            db, version = _connected(path, "ro&immutable=1", closing)
+            if version < len(MIGRATIONS) or _log(path).exists():
+                db, version = _connected(_copied(path, closing), "rw", closing)
+        if version < len(MIGRATIONS):
+            _migrate(db, path)
+    except (OSError, ValueError, sqlite3.Error) as error:
+        why = getattr(error, "strerror", None) or error
+        raise StoreError(f"cannot open the store {path}: {why}") from error
     return db
+
+
+def _checked(path: Path) -> bool:
+    """Whether there is a store. OSError for what is no file, or another user's link."""
+    if path.name == ":memory:":
+        raise OSError(errno.EINVAL, "name a file: samples in memory are lost")
+    if path.is_symlink() and path.lstat().st_uid not in (0, os.geteuid()):
+        raise OSError(errno.EPERM, "it is a link that another user made")
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return True
+
+
+def _log(path: Path) -> Path:
+    """SQLite's write-ahead log: what is committed may lie there alone."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def _copied(path: Path, closing: ExitStack) -> Path:
+    """A copy of the store and its log in a folder of this user's own."""
+    folder = closing.enter_context(TemporaryDirectory(prefix="memlab-store-"))
+    copy = Path(folder) / "store.db"
+    shutil.copyfile(path, copy)
+    if _log(path).exists():
+        shutil.copyfile(_log(path), _log(copy))
+    return copy
+
+
+def _connected(path: Path, mode: str, closing: ExitStack) -> tuple[sqlite3.Connection, int]:
+    """A connection and the store's format. A name such as `:memory:` is a file's name too."""
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
+    db = sqlite3.connect(uri, timeout=BUSY_S, isolation_level=None, uri=True)
+    closing.callback(db.close)
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES_MAX)
+    db.execute("PRAGMA foreign_keys = ON")
+    db.execute("PRAGMA trusted_schema = OFF")  # views and triggers of a foreign file call nothing
+    db.create_function("memlab_context", 1, _context, deterministic=True)
+    db.create_function("memlab_returned", 1, _returned, deterministic=True)
+    db.create_function("memlab_renamed", 2, _renamed, deterministic=True)
+    db.create_function("memlab_renamed_control", 2, _renamed_control, deterministic=True)
+    db.create_function("memlab_checksum", -1, checksum, deterministic=True)
+    return db, _version(db, path)
 
 
 @contextmanager
@@ -71,21 +235,28 @@ def transaction(db: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connecti
         db.execute("BEGIN IMMEDIATE")
         yield db
         db.execute("COMMIT")
-    except sqlite3.OperationalError as error:
+    except sqlite3.Error as error:
         raise StoreError(f"cannot write to the store {path}: {error}") from error
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
 
 
+def seal(db: sqlite3.Connection, table: str, where: str, *values: object) -> None:
+    """Write the checksum of rows as they are now stored."""
+    db.execute(f"UPDATE {table} SET checksum = {CHECKSUMS[table]} WHERE {where}", values)
+
+
 def _version(db: sqlite3.Connection, path: Path) -> int:
     # One statement, so that a store that another process makes is seen before or after.
-    version, application, tables = db.execute(
-        "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)"
+    version, application, tables, foreign = db.execute(
+        "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema),"
+        " (SELECT count(*) FROM sqlite_schema"
+        " WHERE type IN ('view', 'trigger') OR sql LIKE 'CREATE VIRTUAL%')"
         " FROM pragma_user_version, pragma_application_id"
     ).fetchone()
-    if application != APPLICATION_ID and (version or tables):
-        raise StoreError(f"{path} is an SQLite file, but no memlab store")
+    if (application != APPLICATION_ID and (version or tables)) or foreign:
+        raise StoreError(f"{path} is an SQLite file, not a memlab store")
     if version > len(MIGRATIONS):
         raise StoreError(
             f"{path} has format {version}, and this memlab knows {len(MIGRATIONS)}; upgrade memlab"

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+
+Row = TypeVar("Row", "RunRow", "PointRow", "SampleRow", "SessionRow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +36,12 @@ class PointRow:
 
 @dataclass(frozen=True, slots=True)
 class SampleRow:
-    """One trial as it ended. `raw` is the probe's result, None where it returned none."""
+    """One trial as it ended. `raw` is what the probe returned, None where it returned nothing.
+
+    `context` is what was known beside the probe: `host`, what the host counted meanwhile;
+    `contained`, the group that held the trial; `machine`, the virtual machine that it started.
+    None where no worker answered. `readings` is both in one, as metrics read it; None where raw is.
+    """
 
     point: int
     block: int
@@ -40,7 +53,14 @@ class SampleRow:
     cpu: int | None
     probe_hash: str
     raw: Mapping[str, Any] | None
+    context: Mapping[str, Any] | None = None
     id: int | None = None
+
+    readings: Mapping[str, Any] | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        both = None if self.raw is None else {**self.raw, **(self.context or {})}
+        object.__setattr__(self, "readings", both)  # frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +71,186 @@ class SessionRow:
     started_at: float
     wall_s: float
     ended: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A run as a list of runs has it. `ended` is None where its last session was cut short."""
+
+    row: RunRow
+    samples: int
+    ended: str | None
+
+
+# What a stored value has to be: a store may come from anybody. Text is cut where it is shown.
+
+_COUNT_MAX = 1_000_000  # of points, and of blocks, which arrays are made of
+_DEPTH_MAX = 16  # of JSON in JSON
+_TEXT_MAX = 10_000  # characters: a level may be a path
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _TEXT_MAX
+
+
+def _count(most: int = _COUNT_MAX) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and 0 <= value <= most
+
+
+def _optional(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or good(value)
+
+
+def _time(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _id(value: Any) -> bool:
+    """It becomes a part of file names."""
+    return (
+        isinstance(value, str)
+        and re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}", value) is not None
+    )
+
+
+def _level(value: Any) -> bool:
+    return _text(value) or type(value) is bool or _time(value)
+
+
+def _dict(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(good, value.values()))
+
+
+def _list(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(good, value))
+
+
+def _shallow(value: Any, depth: int = _DEPTH_MAX) -> bool:
+    """Whether what was JSON is nested so little that it can be walked."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth > 0 and all(_shallow(part, depth - 1) for part in parts)
+
+
+def _holding(**good: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """An object in which these keys, where they are there, hold this."""
+    return lambda value: (
+        isinstance(value, dict)
+        and _shallow(value)
+        and all(check(value[name]) for name, check in good.items() if name in value)
+    )
+
+
+def _filesystem(value: Any) -> bool:
+    return isinstance(value, dict) and _text(value.get("path")) and _text(value.get("type"))
+
+
+def _cache(value: Any) -> bool:
+    good = _holding(
+        level=_optional(_count()), type=_optional(_text), size_bytes=_optional(_count(2**63))
+    )
+    return good(value) and "size_bytes" in value
+
+
+_REQUEST = _holding(
+    preset=_text,
+    levels=_dict(_list(_level)),
+    blocks=_optional(_count()),
+    precision=_optional(_time),
+    budget_s=_optional(_time),
+    seed=_optional(_count(2**63)),
+    cpus=_list(_count()),
+    directory=_optional(_text),
+    name=_optional(_text),
+    scaled=_dict(_text),
+    gentle=_optional(_time),
+    guest=_optional(
+        _holding(
+            kernel=_text,
+            memory_bytes=_count(2**63),
+            cpus=_optional(_count()),
+            append=_text,
+            directory=_optional(_text),
+        )
+    ),
+)
+environment = _holding(  # what is read out of one; anything else is shown as it is
+    filesystems=_dict(_filesystem),
+    cpu_model=_optional(_text),
+    kernel_release=_optional(_text),
+    page_size_bytes=_optional(_count(2**63)),
+    memory_total_bytes=_optional(_count(2**63)),
+    swap_total_bytes=_optional(_count(2**63)),
+    caches=_optional(_list(_cache)),
+    numa_nodes=_optional(_list(_holding())),
+    mitigations=_optional(_dict(_optional(_text))),
+)
+_GOOD: Mapping[type, Mapping[str, Callable[[Any], bool]]] = {
+    RunRow: {
+        "id": _id,
+        "experiment": _text,
+        "name": _optional(_text),
+        "created_at": _text,
+        "seed": _count(2**63),
+        "request": _REQUEST,
+        "environment": environment,
+        "memlab": _text,
+    },
+    PointRow: {"point": _count(), "levels": _dict(_level), "control": _optional(_text)},
+    SampleRow: {
+        "point": _count(),
+        "block": _count(),
+        "position": _count(),
+        "outcome": _text,
+        "detail": _optional(_text),
+        "started_at": _time,
+        "trial_s": _time,
+        "cpu": _optional(lambda value: type(value) is int),  # -1: not pinned to one
+        "probe_hash": _text,
+        "raw": _optional(lambda value: isinstance(value, dict)),
+        "context": _optional(lambda value: isinstance(value, dict)),
+        "id": _count(2**63),
+    },
+    SessionRow: {
+        "session": _count(),
+        "started_at": _time,
+        "wall_s": _time,
+        "ended": _optional(_text),
+    },
+}
+_JSON = ("request", "environment", "levels", "raw", "context")
+_ALIKE = ("request", "environment")  # the same text in many runs: read once
+
+
+def checked(kind: type[Row], values: Mapping[str, Any]) -> Row:
+    """A row out of a store's columns. ValueError, in one line, where a value makes no sense."""
+    found = {}
+    for name in _GOOD[kind]:
+        read: Callable[[Any, str, Any], Any] = _alike if name in _ALIKE else _good
+        found[name] = read(kind, name, values[name])
+    return kind(**found)
+
+
+def _good(kind: type, name: str, value: Any) -> Any:
+    if name in _JSON and isinstance(value, str):
+        try:
+            value = _decoded(value)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{name}: {error}") from None
+    if not _GOOD[kind][name](value):
+        raise ValueError(f"{name} is not {value!r:.60}")
+    return value
+
+
+_alike = lru_cache(maxsize=64)(_good)
+
+
+def _decoded(text: str) -> Any:
+    """msgspec is five times as fast; json takes more: lone surrogates, numbers without bounds."""
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return json.loads(text, parse_constant=_no_number)
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number")

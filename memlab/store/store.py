@@ -9,25 +9,27 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from memlab import experiments, folders
+from memlab.errors import StoreError, UnknownRun, nearest
+
 from . import database
-from .database import StoreError
-from .rows import PointRow, RunRow, SampleRow, SessionRow
+from .rows import Listed, PointRow, Row, RunRow, SampleRow, SessionRow, checked
 
-
-class UnknownRun(LookupError):
-    """No run answers to that name."""
+_READ = {"detail": "substr(detail, 1, 10000)"}  # nobody reads more of what a trial said
+_EXPECTED = "SELECT total(samples) FROM sessions WHERE run = ?1"
 
 
 def default_path() -> Path:
     """$MEMLAB_STORE, else memlab/results.db in the XDG data directory."""
     if named := os.environ.get("MEMLAB_STORE"):
         return Path(named)
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "memlab" / "results.db"
+    return folders.user("data") / "results.db"
 
 
 class Store:
@@ -35,12 +37,12 @@ class Store:
 
     def __init__(self, path: Path | None = None, *, create: bool = False) -> None:
         self.path = path or default_path()
-        if not create and not self.path.exists():
-            raise StoreError(f"no store at {self.path}; `memlab sweep mmap-write` makes one")
-        self._db = database.opened(self.path, create)
+        with ExitStack() as stack:
+            self._db = database.opened(self.path, create, stack)
+            self._open = stack.pop_all()
 
     def close(self) -> None:
-        self._db.close()
+        self._open.close()
 
     def __enter__(self) -> Store:
         return self
@@ -48,12 +50,21 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def check_own(self) -> None:
+        """StoreError for another user's store: a run that goes on loads the libraries, boots the
+        kernels and fills the folders that its store names."""
+        owner = self.path.stat().st_uid
+        if owner != os.geteuid():
+            raise StoreError(
+                f"{self.path} belongs to user {owner}: a run is resumed by whoever measured it"
+            )
+
     # Writing
 
     def add_run(self, run: RunRow, points: Sequence[PointRow]) -> None:
         with database.transaction(self._db, self.path) as db:
             db.execute(
-                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
                 (
                     run.id,
                     run.experiment,
@@ -66,9 +77,21 @@ class Store:
                 ),
             )
             db.executemany(
-                "INSERT INTO points VALUES (?, ?, ?, ?)",
+                "INSERT INTO points VALUES (?, ?, ?, ?, NULL)",
                 [(run.id, p.point, json.dumps(p.levels), p.control) for p in points],
             )
+            database.seal(db, "points", "run = ?", run.id)
+            database.seal(db, "runs", "id = ?", run.id)
+
+    def delete_run(self, run: str) -> None:
+        """Delete a run with its points, samples and sessions."""
+        with database.transaction(self._db, self.path) as db:
+            db.execute("DELETE FROM runs WHERE id = ?", (run,))  # the rest goes with it
+
+    def rename_run(self, run: str, name: str) -> None:
+        with database.transaction(self._db, self.path) as db:
+            db.execute("UPDATE runs SET name = ? WHERE id = ?", (name, run))
+            database.seal(db, "runs", "id = ?", run)
 
     def begin_session(self, run: str) -> int:
         with database.transaction(self._db, self.path) as db:
@@ -77,34 +100,58 @@ class Store:
             ).fetchone()
             session = int(last) + 1
             db.execute(
-                "INSERT INTO sessions VALUES (?, ?, ?, 0, NULL)", (run, session, time.time())
+                "INSERT INTO sessions (run, session, started_at, wall_s) VALUES (?, ?, ?, 0)",
+                (run, session, time.time()),
             )
+            self._seal_session(run, session)
         return session
 
     def add_sample(self, run: str, session: int, wall_s: float, sample: SampleRow) -> None:
         """Commit one sample, and how long its session has lasted."""
-        with database.transaction(self._db, self.path) as db:
-            db.execute(
+        with database.transaction(self._db, self.path):
+            self._insert(run, [sample])
+            self._count(run, session, sample.started_at, wall_s, 1)
+
+    def add_samples(self, run: str, session: int, samples: Sequence[SampleRow]) -> int:
+        """Commit many samples in one transaction, all of them or none; returns how many."""
+        if samples:
+            with database.transaction(self._db, self.path):
+                self._insert(run, samples)
+                started_at = min(sample.started_at for sample in samples)
+                self._count(run, session, started_at, 0.0, len(samples))
+        return len(samples)
+
+    def _insert(self, run: str, samples: Iterable[SampleRow]) -> None:
+        for sample in samples:
+            values = (
+                run,
+                sample.point,
+                sample.block,
+                sample.position,
+                sample.outcome,
+                sample.detail,
+                float(sample.started_at),
+                float(sample.trial_s),
+                sample.cpu,
+                sample.probe_hash,
+                _packed(sample.raw),
+                _packed(sample.context),
+            )
+            self._db.execute(
                 "INSERT INTO samples (run, point, block, position, outcome, detail, started_at,"
-                " trial_s, cpu, probe_hash, raw) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    run,
-                    sample.point,
-                    sample.block,
-                    sample.position,
-                    sample.outcome,
-                    sample.detail,
-                    sample.started_at,
-                    sample.trial_s,
-                    sample.cpu,
-                    sample.probe_hash,
-                    None if sample.raw is None else json.dumps(sample.raw, separators=(",", ":")),
-                ),
+                " trial_s, cpu, probe_hash, raw, context, checksum)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*values, database.checksum(*values)),
             )
-            db.execute(
-                "UPDATE sessions SET wall_s = ? WHERE run = ? AND session = ?",
-                (wall_s, run, session),
-            )
+
+    def _count(self, run: str, session: int, started_at: float, wall_s: float, count: int) -> None:
+        self._db.execute(
+            "INSERT INTO sessions (run, session, started_at, wall_s, samples)"
+            " VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+            " SET wall_s = max(wall_s, excluded.wall_s), samples = samples + excluded.samples",
+            (run, session, started_at, wall_s, count),
+        )
+        self._seal_session(run, session)
 
     def end_session(self, run: str, session: int, wall_s: float, ended: str) -> None:
         with database.transaction(self._db, self.path) as db:
@@ -112,67 +159,107 @@ class Store:
                 "UPDATE sessions SET wall_s = ?, ended = ? WHERE run = ? AND session = ?",
                 (wall_s, ended, run, session),
             )
+            self._seal_session(run, session)
+
+    def _seal_session(self, run: str, session: int) -> None:
+        database.seal(self._db, "sessions", "run = ? AND session = ?", run, session)
 
     # Reading
 
     def runs(self) -> list[RunRow]:
-        """Every run, oldest first."""
-        rows = self._db.execute("SELECT * FROM runs ORDER BY created_at, rowid")
-        return [RunRow(**_unpacked(row, "request", "environment")) for row in _named(rows)]
+        """Every run whose row is whole, oldest first; `damaged` has the others."""
+        rows = (row for row in self._runs().values() if isinstance(row, RunRow))
+        return sorted(rows, key=lambda row: row.created_at)
+
+    def listed(self) -> tuple[list[Listed], dict[str, str]]:
+        """Every run with how many samples it has and how its last session ended, oldest first; and
+        those that are damaged, as far as that shows without reading every sample: what of them."""
+        found, damaged = [], {}
+        try:
+            self._db.execute("BEGIN")  # one state of a store that a sweep may be writing to
+            counts = dict(self._db.execute("SELECT run, count(*) FROM samples GROUP BY run"))
+            expected = dict(self._db.execute("SELECT run, total(samples) FROM sessions GROUP BY 1"))
+            ended = dict(self._db.execute("SELECT run, ended FROM sessions ORDER BY run, session"))
+            for id, row in self._runs().items():
+                count = counts.get(id, 0)
+                if isinstance(row, str):
+                    damaged[id] = row
+                elif lost := count - expected.get(id, 0):
+                    damaged[id] = f"{abs(lost):.0f} of its samples or sessions are lost"
+                else:
+                    found.append(Listed(row, count, ended.get(id)))
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path} is damaged: {error}") from None
+        finally:
+            if self._db.in_transaction:
+                self._db.execute("COMMIT")
+        return sorted(found, key=lambda one: one.row.created_at), damaged
 
     def find(self, wanted: str) -> RunRow:
-        """A run by its id, the start of its id, its name, or `last`."""
+        """A run by its id, the start of its id, its name, `last`, or as the newest run of an
+        experiment by the experiment's name."""
+        if not wanted:
+            raise UnknownRun("a run's id or name is empty; `memlab runs` lists them")
         runs = self.runs()
         if wanted == "last" and runs:
             return runs[-1]
         exact = [run for run in runs if run.id == wanted] or [
             run for run in runs if run.name == wanted
         ][-1:]
+        exact = exact or [run for run in runs if experiments.short(run.experiment) == wanted][-1:]
         matches = exact or [run for run in runs if run.id.startswith(wanted)]
         if len(matches) == 1:
             return matches[0]
         if matches:
+            named = ", ".join(run.id for run in matches[:5])
+            more = ", ..." if matches[5:] else ""
+            raise UnknownRun(f"{wanted!r} fits {len(matches)} runs: {named}{more}")
+        if wanted in experiments.names():
             raise UnknownRun(
-                f"{wanted!r} fits {len(matches)} runs: {', '.join(run.id for run in matches[:5])}"
+                f"no run of {wanted} in {self.path}; `memlab sweep {wanted}` measures one, and "
+                "--example is the recorded one"
             )
-        from difflib import get_close_matches
-
+        for id, why in self._runs().items():
+            if isinstance(why, str) and wanted in ("last", id):
+                with self._naming(id):
+                    raise _Damaged(why)
         known = [run.id for run in runs] + [run.name for run in runs if run.name]
-        near = get_close_matches(wanted, known, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}?" if near else "`memlab runs` lists them"
+        hint = nearest(wanted, known, "`memlab runs` lists them")
         raise UnknownRun(f"no run {wanted!r} in {self.path}; {hint}")
 
     def points(self, run: str) -> list[PointRow]:
-        rows = self._db.execute(
-            "SELECT point, levels, control FROM points WHERE run = ? ORDER BY point",
-            (run,),
-        )
-        return [PointRow(point, json.loads(levels), control) for point, levels, control in rows]
+        with self._naming(run):
+            return self._points(run)
 
     def samples(self, run: str) -> Iterator[SampleRow]:
-        """Every sample of a run in the order it was taken, one at a time."""
-        rows = self._db.execute(
-            "SELECT point, block, position, outcome, detail, started_at, trial_s, cpu,"
-            " probe_hash, raw, id FROM samples WHERE run = ? ORDER BY id",
-            (run,),
-        )
-        for row in _named(rows):
-            yield SampleRow(**_unpacked(row, "raw"))
+        """Every sample of a run in the order it was taken, one at a time. StoreError where one is
+        changed, and at the end where some are missing."""
+        with self._naming(run):
+            yield from self._samples(run)
+
+    def some_samples(self, run: str, ids: Sequence[int]) -> Iterator[SampleRow]:
+        """The samples with these ids, in that order where they ascend. StoreError as of all."""
+        with self._naming(run):
+            where = "id IN (SELECT value FROM json_each(?)) AND +run = ? ORDER BY id"
+            yield from self._rows(SampleRow, "samples", where, json.dumps(ids), run)
+
+    def places(self, run: str) -> Iterator[tuple[int, int]]:
+        """Each sample's id and point, in no order. StoreError where some are missing."""
+        with self._naming(run):
+            points = {point.point for point in self._points(run)}
+            yield from self._counted(run, self._read_places(run, points))
 
     def taken(self, run: str) -> set[tuple[int, int]]:
         """The (block, point) pairs that have a sample."""
-        return set(self._db.execute("SELECT block, point FROM samples WHERE run = ?", (run,)))
+        return {(sample.block, sample.point) for sample in self.samples(run)}
 
     def sample_count(self, run: str) -> int:
-        (count,) = self._db.execute("SELECT count(*) FROM samples WHERE run = ?", (run,)).fetchone()
-        return int(count)
+        with self._naming(run):
+            return int(self._one("SELECT count(*) FROM samples WHERE run = ?", run))
 
     def sessions(self, run: str) -> list[SessionRow]:
-        rows = self._db.execute(
-            "SELECT session, started_at, wall_s, ended FROM sessions WHERE run = ? ORDER BY 1",
-            (run,),
-        )
-        return [SessionRow(*row) for row in rows]
+        with self._naming(run):
+            return list(self._rows(SessionRow, "sessions", "run = ? ORDER BY session", run))
 
     def format_history(self) -> list[tuple[int, str, str, str]]:
         rows = self._db.execute(
@@ -180,15 +267,126 @@ class Store:
         )
         return list(rows)
 
+    # What is damaged
 
-def _named(rows: sqlite3.Cursor) -> Iterator[dict[str, Any]]:
-    """Each row by its columns' names."""
-    names = [column[0] for column in rows.description]
-    for row in rows:
-        yield dict(zip(names, row, strict=True))
+    def damaged(self) -> dict[str, str]:
+        """Each run of which something is lost or changed, and what."""
+        found = {}
+        for id, row in self._runs().items():
+            try:
+                if isinstance(row, str):
+                    raise _Damaged(row)
+                for table in ("points", "samples", "sessions"):
+                    self._check(table, id)
+            except _Damaged as error:
+                found[id] = str(error)
+        return found
+
+    def _check(self, table: str, run: str) -> None:
+        changed = f"total({database.CHECKSUMS[table]} IS NOT checksum)"
+        if count := self._one(f"SELECT {changed} FROM {table} WHERE run = ?", run):
+            raise _Damaged(f"{count:.0f} of its {table} are not as they were written")
+        if table == "samples":
+            lost = self._one(
+                f"SELECT ({_EXPECTED}) - (SELECT count(*) FROM samples WHERE run = ?1)", run
+            )
+            if lost:
+                raise _Damaged(f"{abs(lost):.0f} of its samples or sessions are lost")
+
+    @contextmanager
+    def _naming(self, run: str) -> Iterator[None]:
+        """Of a damaged store, say which runs are whole."""
+        try:
+            yield
+        except _Damaged as error:
+            damaged = self.damaged()
+            whole = [id for id in self._runs() if id not in damaged]
+            shown = ", ".join(whole[:5]) + (f" and {len(whole) - 5} more" if whole[5:] else "")
+            others = f"whole are: {shown}" if whole else "no run is whole"
+            raise StoreError(f"run {run} in {self.path} is damaged: {error}; {others}") from None
+
+    def _runs(self) -> dict[str, RunRow | str]:
+        """By id: the run, or what is wrong with its row. A broken table is read from both ends."""
+        found: dict[str, RunRow | str] = {}
+        for order in ("ASC", "DESC"):
+            try:
+                for id, row in self._each(RunRow, "runs", f"true ORDER BY rowid {order}"):
+                    found[str(id)] = row
+                break
+            except _Damaged as error:
+                found["?"] = str(error)
+        return found
+
+    def _points(self, run: str) -> list[PointRow]:
+        return list(self._rows(PointRow, "points", "run = ? ORDER BY point", run))
+
+    def _samples(self, run: str) -> Iterator[SampleRow]:
+        points = {point.point for point in self._points(run)}
+        rows = self._rows(SampleRow, "samples", "run = ? ORDER BY id", run)
+        for row in self._counted(run, rows):
+            if row.point not in points:
+                raise _Damaged(f"sample {row.id} is of no point")
+            yield row
+
+    def _read_places(self, run: str, points: Collection[int]) -> Iterator[tuple[int, int]]:
+        try:
+            for id, point in self._db.execute("SELECT id, point FROM samples WHERE run = ?", [run]):
+                if point not in points:
+                    raise _Damaged(f"sample {id} is of no point")
+                yield id, point
+        except sqlite3.Error as error:
+            raise _Damaged(str(error)) from None
+
+    def _counted(self, run: str, rows: Iterable[Any]) -> Iterator[Any]:
+        """The rows, of which there must be one a sample."""
+        least = self._one(_EXPECTED, run)
+        count = 0
+        for row in rows:
+            count += 1
+            yield row
+        if not least <= count <= self._one(_EXPECTED, run):  # a sweep may be adding some
+            raise _Damaged("some of its samples or sessions are lost")
+
+    def _rows(self, kind: type[Row], table: str, where: str, *values: object) -> Iterator[Row]:
+        for id, row in self._each(kind, table, where, *values):
+            if isinstance(row, str):
+                raise _Damaged(f"{table[:-1]} {id}: {row}")
+            yield row
+
+    def _each(
+        self, kind: type[Row], table: str, where: str, *values: object
+    ) -> Iterator[tuple[object, Row | str]]:
+        """Each row's number and itself, or what is wrong with it."""
+        names = [field.name for field in fields(kind) if field.init]
+        read = [_READ.get(name, name) for name in names]
+        number = names.index("id") if "id" in names else 0
+        try:
+            rows = self._db.execute(
+                f"SELECT {', '.join(read)}, {database.CHECKSUMS[table]}, checksum"
+                f" FROM {table} WHERE {where}",
+                values,
+            )
+            for *columns, now, sealed in rows:
+                try:
+                    if now != sealed:
+                        raise ValueError("it is not as it was written")
+                    yield columns[number], checked(kind, dict(zip(names, columns, strict=True)))
+                except ValueError as error:
+                    yield columns[number], str(error)
+        except sqlite3.Error as error:
+            raise _Damaged(str(error)) from None
+
+    def _one(self, statement: str, *values: object) -> Any:
+        try:
+            (found,) = self._db.execute(statement, values).fetchone()
+        except sqlite3.Error as error:
+            raise _Damaged(str(error)) from None
+        return found
 
 
-def _unpacked(row: dict[str, Any], *columns: str) -> dict[str, Any]:
-    """A row with its JSON columns read; NULL stays None."""
-    texts = {name: row[name] for name in columns if row[name] is not None}
-    return row | {name: json.loads(text) for name, text in texts.items()}
+class _Damaged(Exception):
+    """Something is lost or changed, and what."""
+
+
+def _packed(value: Mapping[str, Any] | None) -> str | None:
+    return None if value is None else json.dumps(value, separators=(",", ":"))

@@ -24,6 +24,19 @@
 #define MADV_DONTNEED_LOCKED 24
 #endif
 
+/* cdef: read by cffi as it stands */
+enum advice {
+	ADVICE_NORMAL,
+	ADVICE_SEQUENTIAL,
+	ADVICE_POPULATE_READ,
+	ADVICE_POPULATE_WRITE,
+	ADVICE_HUGEPAGE
+};
+/* end */
+
+/* The MADV_ constant. */
+int advice_number(enum advice advice);
+
 /* On a whole mapping: 0, or -1 and errno, EOPNOTSUPP where this kernel lacks the advice. */
 int advise(void *mapping, size_t size_bytes, int advice);
 

@@ -1,10 +1,10 @@
 /*
- * What keeps the compiler from dropping or merging the work of a timed loop.
+ * A compiler barrier, so that the work of a timed loop is neither dropped nor merged.
  */
 #ifndef MEMLAB_BARRIER_H
 #define MEMLAB_BARRIER_H
 
-/* The value is made, and memory may have changed: costs no instruction. */
+/* The compiler must compute the value, and must assume that memory has changed. No instruction. */
 #define KEEP(value) __asm__ volatile("" : : "r"(value) : "memory")
 
 #endif

@@ -1,5 +1,6 @@
 #include "buffer.h"
 #include "barrier.h"
+#include "pages.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -25,8 +26,7 @@ void buffer_fill(uint8_t *buffer, size_t size_bytes)
 
 void *buffer_map(size_t size_bytes)
 {
-	void *buffer =
-		mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *buffer = mmap_anonymous(size_bytes, MAP_PRIVATE);
 
 	if (buffer != MAP_FAILED)
 		buffer_fill(buffer, size_bytes);

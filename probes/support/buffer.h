@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Byte i is this: never zero, and of a prime period, so that no page is like the next. */
+/* Byte i of the pattern. It is never zero, and its period is prime, so no page equals the next. */
 static inline uint8_t buffer_pattern(uint64_t i)
 {
 	return (uint8_t)(1 + i % 251);
@@ -15,7 +15,7 @@ static inline uint8_t buffer_pattern(uint64_t i)
 
 void buffer_fill(uint8_t *buffer, size_t size_bytes);
 
-/* A new mapping filled with the pattern, or MAP_FAILED; munmap(2) gives it back. */
+/* A new mapping filled with the pattern, or MAP_FAILED; release it with munmap(2). */
 void *buffer_map(size_t size_bytes);
 
 #endif

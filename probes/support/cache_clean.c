@@ -14,7 +14,7 @@ static void clean_none(const uint8_t *start, const uint8_t *end, size_t line_byt
 }
 
 #if defined(__x86_64__)
-/* Named in text: an instruction that a compiler was not told of assembles all the same. */
+/* As text: the assembler knows the instructions even if the compiler's target lacks them. */
 #define CLEANER(instruction, operand, fence)                                                       \
 	static void clean_##instruction(const uint8_t *start, const uint8_t *end,                  \
 					size_t line_bytes)                                         \

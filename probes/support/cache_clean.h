@@ -1,5 +1,5 @@
 /*
- * Writing a range's cache lines back to memory, by the instruction.
+ * Writing the cache lines of a range back to memory, by a given instruction.
  */
 #ifndef MEMLAB_CACHE_CLEAN_H
 #define MEMLAB_CACHE_CLEAN_H
@@ -7,17 +7,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In the order of the levels of a factor `clean`. */
+/* cdef: read by cffi as it stands */
 enum cache_clean {
 	CACHE_CLEAN_NONE,
 	CACHE_CLEAN_CLFLUSH,    /* x86-64: write back and drop */
 	CACHE_CLEAN_CLFLUSHOPT, /* the same, not ordered among themselves */
 	CACHE_CLEAN_CLWB,       /* write back, may keep */
 	CACHE_CLEAN_DC_CVAC,    /* arm64: write back, keep */
-	CACHE_CLEAN_DC_CIVAC,   /* arm64: write back and drop */
+	CACHE_CLEAN_DC_CIVAC    /* arm64: write back and drop */
 };
+/* end */
 
-/* From the start of a line to end, and waits for every line. */
+/* Cleans from `start`, the start of a line, to `end`, and waits until every line is written. */
 typedef void clean_function(const uint8_t *start, const uint8_t *end, size_t line_bytes);
 
 struct cache_cleaner {

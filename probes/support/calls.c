@@ -1,6 +1,8 @@
 #include "calls.h"
 #include "clock.h"
 
+#include <string.h>
+
 #define BATCH_LIMIT_COUNT 64
 #define BATCH_LIMIT_BYTES (1u << 20)
 #define FLOOR_LIMIT_COUNT (1u << 20)
@@ -20,7 +22,7 @@ void calls_fit(struct call_plan *plan, uint64_t size_bytes, uint64_t file_size_b
 	plan->batch_count = fitting == 0 ? 1 : at_most(fitting, BATCH_LIMIT_COUNT);
 }
 
-void calls_rehearse(call_loop *loop, struct call_plan *plan)
+static void rehearse(call_loop *loop, struct call_plan *plan)
 {
 	_Alignas(64) uint8_t scratch[REHEARSAL_BYTES] = { 0 };
 	struct call_plan rehearsal = *plan;
@@ -32,9 +34,7 @@ void calls_rehearse(call_loop *loop, struct call_plan *plan)
 		rehearsal.size_bytes = at_most(plan->size_bytes, REHEARSAL_BYTES);
 	}
 	loop(&rehearsal);
-	plan->failed_call = rehearsal.failed_call;
-	plan->failed_errno = rehearsal.failed_errno;
-	plan->failed_line = rehearsal.failed_line;
+	plan->failure = rehearsal.failure;
 }
 
 static uint64_t empty_calls(struct call_plan *plan)
@@ -42,17 +42,39 @@ static uint64_t empty_calls(struct call_plan *plan)
 	CALL_LOOP(plan, offset, size, (void)offset);
 }
 
-struct call_floor calls_floor(const struct call_plan *plan, uint64_t call_count)
+static void measure_floor(const struct call_plan *plan, struct calls_made *made)
 {
 	struct call_plan empty = *plan;
-	struct call_floor floor = { .call_count = 0 };
 
-	if (call_count == 0)
-		return floor;
-	empty.limit_count = at_most(call_count, FLOOR_LIMIT_COUNT);
+	if (made->call_count == 0)
+		return;
+	empty.limit_count = at_most(made->call_count, FLOOR_LIMIT_COUNT);
 	empty.handicap_count = 0;
 	uint64_t started_ns = clock_ns();
-	floor.call_count = empty_calls(&empty);
-	floor.elapsed_ns = clock_ns() - started_ns;
-	return floor;
+	made->floor_call_count = empty_calls(&empty);
+	made->floor_ns = clock_ns() - started_ns;
+}
+
+enum probe_status calls_measure(call_loop *loop, struct call_plan *plan, uint64_t slice_ns,
+				struct probe_window *out, struct calls_made *made,
+				struct probe_error *err)
+{
+	enum probe_status status = PROBE_OK;
+	struct stop_timer stop = { .armed = false };
+	struct window window;
+
+	memset(made, 0, sizeof(*made));
+	rehearse(loop, plan);
+	TRY_KEPT(&plan->failure);
+	TRY(stop_after(&stop, slice_ns));
+	window_open(&window);
+	made->call_count = loop(plan);
+	window_close(&window, out);
+	stop_cancel(&stop);
+	TRY_KEPT(&plan->failure);
+	made->sliced = made->call_count < plan->limit_count;
+	measure_floor(plan, made);
+out:
+	stop_cancel(&stop);
+	return status;
 }

@@ -1,14 +1,15 @@
 /*
- * The loop of equal calls over a file or mapping, and its floor.
+ * A timed loop of equal calls over a file or mapping, and its baseline loop.
  *
- * A loop function runs a plan's calls one after the other, each `size_bytes`
- * further on, and returns how many were done. CALL_LOOP makes its body, so that
- * each operation has a loop of its own with nothing indirect in it.
+ * A loop function makes a plan's calls one after the other, each `size_bytes` after the last, and
+ * returns how many it made. CALL_LOOP is its body, so each operation has a loop of its own, with
+ * nothing indirect in it.
  */
 #ifndef MEMLAB_CALLS_H
 #define MEMLAB_CALLS_H
 
 #include "barrier.h"
+#include "probe.h"
 #include "stop.h"
 
 #include <errno.h>
@@ -25,18 +26,15 @@ struct call_plan {
 	int fd;
 	uint64_t size_bytes;
 	uint64_t limit_count;
-	uint64_t batch_count;    /* calls between two looks at the stop flag */
-	uint64_t handicap_count; /* turns of an empty loop to waste a call */
+	uint64_t batch_count;    /* calls between two readings of the stop flag */
+	uint64_t handicap_count; /* turns of an empty loop per call */
 	uint64_t sum;
-	/* The call that failed, if any. */
-	const char *failed_call;
-	int failed_errno;
-	int failed_line;
+	struct failure failure;
 };
 
 typedef uint64_t call_loop(struct call_plan *plan);
 
-/* A known slowdown, a batch at a time, to try what the statistics can see. */
+/* A known slowdown, once per batch: it tests what the statistics can see. */
 static inline void waste_turns(uint64_t turns)
 {
 	for (; turns; turns--)
@@ -46,24 +44,26 @@ static inline void waste_turns(uint64_t turns)
 /* Fits the counts to a file: whole calls only, a batch of at most 64 calls or 1 MiB. */
 void calls_fit(struct call_plan *plan, uint64_t size_bytes, uint64_t file_size_bytes);
 
-/*
- * Runs a loop once on memory of its own (a system call: with no bytes), so that
- * the first touch of its code and of libc's does not fall into the window. A
- * failure stands in plan, as one of the loop itself does.
- */
-void calls_rehearse(call_loop *loop, struct call_plan *plan);
-
-struct call_floor {
-	uint64_t elapsed_ns;
+struct calls_made {
 	uint64_t call_count;
+	bool sliced; /* slice_ns ended the loop */
+	/* Of the baseline loop: the loop without its operation, as many calls, but at most 2^20. */
+	uint64_t floor_ns;
+	uint64_t floor_call_count;
 };
 
-/* Times the loop without its operation, for as many calls but at most 2^20. */
-struct call_floor calls_floor(const struct call_plan *plan, uint64_t call_count);
+/*
+ * Times the loop, which slice_ns ends early (0: no limit), and then its baseline loop. Before the
+ * window, one call on memory of its own (a system call: with no bytes) brings in the code, so that
+ * its first touch does not fall into the window.
+ */
+enum probe_status calls_measure(call_loop *loop, struct call_plan *plan, uint64_t slice_ns,
+				struct probe_window *out, struct calls_made *made,
+				struct probe_error *err);
 
 /*
- * The body of a loop function. `offset` is the call's place in the file. The
- * plan is read before the loop: the barrier would have it read again each time.
+ * The body of a loop function. `offset` is the call's place in the file. The plan is read before
+ * the loop, because the barrier would make the compiler read it again for each call.
  */
 #define CALL_LOOP(plan, offset, size, operation)                                                   \
 	const uint64_t size = (plan)->size_bytes;                                                  \
@@ -84,8 +84,8 @@ struct call_floor calls_floor(const struct call_plan *plan, uint64_t call_count)
 	return limit_ - left_
 
 /*
- * Inside CALL_LOOP: a call that must move all of the bytes. Where it moved
- * fewer, the next one says why (a full disk: ENOSPC), or else it is EIO.
+ * Inside CALL_LOOP: a call that must move all of the bytes. If it moved fewer, a second call says
+ * why (a full disk: ENOSPC); if that one succeeds, the failure is EIO.
  */
 #define MOVE_ALL(plan, size, call)                                                                 \
 	do {                                                                                       \
@@ -93,21 +93,9 @@ struct call_floor calls_floor(const struct call_plan *plan, uint64_t call_count)
 		if (moved_ != (ssize_t)(size)) {                                                   \
 			if (moved_ >= 0)                                                           \
 				moved_ = (call);                                                   \
-			(plan)->failed_errno = moved_ < 0 ? errno : EIO;                           \
-			(plan)->failed_call = #call;                                               \
-			(plan)->failed_line = __LINE__;                                            \
+			errno = moved_ < 0 ? errno : EIO;                                          \
+			failure_keep(&(plan)->failure, #call);                                     \
 			return limit_ - left_ - now_;                                              \
-		}                                                                                  \
-	} while (0)
-
-/* Reports a failure that a loop kept. */
-#define TRY_CALLS(plan)                                                                            \
-	do {                                                                                       \
-		if ((plan)->failed_call) {                                                         \
-			errno = (plan)->failed_errno;                                              \
-			status = probe_failed_at(err, status, (plan)->failed_call, __FILE__,       \
-						 (plan)->failed_line);                             \
-			goto undo;                                                                 \
 		}                                                                                  \
 	} while (0)
 

@@ -1,12 +1,25 @@
 #include "cgroup.h"
+#include "descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define V1_USAGE "memory.usage_in_bytes"
+
+static const struct {
+	const char *v2;
+	const char *v1;
+} renamed[] = {
+	{ "memory.current", V1_USAGE },
+	{ "memory.max", "memory.limit_in_bytes" },
+	{ "cgroup.threads", "tasks" },
+};
 
 static int path_of(char *path, const char *group, const char *file)
 {
@@ -21,13 +34,16 @@ bool cgroup_is_v1(const char *group)
 {
 	char path[PATH_MAX];
 
-	return path_of(path, group, "memory.usage_in_bytes") == 0 && access(path, F_OK) == 0;
+	return path_of(path, group, V1_USAGE) == 0 && access(path, F_OK) == 0;
 }
 
 int cgroup_open(const char *group, const char *file, int flags)
 {
 	char path[PATH_MAX];
 
+	for (size_t i = 0; i < sizeof(renamed) / sizeof(*renamed); i++)
+		if (strcmp(file, renamed[i].v2) == 0 && cgroup_is_v1(group))
+			file = renamed[i].v1;
 	if (path_of(path, group, file) == -1)
 		return -1;
 	return open(path, flags | O_CLOEXEC);
@@ -41,20 +57,28 @@ static int read_text(const char *group, const char *file, char *text, size_t siz
 	if (fd == -1)
 		return -1;
 	const ssize_t length = read(fd, text, size - 1);
-	const int failed = errno;
-	close(fd);
-	if (length == -1) {
-		errno = failed;
+	close_quietly(fd);
+	if (length == -1)
 		return -1;
-	}
 	text[length] = '\0';
 	return 0;
 }
 
-static int number_of(const char *text, uint64_t *value)
+/* What stands after the key on its line; without a key, all of the text. */
+static int number_in(const char *text, const char *key, uint64_t *value)
 {
+	const size_t length = key ? strlen(key) : 0;
 	char *end;
 
+	while (key && (strncmp(text, key, length) != 0 || text[length] != ' ')) {
+		text = strchr(text, '\n');
+		if (!text) {
+			errno = ENOENT;
+			return -1;
+		}
+		text++;
+	}
+	text += key ? length + 1 : 0;
 	if (strncmp(text, "max", 3) == 0) {
 		*value = UINT64_MAX;
 		return 0;
@@ -71,22 +95,32 @@ int cgroup_read(const char *group, const char *file, uint64_t *value)
 {
 	char text[64];
 
-	return read_text(group, file, text, sizeof(text)) == -1 ? -1 : number_of(text, value);
+	return read_text(group, file, text, sizeof(text)) == -1 ? -1 : number_in(text, NULL, value);
 }
 
-int cgroup_read_key(const char *group, const char *file, const char *key, uint64_t *value)
+static int read_stat(const char *group, const char *key, uint64_t *bytes)
 {
-	const size_t length = strlen(key);
-	char text[8192]; /* memory.stat is about 2 KiB */
+	char text[8192]; /* about 2 KiB are used */
 
-	if (read_text(group, file, text, sizeof(text)) == -1)
-		return -1;
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, key, length) == 0 && line[length] == ' ')
-			return number_of(line + length + 1, value);
-	}
-	errno = ENOENT;
+	return read_text(group, "memory.stat", text, sizeof(text)) == -1
+		       ? -1
+		       : number_in(text, key, bytes);
+}
+
+int cgroup_stat(const char *group, const char *key, uint64_t *bytes)
+{
+	const bool is_anon = strcmp(key, "anon") == 0;
+
+	if (cgroup_is_v1(group))
+		key = is_anon ? "total_rss" : "total_shmem";
+	return read_stat(group, key, bytes);
+}
+
+int cgroup_own_stat(const char *group, const char *key, uint64_t *bytes)
+{
+	if (cgroup_is_v1(group))
+		return read_stat(group, strcmp(key, "anon") == 0 ? "rss" : key, bytes);
+	errno = EOPNOTSUPP;
 	return -1;
 }
 
@@ -97,20 +131,56 @@ int cgroup_write(const char *group, const char *file, const char *text)
 	if (fd == -1)
 		return -1;
 	const ssize_t written = write(fd, text, strlen(text));
-	const int failed = errno;
-	close(fd);
-	errno = failed;
+	close_quietly(fd);
 	return written == -1 ? -1 : 0;
+}
+
+int cgroup_write_bytes(const char *group, const char *file, uint64_t bytes)
+{
+	char text[32] = "max";
+
+	if (bytes != UINT64_MAX)
+		snprintf(text, sizeof(text), "%" PRIu64, bytes);
+	return cgroup_write(group, file, text);
 }
 
 int cgroup_usage(const char *group, uint64_t *bytes)
 {
-	const char *file = cgroup_is_v1(group) ? "memory.usage_in_bytes" : "memory.current";
-
-	return cgroup_read(group, file, bytes);
+	return cgroup_read(group, "memory.current", bytes);
 }
 
 int cgroup_enter(const char *group)
 {
 	return cgroup_write(group, "cgroup.procs", "0"); /* 0: whoever writes (cgroups(7)) */
+}
+
+int cgroup_counter_open(struct cgroup_counter *counter, const char *group, const char *file,
+			const char *key)
+{
+	counter->key = key;
+	counter->fd = cgroup_open(group, file, O_RDONLY);
+	return counter->fd == -1 ? -1 : 0;
+}
+
+int cgroup_counter_read(const struct cgroup_counter *counter, uint64_t *value)
+{
+	char text[512]; /* memory.events is under 200 bytes */
+	const ssize_t length = pread(counter->fd, text, sizeof(text) - 1, 0);
+
+	if (length == -1)
+		return -1;
+	text[length] = '\0';
+	return number_in(text, counter->key, value);
+}
+
+void cgroup_counter_close(struct cgroup_counter *counter)
+{
+	close_quietly(counter->fd);
+	counter->fd = -1;
+}
+
+int cgroup_limit_hits_open(struct cgroup_counter *counter, const char *group, const char *limit)
+{
+	return cgroup_is_v1(group) ? cgroup_counter_open(counter, group, "memory.failcnt", NULL)
+				   : cgroup_counter_open(counter, group, "memory.events", limit);
 }

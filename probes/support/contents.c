@@ -2,12 +2,11 @@
 
 #include <stdbool.h>
 
-int contents_fill(uint8_t *at, size_t first, size_t count, size_t page_bytes, enum contents_of of)
+void contents_fill(uint8_t *at, size_t first, size_t count, size_t page_bytes, enum contents_of of)
 {
 	for (size_t page = 0; page < count; page++)
 		for (size_t i = 0; i < page_bytes; i++)
 			at[page * page_bytes + i] = (uint8_t)((size_t)of + first + page);
-	return 0;
 }
 
 static bool is_full_of(const uint8_t *page, size_t page_bytes, size_t byte)

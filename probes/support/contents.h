@@ -1,6 +1,6 @@
 /*
- * What a page holds: bytes of its own, by its number, so that a page that comes back in the
- * wrong place shows.
+ * The contents of test pages. Each page holds a byte of its own, by its number, so that a page in
+ * the wrong place is noticed.
  */
 #ifndef MEMLAB_CONTENTS_H
 #define MEMLAB_CONTENTS_H
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Page n is full of the byte that is this and n; never zero, never one of the other's. */
+/* Page n is filled with the byte `this + n`. No two pages share a byte, and none is zero. */
 enum contents_of { CONTENTS_OF_FILE = 0x40, CONTENTS_WRITTEN = 0x80 };
 
 struct contents {
@@ -18,8 +18,8 @@ struct contents {
 	uint64_t other_count; /* of several bytes, or of another page's */
 };
 
-/* Fills `count` pages, the first of which is number `first` (below 32). Returns 0. */
-int contents_fill(uint8_t *at, size_t first, size_t count, size_t page_bytes, enum contents_of of);
+/* Fills `count` pages, the first of which is number `first` (below 32). */
+void contents_fill(uint8_t *at, size_t first, size_t count, size_t page_bytes, enum contents_of of);
 
 /* Counts pages by what they hold behind their first byte, which a touch may have changed. */
 struct contents contents_read(const uint8_t *at, size_t first, size_t count, size_t page_bytes);

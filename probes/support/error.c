@@ -1,7 +1,7 @@
 /*
  * Where and why a call failed.
  */
-#include "probe.h"
+#include "error.h"
 
 #include <stdio.h>
 

@@ -23,9 +23,10 @@ static inline void futex_wake_all(uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Counts and states that threads and processes tell one another by: they only rise. */
+/* The words below are counts and states by which threads and processes wait for one another. They
+ * only rise. */
 
-/* One more has come so far. */
+/* Adds one to the count. */
 static inline void futex_announce(uint32_t *count)
 {
 	__atomic_add_fetch(count, 1, __ATOMIC_RELEASE);

@@ -1,9 +1,8 @@
 /*
- * glibc's heap, kept out of what a probe allocates.
+ * Makes glibc's malloc(3) give every large chunk a mapping of its own.
  *
- * malloc(3) maps a large chunk on its own (mallopt(3), M_MMAP_THRESHOLD), but only
- * where no free piece of the heap serves, and a process that has freed such chunks
- * takes larger ones from the heap as well.
+ * malloc does so above a threshold (mallopt(3), M_MMAP_THRESHOLD), but only if no free piece of the
+ * heap is large enough. A process that has freed such chunks gets larger ones from the heap too.
  */
 #ifndef MEMLAB_HEAP_H
 #define MEMLAB_HEAP_H
@@ -11,9 +10,9 @@
 #include <stddef.h>
 
 /*
- * Sets the threshold to where glibc starts with it, 128 KiB; for chunks of that
- * and more takes the free pieces that would serve, so that each further chunk is a
- * mapping. Returns 0, or -1 and errno; EINVAL where malloc is told never to map.
+ * Sets the threshold to glibc's default, 128 KiB. For chunks of that size and more, takes the free
+ * pieces that are large enough, so that each further chunk is a mapping. Returns 0, or -1 and
+ * errno; EINVAL if malloc is set never to map.
  */
 int heap_drain(size_t chunk_bytes, void **pieces);
 

@@ -1,6 +1,6 @@
 /*
- * Text of /proc line by line, without allocation: a process that counts its own
- * mappings must not make new ones.
+ * Reads a file of /proc line by line, without allocation: a process that counts its own mappings
+ * must not add any.
  */
 #ifndef MEMLAB_LINES_H
 #define MEMLAB_LINES_H
@@ -23,7 +23,7 @@ int lines_open(struct lines *lines, const char *path);
 /* The next line without its end, cut where it does not fit; false at the end of the file. */
 bool lines_next(struct lines *lines, char *line, size_t size);
 
-/* Returns 0, or -1 and the errno of what failed in between. */
+/* Returns 0, or -1 and the errno of the read that failed. */
 int lines_close(struct lines *lines);
 
 #endif

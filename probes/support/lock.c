@@ -5,31 +5,21 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-static int flags_of(enum lock_mode mode)
-{
-	switch (mode) {
-	case LOCK_CURRENT:
-		return MCL_CURRENT;
-	case LOCK_FUTURE:
-		return MCL_FUTURE;
-	case LOCK_FUTURE_ONFAULT:
-		return MCL_FUTURE | MCL_ONFAULT;
-	case LOCK_CURRENT_FUTURE:
-		return MCL_CURRENT | MCL_FUTURE;
-	case LOCK_OFF:
-		break;
-	}
-	return 0;
-}
+static const int flags[] = {
+	[LOCK_MODE_CURRENT] = MCL_CURRENT,
+	[LOCK_MODE_FUTURE] = MCL_FUTURE,
+	[LOCK_MODE_FUTURE_ONFAULT] = MCL_FUTURE | MCL_ONFAULT,
+	[LOCK_MODE_CURRENT_FUTURE] = MCL_CURRENT | MCL_FUTURE,
+};
 
 int lock_process(enum lock_mode mode)
 {
-	return mode == LOCK_OFF ? 0 : mlockall(flags_of(mode));
+	return mode == LOCK_MODE_OFF ? 0 : mlockall(flags[mode]);
 }
 
 int unlock_process(enum lock_mode mode)
 {
-	return mode == LOCK_OFF ? 0 : munlockall();
+	return mode == LOCK_MODE_OFF ? 0 : munlockall();
 }
 
 const char *lock_limit_text(char text[static 128], const char *call)

@@ -3,6 +3,7 @@
 #include "barrier.h"
 #include "heap.h"
 #include "lock.h"
+#include "pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* x86-64's, and arm64's with pages of 4 KiB; elsewhere the start may be no huge page's. */
+/* On x86-64, and on arm64 with pages of 4 KiB. Elsewhere the start may not be aligned. */
 #define HUGE_BYTES ((size_t)2 << 20)
 #define HEAP_BELOW_BYTES ((size_t)128 << 10)
 
@@ -27,8 +28,8 @@ static int fail(struct memory *memory, const char *call)
 	return -1;
 }
 
-/* Whoever may lock nothing is refused by EPERM, who wants more than the limit by `over_errno`:
- * ENOMEM of mlock(2), EAGAIN of MAP_LOCKED (mmap(2)). */
+/* EPERM: the user may lock nothing. `over_errno`: it wants more than the limit, which is ENOMEM of
+ * mlock(2) and EAGAIN of MAP_LOCKED (mmap(2)). */
 static int fail_lock(struct memory *memory, const char *call, int over_errno)
 {
 	memory->refused = errno == EPERM || errno == over_errno;
@@ -46,7 +47,7 @@ static size_t round_up(size_t size_bytes, size_t unit_bytes)
 	return (size_bytes + unit_bytes - 1) / unit_bytes * unit_bytes;
 }
 
-/* On the whole pages that the memory lies in. */
+/* Advises the whole pages that the memory lies in. */
 static int advise_pages(const struct memory *memory, int advice)
 {
 	const uintptr_t into = (uintptr_t)memory->start % page_bytes();
@@ -55,7 +56,7 @@ static int advise_pages(const struct memory *memory, int advice)
 		      advice);
 }
 
-/* So that a page is a page, whatever the host does (EOPNOTSUPP: it has no huge ones). */
+/* Pages of the base size, whatever the host's setting. EOPNOTSUPP: it has no huge pages. */
 static int small_pages(struct memory *memory)
 {
 	if (advise_pages(memory, MADV_NOHUGEPAGE) == -1 && errno != EOPNOTSUPP)
@@ -73,8 +74,8 @@ static int make_malloc(struct memory *memory)
 	return memory->size_bytes < HEAP_BELOW_BYTES ? 0 : small_pages(memory);
 }
 
-/* A page that nobody uses, where the next mapping would else begin. Two of one size side by side
- * are one VMA, and just as far apart as they are large: 512 MiB were copied 3 % more slowly so
+/* An unused page, where the next mapping would otherwise begin. Two adjacent mappings of one size
+ * are one VMA, and their distance is their size: a copy of 512 MiB was then 3 % slower
  * (docs/bench.md). */
 static void *guard_below(uint8_t *mapping)
 {
@@ -85,7 +86,7 @@ static void *guard_below(uint8_t *mapping)
 
 	if (guard == place)
 		return guard;
-	if (guard != MAP_FAILED) /* before Linux 4.17 the place is but a wish */
+	if (guard != MAP_FAILED) /* before Linux 4.17 the address is only a hint */
 		munmap(guard, size_bytes);
 	return NULL;
 }
@@ -122,7 +123,7 @@ static int make_memfd(struct memory *memory)
 	return map_file(memory);
 }
 
-/* Without a name: it goes with the process, however that ends. */
+/* The file has no name, so it is gone when the process ends, however it ends. */
 static int make_tmpfs(struct memory *memory)
 {
 	struct statfs filesystem;
@@ -139,7 +140,7 @@ static int make_tmpfs(struct memory *memory)
 	return map_file(memory);
 }
 
-/* The mapping reserves its pages, or fails here and not by SIGBUS at a touch. */
+/* mmap reserves the pages or fails here, rather than with SIGBUS at the first touch. */
 static int make_hugetlb(struct memory *memory)
 {
 	memory->usable_bytes = round_up(memory->size_bytes, HUGE_BYTES);
@@ -152,8 +153,8 @@ static int make_hugetlb(struct memory *memory)
 	return 0;
 }
 
-/* What is left of the reservation stands between this memory's VMA and its neighbours', so that
- * smaps tells their huge pages apart. */
+/* The rest of the reservation separates this VMA from its neighbours, so that smaps counts its huge
+ * pages alone. */
 static int make_thp(struct memory *memory)
 {
 	const size_t inner_bytes = round_up(memory->size_bytes, HUGE_BYTES);
@@ -169,8 +170,8 @@ static int make_thp(struct memory *memory)
 	return 0;
 }
 
-/* The populating of MAP_POPULATE and MAP_LOCKED cannot wait for the advice on huge pages: these
- * two kinds follow the host's setting. */
+/* MAP_POPULATE and MAP_LOCKED populate before any advice on huge pages can be given, so these two
+ * kinds follow the host's setting. */
 static int make_anonymous(struct memory *memory, int flags)
 {
 	if (map(memory, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags,
@@ -185,21 +186,21 @@ int memory_make(struct memory *memory, enum memory_kind kind, size_t size_bytes)
 	*memory = (struct memory) { .folder = memory->folder, .size_bytes = size_bytes, .fd = -1 };
 	memory->usable_bytes = round_up(size_bytes, page_bytes());
 	switch (kind) {
-	case MEMORY_MMAP:
+	case MEMORY_KIND_MMAP:
 		return make_anonymous(memory, 0);
-	case MEMORY_POPULATE:
+	case MEMORY_KIND_POPULATE:
 		return make_anonymous(memory, MAP_POPULATE);
-	case MEMORY_MAP_LOCKED:
+	case MEMORY_KIND_MAP_LOCKED:
 		return make_anonymous(memory, MAP_LOCKED);
-	case MEMORY_MEMFD:
+	case MEMORY_KIND_MEMFD:
 		return make_memfd(memory);
-	case MEMORY_TMPFS:
+	case MEMORY_KIND_TMPFS:
 		return make_tmpfs(memory);
-	case MEMORY_THP:
+	case MEMORY_KIND_THP:
 		return make_thp(memory);
-	case MEMORY_HUGETLB:
+	case MEMORY_KIND_HUGETLB:
 		return make_hugetlb(memory);
-	case MEMORY_MALLOC:
+	case MEMORY_KIND_MALLOC:
 		break;
 	}
 	memory->usable_bytes = size_bytes;
@@ -240,23 +241,23 @@ static int unlock(struct memory *memory)
 	return 0;
 }
 
-int memory_bring(struct memory *memory, enum memory_state state)
+int memory_prepare(struct memory *memory, enum memory_state state)
 {
 	switch (state) {
-	case MEMORY_TOUCHED:
+	case MEMORY_STATE_TOUCHED:
 		touch(memory);
 		return 0;
-	case MEMORY_MLOCKED:
+	case MEMORY_STATE_MLOCKED:
 		return lock(memory);
-	case MEMORY_MLOCK_ONFAULT:
+	case MEMORY_STATE_MLOCK_ONFAULT:
 		return lock_onfault(memory);
-	case MEMORY_UNLOCKED:
+	case MEMORY_STATE_UNLOCKED:
 		return lock(memory) == -1 ? -1 : unlock(memory);
-	case MEMORY_POPULATED:
+	case MEMORY_STATE_POPULATED:
 		return advise_pages(memory, MADV_POPULATE_WRITE) == -1
 			       ? fail(memory, "madvise(memory, MADV_POPULATE_WRITE)")
 			       : 0;
-	case MEMORY_COLD:
+	case MEMORY_STATE_COLD:
 		break;
 	}
 	return 0;
@@ -266,10 +267,9 @@ int memory_release(struct memory *memory)
 {
 	int result = 0;
 
-	if (memory->locked) /* else the heap's pages would stay so */
+	if (memory->locked) /* otherwise pages of the heap would stay locked */
 		result |= munlock(memory->start, memory->size_bytes);
-	if (memory->guard)
-		result |= munmap(memory->guard, page_bytes());
+	result |= unmap(memory->guard, page_bytes());
 	if (memory->mapping)
 		result |= munmap(memory->mapping, memory->mapping_bytes);
 	else

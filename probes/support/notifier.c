@@ -1,5 +1,6 @@
 #include "notifier.h"
 #include "cgroup.h"
+#include "descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,25 +16,29 @@
 /* The shortest window there is, and the shortest without CAP_SYS_RESOURCE (accounting/psi.rst). */
 static const uint32_t psi_windows_us[] = { 500000, 2000000 };
 
-bool notifier_fits(enum notifier_kind kind, bool is_v1)
+static bool is_eventfd(enum notifier_kind kind)
 {
-	switch (kind) {
-	case NOTIFIER_THRESHOLD:
-	case NOTIFIER_PRESSURE_LEVEL:
-		return is_v1;
-	case NOTIFIER_HIGH_POLL:
-	case NOTIFIER_HIGH_INOTIFY:
-	case NOTIFIER_MAX_POLL:
-	case NOTIFIER_MAX_INOTIFY:
-		return !is_v1;
-	case NOTIFIER_PSI:
-		break;
-	}
-	return true;
+	return kind == NOTIFIER_KIND_THRESHOLD || kind == NOTIFIER_KIND_PRESSURE_LEVEL;
 }
 
-/* An eventfd is told of `file` as the line "eventfd, file, arguments" in cgroup.event_control
- * says. The file may be closed then. */
+static bool is_inotify(enum notifier_kind kind)
+{
+	return kind == NOTIFIER_KIND_HIGH_INOTIFY || kind == NOTIFIER_KIND_MAX_INOTIFY;
+}
+
+const char *notifier_lacks(enum notifier_kind kind, const char *group)
+{
+	const bool is_v1 = cgroup_is_v1(group);
+
+	if (is_eventfd(kind) && !is_v1)
+		return "cgroup.event_control is of cgroup v1, and the group is of v2";
+	if (!is_eventfd(kind) && kind != NOTIFIER_KIND_PSI && is_v1)
+		return "memory.events is of cgroup v2, and the group is of v1";
+	return NULL;
+}
+
+/* The line "eventfd file arguments" in cgroup.event_control binds an eventfd to events of `file`,
+ * which may then be closed. */
 static int open_eventfd(struct notifier *notifier, const char *group, const char *file,
 			const char *arguments)
 {
@@ -49,9 +54,7 @@ static int open_eventfd(struct notifier *notifier, const char *group, const char
 		return -1;
 	if (snprintf(line, sizeof(line), "%d %d %s", notifier->fd, watched, arguments) > 0)
 		result = cgroup_write(group, "cgroup.event_control", line);
-	const int failed = errno;
-	close(watched);
-	errno = failed;
+	close_quietly(watched);
 	return result;
 }
 
@@ -60,7 +63,7 @@ static int open_threshold(struct notifier *notifier, const char *group, uint64_t
 	char bytes[32];
 
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)threshold_bytes);
-	return open_eventfd(notifier, group, "memory.usage_in_bytes", bytes);
+	return open_eventfd(notifier, group, "memory.current", bytes);
 }
 
 static int open_events(struct notifier *notifier, const char *group)
@@ -118,20 +121,16 @@ static int open_psi(struct notifier *notifier, const char *group)
 static int open_kind(struct notifier *notifier, const char *group, uint64_t threshold_bytes)
 {
 	switch (notifier->kind) {
-	case NOTIFIER_THRESHOLD:
+	case NOTIFIER_KIND_THRESHOLD:
 		return open_threshold(notifier, group, threshold_bytes);
-	case NOTIFIER_PRESSURE_LEVEL:
+	case NOTIFIER_KIND_PRESSURE_LEVEL:
 		return open_eventfd(notifier, group, "memory.pressure_level", "low");
-	case NOTIFIER_HIGH_POLL:
-	case NOTIFIER_MAX_POLL:
-		return open_events(notifier, group);
-	case NOTIFIER_HIGH_INOTIFY:
-	case NOTIFIER_MAX_INOTIFY:
-		return open_inotify(notifier, group);
-	case NOTIFIER_PSI:
-		break;
+	case NOTIFIER_KIND_PSI:
+		return open_psi(notifier, group);
+	default:
+		return is_inotify(notifier->kind) ? open_inotify(notifier, group)
+						  : open_events(notifier, group);
 	}
-	return open_psi(notifier, group);
 }
 
 int notifier_open(struct notifier *notifier, const char *group, enum notifier_kind kind,
@@ -141,37 +140,83 @@ int notifier_open(struct notifier *notifier, const char *group, enum notifier_ki
 	notifier->fd = -1;
 	notifier->kind = kind;
 	const int result = open_kind(notifier, group, threshold_bytes);
-	const int failed = errno;
 	if (result == -1)
 		notifier_close(notifier);
-	errno = failed;
 	return result;
+}
+
+int notifier_arm(struct notifier *notifier, const char *group, uint64_t threshold_bytes)
+{
+	const bool is_v1 = cgroup_is_v1(group);
+
+	if (notifier_open(notifier, group,
+			  is_v1 ? NOTIFIER_KIND_THRESHOLD : NOTIFIER_KIND_HIGH_POLL,
+			  threshold_bytes) == -1)
+		return -1;
+	if (is_v1)
+		return 0;
+	if (cgroup_write_bytes(group, "memory.high", threshold_bytes) == -1)
+		return -1;
+	return notifier_take(notifier) == -1 ? -1 : 0;
+}
+
+int notifier_disarm(struct notifier *notifier, const char *group)
+{
+	if (notifier->fd == -1)
+		return 0;
+	notifier_close(notifier);
+	return notifier->kind == NOTIFIER_KIND_HIGH_POLL
+		       ? cgroup_write_bytes(group, "memory.high", UINT64_MAX)
+		       : 0;
+}
+
+uint64_t notifiers_take(const struct notifier *notifiers, uint64_t count)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		const int64_t taken = notifier_take(&notifiers[i]);
+
+		sum += taken > 0 ? (uint64_t)taken : 0;
+	}
+	return sum;
 }
 
 int64_t notifier_take(const struct notifier *notifier)
 {
+	const enum notifier_kind kind = notifier->kind;
 	char text[4096];
 	uint64_t count;
 
-	switch (notifier->kind) {
-	case NOTIFIER_THRESHOLD:
-	case NOTIFIER_PRESSURE_LEVEL:
+	if (is_eventfd(kind))
 		return read(notifier->fd, &count, sizeof(count)) == -1 ? -1 : (int64_t)count;
-	case NOTIFIER_HIGH_POLL:
-	case NOTIFIER_MAX_POLL:
-		return pread(notifier->fd, text, sizeof(text), 0) == -1 ? -1 : 1;
-	case NOTIFIER_HIGH_INOTIFY:
-	case NOTIFIER_MAX_INOTIFY:
+	if (kind == NOTIFIER_KIND_PSI)
+		return 1; /* poll(2) itself takes it (psi_trigger_poll) */
+	if (is_inotify(kind))
 		return read(notifier->fd, text, sizeof(text)) == -1 ? -1 : 1;
-	case NOTIFIER_PSI:
-		break;
-	}
-	return 1; /* poll(2) itself takes it (psi_trigger_poll) */
+	return pread(notifier->fd, text, sizeof(text), 0) == -1 ? -1 : 1;
+}
+
+bool notifier_is_ready(const struct notifier *notifier)
+{
+	struct pollfd polled = { .fd = notifier->fd, .events = notifier->events };
+
+	return poll(&polled, 1, 0) > 0;
+}
+
+int64_t notifier_poll(const struct notifier *notifier)
+{
+	int64_t count;
+
+	/* An eventfd says by itself that there is none. */
+	if (!is_eventfd(notifier->kind) && !notifier_is_ready(notifier))
+		return 0;
+	count = notifier_take(notifier);
+	return count == -1 && errno == EAGAIN ? 0 : count;
 }
 
 void notifier_close(struct notifier *notifier)
 {
-	if (notifier->fd != -1)
-		close(notifier->fd);
+	close_quietly(notifier->fd);
 	notifier->fd = -1;
 }

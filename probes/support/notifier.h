@@ -1,6 +1,6 @@
 /*
- * The ways in which a kernel tells a program of its memory cgroup's use, each as
- * a descriptor to poll: the kernel's admin-guide/cgroup-v1/memory.rst (9, 11),
+ * The ways in which the kernel notifies a program of its memory cgroup's usage, each as a
+ * descriptor to poll: the kernel's admin-guide/cgroup-v1/memory.rst (9, 11),
  * admin-guide/cgroup-v2.rst (memory.events) and accounting/psi.rst.
  */
 #ifndef MEMLAB_NOTIFIER_H
@@ -9,15 +9,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* cdef: read by cffi as it stands */
 enum notifier_kind {
-	NOTIFIER_THRESHOLD,      /* v1: an eventfd, when use crosses a number of bytes */
-	NOTIFIER_PRESSURE_LEVEL, /* v1: an eventfd, when reclaim has scanned 512 pages, level low */
-	NOTIFIER_HIGH_POLL,      /* v2: memory.high was passed: POLLPRI on memory.events */
-	NOTIFIER_HIGH_INOTIFY,   /* the same as IN_MODIFY of that file */
-	NOTIFIER_MAX_POLL,       /* v2: memory.max was reached */
-	NOTIFIER_MAX_INOTIFY,
-	NOTIFIER_PSI /* 100 us of stalls in a window of memory.pressure */
+	NOTIFIER_KIND_THRESHOLD,      /* v1: an eventfd, when use crosses a number of bytes */
+	NOTIFIER_KIND_PRESSURE_LEVEL, /* v1: an eventfd, when reclaim has scanned 512 pages, level low */
+	NOTIFIER_KIND_HIGH_POLL,      /* v2: memory.high was passed: POLLPRI on memory.events */
+	NOTIFIER_KIND_HIGH_INOTIFY, /* the same as IN_MODIFY of that file */
+	NOTIFIER_KIND_MAX_POLL,     /* v2: memory.max was reached */
+	NOTIFIER_KIND_MAX_INOTIFY,
+	NOTIFIER_KIND_PSI /* 100 us of stalls in a window of memory.pressure */
 };
+/* end */
 
 struct notifier {
 	int fd;       /* to poll; -1: not open */
@@ -27,16 +29,37 @@ struct notifier {
 	bool of_group;      /* PSI: of the group, and not of the whole system */
 };
 
-/* Whether it is of the version of cgroups that memory is accounted by. PSI is of both. */
-bool notifier_fits(enum notifier_kind kind, bool is_v1);
+/* Why this group does not have it, in words: it is of the other version of cgroups. Else NULL. */
+const char *notifier_lacks(enum notifier_kind kind, const char *group);
 
-/* Arms it; `threshold_bytes` is for NOTIFIER_THRESHOLD. -1 and errno. */
+/* Arms it; `threshold_bytes` is for NOTIFIER_KIND_THRESHOLD. -1 and errno. */
 int notifier_open(struct notifier *notifier, const char *group, enum notifier_kind kind,
 		  uint64_t threshold_bytes);
 
+/*
+ * Arms a threshold in either version, and takes it away again.
+ *
+ * v1: NOTIFIER_KIND_THRESHOLD. The kernel checks it each time that some 128 pages were charged or
+ * uncharged on a CPU (mm/memcontrol-v1.c, MEM_CGROUP_TARGET_THRESH), so the notification comes up
+ * to 0.5 MiB late, in both directions. v2: memory.high is the threshold, polled by memory.events,
+ * which change at most once in 10 ms (kernel/cgroup/cgroup.c, CGROUP_FILE_NOTIFY_MIN_INTV). There
+ * the kernel does more than notify: above memory.high it reclaims, and slows the group down.
+ * Each returns 0, or -1 and errno.
+ */
+int notifier_arm(struct notifier *notifier, const char *group, uint64_t threshold_bytes);
+int notifier_disarm(struct notifier *notifier, const char *group);
+
 /* After poll(2) has found it: how many notifications it held, and it is quiet until the next.
- * All but an eventfd hold one, however often they were told. -1 and errno. */
+ * All but an eventfd hold one, however many there were. -1 and errno. */
 int64_t notifier_take(const struct notifier *notifier);
+
+/* The same of several of them, without errors. */
+uint64_t notifiers_take(const struct notifier *notifiers, uint64_t count);
+
+/* Without waiting: whether there is one, and how many there were since the last call. -1 and
+ * errno. */
+bool notifier_is_ready(const struct notifier *notifier);
+int64_t notifier_poll(const struct notifier *notifier);
 
 void notifier_close(struct notifier *notifier);
 

@@ -30,7 +30,7 @@ static int32_t read_page(const int *fds, uint64_t page_index, struct page_flags 
 	if (failed || !(entry & PRESENT))
 		return failed;
 	if ((entry & FRAME_NUMBER) == 0)
-		return EPERM; /* pagemap hides the frame from all but CAP_SYS_ADMIN */
+		return EPERM; /* pagemap hides the frame without CAP_SYS_ADMIN */
 	failed = read_entry(fds[1], entry & FRAME_NUMBER, &bits);
 	if (failed)
 		return failed;

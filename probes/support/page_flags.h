@@ -1,6 +1,6 @@
 /*
- * What the kernel says of single pages: /proc/kpageflags, found through
- * /proc/self/pagemap (Documentation/admin-guide/mm/pagemap.rst). Root's alone.
+ * The kernel's flags of single pages, from /proc/kpageflags by way of /proc/self/pagemap
+ * (Documentation/admin-guide/mm/pagemap.rst). Only root may read them.
  */
 #ifndef MEMLAB_PAGE_FLAGS_H
 #define MEMLAB_PAGE_FLAGS_H
@@ -10,7 +10,7 @@
 
 struct page_flags {
 	uint64_t mlocked_count;     /* PG_mlocked */
-	uint64_t unevictable_count; /* PG_unevictable: on the list that reclaim passes over */
+	uint64_t unevictable_count; /* PG_unevictable: on the list that reclaim skips */
 	uint64_t on_lru_count;      /* PG_lru */
 };
 

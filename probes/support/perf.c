@@ -1,13 +1,13 @@
 /*
  * perf_event_open(2) for the window's counters.
  *
- * Software and hardware events are two groups, each started and stopped by one
- * ioctl on its leader, which takes the siblings along. (PERF_IOC_FLAG_GROUP
- * would go through them one by one; on 6.18 a tracepoint then stays stopped
- * after its second start.) A hardware group that does not fit the PMU is not
- * scheduled at all, and must not take the fault count with it.
+ * Software and hardware events are two groups. One ioctl on a group's leader starts or stops it
+ * with its siblings. (PERF_IOC_FLAG_GROUP would do so one by one; on 6.18 a tracepoint then stays
+ * stopped after its second start.) A hardware group that does not fit the PMU is not scheduled at
+ * all; the fault count must not depend on it.
  */
 #include "perf.h"
+#include "kernel_fs.h"
 #include "probe.h"
 
 #include <linux/perf_event.h>
@@ -22,6 +22,18 @@
 
 /* TLB_REMOTE_SEND_IPI in enum tlb_flush_reason, include/linux/mm_types.h. */
 #define TLB_REMOTE_SEND_IPI_FILTER "reason==4"
+
+/*
+ * What probe_perf_prewarm keeps for the life of the process: its children inherit it by fork(2).
+ * Without it a window does not count tlb:tlb_flush. One of the few globals of the probes; the
+ * others are what a signal handler reaches (stop.c, segv.c) and the window of a Python probe
+ * (window.c).
+ */
+static struct {
+	bool done;
+	struct perf_set set; /* never started */
+	int32_t tlb_flush_id;
+} prewarmed = { .tlb_flush_id = -ENOENT };
 
 struct perf_reading {
 	uint64_t count;
@@ -49,7 +61,7 @@ static void add_event(struct perf_set *set, enum perf_index index, uint32_t type
 {
 	int fd = open_event(set, type, config, *leader);
 
-	/* perf_event_paranoid 2 leaves user mode to an ordinary user. */
+	/* With perf_event_paranoid 2 an ordinary user may count user mode only. */
 	if (fd == -1 && errno == EACCES && !set->user_only && type != PERF_TYPE_TRACEPOINT) {
 		set->user_only = true;
 		fd = open_event(set, type, config, *leader);
@@ -61,21 +73,27 @@ static void add_event(struct perf_set *set, enum perf_index index, uint32_t type
 		*leader = fd;
 }
 
-static void add_tlb_flush(struct perf_set *set, int32_t tracepoint_id)
+/*
+ * The tracepoint counts flushes that a paravirtual guest keeps out of /proc/interrupts. A negative
+ * id is the errno that the counter will show.
+ */
+static void add_tlb_flush(struct perf_set *set)
 {
-	if (tracepoint_id < 0) {
+	const int32_t id = prewarmed.tlb_flush_id;
+
+	if (id < 0) {
 		set->fd[PERF_TLB_REMOTE_SENT] = -1;
-		set->error[PERF_TLB_REMOTE_SENT] = -tracepoint_id;
+		set->error[PERF_TLB_REMOTE_SENT] = -id;
 		return;
 	}
-	add_event(set, PERF_TLB_REMOTE_SENT, PERF_TYPE_TRACEPOINT, (uint64_t)tracepoint_id,
+	add_event(set, PERF_TLB_REMOTE_SENT, PERF_TYPE_TRACEPOINT, (uint64_t)id,
 		  &set->software_leader);
 	int fd = set->fd[PERF_TLB_REMOTE_SENT];
 	if (fd != -1 && ioctl(fd, PERF_EVENT_IOC_SET_FILTER, TLB_REMOTE_SEND_IPI_FILTER) == -1)
 		set->error[PERF_TLB_REMOTE_SENT] = errno;
 }
 
-void perf_open(struct perf_set *set, int32_t tlb_flush_id, bool inherit)
+static void open_all(struct perf_set *set, bool inherit)
 {
 	set->software_leader = -1;
 	set->hardware_leader = -1;
@@ -85,7 +103,7 @@ void perf_open(struct perf_set *set, int32_t tlb_flush_id, bool inherit)
 		  &set->software_leader);
 	add_event(set, PERF_MIGRATIONS, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS,
 		  &set->software_leader);
-	add_tlb_flush(set, tlb_flush_id);
+	add_tlb_flush(set);
 	add_event(set, PERF_CYCLES, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES,
 		  &set->hardware_leader);
 	add_event(set, PERF_INSTRUCTIONS, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS,
@@ -94,7 +112,28 @@ void perf_open(struct perf_set *set, int32_t tlb_flush_id, bool inherit)
 		  &set->hardware_leader);
 }
 
-/* A group of which no event could be opened has no leader. */
+void perf_open(struct perf_set *set)
+{
+	open_all(set, true);
+}
+
+/*
+ * The first event of a kind patches the kernel's text, and the last one patches it back. That takes
+ * about 0.3 ms per window if nothing else holds such an event, and 0.03 ms if something does (6.18,
+ * two virtual CPUs). So a parent holds one event of each kind, and its children's windows open
+ * fast. The events do not have perf's inherit, because a fork would then copy them.
+ */
+int32_t probe_perf_prewarm(void)
+{
+	if (prewarmed.done)
+		perf_close(&prewarmed.set);
+	prewarmed.tlb_flush_id = tracepoint_id("tlb/tlb_flush");
+	open_all(&prewarmed.set, false);
+	prewarmed.done = true;
+	return prewarmed.set.error[PERF_TLB_REMOTE_SENT];
+}
+
+/* A group without any open event has no leader. */
 static void ask(int leader, unsigned long request, unsigned long flags)
 {
 	if (leader != -1)
@@ -126,7 +165,7 @@ static void read_event(const struct perf_set *set, enum perf_index index, struct
 
 	if (error == 0 && read(set->fd[index], &reading, sizeof(reading)) != sizeof(reading))
 		error = errno;
-	/* Shared with another user of the PMU: a part of the time is not a count. */
+	/* Another user shared the PMU: a count over a part of the time is not a count. */
 	if (error == 0 && reading.running_ns < reading.enabled_ns)
 		error = EBUSY;
 	out->error = error;

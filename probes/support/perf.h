@@ -1,6 +1,6 @@
 /*
- * The perf events of a window: one descriptor each, read apart, since inherit
- * and PERF_FORMAT_GROUP exclude each other (perf_event_open(2)).
+ * The perf events of a window. Each has a descriptor of its own, because inherit and
+ * PERF_FORMAT_GROUP exclude each other (perf_event_open(2)).
  */
 #ifndef MEMLAB_PERF_H
 #define MEMLAB_PERF_H
@@ -29,11 +29,8 @@ struct perf_set {
 	bool user_only;
 };
 
-/*
- * Opens every event, stopped. tlb_flush_id is the tracepoint's, or the negative
- * errno that its counter will show. inherit: children are counted, too.
- */
-void perf_open(struct perf_set *set, int32_t tlb_flush_id, bool inherit);
+/* Opens every event, stopped. Children that are created later are counted too. */
+void perf_open(struct perf_set *set);
 void perf_start(const struct perf_set *set);
 void perf_stop(const struct perf_set *set);
 void perf_reset(const struct perf_set *set);

@@ -1,6 +1,8 @@
 #include "privilege.h"
 
 #include <linux/capability.h>
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -23,7 +25,7 @@ static int read_capabilities(struct capabilities *of)
 	return (int)syscall(SYS_capget, &of->header, of->words);
 }
 
-uint64_t privilege_lockable_bytes(void)
+static uint64_t lockable_bytes(void)
 {
 	struct capabilities own;
 	struct rlimit limit;
@@ -36,6 +38,17 @@ uint64_t privilege_lockable_bytes(void)
 	if (setrlimit(RLIMIT_MEMLOCK, &limit) == -1)
 		return 0;
 	return limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
+}
+
+bool privilege_may_lock(uint64_t size_bytes, const char *what, char *why, size_t why_size)
+{
+	const uint64_t lockable = lockable_bytes();
+
+	snprintf(why, why_size,
+		 "RLIMIT_MEMLOCK is %llu kB and %s %llu kB: raise it (ulimit -l) or run as root",
+		 (unsigned long long)lockable / 1024, what, (unsigned long long)size_bytes / 1024);
+	errno = EPERM;
+	return lockable >= size_bytes;
 }
 
 int privilege_limit(uint64_t limit_bytes)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -98,6 +99,17 @@ void proc_read(const char *path, struct proc_field *fields, size_t count)
 	if (length == -1)
 		fail_all(fields, count, errno);
 	close(fd);
+}
+
+struct probe_counter proc_status_bytes(pid_t pid, const char *label)
+{
+	struct proc_field field = { .label = label, .take = 1 };
+	char path[32] = "/proc/self/status";
+
+	if (pid)
+		snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	proc_read(path, &field, 1);
+	return (struct probe_counter) { .count = field.sum * 1024, .error = field.error };
 }
 
 int32_t proc_write(const char *path, const char *text)

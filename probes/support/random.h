@@ -1,8 +1,7 @@
 /*
- * Numbers that look random and come out the same every time: xorshift64*
- * (Vigna, "An experimental exploration of Marsaglia's xorshift generators,
- * scrambled", 2016). Memory filled with them does not compress, so that zram
- * has to keep all of it.
+ * Pseudo-random numbers, the same in every run: xorshift64* (Vigna, "An experimental exploration of
+ * Marsaglia's xorshift generators, scrambled", 2016). Memory filled with them does not compress, so
+ * zram has to keep all of it.
  */
 #ifndef MEMLAB_RANDOM_H
 #define MEMLAB_RANDOM_H
@@ -29,7 +28,7 @@ static inline void random_fill(void *memory, size_t size_bytes, uint64_t seed)
 		words[i] = random_next(&state);
 }
 
-/* Every number below count once, in an order that no prefetcher guesses (Fisher and Yates). */
+/* The numbers below count in an order that no prefetcher predicts (Fisher and Yates). */
 static inline void random_order(uint32_t *order, uint32_t count)
 {
 	uint64_t state = RANDOM_SEED;

@@ -17,7 +17,7 @@ void slow_bind(struct slow_log *log)
 		memset(log->heap, 0, log->capacity * sizeof(*log->heap));
 }
 
-static void rise(struct slow_operation *heap, uint32_t at)
+static void sift_up(struct slow_operation *heap, uint32_t at)
 {
 	struct slow_operation moved = heap[at];
 
@@ -26,7 +26,7 @@ static void rise(struct slow_operation *heap, uint32_t at)
 	heap[at] = moved;
 }
 
-static void sink(struct slow_operation *heap, uint32_t count)
+static void sift_down(struct slow_operation *heap, uint32_t count)
 {
 	struct slow_operation moved = heap[0];
 	uint32_t at = 0, child;
@@ -43,17 +43,17 @@ static void sink(struct slow_operation *heap, uint32_t count)
 
 void slow_keep(struct slow_log *log, uint64_t held_from_ns, uint64_t start_ns, uint64_t latency_ns)
 {
-	const struct slow_operation kept = { .held_from_ns = held_from_ns,
-					     .start_ns = start_ns,
+	const struct slow_operation kept = { .from_ns = held_from_ns,
+					     .held_ns = start_ns - held_from_ns + latency_ns,
 					     .latency_ns = latency_ns,
 					     .cpu = (uint32_t)sched_getcpu() };
 
 	if (log->count < log->capacity) {
 		log->heap[log->count] = kept;
-		rise(log->heap, log->count++);
+		sift_up(log->heap, log->count++);
 	} else {
 		log->heap[0] = kept;
-		sink(log->heap, log->count);
+		sift_down(log->heap, log->count);
 	}
 	if (log->count == log->capacity)
 		log->over_ns = log->heap[0].latency_ns;

@@ -1,26 +1,28 @@
 /*
- * The slowest operations of one thread: a log of a fixed size, made before the
- * window, that costs an operation one comparison unless it is among them.
+ * A log of the slowest operations of one thread. It has a fixed size and exists before the window.
+ * An operation costs one comparison unless it is among the slowest.
  *
- * A min-heap: once the log is full its root is the fastest that it holds, and
- * whatever is no slower is not kept. A log that is off keeps nothing.
+ * It is a min-heap: once it is full, its root is the fastest operation that it holds, and an
+ * operation that is no slower is not kept. A log that is off keeps nothing.
  */
 #ifndef MEMLAB_SLOW_H
 #define MEMLAB_SLOW_H
 
 #include <stdint.h>
 
+/* cdef: read by cffi as it stands */
 struct slow_operation {
-	uint64_t held_from_ns; /* CLOCK_MONOTONIC_RAW: since when its thread had been held up */
-	uint64_t start_ns;     /* of its latency; the same, or later */
-	uint64_t latency_ns;
-	uint32_t cpu; /* on which it ended */
-	uint32_t log; /* which of several; set where they are put together */
+	uint64_t from_ns;    /* when its thread began to be held up, CLOCK_MONOTONIC_RAW */
+	uint64_t held_ns;    /* from then until the operation ended */
+	uint64_t latency_ns; /* of the operation: the same, or less */
+	uint32_t cpu;        /* on which it ended */
+	uint32_t thread;     /* the log's number, set when several logs are merged */
 };
+/* end */
 
 struct slow_log {
 	struct slow_operation *heap;
-	uint64_t over_ns; /* all that is longer is kept, in whatever order */
+	uint64_t over_ns; /* longer operations are kept */
 	uint32_t count;
 	uint32_t capacity;
 	uint32_t thread;
@@ -29,14 +31,14 @@ struct slow_log {
 /* A log that keeps nothing. */
 void slow_off(struct slow_log *log);
 
-/* Makes this thread the log's, with its memory touched; call it before the window. */
+/* Called by the thread whose operations it logs, before the window: touches its memory. */
 void slow_bind(struct slow_log *log);
 
 void slow_keep(struct slow_log *log, uint64_t held_from_ns, uint64_t start_ns, uint64_t latency_ns);
 
 /*
- * An operation that was due while its thread was still held up in an earlier
- * one is late for what happened since held_from_ns.
+ * For an operation that was due while its thread was still held up in an earlier one: events from
+ * held_from_ns on made it late.
  */
 static inline void slow_record_held(struct slow_log *log, uint64_t held_from_ns, uint64_t start_ns,
 				    uint64_t latency_ns)

@@ -98,6 +98,8 @@ static void take_line(struct vma *vma, const char *line, struct smaps_range *ran
 {
 	if (is_huge(line))
 		range->huge_bytes += kib(line);
+	if (strncmp(line, "Private_Dirty:", 14) == 0)
+		range->private_dirty_bytes += kib(line);
 	if (strncmp(line, "Rss:", 4) == 0)
 		range->rss_bytes += kib(line);
 	else if (strncmp(line, "Locked:", 7) == 0)

@@ -16,7 +16,8 @@ struct smaps_range {
 	uint64_t rss_bytes;
 	uint64_t locked_bytes;
 	uint64_t lazy_free_bytes; /* marked by MADV_FREE, not written since */
-	uint64_t huge_bytes;      /* in huge pages, transparent ones and hugetlbfs's */
+	uint64_t private_dirty_bytes;
+	uint64_t huge_bytes; /* in huge pages, transparent ones and hugetlbfs's */
 };
 
 /*

@@ -1,6 +1,6 @@
 /*
- * The flag that ends a long loop early. A signal handler can reach nothing but
- * a global (signal-safety(7)), so this is one.
+ * The flag that ends a long loop early. It is a global, because a signal handler can reach nothing
+ * else (signal-safety(7)).
  */
 #ifndef MEMLAB_STOP_H
 #define MEMLAB_STOP_H
@@ -18,10 +18,10 @@ struct stop_timer {
 	bool armed;
 };
 
-/* Clears the flag and has it set after slice_ns; 0 is no limit. Returns 0, or -1 and errno. */
+/* Clears the flag; a timer sets it after slice_ns (0: never). Returns 0, or -1 and errno. */
 int stop_after(struct stop_timer *stop, uint64_t slice_ns);
 
-/* Ends the timer and clears the flag. Does nothing where none was armed. */
+/* Ends the timer and clears the flag. Does nothing if no timer is armed. */
 void stop_cancel(struct stop_timer *stop);
 
 static inline bool probe_stopped(void)

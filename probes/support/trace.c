@@ -1,5 +1,5 @@
 #include "trace.h"
-#include "tracepoint.h"
+#include "kernel_fs.h"
 
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -10,12 +10,50 @@
 #include <time.h>
 #include <unistd.h>
 
-/* 1 GiB over all CPUs at most; 262,144 records a CPU where there are few. */
+/* At most 1 GiB over all CPUs; up to 262,144 records per CPU. */
 #define RING_BYTES ((size_t)8 << 20)
 #define ALL_RINGS_BYTES ((size_t)1 << 30)
-/* No record here is longer: a switch's is 40 bytes, a sample's 32, a lost one's 48. */
+/* The longest record and the shortest: a switch has 40 bytes, a sample 32, a lost record 48. */
 #define RECORD_MOST_BYTES 48u
 #define RECORD_LEAST_BYTES 32u
+
+/* TLB_REMOTE_SHOOTDOWN in enum tlb_flush_reason, include/linux/mm_types.h. */
+#define TLB_REMOTE_SHOOTDOWN_FILTER "reason==1"
+
+#define AROUND(name, is)                                                                           \
+	{ .tracepoint = name "_entry", .edge = TRACE_BEGINS, .cause = TRACE_CAUSE_##is },          \
+	{                                                                                          \
+		.tracepoint = name "_exit", .edge = TRACE_ENDS, .cause = TRACE_CAUSE_##is          \
+	}
+
+/*
+ * Faults come from perf's own events, which every architecture has: page-faults is counted when a
+ * fault is taken, minor-faults or major-faults when it is done (mm_account_fault, mm/memory.c).
+ * Interrupts come from x86's irq_vectors tracepoints, which stand around each handler. One vector
+ * serves shootdowns, membarrier(2) and other calls: a shootdown is a call in which tlb_flush is
+ * traced. Switches come from perf's switch records.
+ */
+const struct trace_event trace_events[TRACE_EVENT_COUNT] = {
+	{ .software_event = PERF_COUNT_SW_PAGE_FAULTS,
+	  .edge = TRACE_BEGINS,
+	  .cause = TRACE_CAUSE_MINOR_FAULT },
+	{ .software_event = PERF_COUNT_SW_PAGE_FAULTS_MIN,
+	  .edge = TRACE_ENDS,
+	  .cause = TRACE_CAUSE_MINOR_FAULT },
+	{ .software_event = PERF_COUNT_SW_PAGE_FAULTS_MAJ,
+	  .edge = TRACE_ENDS,
+	  .cause = TRACE_CAUSE_MAJOR_FAULT },
+	{ .tracepoint = "tlb/tlb_flush",
+	  .filter = TLB_REMOTE_SHOOTDOWN_FILTER,
+	  .edge = TRACE_EXPLAINS,
+	  .cause = TRACE_CAUSE_SHOOTDOWN },
+	AROUND("irq_vectors/call_function_single", FUNCTION_CALL),
+	AROUND("irq_vectors/call_function", FUNCTION_CALL),
+	AROUND("irq_vectors/reschedule", RESCHEDULE),
+	AROUND("irq_vectors/local_timer", TIMER),
+	AROUND("irq/irq_handler", DEVICE),
+	AROUND("irq/softirq", SOFTIRQ),
+};
 
 struct sample {
 	struct perf_event_header header;
@@ -41,7 +79,7 @@ struct reading {
 	uint64_t lost;
 };
 
-static void describe(struct perf_event_attr *attr, uint32_t index, int32_t tracepoint_id)
+static void describe(struct perf_event_attr *attr, uint32_t index, int32_t id)
 {
 	memset(attr, 0, sizeof(*attr));
 	attr->size = sizeof(*attr);
@@ -57,7 +95,7 @@ static void describe(struct perf_event_attr *attr, uint32_t index, int32_t trace
 		attr->sample_id_all = true;
 	} else if (trace_events[index].tracepoint) {
 		attr->type = PERF_TYPE_TRACEPOINT;
-		attr->config = (uint64_t)tracepoint_id;
+		attr->config = (uint64_t)id;
 	} else {
 		attr->type = PERF_TYPE_SOFTWARE;
 		attr->config = trace_events[index].software_event;
@@ -77,15 +115,14 @@ static int open_counting_lost(struct trace *trace, struct perf_event_attr *attr,
 }
 
 /* 0, or the errno for which the event is left out. */
-static int32_t add_event(struct trace *trace, struct trace_ring *ring, uint32_t index,
-			 int32_t tracepoint_id)
+static int32_t add_event(struct trace *trace, struct trace_ring *ring, uint32_t index, int32_t id)
 {
 	const char *filter = index == TRACE_SWITCHES ? NULL : trace_events[index].filter;
 	struct perf_event_attr attr;
 
-	if (tracepoint_id < 0)
-		return -tracepoint_id;
-	describe(&attr, index, tracepoint_id);
+	if (id < 0)
+		return -id;
+	describe(&attr, index, id);
 	int fd = open_counting_lost(trace, &attr, ring->cpu);
 	ring->fds[index] = fd;
 	if (fd == -1 || ioctl(fd, PERF_EVENT_IOC_ID, &ring->ids[index]) == -1)
@@ -104,7 +141,7 @@ static size_t page_bytes(void)
 }
 
 static enum probe_status open_ring(struct trace *trace, struct trace_ring *ring,
-				   const int32_t *tracepoint_ids_found, struct probe_error *err)
+				   const int32_t *tracepoint_ids, struct probe_error *err)
 {
 	enum probe_status status = PROBE_OK;
 	void *memory = MAP_FAILED;
@@ -117,27 +154,13 @@ static enum probe_status open_ring(struct trace *trace, struct trace_ring *ring,
 		   "mmap(perf ring buffer); see perf_event_mlock_kb");
 	ring->memory = memory;
 	for (uint32_t i = 0; i < TRACE_EVENT_COUNT; i++) {
-		int32_t error = add_event(trace, ring, i, tracepoint_ids_found[i]);
+		int32_t error = add_event(trace, ring, i, tracepoint_ids[i]);
 		if (error)
 			trace->errors[i] = error;
 	}
-undo:
-	/* perf_event_open(2) refuses with EACCES what TRY_OFFERED knows as EPERM. */
+out:
+	/* perf_event_open(2) refuses with EACCES what TRY_OPTIONAL knows as EPERM. */
 	return status == PROBE_OK ? status : PROBE_UNAVAILABLE;
-}
-
-static void find_tracepoints(int32_t *ids)
-{
-	const char *names[TRACE_EVENT_COUNT];
-	int32_t found[TRACE_EVENT_COUNT];
-	uint32_t count = 0, next = 0;
-
-	for (uint32_t i = 0; i < TRACE_EVENT_COUNT; i++)
-		if (trace_events[i].tracepoint)
-			names[count++] = trace_events[i].tracepoint;
-	tracepoint_ids(names, found, count);
-	for (uint32_t i = 0; i < TRACE_EVENT_COUNT; i++)
-		ids[i] = trace_events[i].tracepoint ? found[next++] : 0;
 }
 
 enum probe_status trace_open(struct trace *trace, const cpu_set_t *cpus, struct probe_error *err)
@@ -147,12 +170,13 @@ enum probe_status trace_open(struct trace *trace, const cpu_set_t *cpus, struct 
 	const size_t cpu_count = (size_t)CPU_COUNT(cpus);
 
 	memset(trace, 0, sizeof(*trace));
-	TRY_THAT(cpu_count <= TRACE_CPU_MOST, "a trace takes 64 CPUs at most");
+	CHECK_PARAM(cpu_count <= TRACE_CPU_MOST, "a trace takes 64 CPUs at most");
 	trace->lost_counted = true;
 	trace->ring_bytes = RING_BYTES;
 	while (trace->ring_bytes * cpu_count > ALL_RINGS_BYTES)
 		trace->ring_bytes /= 2;
-	find_tracepoints(ids);
+	for (uint32_t i = 0; i < TRACE_EVENT_COUNT; i++)
+		ids[i] = trace_events[i].tracepoint ? tracepoint_id(trace_events[i].tracepoint) : 0;
 	for (uint32_t cpu = 0; cpu < CPU_SETSIZE && status == PROBE_OK; cpu++) {
 		if (!CPU_ISSET(cpu, cpus))
 			continue;
@@ -161,7 +185,7 @@ enum probe_status trace_open(struct trace *trace, const cpu_set_t *cpus, struct 
 		ring->cpu = cpu;
 		status = open_ring(trace, ring, ids, err);
 	}
-undo:
+out:
 	return status;
 }
 
@@ -210,7 +234,7 @@ static bool find_event(const struct trace_ring *ring, uint64_t id, uint16_t *eve
 	return false;
 }
 
-/* False for a record that tells of no moment. */
+/* False for a record of another kind. */
 static bool decode(const struct trace_ring *ring, const struct perf_event_header *record,
 		   struct trace_moment *moment)
 {
@@ -243,8 +267,10 @@ uint64_t trace_read(const struct trace *trace, struct trace_moment *moments)
 
 		while (at < end) {
 			const struct perf_event_header *record = (const void *)at;
-			if (decode(ring, record, &moments[count]))
-				moments[count++].ring = (uint16_t)i;
+			if (decode(ring, record, &moments[count])) {
+				moments[count].order = (uint32_t)count;
+				count++;
+			}
 			at += record->size;
 		}
 	}
@@ -265,14 +291,14 @@ struct probe_counter trace_lost(const struct trace *trace)
 	return lost;
 }
 
-uint64_t trace_until(const struct trace *trace, const struct trace_ring *ring)
+uint64_t trace_full_ns(const struct trace *trace, const struct trace_ring *ring)
 {
 	const uint64_t written = written_bytes(ring);
 	const uint8_t *at = (const uint8_t *)ring->memory + page_bytes(), *end = at + written;
 	struct trace_moment last = { 0 };
 
 	if (trace->ring_bytes - written >= RECORD_MOST_BYTES)
-		return UINT64_MAX;
+		return 0;
 	for (; at < end; at += ((const struct perf_event_header *)(const void *)at)->size)
 		decode(ring, (const void *)at, &last);
 	return last.time_ns;

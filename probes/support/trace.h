@@ -1,19 +1,52 @@
 /*
- * What happened on the CPUs that a probe's operations run on, as a trace.
+ * A trace of the events on the CPUs that a probe's operations run on.
  *
- * One ring buffer a CPU takes the records of all events there, stamped with the
- * probes' own clock. A ring is never emptied while it is written, so that the
- * records lie in one piece and no thread has to run beside the probe; what does
- * not fit is lost, counted, and known to come after all that was kept.
+ * Each CPU has one ring buffer for the records of all events, with timestamps of the clock that the
+ * probes read. A ring is read only after the window, so no thread runs beside the probe. When a
+ * ring is full, later records are lost and counted.
  */
 #ifndef MEMLAB_TRACE_H
 #define MEMLAB_TRACE_H
 
-#include "trace_events.h"
+#include "probe.h"
 
 #include <sched.h>
 
-enum { TRACE_CPU_MOST = 64 };
+/* cdef: read by cffi as it stands */
+/* What may make an operation slow: its thread does not run its own code meanwhile. */
+enum trace_cause {
+	TRACE_CAUSE_MAJOR_FAULT, /* from the exception until the page is present */
+	TRACE_CAUSE_MINOR_FAULT,
+	TRACE_CAUSE_SWITCH,        /* to another thread, until this one runs again */
+	TRACE_CAUSE_SHOOTDOWN,     /* a call from another CPU that flushed the TLB */
+	TRACE_CAUSE_FUNCTION_CALL, /* any other such call: membarrier(2), patched text, ... */
+	TRACE_CAUSE_RESCHEDULE,    /* the interrupt alone */
+	TRACE_CAUSE_TIMER,
+	TRACE_CAUSE_DEVICE,
+	TRACE_CAUSE_SOFTIRQ
+};
+
+enum { TRACE_CAUSE_COUNT = TRACE_CAUSE_SOFTIRQ + 1, TRACE_CPU_MOST = 64 };
+/* end */
+
+enum trace_edge {
+	TRACE_BEGINS,
+	TRACE_ENDS,
+	TRACE_EXPLAINS /* the function call that has begun is a shootdown */
+};
+
+struct trace_event {
+	const char *tracepoint; /* NULL: one of perf's own, software_event */
+	const char *filter;
+	uint64_t software_event;
+	enum trace_edge edge;
+	enum trace_cause cause;
+};
+
+enum { TRACE_EVENT_COUNT = 16 };
+
+/* What is traced. */
+extern const struct trace_event trace_events[TRACE_EVENT_COUNT];
 
 /* The switch records' own event comes after those of the table. */
 #define TRACE_SWITCHES TRACE_EVENT_COUNT
@@ -30,7 +63,7 @@ struct trace {
 	struct trace_ring rings[TRACE_CPU_MOST];
 	uint32_t ring_count;
 	size_t ring_bytes;
-	int32_t errors[TRACE_FD_COUNT]; /* an errno: the event is not traced */
+	int32_t errors[TRACE_FD_COUNT]; /* the errno for which an event is not traced; 0: it is */
 	bool lost_counted;              /* the kernel says how many were lost, from 6.0 on */
 };
 
@@ -38,33 +71,33 @@ struct trace {
 struct trace_moment {
 	uint64_t time_ns;
 	uint32_t thread;
-	uint16_t event; /* of trace_events; or one of the two below */
-	uint16_t ring;
+	uint32_t order; /* among records of the same time */
+	uint16_t event; /* of trace_events, or one of the two below */
 };
 
 enum { TRACE_SWITCH_OUT = TRACE_EVENT_COUNT, TRACE_SWITCH_IN };
 
 /*
- * Opens every event on each of the CPUs, stopped. Events that the kernel does not have are left
- * out (errors); PROBE_UNAVAILABLE where it lets this user trace nothing.
+ * Opens every event on each of the CPUs, stopped. `errors` says which events the kernel lacks.
+ * PROBE_UNAVAILABLE if this user may not trace.
  */
 enum probe_status trace_open(struct trace *trace, const cpu_set_t *cpus, struct probe_error *err);
 
-/* Both go to every CPU that is traced: call them outside of the window. */
+/* Call both outside the window: they interrupt every CPU that is traced. */
 void trace_start(const struct trace *trace);
 void trace_stop(const struct trace *trace);
 
 /* The most records that the rings may hold. */
 uint64_t trace_most(const struct trace *trace);
 
-/* Decodes what the rings hold, ring by ring; returns how many there are. */
+/* Decodes the records, ring by ring; returns the number of moments. */
 uint64_t trace_read(const struct trace *trace, struct trace_moment *moments);
 
-/* Records lost for want of room, as a counter. */
+/* Records that did not fit, as a counter. */
 struct probe_counter trace_lost(const struct trace *trace);
 
-/* Until when a ring holds all that happened: UINT64_MAX where it never was full. */
-uint64_t trace_until(const struct trace *trace, const struct trace_ring *ring);
+/* When a ring became full: the time of its last record, or 0 if it never did. */
+uint64_t trace_full_ns(const struct trace *trace, const struct trace_ring *ring);
 
 void trace_close(struct trace *trace);
 

@@ -1,6 +1,6 @@
 /*
- * io_uring(7) by its raw system calls, for one request at a time: queued,
- * submitted and waited for in one io_uring_enter(2).
+ * io_uring(7) by its raw system calls, for one request at a time: io_uring_enter(2) submits it and
+ * waits for it.
  */
 #ifndef MEMLAB_URING_H
 #define MEMLAB_URING_H
@@ -36,8 +36,8 @@ void uring_close(struct uring *ring);
 ssize_t uring_write(struct uring *ring, int fd, const void *from, uint32_t size_bytes,
 		    uint64_t offset);
 
-/* Registers memory as the ring's one fixed buffer, which pins it; and gives it back. Return 0, or
- * -1 and errno. */
+/* Register memory as the ring's one fixed buffer, which pins it; and unregister it. Each returns 0,
+ * or -1 and errno. */
 int uring_register_buffer(const struct uring *ring, void *memory, size_t size_bytes);
 int uring_unregister_buffers(const struct uring *ring);
 

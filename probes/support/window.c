@@ -1,11 +1,9 @@
 /*
- * The counter window. Slow readings stand outermost and the clock innermost,
- * and the close is the mirror image of the open, so that the clock sees the
- * probe's work and little else.
+ * The counter window. The slow readings are outermost, the clock is innermost, and the close
+ * mirrors the open. The clock therefore times the probe's work and little else.
  */
 #include "window.h"
 #include "clock.h"
-#include "keep.h"
 #include "probe.h"
 #include "proc.h"
 
@@ -50,7 +48,7 @@ static void choose_stat_line(struct window *window)
 	cpu_set_t allowed;
 
 	snprintf(window->stat_label, sizeof(window->stat_label), "cpu");
-	/* Fails with EINVAL where the kernel has more CPUs than the set: then all of them. */
+	/* EINVAL: the kernel has more CPUs than the set holds. Then the line of all CPUs is read. */
 	if (sched_getaffinity(0, sizeof(allowed), &allowed) == -1 || CPU_COUNT(&allowed) != 1)
 		return;
 	for (unsigned int cpu = 0; cpu < CPU_SETSIZE; cpu++)
@@ -77,8 +75,8 @@ static void read_stolen_ticks(const char *label, uint64_t *count, int32_t *error
 }
 
 /*
- * Runs the inner part of a window once, so that the first touch of its code, its
- * stack and the vDSO's data does not count: a forked child faults each in anew.
+ * Runs the inner part of a window once, so that the first touch of its code, its stack and the
+ * vDSO's data does not count: a forked child faults in each of them again.
  */
 static void rehearse(struct window *window)
 {
@@ -95,7 +93,7 @@ void window_prepare(struct window *window)
 	choose_stat_line(window);
 	read_stolen_ticks(window->stat_label, &window->stolen_ticks, &window->stolen_error);
 	window->rss_peak_error = proc_write("/proc/self/clear_refs", CLEAR_REFS_PEAK_RSS);
-	perf_open(&window->perf, kept_tlb_flush_id(), true);
+	perf_open(&window->perf);
 }
 
 void window_abandon(struct window *window)
@@ -157,6 +155,7 @@ static void close_proc_counters(const struct window *window, struct probe_counte
 void window_close(struct window *window, struct probe_window *out)
 {
 	uint64_t ended_ns = clock_ns();
+	const int kept_errno = errno;
 	struct usage usage;
 
 	usage_read(&usage);
@@ -170,4 +169,19 @@ void window_close(struct window *window, struct probe_window *out)
 	out->cpu_at_open = window->cpu;
 	out->started_ns = window->started_ns;
 	out->elapsed_ns = ended_ns - window->started_ns;
+	errno = kept_errno;
+}
+
+/* One at a time: a worker runs one probe. */
+static struct window python_window;
+
+uint64_t probe_window_open(void)
+{
+	window_open(&python_window);
+	return python_window.started_ns;
+}
+
+void probe_window_close(struct probe_window *out)
+{
+	window_close(&python_window, out);
 }

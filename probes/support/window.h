@@ -1,5 +1,5 @@
 /*
- * The counter window: what a probe holds between window_open and window_close.
+ * The counter window: what a probe measures between window_open and window_close.
  */
 #ifndef MEMLAB_WINDOW_H
 #define MEMLAB_WINDOW_H
@@ -31,22 +31,22 @@ struct window {
 };
 
 /*
- * Starts counting. Threads made before it are in the usage counts but not in
- * perf's: inherit covers what is created later (perf_event_open(2)).
+ * Starts counting. Threads that exist before are in the usage counts, but not in perf's, because
+ * inherit covers only threads that are created later (perf_event_open(2)).
  */
 void window_open(struct window *window);
 
 /*
- * The two halves of window_open, for a probe whose processes are made between
- * them: perf then counts those, and their threads, from the start on.
+ * The two halves of window_open, for a probe that creates processes between them: perf then counts
+ * those and their threads from the start.
  */
 void window_prepare(struct window *window);
 void window_start(struct window *window);
 
-/* Where there is nothing to measure after all: instead of window_start. errno stays. */
+/* Instead of window_start, if there is nothing to measure. errno stays. */
 void window_abandon(struct window *window);
 
-/* Stops counting and fills out; every window that was opened must be closed. */
+/* Stops counting and fills out. Every window that was opened must be closed. errno stays. */
 void window_close(struct window *window, struct probe_window *out);
 
 #endif

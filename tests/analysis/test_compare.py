@@ -111,12 +111,14 @@ def test_threshold_is_positive():
         compare([], threshold=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [6, 10, 20])
 def test_false_differences_are_at_most_5_percent(n):
     shares = comparison_shares(n, 0.0)
     assert shares["faster"] + shares["slower"] <= 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [10, 20])
 def test_false_sameness_at_the_threshold_is_at_most_5_percent(n):
     assert comparison_shares(n, 0.05)["same"] <= 0.05

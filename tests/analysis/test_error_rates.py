@@ -18,6 +18,8 @@ from memlab.analysis.verdicts import (
 
 from .tables import CASES, noisy, word_shares
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("n", [6, 10, 20])
 @pytest.mark.parametrize("kind", [kind for kind in CASES if kind != "crossover"])

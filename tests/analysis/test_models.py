@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import nnls
 
 from memlab.analysis.models import fit, held_out_errors, predict
 
@@ -25,6 +26,7 @@ def test_exact_costs_give_the_constants_back():
     assert predict(model, TERMS) == pytest.approx(EXACT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [6, 10, 20])
 def test_coverage_of_the_constants(n):
     held = dict.fromkeys(TRUTH, 0)
@@ -33,6 +35,17 @@ def test_coverage_of_the_constants(n):
         for name, constant in TRUTH.items():
             held[name] += model.constants[name].low <= constant <= model.constants[name].high
     assert all(0.90 <= count / 400 <= 0.985 for count in held.values())
+
+
+def test_the_constants_are_those_of_scipy():
+    """Of random terms, of which about half would be negative without the bound."""
+    drawn = np.random.default_rng(1)
+    for terms in (1, 2, 3, 4) * 25:
+        design, costs = drawn.exponential(size=(9, terms)), drawn.exponential(size=9)
+        expected, _ = nnls(design / costs[:, None], np.ones(9))
+        model = fit(costs[None], {str(i): design[:, i] for i in range(terms)}, resamples=1)
+        constants = [interval.estimate for interval in model.constants.values()]
+        assert constants == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def test_a_term_that_plays_no_part_gets_nothing_and_never_less():
@@ -70,7 +83,7 @@ def test_a_point_with_five_samples_leaves_the_constants_without_limits():
     assert (interval.low, interval.n) == (None, 5)
 
 
-def test_held_out_points_are_foretold_and_a_wrong_model_is_found_out():
+def test_held_out_points_are_predicted_and_a_wrong_model_is_found_out():
     far = SIZES >= 8192
     assert np.abs(held_out_errors(measured(20), TERMS, far)).max() < 0.1
     curved = np.tile(1e-7 + 1e-15 * SIZES**2, (6, 1))

@@ -30,6 +30,7 @@ def test_coverage_row(label):
     assert list(documented()[label].values()) == pytest.approx(again, abs=1.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("label", "n"),
     [

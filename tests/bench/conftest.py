@@ -9,13 +9,40 @@ from pathlib import Path
 
 import pytest
 
-from memlab.run.alone import alone
-from memlab.run.bench import default_cpus
-from memlab.run.warm import Warm
+from memlab.run.executor import default_cpus
+from memlab.run.fork_server import ForkServer
+from memlab.run.machine_lock import machine_lock
 
+from . import page
 from .lab import FILE_BYTES, Lab, write_file
 
 TMPFS = Path("/dev/shm")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bench-page", metavar="FILE", help="Write the figures into this page.")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Write the page's figures, if `make bench` asks for it: all of one run, or none."""
+    if not (written := terminalreporter.config.getoption("bench_page", None)):
+        return
+    stats = terminalreporter.stats
+    told = [
+        page.Told(_title(report), report.passed, report.capstdout)
+        for report in (*stats.get("passed", []), *stats.get("failed", []))
+        if report.capstdout.strip()
+    ]
+    not_run = [f"{_title(r)} ({r.longrepr[2]})" for r in stats.get("skipped", [])]
+    path = Path(written)
+    text = page.renewed(path.read_text("utf-8"), page.head(path.parent), told, not_run)
+    path.write_text(text, "utf-8")
+    terminalreporter.write_line(f"figures: {path}")
+
+
+def _title(report: pytest.TestReport) -> str:
+    """`test_fio.py::test_a_call` as `a call`."""
+    return report.nodeid.rpartition("::test_")[2].replace("_", " ")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -55,10 +82,10 @@ def file() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def lab(cpu: int, file: Path) -> Iterator[Lab]:
-    """A warm parent with the machine to itself."""
-    with alone():
-        warm = Warm()
+    """A fork server with the machine to itself."""
+    with machine_lock():
+        server = ForkServer()
         try:
-            yield Lab(warm, cpu, file)
+            yield Lab(server, cpu, file)
         finally:
-            warm.stop()
+            server.stop()

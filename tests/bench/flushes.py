@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab import _probes
+from memlab.observe import tracefs
 
 _PERF_EVENT_OPEN = 298  # x86_64; the tracepoint is x86's alone
 _TYPE_TRACEPOINT, _ATTR_BYTES = 2, 128  # linux/perf_event.h, PERF_ATTR_SIZE_VER7
@@ -51,9 +51,10 @@ def _interrupts() -> int:
 
 def _open_events() -> list[int]:
     """One event a CPU: perf counts a whole machine by its CPUs (perf_event_open(2))."""
-    tracepoint = _probes.lib.probe_tlb_flush_id()
-    if tracepoint < 0 or platform.machine() != "x86_64" or os.geteuid() != 0:
+    if platform.machine() != "x86_64" or os.geteuid() != 0:
         return []
+    with tracefs.opened() as tracepoints:
+        tracepoint = tracepoints.number("tlb:tlb_flush")
     attr = struct.pack("IIQ", _TYPE_TRACEPOINT, _ATTR_BYTES, tracepoint).ljust(_ATTR_BYTES, b"\0")
     libc = ctypes.CDLL(None, use_errno=True)
     events: list[int] = []

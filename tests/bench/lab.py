@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from memlab import experiments
-from memlab.run.warm import Warm
+from memlab.run.fork_server import ForkServer
 
 PAGE_BYTES = 4096
 STRANDS = 2
@@ -28,21 +28,22 @@ class Operation:
     size_bytes: int
     touch: str | None = None  # for mmap-read alone
 
-    def params(self, byte_count: int, slice_s: float) -> dict[str, Any]:
+    def params(self, path: Path, byte_count: int, slice_s: float) -> dict[str, Any]:
         """The probe's params for the first `byte_count` bytes of the file, all else as in a plain
         sweep's first point."""
         declared = experiments.load(self.experiment)
         at = {factor.name: factor.quick[0] for factor in declared.factors}
         at |= {"size": self.size_bytes, "method": self.method}
         at |= {"file_size": byte_count, "slice": slice_s}
-        return declared.params(at if self.touch is None else at | {"touch": self.touch})
+        at |= {} if self.touch is None else {"touch": self.touch}
+        return declared.params(at, {"path": str(path)})
 
 
 @dataclass(frozen=True, slots=True)
 class Lab:
     """Where operations run."""
 
-    warm: Warm
+    server: ForkServer
     cpu: int
     path: Path
 
@@ -50,7 +51,7 @@ class Lab:
         """The probe's result. AssertionError if the trial did not end well."""
         probe = experiments.load(operation.experiment).probe
         file = {"path": str(self.path), "state": "cached_4k", "size_bytes": FILE_BYTES}
-        return self._reply(probe, operation.params(byte_count, slice_s), file)
+        return self._reply(probe, operation.params(self.path, byte_count, slice_s), file)
 
     def noop(self) -> dict[str, Any]:
         """The result of a trial that measures nothing."""
@@ -64,7 +65,7 @@ class Lab:
     def _reply(
         self, probe: str, params: Mapping[str, Any], file: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        reply = self.warm.run(
+        reply = self.server.run(
             {"probe": probe, "params": params, "file": file, "cpus": [self.cpu], "limit_s": LIMIT_S}
         )
         assert reply["outcome"] == "ok", reply["detail"]

@@ -18,10 +18,10 @@ ENTRY_BYTES, COUNT = 64 * KIB, 4_000
 DOUBLE = (1.9, 2.1)
 PRECISION = 0.02
 # All held, so that every operation reads; or almost none, so that every one fills.
-SIDES = {"reads": "kernel", "fills": "counted"}
+SIDES = {"reads": "kernel", "fills": "self_counted"}
 
 
-def elapsed_ms(manager: str, count: int, entry_bytes: int) -> float:
+def elapsed_ms(eviction: str, count: int, entry_bytes: int) -> float:
     params: dict[str, Any] = {
         "group": "",
         "data_bytes": DATA_BYTES,
@@ -31,7 +31,7 @@ def elapsed_ms(manager: str, count: int, entry_bytes: int) -> float:
         "miss_cost_ns": 0,
         "slice_ns": 0,
         "operations_count": count,
-        "manager": manager,
+        "eviction": eviction,
         "skew": "uniform",
     }
     cache = probe.call("coop_reclaim", params)["cache"]
@@ -40,11 +40,11 @@ def elapsed_ms(manager: str, count: int, entry_bytes: int) -> float:
 
 
 def compare(side: str, what: str, count: int, entry_bytes: int) -> Comparison:
-    manager = SIDES[side]
+    eviction = SIDES[side]
     measured = interleave(
         {
-            "single": lambda: elapsed_ms(manager, COUNT, ENTRY_BYTES),
-            "double": lambda: elapsed_ms(manager, count, entry_bytes),
+            "single": lambda: elapsed_ms(eviction, COUNT, ENTRY_BYTES),
+            "double": lambda: elapsed_ms(eviction, count, entry_bytes),
         },
         precision=PRECISION,
     )

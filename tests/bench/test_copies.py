@@ -13,8 +13,8 @@ import pytest
 from memlab import experiments
 from memlab.experiment import Level
 from memlab.experiments.page_fault import THP
-from memlab.run.alone import alone
-from memlab.run.warm import Warm
+from memlab.run.fork_server import ForkServer
+from memlab.run.machine_lock import machine_lock
 
 from .bare import compiler
 from .copy_peers import BwMem, Mbw
@@ -48,19 +48,19 @@ def copy_ms(cpu: int) -> Iterator[Copy]:
         at: dict[str, Any] = {factor.name: factor.quick[0] for factor in EXPERIMENT.factors}
         at |= {"method": method, "src": kind, "dst": kind, "dst_state": "touched"}
         at |= {"size": SIZE_BYTES, "passes": COPIES, "slice": 0.0, **levels}
-        trial = {"probe": EXPERIMENT.probe, "params": EXPERIMENT.params(at), "folder": ""}
-        reply = warm.run(trial | {"file": None, "cpus": [cpu], "limit_s": LIMIT_S})
+        trial = {"probe": EXPERIMENT.probe, "params": EXPERIMENT.params(at, {"folder": ""})}
+        reply = server.run(trial | {"file": None, "cpus": [cpu], "limit_s": LIMIT_S})
         assert reply["outcome"] == "ok", reply["detail"]
         value = EXPERIMENT.metric("steady_copy").of(reply["result"], at)
         assert value is not None
         return value * 1e3
 
-    with alone():
-        warm = Warm()
+    with machine_lock():
+        server = ForkServer()
         try:
             yield ms
         finally:
-            warm.stop()
+            server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ def steady_ms(method: str, passes: int) -> float:
     declared = experiments.load("memcpy")
     at: dict[str, Any] = {factor.name: factor.quick[0] for factor in declared.factors}
     at |= {"method": method, "size": SIZE_BYTES, "passes": passes, "slice": 0.0}
-    result = probe.call(declared.probe, declared.params(at) | {"folder": ""})
+    result = probe.call(declared.probe, declared.params(at, {"folder": ""}))
     assert result["steady_count"] == passes
     return float(result["steady"]["elapsed_ns"] * 1e-6)
 

@@ -41,7 +41,7 @@ def start_ms(command: list[str]) -> float:
 
 
 def test_a_trial_costs_under_two_milliseconds_beside_the_probe(lab: Lab) -> None:
-    probe.keep_counters()  # as the warm parent does
+    probe.prewarm_perf()  # as the fork server does
     measured = interleave(
         {
             "trial": lambda: elapsed_ms(lab.noop),

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from memlab.run.alone import alone
-from memlab.run.warm import Warm
+from memlab.run.fork_server import ForkServer
+from memlab.run.machine_lock import machine_lock
 
 from .interleaved import Comparison, interleave, table
 
@@ -24,19 +24,19 @@ TOUCH_LIMIT_NS = 600
 
 
 @pytest.fixture(scope="module")
-def warm(cpu: int) -> Iterator[Warm]:
-    with alone():
-        started = Warm()
+def server(cpu: int) -> Iterator[ForkServer]:
+    with machine_lock():
+        started = ForkServer()
         try:
             yield started
         finally:
             started.stop()
 
 
-def elapsed_ns(warm: Warm, cpu: int, arena_bytes: int) -> float:
+def elapsed_ns(server: ForkServer, cpu: int, arena_bytes: int) -> float:
     params = {
         "arena_bytes": arena_bytes,
-        "neighbour_bytes": 0,
+        "antagonist_bytes": 0,
         "cycles_count": 0,
         "lock": "off",
         "pressure": "before",
@@ -44,16 +44,16 @@ def elapsed_ns(warm: Warm, cpu: int, arena_bytes: int) -> float:
         "trace": False,
     }
     trial = {"probe": "locked_latency", "params": params, "file": None, "cpus": [cpu]}
-    reply = warm.run(trial | {"limit_s": 60.0})
+    reply = server.run(trial | {"limit_s": 60.0})
     assert reply["outcome"] == "ok", reply
     return float(reply["result"]["window"]["elapsed_ns"])
 
 
-def test_twice_the_pages_take_twice_as_long(warm: Warm, cpu: int) -> None:
+def test_twice_the_pages_take_twice_as_long(server: ForkServer, cpu: int) -> None:
     measured = interleave(
         {
-            "single": lambda: elapsed_ns(warm, cpu, HALF_BYTES),
-            "double": lambda: elapsed_ns(warm, cpu, 2 * HALF_BYTES),
+            "single": lambda: elapsed_ns(server, cpu, HALF_BYTES),
+            "double": lambda: elapsed_ns(server, cpu, 2 * HALF_BYTES),
         },
         precision=PRECISION,
     )

@@ -15,10 +15,10 @@ from held import RUN
 
 from memlab import experiments
 from memlab.observe import capabilities, cgroup, proc
-from memlab.run.alone import alone
 from memlab.run.containment import Group, Shape
+from memlab.run.fork_server import ForkServer
 from memlab.run.journal import Journal
-from memlab.run.warm import Warm
+from memlab.run.machine_lock import machine_lock
 
 from .bare import compiler
 from .interleaved import Comparison, interleave, table
@@ -45,9 +45,9 @@ def group() -> Iterator[Group]:
 
 
 @pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    with alone():
-        started = Warm()
+def server() -> Iterator[ForkServer]:
+    with machine_lock():
+        started = ForkServer()
         try:
             yield started
         finally:
@@ -66,19 +66,19 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return binary
 
 
-def delivery_ns(warm: Warm, group: Group, cpu: int) -> float:
+def delivery_ns(server: ForkServer, group: Group, cpu: int) -> float:
     at = {factor.name: factor.quick[0] for factor in EXPERIMENT.factors}
     at |= {"crossings": CROSSINGS}
+    held = group.hold(SHAPE)
     trial = {
         "probe": EXPERIMENT.probe,
-        "params": EXPERIMENT.params(at),
+        "params": EXPERIMENT.params(at, {"group": held["folder"]}),
         "file": None,
         "cpus": [cpu],
         "limit_s": LIMIT_S,
-        "group": group.hold(SHAPE),
-        "tells_group": True,
+        "group": held,
     }
-    reply = warm.run(trial)
+    reply = server.run(trial)
     assert reply["outcome"] == "ok", reply["detail"]
     value = EXPERIMENT.metric("delivery").of(reply["result"], at)
     assert value is not None
@@ -92,12 +92,12 @@ def bare_ns(bare: Path, group: Group, cpu: int) -> float:
 
 
 def test_a_notification_is_delivered_as_to_a_plain_program(
-    warm: Warm, group: Group, bare: Path, cpu: int
+    server: ForkServer, group: Group, bare: Path, cpu: int
 ) -> None:
     measured = interleave(
         {
             "bare": lambda: bare_ns(bare, group, cpu),
-            "memlab": lambda: delivery_ns(warm, group, cpu),
+            "memlab": lambda: delivery_ns(server, group, cpu),
         }
     )
     row = Comparison("same CPU, up", measured["memlab"], measured["bare"])

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from memlab.experiments.page_fault import THP
-from memlab.run.alone import alone
-from memlab.run.warm import Warm
+from memlab.run.fork_server import ForkServer
+from memlab.run.machine_lock import machine_lock
 
 from .interleaved import Comparison, interleave, table
 
@@ -35,25 +35,25 @@ AVERAGE = re.compile(r"^average:(\d+)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    """A warm parent with the machine to itself, and no huge pages: a page is a fault."""
+def server() -> Iterator[ForkServer]:
+    """A fork server with the machine to itself, and no huge pages: a page is a fault."""
     if "[always]" in Path(THP).read_text():
         pytest.skip(f"huge pages for all: write never to {THP}")
-    with alone():
-        parent = Warm()
+    with machine_lock():
+        parent = ForkServer()
         try:
             yield parent
         finally:
             parent.stop()
 
 
-def touched(warm: Warm, cpu: int, chunk_bytes: int, chunks: int) -> Mapping[str, Any]:
+def touched(server: ForkServer, cpu: int, chunk_bytes: int, chunks: int) -> Mapping[str, Any]:
     """The probe's result for anonymous mappings, not locked, each page stored to once."""
     params = {"chunk_bytes": chunk_bytes, "chunks_count": chunks, "lock": "off"}
     params |= {"touched": "all", "populate": False, "allocator": "mmap"}
     params |= {"thp": "never"}
     trial = {"probe": "page_fault", "params": params, "file": None, "cpus": [cpu]}
-    reply = warm.run(trial | {"limit_s": LIMIT_S})
+    reply = server.run(trial | {"limit_s": LIMIT_S})
     assert reply["outcome"] == "ok", reply["detail"]
     result: Mapping[str, Any] = reply["result"]
     return result
@@ -72,11 +72,11 @@ def peer_rate(cpu: int) -> float:
     not PEER,
     reason="WILL_IT_SCALE_PAGE_FAULT1 does not name will-it-scale's built page_fault1_processes",
 )
-def test_faults_a_second_are_those_of_will_it_scale(warm: Warm, cpu: int) -> None:
+def test_faults_a_second_are_those_of_will_it_scale(server: ForkServer, cpu: int) -> None:
     found: dict[str, list[float]] = {"fault": [], "unmap": []}
 
     def ours() -> float:
-        result = touched(warm, cpu, PEER_BYTES, 1)
+        result = touched(server, cpu, PEER_BYTES, 1)
         faulting_ns = result["alloc_ns"] + result["touch_ns"]
         found["fault"].append(faulting_ns / result["touch_count"])
         found["unmap"].append(result["release_ns"] / result["touch_count"])
@@ -90,11 +90,11 @@ def test_faults_a_second_are_those_of_will_it_scale(warm: Warm, cpu: int) -> Non
     assert abs(row.ratio.estimate - 1) <= WITHIN
 
 
-def test_twice_the_pages_take_twice_as_long(warm: Warm, cpu: int) -> None:
+def test_twice_the_pages_take_twice_as_long(server: ForkServer, cpu: int) -> None:
     """No store of the touch loop is dropped, merged or made cheaper."""
 
     def touch_ms(chunks: int) -> float:
-        return float(touched(warm, cpu, CHUNK_BYTES, chunks)["touch_ns"] * 1e-6)
+        return float(touched(server, cpu, CHUNK_BYTES, chunks)["touch_ns"] * 1e-6)
 
     touch_ms(2 * HALF_CHUNKS)  # the first pages after a pause are slower
     sides = {"single": lambda: touch_ms(HALF_CHUNKS), "double": lambda: touch_ms(2 * HALF_CHUNKS)}

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from memlab import experiments
-from memlab.run.alone import alone
-from memlab.run.warm import Warm
+from memlab.run.fork_server import ForkServer
+from memlab.run.machine_lock import machine_lock
 
 from .interleaved import Comparison, interleave, table
 from .peers import Missing, debian
@@ -38,8 +38,8 @@ LIMIT_S = 60.0
 class Lab:
     """memlab's side: a trial at a point, everything else as in a quick sweep."""
 
-    def __init__(self, warm: Warm) -> None:
-        self._warm = warm
+    def __init__(self, server: ForkServer) -> None:
+        self._server = server
 
     def metrics(self, *names: str, **levels: Any) -> list[float]:
         at = {factor.name: factor.quick[0] for factor in EXPERIMENT.factors} | levels
@@ -50,13 +50,13 @@ class Lab:
     def run(self, at: Mapping[str, Any]) -> Mapping[str, Any]:
         trial = {
             "probe": EXPERIMENT.probe,
-            "params": EXPERIMENT.params(at),
+            "params": EXPERIMENT.params(at, {}),
             "file": None,
             "cpus": sorted(os.sched_getaffinity(0)),
             "limit_s": LIMIT_S,
             "group": None,
         }
-        reply = self._warm.run(trial)
+        reply = self._server.run(trial)
         assert reply["outcome"] == "ok", reply["detail"]
         result: Mapping[str, Any] = reply["result"]
         return result
@@ -66,12 +66,12 @@ class Lab:
 def shooter() -> Iterator[Lab]:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU: there is none for a reader")
-    with alone():
-        warm = Warm()
+    with machine_lock():
+        server = ForkServer()
         try:
-            yield Lab(warm)
+            yield Lab(server)
         finally:
-            warm.stop()
+            server.stop()
 
 
 def say(name: str, asked: list[Asked]) -> None:

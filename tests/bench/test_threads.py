@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from memlab import experiments
-from memlab.run.alone import alone
-from memlab.run.warm import Warm
+from memlab.run.fork_server import ForkServer
+from memlab.run.machine_lock import machine_lock
 
 from .bare import compiler
 from .interleaved import Comparison, interleave, table
@@ -32,8 +32,8 @@ LIMIT_S = 60.0
 class Creator:
     """memlab's side: one process without a lock, on one CPU."""
 
-    def __init__(self, warm: Warm, cpu: int) -> None:
-        self._warm = warm
+    def __init__(self, server: ForkServer, cpu: int) -> None:
+        self._server = server
         self._cpu = cpu
 
     def metric(self, name: str, live_threads: int, threads: int) -> float:
@@ -41,13 +41,13 @@ class Creator:
         at |= {"live_threads": live_threads, "threads": threads, "slice": 0.0}
         trial = {
             "probe": EXPERIMENT.probe,
-            "params": EXPERIMENT.params(at),
+            "params": EXPERIMENT.params(at, {}),
             "file": None,
             "cpus": [self._cpu],
             "limit_s": LIMIT_S,
             "group": None,
         }
-        reply = self._warm.run(trial)
+        reply = self._server.run(trial)
         assert reply["outcome"] == "ok", reply["detail"]
         assert reply["result"]["thread_count"] == threads
         value = EXPERIMENT.metric(name).of(reply["result"], at)
@@ -57,12 +57,12 @@ class Creator:
 
 @pytest.fixture(scope="module")
 def creator(cpu: int) -> Iterator[Creator]:
-    with alone():
-        warm = Warm()
+    with machine_lock():
+        server = ForkServer()
         try:
-            yield Creator(warm, cpu)
+            yield Creator(server, cpu)
         finally:
-            warm.stop()
+            server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command import Command, memlab
-
-from memlab.run.alone import Busy, alone
+from command import Command, memlab, process
 
 
 @pytest.fixture
@@ -17,14 +15,9 @@ def command() -> Command:
 @pytest.fixture(scope="session")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
     """The process of a small sweep; its store is `store` in its arguments."""
-    try:
-        with alone():
-            pass
-    except Busy as busy:
-        pytest.skip(str(busy))
     folder = tmp_path_factory.mktemp("swept")
     levels = ["-p", "size=1,4k", "-p", "file_size=1m", "-p", "filesystem=dir", "-p", "slice=1ms"]
-    return memlab(
+    return process(
         *("sweep", "mmap-write", *levels, "--blocks", "6", "--seed", "7", "--name", "small"),
         *("--dir", str(folder), "--store", str(folder / "results.db")),
         XDG_STATE_HOME=str(folder / "state"),

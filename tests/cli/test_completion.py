@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import select
 import shutil
 import subprocess
 import sys
@@ -55,6 +57,50 @@ def test_bash_takes_the_script(command: Command, tmp_path: Path) -> None:
     told = f"source {script}; complete -p memlab"
     done = subprocess.run([bash, "-c", told], capture_output=True, text=True, check=True)
     assert "-F _memlab_completion memlab" in done.stdout
+
+
+def typed(line: str, script: Path) -> str:
+    """The line of an interactive bash after these keys: its last words, which echo prints."""
+    master, slave = os.openpty()
+    folder = Path(sys.executable).parent
+    shell = subprocess.Popen(
+        ["bash", "--norc", "--noprofile", "-i"],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "TERM": "dumb", "PS1": "> "},
+        start_new_session=True,
+    )
+    os.close(slave)
+    keys = f"source {script}; bind 'set completion-display-width 0'\n{line}\x01echo GOT:\x05:END\n"
+    os.write(master, keys.encode())
+    said = b""
+    while not (found := re.search(rb"\nGOT:(.*?):END", said)):
+        if not select.select([master], [], [], 60)[0]:
+            break
+        said += os.read(master, 4096)
+    shell.kill()
+    shell.wait()
+    os.close(master)
+    assert found, said
+    return found[1].decode()
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("memlab sweep mmap-write -p method=p\t", "memlab sweep mmap-write -p method=pwrite "),
+        ("memlab sweep mmap-write -p me\t", "memlab sweep mmap-write -p method="),
+        ("memlab sweep mmap-write -p method=mmap,p\t", " method=mmap,pwrite "),
+        ("memlab describe mmap-w\t", "memlab describe mmap-write "),
+    ],
+)
+def test_bash_completes_what_is_typed(
+    command: Command, tmp_path: Path, line: str, completed: str
+) -> None:
+    script = tmp_path / "memlab.bash"
+    script.write_text(command("completion", "bash").stdout)
+    assert typed(line, script).endswith(completed)
 
 
 def test_experiments_are_offered() -> None:

@@ -1,14 +1,20 @@
 """What starts fast imports little: held by names, not by time."""
 
 import os
+import re
 import subprocess
 import sys
+from importlib import import_module
 
+import click
 import pytest
 
 import memlab
+from memlab import experiments
+from memlab.cli import cli
 
 HEAVY = {"pandas", "numpy", "scipy", "matplotlib", "rich", "pyarrow", "IPython"}
+TYPED = {"msgspec"}  # what JSON alone needs
 
 COMMAND = """
 import sys
@@ -21,11 +27,17 @@ finally:
 """
 
 
+def loaded(code: str) -> set[str]:
+    """The modules that a program ends with."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    names = set(done.stderr.split())
+    assert "sys" in names, done.stderr
+    return names
+
+
 def modules(code: str) -> set[str]:
     """The top-level packages, and memlab's own modules, that a program ends with."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    names = done.stderr.split()
-    assert "sys" in names, done.stderr
+    names = loaded(code)
     return {name for name in names if name.startswith("memlab")} | {
         name.partition(".")[0] for name in names
     }
@@ -43,9 +55,43 @@ def test_a_light_command_imports_nothing_heavy(arguments: str) -> None:
     assert found & HEAVY == set()
 
 
-def test_help_imports_no_experiment() -> None:
-    found = modules(COMMAND.format(arguments=["--help"]))
-    assert not [name for name in found if name.startswith("memlab.experiments.")]
+@pytest.mark.parametrize("arguments", ["--help", "list"])
+def test_what_prints_no_json_imports_no_types_of_it(arguments: str) -> None:
+    assert modules(COMMAND.format(arguments=arguments.split())) & TYPED == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "completed"),
+    [("--help", None), ("list", None), ("", "memlab sw"), ("", "memlab sweep mm")],
+)
+def test_what_measures_nothing_starts_like_click(
+    monkeypatch: pytest.MonkeyPatch, arguments: str, completed: str | None
+) -> None:
+    """Help, the list and a completion: click, a handful of modules, and no declaration."""
+    if completed is not None:
+        monkeypatch.setenv("_MEMLAB_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", completed)
+        monkeypatch.setenv("COMP_CWORD", str(completed.count(" ")))
+    own = loaded(COMMAND.format(arguments=arguments.split()))
+    assert len(own - loaded("import sys, click; print(*sys.modules, file=sys.stderr)")) <= 40
+    mine = {name.split(".")[1] for name in own if name.startswith("memlab.")}
+    assert mine <= {"_version", "cli", "errors", "experiments", "printable", "targets", "units"}
+    assert not [name for name in own if name.startswith("memlab.experiments.")]
+
+
+def test_the_lines_of_help_are_the_first_of_each_commands_file() -> None:
+    context = click.Context(cli)
+    shown = cli.get_help(context)
+    for name in cli.list_commands(context):
+        first = (import_module(f"memlab.cli.{name}").__doc__ or "").splitlines()[0]
+        assert first.endswith(".")
+        assert re.search(rf"^  {name} +{first[:30]}", shown, re.MULTILINE)
+
+
+def test_a_question_and_its_studies_are_read_as_they_are_declared() -> None:
+    for name in experiments.names():
+        assert experiments.question(name) == experiments.load(name).question
+        assert experiments.sources(name) == experiments.load(name).sources
 
 
 def test_importing_memlab_imports_itself_alone() -> None:
@@ -68,6 +114,7 @@ def test_the_worker_imports_the_probes_and_the_standard_library() -> None:
     assert found & (HEAVY | {"click", "cffi", "sqlite3"}) == set()
     own = {name.removeprefix("memlab.") for name in found if name.startswith("memlab.")}
     assert own - {"_probes", "_probes.lib"} == {
+        "_built",
         "_version",
         "probe",
         "run",
@@ -80,3 +127,12 @@ def test_the_guardian_imports_the_standard_library_and_the_journal() -> None:
     found = modules("import sys, memlab.run.guardian; print(*sys.modules, file=sys.stderr)")
     assert found & (HEAVY | {"click", "cffi", "sqlite3"}) == set()
     assert "memlab.probe" not in found
+
+
+def test_reading_a_stored_run_imports_nothing_that_measures() -> None:
+    for arguments in ("show --example mmap-write", "claims --example mmap-write"):
+        found = modules(COMMAND.format(arguments=arguments.split()))
+        measuring = ("memlab.run", "memlab.targets", "memlab.measure")
+        assert [name for name in found if name.startswith(measuring)] == []
+        others = {"memlab.documents", "pandas", "matplotlib", "scipy", "pyarrow"}
+        assert found & others == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,23 +13,30 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import fastjsonschema
+import click
 import jsonschema
 import pytest
 from command import Command
 from made_up import Machine
 from synthetic import failed, run_row, sample
 
-from memlab import cli, experiments, recorded, schemas
+from memlab import api, cli, documents, experiments, recorded
+from memlab.cli.ladder import document as as_document
+from memlab.errors import HostError
+from memlab.judging import ladder
+from memlab.ladder import Rung
 from memlab.observe import proc
 from memlab.run import journal, plan
+from memlab.run.cleanup import PREFIX
 from memlab.run.request import Request
-from memlab.run.takedown import PREFIX
 from memlab.store import PointRow, Store
+from memlab.targets.guest.kernels import Found
 from memlab.targets.guest.machine import Asked
 
 RUN = "0123abcd"
 Printed = Callable[..., Any]
+
+TINY = "-p size=4k -p file_size=64k -p filesystem=dir -p slice=1ms"
 
 # arguments, with {run} for a measured run and {pid} for a process that lives
 DOCUMENTS = {
@@ -38,20 +46,30 @@ DOCUMENTS = {
     "describe": "describe vma-lock",
     "diagnose": "diagnose {pid} --seconds 0.01",
     "doctor": "doctor",
+    "kernels": "kernels {folder}",
+    "ladder": "",  # see ladder_document
     "list": "list",
     "plot": "plot {run}",
     "reproduce": "reproduce vma-lock --budget 1s",
     "runs": "runs",
     "show": "show {run}",
-    "sweep": "sweep vma-lock --no-controls --blocks 1",
+    "sweep": f"sweep mmap-write {TINY} --no-controls --blocks 1",
     "sweep-dry-run": "sweep mmap-write --dry-run",
+    "try": "try --json --blocks 1 -- true",
 }
 
 
 @cache
-def validator(name: str) -> Callable[[Any], Any]:
-    validate: Callable[[Any], Any] = fastjsonschema.compile(schemas.of(name))
-    return validate
+def validator(name: str) -> jsonschema.Draft202012Validator:
+    schema = documents.schema(name)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def held(name: str, document: Any) -> Any:
+    """The document, which its schema takes."""
+    validator(name).validate(document)
+    return document
 
 
 def strict_json(text: str) -> Any:
@@ -75,7 +93,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
             cli.main()
         out, err = capsys.readouterr()
         assert ended.value.code == code, err
-        return validator(schema_of(words))(strict_json(out))
+        return held(schema_of(words), strict_json(out))
 
     return run
 
@@ -87,7 +105,7 @@ def schema_of(words: list[str]) -> str:
 def valid(done: subprocess.CompletedProcess[str], name: str) -> Any:
     """What a command in a process of its own printed."""
     assert (done.returncode, done.stderr) == (0, "")
-    return validator(name)(strict_json(done.stdout))
+    return held(name, strict_json(done.stdout))
 
 
 def store_run(path: Path, outcomes: tuple[str, ...] = (), experiment: str = "mmap-write") -> None:
@@ -107,68 +125,128 @@ def store_run(path: Path, outcomes: tuple[str, ...] = (), experiment: str = "mma
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_the_document_holds_to_it_and_no_key_may_be_added_or_left_out(
-    command: Command, measured: Path, free_machine: None, tmp_path: Path, name: str
+def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_type(
+    command: Command, measured: Path, tmp_path: Path, name: str
 ) -> None:
-    arguments = DOCUMENTS[name].format(run="small", pid=os.getpid()).split()
-    document = valid(command(*arguments, "--json"), name)
+    (tmp_path / "vmlinuz-7.0").write_bytes(b"no kernel")
+    arguments = DOCUMENTS[name].format(run="small", pid=os.getpid(), folder=tmp_path).split()
+    own = shutil.copy(measured, tmp_path / "own.db")  # some add a run
+    if name == "ladder":
+        document = ladder_document()
+    else:
+        document = valid(command(*arguments, "--json", MEMLAB_STORE=str(own)), name)
     if name == "clean":  # here nothing was left, which shows no entry
-        document = {"undone": [{"run": RUN, "changes": ["folder /tmp/x"]}], "failed": []}
-    schema = schemas.of(name)
-    jsonschema.Draft7Validator(schema).validate(document)
-    seen = set()
-    for value, inside in closed(document, schema, schema):
-        if id(inside) not in seen:
-            seen.add(id(inside))
-            value["nosuch"] = 1
-            assert refused(name, document)
-            del value["nosuch"]
-            for key in inside.get("required", ()):
-                kept = value.pop(key)
-                assert refused(name, document), key
-                value[key] = kept
+        changes = {"run": RUN, "changes": ["folder /tmp/x"]}
+        document = {"undone": [changes], "failed": [], "left_alone": []}
+    schema = documents.schema(name)
+    seen: set[str] = set()
+    for value, part, allowed in closed(document, schema, schema):
+        if part["title"] in seen:
+            continue
+        seen.add(part["title"])
+        takes = validator(name).evolve(schema=allowed).is_valid
+        value["nosuch"] = 1
+        assert not takes(value)
+        del value["nosuch"]
+        for key in part["required"]:
+            kept = value.pop(key)
+            assert not takes(value), key
+            value[key] = [[[]]]  # no field is a list of lists
+            assert not takes(value), key
+            value[key] = kept
     assert seen
-    validator(name)(document)
+    held(name, document)
 
 
-def test_every_command_with_json_is_run_here() -> None:
-    assert sorted(DOCUMENTS) == schemas.commands()
-
-
-def refused(name: str, document: Any) -> bool:
-    try:
-        validator(name)(document)
-    except fastjsonschema.JsonSchemaValueException:
-        return True
-    return False
+def ladder_document() -> Any:
+    """Of a recorded run, as if it were of two kernels: to measure them takes guests."""
+    run = api.load("page-fault", example=True)
+    rungs = [
+        Rung(Found(Path("vmlinuz"), None, "no kernel"), {"page-fault": run}, ["it hangs"], 1.0)
+    ]
+    rows = ladder.rows([("6.1", run), ("7.3", run)], (), ["faults_20gb"], timed=False)
+    cells = {"6.1": ladder.Cell("reproduced", 7, 7, 7), "7.3": ladder.Cell("contradicted", 0, 0, 0)}
+    rows.append(ladder.Row("vma-lock", "x", "text", {"check": "mlock"}, "count", cells))
+    document = as_document(rungs, rows, Path("ladder.png"))
+    return held("ladder", strict_json(documents.text(document)))
 
 
 def closed(
-    value: Any, schema: dict[str, Any], root: dict[str, Any]
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Every object of a document whose keys are fixed, with the schema that fixes them."""
-    if "$ref" in schema:
-        schema = root["definitions"][schema["$ref"].rpartition("/")[2]]
-    for branch in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
-        if jsonschema.Draft7Validator(root).evolve(schema=branch).is_valid(value):
-            yield from closed(value, branch, root)
+    value: Any, part: dict[str, Any], root: dict[str, Any], either: dict[str, Any] | None = None
+) -> Iterator[tuple[Any, dict[str, Any], dict[str, Any]]]:
+    """Every object of a document whose keys are fixed, with the schema that fixes them, and with
+    all that may stand in its place: that schema, or the choice of which it is a branch."""
+    either = either or part
+    if "$ref" in part:
+        part = root["$defs"][part["$ref"].rpartition("/")[2]]
+    for branch in part.get("anyOf", ()):
+        if jsonschema.Draft202012Validator(root).evolve(schema=branch).is_valid(value):
+            yield from closed(value, branch, root, either)
     if isinstance(value, dict):
-        rest = schema.get("additionalProperties")
+        rest = part.get("additionalProperties")
         if rest is False:
-            yield value, schema
+            yield value, part, either
         for key, item in value.items():
-            inside = schema.get("properties", {}).get(key) or rest
+            inside = part.get("properties", {}).get(key) or rest
             if isinstance(inside, dict):
                 yield from closed(item, inside, root)
     elif isinstance(value, list):
         for item in value:
-            yield from closed(item, schema.get("items", {}), root)
+            yield from closed(item, part.get("items", {}), root)
 
 
+def test_every_command_with_json_has_a_schema_and_is_run_here() -> None:
+    context = click.Context(cli.cli)
+    commands = {name: cli.cli.get_command(context, name) for name in cli.cli.list_commands(context)}
+    with_json = {
+        name
+        for name, command in commands.items()
+        if command and any("--json" in parameter.opts for parameter in command.params)
+    }
+    assert with_json == {name.removesuffix("-dry-run") for name in documents.commands()}
+    assert sorted(DOCUMENTS) == documents.commands()
+
+
+def test_the_command_prints_a_schema_and_without_a_name_lists_them(command: Command) -> None:
+    assert json.loads(command("schema", "show").stdout) == documents.schema("show")
+    lines = command("schema").stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        [name, f"memlab:{name}:1"] for name in documents.commands()
+    ]
+    done = command("schema", "shwo")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "memlab: no schema of 'shwo'; did you mean show?\n"
+
+
+@pytest.mark.parametrize("name", documents.commands())
+def test_an_object_is_closed_and_a_field_of_ours_says_what_it_is(name: str) -> None:
+    """Open are only what a run stored of its machine, and maps of one type."""
+    for title, part in documents.schema(name)["$defs"].items():
+        if part["type"] == "object" and title != "Environment":
+            assert part["additionalProperties"] is False, title
+        assert part["description"], title
+
+
+def test_a_fields_docstring_is_its_description() -> None:
+    parts = documents.schema("show")["$defs"]
+    assert parts["Point"]["properties"]["control"]["description"] == (
+        "The control that it belongs to; null in the grid."
+    )
+    assert (
+        "description"
+        in documents.schema("diagnose")["$defs"]["Memory"]["properties"]["pinned_bytes"]
+    )
+
+
+def test_a_number_that_json_lacks_is_refused() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        documents.text(documents.Interval(None, float("nan"), None, 1))
+
+
+@pytest.mark.slow
+@pytest.mark.changes_host
 @pytest.mark.parametrize("name", experiments.names())
-def test_every_experiment(
-    command: Command, printed: Printed, store_path: Path, free_machine: None, name: str
-) -> None:
+def test_every_experiment(command: Command, printed: Printed, store_path: Path, name: str) -> None:
     """Declared, planned, swept, and read again: figures, tables and claims of every kind."""
     assert printed("describe", name)["name"] == name
     declared = experiments.load(name)
@@ -191,6 +269,7 @@ def test_every_experiment(
     assert printed("claims")["experiments"][0]["run"] == swept["run"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", recorded.names())
 def test_a_recorded_run(printed: Printed, tmp_path: Path, name: str) -> None:
     assert printed("show", name, "--example")["samples"]
@@ -198,11 +277,9 @@ def test_a_recorded_run(printed: Printed, tmp_path: Path, name: str) -> None:
     assert printed("plot", name, "--example", "-o", tmp_path)["files"]
 
 
-def test_a_resumed_run(
-    command: Command, store_path: Path, tmp_path: Path, free_machine: None
-) -> None:
-    tiny = ["-p", "size=4k", "-p", "file_size=64k", "-p", "filesystem=dir", "-p", "slice=1ms"]
-    asked = ["sweep", "mmap-write", *tiny, "--no-controls", "--dir", str(tmp_path)]
+@pytest.mark.slow
+def test_a_resumed_run(command: Command, store_path: Path, tmp_path: Path) -> None:
+    asked = ["sweep", "mmap-write", *TINY.split(), "--no-controls", "--dir", str(tmp_path)]
     first = valid(command(*asked, "--budget", "1ms", "--json"), "sweep")
     assert first["ended"] == "budget"
     resumed = valid(command("sweep", "--resume", "last", "--budget", "100ms", "--json"), "sweep")
@@ -228,8 +305,9 @@ def test_trials_that_ended_badly(printed: Printed, store_path: Path, experiment:
     assert printed("claims", RUN)["experiments"][0]["claims"]
 
 
-def test_a_traced_run(command: Command, store_path: Path, free_machine: None) -> None:
-    levels = ["arena=4m", "neighbour=16m", "cycles=1", "slice=1s", "trace=yes", "lock=off"]
+@pytest.mark.slow
+def test_a_traced_run(command: Command, store_path: Path) -> None:
+    levels = ["arena=4m", "antagonist=16m", "cycles=1", "slice=1s", "trace=yes", "lock=off"]
     asked = [word for level in levels for word in ("-p", level)]
     done = command("sweep", "locked-latency", *asked, "--no-controls", "--blocks", "1", "--json")
     found = valid(done, "sweep")
@@ -290,14 +368,14 @@ def test_an_exported_file_compared(
 
 
 def test_a_refused_reproduce(
-    printed: Printed, store_path: Path, free_machine: None, monkeypatch: pytest.MonkeyPatch
+    printed: Printed, store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One experiment has no directory for its files, the other needs none."""
     monkeypatch.setattr(experiments, "names", lambda: ["mmap-write", "vma-lock"])
     found = printed("reproduce", "all", "--dir", "/nonexistent", "--budget", "1s", "--quiet")
     writes, locks = found["experiments"]
     assert (writes["run"], locks["refused"]) == (None, None)
-    assert "/nonexistent is no directory" in writes["refused"]
+    assert "/nonexistent is not a directory" in writes["refused"]
     assert found["not_built"]
 
 
@@ -308,7 +386,7 @@ def test_what_killed_runs_left(printed: Printed, home: Path, tmp_path: Path) -> 
     leave(dead, {"undo": "folder", "path": str(left)})
     assert printed("clean")["undone"] == [{"run": RUN, "changes": [f"folder {left}"]}]
     leave(dead, {"undo": "nosuch", "path": str(left)})
-    assert len(printed("clean", code=cli.CANNOT_RUN)["failed"]) == 1
+    assert len(printed("clean", code=HostError.exit_code)["failed"]) == 1
 
 
 def leave(*entries: dict[str, Any]) -> None:

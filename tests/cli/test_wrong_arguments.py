@@ -1,5 +1,6 @@
 """Wrong arguments: one line that says what and what to do, the right exit code, nothing made."""
 
+import errno
 import sys
 from pathlib import Path
 
@@ -21,6 +22,10 @@ WRONG_USAGE = {
     "sweep page-fault --in guest --guest-cpus 0": ["--guest-cpus", "0 is not in the range"],
     "sweep page-fault --in guest --guest-memory 1m": ["--guest-memory", "256 MiB or more"],
     "sweep page-fault --in guest --append it's": ["--append", "No closing quotation"],
+    "sweep page-fault --in guest --kernel /etc --gentle": ["be gentle on the host alone"],
+    "sweep page-fault --gentle=0%": ["gentle is a share of one CPU up to 100%, not 0%"],
+    "sweep page-fault --gentle=much": ["'much' is not a percentage"],
+    "sweep --resume last --gentle": ["it takes --budget", "not --gentle"],
     "sweep page-fault --in moon": ["'moon' is not one of 'host', 'guest'"],
     "sweep page-fault --in guest --kernel /etc --dry-run": ["/etc is a directory"],
     "sweep page-fault --in guest -p chnks=1": ["did you mean chunks?"],
@@ -38,14 +43,14 @@ WRONG_USAGE = {
     "sweep mmap-write -p size=4q": ["size", "'4q' is not a size", "4k"],
     "sweep mmap-write -p size": ["write -p size=1B"],
     "sweep mmap-write -p size=1 -p size=2": ["size is given twice"],
-    "sweep mmap-write -p method=mmpa": ["'mmpa' is no level", "did you mean mmap?", "pwrite"],
-    "sweep mmap-write -p size=8k -p file_size=4k": ["no point is left", "at most the file"],
+    "sweep mmap-write -p method=mmpa": ["invalid value 'mmpa'", "did you mean mmap?", "pwrite"],
+    "sweep mmap-write -p size=8k -p file_size=4k": ["no point is left", "more than the whole file"],
     "sweep mmap-write --blocks 0": ["--blocks", "0 is not in the range"],
     "sweep mmap-write --blocks x": ["--blocks", "'x'"],
     "sweep mmap-write --blocks 3 --precision 2%": ["--blocks", "--precision", "choose one"],
     "sweep mmap-write --precision 2": ["--precision", "'2' is not a percentage", "2%"],
     "sweep mmap-write --precision 0%": ["precision is a share above 0", "0%"],
-    "sweep mmap-write --budget 10": ["--budget", "'10' is not a duration", "10ms"],
+    "sweep mmap-write --budget ten": ["--budget", "'ten' is not a duration", "10ms"],
     "sweep mmap-write --budget 0": ["budget is a time above 0", "0 s"],
     "sweep mmap-write --seed -1": ["--seed", "-1 is not in the range"],
     "sweep mmap-write --cpus a": ["--cpus", "'a' is not a CPU list", "0-3,5"],
@@ -64,8 +69,8 @@ WRONG_USAGE = {
 }
 CANNOT = {
     "sweep mmap-write --cpus 65535": ["--cpus: CPU 65535 is not among those allowed here ("],
-    "sweep mmap-write --dir /nonexistent": ["/nonexistent is no directory", "--dir"],
-    "sweep mmap-write --dir /proc/self/stat": ["/proc/self/stat is no directory", "--dir"],
+    "sweep mmap-write --dir /nonexistent": ["/nonexistent is not a directory", "--dir"],
+    "sweep mmap-write --dir /proc/self/stat": ["/proc/self/stat is not a directory", "--dir"],
     "sweep mmap-write -p file_size=1000t": [
         "the plan needs 2500 TiB of free memory",
         "is free",
@@ -166,5 +171,30 @@ def test_an_internal_error_is_one_line_and_debug_shows_where(place: Place) -> No
     assert status == 4
     assert line == "memlab: internal error: ZeroDivisionError: of the test; --debug shows where\n"
     place.patch.setattr(sys, "argv", ["memlab", "--debug", "list"])
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(SystemExit) as ended:
         cli.main()
+    traceback, said = place.capture.readouterr().err.rsplit("\n", 2)[:2]
+    assert ended.value.code == 4
+    assert traceback.startswith("Traceback ")
+    assert f"{said}\n" == line
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (OSError(errno.EMFILE, "of the test"), "ulimit -n"),
+        (OSError(errno.EAGAIN, "of the test"), "ulimit -u"),
+        (MemoryError(), "ulimit -v"),
+        (ImportError("x.so: failed to map segment from shared object"), "ulimit -v"),
+    ],
+)
+def test_a_limit_of_this_process_is_no_internal_error(
+    place: Place, error: Exception, remedy: str
+) -> None:
+    def short(*_: object) -> None:
+        raise error
+
+    place.patch.setattr(experiments, "names", short)
+    status, line = place.refused(["list"])
+    assert status == CANNOT_RUN
+    assert remedy in line

@@ -9,6 +9,7 @@ from memlab.diagnose.counters import EVENTS
 from memlab.diagnose.look import GroupRoom, Look, Shootdowns, Thread
 from memlab.diagnose.malloc_options import Option
 from memlab.diagnose.memory import Memory
+from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
 
 MiB, GiB = 1 << 20, 1 << 30
@@ -44,7 +45,14 @@ def memory(**changes: Any) -> Memory:
         "thp_machine": "madvise",
         "thp_process": True,
         "mappings": 20,
+        "mappings_max": 65530,
+        "walked_s": 0.0,
         "machine_bytes": 16 * GiB,
+        "peak_resident_bytes": 40 * MiB,
+        "peak_virtual_bytes": 64 * MiB,
+        "accessible_bytes": 48 * MiB,
+        "writable_bytes": 24 * MiB,
+        "huge_fit_bytes": 12 * MiB,
     }
     return Memory(**nothing | changes)
 
@@ -67,9 +75,11 @@ def group(**changes: Any) -> GroupRoom:
 
 def look(**changes: Any) -> Look:
     quiet: dict[str, Any] = {
-        "subject": Subject(4711, "quiet", "quiet --still", "nobody", 1),
+        "subject": Subject(4711, "quiet", "quiet --still", "nobody", 65534, 1),
+        "started": Started(("quiet", "--still"), "/srv"),
         "seconds": 10.0,
-        "cpu_share": 0.01,
+        "cpu_share": 0.5,
+        "system_share": 0.4,
         "thread_count": 2,
         "allocator": GLIBC,
         "per_s": rates(),
@@ -79,6 +89,8 @@ def look(**changes: Any) -> Look:
         "group": None,
         "available_bytes": 8 * GiB,
         "available_seconds_left": None,
+        "growth_bytes_per_s": 0.0,
+        "fault_s": 5e-7,
         "unseen": (),
     }
     return Look(**quiet | changes)

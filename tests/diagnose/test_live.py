@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import fastjsonschema
+import jsonschema
 import pytest
 import unprivileged
 
-from memlab import schemas
+from memlab import documents
 from memlab.observe import capabilities, cgroup, proc
 
 from .live import Compiled, library, running
@@ -22,7 +22,14 @@ from .live import Compiled, library, running
 MiB = 1 << 20
 AT_ONCE = {"MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
 COUNTED = "tracepoints may not be read"
-validate = fastjsonschema.compile(schemas.of("diagnose"))
+SCHEMA = documents.schema("diagnose")
+
+
+def held(printed: str) -> dict[str, Any]:
+    """What a schema takes."""
+    found: dict[str, Any] = json.loads(printed)
+    jsonschema.validate(found, SCHEMA)
+    return found
 
 
 def diagnosed(pid: int, seconds: float = 1) -> dict[str, Any]:
@@ -34,8 +41,7 @@ def diagnosed(pid: int, seconds: float = 1) -> dict[str, Any]:
         timeout=300,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    found: dict[str, Any] = validate(json.loads(done.stdout))
-    return found
+    return held(done.stdout)
 
 
 def names(found: dict[str, Any]) -> list[str]:
@@ -72,7 +78,7 @@ def test_jemalloc_that_keeps_nothing(binary: Compiled) -> None:
     first = found["findings"][0]
     if not seen_calls(found):
         assert first["name"] == "malloc-told-to-give-back"
-        return
+        pytest.skip(COUNTED)
     assert (first["name"], first["severity"]) == ("malloc-gives-back", "costly")
     assert first["experiments"] == ["allocator", "tlb-shootdown"]
     assert "dirty_decay_ms:-1,muzzy_decay_ms:-1" in first["setting"]
@@ -87,6 +93,7 @@ def test_jemalloc_that_keeps_nothing(binary: Compiled) -> None:
     assert sum(rates.values()) == pytest.approx(found["per_s"]["madvise_dontneed"])
 
 
+@pytest.mark.slow
 def test_jemalloc_that_keeps_what_was_freed(binary: Compiled) -> None:
     """The setting that the finding above names is tried, and nothing is found."""
     keeping = {"MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1"}
@@ -95,6 +102,7 @@ def test_jemalloc_that_keeps_what_was_freed(binary: Compiled) -> None:
         assert names(diagnosed(program.pid)) == []
 
 
+@pytest.mark.slow
 def test_glibc_that_trims(binary: Compiled) -> None:
     with running(binary("churn"), "1", "100000") as program:
         found = diagnosed(program.pid)
@@ -102,11 +110,12 @@ def test_glibc_that_trims(binary: Compiled) -> None:
         pytest.skip(f"this C library is {found['allocator']['name']}, which does not trim")
     if not seen_calls(found):
         assert names(found) == ["page-faults"]
-        return
+        pytest.skip(COUNTED)
     assert names(found) == ["glibc-trims"]
     assert "trim_threshold" in found["findings"][0]["setting"]
 
 
+@pytest.mark.slow
 def test_glibc_told_to_keep_its_heap(binary: Compiled) -> None:
     keeping = "glibc.malloc.trim_threshold=4294967296:glibc.malloc.mmap_threshold=33554432"
     with running(binary("churn"), "1", "100000", environ={"GLIBC_TUNABLES": keeping}) as program:
@@ -119,10 +128,11 @@ def test_locked_stacks_of_many_threads(binary: Compiled) -> None:
     assert names(found)[0] == "locked-stacks"
     assert found["memory"]["locked_stacks_count"] == 24
     assert found["memory"]["locked_stacks_bytes"] == 24 * 8 * MiB
-    assert found["memory"]["locked_resident_bytes"] >= 24 * 8 * MiB
+    assert found["memory"]["locked_resident_bytes"] is None  # page tables of over 64 MiB
     assert "MCL_ONFAULT" in found["findings"][0]["setting"]
 
 
+@pytest.mark.slow
 def test_a_process_near_its_groups_limit(binary: Compiled) -> None:
     with small_group(64 * MiB) as group:
         steps = (40 * MiB, 65536, 56 * MiB)  # it stays below the limit
@@ -147,6 +157,7 @@ def test_a_healthy_process(binary: Compiled) -> None:
     assert found["thread_count"] == 2
 
 
+@pytest.mark.slow
 def test_a_user_without_rights_sees_the_rest(binary: Compiled) -> None:
     """Neither side has a capability; the calls are not seen, and the finding says so."""
     preload = {"LD_PRELOAD": library("jemalloc", "libjemalloc2"), **AT_ONCE}
@@ -156,7 +167,7 @@ def test_a_user_without_rights_sees_the_rest(binary: Compiled) -> None:
             "-m", "memlab", "diagnose", str(program.pid), "--seconds", "1", "--json"
         )
     assert (done.returncode, done.stderr) == (0, "")
-    found = validate(json.loads(done.stdout))
+    found = held(done.stdout)
     assert names(found) == ["malloc-told-to-give-back"]
     assert found["per_s"]["madvise"] is None
     assert found["per_s"]["minor_faults"] > 0

@@ -27,17 +27,25 @@ FOUND: list[tuple[dict[str, Any], list[tuple[str, Severity]]]] = [
     ({"allocator": JEMALLOC, "per_s": PURGING}, [("malloc-gives-back", COSTLY)]),
     ({"allocator": JEMALLOC, "per_s": rates(madvise_dontneed=300.0)},
      [("malloc-gives-back", NOTE)]),
-    # Its note does not hide what costs more than so few calls explain.
+    # Few calls of many pages each: the note on calls does not hide what the faults cost.
     ({"allocator": JEMALLOC, "per_s": rates(madvise_dontneed=300.0, minor_faults=9e4)},
-     [("page-faults", COSTLY), ("malloc-gives-back", NOTE)]),
+     [("gives-back-large-pieces", COSTLY), ("malloc-gives-back", NOTE)]),
     ({"allocator": JEMALLOC, "per_s": UNSEEN | {"minor_faults": 6e4}},
      [("malloc-told-to-give-back", COSTLY)]),
     ({"per_s": rates(brk=5e3, minor_faults=6e4)}, [("glibc-trims", COSTLY)]),
     # brk that only grows the heap, each page of it touched once: no trimming to speak of.
     ({"per_s": rates(brk=150.0, minor_faults=9e3)}, []),
     ({"per_s": PURGING}, [("gives-memory-back", COSTLY)]),
+    # Arenas of threads give back tens of megabytes per call: few calls, many faults.
+    ({"per_s": rates(madvise=15.0, madvise_dontneed=15.0, munmap=5.0, minor_faults=2.8e5)},
+     [("gives-back-large-pieces", COSTLY)]),
+    ({"per_s": rates(processes_created=900.0, minor_faults=5.7e4)},
+     [("copies-after-fork", COSTLY)]),
+    ({"memory": memory(mappings=58536)}, [("mappings-limit-nears", COSTLY)]),
+    ({"memory": memory(mappings=65000)}, [("mappings-limit-nears", CRITICAL)]),
     ({"per_s": rates(mprotect=5e3, shootdowns_asked=5e3, shootdowns_taken=4e3)},
      [("shootdowns", COSTLY)]),
+    ({"thread_count": 1, "per_s": rates(shootdowns_taken=4e3)}, []),
     # A process with one thread asks for flushes that no CPU is interrupted for.
     ({"per_s": rates(shootdowns_asked=5e3)}, []),
     ({"per_s": rates(minor_faults=5e4)}, [("page-faults", COSTLY)]),

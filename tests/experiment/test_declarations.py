@@ -4,6 +4,7 @@ answers to would otherwise show in the middle of a sweep, or never."""
 import inspect
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from importlib import import_module
@@ -18,7 +19,6 @@ from memlab.experiment import (
     COUNT,
     FLAG,
     PATH,
-    PHYSICAL_RANGE,
     PRESETS,
     SECONDS,
     Against,
@@ -27,10 +27,10 @@ from memlab.experiment import (
     Level,
 )
 from memlab.experiment.window import WINDOW_METRICS, noise
-from memlab.observe import capabilities, guest_tools, proc
+from memlab.experiments.reserved_copy import PHYSICAL_RANGE
 from memlab.run import files, plan
-from memlab.run.admission import Places
-from memlab.run.bench import Bench, default_cpus
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor, default_cpus
 
 NAMES = experiments.names()
 FIELD_KINDS = {
@@ -67,6 +67,13 @@ def assert_levels(declared: Experiment, at: Mapping[str, Level]) -> None:
         assert (checked, type(checked)) == (level, type(level)), (name, level)
 
 
+def test_a_claim_has_a_sentence_and_an_id_of_its_own(declared: Experiment) -> None:
+    ids = [claim.id for claim in declared.claims]
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", one) for one in ids), ids
+    assert all(claim.text for claim in declared.claims)
+
+
 def test_the_folder_is_the_registry(declared: Experiment) -> None:
     """The module's name is the experiment's, so nothing has to be listed anywhere."""
     module = import_module(f"memlab.experiments.{declared.name.replace('-', '_')}")
@@ -82,15 +89,16 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
 
 def test_factors_are_the_probes_params(declared: Experiment) -> None:
     params = probe.params(declared.probe)
-    taken = {factor.field: factor.kind for factor in declared.probe_factors}
-    told = declared.containment is not None and declared.containment.told
-    own, starts = declared.tmpfs is not None, declared.virtual_machine is not None
-    given = {"path": declared.file is not None, "group": told, "folder": own}  # by the worker
-    given |= {"command": starts, "booted_sign": starts}  # by the bench
-    assert taken.keys() | {name for name, is_given in given.items() if is_given} == params.keys()
+    taken = {factor.param: factor.kind for factor in declared.probe_factors}
+    assert taken.keys() | set(declared.host_params) == params.keys()
     for field, kind in taken.items():
         if kind in FIELD_KINDS:
             assert params[field] == FIELD_KINDS[kind]
+        elif isinstance(params[field], list):
+            (fits,) = params[field]
+            for step in (step for level in kind.levels or () for step in kind.to_field(level)):
+                for name, value in step.items():
+                    assert value in fits[name] if isinstance(value, str) else fits[name] == "int"
         else:
             assert set(kind.levels or ()) == set(params[field])
 
@@ -214,58 +222,27 @@ def test_what_shrinks_is_a_size(declared: Experiment) -> None:
         assert set(states) == files.FRESH | files.PIECE_BYTES.keys()
 
 
-def measured(declared: Experiment, at: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """What the probe returns for a point, measured here and now."""
-    params = dict(declared.params(at))
-    if declared.file:
-        path = folder / "file"
-        state, size = at[declared.file.state], at[declared.file.size]
-        files.prepare({"path": str(path), "state": state, "size_bytes": size})
-        params["path"] = str(path)
-    return probe.call(declared.probe, params)
-
-
-def on_bench(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[str, Any], Any]]:
-    """The same where the probe must be told its group, or started anew: a sweep's own trials."""
-    with Bench("0123abcd", declared, Places(folder), default_cpus(declared)) as bench:
+def all_measured(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[str, Any], Any]]:
+    """What the probe returns for each tiny point, measured here and now as a sweep does."""
+    refusal, any_measured = "", False
+    with LocalExecutor("0123abcd", declared, Directories(folder), default_cpus(declared)) as bench:
         for point in plan.build(declared, "quick", declared.tiny).points:
             reply = bench.trial(point)
             if reply["outcome"] == "ok":
+                any_measured = True
                 yield point.at, reply["result"]
             else:
-                assert reply["outcome"] == "unavailable", reply
+                refusal = reply["detail"]
+                # Root is refused nothing that is here; a user's lock may be, by the limit.
+                limited = os.geteuid() != 0 and "RLIMIT_MEMLOCK" in refusal
+                assert reply["outcome"] == "unavailable" or limited, reply
+    if not any_measured:
+        pytest.skip(refusal)
 
 
-def all_measured(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[str, Any], Any]]:
-    told = declared.containment is not None and declared.containment.told
-    if declared.malloc or declared.virtual_machine or declared.tmpfs or told:
-        yield from on_bench(declared, folder)
-        return
-    refusal = ""
-    for point in plan.build(declared, "quick", declared.tiny).points:
-        try:
-            result = measured(declared, point.at, folder)
-        except probe.ProbeError as refused:
-            refusal = str(refused)
-            # Root is refused nothing; a user may be, system-wide tracing and locks by the limit.
-            if not os.geteuid() or not (
-                refused.status == "unavailable" or "RLIMIT_MEMLOCK" in refusal
-            ):
-                raise
-            continue
-        refusal = ""
-        yield point.at, result
-    if refusal:
-        pytest.skip(f"this user is refused: {refusal}")
-
-
+@pytest.mark.changes_host
 def test_metrics_read_what_the_probe_returns(declared: Experiment, tmp_path: Path) -> None:
-    seen = list(all_measured(declared, tmp_path))
-    told = declared.containment is not None and declared.containment.told
-    lacks_group = told and not capabilities.memory_cgroup(proc.ROOT).available
-    lacks_qemu = declared.virtual_machine is not None and guest_tools.find(guest_tools.QEMU) is None
-    assert seen or lacks_group or lacks_qemu
-    for at, raw in seen:
+    for at, raw in all_measured(declared, tmp_path):
         assert isinstance(noise(raw), list)
         value = declared.metrics[0].of(raw, at)
         assert value is not None

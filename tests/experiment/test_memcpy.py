@@ -9,10 +9,11 @@ import pytest
 
 from memlab import experiments
 from memlab.experiment import Level
-from memlab.experiments._copy_points import HUGE_POOL, tmpfs_bytes
-from memlab.run import admission, plan
-from memlab.run.admission import Places
-from memlab.run.bench import Bench, default_cpus
+from memlab.experiment.points import Point
+from memlab.experiments.memcpy import HUGE_POOL, tmpfs_bytes
+from memlab.run import admission
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor, default_cpus
 
 EXPERIMENT = experiments.load("memcpy")
 HUGE = 2 << 20
@@ -22,14 +23,14 @@ RUN = "0123abcd"
 CPUS = os.sched_getaffinity(0)  # before a bench keeps this process off some of them
 
 
-def point(**levels: Level) -> plan.Point:
+def point(**levels: Level) -> Point:
     at = {factor.name: factor.quick[0] for factor in EXPERIMENT.factors}
-    return plan.Point(0, at | {"size": SIZE, "passes": 2, "slice": 0.0} | levels)
+    return Point(0, at | {"size": SIZE, "passes": 2, "slice": 0.0} | levels)
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    with Bench(RUN, EXPERIMENT, Places(tmp_path), default_cpus(EXPERIMENT)) as opened:
+def bench(tmp_path: Path) -> Iterator[LocalExecutor]:
+    with LocalExecutor(RUN, EXPERIMENT, Directories(tmp_path), default_cpus(EXPERIMENT)) as opened:
         yield opened
 
 
@@ -37,7 +38,7 @@ def own_folders() -> list[Path]:
     return [path for path in TMPFS.iterdir() if f"{RUN}-{os.getpid()}" in path.name]
 
 
-def measured(bench: Bench, **levels: Level) -> dict[str, Any]:
+def measured(bench: LocalExecutor, **levels: Level) -> dict[str, Any]:
     reply = bench.trial(point(**levels))
     if reply["outcome"] == "unavailable" and "hugetlb" in levels.values():
         pytest.skip(reply["detail"])
@@ -49,7 +50,7 @@ def measured(bench: Bench, **levels: Level) -> dict[str, Any]:
 def test_files_lie_in_a_folder_of_the_runs_own(tmp_path: Path) -> None:
     if not os.access(TMPFS, os.W_OK):
         pytest.skip(f"{TMPFS} may not be written")
-    with Bench(RUN, EXPERIMENT, Places(tmp_path), default_cpus(EXPERIMENT)) as bench:
+    with LocalExecutor(RUN, EXPERIMENT, Directories(tmp_path), default_cpus(EXPERIMENT)) as bench:
         measured(bench)
         assert own_folders() == []  # not before a point wants it
         result = measured(bench, dst="tmpfs")
@@ -61,8 +62,8 @@ def test_files_lie_in_a_folder_of_the_runs_own(tmp_path: Path) -> None:
 
 
 def test_without_a_tmpfs_the_point_is_unavailable(tmp_path: Path) -> None:
-    nowhere = Places(tmp_path, tmp_path / "nowhere")
-    with Bench(RUN, EXPERIMENT, nowhere, default_cpus(EXPERIMENT)) as bench:
+    nowhere = Directories(tmp_path, tmp_path / "nowhere")
+    with LocalExecutor(RUN, EXPERIMENT, nowhere, default_cpus(EXPERIMENT)) as bench:
         reply = bench.trial(point(src="tmpfs"))
         assert reply["outcome"] == "unavailable"
         assert f"needs a folder on {tmp_path / 'nowhere'}" in reply["detail"]
@@ -74,7 +75,7 @@ def test_huge_pages_are_reserved_beside_the_hosts_own_and_given_back(tmp_path: P
     if not pool.exists():
         pytest.skip(f"no huge pages of 2 MiB here: {pool}")
     before = int(pool.read_text())
-    with Bench(RUN, EXPERIMENT, Places(tmp_path), default_cpus(EXPERIMENT)) as bench:
+    with LocalExecutor(RUN, EXPERIMENT, Directories(tmp_path), default_cpus(EXPERIMENT)) as bench:
         result = measured(bench, src="hugetlb", dst="hugetlb")
         assert int(pool.read_text()) == before + 2 * SIZE // HUGE
         assert result["huge_bytes"]["count"] == result["src_huge_bytes"]["count"] == SIZE
@@ -85,7 +86,7 @@ def test_huge_pages_are_reserved_beside_the_hosts_own_and_given_back(tmp_path: P
     assert int(pool.read_text()) == before
 
 
-def test_threads_are_given_a_cpu_each(bench: Bench) -> None:
+def test_threads_are_given_a_cpu_each(bench: LocalExecutor) -> None:
     if len(CPUS) < 2:
         pytest.skip("one CPU alone: threads have to have one each")
     alone, beside = measured(bench, threads=1), measured(bench, threads=2)
@@ -99,10 +100,10 @@ def test_threads_are_given_a_cpu_each(bench: Bench) -> None:
 def test_the_disk_that_is_needed_is_the_largest_trials(tmp_path: Path) -> None:
     points = [point(), point(src="tmpfs", dst="tmpfs"), point(dst="tmpfs", size=SIZE + 1)]
     assert [tmpfs_bytes(p.at) for p in points] == [0, 2 * SIZE, SIZE + 4096]
-    places = Places(tmp_path, tmp_path)
+    places = Directories(tmp_path, tmp_path)
     assert admission.need(EXPERIMENT, points, places).disk_bytes == {tmp_path: 2 * SIZE}
     assert admission.need(EXPERIMENT, points[:1], places).disk_bytes == {}
-    gone = admission.need(EXPERIMENT, points, Places(tmp_path, tmp_path / "gone"))
+    gone = admission.need(EXPERIMENT, points, Directories(tmp_path, tmp_path / "gone"))
     assert "needs a folder on" in str(admission.shortage(gone))
 
 

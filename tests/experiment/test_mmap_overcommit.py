@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import GROUPS, MIB, RUN, SWAPS, is_unavailable, left_on_host
+from held import GROUPS, MIB, RUN, SWAPS, held_or_skipped, left_on_host
 
+from memlab.experiment.points import Point
 from memlab.experiments.mmap_overcommit import EXPERIMENT, limit, memory_and_swap
 from memlab.run import journal
-from memlab.run.admission import Places
-from memlab.run.bench import Bench
-from memlab.run.plan import Point
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor
+
+pytestmark = pytest.mark.changes_host
 
 OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 TINY = {name: levels[0] for name, levels in EXPERIMENT.tiny.items()}
@@ -34,77 +36,78 @@ WRITING = {
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
+def bench() -> Iterator[LocalExecutor]:
     """On a disk: a test's own folder may be a tmpfs, whose files are memory."""
     before, setting = left_on_host(), OVERCOMMIT.read_text()
     with tempfile.TemporaryDirectory(prefix="tests-of-memlab-", dir="/var/tmp") as place:
         cpu = max(os.sched_getaffinity(0))
-        with Bench(RUN, EXPERIMENT, Places(Path(place)), [cpu]) as opened:
+        with LocalExecutor(RUN, EXPERIMENT, Directories(Path(place)), [cpu]) as opened:
             yield opened
         assert list(Path(place).iterdir()) == []
     assert (left_on_host(), OVERCOMMIT.read_text()) == (before, setting)
     assert list(journal.folder().iterdir()) == []
 
 
-def trial(bench: Bench, **levels: Any) -> dict[str, float | None] | None:
-    """The metrics; None where this host holds no trial so, which the row then says."""
+def trial(bench: LocalExecutor, **levels: Any) -> dict[str, float | None]:
+    """The metrics; a host that holds no trial so skips the test."""
     at = USUAL | levels
     reply = bench.trial(Point(0, at, None))
-    if not (GROUPS if at["swap"] == "none" else SWAPS):
-        needs = "swap" if GROUPS else "a memory cgroup"
-        if not GROUPS and at["overcommit"] != OVERCOMMIT.read_text().strip():
-            needs = f"{OVERCOMMIT} = {at['overcommit']}"
-        assert is_unavailable(reply, needs)
-        return None
+    needs = "swap" if GROUPS else "a memory cgroup"
+    if not GROUPS and at["overcommit"] != OVERCOMMIT.read_text().strip():
+        needs = f"{OVERCOMMIT} = {at['overcommit']}"
+    held_or_skipped(reply, GROUPS if at["swap"] == "none" else SWAPS, needs)
     assert reply["outcome"] == "ok", reply
-    raw = reply["result"] | {"host": reply["host"]}
+    raw = reply["result"] | reply["context"]
     assert raw["contained"]["limit_bytes"] == limit(at)
     return {metric.name: metric.of(raw, at) for metric in EXPERIMENT.metrics}
 
 
 @pytest.mark.parametrize(("scenario", "mapping"), WRITING)
-def test_who_is_killed(bench: Bench, scenario: str, mapping: str) -> None:
+def test_who_is_killed(bench: LocalExecutor, scenario: str, mapping: str) -> None:
     killed, completed = WRITING[scenario, mapping]
-    if seen := trial(bench, scenario=scenario, mapping=mapping):
-        assert seen["mmap_refused"] == 0  # whatever the limit of the group
-        assert (seen["killed"], seen["completed"]) == (killed, completed)
-        assert seen["group_oom_kills"] == killed
-        assert seen["bytes_reached"] is not None
-        if (killed, completed) == (1, 0):
-            assert 8 * MIB < seen["bytes_reached"] <= memory_and_swap(USUAL)
+    seen = trial(bench, scenario=scenario, mapping=mapping)
+    assert seen["mmap_refused"] == 0  # whatever the limit of the group
+    assert (seen["killed"], seen["completed"]) == (killed, completed)
+    assert seen["group_oom_kills"] == killed
+    assert seen["bytes_reached"] is not None
+    if (killed, completed) == (1, 0):
+        assert 8 * MIB < seen["bytes_reached"] <= memory_and_swap(USUAL)
 
 
 @pytest.mark.parametrize("mapping", MAPPINGS)
 @pytest.mark.parametrize("scenario", ["a", "b"])
-def test_who_is_refused(bench: Bench, scenario: str, mapping: str) -> None:
-    if seen := trial(bench, scenario=scenario, mapping=mapping, scope="host"):
-        assert seen["mmap_refused"] == (1 if (scenario, mapping) == ("a", "private") else 0)
-        assert seen["killed"] is seen["completed"] is seen["bytes_reached"] is None
-        assert seen["group_oom_kills"] == 0
+def test_who_is_refused(bench: LocalExecutor, scenario: str, mapping: str) -> None:
+    seen = trial(bench, scenario=scenario, mapping=mapping, scope="host")
+    assert seen["mmap_refused"] == (1 if (scenario, mapping) == ("a", "private") else 0)
+    assert seen["killed"] is seen["completed"] is seen["bytes_reached"] is None
+    assert seen["group_oom_kills"] == 0
 
 
-def test_without_the_kernels_estimate_nothing_is_refused(bench: Bench) -> None:
-    if seen := trial(bench, scenario="a", mapping="private", scope="host", overcommit="1"):
-        assert seen["mmap_refused"] == 0
-        assert OVERCOMMIT.read_text() == "1\n"
+def test_without_the_kernels_estimate_nothing_is_refused(bench: LocalExecutor) -> None:
+    seen = trial(bench, scenario="a", mapping="private", scope="host", overcommit="1")
+    assert seen["mmap_refused"] == 0
+    assert OVERCOMMIT.read_text() == "1\n"
 
 
-def test_swap_is_part_of_the_sum(bench: Bench) -> None:
+@pytest.mark.slow
+def test_swap_is_part_of_the_sum(bench: LocalExecutor) -> None:
     """Killed beyond what a group of the same memory, 32 MiB, comes to without swap, and not
     beyond memory and swap. How much of the swap is full by then is the disk's speed."""
     alone = trial(bench, mapping="private_noreserve", swap="none", file_size=60 * MIB)
     both = trial(bench, mapping="private_noreserve", swap="file", file_size=120 * MIB)
-    if alone and both:
-        assert (alone["killed"], both["killed"], both["completed"]) == (1, 1, 0)
-        assert alone["bytes_reached"] <= 32 * MIB < both["bytes_reached"] <= 64 * MIB
+    assert (alone["killed"], both["killed"], both["completed"]) == (1, 1, 0)
+    assert alone["bytes_reached"] is not None
+    assert both["bytes_reached"] is not None
+    assert alone["bytes_reached"] <= 32 * MIB < both["bytes_reached"] <= 64 * MIB
 
 
-def test_eight_kills_in_a_row_take_nobody_else(bench: Bench) -> None:
+@pytest.mark.slow
+def test_eight_kills_in_a_row_take_nobody_else(bench: LocalExecutor) -> None:
     """The worker lives to report each, as does a process beside the group."""
     with subprocess.Popen(SLEEP) as beside:
         for _ in range(8):
-            if seen := trial(bench, mapping="private_noreserve", file_size=15 * MIB):
-                assert seen["killed"] == seen["group_oom_kills"] == 1
-                assert seen["witness_killed"] == 0
+            seen = trial(bench, mapping="private_noreserve", file_size=15 * MIB)
+            assert seen["killed"] == seen["group_oom_kills"] == 1
+            assert seen["witness_killed"] == 0
         assert beside.poll() is None
         beside.kill()

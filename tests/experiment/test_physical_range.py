@@ -2,7 +2,7 @@
 
 import pytest
 
-from memlab.experiment import AUTO, PHYSICAL_RANGE
+from memlab.experiments.reserved_copy import AUTO, PHYSICAL_RANGE
 
 SPELLED = [
     "0x40000000+0x4000000",
@@ -35,7 +35,7 @@ def test_the_level_is_parsed_to_itself_and_auto_is_no_range() -> None:
     ["", "1g", "+64m", "1g+", "1g+64m+1", "0x+1", "40000000-43ffffff", "1g*2", "-1g+64m", "auto+1"],
 )
 def test_what_is_no_range(text: str) -> None:
-    with pytest.raises(ValueError, match="is no range of physical addresses; write START"):
+    with pytest.raises(ValueError, match="is not a range of physical addresses; write START"):
         PHYSICAL_RANGE.parse(text)
 
 

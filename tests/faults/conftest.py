@@ -8,7 +8,7 @@ from tiny_sweep import Lab
 
 
 @pytest.fixture
-def lab(tmp_path: Path, free_machine: None) -> Iterator[Lab]:
+def lab(tmp_path: Path) -> Iterator[Lab]:
     opened = Lab(tmp_path)
     yield opened
     opened.close()

@@ -9,9 +9,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from memlab.run import driver, plan
-from memlab.run.request import Progress, Request
+from memlab.experiment.points import Point
+from memlab.run import driver
+from memlab.run.prepare import prepare
+from memlab.run.request import Request
 from memlab.store import RunRow, Store
+from memlab.watch import Progress
 
 BLOCKS, FULL = 6, range(1, 4)
 LEVELS = {
@@ -32,7 +35,7 @@ class Filler:
     def warned(self, line: str) -> None:
         raise AssertionError(line)
 
-    def started(self, run: RunRow, points: Sequence[plan.Point], taken: int) -> None:
+    def started(self, run: RunRow, points: Sequence[Point], taken: int) -> None:
         self.points = len(points)
 
     def sampled(self, progress: Progress) -> None:
@@ -59,7 +62,7 @@ def main(folder: Path, store: Path) -> None:
         "mmap-write", levels=LEVELS, controls=False, blocks=BLOCKS, seed=1, directory=str(folder)
     )
     with Store(store, create=True) as opened:
-        run = driver.sweep(driver.prepare(request), opened, Filler(folder))
+        run = driver.sweep(prepare(request), opened, Filler(folder))
         at = {point.point: point.levels for point in opened.points(run.id)}
         for sample in opened.samples(run.id):
             levels = at[sample.point]

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SMALL_DISK = Path(__file__).with_name("small_disk.py")
 UNSHARE = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--user", "--map-root-user"])
 
@@ -30,7 +32,7 @@ def on_small_disk(folder: Path, mebibytes: int, *command: str) -> subprocess.Com
 
 
 @pytest.fixture
-def folder(tmp_path: Path, free_machine: None) -> Path:
+def folder(tmp_path: Path) -> Path:
     made = tmp_path / "disk"
     made.mkdir()
     try:

@@ -6,7 +6,10 @@ import signal
 import subprocess
 import time
 
+import pytest
 from tiny_sweep import POINTS, SHM, Lab, settled, until
+
+pytestmark = pytest.mark.slow
 
 KILLS, BLOCKS = 50, 150
 

@@ -3,31 +3,37 @@
 import os
 import shlex
 import signal
+import subprocess
+import sys
 
 import pytest
-from tiny_sweep import POINTS, Lab, settled
+from quick import mostly_slow
+from tiny_sweep import POINTS, TINY, Lab, settled
 
 
-def ended_in_order(lab: Lab, status: int, out: str, err: str) -> list[str]:
+def ended_in_order(
+    lab: Lab, status: int, out: str, err: str, number: int = signal.SIGINT
+) -> list[str]:
     """Exit status, one line, nothing left; the words of the command that goes on."""
     (run,) = lab.run_ids()
     kept = lab.count()
     line = err.splitlines()[-1]
     command = f"memlab sweep --resume {run} --store {lab.store}"
-    assert (status, out) == (130, "")
+    assert (status, out) == (128 + number, "")
     assert line == f"memlab: interrupted; {kept} samples kept; go on with: {command}"
     assert "Traceback" not in err
     settled(lab)
     return shlex.split(command)[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_sweep_which_then_goes_on(lab: Lab, number: signal.Signals) -> None:
     blocks = 12
     sweep = lab.sweep(blocks)
     lab.until_sampled(sweep)
     sweep.send_signal(number)
-    resume = ended_in_order(lab, *lab.finish(sweep))
+    resume = ended_in_order(lab, *lab.finish(sweep), number)
     kept = lab.samples()
     status, out, err = lab.finish(lab.start(*resume, "-q"))
     assert (status, out.split()) == (0, lab.run_ids()), err
@@ -52,3 +58,71 @@ def test_a_second_ctrl_c_leaves_nothing_behind_either(lab: Lab) -> None:
     assert status in (130, -signal.SIGINT)
     assert "Traceback" not in err
     settled(lab)
+
+
+@pytest.mark.slow
+def test_under_nohup_a_hangup_ends_no_sweep(lab: Lab) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        sweep = lab.sweep(1000)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    lab.until_sampled(sweep)
+    sweep.send_signal(signal.SIGHUP)
+    lab.until_sampled(sweep, 2 * POINTS)
+    sweep.send_signal(signal.SIGTERM)
+    ended_in_order(lab, *lab.finish(sweep), signal.SIGTERM)
+
+
+def test_a_stopped_guardian_does_not_hold_up_the_end(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = lab.sweep(1000)
+    lab.until_sampled(sweep)
+    os.kill(lab.guardian(), signal.SIGSTOP)
+    sweep.send_signal(signal.SIGINT)
+    ended_in_order(lab, *lab.finish(sweep))
+
+
+UNHEARD = ["2>&1 | head -2", ">/dev/null 2>&-", "2>/dev/full"]
+
+
+@pytest.mark.parametrize("words", mostly_slow(UNHEARD, "2>&1 | head -2"))
+def test_a_sweep_that_nobody_listens_to_measures_to_its_end(lab: Lab, words: str) -> None:
+    arguments = [*TINY, "--blocks", "3", "--dir", str(lab.files), "--store", str(lab.store)]
+    line = shlex.join([sys.executable, "-m", "memlab", "sweep", *arguments])
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", f"{line} {words}"], capture_output=True)
+    assert done.returncode == 0
+    assert lab.count() == 3 * POINTS
+    settled(lab)
+
+
+@pytest.mark.parametrize("words", mostly_slow([">&-", ">/dev/full"], ">/dev/full"))
+def test_a_table_that_cannot_be_written_is_exit_3_with_the_samples_kept(
+    lab: Lab, words: str
+) -> None:
+    arguments = [*TINY, "--blocks", "3", "--dir", str(lab.files), "--store", str(lab.store)]
+    line = shlex.join([sys.executable, "-m", "memlab", "sweep", *arguments])
+    done = subprocess.run(["bash", "-c", f"{line} {words}"], capture_output=True, text=True)
+    assert done.returncode == 3
+    assert "memlab: cannot write the output: " in done.stderr
+    assert lab.count() == 3 * POINTS
+    settled(lab)
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_it_is_imported_is_no_traceback() -> None:
+    """At each of the first moments: by the signal itself, or as interrupted."""
+    for moment in range(8):
+        command = [sys.executable, "-X", "importtime", "-m", "memlab", "list"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as begun:
+            assert begun.stderr is not None
+            seen = 0
+            for line in begun.stderr:
+                seen += b" memlab." in line and b"_version" not in line
+                if seen > moment:
+                    break
+            begun.send_signal(signal.SIGINT)
+            rest = begun.stderr.read()
+        assert begun.returncode in (0, 130, -signal.SIGINT)
+        assert b"Traceback" not in rest

@@ -1,13 +1,22 @@
 """One measurement at a time on one machine."""
 
+import os
+import re
 import signal
 import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
-from tiny_sweep import POINTS, TINY, Lab, settled
+from tiny_sweep import POINTS, TINY, Lab, settled, until
 
-from memlab.run import alone
-from memlab.run.alone import Busy
+from memlab.errors import Busy
+from memlab.observe import proc
+from memlab.run import machine_lock as machine_lock_module
+from memlab.run.machine_lock import TEST_LOCK, machine_lock
 
 
 def test_a_second_sweep_is_refused_with_the_pid_of_the_first(lab: Lab) -> None:
@@ -16,19 +25,21 @@ def test_a_second_sweep_is_refused_with_the_pid_of_the_first(lab: Lab) -> None:
     other = ["--dir", str(lab.files), "--store", str(lab.store.with_name("other.db"))]
     status, out, err = lab.finish(lab.start("sweep", *TINY, "-q", *other))
     assert (status, out) == (3, "")
-    assert err == (
-        f"memlab: another memlab measures on this machine (pid {first.pid}); "
-        "wait until it is done\n"
+    assert re.fullmatch(
+        rf"memlab: another memlab measures on this machine \(pid {first.pid} of \S+, for less than "
+        r"a minute: \S+ -m memlab sweep mmap-write [^)]*\); wait until it is done: --wait\n",
+        err,
     )
     status, _, err = lab.finish(lab.start("sweep", "--resume", "last", "--store", str(lab.store)))
     assert status == 3
-    assert f"(pid {first.pid})" in err
+    assert f"(pid {first.pid} of " in err
     lab.until_sampled(first, POINTS)  # the first was not disturbed
     first.send_signal(signal.SIGINT)
     lab.finish(first)
     settled(lab)
 
 
+@pytest.mark.slow
 def test_reading_goes_on_beside_a_sweep(lab: Lab) -> None:
     first = lab.sweep(1000)
     lab.until_sampled(first, 2 * POINTS)
@@ -46,18 +57,123 @@ def test_clean_leaves_a_running_sweep_alone(lab: Lab) -> None:
     lab.until_sampled(first, POINTS)
 
 
-def test_the_lock_goes_with_its_holder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alone, "_ADDRESS", "\0memlab-test-of-the-lock")
-    words = r"another memlab measures on this machine \(pid \d+\)"
-    with alone.alone(), pytest.raises(Busy, match=words), alone.alone():
+@pytest.mark.slow
+def test_a_second_sweep_waits_its_turn(lab: Lab) -> None:
+    """Started while the first measures; it reads the host once that has ended."""
+    first = lab.sweep(1000)
+    lab.until_sampled(first)
+    other = ["--dir", str(lab.files), "--store", str(lab.store.with_name("other.db"))]
+    blocks = ["--blocks", "1"]
+    second = lab.start("sweep", *TINY, *blocks, "-q", "--wait", *other)
+    short = lab.start("sweep", *TINY, *blocks, "-q", "--wait=0.3s", *other)
+    status, _, err = lab.finish(short)
+    assert status == 3
+    waiting, busy = err.splitlines()
+    assert waiting == f"{busy}; waiting"
+    first.send_signal(signal.SIGINT)
+    lab.finish(first)
+    status, out, err = lab.finish(second)
+    assert (status, len(out.split())) == (0, 1), err
+    assert err.endswith("; waiting\n")
+    settled(lab)
+
+
+@pytest.mark.slow
+def test_a_stopped_holder_is_named_as_such(lab: Lab) -> None:
+    first = lab.sweep(1000)
+    lab.until_sampled(first)
+    first.send_signal(signal.SIGSTOP)
+    until(lambda: proc.life(first.pid).state == "T")
+    other = ["--dir", str(lab.files), "--store", str(lab.store.with_name("other.db"))]
+    status, _, err = lab.finish(lab.start("sweep", *TINY, "-q", *other))
+    assert status == 3
+    stopped = f"it is stopped: kill -CONT {first.pid} resumes it, kill -KILL {first.pid} ends it"
+    assert stopped in err
+    first.send_signal(signal.SIGCONT)
+    first.send_signal(signal.SIGINT)
+    lab.finish(first)
+    settled(lab)
+
+
+# The lock of a machine, which these tests may not take: another folder stands for the system's.
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv(TEST_LOCK)
+    monkeypatch.setattr(machine_lock_module, "_FOLDERS", (str(tmp_path),))
+    return tmp_path
+
+
+HOLD = """
+import sys
+from memlab.run import machine_lock
+machine_lock._FOLDERS = (sys.argv[1],)
+with machine_lock.machine_lock():
+    print(flush=True)
+    sys.stdin.read()
+"""
+ALONE = ["unshare", "--net"] + ([] if os.geteuid() == 0 else ["--user", "--map-current-user"])
+
+
+@pytest.fixture
+def beside(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """It holds the lock in a network namespace of its own, where no abstract socket is shared."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    environ = {name: value for name, value in os.environ.items() if name != TEST_LOCK}
+    command = [*ALONE, sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(command, env=environ, **pipes) as holder:
+        assert holder.stdout is not None
+        if not holder.stdout.readline():
+            pytest.skip("no network namespace can be made here")
+        yield holder
+
+
+def test_the_lock_is_the_machines_and_not_a_network_namespaces(
+    beside: subprocess.Popen[str],
+) -> None:
+    words = rf"\(pid {beside.pid} of \S+, for less than a minute: "
+    with pytest.raises(Busy, match=words), machine_lock():
         pass
-    with alone.alone():
+
+
+def test_the_tests_lock_is_for_what_a_test_started_alone(
+    beside: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Left in a user's environment, it lets nobody measure beside others."""
+    monkeypatch.setenv(TEST_LOCK, f"{beside.pid}/x")
+    with pytest.raises(Busy), machine_lock():
+        pass
+    monkeypatch.setenv(TEST_LOCK, f"{os.getppid()}/x")
+    with machine_lock():
+        pass
+
+
+def test_any_number_of_refusals_is_answered_at_once(folder: Path) -> None:
+    """Their connections fill the listener's queue, and the next would wait for the holder's end."""
+    with machine_lock(), ExitStack() as stack:
+        (other := folder / "other").mkdir()
+        machine_lock_module._FOLDERS = (str(other),)
+        for _ in range(300):
+            asking = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            asking.setblocking(False)
+            asking.connect_ex("\0memlab-measures")
+        with pytest.raises(Busy, match="it cannot be seen from here"), machine_lock():
+            pass
+
+
+def test_the_lock_goes_with_its_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TEST_LOCK, f"{os.getpid()}/of-the-lock")
+    words = rf"another memlab measures on this machine \(pid {os.getpid()} of "
+    with machine_lock(), pytest.raises(Busy, match=words), machine_lock():
+        pass
+    with machine_lock():
         pass
 
 
 def test_a_holder_that_does_not_answer_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alone, "_ADDRESS", "\0memlab-test-of-the-lock")
+    monkeypatch.setenv(TEST_LOCK, f"{os.getpid()}/of-the-lock")
     with socket.socket(socket.AF_UNIX) as holder:
-        holder.bind("\0memlab-test-of-the-lock")  # bound, not listening yet
-        with pytest.raises(Busy, match="it is about to end"), alone.alone():
+        holder.bind(f"\0memlab-test-{os.getpid()}/of-the-lock")  # bound, not listening yet
+        with pytest.raises(Busy, match="it cannot be seen from here"), machine_lock():
             pass

@@ -18,7 +18,11 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., R
     """Call with an experiment and a world: the run as if it had been measured there."""
     known: dict[str, Experiment] = {}
     load = experiments.load
-    monkeypatch.setattr(experiments, "load", lambda name: known.get(name) or load(name))
+
+    def found(name: str, subject: Any = None) -> Experiment:
+        return known.get(name) or load(name, subject)
+
+    monkeypatch.setattr(experiments, "load", found)
 
     def measure(declared: Experiment, world: pretend.World, **how: Any) -> Run:
         known[declared.name] = declared

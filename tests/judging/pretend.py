@@ -20,10 +20,10 @@ from memlab.experiment import (
     Ratio,
     choice,
 )
+from memlab.experiment.points import Point
 from memlab.judging.claims import Judged
 from memlab.results import Run
 from memlab.run import plan
-from memlab.run.plan import Point
 from memlab.store import PointRow, SampleRow, Store
 
 SIZES = [1, 64, 4096, 8192]
@@ -137,7 +137,7 @@ SLOW, FAST = {"method": "slow"}, {"method": "fast"}
 
 
 def slope(at: At) -> float:
-    """slow costs 1 us and 1 ns a byte, fast 4 ns a byte: they cross at 341 B."""
+    """slow costs 1 µs and 1 ns a byte, fast 4 ns a byte: they cross at 341 B."""
     return 1e-6 + at["size"] * 1e-9 if at["method"] == "slow" else 4e-9 * at["size"]
 
 

@@ -20,7 +20,7 @@ class TestMissing:
         judged = judge(run)
         assert {j.word for j in judged} == {"inconclusive"}
         assert judged[0].evidence == (
-            "needs size=4 KiB method=slow: not in this run; "
+            "needs size=4 KiB method=slow: not in this run; to get it: "
             "memlab sweep pretend -p place=here -p size=4KiB"
         )
 
@@ -110,7 +110,7 @@ class TestFloors:
         judged = only(judge(measured(experiment(ratio(above=10)), world)))
         assert judged.word == "reproduced"
         assert "at least 100 (100 to 100)" in judged.evidence
-        assert "the loop alone is 50% of fast, so this is a lower bound" in judged.evidence
+        assert "the baseline loop is 50 % of fast, so this is a lower bound" in judged.evidence
         assert judged.verdict.high == float("inf")
         assert as_data(judged)["high"] is None
 
@@ -134,14 +134,14 @@ class TestFloors:
         claim = Saturates(text="s", metric="time", where=SLOW, over="size", at=64, within=0.2)
         judged = only(judge(measured(experiment(claim), world)))
         assert judged.word == "inconclusive"
-        assert "the loop alone is 50% at 1 B" in judged.evidence
+        assert "the baseline loop is 50 % at 1 B" in judged.evidence
         assert "reproduced with the loop's own cost, contradicted without it" in judged.evidence
 
     def test_a_floor_leaves_a_median_no_lower_limit(self, measured: Measure) -> None:
         claim = Within(text="w", metric="time", where={**SLOW, "size": 1}, above=0.5e-6)
         judged = only(judge(measured(experiment(claim), costs(lambda at: 1e-6, floor_ns=900))))
         assert judged.word == "inconclusive"
-        assert "the loop alone is 90% of it" in judged.evidence
+        assert "the baseline loop is 90 % of it" in judged.evidence
 
 
 def test_drift_that_a_block_shares_changes_no_verdict(measured: Measure) -> None:

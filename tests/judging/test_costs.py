@@ -7,7 +7,7 @@ import pytest
 from pretend import EXPERIMENT, exact
 
 from memlab.experiment import At, CostTerm, CostTerms, Experiment
-from memlab.judging.costs import foretell, lines_for_show, models
+from memlab.judging.costs import lines_for_show, models, prediction
 from memlab.results import Run
 
 Measure = Callable[..., Run]
@@ -26,7 +26,7 @@ FAULT = CostTerm("fault", lambda raw, at: float(raw.get("fault_count", 0)))
 
 
 def line(at: At) -> float:
-    """100 us a call and 50 ns a byte."""
+    """100 µs a call and 50 ns a byte."""
     return 1e-4 + 5e-8 * at["size"]
 
 
@@ -56,10 +56,23 @@ def test_a_wrong_model_shows_in_the_levels_left_out(measured: Measure) -> None:
     assert max(map(abs, slow.held_out.values())) > 0.2
 
 
+def test_a_model_that_predicts_badly_is_not_shown(measured: Measure) -> None:
+    bent = exact(lambda at: 1e-4 + (4e-4 if at["size"] > 64 else 0.0))
+    run = measured(declared(CALL, BYTE), bent, levels=SIZES)
+    assert len(models(run)) == 2
+    assert lines_for_show(run) == []
+
+
+def test_a_model_of_under_six_samples_is_not_shown(measured: Measure) -> None:
+    run = measured(declared(CALL, BYTE), exact(line), levels=SIZES, blocks=5)
+    assert len(models(run)) == 2
+    assert lines_for_show(run) == []
+
+
 def test_the_line_for_show_names_constants_and_check(measured: Measure) -> None:
     lines = lines_for_show(measured(declared(CALL, BYTE), exact(line), levels=SIZES))
-    assert lines[0].startswith("slow: 100 us (100 us to 100 us) a call + 50 ns (50 ns to 50 ns)")
-    assert "levels left out are foretold within 0%" in lines[0]
+    assert lines[0].startswith("slow: 100 µs (100 µs to 100 µs) per call + 50 ns (50 ns to 50 ns)")
+    assert "leave-one-out error: 0 % (median)" in lines[0]
 
 
 def test_too_few_points_give_no_model(measured: Measure) -> None:
@@ -71,10 +84,10 @@ def test_an_experiment_without_cost_terms_has_no_lines(measured: Measure) -> Non
     assert lines_for_show(measured(EXPERIMENT, exact(line))) == []
 
 
-def test_a_model_foretells_between_levels_by_counts_on_straight_lines(measured: Measure) -> None:
+def test_a_model_predicts_between_levels_by_counts_on_straight_lines(measured: Measure) -> None:
     run = measured(declared(CALL, BYTE), exact(line), levels=SIZES)
     slow, _ = models(run)
     points = [p for p in run.points if (p.at["method"], p.at["place"]) == ("slow", "here")]
-    assert foretell(run, slow, points, "size", [1, 2048, 8192]) == pytest.approx(
+    assert prediction(run, slow, points, "size", [1, 2048, 8192]) == pytest.approx(
         [1e-4 + 5e-8 * size for size in (1, 2048, 8192)], rel=1e-3
     )

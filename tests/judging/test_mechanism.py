@@ -24,16 +24,15 @@ CLAIM = Ratio(
 )
 EXPLANATION = Explanation(
     predicts=Ratio(
-        text="the third way is as slow",
         metric="time",
         where={"size": 4096},
         of={"method": "third"},
         to={"method": "fast"},
         above=1.5,
     ),
-    confirmed="third takes {of} against {to}, {times} times: it is the way",
-    refuted="third takes {of} against {to}: it is not the way",
-    undecided="third takes {of} against {to}: open",
+    finding="third takes {of} against {to}",
+    confirmed="it is the way, {times} times",
+    refuted="it is not the way",
 )
 
 
@@ -48,8 +47,8 @@ CONTROL = Control(
 @pytest.mark.parametrize(
     ("third", "says"),
     [
-        (2e-6, "Control third: third takes 2 us against 1 us, 2 times: it is the way."),
-        (1e-6, "Control third: third takes 1 us against 1 us: it is not the way."),
+        (2e-6, "Control third: third takes 2 µs against 1 µs: it is the way, 2 times."),
+        (1e-6, "Control third: third takes 1 µs against 1 µs: it is not the way."),
     ],
 )
 def test_the_sentence_follows_the_data(measured: Measure, third: float, says: str) -> None:
@@ -58,10 +57,10 @@ def test_the_sentence_follows_the_data(measured: Measure, third: float, says: st
     assert [j.control_says for j in judge(run)] == [says, says]
 
 
-def test_what_is_not_decided_is_said_to_be_open(measured: Measure) -> None:
+def test_what_is_not_decided_is_said_to_be_not_shown(measured: Measure) -> None:
     took = {"slow": 2e-6, "fast": 1e-6, "third": 1.5e-6}
     run = measured(experiment(CLAIM, controls=[CONTROL]), costs(lambda at: took[at["method"]]))
-    assert judge(run)[0].control_says.endswith(": open.")
+    assert ": it is not shown that it is the way, 1" in judge(run)[0].control_says
 
 
 def test_each_setting_hears_of_its_own_control_points(measured: Measure) -> None:
@@ -71,7 +70,7 @@ def test_each_setting_hears_of_its_own_control_points(measured: Measure) -> None
         ]
 
     here, there = judge(measured(experiment(CLAIM, controls=[CONTROL]), exact(cost)))
-    assert "4 times: it is the way" in here.control_says
+    assert "it is the way, 4 times" in here.control_says
     assert "it is not the way" in there.control_says
 
 
@@ -88,7 +87,7 @@ def test_a_control_at_one_place_alone_speaks_for_all(measured: Measure) -> None:
     )
     run = measured(experiment(CLAIM, controls=[control]), exact(lambda at: 1e-6))
     assert [j.control_says for j in judge(run)] == [
-        "Control third: third takes 1 us against 1 us: it is not the way."
+        "Control third: third takes 1 µs against 1 µs: it is not the way."
     ] * 2
 
 
@@ -96,7 +95,7 @@ def test_a_control_that_was_not_measured_is_named_with_its_sweep(measured: Measu
     control = replace(CONTROL, presets=("full",))
     run = measured(experiment(CLAIM, controls=[control]), exact(lambda at: 1e-6))
     assert judge(run)[0].control_says == (
-        "Control third: needs size=4 KiB method=third: not in this run; "
+        "Control third: needs size=4 KiB method=third: not in this run; to get it: "
         "memlab sweep pretend -p place=here -p size=4KiB -p method=third,fast."
     )
 
@@ -126,6 +125,6 @@ def test_every_declared_explanation_can_be_said(name: str) -> None:
         for explanation in control.explanations:
             facts = FACTS[type(explanation.predicts).__name__]
             declared.metric(explanation.predicts.metric)
-            for conclusion in (explanation.confirmed, explanation.refuted, explanation.undecided):
-                sentence = explanation.sentence(conclusion)
+            for verdict in ("reproduced", "contradicted", "inconclusive"):
+                sentence = explanation.sentence(verdict)
                 assert sentence.format_map(facts) != sentence

@@ -9,21 +9,21 @@ import pretend
 import pytest
 from pretend import exact
 
-from memlab import experiments
-from memlab.api import Silent
+from memlab import experiments, measure
+from memlab.errors import Interrupted, Refused, UnknownExperiment
 from memlab.experiment import Ratio
-from memlab.experiments import UnknownExperiment
-from memlab.judging import reproduce, summary
+from memlab.judging import summary
 from memlab.judging.claims import judge
-from memlab.judging.reproduce import Target, resolve
+from memlab.judging.reproduce import Study, resolve
 from memlab.judging.summary import ClaimSummary
 from memlab.observe import environment
 from memlab.results import Run
 from memlab.run import driver, plan
-from memlab.run.admission import Places, Refused
-from memlab.run.driver import Prepared
-from memlab.run.request import Interrupted, Request
+from memlab.run.admission import Directories
+from memlab.run.prepare import Prepared
+from memlab.run.request import Request
 from memlab.store import RunRow, Store
+from memlab.watch import Silent
 
 Measure = Callable[..., Run]
 HERE = {"kernel_release": "6.1.0", "cpu_model": "none"}
@@ -91,11 +91,13 @@ class Bench:
         self.resumed: list[str] = []
 
     def prepare(self, request: Request) -> Prepared:
-        places = Places(Path(request.directory or "/var/tmp"))
+        directories = Directories(Path(request.directory or "/var/tmp"))
         built = plan.build(DECLARED, request.preset, request.levels)
-        return Prepared(DECLARED, built, places, replace(request, directory=str(places.dir)))
+        return Prepared(
+            DECLARED, built, directories, replace(request, directory=str(directories.dir))
+        )
 
-    def sweep(self, prepared: Prepared, store: Store, watch: object) -> RunRow:
+    def sweep(self, prepared: Prepared, store: Store, watch: object, *_: Any) -> RunRow:
         self.swept.append(prepared.request)
         name = f"fee1000{len(self.swept)}"
         request = {"experiment": "pretend", "directory": prepared.request.directory}
@@ -103,7 +105,9 @@ class Bench:
             pretend.add(store, DECLARED, WORLD, id=name, request=request, environment=HERE)
         )
 
-    def resume(self, run: RunRow, store: Store, watch: object, budget_s: float | None) -> RunRow:
+    def resume(
+        self, run: RunRow, store: Store, watch: object, budget_s: float | None, *_: Any
+    ) -> RunRow:
         self.resumed.append(run.id)
         return run
 
@@ -111,7 +115,7 @@ class Bench:
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     bench = Bench()
-    monkeypatch.setattr(driver, "prepare", bench.prepare)
+    monkeypatch.setattr(measure, "prepare", bench.prepare)
     monkeypatch.setattr(driver, "sweep", bench.sweep)
     monkeypatch.setattr(driver, "resume", bench.resume)
     monkeypatch.setattr(environment, "read", lambda: HERE)
@@ -120,10 +124,10 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 class TestStoredRuns:
     def answer(self, path: Path, *, fresh: bool = False, directory: Path | None = None) -> Run:
-        target = Target([DECLARED], [])
-        (request,) = reproduce.requests(target, "quick", None, directory)
+        target = Study([DECLARED], [])
+        (request,) = measure.requests(target, "quick", None, directory)
         with Store(path / "results.db", create=True) as store:
-            found = reproduce.reproduce(request, store, Silent(), fresh=fresh)
+            found = measure.reproduce(request, store, Silent(), fresh=fresh)
         assert found.run is not None
         return found.run
 
@@ -134,7 +138,7 @@ class TestStoredRuns:
         run = self.answer(tmp_path)
         assert run.id == "fee10001"
         (request,) = bench.swept
-        assert (request.blocks, request.budget_s) == (reproduce.BLOCKS, 60.0)
+        assert (request.blocks, request.budget_s) == (measure.BLOCKS, 60.0)
 
     def test_the_newest_run_that_holds_every_point_answers(
         self, measured: Measure, bench: Bench, tmp_path: Path
@@ -200,10 +204,10 @@ class TestStoredRuns:
         def refuse(_: Request) -> Prepared:
             raise Refused("mmap-read needs 40 GiB of memory, and 8 GiB are free")
 
-        monkeypatch.setattr(driver, "prepare", refuse)
-        (request,) = reproduce.requests(resolve("mmap-read"), "quick", None, None)
+        monkeypatch.setattr(measure, "prepare", refuse)
+        (request,) = measure.requests(resolve("mmap-read"), "quick", None, None)
         with Store(tmp_path / "results.db", create=True) as store:
-            found = reproduce.reproduce(request, store, Silent(), fresh=False)
+            found = measure.reproduce(request, store, Silent(), fresh=False)
         assert (found.run, found.refused) == (
             None,
             "mmap-read needs 40 GiB of memory, and 8 GiB are free",
@@ -216,17 +220,17 @@ class TestSummary:
 
     def test_it_says_what_holds_and_what_does_not(self, measured: Measure) -> None:
         assert summary.sentence(self.summaries(measured, WORLD)) == [
-            "1 of 2 claims holds on this machine.",
-            "1 is contradicted: slow is faster.",
+            "1 of 2 claims holds on this machine; 1 is contradicted.",
+            "Contradicted: slow is faster.",
         ]
 
     def test_a_claim_may_depend_on_the_setting(self, measured: Measure) -> None:
         world = exact(lambda at: 2e-6 if (at["method"], at["place"]) == ("slow", "here") else 1e-6)
         slower, faster = self.summaries(measured, world)
         assert (slower.overall, faster.overall) == (summary.DIFFERS, "contradicted")
-        assert summary.sentence([slower])[1] == (
-            "1 is different from setting to setting: slow is slower."
-        )
+        assert summary.sentence([slower], "there") == [
+            "0 of 1 claim hold there; 1 depends on the setting."
+        ]
 
     def test_settings_along_the_figures_axis_are_one_line(self, measured: Measure) -> None:
         slower, _ = self.summaries(measured, WORLD)

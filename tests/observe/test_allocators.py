@@ -167,10 +167,10 @@ def test_every_point_has_its_options() -> None:
     """Of the versions that Debian 12 has, for every point that a preset plans."""
     versions = {"jemalloc": (5, 3, 0), "tcmalloc": (2, 10), "mimalloc": (2, 0)}
     declared = experiments.load("allocator")
-    assert declared.malloc is not None
+    assert declared.host.malloc is not None
     seen = set()
     for point in plan.build(declared, "full", {}).points:
-        malloc = declared.malloc(point.at)
+        malloc = declared.host.malloc(point.at)
         assert (point.at["library"], malloc.library) == (FOUND, "")
         seen.add((malloc.allocator, malloc.setting))
     for allocator, setting in seen:

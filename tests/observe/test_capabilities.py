@@ -30,7 +30,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, number: int, *scopes: perf_event.Sco
 
 def test_every_check_has_one_line_and_a_remedy_exactly_where_it_fails() -> None:
     found = capabilities.read()
-    assert len({one.name for one in found}) == len(found) == 20
+    assert len({one.name for one in found}) == len(found) == 21
     for one in found:
         assert one.detail
         assert (one.remedy is None) is one.available
@@ -187,11 +187,11 @@ def test_cgroups_that_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
         tree = grow(tmp_path / name, files)
         found = named(tree)["memory cgroup"]
         assert (found.available, found.detail.partition(":")[0]) == (True, name)
-        monkeypatch.setattr(os, "access", lambda *_: False)
-        found = named(tree)["memory cgroup"]
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "access", lambda *_: False)
+            found = named(tree)["memory cgroup"]
         assert not found.available
         assert ("Delegate" in (found.remedy or "")) is (name == "v2")
-        monkeypatch.undo()
 
 
 @pytest.mark.parametrize(
@@ -228,6 +228,23 @@ def test_the_compiler_is_the_one_of_cc(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert named()["C compiler"].detail == "no cc on PATH"
 
 
+@pytest.mark.parametrize(
+    ("text", "ours"), [("#!/usr/bin/env node\n", False), ("from memlab.cli import main\n", True)]
+)
+def test_another_program_of_the_name_is_said(
+    text: str, ours: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "memlab"
+    program.write_text(text)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = named()["memlab in PATH"]
+    assert found.available is ours
+    assert str(program) in found.detail
+    program.unlink()
+    assert named()["memlab in PATH"].detail == "none"
+
+
 def test_one_cpu_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     assert not named()["two CPUs"].available
@@ -240,11 +257,11 @@ def test_memory_kept_from_the_kernel_is_what_its_command_line_names(tmp_path: Pa
         "root=/dev/vda mem=512M quiet\n": "by mem=512M; each range is judged",
         "memmap=64M$1G memmap=1M!2G": "by memmap=64M$1G memmap=1M!2G; each range is judged",
     }.items():
-        found = named(grow(tmp_path, {"proc/cmdline": line}))["RAM kept from the kernel"]
+        found = named(grow(tmp_path, {"proc/cmdline": line}))["reserved RAM"]
         assert (found.available, found.detail) == (True, says)
     for line in ("root=/dev/vda quiet memtest=1", "", None):
         tree = {} if line is None else {"proc/cmdline": line}
-        found = named(grow(tmp_path / str(line), tree))["RAM kept from the kernel"]
+        found = named(grow(tmp_path / str(line), tree))["reserved RAM"]
         assert not found.available
         assert "--append mem=512M" in (found.remedy or "")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from memlab import experiments
 from memlab.observe import capabilities, environment
 
 from .trees import ARM64, BARE_METAL, HYBRID, KVM_GUEST, V2, V2_MOUNT, grow
@@ -157,7 +158,7 @@ def test_garbage_is_unknown_and_never_an_exception(tmp_path: Path) -> None:
             path.write_bytes(os.fsencode(garbage))
         # Lone surrogates, which UTF-8 refuses, would show here.
         json.dumps(environment.read(tree), ensure_ascii=False).encode("utf-8")
-        assert len(capabilities.read(tree)) == 20
+        assert len(capabilities.read(tree)) == 21
 
 
 def test_unlike_says_what_differs_a_line_each(tmp_path: Path) -> None:
@@ -220,3 +221,12 @@ def test_a_processor_that_qemu_emulates(tmp_path: Path, model: str, emulated: bo
 def test_emulated_and_real_times_are_unlike() -> None:
     lines = environment.unlike({"emulated_time": True}, {"emulated_time": False})
     assert lines == ["emulated_time: True and False"]
+
+
+def test_another_programs_swap_makes_unlike_only_where_swap_counts() -> None:
+    """It came and went between two sessions of mmap-write, whose numbers it does not move."""
+    a, b = {"swap_total_bytes": 0}, {"swap_total_bytes": 2**30}
+    assert environment.unlike(a, b) == ["swap_total_bytes: 0 and 1073741824"]
+    assert environment.unlike(a, b, swap_counts=False) == []
+    counts = [name for name in experiments.names() if experiments.load(name).host.swap_counts]
+    assert counts == ["mmap-overcommit"]

@@ -83,13 +83,13 @@ def test_cpu_ticks_with_and_without_steal() -> None:
 
 @pytest.mark.parametrize("command", ["sh", "a b", "x) S 1 (y", "((", "))", ""])
 def test_the_start_time_survives_any_command_name(command: str) -> None:
-    assert proc.parse_start_ticks(stat_of(command)) == 987654321
+    assert proc.parse_life(stat_of(command)).start_ticks == 987654321
 
 
 @pytest.mark.parametrize("text", ["", "77 (sh", "77 (sh) S 1 2 3"])
 def test_a_cut_stat_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="at least 22 fields"):
-        proc.parse_start_ticks(text)
+        proc.parse_life(text)
 
 
 def test_mounts_are_unescaped_and_optional_fields_skipped() -> None:
@@ -152,16 +152,24 @@ def test_this_process_is_read_from_the_running_kernel() -> None:
     assert len(proc.boot_id()) == 36
 
 
-def test_the_mount_of_a_path_is_the_kernels_own() -> None:
-    assert proc.mount_of(Path("/proc/self/status")).filesystem == "proc"
-    assert proc.mount_of(Path("/proc/self/status")).mount_point == "/proc"
+def test_the_filesystem_of_a_path_is_the_kernels_own() -> None:
+    assert proc.filesystem_of(Path("/proc/self/status")) == "proc"
     with pytest.raises(FileNotFoundError):
-        proc.mount_of(Path("/no/such/path"))
+        proc.filesystem_of(Path("/no/such/path"))
+
+
+def test_the_filesystem_is_known_in_a_chroot_that_is_no_mount_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = proc.filesystem_of(tmp_path)
+    monkeypatch.setattr(proc, "mounts", list)  # none of ours is the root's
+    assert proc.filesystem_of(Path("/proc/self/status")) == "proc"
+    assert proc.filesystem_of(tmp_path) in (usual, "ext2/3/4")
 
 
 def test_looking_up_a_mount_leaks_no_descriptor(tmp_path: Path) -> None:
     before = {fd.name for fd in Path("/proc/self/fd").iterdir()}
-    proc.mount_of(tmp_path)
+    proc.filesystem_of(tmp_path)
     assert {fd.name for fd in Path("/proc/self/fd").iterdir()} == before
 
 

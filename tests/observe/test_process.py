@@ -28,7 +28,7 @@ SMAPS = (
 
 def test_stat_counts_its_fields_from_the_last_parenthesis() -> None:
     stat = process.parse_stat(STAT.format(flags=0x40_0040))
-    assert stat == process.Stat("a (b) c", "S", False, 11, 13, 200, 987654)
+    assert stat == process.Stat("a (b) c", "S", False, 11, 13, 200, 50, 987654)
 
 
 def test_stat_of_a_kernel_thread() -> None:
@@ -72,6 +72,11 @@ def test_rollup() -> None:
 
 def test_environ_and_limits() -> None:
     assert process.parse_environ("A=1\0B=x=y\0no\0") == {"A": "1", "B": "x=y"}
+    cut = "GLIBC_TUNABLES=glibc.malloc.top_pad=1\0B=2\0glibc.malloc.arena_max=3\0"
+    assert process.parse_environ(cut) == {
+        "GLIBC_TUNABLES": "glibc.malloc.top_pad=1:glibc.malloc.arena_max=3",
+        "B": "2",
+    }
     limits = "Limit  Soft Limit  Hard Limit  Units\nMax locked memory  8388608  unlimited  bytes\n"
     assert process.parse_limit(limits, "Max locked memory") == 8 << 20
     unlimited = limits.replace("8388608", "unlimited")

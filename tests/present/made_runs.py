@@ -34,7 +34,9 @@ def made(
     """A run of the declaration in a store of its own."""
     load = experiments.load
     monkeypatch.setattr(
-        experiments, "load", lambda name: declared if name == declared.name else load(name)
+        experiments,
+        "load",
+        lambda name, subject=None: declared if name == declared.name else load(name, subject),
     )
     points = plan.build(declared, preset, levels or {}, controls=controls).points
     row = run_row(experiment=declared.name, request={"experiment": declared.name})

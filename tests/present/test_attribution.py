@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from made_runs import made, ok
-from traced_runs import EXPERIMENT, attribution, tail, world
+from traced_runs import EXPERIMENT, attribution, world
 
 from memlab.experiment import At
 from memlab.present import attribution as said
@@ -75,13 +75,49 @@ def test_metrics_are_shares_of_the_traced_samples(make: Make) -> None:
 
 
 def test_the_slowest_are_the_evidence(make: Make) -> None:
-    run = make()
-    evidence = run.metric("p999_met_shootdown").evidence
-    raw: dict[str, Any] = next(s.raw for s in run.samples if s.raw and s.raw["attribution"])
+    evidence = make().metric("p999_met_shootdown").evidence
+    raw: dict[str, Any] = world({"beside": "busy", "trace": True}, 0)["result"]
     assert evidence is not None
-    assert evidence(raw, {}) == (
-        "1.2 ms on CPU 1, 5 ms into the window: 1.1 ms inside a switch to another thread, "
-        "40 us inside a shootdown"
+    lines = evidence(raw, {}).splitlines()
+    assert len(lines) == 5
+    assert lines[3:] == [
+        "20 µs on CPU 1, 4 ms into the window: 10 µs inside a shootdown",
+        "20 µs on CPU 1, 5 ms into the window: 10 µs inside a shootdown, 1 µs inside a timer "
+        "interrupt",
+    ]
+
+
+def test_samples_are_judged_anew_by_other_rules(make: Make) -> None:
+    """A twentieth of an operation explains it: the brief shootdown is not brief any more."""
+    found = next(f for f in traced(make(), explains_one_in=20) if f.at["beside"] == "busy")
+    one = found.tails[1]
+    assert (one.causes["shootdown"].main, one.brief, one.nothing) == (6 * BLOCKS, 0, 3 * BLOCKS)
+
+
+def test_a_sample_that_c_judged_is_read_as_it_is(make: Make) -> None:
+    """Older samples hold the verdict and not what it was made from."""
+    counts = {"met_count": 6, "main_count": 5, "main_ns": 0, "inside_ns": 6000}
+    tail = {"one_in": 1000, "operation_count": 10, "wanted_count": 10, "untraced_count": 0}
+    tail |= {"shortest_ns": 12_000, "latency_ns": 200_000, "nothing_count": 4, "brief_count": 1}
+    example = {"held_ns": 5_000_000, "latency_ns": 1_200_000, "cpu": 1, "inside_ns": {}}
+
+    def judged(at: At, block: int) -> dict[str, Any]:
+        if not at["trace"]:
+            return ok(p50_ns=100, attribution=None)
+        tails = [
+            {**tail, "one_in": one_in, "causes": {"shootdown": counts}} for one_in in (100, 1000)
+        ]
+        found = attribution(events={"shootdown": 70})
+        kept = {name: found[name] for name in ("operations", "records", "lost", "events")}
+        return ok(p50_ns=110, attribution={**kept, "tails": tails, "examples": [example]})
+
+    run = make(judged)
+    one = busy(run).tails[1]
+    assert (one.judged, one.causes["shootdown"].met, one.unexplained) == (80, 48, 40)
+    evidence = run.metric("p999_met_shootdown").evidence
+    assert evidence is not None
+    assert evidence(judged({"trace": True}, 0)["result"], {}) == (
+        "1.2 ms on CPU 1, 5 ms into the window: nothing that is traced"
     )
 
 
@@ -107,16 +143,18 @@ def test_what_was_not_seen_and_what_was_lost_is_said(make: Make) -> None:
     def blind(at: At, block: int) -> dict[str, Any]:
         if not at["trace"]:
             return ok(p50_ns=100, attribution=None)
-        one = tail(1000, {"timer": (3, 3)}, 0, 0, untraced=7)
-        return ok(
-            p50_ns=100,
-            attribution=attribution(one, events={"timer": 9, "shootdown": "EPERM"}, lost=50),
+        found = attribution(
+            *[{"timer": 9_000}] * 10,
+            events={"timer": 9, "shootdown": "EPERM"},
+            lost=50,
+            full_ns=3_500_000,
         )
+        return ok(p50_ns=100, attribution=found)
 
     run = make(blind, levels={"beside": ["busy"]})
     text = "\n".join(said.lines(run))
-    assert "a shootdown was not to be seen here: EPERM" in text
-    assert "the trace was full: 400 records lost, 56 slow operations came after it" in text
+    assert "a shootdown could not be traced here: EPERM" in text
+    assert "the trace was full: 400 records are lost, and 56 slow operations after that" in text
     assert "none is unexplained" in text
     point = next(point for point in run.points if point.at["trace"])
     assert not (run.values("p999_met_shootdown", point) >= 0).any()  # not seen is not 0

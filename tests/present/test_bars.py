@@ -18,10 +18,11 @@ from thread_runs import BARS, EXPERIMENT, LOCKS, ROWS, collapse, stored
 from memlab.analysis.intervals import ratio_interval
 from memlab.experiment import At, Bars, Factor, choice
 from memlab.present import figures
-from memlab.present.figures import bar_marks, ratios, sidecar
+from memlab.present.figures import scales, sidecar
 from memlab.results import Run
 
 PROCESSES = [1, 2, 4, 8, 16]
+LINEAR = replace(BARS, log="")
 MEMORIES = (
     "a plain anonymous mapping",
     "hugetlb",
@@ -38,7 +39,7 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     with pytest.MonkeyPatch.context() as patch:
-        yield stored(tmp_path_factory.mktemp("store"), patch)
+        yield stored(tmp_path_factory.mktemp("store"), patch, figure=LINEAR)
 
 
 def rectangles(axes: Axes) -> list[Rectangle]:
@@ -69,8 +70,7 @@ def test_a_group_a_level_and_a_bar_a_line_in_the_plans_order(run: Run) -> None:
     figure = figures.draw(run)
     assert len(figure.axes) == 4  # bars and ratios for each of two panels
     bars = sorted(rectangles(figure.axes[0]), key=lambda bar: bar.get_x())
-    foot = figure.axes[0].get_ylim()[0]
-    tops = [bar.get_height() + foot for bar in bars]
+    tops = [bar.get_height() for bar in bars]
     medians = [
         next(
             s.medians["rate"].estimate
@@ -89,13 +89,13 @@ def test_a_group_a_level_and_a_bar_a_line_in_the_plans_order(run: Run) -> None:
         [group + (rank - 1) * width for group in range(5) for rank in range(3)]
     )
     assert {bar.get_hatch() for bar in bars[:3]} == {"", "////", "...."}
-    assert [label.get_text() for label in figure.axes[1].get_xticklabels()] == [
+    assert [label.get_text() for label in figure.axes[2].get_xticklabels()] == [
         str(count) for count in PROCESSES
     ]
 
 
 def test_an_interval_stands_on_every_bar(run: Run) -> None:
-    axes = figures.draw(run).axes[2]
+    axes = figures.draw(run).axes[1]
     ends = signs(axes, "_")
     marks = [m for m in rows(run, "bar") if m["panel"] == {"live_threads": 5}]
     assert len(marks) == 15
@@ -128,7 +128,7 @@ def test_ratios_are_paired_by_block_and_stand_under_their_bars(run: Run) -> None
     ]
     places = signs(below, "^")
     assert [y for _, y in places] == pytest.approx([found.estimate for found in wanted])
-    bars = sorted(rectangles(figure.axes[2]), key=lambda bar: bar.get_x())[2::3]
+    bars = sorted(rectangles(figure.axes[1]), key=lambda bar: bar.get_x())[2::3]
     for (x, _), bar in zip(places, bars, strict=True):
         assert bar.get_x() < x < bar.get_x() + bar.get_width()
     assert any(list(line.get_ydata()) == [1.0, 1.0] for line in below.get_lines())
@@ -168,11 +168,17 @@ def test_the_sidecar_names_both_points_samples_of_a_ratio(run: Run) -> None:
     assert (bound["printed"], bound["bound"]) == ("<900 / 25,000", "<")
 
 
-def test_the_title_says_the_ratio_that_is_furthest_from_1(run: Run) -> None:
-    said = written(figures.draw(run))
-    furthest = min(mark["median"] for mark in rows(run, "ratio"))
-    assert f"future / off is {furthest:.3g} (" in said
-    assert "live_threads 5, the furthest from 1" in said
+@pytest.mark.parametrize("emulated", [False, True])
+def test_on_a_log_axis_and_in_an_emulated_guest_values_are_dots(
+    emulated: bool, tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    run = stored(tmp_path, patch, figure=LINEAR if emulated else BARS)
+    run.row = replace(run.row, environment=run.environment | {"emulated_time": emulated})
+    figure = figures.draw(run)
+    assert not any(rectangles(axes) for axes in figure.axes)
+    dots = [y for _, y in signs(figure.axes[0], "o")]
+    assert len(dots) == len(PROCESSES)
+    assert bool(signs(figure.axes[0], "D")) is not emulated
 
 
 def lost(at: At) -> float | str:
@@ -182,14 +188,17 @@ def lost(at: At) -> float | str:
 
 
 def test_a_bar_without_a_value_is_its_word(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
-    run = stored(tmp_path, patch, lost)
+    run = stored(tmp_path, patch, lost, figure=LINEAR)
     figure = figures.draw(run)
-    for axes in (figure.axes[0], figure.axes[2]):
+    for axes in figure.axes[:2]:
         assert len(rectangles(axes)) == 13
         assert [text.get_text() for text in axes.texts] == ["oom-killed", "unavailable"]
-    gone = [row for row in sidecar.as_data(run)["missing"] if not row["figure"]]
+    gone = [row for row in sidecar.as_data(run)["unavailable"] if not row["figure"]]
     assert [row["why"] for row in gone] == ["oom-killed", "unavailable"] * 2
-    assert "processes 8, future, live_threads 1: oom-killed" in written(figure)
+    assert (
+        "processes 8, future, live threads 1; processes 8, future, live threads 5: oom-killed"
+        in (written(figure))
+    )
     assert collisions(figure) == []
 
 
@@ -221,8 +230,8 @@ def worded(patch: pytest.MonkeyPatch, folder: Path, **changes: Any) -> Run:
 def test_groups_may_be_words(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
     run = worded(patch, tmp_path)
     figure = figures.draw(run)
-    names = [label.get_text() for label in figure.axes[1].get_xticklabels()]
-    assert [name.replace("_\n", "_").replace("\n", " ") for name in names] == list(MEMORIES)
+    names = [label.get_text() for label in figure.axes[2].get_xticklabels()]
+    assert [name.replace("\n", " ") for name in names] == [n.replace("_", " ") for n in MEMORIES]
     marks = rows(run, "bar")
     assert [mark["levels"]["memory"] for mark in marks[:4]] == list(MEMORIES)
     assert figure.axes[0].get_ylim()[0] == 0.0  # no log is declared
@@ -236,7 +245,8 @@ BIG = {
 SIZES: dict[str, dict[str, Any]] = {
     "one group": {"levels": {"processes": [4], "live_threads": [5]}},
     "two panels": {},
-    "linear": {"figure": replace(BARS, log="")},
+    "linear": {"figure": LINEAR},
+    "linear, eight groups of eight": BIG | {"figure": replace(BIG["figure"], log="")},
     "eight groups of eight": BIG,
     "many in two panels": {**BIG, "figure": BARS},
     "a thousandth": {"rate": lambda at: 3e4 / (1000 if at["lock"] == "future" else 1)},
@@ -248,43 +258,35 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", SIZES)
 def test_every_size_is_readable(size: str, tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
     run = stored(tmp_path, patch, **{"controls": False, **SIZES[size]})
     figure = figures.draw(run)
     assert collisions(figure) == []
     drawn = sum(len(rectangles(axes)) for axes in figure.axes)
-    assert drawn == len(rows(run, "bar")) == len([s for s in run.summaries if s.medians])
-
-
-def test_names_too_wide_for_their_group_are_turned(
-    tmp_path: Path, patch: pytest.MonkeyPatch
-) -> None:
-    run = worded(patch, tmp_path)
-    shown = run.experiment.figure
-    assert isinstance(shown, Bars)
-    groups = bar_marks.groups(run, shown)
-    names = figures.bars.bar_panel.Names.of
-    assert names(run, shown, groups, 100.0).turned == 0.0
-    assert names(run, shown, groups, 40.0).turned == 90.0
-    assert names(run, shown, groups[1:2], 20.0).turned == 30.0
-
-
-def _ticks(axes: Axes) -> dict[float, str]:
-    return dict(zip(axes.get_yticks(), (t.get_text() for t in axes.get_yticklabels()), strict=True))
+    bars = 0 if "y" in run.experiment.figure.log else len(rows(run, "bar"))
+    assert drawn == bars
+    assert len(rows(run, "bar")) == len([s for s in run.summaries if s.medians])
 
 
 @pytest.mark.parametrize(
-    ("ends", "named"),
+    ("values", "named"),
     [
-        ((0.8, 1.25), {0.8: "0.8", 1.0: "1", 1.1: "1.1"}),
-        ((0.05, 1.3), {0.1: "1/10", 0.5: "1/2", 1.0: "1"}),
-        ((0.0009, 2.5), {0.001: "1/1,000", 1.0: "1", 0.5: "", 2.0: ""}),
-        ((0.5, 120.0), {100.0: "100", 10.0: "10", 1.0: "1"}),
+        ((0.8, 1.25), ["0.8", "0.9", "1", "1.1", "1.25"]),
+        ((0.05, 1.3), ["1/20", "1/10", "1/5", "1/2", "1"]),
+        ((0.8, 5.3), ["1", "2", "5"]),
+        ((0.5, 120.0), ["1", "10", "100"]),
+        ((0.0009, 2.5), ["1/1,000", "1/100", "1/10", "1"]),
     ],
 )
-def test_the_ratio_axis_names_1_first(ends: tuple[float, float], named: dict[float, str]) -> None:
+def test_the_ratio_axis_ticks_where_there_is_room(
+    values: tuple[float, float], named: list[str]
+) -> None:
     axes = Figure().add_subplot()
-    ratios.axis(axes, ends, 100.0)
-    ticks = _ticks(axes)
-    assert {tick: ticks[tick] for tick in named} == named
+    scales.ratios(axes.yaxis, values, 110.0 if values != (0.0009, 2.5) else 60.0)
+    low, high = axes.get_ylim()
+    ticks = [t for t in axes.get_yticks() if low <= t <= high]
+    said = [axes.yaxis.get_major_formatter()(tick) for tick in ticks]
+    assert [tick for tick in said if tick in named] == named
+    assert ("1" in said, len(said) <= 9) == (True, True)

@@ -10,8 +10,9 @@ from made_runs import made, ok
 from traced_runs import EXPERIMENT, world
 
 from memlab.experiment import At
-from memlab.present import figures, tables
-from memlab.present.figures import causes, sidecar
+from memlab.present import data, figures
+from memlab.present.figures import sidecar
+from memlab.present.figures.kinds import causes
 from memlab.results import Run
 
 Make = Callable[..., Run]
@@ -56,7 +57,7 @@ def test_it_can_be_read(make: Make) -> None:
 
 
 def test_parts_differ_without_colour() -> None:
-    looks = [(hatch, colour) for colour, hatch in causes._LOOKS.values()]
+    looks = [(hatch, colour) for colour, hatch in causes.LOOKS.values()]
     hatched = [hatch for hatch, _ in looks if hatch]
     assert len(set(looks)) == len(looks)
     assert len(set(hatched)) == len(hatched)
@@ -78,17 +79,14 @@ def test_a_refused_trace_is_said_in_the_figure(make: Make) -> None:
         return ok(p50_ns=100, attribution=None)
 
     figure = figures.draw(make(refuse), "causes")
-    assert "no point was traced" in written(figure)
+    assert "No point was traced" in written(figure)
     assert "not traced: busy: EACCES" in written(figure)
 
 
 def test_json_and_the_report_have_it(make: Make) -> None:
     run = make()
-    told = tables.as_data(run)["attribution"]
-    busy = next(one for one in told if one["levels"]["beside"] == "busy")
-    assert busy["tails"][1]["causes"]["shootdown"] == {
-        "met": 48,
-        "main": 40,
-        "inside": pytest.approx(48e-6),
-    }
+    told = data.run(run).attribution
+    busy = next(one for one in told if one.levels["beside"] == "busy")
+    met = busy.tails[1].causes["shootdown"]
+    assert (met.met, met.main, met.inside) == (48, 40, pytest.approx(8 * 51e-6))
     assert any("60 % met a shootdown" in finding for finding in figures.findings(run))

@@ -11,12 +11,11 @@ from looking import collisions, texts
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 from report_runs import SIZES, printed, stored
 
 from memlab.experiment import At, Claim, Count, Equivalent, Monotone, Outcome
 from memlab.judging.claims import judge
-from memlab.present.figures import against, outcome_matrix, table_chart
+from memlab.present.figures import against, outcomes, table_chart
 from memlab.present.figures import claims as claims_figures
 from memlab.published import Cell
 from memlab.results import Run
@@ -43,7 +42,7 @@ def lines(axes: Axes, marker: str) -> list[Line2D]:
 
 
 def test_a_ratio_is_held_against_the_two_numbers_that_are_printed(run: Run) -> None:
-    row = claims(run)["at 1 byte a call a mapping is over 10 times faster"]
+    row = claims(run)["at 1 byte per call a mapping is over 10 times faster than write(2)"]
     assert row.claimed == (10, math.inf)
     assert row.printed == against.Printed(pytest.approx(300 / 22.14), ">")
     assert row.here == pytest.approx(600 / 22.14)
@@ -51,14 +50,14 @@ def test_a_ratio_is_held_against_the_two_numbers_that_are_printed(run: Run) -> N
 
 
 def test_a_level_stretch_is_held_against_its_printed_ends(run: Run) -> None:
-    row = claims(run)["a mapping is at its full speed from 100 bytes a call"]
+    row = claims(run)["a mapping reaches its full speed at 100 bytes per call"]
     assert row.claimed == (pytest.approx(1 / 1.2), 1.2)
     assert row.printed == against.Printed(pytest.approx(2.84 / 2.49))
     assert row.here == pytest.approx(2.84 / 2.49)
 
 
 def test_a_crossing_is_held_against_where_the_printed_curves_cross(run: Run) -> None:
-    row = claims(run)["write becomes the faster one between 1024 and 4096 bytes a call"]
+    row = claims(run)["write(2) becomes faster than a mapping between 1024 and 4096 bytes per call"]
     before, after = math.log(3.48 / 2.48), math.log(2.34 / 2.47)
     crossing = 1024 * 2 ** (before / (before - after))
     assert row.printed is not None
@@ -69,10 +68,10 @@ def test_a_crossing_is_held_against_where_the_printed_curves_cross(run: Run) -> 
 
 def test_one_printed_number_is_read_out_of_the_claim(tmp_path: Path) -> None:
     read = stored(tmp_path, lambda at: 0.5, experiment="mmap-read", blocks=6, size=[4096, 10240])
-    row = claims(read)["2 GiB are read through a mapping in 0.9 ms at 10240 bytes a call"]
+    row = claims(read)["2 GiB are read through a mapping in 0.9 ms at 10240 bytes per call"]
     assert row.printed == against.Printed(pytest.approx(867.88e-6))
     assert row.word == "contradicted"
-    ratio = claims(read)["a copy out of a mapping is faster than read of the same size"]
+    ratio = claims(read)["copying out of a mapping is faster than read(2) of the same size"]
     assert ratio.printed is None
     assert ratio.anchor == 1.0
 
@@ -115,7 +114,7 @@ def test_the_dumbbell_says_every_verdict_at_its_row_and_marks_it_there(run: Run)
     for word in {j.word for j in judged}:
         assert said.count(word) == sum(j.word == word for j in judged)
     assert any("published >13.6" in line for line in said)
-    assert "memlab 9.9, run ab12cd34 of 2026-01-02, 340 samples in 20 blocks" in said
+    assert "memlab 9.9, run ab12cd34 of 2026-01-02: 340 samples, 20 per point" in said
     axes = figure.axes[0]
     spots = [line.get_xdata()[0] for line in lines(axes, "o") if line.get_markersize() == 6.5]
     assert any(spot == pytest.approx(2.0, rel=1e-3) for spot in spots)  # 600 s and >300 s
@@ -126,7 +125,7 @@ def test_the_dumbbell_says_every_verdict_at_its_row_and_marks_it_there(run: Run)
 
 def test_an_open_end_is_an_arrow_and_no_number(tmp_path: Path) -> None:
     heavy = stored(tmp_path, blocks=6, floor_ns=9.0)  # of the 10 ns that a store of 1 byte takes
-    row = claims(heavy)["at 1 byte a call a mapping is over 10 times faster"]
+    row = claims(heavy)["at 1 byte per call a mapping is over 10 times faster than write(2)"]
     assert (row.here, row.high) == (None, math.inf)
     figure = claims_figures.dumbbell(heavy, judge(heavy))
     assert any(line.startswith("here at least ") for line in words(figure))
@@ -141,23 +140,23 @@ def test_where_nothing_can_be_compared_the_row_says_why(tmp_path: Path) -> None:
     assert collisions(figure) == []
 
 
-def test_the_chart_has_a_bar_for_every_printed_cell_and_every_number_here(run: Run) -> None:
+def test_the_chart_has_a_mark_for_every_printed_cell_and_every_number_here(run: Run) -> None:
     table = next(iter(tables(run)))
     figure = claims_figures.table_chart(run, table)
     above, below = figure.axes
-    foot = above.get_ylim()[0]
-    bars = [patch for patch in above.patches if isinstance(patch, Rectangle)]
-    tops = sorted(bar.get_height() + foot for bar in bars)
+    drawn = [line for line in above.get_lines() if line.get_marker() in ("o", "s", "^")]
     cells = [cell.value for row in table.rows for cell in row.printed.values()]
     medians = [here.median.estimate for r in table.rows for here in r.here.values() if here.median]
     assert len(medians) == 2 * len(SIZES)
-    assert tops == pytest.approx(sorted([*cells, *medians]))
+    for fill, wanted in ((True, cells), (False, medians)):
+        ys = [m.get_ydata()[0] for m in drawn if (m.get_markerfacecolor() == "white") is fill]
+        assert sorted(ys) == pytest.approx(sorted(wanted))
     assert above.get_yscale() == "log"
     (bound,) = lines(above, "^")
     assert bound.get_ydata()[0] == 300
     (ratio,) = lines(below, "v")
     assert ratio.get_ydata()[0] == pytest.approx(600 * 1.0095 / 300)
-    assert "median of 20 samples a bar, 95 % interval" in words(figure)
+    assert "median of 20 samples, 95 % interval" in words(figure)
     assert collisions(figure) == []
 
 
@@ -177,7 +176,7 @@ def test_a_cell_without_a_number_here_is_marked(tmp_path: Path) -> None:
     figure = claims_figures.table_chart(few, next(iter(tables(few))))
     assert len(lines(figure.axes[0], "x")) == 2 * (len(SIZES) - 2)
     assert "not measured here" in words(figure)
-    assert "median of 4 samples a bar, no interval below 6" in words(figure)
+    assert "median of 4 samples, no interval below 6" in words(figure)
     assert collisions(figure) == []
 
 
@@ -186,7 +185,7 @@ def test_the_matrix_has_the_word_in_each_cell(tmp_path: Path) -> None:
         return None if at["size"] == 100 else printed(at)
 
     mixed = stored(tmp_path, fails_at_100, blocks=6)
-    rows, columns = outcome_matrix.factors(mixed)
+    rows, columns = outcomes.factors(mixed)
     assert (rows, columns) == (["method"], ["size"])
     figure = claims_figures.outcome_matrix(mixed, rows, columns)
     said = words(figure)
@@ -200,5 +199,5 @@ def test_the_matrix_has_the_word_in_each_cell(tmp_path: Path) -> None:
 
 def test_the_matrix_of_a_run_without_samples_says_so(tmp_path: Path) -> None:
     empty = stored(tmp_path, blocks=0)
-    figure = claims_figures.outcome_matrix(empty, *outcome_matrix.factors(empty))
+    figure = claims_figures.outcome_matrix(empty, *outcomes.factors(empty))
     assert words(figure).count("not measured") == 2 * len(SIZES)

@@ -23,7 +23,7 @@ from stored_runs import (
 
 from memlab.experiment import At
 from memlab.present import figures
-from memlab.present.figures import marks, sidecar
+from memlab.present.figures import sidecar
 from memlab.results import Run
 from memlab.results.crossing import crossings
 
@@ -90,8 +90,7 @@ def test_controls_are_series_of_their_own_with_their_name(run: Run) -> None:
 def test_a_figure_that_names_its_controls_draws_no_other(run: Run) -> None:
     def drawn(controls: list[str]) -> set[str]:
         figure = replace(run.experiment.figure, controls=controls)
-        panels = marks.panels(run.showing(figure))
-        return {series.label for panel in panels for series in panel.of("control")}
+        return {mark["series"] for mark in of_kind(beside(run.showing(figure)), "control")}
 
     assert drawn(["faults"]) == {"control faults"}
     assert drawn([]) == set()
@@ -109,7 +108,10 @@ def test_a_control_that_sets_a_panels_factor_stands_in_the_panels_that_agree(
             "cached_4k",
             "cached_1m",
         )
-    assert {mark["series"] for mark in folios} == {"control folios: mmap", "control folios: write"}
+    assert {mark["series"] for mark in folios} == {
+        "control folios: mmap",
+        "control folios: write(2)",
+    }
 
 
 def test_the_floor_pools_the_samples_of_a_level(run: Run) -> None:
@@ -117,7 +119,7 @@ def test_the_floor_pools_the_samples_of_a_level(run: Run) -> None:
     assert [mark["levels"]["size"] for mark in floors] == SIZES * 2
     assert all(mark["n"] == len(mark["samples"]) == 12 for mark in floors)
     assert floors[0]["median"] == pytest.approx(1e-9 * TABLE)
-    assert "loop alone" in written(figures.draw(run))
+    assert "empty loop" in written(figures.draw(run))
 
 
 def test_the_published_cells_are_all_there_and_a_bound_stays_a_bound(tmp_path: Path) -> None:
@@ -141,11 +143,11 @@ def test_open_markers_are_said_in_the_legend(run: Run) -> None:
 
 def test_a_factor_that_the_figure_does_not_name_splits_the_panels(tmp_path: Path) -> None:
     run = stored(tmp_path, sync=[False, True], controls=False)
-    panels = marks.panels(run)
-    assert [panel.at["sync"] for panel in panels] == [False, True]
-    assert [len(panel.crossed) for panel in panels] == [1, 0]
-    xs = [[mark.x for mark in line.marks] for panel in panels for line in panel.of("line")]
-    assert xs == [[float(size) for size in SIZES]] * 4
+    data = beside(run)
+    lines = of_kind(data, "line")
+    assert [mark["panel"]["sync"] for mark in lines] == [False] * 10 + [True] * 10
+    assert [mark["panel"]["sync"] for mark in data["crossings"]] == [False]
+    assert [mark["x"] for mark in lines] == [float(size) for size in SIZES] * 4
 
 
 # Crossings
@@ -183,15 +185,15 @@ def test_a_crossing_outside_the_sizes_is_text(tmp_path: Path, write: float, said
 
 def test_mmap_read_has_no_crossing_and_five_lines(tmp_path: Path) -> None:
     run = stored(tmp_path, experiment="mmap-read")
-    (panel,) = marks.panels(run)
-    assert [line.label for line in panel.of("line")] == [
-        "mmap, none",
-        "mmap, sum",
-        "mmap, copy",
-        "read, none",
-        "read, sum",
+    data = beside(run)
+    assert list(dict.fromkeys(mark["series"] for mark in of_kind(data, "line"))) == [
+        "mmap, untouched",
+        "mmap, summed",
+        "mmap, copied",
+        "read(2), untouched",
+        "read(2), summed",
     ]
-    assert panel.crossed == []
+    assert data["crossings"] == []
     assert "cheaper" not in written(figures.draw(run))
 
 
@@ -206,12 +208,12 @@ def failing(at: At) -> float | None:
 def test_a_failed_point_is_named_and_breaks_its_line(tmp_path: Path) -> None:
     run = stored(tmp_path, failing, controls=False)
     data, figure = beside(run), figures.draw(run)
-    (lost,) = data["missing"]
-    assert (lost["series"], lost["levels"]["size"], lost["why"]) == ("write", 1024, "enomem")
+    (lost,) = data["unavailable"]
+    assert (lost["series"], lost["levels"]["size"], lost["why"]) == ("write(2)", 1024, "enomem")
     assert lost["outcomes"] == {"enomem": 6}
     assert lost["details"] == [f"mmap: {ERRNO} at probes/x.c:9"]
     assert len(of_kind(data, "line")) == 9
-    assert "no value: size 1 KiB, write: enomem" in written(figure)
+    assert "no value: size 1 KiB, write(2): enomem (mmap: ENOMEM)" in written(figure)
     joined = [tuple(line.get_xdata()) for line in figure.axes[0].lines]
     assert (1.0, 100.0) in joined
     assert (4096.0, 10240.0) in joined
@@ -222,13 +224,13 @@ def test_a_run_that_failed_throughout_still_draws(tmp_path: Path) -> None:
     run = stored(tmp_path, lambda at: None)
     data = beside(run)
     assert data["marks"] == []
-    assert len(data["missing"]) == len(run.points)
+    assert len(data["unavailable"]) == len(run.points)
     assert "no sample has a value to draw" in written(figures.draw(run))
 
 
 def test_a_run_without_samples_still_draws(tmp_path: Path) -> None:
     data = beside(stored(tmp_path, blocks=0))
-    assert (data["marks"], data["missing"], data["crossings"]) == ([], [], [])
+    assert (data["marks"], data["unavailable"], data["crossings"]) == ([], [], [])
 
 
 def test_a_single_size_is_marks_without_a_line(tmp_path: Path) -> None:
@@ -241,7 +243,7 @@ def test_few_blocks_have_marks_and_no_interval(tmp_path: Path) -> None:
     lines = of_kind(beside(run), "line")
     assert {(mark["low"], mark["high"], mark["n"]) for mark in lines} == {(None, None, 3)}
     text = written(figures.draw(run))
-    assert "3 samples a mark; no interval below 6" in text
+    assert "3 per point; no interval below 6" in text
     assert "n=3, no interval" in text
 
 
@@ -264,11 +266,13 @@ CASES: dict[str, Callable[[Path], Run]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_no_words_collide_or_leave_the_page(case: str, tmp_path: Path) -> None:
     assert collisions(figures.draw(CASES[case](tmp_path))) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["two panels", "six panels"])
 def test_a_png_is_1600_pixels_wide_and_no_text_is_small(case: str, tmp_path: Path) -> None:
     figure = figures.draw(CASES[case](tmp_path))
@@ -280,11 +284,11 @@ def test_the_page_says_what_was_measured_where(run: Run) -> None:
     text = written(figures.draw(run))
     for said in (
         run.experiment.question,
-        "dir (ext4 at /var/tmp)",
-        "tmpfs (tmpfs at /dev/shm)",
+        "ext4 at /var/tmp",
+        "tmpfs at /dev/shm",
         "file_size 256 MiB",
         "Some CPU, 2 CPUs; Linux 6.1.0",
-        "memlab 9.9, run ab12cd34 of 2026-01-02; 6 samples a mark",
+        "memlab 9.9, run ab12cd34 of 2026-01-02: ",
         "page, 4 KiB",
         "published (logstore-mmap)",
         ">300s",

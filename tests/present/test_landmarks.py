@@ -14,7 +14,7 @@ from stored_runs import ENVIRONMENT, stored
 from memlab import api
 from memlab.experiment import Lines
 from memlab.present import figures
-from memlab.present.figures import landmarks
+from memlab.present.figures.kinds import lines
 from memlab.results import Run
 
 KIB = 1 << 10
@@ -25,6 +25,12 @@ CACHES = [
     {"level": 3, "type": "Unified", "size_bytes": 1024 * KIB},
     {"level": 4, "type": "Unified", "size_bytes": None},
 ]
+
+
+def caches_of(run: Run) -> list[tuple[str, float]]:
+    assert isinstance(run.experiment.figure, Lines)
+    found = lines.landmarks(run, run.experiment.figure).items()
+    return [(name, x) for name, (x, _) in found if name[0] == "L"]
 
 
 def marked(folder: Path, times: int, caches: list[dict[str, Any]] | None) -> Run:
@@ -38,7 +44,7 @@ def marked(folder: Path, times: int, caches: list[dict[str, Any]] | None) -> Run
 @pytest.mark.parametrize("times", [1, 2])
 def test_data_caches_are_marked_where_they_are_full(tmp_path: Path, times: int) -> None:
     run = marked(tmp_path, times, CACHES)
-    assert [(mark.text, mark.x) for mark in landmarks.caches(run)] == [
+    assert caches_of(run) == [
         ("L1", 4 * KIB / times),
         ("L2", 16 * KIB / times),
         ("L3", 1024 * KIB / times),
@@ -48,8 +54,8 @@ def test_data_caches_are_marked_where_they_are_full(tmp_path: Path, times: int) 
     upright = [line for line in figure.axes[0].lines if len({*map(float, line.get_xdata())}) == 1]
     shown = ["L1", "L2"] if times == 2 else ["L1"]  # a call of 10 KiB is the largest
     assert inside == shown
-    for mark in landmarks.caches(run)[: len(shown)]:
-        assert any(float(line.get_xdata()[0]) == mark.x for line in upright)
+    for _, x in caches_of(run)[: len(shown)]:
+        assert any(float(line.get_xdata()[0]) == x for line in upright)
     said = "1/2 of each cache" if times == 2 else "each cache"
     assert f"{said}: L1 4 KiB, L2 16 KiB, L3 1 MiB" in written(figure)
 
@@ -59,7 +65,7 @@ def test_nothing_is_marked_that_is_not_asked_for_or_known(
     tmp_path: Path, times: int, caches: list[dict[str, Any]] | None
 ) -> None:
     run = marked(tmp_path, times, caches)
-    assert landmarks.caches(run) == []
+    assert caches_of(run) == []
     assert "each cache" not in written(figures.draw(run))
 
 
@@ -70,6 +76,6 @@ def test_the_recorded_copies_show_the_caches(
     run = api.load("memcpy", example=True)
     figure = figures.draw(run)
     sizes = [cache for cache in run.environment["caches"] if cache["type"] != "Instruction"]
-    assert len(landmarks.caches(run)) == len(sizes) > 0
+    assert len(caches_of(run)) == len(sizes) > 0
     assert "1/2 of each cache: L1" in written(figure)
     assert collisions(figure) == []

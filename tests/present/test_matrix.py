@@ -34,11 +34,13 @@ EXPERIMENT = Experiment(
     question="Who is refused?",
     probe="noop",
     factors=[
-        Factor("scenario", choice("a", "b"), quick=["a", "b"], help="who maps"),
+        Factor("scenario", choice("a", "b"), quick=["a", "b"], help="scenario; who maps"),
         Factor("mapping", choice("private", "shared"), quick=["private", "shared"], help="how"),
         Factor("swap", choice("none", "file"), quick=["none"], help="swap"),
     ],
-    metrics=[Metric("reached", "B", "bytes written", of=lambda raw, at: raw.get("reached"))],
+    metrics=[
+        Metric("reached", "B", "reached; bytes written", of=lambda raw, at: raw.get("reached"))
+    ],
     controls=[Control("swapped", "with swap", levels={"swap": ["file"]})],
     cost=Cost(),
     figure=Matrix(
@@ -108,5 +110,5 @@ def test_the_sidecar_has_every_cell_with_its_samples(make: Make) -> None:
 
 def test_an_empty_run_has_a_figure(make: Make) -> None:
     figure = figures.draw(make(blocks=0))
-    assert "nothing was measured" in written(figure)
+    assert "Nothing was measured" in written(figure)
     assert collisions(figure) == []

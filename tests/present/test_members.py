@@ -87,7 +87,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
 
 def row(run: Run, fence: str, guest: str) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = sidecar.as_data(run)["marks"]
+    data = sidecar.as_data(run)
+    rows: list[dict[str, Any]] = data["marks"] + data["unavailable"]
     (found,) = (r for r in rows if (r["levels"]["fence"], r["levels"]["guest"]) == (fence, guest))
     return found
 
@@ -121,8 +122,7 @@ def test_a_strip_without_values_says_why(make: Make) -> None:
     found = row(run, "high", "quiet")
     assert (found["why"], found["details"]) == ("unavailable", ["there is none"])
     text = written(figures.draw(run))
-    assert text.count("unavailable") == 2
-    assert "high: there is none" in text
+    assert "no value: high, quiet; high, rude: unavailable (there is none)" in text
 
 
 def test_each_member_is_a_dot_and_the_one_apart_another_sign(make: Make) -> None:
@@ -139,10 +139,7 @@ def test_strips_of_two_levels_differ_without_colour(make: Make) -> None:
 
 def test_the_finding_is_the_least_and_the_most_spread(make: Make) -> None:
     (said,) = figures.findings(make())
-    assert said == (
-        "the spread is the least, 0 % of the mean at low, rude, and the most, 5 % of the mean at "
-        "none, quiet"
-    )
+    assert said == ("spread: 0 % of the mean (low, rude) to 5 % of the mean (none, quiet)")
 
 
 def test_the_words_of_the_page_do_not_collide(make: Make) -> None:
@@ -165,10 +162,10 @@ def test_a_factor_that_the_figure_does_not_name_gets_panels(make: Make) -> None:
 def test_members_that_have_nothing_are_drawn_at_zero(make: Make) -> None:
     run = make(lambda at, block: ok(values=[0.0] * COUNT))
     assert row(run, "none", "quiet")["mean"] == 0
-    assert "no point has a value" in written(figures.draw(run))
+    assert "No point has a value" in written(figures.draw(run))
 
 
 def test_a_run_without_samples_still_draws(make: Make) -> None:
     run = make(blocks=0)
     run.experiment = replace(EXPERIMENT)
-    assert written(figures.draw(run)).count("not measured") == 6
+    assert "no value: 6 points: not measured" in written(figures.draw(run))

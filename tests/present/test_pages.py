@@ -10,8 +10,9 @@ from types import ModuleType
 
 import pytest
 
-from memlab import api, experiments, recorded
+from memlab import api, experiments, published, recorded
 from memlab.present import figures, pages
+from memlab.present.table import Column, Table, markdown
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -33,13 +34,36 @@ def make() -> ModuleType:
 
 @pytest.mark.parametrize("name", experiments.names())
 def test_a_page_is_current(name: str) -> None:
-    """`make pages` writes it anew."""
+    """`make pages` writes it."""
     run = api.load(name, example=True) if name in recorded.names() else None
     written = (DOCS / "experiments" / f"{name}.md").read_text(encoding="utf-8")
     assert written == pages.page(experiments.load(name), run)
     shown = figures.names(run) if run else []
     stems = [f"{name}-{figure}" if figure else name for figure in shown]
     assert not [stem for stem in stems if not (DOCS / "experiments" / f"{stem}.svg").exists()]
+
+
+@pytest.mark.slow
+def test_the_page_of_the_studies_is_current_and_names_each_in_full(make: ModuleType) -> None:
+    text = (DOCS / "studies.md").read_text(encoding="utf-8")
+    assert text == make.studies()
+    for source in map(published.load, published.ids()):
+        assert source.title in text
+        assert source.missing in text
+        assert (source.authors or "authors: not known") in text
+        assert all(table.title in text for table in source.tables.values())
+
+
+@pytest.mark.parametrize("what", ["commands", "python"])
+def test_a_reference_is_current(make: ModuleType, what: str) -> None:
+    written = (DOCS / "reference" / f"{what}.md").read_text(encoding="utf-8")
+    assert written == getattr(make, what)()
+
+
+def test_the_finding_comes_first() -> None:
+    text = pages.page(experiments.load("mmap-write"), api.load("mmap-write", example=True))
+    assert "2 of 4 claims hold" in text.splitlines()[4]
+    assert text.index("![") < text.index("## How it is measured")
 
 
 def test_the_index_lists_every_experiment(make: ModuleType) -> None:
@@ -55,9 +79,11 @@ def test_a_page_says_where_no_run_ships() -> None:
 
 
 def test_a_cell_keeps_its_table_whole() -> None:
-    assert pages._cell("a | b\n c < d<br>e") == "a \\| b c &lt; d<br>e"
+    lines = [*markdown(Table("", [Column("head")], [["a | b  c < d\ne"]]))]
+    assert lines == ["| head |", "| --- |", "| a \\| b c &lt; d<br>e |"]
 
 
+@pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]
     done = subprocess.run(command, cwd=DOCS.parent, capture_output=True, text=True, check=False)

@@ -11,6 +11,7 @@ from report_runs import stored
 from memlab.present import figures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("states", [["cached_4k"], ["cached_4k", "sparse", "preallocated"]])
 def test_a_png_is_1600_pixels_wide(tmp_path: Path, states: list[str]) -> None:
     run = stored(tmp_path, blocks=6, filesystem=["dir", "tmpfs"], file_state=states)

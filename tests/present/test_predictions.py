@@ -1,4 +1,4 @@
-"""The cost model on a figure: the curve that its constants foretell, said once, kept in full."""
+"""The cost model on a figure: the curve that its constants predict, said once, kept in full."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ def test_the_curve_lies_over_its_line_and_under_its_marks(tmp_path: Path) -> Non
 
 def test_the_constants_are_written_once(tmp_path: Path) -> None:
     text = written(draw(tmp_path, costing))
-    assert text.count("write = 505 ns a call + 0.202 ns a byte") == 1
-    assert text.count("mmap = 2.02 ns a call + 0.505 ns a byte") == 1
-    assert "cost model: a level left out is foretold within 1 %" in text
+    assert text.count("write(2) = 505 ns per call + 0.202 ns per byte") == 1
+    assert text.count("mmap = 2.02 ns per call + 0.505 ns per byte") == 1
+    assert "cost model, leave-one-out error up to 1 %" in text
 
 
 def test_the_sidecar_has_the_constants_their_intervals_and_the_check(tmp_path: Path) -> None:
     run = stored(tmp_path, costing)
     mmap, write = sidecar.as_data(run)["models"]
-    assert (mmap["series"], write["series"]) == ("mmap", "write")
+    assert (mmap["series"], write["series"]) == ("mmap", "write(2)")
     assert write["panel"] == {"filesystem": "dir", "file_state": "cached_4k"}
     call = write["constants"]["call"]
     assert call["low"] <= call["estimate"] <= call["high"]
@@ -80,7 +80,7 @@ def test_the_sidecar_has_the_constants_their_intervals_and_the_check(tmp_path: P
     assert list(write["held_out_errors"]) == [
         run.experiment.describe_level("size", size) for size in SIZES
     ]
-    assert write["foretold"]["4 KiB"] == pytest.approx(
+    assert write["predicted"]["4 KiB"] == pytest.approx(
         (call["estimate"] + write["constants"]["byte"]["estimate"] * 4096) * TABLE_BYTES / 4096
     )
 
@@ -106,7 +106,7 @@ def test_a_point_without_a_value_breaks_the_curve(tmp_path: Path) -> None:
 def test_a_control_has_no_curve_though_it_is_in_the_fit(tmp_path: Path) -> None:
     run = stored(tmp_path, costing)
     assert run.control("faults")
-    assert {model["series"] for model in sidecar.as_data(run)["models"]} == {"mmap", "write"}
+    assert {model["series"] for model in sidecar.as_data(run)["models"]} == {"mmap", "write(2)"}
 
 
 def test_an_experiment_that_declares_no_costs_has_no_curve(tmp_path: Path) -> None:
@@ -115,6 +115,7 @@ def test_an_experiment_that_declares_no_costs_has_no_curve(tmp_path: Path) -> No
     assert sidecar.as_data(run)["models"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("panels", [["cached_4k"], ["cached_4k", "sparse", "preallocated"]])
 @pytest.mark.parametrize("names", [["dir"], ["dir", "tmpfs"]])
 def test_no_words_collide(tmp_path: Path, panels: list[str], names: list[str]) -> None:

@@ -13,12 +13,12 @@ from click.testing import CliRunner
 from report_runs import ENVIRONMENT, HASH, printed, stored
 
 from memlab.cli import cli
+from memlab.errors import CannotRun
 from memlab.experiment import At
 from memlab.present import report
-from memlab.present.figures import page as figure_page
+from memlab.present.figures import layout as figure_page
 from memlab.present.report import provenance
 from memlab.results import Run
-from memlab.run.request import CannotRun
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 EVIL = "<script>alert('x')</script>"
@@ -26,7 +26,7 @@ PARTS = [
     "In short",
     "Verdicts",
     "Figures",
-    "Published tables beside this machine",
+    "Published tables beside this run",
     "Every point",
     "Noise",
     "Machine",
@@ -185,10 +185,10 @@ def test_every_header_cell_has_a_scope_and_every_scroll_box_a_name(page: Page) -
 
 
 def test_the_numbers_are_there_with_their_counts(run: Run, page: Page) -> None:
-    assert "at 1 byte a call a mapping is over 10 times faster" in page.words
+    assert "at 1 byte per call a mapping is over 10 times faster than write(2)" in page.words
     assert "published: >300 s against 22.14 s" in page.words
     assert "12 samples of run ab12cd34" in page.words
-    assert ">300s 602 s ±0.21% <2 6" in page.words
+    assert ">300 s 602 s ±0.21 % <2" in page.words
     assert f"What disturbed the {len(run.samples)} samples of run ab12cd34" in page.words
     assert "migrated" in page.words
     assert "turbo unknown" in page.words
@@ -252,7 +252,8 @@ def test_the_same_runs_give_the_same_text(run: Run, html: str) -> None:
 
 def test_several_runs_have_a_section_each_and_a_list(both: Page) -> None:
     titles = [text for level, text in both.headings if level == 2]
-    assert titles[1:3] == ["mmap-write, run ef56ab78"] * 2
+    assert titles[0] == "The runs compared"
+    assert titles[2:4] == ["mmap-write, run ef56ab78"] * 2
     links = [h for h in both.values("href") if h.startswith("#run-")]
     assert len(set(links)) == 3
 

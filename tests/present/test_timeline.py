@@ -196,11 +196,11 @@ def test_a_control_that_is_named_is_drawn_in_panels_of_its_own(make: Make) -> No
     assert len(figures.draw(run).axes) == 2
 
 
-def test_the_finding_is_the_most_and_the_end(make: Make) -> None:
+def test_the_finding_is_the_peak(make: Make) -> None:
     text = written(figures.draw(make()))
-    assert "memory charged: at most 40 MiB, 40 MiB at the end (told)" in text
+    assert "Peak: 40 MiB (told), 60 MiB (left)" in text
     many = make(levels={"swap": ["file", "zram"]})
-    assert "memory charged: from at most 40 MiB" in written(figures.draw(many))
+    assert "Peak: 40 MiB (file, told) to 60 MiB (zram, left)" in written(figures.draw(many))
 
 
 def test_what_was_lost_and_what_failed_is_said(make: Make) -> None:
@@ -212,7 +212,7 @@ def test_what_was_lost_and_what_failed_is_said(make: Make) -> None:
         return reply | {"result": reply["result"] | {"charged": charged}}
 
     text = written(figures.draw(make(failing)))
-    assert "no line: file, left: unavailable" in text
+    assert "no value: file, left: unavailable (no swap)" in text
     assert "7 values or events came when a series was full" in text
 
 
@@ -223,7 +223,7 @@ def test_a_run_with_nothing_to_draw_still_draws(make: Make, blocks: int) -> None
         return ok(rate=1.0, charged=none, notices=none, killed=False)
 
     run = make(empty, blocks=blocks)
-    assert "nothing was recorded over time" in written(figures.draw(run))
+    assert "Nothing was recorded over time" in written(figures.draw(run))
     assert rows(run) == []
 
 

@@ -10,7 +10,7 @@ from thread_runs import EXPERIMENT, LOCKS, stored
 from memlab.experiment import Bars, Ratio
 from memlab.judging import summary
 from memlab.judging.claims import judge
-from memlab.present import figures, html, tables, words
+from memlab.present import data, figures, report, terminal, words
 from memlab.present.report.section import section
 from memlab.results import Run
 
@@ -38,13 +38,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_show_has_a_row_a_word(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    tables.show(run)
-    said, _, _ = capsys.readouterr().out.partition("published beside here")
+    terminal.show(run)
+    said, _, _ = capsys.readouterr().out.partition("published ")
     starts = [line.split()[0] for line in said.splitlines() if line.strip()]
     assert [word for word in starts if word in LOCKS] == list(LOCKS)
     assert "processes 1" in said
     assert "control small_stacks" in said
-    assert tables.as_data(run)["crossings"] == []
+    assert data.run(run).crossings == []
 
 
 def test_settings_that_agree_along_words_are_listed_not_spanned(run: Run) -> None:
@@ -55,15 +55,16 @@ def test_settings_that_agree_along_words_are_listed_not_spanned(run: Run) -> Non
 
 
 def test_a_notebook_and_a_report_draw_every_figure(run: Run) -> None:
-    assert "<svg" in html.run(run)
+    assert "<svg" in report.notebook(run)
     made = section(run, "1")
     captions = [figure.caption for figure in made.figures]
     rate = EXPERIMENT.metric("rate").help
-    assert any(caption.startswith(f"{rate} by lock. Run") for caption in captions)
-    of = f"mechanism: {rate}, future / off, by live stacks of a process. Run"
-    assert any(caption.startswith(of) for caption in captions)
-    assert len([line for line in made.found if line.startswith("Measured: ")]) == 2
-    assert [grid.caption.split(":")[0] for grid in made.points] == ["rate", "faults"]
+    by_mode = f"{rate}, by mode of mlockall. run"
+    assert any(caption.lower().startswith(by_mode) for caption in captions)
+    of = f"{rate}, future / off, by live stacks of a process. run"
+    assert any(caption.lower().startswith(of) for caption in captions)
+    assert len([line for line in made.found if line.startswith("Measured: ")]) == 1
+    assert [table.title.split(":")[0] for table in made.points] == ["rate", "faults"]
 
 
 def test_every_figure_of_a_run_is_written(run: Run, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ EXPERIMENT = Experiment(
     question="How many threads does a process create a second under mlockall?",
     probe="thread_create",
     factors=[
-        Factor("processes", COUNT, quick=[1, 2, 4, 8, 16], help="processes that create at once"),
+        Factor("processes", COUNT, quick=[1, 2, 4, 8, 16], help="processes; all create at once"),
         Factor("lock", choice(*LOCKS, "future_onfault"), quick=LOCKS, help="mode of mlockall"),
         Factor("live_threads", COUNT, quick=[1, 5], help="threads alive at once"),
         Factor("stack", BYTES, quick=[10 * MIB], help="stack of a thread"),
@@ -97,6 +97,11 @@ SOURCE = Source(
     "printed",
     "A study that nobody wrote",
     "pretence",
+    "Nobody",
+    2021,
+    "English",
+    "nowhere",
+    "its text",
     {},
     {"threads": Table("threads", "Threads", "Table 1", "threads/s", "processes", (), ROWS)},
 )
@@ -129,7 +134,7 @@ def stored(
 ) -> Run:
     """A run of the experiment, its declaration changed so, in a store of its own."""
     declared = replace(EXPERIMENT, **changes)
-    monkeypatch.setattr(experiments, "load", lambda name: declared)
+    monkeypatch.setattr(experiments, "load", lambda name, subject=None: declared)
     monkeypatch.setattr(published, "load", lambda source: SOURCE)
     points = plan.build(declared, "quick", levels or {}, controls=controls).points
     row = run_row(experiment=declared.name, environment=ENVIRONMENT)

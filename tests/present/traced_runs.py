@@ -40,45 +40,42 @@ EXPERIMENT = Experiment(
 )
 
 
-def tail(
-    one_in: int, causes: Mapping[str, tuple[int, int]], nothing: int, brief: int, untraced: int = 0
-) -> dict[str, Any]:
-    """`causes` are (met, main)."""
-    judged = sum(main for _, main in causes.values()) + nothing + brief
-    return {
-        "one_in": one_in,
-        "operation_count": judged,
-        "wanted_count": judged + untraced,
-        "untraced_count": untraced,
-        "shortest_ns": 12_000,
-        "latency_ns": 20_000 * judged,
-        "nothing_count": nothing,
-        "brief_count": brief,
-        "causes": {
-            cause: {"met_count": met, "main_count": main, "main_ns": 0, "inside_ns": 1000 * met}
-            for cause, (met, main) in causes.items()
-        },
-    }
-
-
 def attribution(
-    *tails: dict[str, Any], events: Mapping[str, int | str], lost: int = 0
+    *slow: Mapping[str, int],
+    events: Mapping[str, int | str],
+    lost: int = 0,
+    full_ns: int = 0,
 ) -> dict[str, Any]:
-    """`events` are counts, or the errno for which a cause was not to be seen."""
+    """Of 10,000 operations. `slow`: per slow operation, how long it was inside what it met; each
+    takes 20 us and begins a millisecond after the last. `events` are counts, or the errno for
+    which a cause was not to be seen."""
+    from_ns = [(1 + i) * 1_000_000 for i in range(len(slow))]
+    met = {
+        cause: [(at, one[cause]) for at, one in zip(from_ns, slow, strict=True) if cause in one]
+        for cause in CAUSES
+    }
     return {
         "operations": 10_000,
         "records": 100,
         "lost": {"count": lost, "error": None},
         "events": {cause: _counter(events.get(cause, 0)) for cause in CAUSES},
-        "tails": list(tails),
-        "examples": [
-            {
-                "held_ns": 5_000_000,
-                "latency_ns": 1_200_000,
-                "cpu": 1,
-                "inside_ns": {"shootdown": 40_000, "switch": 1_100_000},
+        "cpus": {"cpu": [1], "full_ns": [full_ns]},
+        "slow": {
+            "thread": [0] * len(slow),
+            "cpu": [1] * len(slow),
+            "from_ns": from_ns,
+            "held_ns": [20_000] * len(slow),
+            "latency_ns": [20_000] * len(slow),
+        },
+        "met": {
+            cause: {
+                "thread": [0] * len(rows),
+                "from_ns": [at for at, _ in rows],
+                "length_ns": [length for _, length in rows],
             }
-        ],
+            for cause, rows in met.items()
+            if rows
+        },
     }
 
 
@@ -88,18 +85,24 @@ def _counter(count: int | str) -> dict[str, Any]:
     return {"count": count, "error": None}
 
 
-BUSY = {"shootdown": (6, 5), "timer": (2, 1)}
+NOTHING: Mapping[str, int] = {}
+BUSY = (
+    *[{"shootdown": 10_000}] * 4,
+    {"shootdown": 10_000, "timer": 1_000},
+    {"timer": 9_000},
+    {"shootdown": 1_000},
+    *[NOTHING] * 3,
+)
 
 
 def world(at: At, block: int) -> dict[str, Any]:
     """Beside a busy thread 6 of 10 loads over p99.9 met a shootdown; tracing costs a tenth."""
     if not at["trace"]:
         return ok(p50_ns=100 + block, attribution=None)
-    causes = BUSY if at["beside"] == "busy" else {}
-    rest = 4 if causes else 10
+    busy = at["beside"] == "busy"
     found = attribution(
-        tail(100, {cause: (9 * met, 9 * main) for cause, (met, main) in causes.items()}, 46, 0),
-        tail(1000, causes, rest - 1, 1),
-        events={"shootdown": 70, "timer": 20} if causes else {},
+        *(BUSY if busy else [NOTHING] * 10),
+        *[NOTHING] * 90,
+        events={"shootdown": 70, "timer": 20} if busy else {},
     )
     return ok(p50_ns=110 + 1.1 * block, attribution=found)

@@ -1,10 +1,20 @@
-"""A directory on tmpfs, where a page's first store is one fault and nothing reads ahead."""
+"""What every test of a probe gets: nothing may stay behind it. And a directory on tmpfs, where a
+page's first store is one fault and nothing reads ahead."""
 
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from leavings import leavings, left
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_behind(_host: None) -> Iterator[None]:
+    """By a call that was refused as little as by one that measured."""
+    before = leavings()
+    yield
+    assert not left(before)
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from leavings import leavings, left
+
 from memlab import probe
 
 PR_SET_THP_DISABLE = 41  # prctl(2)
@@ -21,8 +23,9 @@ def call(
     *,
     locked_limit_bytes: int | None = None,
     procs: str | None = None,
+    huge_pages: bool = False,
 ) -> dict[str, Any]:
-    """The probe's result, or the ProbeError it raises; without huge pages.
+    """The probe's result, or the ProbeError it raises; without huge pages unless asked for.
 
     With a limit the process has no CAP_IPC_LOCK and RLIMIT_MEMLOCK is that many bytes. `procs` is
     the cgroup.procs of a group that it enters.
@@ -31,10 +34,16 @@ def call(
     child = os.fork()
     if child == 0:
         try:
-            _prepare(locked_limit_bytes)
+            _prepare(locked_limit_bytes, huge_pages)
             if procs:
                 Path(procs).write_text("0")  # whoever writes (cgroups(7))
-            reply: Any = probe.call(name, params)
+            before = leavings()
+            try:
+                reply: Any = probe.call(name, params)
+            except probe.ProbeError as refused:
+                reply = refused
+            if behind := left(before):
+                raise AssertionError(f"the probe left behind: {sorted(behind)}")
         except BaseException as error:
             reply = error
         with os.fdopen(writing, "wb") as pipe:
@@ -52,9 +61,9 @@ def call(
     return result
 
 
-def _prepare(locked_limit_bytes: int | None) -> None:
+def _prepare(locked_limit_bytes: int | None, huge_pages: bool) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+    libc.prctl(PR_SET_THP_DISABLE, int(not huge_pages), 0, 0, 0)
     if locked_limit_bytes is None:
         return
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (locked_limit_bytes, locked_limit_bytes))

@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import GROUPS, RUN, SWAPS, is_unavailable
+from held import GROUPS, RUN, SWAPS, held_or_skipped, is_unavailable
 
 from memlab import probe
-from memlab.experiments import _isolation_scores as of
+from memlab.experiment.points import Point
+from memlab.experiments import group_isolation as of
 from memlab.experiments.group_isolation import EXPERIMENT
 from memlab.observe import cgroup
-from memlab.run.admission import Places
-from memlab.run.bench import Bench
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor
 from memlab.run.journal import Journal
-from memlab.run.plan import Point
+
+pytestmark = pytest.mark.changes_host
 
 MIB = 2**20
 PRIME = 23
@@ -31,35 +33,32 @@ PARAMS = {
     "groups_count": COUNT,
     "share_bytes": SHARE,
     "controller": "none",
-    "neighbour": "quiet",
+    "antagonist": "no_hog",
     "operations_count": PRIME,
     "slice_ns": 20_000_000_000,
 }
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    with Bench(RUN, EXPERIMENT, Places(tmp_path), CPUS) as opened:
+def bench(tmp_path: Path) -> Iterator[LocalExecutor]:
+    with LocalExecutor(RUN, EXPERIMENT, Directories(tmp_path), CPUS) as opened:
         yield opened
-        made = opened._around._group
+        made = opened._setup._group
     assert made is None or not made.path.exists()
 
 
 def at(**levels: Any) -> Point:
-    own = {"controller": VERSION, "neighbour": "quiet", "groups": COUNT, "share": SHARE}
+    own = {"controller": VERSION, "antagonist": "no_hog", "groups": COUNT, "share": SHARE}
     own["swap"] = "none"
     return Point(0, own | {"operations": PRIME, "slice": 20.0} | levels, None)
 
 
-def run(bench: Bench, **levels: Any) -> dict[str, Any] | None:
-    """The trial's result; None where this host holds no group, and says so."""
-    reply = bench.trial(at(**levels))
-    if not GROUPS:
-        assert is_unavailable(reply, "a memory cgroup")
-        return None
+def run(bench: LocalExecutor, **levels: Any) -> dict[str, Any]:
+    """The trial's result; a host that holds no group skips the test."""
+    reply = held_or_skipped(bench.trial(at(**levels)))
     assert reply["outcome"] == "ok", reply
     result: dict[str, Any] = reply["result"]
-    return result | {"kills": reply["host"]["group_oom_kill"]}
+    return result | {"kills": reply["context"]["host"]["group_oom_kill"]}
 
 
 def killed(result: dict[str, Any]) -> list[int]:
@@ -80,6 +79,7 @@ def test_every_load_is_done_as_often_as_asked(controller: str) -> None:
     assert result["hog_process_count"] == result["hog_asked_bytes"] == 0
 
 
+@pytest.mark.slow
 def test_twice_the_operations_are_twice_the_count() -> None:
     result = probe.call("group_isolation", PARAMS | {"operations_count": 2 * PRIME})
     assert done(result) == [[2 * PRIME] * len(of.LOADS)] * COUNT
@@ -97,62 +97,59 @@ def test_the_counts_of_the_window_are_of_the_groups() -> None:
     assert result["window"]["voluntary_switch_count"] >= COUNT * 2 * PRIME
 
 
-def test_a_group_each_holds_the_same_work(bench: Bench) -> None:
-    if result := run(bench):
-        assert done(result) == [[PRIME] * len(of.LOADS)] * COUNT
-        assert (killed(result), result["kills"]) == ([], 0)
+def test_a_group_each_holds_the_same_work(bench: LocalExecutor) -> None:
+    result = run(bench)
+    assert done(result) == [[PRIME] * len(of.LOADS)] * COUNT
+    assert (killed(result), result["kills"]) == ([], 0)
 
 
-def test_many_small_processes_have_others_killed_where_no_group_is_limited(bench: Bench) -> None:
+def test_many_small_processes_have_others_killed_where_no_group_is_limited(
+    bench: LocalExecutor,
+) -> None:
     """Also where each process is: 48 that want an eighth of a share are each within it."""
     for controller in ("none", "rlimit"):
-        if result := run(bench, controller=controller, neighbour="hogs"):
-            assert result["hog_process_count"] == 48
-            assert result["hog_refused_count"] == 0
-            assert set(killed(result)) - {of.HOG_GROUP}
+        result = run(bench, controller=controller, antagonist="hogs")
+        assert result["hog_process_count"] == 48
+        assert result["hog_refused_count"] == 0
+        assert set(killed(result)) - {of.HOG_GROUP}
 
 
-def test_where_there_is_swap_for_all_nobody_is_killed(bench: Bench) -> None:
-    reply = bench.trial(at(controller="none", neighbour="hogs", swap="file"))
-    if not SWAPS:
-        assert reply["outcome"] == "unavailable"
-        return
+def test_where_there_is_swap_for_all_nobody_is_killed(bench: LocalExecutor) -> None:
+    reply = bench.trial(at(controller="none", antagonist="hogs", swap="file"))
+    held_or_skipped(reply, SWAPS, "swap" if GROUPS else "a memory cgroup")
     assert reply["outcome"] == "ok", reply
     result = reply["result"]
     assert (killed(result), result["hog_killed_count"]) == ([], 0)
     assert result["hog_held_bytes"] == result["hog_asked_bytes"]
 
 
-def test_in_a_group_of_their_own_they_have_none_killed(bench: Bench) -> None:
-    if result := run(bench, neighbour="hogs"):
-        assert set(killed(result)) <= {of.HOG_GROUP}
-        assert result["hog_killed_count"] > 0
-        assert result["hog_held_bytes"] < SHARE
-        assert result["kills"] == result["hog_killed_count"] + len(killed(result))
+def test_in_a_group_of_their_own_they_have_none_killed(bench: LocalExecutor) -> None:
+    result = run(bench, antagonist="hogs")
+    assert set(killed(result)) <= {of.HOG_GROUP}
+    assert result["hog_killed_count"] > 0
+    assert result["hog_held_bytes"] < SHARE
+    assert result["kills"] == result["hog_killed_count"] + len(killed(result))
 
 
-def test_a_large_process_is_refused_by_rlimit_and_killed_by_a_cgroup(bench: Bench) -> None:
+def test_a_large_process_is_refused_by_rlimit_and_killed_by_a_cgroup(bench: LocalExecutor) -> None:
     wide = {"groups": 8, "share": 16 * MIB}  # the loads leave room for a share more
-    if refused := run(bench, controller="rlimit", neighbour="hog", **wide):
-        assert (refused["hog_refused_count"], refused["hog_killed_count"]) == (1, 0)
-        assert 0 < refused["hog_held_bytes"] <= 16 * MIB
-        assert (killed(refused), refused["kills"]) == ([], 0)
+    refused = run(bench, controller="rlimit", antagonist="hog", **wide)
+    assert (refused["hog_refused_count"], refused["hog_killed_count"]) == (1, 0)
+    assert 0 < refused["hog_held_bytes"] <= 16 * MIB
+    assert (killed(refused), refused["kills"]) == ([], 0)
     for controller in ("none", VERSION):
-        if result := run(bench, controller=controller, neighbour="hog", **wide):
-            assert (result["hog_refused_count"], result["hog_killed_count"]) == (0, 1)
-            assert set(killed(result)) <= {of.HOG_GROUP}
+        result = run(bench, controller=controller, antagonist="hog", **wide)
+        assert (result["hog_refused_count"], result["hog_killed_count"]) == (0, 1)
+        assert set(killed(result)) <= {of.HOG_GROUP}
 
 
-def test_a_host_has_one_of_the_two_versions(bench: Bench) -> None:
-    reply = bench.trial(at(controller=OTHER.get(VERSION, "v1")))
-    if not GROUPS:
-        assert is_unavailable(reply, "a memory cgroup")
-        return
+def test_a_host_has_one_of_the_two_versions(bench: LocalExecutor) -> None:
+    reply = held_or_skipped(bench.trial(at(controller=OTHER.get(VERSION, "v1"))))
     assert reply["outcome"] == "unavailable"
     assert f"memory is accounted by {VERSION} here" in reply["detail"]
 
 
-def test_beancounters_are_looked_for_without_any_group(bench: Bench) -> None:
+def test_beancounters_are_looked_for_without_any_group(bench: LocalExecutor) -> None:
     reply = bench.trial(at(controller="beancounters"))
     assert reply["outcome"] == "unavailable"
     assert "/proc/user_beancounters" in reply["detail"]
@@ -160,7 +157,7 @@ def test_beancounters_are_looked_for_without_any_group(bench: Bench) -> None:
 
 
 def test_without_groups_the_rows_without_a_hog_are_measured(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: LocalExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an ordinary user finds it: nothing that is not contained may want more than there is."""
 
@@ -171,7 +168,7 @@ def test_without_groups_the_rows_without_a_hog_are_measured(
     monkeypatch.setattr(Journal, "enable_memory", refuse)
     for controller in ("none", "rlimit"):
         assert bench.trial(at(controller=controller))["outcome"] == "ok"
-        reply = bench.trial(at(controller=controller, neighbour="hogs"))
+        reply = bench.trial(at(controller=controller, antagonist="hogs"))
         assert is_unavailable(reply, "a memory cgroup")
     assert is_unavailable(bench.trial(at()), "a memory cgroup")
 
@@ -189,19 +186,7 @@ def test_params_that_make_no_sense(change: dict[str, Any], message: str) -> None
         probe.call("group_isolation", PARAMS | change)
 
 
-def test_nothing_is_left_behind() -> None:
-    def left() -> tuple[Any, ...]:
-        children = Path("/proc/thread-self/children").read_text().split()
-        score = Path("/proc/self/oom_score_adj").read_text()
-        return children, sorted(Path("/proc/self/fd").iterdir()), score
-
-    before = left()
-    probe.call("group_isolation", PARAMS)
-    with pytest.raises(probe.ProbeError):
-        probe.call("group_isolation", PARAMS | {"share_bytes": 4096})
-    assert left() == before
-
-
+@pytest.mark.slow
 def raw(*groups: int) -> dict[str, Any]:
     """What the probe returns where a group did each load so often; 0: it was killed."""
     made = [{"done_count": [n] * len(of.LOADS), "killed": n == 0} for n in groups]
@@ -209,8 +194,8 @@ def raw(*groups: int) -> dict[str, Any]:
 
 
 def test_scores_leave_the_hogs_group_out() -> None:
-    quiet = {"neighbour": "quiet", "slice": 0.5}
-    hogs = quiet | {"neighbour": "hogs"}
+    quiet = {"antagonist": "no_hog", "slice": 0.5}
+    hogs = quiet | {"antagonist": "hogs"}
     seen = raw(50, 100, 0, 200)
     assert of.scores(seen, quiet) == pytest.approx([100, 200, 0, 400])
     values = {name: EXPERIMENT.metric(name).of for name in ("score", "fairness", "killed_groups")}

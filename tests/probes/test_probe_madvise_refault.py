@@ -1,170 +1,104 @@
-"""madvise_refault: every check's exact answer, with every right and as an ordinary user."""
+"""madvise_refault: every row of the checks, with every right and as an ordinary user; and its
+steps against the same calls made by ctypes."""
 
-import errno
-import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import plain_calls
 import pytest
-import unprivileged
+import rows
+from plain_calls import IN_FILE, WRITTEN, Pages, View
 
 from memlab import probe
-from memlab.run.warm import Warm
+from memlab.experiment import Check
+from memlab.experiments.madvise_refault import CHECKS, EXPERIMENT, touch_ended
+from memlab.run.fork_server import ForkServer
 
-CHECKS = probe.params("madvise_refault")["check"]
-MAPERR, ACCERR = 1, 2  # si_code, sigaction(2)
 KIB = 1024
+FATAL = "state_3_unhandled"  # the row whose touch ends the caller
+HANDLED = [check for check in CHECKS if check.name != FATAL]
 
 
-class Seen(NamedTuple):
-    """The range: VMAs, pages present, pages marked by MADV_FREE."""
-
-    vmas: int
-    rss: int = 0
-    lazy: int = 0
-
-
-class Touch(NamedTuple):
-    """Faults; touched pages that are zero, as written, as in the file; signals and their code."""
-
-    faults: int
-    zero: int = 0
-    kept: int = 0
-    file: int = 0
-    signals: int = 0
-    code: int = 0
-
-
-ALL, NOTHING = Seen(1, 23), Seen(0)
-KEPT, SEGV = Touch(0, kept=23), Touch(0, signals=23, code=MAPERR)
-
-# before the call, after it, its errno, the touch, after the touch
-EXPECTED: dict[str, tuple[Seen, Seen, int, Touch, Seen]] = {
-    "state_0": (Seen(1, 10), Seen(2, 10), 0, Touch(0, kept=10), Seen(2, 10)),
-    "state_1": (Seen(1, 10), Seen(2, 10), 0, Touch(13, zero=13), Seen(2, 23)),
-    "state_2": (Seen(2, 23), Seen(2, 12), 0, Touch(11, zero=11, kept=12), Seen(2, 23)),
-    "state_3": (Seen(2, 23), Seen(1), 0, SEGV, Seen(1)),
-    "dontneed": (ALL, Seen(1), 0, Touch(23, zero=23), Seen(1)),
-    "dontneed_write": (ALL, Seen(1), 0, Touch(23, zero=23), ALL),
-    "dontneed_private_file": (ALL, Seen(1), 0, Touch(23, file=23), ALL),
-    "dontneed_shared_file": (ALL, Seen(1), 0, Touch(23, kept=23), ALL),
-    "dontneed_of_locked": (Seen(1, 7), Seen(1, 7), errno.EINVAL, Touch(0, kept=7), Seen(1, 7)),
-    "dontneed_locked": (Seen(1, 7), Seen(1), 0, Touch(7, zero=7), Seen(1, 7)),
-    "free": (ALL, Seen(1, 23, 23), 0, KEPT, Seen(1, 23, 23)),
-    "free_write": (ALL, Seen(1, 23, 23), 0, KEPT, ALL),
-    "free_reclaimed": (Seen(1, 23, 23), Seen(1), 0, Touch(23, zero=23), Seen(1)),
-    "free_private_file": (ALL, ALL, errno.EINVAL, KEPT, ALL),
-    "free_shared_file": (ALL, ALL, errno.EINVAL, KEPT, ALL),
-    "cold": (ALL, ALL, 0, KEPT, ALL),
-    "munmap_private_file": (ALL, NOTHING, 0, SEGV, NOTHING),
-    "munmap_shared_file": (ALL, NOTHING, 0, SEGV, NOTHING),
-    # A VMA without any access is not counted, here or by smaps.h.
-    "mprotect_none": (ALL, NOTHING, 0, Touch(0, signals=23, code=ACCERR), NOTHING),
-    "mprotect_back": (NOTHING, ALL, 0, KEPT, ALL),
-}
-TOLD_APART = {"pageout", "state_3_unhandled"}  # as the host has swap, and dies of it
-
-# Every check in one process, as JSON.
-EACH = """
-import json, sys
-from memlab import probe
-answers = {}
-for check in sys.argv[1:]:
-    try:
-        answers[check] = probe.call("madvise_refault", {"check": check})
-    except probe.ProbeError as error:
-        answers[check] = str(error)
-print(json.dumps(answers))
-"""
+def params(name: str) -> dict[str, Any]:
+    return EXPERIMENT.params({"check": name}, {})
 
 
 @pytest.fixture(scope="module")
 def ordinary() -> dict[str, Any]:
     """Every check's answer by a user without any capability."""
-    done = unprivileged.powerless("-c", EACH, *EXPECTED, "pageout")
-    assert done.returncode == 0, done.stderr
-    answers: dict[str, Any] = json.loads(done.stdout)
-    return answers
+    return rows.ordinary(EXPERIMENT, *(check.name for check in HANDLED))
 
 
-def call(check: str) -> dict[str, Any]:
-    return probe.call("madvise_refault", {"check": check})
+def call(name: str) -> dict[str, Any]:
+    return probe.call("madvise_refault", params(name))
 
 
-def seen(view: dict[str, Any], page_bytes: int) -> Seen:
-    return Seen(
-        view["vma_count"],
-        view["rss_bytes"] // page_bytes,
-        view["lazy_free_bytes"] // page_bytes,
-    )
+def assert_as_claimed(check: Check, raw: dict[str, Any]) -> None:
+    assert [claim.text for claim in rows.wrong(EXPERIMENT, check, raw)] == []
+    assert raw["other_count"] == 0
+    assert raw["signal"] == (signal.SIGSEGV if raw["signal_count"] else 0)
 
 
-def touch(result: dict[str, Any]) -> Touch:
-    """What a signal costs in faults is not of the check: it counts none."""
-    signals = result["signal_count"]
-    assert result["other_count"] == 0
-    assert result["signal"] == (signal.SIGSEGV if signals else 0)
-    window = result["window"]
-    trapped = window["counters"]["trapped"]
-    if not signals and trapped["error"] is None:
-        assert trapped["count"] == window["minor_fault_count"]
-    return Touch(
-        0 if signals else window["minor_fault_count"],
-        result["zero_count"],
-        result["kept_count"],
-        result["file_count"],
-        signals,
-        result["signal_code"],
-    )
+@pytest.mark.parametrize("check", HANDLED, ids=lambda check: check.name)
+def test_a_row_holds_for_an_ordinary_user(ordinary: dict[str, Any], check: Check) -> None:
+    assert_as_claimed(check, ordinary[check.name])
 
 
-def answer(result: dict[str, Any]) -> tuple[Seen, Seen, int, Touch, Seen]:
-    before, after, touched = (
-        seen(result[side], result["page_bytes"]) for side in ("before", "after", "touched")
-    )
-    return before, after, result["call_errno"], touch(result), touched
-
-
-def test_every_check_has_its_answer_here() -> None:
-    assert EXPECTED.keys() | TOLD_APART == set(CHECKS)
-
-
-@pytest.mark.parametrize("check", EXPECTED)
-def test_the_answer_is_exact_for_an_ordinary_user(ordinary: dict[str, Any], check: str) -> None:
-    assert answer(ordinary[check]) == EXPECTED[check]
-
-
-@pytest.mark.parametrize("check", EXPECTED)
-def test_the_answer_is_exact_with_every_right_that_the_tests_have(check: str) -> None:
-    assert answer(call(check)) == EXPECTED[check]
+@pytest.mark.parametrize("check", HANDLED, ids=lambda check: check.name)
+def test_a_row_holds_with_every_right_that_the_tests_have(check: Check) -> None:
+    assert_as_claimed(check, call(check.name))
 
 
 def test_the_answer_is_the_same_every_time() -> None:
     """A batch of MADV_FREE that waits, or a page of code that is not in, would show here."""
-    for check in ("free", "dontneed", "state_2"):
-        assert {answer(call(check)) for _ in range(23)} == {EXPECTED[check]}
+    for check in HANDLED:
+        if check.name in ("free", "dontneed", "state_2"):
+            for _ in range(7):
+                assert_as_claimed(check, call(check.name))
 
 
-def test_what_is_paged_out_keeps_its_bytes(ordinary: dict[str, Any]) -> None:
-    for result in (call("pageout"), ordinary["pageout"]):
-        assert (result["kept_count"], result["call_errno"]) == (23, 0)
+@pytest.mark.parametrize("check", HANDLED, ids=lambda check: check.name)
+def test_steps_do_what_the_calls_do(check: Check) -> None:
+    """A probe that played other calls than the steps name would show here. MADV_FREE's marks lag
+    behind the call, and what is paged out comes back as the host has swap."""
+    result = call(check.name)
+    *steps, touch = check.steps
+    after, touched = (
+        plain_calls.seen(result[side], result["page_bytes"])._replace(lazy_free=0)
+        for side in ("after", "touched")
+    )
+    failed, view = plain_calls.in_child(lambda at: (at.play(steps), at.view()))
+    assert result["call_errno"] == failed
+    assert check.name == "pageout" or after == view._replace(lazy_free=0)
+
+    def touch_all(at: Pages) -> tuple[View, list[int]]:
+        at.play(check.steps)
+        return at.view(), at.second_bytes(touch["first"], touch["count"])
+
+    ended = plain_calls.in_child(touch_all)
+    if result["signal_count"]:
+        assert ended == -signal.SIGSEGV
+    else:
+        view, held = ended
+        assert touched == view._replace(lazy_free=0)
+        counts = [result[f"{kind}_count"] for kind in ("zero", "kept", "file")]
+        assert counts == [held.count(byte) for byte in (0, WRITTEN, IN_FILE)]
 
 
 def test_a_touch_that_no_handler_catches_ends_the_caller_without_a_core(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", EACH, "state_3_unhandled"]
+    command = rows.command(EXPERIMENT, [FATAL])
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300)
     assert done.returncode == -signal.SIGSEGV
     assert {path.name for path in tmp_path.iterdir()} <= {"home"}
 
 
 def test_the_row_of_such_a_touch_is_its_signal() -> None:
-    parent = Warm()
+    parent = ForkServer()
     try:
-        trial = {"probe": "madvise_refault", "params": {"check": "state_3_unhandled"}}
+        trial = {"probe": "madvise_refault", "params": params(FATAL)}
         cpus = [min(os.sched_getaffinity(0))]
         reply = parent.run(trial | {"file": None, "cpus": cpus, "limit_s": 10.0})
     finally:
@@ -174,12 +108,15 @@ def test_the_row_of_such_a_touch_is_its_signal() -> None:
 
 def test_the_steps_the_touch_and_the_lines_of_smaps_are_told() -> None:
     result = call("free")
-    assert result["steps"].splitlines() == [
-        "mmap(start + 0 pages, 23 pages, PROT_READ | PROT_WRITE)",
+    told = EXPERIMENT.metrics[0].evidence
+    assert told is not None
+    calls = [line for line in told(result, {}).splitlines() if "VmFlags" not in line]
+    assert calls == [
+        "mmap(start + 0 pages, 23 pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)",
         "fill each page of (start + 0 pages, 23 pages)",
-        "madvise(start + 0 pages, 23 pages, MADV_FREE)",
+        "madvise(start + 0 pages, 23 pages, MADV_FREE) = 0",
+        f"read from each page of (start + 0 pages, 23 pages): {touch_ended(result)}",
     ]
-    assert result["touch"] == "read from each page of (start + 0 pages, 23 pages)"
     size = 23 * result["page_bytes"] // KIB
     (line,) = result["after"]["smaps"].splitlines()
     assert f"Rss: {size} kB  LazyFree: {size} kB  Locked: 0 kB" in line

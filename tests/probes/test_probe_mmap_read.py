@@ -130,6 +130,7 @@ def test_the_slice_ends_the_loop(shm: Path) -> None:
     [
         ({"size_bytes": 0}, "size_bytes must be from 1 to file_size_bytes: EINVAL"),
         ({"method": "read", "advice": "hugepage"}, "advice needs method mmap or anon: EINVAL"),
+        ({"advice": "populate_write"}, "populate_write needs method anon"),
         ({"method": "anon", "populate": True}, "populate needs method mmap: EINVAL"),
         ({"file_size_bytes": 1 << 30}, "the file is shorter than file_size_bytes: EINVAL"),
         ({"path": "/nonexistent"}, r"open\(in->path, O_RDONLY \| O_CLOEXEC\): ENOENT"),

@@ -144,15 +144,3 @@ def test_a_full_disk_is_named(method: str) -> None:
 def test_params_that_make_no_sense(shm: Path, change: dict, message: str) -> None:
     with pytest.raises(probe.ProbeError, match=message):
         write(sparse(shm, PAGE), **change)
-
-
-def test_nothing_stays_open(shm: Path) -> None:
-    path = sparse(shm, PRIME * PAGE)
-    open_before = sorted(Path("/proc/self/fd").iterdir())
-    for method in METHODS:
-        for size in (PAGE, 0):
-            try:
-                write(path, method=method, size_bytes=size)
-            except (probe.ProbeError, pytest.skip.Exception):
-                continue
-    assert sorted(Path("/proc/self/fd").iterdir()) == open_before

@@ -3,11 +3,11 @@
 import contextlib
 import mmap
 import os
-from pathlib import Path
 from typing import Any
 
 import fresh_process
 import pytest
+from leavings import leavings, left
 
 from memlab import probe
 
@@ -88,25 +88,13 @@ def test_params_that_make_no_sense(change: dict[str, int], message: str) -> None
         probe.call("stack_map", params(**change))
 
 
-def status(label: str) -> str:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(line.split(":")[1] for line in lines if line.startswith(label))
-
-
-def left() -> list[object]:
-    """What a call of the probe could leave in its process."""
-    open_files = sorted(Path("/proc/self/fd").iterdir())
-    threads = len(list(Path("/proc/self/task").iterdir()))
-    return [status("VmLck"), status("THP_enabled"), open_files, threads]
-
-
 def test_nothing_stays() -> None:
     """In a child: glibc keeps the stacks, and other tests count on new ones."""
     child = os.fork()
     if child == 0:
-        before = left()
+        before = leavings()
         for change in ({"lock": "future"}, {"threads_count": 0}, {"lock": "off"}):
             with contextlib.suppress(probe.ProbeError):
                 probe.call("stack_map", params(**change))
-        os._exit(int(left() != before))
+        os._exit(len(left(before)))
     assert os.waitpid(child, 0)[1] == 0

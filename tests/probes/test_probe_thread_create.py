@@ -11,6 +11,7 @@ from typing import Any
 
 import fresh_process
 import pytest
+from leavings import leavings, left
 
 from memlab import probe
 
@@ -30,7 +31,7 @@ def params(**change: Any) -> dict[str, Any]:
         "thp": "never",
         "warm": False,
         "inherit_perf": True,
-        "bystander": False,
+        "mmap_lock_probe": False,
         "threads_count": PRIME,
         "slice_ns": 0,
     }
@@ -102,11 +103,11 @@ def test_without_inheritance_perf_has_no_count_of_the_threads() -> None:
     assert counters["vm_locked_bytes"] == {"count": 0, "error": None}
 
 
-def test_a_bystander_takes_one_fault_a_page() -> None:
+def test_the_probe_of_mmap_lock_takes_one_fault_per_page() -> None:
     change = {"lock": "future", "warm": True, "threads_count": 40 * PRIME}
-    alone, beside = (create(bystander=bystander, **change) for bystander in (False, True))
-    assert alone["bystander_latency"]["total"] == 0
-    rounds = beside["bystander_latency"]["total"]
+    alone, beside = (create(mmap_lock_probe=probed, **change) for probed in (False, True))
+    assert alone["mmap_lock_latency"]["total"] == 0
+    rounds = beside["mmap_lock_latency"]["total"]
     assert rounds > 0
     assert beside["thread_count"] == alone["thread_count"] == 40 * PRIME
     taken = beside["window"]["minor_fault_count"] - alone["window"]["minor_fault_count"]
@@ -166,22 +167,15 @@ def children(pid: int) -> list[int]:
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
-def left() -> list[object]:
-    """What a call of the probe could leave in its process."""
-    open_files = sorted(Path("/proc/self/fd").iterdir())
-    threads = len(list(Path("/proc/self/task").iterdir()))
-    return [open_files, threads, children(os.getpid())]
-
-
 def test_nothing_stays() -> None:
     """In a child: glibc keeps the floor's stack, and other tests count on new ones."""
     child = os.fork()
     if child == 0:
-        before = left()
+        before = leavings()
         for change in ({"processes_count": 3}, {"stack_bytes": 1}, {"processes_count": 0}):
             with contextlib.suppress(probe.ProbeError):
                 probe.call("thread_create", params(**change))
-        os._exit(int(left() != before))
+        os._exit(len(left(before)))
     assert os.waitpid(child, 0)[1] == 0
 
 

@@ -99,7 +99,7 @@ def test_peak_memory_is_of_the_window_alone() -> None:
 IN_A_FORKED_CHILD = """
 import os
 from memlab import probe
-probe.keep_counters()
+probe.prewarm_perf()
 if os.fork() == 0:
     print(probe.call("known_faults", {"page_count": 23, "way": "touch"})["window"], flush=True)
     os._exit(0)
@@ -118,7 +118,7 @@ def test_counts_hold_in_the_forked_child_of_a_parent_that_keeps_counters() -> No
 
 
 def test_keeping_counters_agrees_with_the_window() -> None:
-    reason = probe.keep_counters()
-    assert probe.keep_counters() == reason
+    reason = probe.prewarm_perf()
+    assert probe.prewarm_perf() == reason
     counter = probe.call("noop", {})["window"]["counters"]["tlb_remote_sent"]
     assert counter == {"count": None if reason else 0, "error": reason}

@@ -4,7 +4,7 @@ import pytest
 from made_up import Machine
 
 WRITES = "'mmap-write', size=[1, 4096], filesystem='tmpfs', controls=False"
-CLAIM = "'at 1 byte a call a mapping'"
+CLAIM = "'at 1 byte per call a mapping'"
 # What the samples of write at one size alone cannot decide.
 UNDECIDED = f"""def test_it(memlab):
     run = memlab.sweep('mmap-write', size=4096, filesystem='tmpfs', controls=False)
@@ -39,8 +39,8 @@ def test_a_contradicted_claim_fails_with_its_evidence(
     result.stdout.fnmatch_lines(
         [
             f">*run.assert_claim({CLAIM})",
-            "E*mmap-write, run 00000001: at 1 byte a call a mapping is over 10 times faster",
-            "E*contradicted (*filesystem=tmpfs*): write / mmap at 1 B: *, claimed above 10, 9 *",
+            "E*mmap-write, run 00000001: at 1 byte per call a mapping is over 10 times faster*",
+            "E*contradicted (*filesystem=tmpfs*): write?2? / mmap at 1 B: *, claimed above 10, 9 *",
         ]
     )
     assert "judging" not in result.stdout.str()  # no frame of memlab's own
@@ -65,7 +65,7 @@ def test_what_is_not_decided_is_said_and_judged_as_asked(
     result = session(project, UNDECIDED, "-rs", *arguments)
     result.assert_outcomes(**outcome)
     result.stdout.fnmatch_lines(
-        ["*inconclusive: needs size=1 B *: not in this run; memlab sweep *"]
+        ["*inconclusive: needs size=1 B *: not in this run; to get it: memlab sweep *"]
     )
     if "warnings" in outcome:  # at the line of the test
         result.stdout.re_match_lines(
@@ -73,11 +73,18 @@ def test_what_is_not_decided_is_said_and_judged_as_asked(
         )
 
 
+@pytest.mark.parametrize("name", ["one-byte", "mmap-write/one-byte", "at 1 byte per call"])
+def test_a_claim_is_known_by_its_id_and_by_its_sentence(
+    project: pytest.Pytester, machine: Machine, name: str
+) -> None:
+    session(project, asserting(f"run.assert_claim({name!r})")).assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a copy", "no claim begins with 'a copy'; there are: a mapping is at its full *"),
-        ("", "4 claims begin with ''; there are: a mapping is at its full *"),
+        ("a copy", "no claim begins with 'a copy'; there are: *(a mapping reaches its full *"),
+        ("", "4 claims begin with ''; there are: *(a mapping reaches its full *"),
     ],
 )
 def test_a_claim_has_to_be_one(
@@ -178,8 +185,8 @@ PAIR = "'mmap-write', size=1, filesystem='tmpfs', controls=False"
     ("baseline", "outcome", "says"),
     [
         ("{'method': 'mmap'}", "failed", "E*method=write*: slower: *"),
-        ("{'method': 'write'}", "passed", "*against its method=write: 1 point: 1 faster*"),
-        ("{'method': 'wirte'}", "failed", "*'wirte' is no level; did you mean write?*"),
+        ("{'method': 'write'}", "passed", "*against method=write: 1 point: 1 faster*"),
+        ("{'method': 'wirte'}", "failed", "*invalid value 'wirte'; did you mean write?*"),
     ],
 )
 def test_levels_of_one_run_are_held_against_each_other(

@@ -13,14 +13,12 @@ def test_write(memlab):
         "mmap-write", size=1, filesystem="tmpfs", file_size="64k", slice="1ms",
         handicap=int(os.environ["HANDICAP"]), blocks=8, controls=False,
     )
-    run.assert_claim("write is at its full speed from 4096 bytes a call")  # not at one size
+    run.assert_claim("write(2) reaches its full speed at 4096 bytes per call")  # not at one size
     run.assert_not_slower_than(by="50%")
 """
 
 
-def test_a_slowdown_is_caught(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, free_machine: None
-) -> None:
+def test_a_slowdown_is_caught(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     project.makepyfile(test_io=TEST)
     store = "--memlab-store=results.db"
     monkeypatch.setenv("HANDICAP", "0")
@@ -35,3 +33,27 @@ def test_a_slowdown_is_caught(
     second = project.runpytest_inprocess("--memlab-compare=base", store)
     second.assert_outcomes(failed=1)
     second.stdout.fnmatch_lines(["E*size=1 B method=write *: slower: *", "*points: 2 slower"])
+
+
+TRIAL = """
+def test_faults(memlab):
+    run = memlab.trial(
+        ["sh", "-c", "exit 0"], expect=["faults: env.A=1 > 5", "peak_rss: env.A=2 < 1G"],
+        blocks=6, **{"env.A": ["1", "2"]},
+    )
+    assert list(run.summary()["elapsed"] > 0) == [True, True]
+
+def test_too_many(memlab):
+    memlab.trial(["true"], expect=["faults < 5"], blocks=6)
+
+def test_nothing_to_try(memlab):
+    memlab.trial(["./nope"])
+"""
+
+
+@pytest.mark.slow
+def test_a_command_is_held_to_its_expectations(project: pytest.Pytester) -> None:
+    project.makepyfile(TRIAL)
+    found = project.runpytest_subprocess("--memlab-store=results.db")
+    found.assert_outcomes(passed=1, failed=2)
+    found.stdout.fnmatch_lines(["*contradicted*", "*./nope: the command to try is not found"])

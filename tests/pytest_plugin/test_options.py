@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up import Machine
 
+import memlab
 from memlab import api
+from memlab.errors import Busy, Interrupted
 from memlab.pytest_plugin import baselines
-from memlab.run.alone import Busy
-from memlab.run.request import Interrupted
 
 MEASURES = """
 import pytest
@@ -51,7 +51,7 @@ def test_budgets_and_store_of_the_session(session: pytest.Pytester, machine: Mac
     session.runpytest_inprocess()
     session.runpytest_inprocess("--memlab-budget=1500ms", "--memlab-store=own.db")
     asked = [(each["budget"], each["store"]) for each in machine.asked]
-    assert asked == [(30.0, None)] * 2 + [(1.5, session.path / "own.db")] * 2
+    assert asked == [("30s", None)] * 2 + [(1.5, session.path / "own.db")] * 2
     assert machine.asked[0]["name"] == "test_io.py::test_it[1]"
 
 
@@ -68,7 +68,7 @@ def test_a_guest_is_passed_on(project: pytest.Pytester, machine: Machine) -> Non
     )
     project.runpytest_inprocess().assert_outcomes(passed=1)
     (asked,) = machine.asked
-    assert isinstance(asked["guest"], api.Guest)
+    assert isinstance(asked["guest"], memlab.Guest)
     assert asked["size"] == [1]
 
 
@@ -145,12 +145,14 @@ def test_baselines_that_cannot_be_written_are_an_error(session: pytest.Pytester)
     result.stdout.fnmatch_lines(["E*--memlab-save: cannot write */test_it[[]1].csv: *"])
 
 
-def test_a_worker_of_xdist_is_refused(session: pytest.Pytester, machine: Machine) -> None:
+def test_a_worker_of_xdist_is_skipped(session: pytest.Pytester, machine: Machine) -> None:
     session.makeconftest("def pytest_configure(config): config.workerinput = {}")
     result = session.runpytest_inprocess("-p", "no:junitxml")
+    result.assert_outcomes(skipped=2, passed=1)
+    assert machine.asked == []
+    result = session.runpytest_inprocess("-p", "no:junitxml", "--memlab-inconclusive=fail")
     result.assert_outcomes(errors=2, passed=1)
     result.stdout.fnmatch_lines(["memlab measures alone on a machine, *-n0 or -p no:xdist"])
-    assert machine.asked == []
 
 
 @pytest.mark.parametrize(("policy", "outcome"), [("warn", "skipped"), ("fail", "failed")])

@@ -10,6 +10,7 @@ import pytest
 from synthetic import experiment, failed, ok, run_row, sample, window
 
 from memlab import experiments
+from memlab.errors import StoreError
 from memlab.results import Run
 from memlab.results.crossing import crossings
 from memlab.run.plan import build
@@ -20,7 +21,7 @@ Replies = Mapping[int, list[dict[str, Any] | None]]
 
 @pytest.fixture(autouse=True)
 def _synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(experiments, "load", lambda _: experiment())
+    monkeypatch.setattr(experiments, "load", lambda name, subject=None: experiment())
 
 
 @pytest.fixture
@@ -59,6 +60,14 @@ def test_median_and_interval_of_six(path: Path) -> None:
     # (Hettmansperger and Sheather 1986).
     assert found.low == pytest.approx((1 + 5 / 14) * 1e-6)
     assert found.high == pytest.approx((6 - 5 / 14) * 1e-6)
+
+
+@pytest.mark.parametrize("elapsed_ns", [1e308, 1e-200])
+def test_what_nothing_measures_is_no_value(path: Path, elapsed_ns: float) -> None:
+    """What is made of two such numbers is infinite, or 0."""
+    run = stored(path, {0: [ok(1000)] * 5 + [ok(elapsed_ns)]})  # type: ignore[arg-type]
+    with pytest.raises(StoreError, match="sample 6 does not hold what call_time is read from"):
+        _ = run.summaries
 
 
 def test_five_samples_have_a_median_and_no_interval(path: Path) -> None:
@@ -126,6 +135,16 @@ def test_stolen_time_writeback_and_reported_memory_are_noise(path: Path) -> None
     ]
     found = stored(path, {0: replies}).summaries[0].noise
     assert found == {"stolen": 1, "memory reported to the hypervisor": 1, "writeback": 1}
+
+
+def test_work_of_others_on_other_cpus_is_noise_where_it_is_more_than_the_clocks(path: Path) -> None:
+    replies = [
+        ok(1000, host={"other_cpus_ticks": 100, "other_cpus_busy_ticks": 26}),
+        ok(1000, host={"other_cpus_ticks": 100, "other_cpus_busy_ticks": 25}),
+        ok(1000, host={"other_cpus_ticks": 4, "other_cpus_busy_ticks": 3}),
+        ok(1000, host={}),
+    ]
+    assert stored(path, {0: replies}).summaries[0].noise == {"other CPUs busy": 1}
 
 
 def test_a_counter_that_is_not_there_is_no_number(path: Path) -> None:

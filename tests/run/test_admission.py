@@ -6,15 +6,16 @@ import pytest
 from synthetic import experiment
 
 from memlab import experiments
-from memlab.experiment import COUNT, Containment, Cost, Factor, choice
+from memlab.errors import Refused
+from memlab.experiment import COUNT, Containment, Cost, Factor, Host, choice
 from memlab.observe import cgroup, proc
 from memlab.run import admission
-from memlab.run.admission import Need, Places, Refused
+from memlab.run.admission import Directories, Need
 from memlab.run.plan import build
 
 MIB, GIB = 2**20, 2**30
 EXPERIMENT = experiments.load("mmap-write")
-PLACES = Places(Path("/disk"), Path("/shm"))
+PLACES = Directories(Path("/disk"), Path("/shm"))
 
 
 @pytest.fixture
@@ -91,10 +92,10 @@ def test_an_experiment_that_does_not_shrink_is_refused(host: dict[str, int]) -> 
         admission.admit(costly, "quick", {}, PLACES)
 
 
-def test_places() -> None:
+def test_directories() -> None:
     assert PLACES.of("tmpfs") == Path("/shm")
     assert PLACES.of("dir") == Path("/disk")
-    assert Places(Path("/disk")).tmpfs == Path("/dev/shm")
+    assert Directories(Path("/disk")).tmpfs == Path("/dev/shm")
 
 
 def test_a_count_is_halved_too(host: dict[str, int]) -> None:
@@ -137,7 +138,7 @@ def test_a_contained_point_needs_its_limit_and_its_swap(
         limit=lambda _: 2 * GIB, swap=lambda at: at["swap"], swap_bytes=3 * GIB, required=required
     )
     declared = experiment(
-        factors=[SWAP], excludes=[], cost=Cost(memory=lambda _: 6 * GIB), containment=held
+        factors=[SWAP], excludes=[], cost=Cost(memory=lambda _: 6 * GIB), host=Host(held)
     )
     plan = build(declared, "quick", {"swap": [swap]}, controls=False)
     found = admission.need(declared, plan.points, PLACES)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from held import (
-    GROUPS,
     LIMIT,
     MIB,
     PYTHON_PROBE,
@@ -15,16 +14,16 @@ from held import (
     at,
     contained,
     faulting,
-    is_unavailable,
+    held_or_skipped,
     left_on_host,
     saying,
 )
 
 from memlab.observe import capabilities, cgroup
 from memlab.observe.capabilities import Capability
-from memlab.run import around, containment, journal, warm
-from memlab.run.admission import Places
-from memlab.run.bench import Bench
+from memlab.run import containment, fork_server, journal, trial_setup
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor
 from memlab.run.settings import Unavailable
 
 CPU = max(os.sched_getaffinity(0))
@@ -33,9 +32,9 @@ OVER = 2 * LIMIT // PAGE
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def directories(tmp_path: Path) -> Directories:
     (tmp_path / "dir").mkdir()
-    return Places(tmp_path / "dir")
+    return Directories(tmp_path / "dir")
 
 
 @pytest.fixture(autouse=True)
@@ -46,110 +45,102 @@ def nothing_is_left() -> Iterator[None]:
 
 @pytest.fixture
 def python_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm, "_BOOT", warm._BOOT.replace("main()", PYTHON_PROBE + "main()"))
+    monkeypatch.setattr(
+        fork_server, "_BOOT", fork_server._BOOT.replace("main()", PYTHON_PROBE + "main()")
+    )
 
 
-def group_of(opened: Bench) -> Path:
-    group = opened._around._group
+def group_of(opened: LocalExecutor) -> Path:
+    group = opened._setup._group
     assert group is not None
     return group.path
 
 
-def test_a_trial_says_how_it_was_held(places: Places) -> None:
-    with Bench(RUN, faulting(), places, [CPU]) as opened:
-        reply = opened.trial(at(page=23, way="touch"))
-        if GROUPS:
-            version = cgroup.locate().memory_version
-            assert reply["outcome"] == "ok"
-            assert reply["result"]["window"]["minor_fault_count"] == 23
-            assert reply["result"]["contained"] == {"version": version, "limit_bytes": LIMIT}
-            assert reply["host"]["group_oom_kill"] == 0
-        else:
-            assert is_unavailable(reply, "a memory cgroup")
+def test_a_trial_says_how_it_was_held(directories: Directories) -> None:
+    with LocalExecutor(RUN, faulting(), directories, [CPU]) as opened:
+        reply = held_or_skipped(opened.trial(at(page=23, way="touch")))
+    assert reply["outcome"] == "ok"
+    assert reply["result"]["window"]["minor_fault_count"] == 23
+    version = cgroup.locate().memory_version
+    assert reply["context"]["contained"] == {"version": version, "limit_bytes": LIMIT}
+    assert reply["context"]["host"]["group_oom_kill"] == 0
 
 
-def test_a_worker_over_the_limit_is_oom_killed_and_the_next_trial_is_served(places: Places) -> None:
-    with Bench(RUN, faulting(), places, [CPU]) as opened:
+def test_a_worker_over_the_limit_is_oom_killed_and_the_next_trial_is_served(
+    directories: Directories,
+) -> None:
+    with LocalExecutor(RUN, faulting(), directories, [CPU]) as opened:
         replies = [opened.trial(at(page=pages, way="touch")) for pages in (OVER, 23)]
-    if GROUPS:
-        assert [reply["outcome"] for reply in replies] == ["oom-killed", "ok"]
-        assert [reply["host"]["group_oom_kill"] for reply in replies] == [1, 0]
-    else:
-        assert all(is_unavailable(reply, "a memory cgroup") for reply in replies)
+    for reply in replies:
+        held_or_skipped(reply)
+    assert [reply["outcome"] for reply in replies] == ["oom-killed", "ok"]
+    assert [reply["context"]["host"]["group_oom_kill"] for reply in replies] == [1, 0]
 
 
-def test_two_hundred_kills_in_a_row_leave_the_witness_and_no_group(places: Places) -> None:
+@pytest.mark.slow
+def test_two_hundred_kills_in_a_row_leave_the_witness_and_no_group(
+    directories: Directories,
+) -> None:
     """And the trial after is served."""
-    with Bench(RUN, faulting(limit=lambda _: 4 * MIB), places, [CPU]) as opened:
+    with LocalExecutor(RUN, faulting(limit=lambda _: 4 * MIB), directories, [CPU]) as opened:
         over = at(page=8 * MIB // PAGE, way="touch")
         for _ in range(200):
-            reply = opened.trial(over)
-            if not GROUPS:
-                assert is_unavailable(reply, "a memory cgroup")
-                break
-            assert (reply["outcome"], reply["host"]["group_oom_kill"]) == ("oom-killed", 1)
-            assert reply["host"]["witness_killed"] == 0
-        else:
-            assert opened.trial(at(page=23, way="touch"))["outcome"] == "ok"
+            reply = held_or_skipped(opened.trial(over))
+            assert (reply["outcome"], reply["context"]["host"]["group_oom_kill"]) == (
+                "oom-killed",
+                1,
+            )
+            assert reply["context"]["host"]["witness_killed"] == 0
+        assert opened.trial(at(page=23, way="touch"))["outcome"] == "ok"
 
 
 def test_a_witness_that_was_killed_is_in_the_row(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    directories: Directories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever killed it: here the probe itself does, as its parent's other child."""
     others = "open(f'/proc/{os.getppid()}/task/{os.getppid()}/children').read().split()"
     kill = f"[os.kill(int(p), 9) for p in {others} if int(p) != os.getpid()] and time.sleep(0.2)"
-    monkeypatch.setattr(warm, "_BOOT", warm._BOOT.replace("main()", PYTHON_PROBE + "main()"))
-    with Bench(RUN, saying(), places, [CPU]) as opened:
-        reply = opened.trial(at(do=kill))
-        if GROUPS:
-            assert (reply["outcome"], reply["host"]["witness_killed"]) == ("ok", 1)
-            assert opened.trial(at(do="7"))["host"]["witness_killed"] == 0
-        else:
-            assert is_unavailable(reply, "a memory cgroup")
+    monkeypatch.setattr(
+        fork_server, "_BOOT", fork_server._BOOT.replace("main()", PYTHON_PROBE + "main()")
+    )
+    with LocalExecutor(RUN, saying(), directories, [CPU]) as opened:
+        reply = held_or_skipped(opened.trial(at(do=kill)))
+        assert (reply["outcome"], reply["context"]["host"]["witness_killed"]) == ("ok", 1)
+        assert opened.trial(at(do="7"))["context"]["host"]["witness_killed"] == 0
 
 
-def test_a_killed_child_is_not_a_killed_worker(places: Places) -> None:
+def test_a_killed_child_is_not_a_killed_worker(directories: Directories) -> None:
     """known_faults does not look how its child ended: the worker lives, and the group counts."""
-    with Bench(RUN, faulting(), places, [CPU]) as opened:
-        reply = opened.trial(at(page=OVER, way="child"))
-    if GROUPS:
-        assert (reply["outcome"], reply["host"]["group_oom_kill"]) == ("ok", 1)
-    else:
-        assert is_unavailable(reply, "a memory cgroup")
+    with LocalExecutor(RUN, faulting(), directories, [CPU]) as opened:
+        reply = held_or_skipped(opened.trial(at(page=OVER, way="child")))
+    assert (reply["outcome"], reply["context"]["host"]["group_oom_kill"]) == ("ok", 1)
 
 
-def test_the_limit_follows_the_point(places: Places) -> None:
+def test_the_limit_follows_the_point(directories: Directories) -> None:
     limits = {23: 64 * MIB, 29: 16 * MIB, 31: 32 * MIB}
     held = faulting(limit=lambda level: limits[level["page"]])
-    with Bench(RUN, held, places, [CPU]) as opened:
+    with LocalExecutor(RUN, held, directories, [CPU]) as opened:
         for pages, limit in limits.items():
-            reply = opened.trial(at(page=pages, way="touch"))
-            if GROUPS:
-                name = containment._LIMIT[reply["result"]["contained"]["version"]]
-                assert int((group_of(opened) / name).read_text()) == limit
-            else:
-                assert is_unavailable(reply, "a memory cgroup")
+            reply = held_or_skipped(opened.trial(at(page=pages, way="touch")))
+            name = containment._LIMIT[reply["context"]["contained"]["version"]]
+            assert int((group_of(opened) / name).read_text()) == limit
 
 
-def test_a_point_without_a_limit_runs_outside(places: Places) -> None:
-    with Bench(RUN, faulting(limit=lambda _: None), places, [CPU]) as opened:
+def test_a_point_without_a_limit_runs_outside(directories: Directories) -> None:
+    with LocalExecutor(RUN, faulting(limit=lambda _: None), directories, [CPU]) as opened:
         reply = opened.trial(at(page=23, way="touch"))
-        assert opened._around._group is None
-    assert (reply["outcome"], reply["result"]["contained"]) == ("ok", None)
-    assert "group_oom_kill" not in reply["host"]
+        assert opened._setup._group is None
+    assert (reply["outcome"], reply["context"]["contained"]) == ("ok", None)
+    assert "group_oom_kill" not in reply["context"]["host"]
 
 
 @pytest.mark.usefixtures("python_probe")
-def test_the_worker_enters_and_its_parent_stays_outside(places: Places) -> None:
-    with Bench(RUN, saying(), places, [CPU]) as opened:
-        reply = opened.trial(at(do="open('/proc/self/cgroup').read()"))
-        if not GROUPS:
-            assert is_unavailable(reply, "a memory cgroup")
-            return
+def test_the_worker_enters_and_its_parent_stays_outside(directories: Directories) -> None:
+    with LocalExecutor(RUN, saying(), directories, [CPU]) as opened:
+        reply = held_or_skipped(opened.trial(at(do="open('/proc/self/cgroup').read()")))
         name = group_of(opened).name
         assert f"/{name}\n" in reply["result"]["said"]
-        assert name not in Path(f"/proc/{opened._parent(()).group}/cgroup").read_text()
+        assert name not in Path(f"/proc/{opened._server(()).group}/cgroup").read_text()
         assert name not in Path("/proc/self/cgroup").read_text()
 
 
@@ -157,37 +148,37 @@ NONE = Capability("memory cgroup", False, "there is none", "make one")
 
 
 def test_without_a_group_a_trial_that_requires_one_does_not_run(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    directories: Directories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(capabilities, "memory_cgroup", lambda _: NONE)
-    with Bench(RUN, faulting(), places, [CPU]) as opened:
+    with LocalExecutor(RUN, faulting(), directories, [CPU]) as opened:
         reply = opened.trial(at(page=OVER, way="touch"))
-        assert opened._parents == {}
+        assert opened._servers == {}
     assert reply["outcome"] == "unavailable"
     assert reply["detail"] == "needs a memory cgroup, and there is none: make one"
 
 
 def test_without_a_group_a_trial_that_can_do_without_runs_outside(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    directories: Directories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(capabilities, "memory_cgroup", lambda _: NONE)
-    with Bench(RUN, faulting(required=False), places, [CPU]) as opened:
+    with LocalExecutor(RUN, faulting(required=False), directories, [CPU]) as opened:
         reply = opened.trial(at(page=23, way="touch"))
-    assert (reply["outcome"], reply["result"]["contained"]) == ("ok", None)
+    assert (reply["outcome"], reply["context"]["contained"]) == ("ok", None)
 
 
-def test_an_exception_inside_leaves_no_group(places: Places) -> None:
-    def fail(opened: Bench) -> None:
+def test_an_exception_inside_leaves_no_group(directories: Directories) -> None:
+    def fail(opened: LocalExecutor) -> None:
         with opened:
             opened.trial(at(page=23, way="touch"))
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        fail(Bench(RUN, faulting(), places, [CPU]))
+        fail(LocalExecutor(RUN, faulting(), directories, [CPU]))
     assert list(journal.folder().iterdir()) == []
 
 
-def inside(opened: Bench) -> dict[str, int]:
+def inside(opened: LocalExecutor) -> dict[str, int]:
     """The limits of a group and of those inside, by their place in it."""
     top = group_of(opened)
     name = containment._LIMIT[cgroup.locate().memory_version or "1"]
@@ -196,7 +187,7 @@ def inside(opened: Bench) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("python_probe")
-def test_groups_one_inside_the_other_and_beside_one_another(places: Places) -> None:
+def test_groups_one_inside_the_other_and_beside_one_another(directories: Directories) -> None:
     """The worker is in the innermost, and outside of members, whose limits are their own; each
     trial finds the shape that its point asks for."""
     shapes = {"1": (3, 0), "2": (1, 2), "3": (1, 0)}
@@ -206,16 +197,13 @@ def test_groups_one_inside_the_other_and_beside_one_another(places: Places) -> N
         member_limit=lambda _: LIMIT // 2,
     )
     where = "[open('/proc/self/cgroup').read(), {}][0]"
-    with Bench(RUN, saying(containment=own), places, [CPU]) as opened:
+    with LocalExecutor(RUN, saying(containment=own), directories, [CPU]) as opened:
         for key, limits, last in (
             ("1", {".": LIMIT, "inside": LIMIT, "inside/inside": LIMIT}, "inside/inside"),
             ("2", {".": LIMIT, "0": LIMIT // 2, "1": LIMIT // 2}, None),
             ("3", {".": LIMIT}, "."),
         ):
-            reply = opened.trial(at(do=f"{key} and {where}"))
-            if not GROUPS:
-                assert is_unavailable(reply, "a memory cgroup")
-                continue
+            reply = held_or_skipped(opened.trial(at(do=f"{key} and {where}")))
             assert inside(opened) == limits
             entered = f"{group_of(opened) / last}" if last else "nowhere"
             paths = [line.rpartition(":")[2] for line in reply["result"]["said"].split()]
@@ -223,7 +211,7 @@ def test_groups_one_inside_the_other_and_beside_one_another(places: Places) -> N
 
 
 def test_a_group_that_is_refused_is_asked_for_once(
-    places: Places, monkeypatch: pytest.MonkeyPatch
+    directories: Directories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
 
@@ -231,8 +219,8 @@ def test_a_group_that_is_refused_is_asked_for_once(
         asked.append(1)
         raise Unavailable("needs a memory cgroup, and there is none: make one")
 
-    monkeypatch.setattr(around, "Group", refuse)
-    with Bench(RUN, faulting(), places, [CPU]) as opened:
+    monkeypatch.setattr(trial_setup, "Group", refuse)
+    with LocalExecutor(RUN, faulting(), directories, [CPU]) as opened:
         for _ in range(3):
             assert opened.trial(at(page=23, way="touch"))["outcome"] == "unavailable"
     assert asked == [1]

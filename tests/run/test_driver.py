@@ -1,21 +1,24 @@
-"""The driver's rules, against a bench that measures nothing: what is asked, when it ends."""
+"""The driver's rules, against an executor that measures nothing: what is asked, when it ends."""
 
 import json
 import os
-from contextlib import nullcontext
+import signal
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_bench import Answer, FakeBench, Heard, prepared
+from fake_executor import Answer, FakeExecutor, Heard, prepared
+from held import with_any_setting
 from synthetic import experiment, failed, ok
 
 from memlab import experiments
-from memlab.observe import proc
+from memlab.errors import Interrupted
+from memlab.experiment.points import Point
+from memlab.observe import environment, proc
 from memlab.run import driver, plan, target
-from memlab.run.plan import Point
-from memlab.run.request import Interrupted, Request
-from memlab.store import RunRow, Store
+from memlab.run.request import Request
+from memlab.store import RunRow, Store, database
 
 POINTS = 4  # of the synthetic experiment without its control
 LEAST = 6  # samples that a median's 95 % interval needs
@@ -30,16 +33,16 @@ def test_an_id_is_a_number_to_no_program() -> None:
 
 
 class Lab:
-    """One store, one bench at a time, and what was heard of the last session."""
+    """One store, one executor at a time, and what was heard of the last session."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._patch, self.store = monkeypatch, Store(path, create=True)
-        self.bench, self.heard = FakeBench(steady), Heard()
+        self.executor, self.heard = FakeExecutor(steady), Heard()
 
     def _install(self, answer: Answer) -> None:
-        self.bench, self.heard = FakeBench(answer), Heard()
-        self._patch.setattr(target, "Bench", self.bench)
-        self._patch.setattr(driver, "time", self.bench)
+        self.executor, self.heard = FakeExecutor(answer), Heard()
+        self._patch.setattr(target, "LocalExecutor", self.executor)
+        self._patch.setattr(driver, "time", self.executor)
 
     def sweep(self, answer: Answer, **request: Any) -> RunRow:
         self._install(answer)
@@ -57,8 +60,10 @@ class Lab:
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    monkeypatch.setattr(target, "alone", nullcontext)
-    monkeypatch.setattr(experiments, "load", lambda _: experiment())
+    monkeypatch.setattr(target, "machine_lock", lambda _: nullcontext())
+    # What another program changes on the host meanwhile is nothing to these rules.
+    monkeypatch.setattr(environment, "read", lambda: {"cpu_model": "one"})
+    monkeypatch.setattr(experiments, "load", lambda name, subject=None: experiment())
     return Lab(tmp_path / "results.db", monkeypatch)
 
 
@@ -87,7 +92,7 @@ def test_wide_points_go_on_while_narrow_points_rest(lab: Lab) -> None:
         return wild(point, before) if point.index == 0 and before < 20 else ok(1000)
 
     lab.sweep(first_is_wild, budget_s=500)
-    asked = {point: lab.bench.asked.count(point) for point in range(POINTS)}
+    asked = {point: lab.executor.asked.count(point) for point in range(POINTS)}
     assert asked[0] > 20
     assert asked == {0: asked[0], 1: LEAST, 2: LEAST, 3: LEAST}
     assert lab.heard.reason == "precise"
@@ -106,9 +111,9 @@ def test_precision_decides_how_long(lab: Lab) -> None:
         return ok(1000 + 10 * (before % 5))
 
     lab.sweep(spread, precision=0.1)
-    assert len(lab.bench.asked) == POINTS * LEAST
+    assert len(lab.executor.asked) == POINTS * LEAST
     lab.sweep(spread, precision=0.012)
-    assert len(lab.bench.asked) > POINTS * LEAST
+    assert len(lab.executor.asked) > POINTS * LEAST
 
 
 def test_blocks_are_exact(lab: Lab) -> None:
@@ -130,23 +135,34 @@ def test_budget_ends_in_the_middle_of_a_block(lab: Lab) -> None:
     assert lab.store.sessions(run.id)[0].wall_s == 10
 
 
+def test_a_gentle_sweep_pauses_between_trials(lab: Lab) -> None:
+    """A trial takes 1 s; after the last there is nothing to wait for."""
+    lab.sweep(steady, blocks=2, gentle=0.25)
+    assert lab.executor.slept == [3.0] * (2 * POINTS - 1)
+    lab.sweep(wild, gentle=0.25)  # the preset's budget is as much longer
+    assert len(lab.executor.asked) == experiment().budget_s["quick"]
+    lab.sweep(wild, budget_s=10.0, gentle=0.25)
+    assert (len(lab.executor.asked), lab.heard.reason) == (3, "budget")
+    assert lab.executor.slept == [3.0] * 2  # a third pause would outlast the budget
+
+
 def test_budget_of_the_preset_holds_where_none_is_named(lab: Lab) -> None:
     lab.sweep(wild)
-    assert len(lab.bench.asked) == experiment().budget_s["quick"]
+    assert len(lab.executor.asked) == experiment().budget_s["quick"]
     assert lab.heard.reason == "budget"
 
 
 def test_exact_blocks_know_no_budget_of_the_preset(lab: Lab) -> None:
     lab.sweep(wild, blocks=40)
-    assert len(lab.bench.asked) == 40 * POINTS > experiment().budget_s["quick"]
+    assert len(lab.executor.asked) == 40 * POINTS > experiment().budget_s["quick"]
 
 
 @pytest.mark.parametrize("blocks", [None, 9])
 def test_unavailable_point_rests_after_one_trial(lab: Lab, blocks: int | None) -> None:
     no = failed("unavailable", "uring_open: EPERM")
     run = lab.sweep(lambda point, _: no if point.index == 2 else ok(1000), blocks=blocks)
-    assert lab.bench.asked.count(2) == 1
-    assert lab.bench.asked.count(1) == (blocks or LEAST)
+    assert lab.executor.asked.count(2) == 1
+    assert lab.executor.asked.count(1) == (blocks or LEAST)
     (row,) = [s for s in lab.store.samples(run.id) if s.outcome == "unavailable"]
     assert (row.detail, row.raw, row.cpu) == ("uring_open: EPERM", None, None)
 
@@ -171,7 +187,7 @@ def test_a_point_that_fails_sometimes_needs_enough_good_samples(lab: Lab) -> Non
         return ok(1000) if before % 2 else failed("error", "why")
 
     lab.sweep(every_other)
-    assert lab.bench.asked.count(0) == 2 * LEAST
+    assert lab.executor.asked.count(0) == 2 * LEAST
 
 
 def interrupting(after: int) -> Answer:
@@ -203,7 +219,7 @@ def test_resume_does_what_is_missing_in_the_same_order(lab: Lab, after: int) -> 
     run = lab.store.find("last")
     lab.resume(run, steady)
     assert lab.heard.taken == after
-    assert lab.bench.asked == [point for _, point in in_order(4)[after:]]
+    assert lab.executor.asked == [point for _, point in in_order(4)[after:]]
     assert lab.taken(run) == in_order(4)
     assert [s.position for s in lab.store.samples(run.id)] == 4 * list(range(POINTS))
 
@@ -222,30 +238,32 @@ def test_resume_of_a_run_that_has_all_measures_nothing(lab: Lab) -> None:
     for request in ({"blocks": 3}, {}):
         run = lab.sweep(steady, **request)
         lab.resume(run, steady)
-        assert lab.bench.asked == []
+        assert lab.executor.asked == []
         assert len(lab.store.sessions(run.id)) == 2
 
 
 def test_resume_fills_a_hole_in_an_early_block(lab: Lab) -> None:
     run = lab.sweep(steady, blocks=3)
     lab.store._db.execute("DELETE FROM samples WHERE block = 1 AND point = 2")
+    lab.store._db.execute("UPDATE sessions SET samples = samples - 1")
+    database.seal(lab.store._db, "sessions", "true")
     lab.resume(run, steady)
-    assert lab.bench.asked == [2]
+    assert lab.executor.asked == [2]
     assert sorted(lab.taken(run)) == sorted(in_order(3))
 
 
 def test_resume_keeps_resting_points_at_rest(lab: Lab) -> None:
     run = lab.sweep(lambda point, n: wild(point, n) if point.index == 0 else ok(1), budget_s=30)
     lab.resume(run, steady)
-    assert set(lab.bench.asked) == {0}
+    assert set(lab.executor.asked) == {0}
 
 
 def test_resume_has_a_budget_of_its_own(lab: Lab) -> None:
     run = lab.sweep(wild, budget_s=5.0)
     lab.resume(run, wild)
-    assert len(lab.bench.asked) == 5
+    assert len(lab.executor.asked) == 5
     lab.resume(run, wild, budget_s=7.0)
-    assert len(lab.bench.asked) == 7
+    assert len(lab.executor.asked) == 7
     assert lab.taken(run) == in_order(5)[:17]
     assert [session.ended for session in lab.store.sessions(run.id)] == 3 * ["budget"]
 
@@ -255,14 +273,15 @@ def test_resume_refuses_another_machine(lab: Lab) -> None:
     lab.store._db.execute(
         "UPDATE runs SET environment = json_set(environment, '$.cpu_model', 'another')"
     )
+    database.seal(lab.store._db, "runs", "true")
     with pytest.raises(driver.CannotRun, match=f"run {run.id} began on another machine"):
         lab.resume(run, steady)
-    assert lab.bench.asked == []
+    assert lab.executor.asked == []
 
 
 def test_a_bench_that_breaks_ends_the_session_as_failed(lab: Lab) -> None:
     def breaks(point: Point, _: int) -> dict[str, Any]:
-        raise RuntimeError("the bench fell over")
+        raise RuntimeError("the executor fell over")
 
     with pytest.raises(RuntimeError, match="fell over"):
         lab.sweep(breaks, blocks=1)
@@ -284,18 +303,19 @@ def test_seed_zero_is_a_seed(lab: Lab) -> None:
 
 
 def test_a_sample_carries_what_the_reply_said(lab: Lab) -> None:
-    reply = ok(1000) | {"host": {"nr_written": 7}}
+    reply = ok(1000) | {"context": {"host": {"nr_written": 7}}}
     run = lab.sweep(lambda *_: reply, blocks=1)
     sample = next(lab.store.samples(run.id))
-    assert sample.raw == reply["result"] | {"host": {"nr_written": 7}}
+    assert (sample.raw, sample.context) == (reply["result"], reply["context"])
+    assert sample.readings == {**reply["result"], **reply["context"]}
     assert (sample.outcome, sample.cpu, sample.probe_hash) == ("ok", 1, "5eed")
-    assert sample.trial_s == FakeBench.TRIAL_S
+    assert sample.trial_s == FakeExecutor.TRIAL_S
 
 
 def test_the_files_are_made_anew_for_each_block(lab: Lab) -> None:
     lab.sweep(steady, blocks=3)
-    asked = lab.bench.asked
-    assert lab.bench.renewed == [
+    asked = lab.executor.asked
+    assert lab.executor.renewed == [
         (start, asked[start : start + POINTS]) for start in (0, POINTS, 2 * POINTS)
     ]
 
@@ -303,19 +323,38 @@ def test_the_files_are_made_anew_for_each_block(lab: Lab) -> None:
 def test_what_a_dead_run_left_and_cannot_be_undone_is_told(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver.journal, "undo_patiently", driver.journal.undo)
-    missing = tmp_path / "nosuch"
+    monkeypatch.setattr(driver.journal, "_RETRY_S", 0.0)
+    with_any_setting(monkeypatch)
+    busy = tmp_path / "busy"
+    busy.mkdir()
     path = driver.journal.folder() / "0123abcd-1.jsonl"
     path.parent.mkdir(parents=True)
     head = {"run": "0123abcd", "driver": os.getpid(), "start": 1, "boot": proc.boot_id()}
-    entry = {"undo": "value", "path": str(missing), "value": "old"}
+    entry = {"undo": "value", "path": str(busy), "value": "old"}
     path.write_text(f"{json.dumps(head)}\n{json.dumps(entry)}\n")
     run = lab.sweep(steady, blocks=1)
     assert lab.heard.warnings == [
         "run 0123abcd left something on this host that could not be undone: "
-        f"value {missing}: No such file or directory; run `memlab clean` as its user"
+        f"value {busy}: Is a directory; run `memlab clean` as its user"
     ]
     assert len(lab.taken(run)) == POINTS  # and the sweep goes on
-    missing.write_text("new")
+    busy.rmdir()
+    busy.write_text("new")
     lab.resume(run, steady)
-    assert (lab.heard.warnings, missing.read_text()) == ([], "old")
+    assert (lab.heard.warnings, busy.read_text()) == ([], "old")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_python_passes_over_ends_the_sweep_with_the_trial(
+    lab: Lab, number: signal.Signals
+) -> None:
+    """As in a destructor or a weak reference's callback, which raise to nobody."""
+
+    def passed_over(point: Point, before: int) -> dict[str, Any]:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(number)
+        return ok(1000)
+
+    with pytest.raises(Interrupted) as interrupted:
+        lab.sweep(passed_over, blocks=3)
+    assert (interrupted.value.kept, interrupted.value.exit_code) == (1, 128 + number)

@@ -1,4 +1,4 @@
-"""The environment of a worker: a warm parent for each, and the guardian ends them all."""
+"""The environment of a worker: a fork server for each, and the guardian ends them all."""
 
 import os
 import time
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from held import PYTHON_PROBE, RUN, at, saying
 
-from memlab.run import warm
-from memlab.run.admission import Places
-from memlab.run.bench import Bench
+from memlab.run import fork_server
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor
+from memlab.run.fork_server import ForkServer
 from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
-from memlab.run.warm import Warm
 
 CPU = max(os.sched_getaffinity(0))
 SHOW = "os.environ.get('MEMLAB_POINT'), os.environ['HOME'], os.getppid()"
@@ -27,9 +27,14 @@ def by_swap(level: Mapping[str, object]) -> dict[str, str]:
 def test_each_environment_has_a_parent_that_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warm, "_BOOT", warm._BOOT.replace("main()", PYTHON_PROBE + "main()"))
-    declared = saying(containment=None, environ=by_swap)
-    with Bench(RUN, declared, Places(tmp_path), [CPU]) as opened:
+    monkeypatch.setattr(
+        fork_server, "_BOOT", fork_server._BOOT.replace("main()", PYTHON_PROBE + "main()")
+    )
+    declared = saying(
+        containment=None,
+        environ=by_swap,
+    )
+    with LocalExecutor(RUN, declared, Directories(tmp_path), [CPU]) as opened:
         kinds = ("none", "file", "zram", "file", "none")
         said = [opened.trial(at(do=SHOW, swap=kind))["result"]["said"] for kind in kinds]
         parents = [parent for _, _, parent in said]
@@ -45,8 +50,10 @@ def test_an_environment_is_there_when_the_program_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As GLIBC_TUNABLES and LD_PRELOAD need it: what the kernel was given at exec (proc(5))."""
-    monkeypatch.setattr(warm, "_BOOT", warm._BOOT.replace("main()", PYTHON_PROBE + "main()"))
-    started = Warm({"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"})
+    monkeypatch.setattr(
+        fork_server, "_BOOT", fork_server._BOOT.replace("main()", PYTHON_PROBE + "main()")
+    )
+    started = ForkServer({"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"})
     trial = {"probe": "noop", "file": None, "cpus": [CPU], "limit_s": 10.0}
     try:
         reply = started.run(trial | {"params": {"do": "open('/proc/self/environ').read()"}})
@@ -62,7 +69,7 @@ def work(pid: int) -> tuple[str, ...]:
 
 
 def test_an_idle_parent_sleeps(tmp_path: Path) -> None:
-    started = Warm()
+    started = ForkServer()
     trial = {"probe": "noop", "params": {}, "file": None, "cpus": [CPU], "limit_s": 10.0}
     try:
         started.run(trial)
@@ -76,23 +83,22 @@ def test_an_idle_parent_sleeps(tmp_path: Path) -> None:
         started.stop()
 
 
-def test_a_guardian_ends_every_group_that_it_was_not_told_to_forget(tmp_path: Path) -> None:
-    """The driver is a process of its own here: a child that names three groups and is killed."""
-    groups = [Warm() for _ in range(3)]
-    opened = Journal(RUN)
+def test_a_guardian_ends_every_session_of_the_journal(tmp_path: Path) -> None:
+    """The driver is a process of its own here: a child that names three sessions and is killed."""
+    servers = [ForkServer() for _ in range(3)]
     pid = os.fork()
     if pid == 0:
-        guardian = Guardian(opened.path)
-        for parent in groups:
-            guardian.watch(parent.group)
-        guardian.forget(groups[1].group)
+        opened = Journal(RUN)
+        Guardian(opened)
+        for server in servers:
+            opened.note_session(server.group, fork_server.MARK)
+        opened.forget_session(servers[1].group)
         os._exit(0)
     os.waitpid(pid, 0)
     try:
-        for parent in (groups[0], groups[2]):
-            assert parent._process.wait(30) == -9
-        assert groups[1]._process.poll() is None
+        for server in (servers[0], servers[2]):
+            assert server._process.wait(30) == -9
+        assert servers[1]._process.poll() is None
     finally:
-        for parent in groups:
-            parent.stop()
-        opened.close()
+        for server in servers:
+            server.stop()

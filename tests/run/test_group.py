@@ -13,7 +13,7 @@ from held import GROUPS, LIMIT, MIB, PYTHON_PROBE, RUN, left_on_host, refused
 
 from memlab.observe import capabilities, cgroup
 from memlab.observe.capabilities import Capability
-from memlab.run import containment, takedown, warm
+from memlab.run import cleanup, containment, fork_server
 from memlab.run.containment import Group, Shape
 from memlab.run.journal import Journal
 from memlab.run.settings import Unavailable
@@ -29,7 +29,9 @@ def nothing_is_left() -> Iterator[None]:
 
 @pytest.fixture
 def python_probe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warm, "_BOOT", warm._BOOT.replace("main()", PYTHON_PROBE + "main()"))
+    monkeypatch.setattr(
+        fork_server, "_BOOT", fork_server._BOOT.replace("main()", PYTHON_PROBE + "main()")
+    )
 
 
 HEADSTRONG = """
@@ -43,14 +45,15 @@ time.sleep(60)
 
 
 @pytest.fixture
-def group() -> Iterator[Group | None]:
-    """A group that goes with its journal; None where there can be none, and that is said."""
+def group() -> Iterator[Group]:
+    """A group that goes with its journal; a host that can have none says so: a skip."""
     opened = Journal(RUN)
     try:
         if not GROUPS:
-            with pytest.raises(Unavailable, match="needs a memory cgroup, and "):
+            with pytest.raises(Unavailable, match="needs a memory cgroup, and ") as refusal:
                 Group(opened, f"{RUN}-test")
-        yield Group(opened, f"{RUN}-test") if GROUPS else None
+            pytest.skip(str(refusal.value))
+        yield Group(opened, f"{RUN}-test")
     finally:
         opened.close()
 
@@ -68,22 +71,18 @@ def filled(group: Group, within: str = "") -> subprocess.Popen[bytes]:
     return process
 
 
-def test_what_ignores_sigterm_in_a_group_below_goes_with_the_group(group: Group | None) -> None:
-    if group is None:
-        return
+def test_what_ignores_sigterm_in_a_group_below_goes_with_the_group(group: Group) -> None:
     (group.path / "below" / "deeper").mkdir(parents=True)
     held = [filled(group), filled(group, "below/deeper")]
-    takedown.remove_group(group.path)
+    cleanup.remove_group(group.path)
     assert [process.wait() for process in held] == [-signal.SIGKILL] * 2
     assert not group.path.exists()
-    takedown.remove_group(group.path)  # gone already
+    cleanup.remove_group(group.path)  # gone already
     for process in held:
         process.communicate()
 
 
-def test_what_a_lost_parent_left_inside_ends_before_the_next_trial(group: Group | None) -> None:
-    if group is None:
-        return
+def test_what_a_lost_parent_left_inside_ends_before_the_next_trial(group: Group) -> None:
     process = filled(group)
     trial = group.hold(Shape(LIMIT, swap=False))
     assert process.wait() == -signal.SIGKILL
@@ -92,11 +91,7 @@ def test_what_a_lost_parent_left_inside_ends_before_the_next_trial(group: Group 
 
 
 @pytest.mark.usefixtures("python_probe")
-def test_page_cache_of_the_prepared_file_is_not_charged(
-    group: Group | None, tmp_path: Path
-) -> None:
-    if group is None:
-        return
+def test_page_cache_of_the_prepared_file_is_not_charged(group: Group, tmp_path: Path) -> None:
     usage = "memory.usage_in_bytes" if group.version == "1" else "memory.current"
     trial = {
         "probe": "noop",
@@ -106,7 +101,7 @@ def test_page_cache_of_the_prepared_file_is_not_charged(
         "limit_s": 10.0,
         "group": group.hold(Shape(LIMIT, swap=False)),
     }
-    parent = warm.Warm()
+    parent = fork_server.ForkServer()
     try:
         assert parent.run(trial)["result"]["said"] < 8 * MIB
     finally:
@@ -128,7 +123,7 @@ def test_a_journal_that_names_no_group_of_ours_is_refused(tmp_path: Path) -> Non
 def test_a_process_outside_the_pid_namespace_is_not_ourselves(tmp_path: Path) -> None:
     """Its pid reads 0, which kill(2) takes for the caller's own process group."""
     (tmp_path / "cgroup.procs").write_text("0\n")
-    assert takedown._kill(tmp_path) is True
+    assert cleanup._kill(tmp_path) is True
 
 
 @pytest.mark.parametrize(("swap", "most"), [(True, "max"), (False, "0")])
@@ -150,10 +145,8 @@ def test_a_v2_group_holds_memory_and_swap(
     assert trial["oom_counts"] == [str(group / "memory.events")]
 
 
-def test_a_fresh_group_is_another_one_each_time(group: Group | None) -> None:
+def test_a_fresh_group_is_another_one_each_time(group: Group) -> None:
     """What is armed in one goes with it. The next trial that wants no fresh one keeps it."""
-    if group is None:
-        return
     shape = Shape(LIMIT, swap=False, depth=2, fresh=True)
     seen = []
     for one in (shape, shape, Shape(LIMIT, swap=False), Shape(LIMIT, swap=False)):

@@ -2,21 +2,33 @@
 
 import json
 import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from held import with_any_setting
 
 from memlab.observe import proc
-from memlab.run import journal
+from memlab.run import cleanup, journal
+from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
 
+SETTINGS = cleanup.SETTINGS
 THP = "always [madvise] never\n"
+
+
+@pytest.fixture(autouse=True)
+def _any_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_any_setting(monkeypatch)
 
 
 def of_a_dead_driver(run: str = "0123abcd", *entries: dict[str, Any], tail: str = "") -> Path:
     """A journal as a killed driver leaves it: this process's pid, but another start."""
-    head = {"run": run, "driver": os.getpid(), "start": 1, "boot": proc.boot_id()}
+    head = {"run": run, "driver": os.getpid(), "start": 1} | journal._here()
     journal.folder().mkdir(parents=True, exist_ok=True)
     path = journal.folder() / f"{run}-1.jsonl"
     path.write_text("".join(json.dumps(entry) + "\n" for entry in (head, *entries)) + tail)
@@ -59,11 +71,11 @@ def test_newest_change_is_undone_first(tmp_path: Path) -> None:
 
 def test_an_entry_is_on_disk_before_its_change(tmp_path: Path) -> None:
     opened = Journal("0123abcd")
-    parent = tmp_path / "nosuch"
-    with pytest.raises(FileNotFoundError):
-        opened.make_folder(parent, "0123abcd-dir")
+    (tmp_path / "memlab-0123abcd-dir").mkdir()
+    with pytest.raises(FileExistsError):
+        opened.make_folder(tmp_path, "0123abcd-dir")
     *_, last = opened.path.read_text().splitlines()
-    assert json.loads(last) == folder_entry(parent / "memlab-0123abcd-dir")
+    assert json.loads(last) == folder_entry(tmp_path / "memlab-0123abcd-dir")
     opened.close()
     assert not opened.path.exists()
 
@@ -86,7 +98,7 @@ def test_a_driver_is_known_by_pid_start_and_boot(change: dict[str, Any]) -> None
     path = of_a_dead_driver()
     path.write_text(json.dumps(json.loads(path.read_text()) | change) + "\n")
     (left,) = journal.stale()
-    assert (left.path, left.run, left.changes) == (path, "0123abcd", ())
+    assert (left.path, left.run) == (path, "0123abcd")
 
 
 def test_a_dead_drivers_changes_are_named_and_undone(tmp_path: Path) -> None:
@@ -95,9 +107,9 @@ def test_a_dead_drivers_changes_are_named_and_undone(tmp_path: Path) -> None:
     setting.write_text("new")
     value = {"undo": "value", "path": str(setting), "value": "old"}
     path = of_a_dead_driver("0123abcd", folder_entry(made), value)
-    (left,) = journal.stale()
-    assert left.changes == (f"folder {made}", f"value {setting}")
-    assert journal.undo(left.path) == []
+    (left,) = journal.undo_stale()
+    assert (left.run, left.failures) == ("0123abcd", [])
+    assert left.changes == [f"value {setting}", f"folder {made}"]
     assert (made.exists(), setting.read_text(), path.exists()) == (False, "old", False)
 
 
@@ -110,13 +122,15 @@ def test_a_torn_last_line_tells_of_no_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", '{"run": "0123a'])
-def test_a_journal_without_a_whole_line_is_stale_and_goes(text: str) -> None:
+def test_a_journal_without_a_head_goes_once_it_is_old(text: str) -> None:
+    """It names no change: its run begins just now, or was killed as it began."""
     path = of_a_dead_driver()
-    path.write_text(text)
-    (left,) = journal.stale()
-    assert left.changes == ()
-    assert journal.undo(left.path) == []
-    assert not path.exists()
+    old = path.with_suffix(".begun")  # as an earlier memlab named it
+    for one in (path, old):
+        one.write_text(text)
+    os.utime(old, (0, 0))
+    assert (list(journal.stale()), list(journal.left_alone())) == ([], [])
+    assert (path.exists(), old.exists()) == (True, False)
 
 
 def test_what_is_undone_already_is_no_failure(tmp_path: Path) -> None:
@@ -137,7 +151,7 @@ def test_a_journal_that_vanishes_while_looked_for_is_no_failure(
 ) -> None:
     path = of_a_dead_driver()
     path.unlink()
-    monkeypatch.setattr(Path, "glob", lambda *_: [path])
+    monkeypatch.setattr(Path, "iterdir", lambda _: iter([path]))
     assert list(journal.stale()) == []
 
 
@@ -152,13 +166,20 @@ def test_only_folders_of_a_run_are_removed(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_undone_keeps_the_journal(tmp_path: Path) -> None:
-    setting = {"undo": "value", "path": str(tmp_path / "nosuch" / "setting"), "value": "old"}
-    made = tmp_path / "memlab-0123abcd-dir"
+    busy, made = tmp_path / "setting", tmp_path / "memlab-0123abcd-dir"
+    busy.mkdir()
     made.mkdir()
+    setting = {"undo": "value", "path": str(busy), "value": "old"}
     path = of_a_dead_driver("0123abcd", setting, folder_entry(made))
-    assert journal.undo(path) == [f"value {setting['path']}: No such file or directory"]
+    assert journal.undo(path) == [f"value {busy}: Is a directory"]
     assert path.exists()
     assert not made.exists()  # the rest was undone
+
+
+def test_a_setting_whose_file_is_gone_needs_no_value(tmp_path: Path) -> None:
+    """The cgroup of a session that has logged out; it would be a failure for ever."""
+    gone = {"undo": "value", "path": str(tmp_path / "nosuch" / "setting"), "value": "old"}
+    assert journal.undo(of_a_dead_driver("0123abcd", gone)) == []
 
 
 def test_folder_of_journals(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,21 +197,249 @@ def test_of_another_boot_only_folders_are_left(tmp_path: Path) -> None:
     group = {"undo": "cgroup", "path": "/sys/fs/cgroup"}
     path = of_a_dead_driver("0123abcd", value, group, folder_entry(made))
     path.write_text(path.read_text().replace(proc.boot_id(), "another"))
-    assert journal.undo(path) == []
+    (left,) = journal.undo_stale()
+    assert (left.changes, left.failures) == ([f"folder {made}"], [])
     assert (setting.read_text(), made.exists(), path.exists()) == ("of this boot", False, False)
 
 
-def test_groups_go_before_what_they_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_runs_goes_before_what_it_uses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group may be made before the swap that its processes use, or after it."""
     undone: list[str] = []
-    kinds = ("folder", "cgroup", "swap", "value")
+    kinds = ("folder", "cgroup", "swap", "session", "value")
     for kind in kinds:
-        monkeypatch.setitem(journal._UNDO, kind, lambda entry: undone.append(entry["undo"]))
-    assert journal.undo(of_a_dead_driver("0123abcd", *({"undo": kind} for kind in kinds))) == []
-    assert undone == ["cgroup", "value", "swap", "folder"]
+        undo = (frozenset[str](), lambda entry, _: bool(undone.append(entry["undo"])))
+        monkeypatch.setitem(journal._KINDS, kind, undo)
+    entries = ({"undo": kind, "path": ""} for kind in kinds)
+    assert journal.undo(of_a_dead_driver("0123abcd", *entries)) == []
+    assert undone == ["session", "cgroup", "value", "swap", "folder"]
 
 
 def test_a_kind_that_this_memlab_does_not_know_is_told() -> None:
     path = of_a_dead_driver("0123abcd", {"undo": "later", "path": "/x"})
     assert journal.undo(path) == ["later /x: this memlab cannot undo it; use the one that made it"]
     assert path.exists()
+
+
+# Whose journal it is
+
+
+OTHERS = {
+    "another machine": {"boot": "another", "machine": "another"},
+    "an unknown machine": {"boot": "another", "machine": ""},
+    "another container": {"pids": 1},
+}
+
+
+@pytest.mark.parametrize("change", OTHERS.values(), ids=OTHERS.keys())
+def test_a_run_that_may_live_elsewhere_is_left_alone(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    """A second machine with the same home, a second container: its run may be at work."""
+    made = tmp_path / "memlab-0123abcd-dir"
+    made.mkdir()
+    path = of_a_dead_driver("0123abcd", folder_entry(made))
+    head, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps(json.loads(head) | change), *rest, ""]))
+    assert list(journal.undo_stale()) == []
+    (left,) = journal.left_alone()
+    assert (left.path, left.damaged) == (path, False)
+    assert "memlab clean` there" in left.why
+    assert (made.exists(), path.exists()) == (True, True)
+
+
+def test_of_a_machine_that_was_booted_again_folders_are_removed(tmp_path: Path) -> None:
+    made = tmp_path / "memlab-0123abcd-dir"
+    made.mkdir()
+    path = of_a_dead_driver("0123abcd", folder_entry(made))
+    path.write_text(path.read_text().replace(proc.boot_id(), "before"))
+    (left,) = journal.undo_stale()
+    assert (left.changes, path.exists()) == ([f"folder {made}"], False)
+
+
+def test_a_driver_that_its_parent_does_not_reap_is_dead() -> None:
+    """PID 1 of a container may never."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as zombie:
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+        path = of_a_dead_driver()
+        head = json.loads(path.read_text())
+        head |= {"driver": zombie.pid, "start": proc.start_ticks(zombie.pid)}
+        path.write_text(json.dumps(head) + "\n")
+        (left,) = journal.stale()
+    assert left.path == path
+
+
+def test_a_live_run_whose_journal_is_lost_undoes_its_changes(tmp_path: Path) -> None:
+    setting = tmp_path / "setting"
+    setting.write_text("old")
+    opened = Journal("0123abcd")
+    guardian = Guardian(opened)
+    opened.set_value(setting, "new")
+    made = opened.make_folder(tmp_path, "0123abcd-dir")
+    opened.path.unlink()
+    guardian.dismiss()
+    assert (setting.read_text(), made.exists()) == ("old", False)
+    setting.write_text("another program's")  # what is undone is not undone again
+    opened.close()
+    assert setting.read_text() == "another program's"
+
+
+def test_a_lost_journal_is_undone_without_a_guardian_too(tmp_path: Path) -> None:
+    opened = Journal("0123abcd")
+    made = opened.make_folder(tmp_path, "0123abcd-dir")
+    opened.path.unlink()
+    opened.close()
+    assert not made.exists()
+
+
+# Planted and damaged journals
+
+
+@pytest.fixture
+def others(tmp_path: Path) -> Iterator[Path]:
+    """A run that is over beside the journals of a test: it has to be undone all the same."""
+    made = tmp_path / "memlab-beside-dir"
+    made.mkdir()
+    of_a_dead_driver("beside", folder_entry(made))
+    yield made
+    assert [left.run for left in journal.undo_stale()] == ["beside"]
+    assert not made.exists()
+
+
+HEAD = {"run": "r", "driver": 1, "start": 1, "boot": "b"}
+DAMAGED = [
+    b"\0" * 100 + b"\n",
+    b"\xff\xfe\n",
+    b"[]\n",
+    b"3\n",
+    b'{"run": "r"}\n',
+    json.dumps(HEAD | {"driver": "1"}).encode() + b"\n",
+    json.dumps(HEAD | {"run": "../../x"}).encode() + b"\n",
+    json.dumps(HEAD).encode() + b"\n[]\n",
+    json.dumps(HEAD).encode() + b'\n{"undo": "folder"}\n',
+    json.dumps(HEAD).encode() + b'\n{"undo": "folder", "path": 3}\n',
+    json.dumps(HEAD).encode() + b'\n{"undo": "folder", "path": "/\\u0000"}\n',
+    json.dumps(HEAD).encode() + b'\n{"undo": "value", "path": "/x"}\n',
+    b"[" * 100_000 + b"\n",
+]
+
+
+@pytest.mark.usefixtures("others")
+@pytest.mark.parametrize("text", DAMAGED)
+def test_a_damaged_journal_is_named_and_stops_no_other(text: bytes) -> None:
+    path = of_a_dead_driver()
+    path.write_bytes(text)
+    (left,) = journal.left_alone()
+    assert (left.path, left.damaged) == (path, True)
+    assert left.why == "it is not one memlab wrote"
+    assert journal.undo(path) == [f"{path}: it is not one memlab wrote"]
+
+
+@pytest.mark.usefixtures("others")
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (os.mkfifo, "it is no regular file"),
+        (lambda path: path.symlink_to("/etc/passwd"), "Too many levels of symbolic links"),
+        (lambda path: path.mkdir(), "Is a directory"),
+        (lambda path: path.touch(0o666) or path.chmod(0o666), "others may write to it"),
+        (lambda path: path.touch(0o600) or os.truncate(path, 2**40), "it is too long"),
+    ],
+)
+def test_what_is_no_journal_of_ours_is_not_read(make: Any, why: str) -> None:
+    path = of_a_dead_driver()
+    path.unlink()
+    make(path)
+    (left,) = journal.left_alone()
+    assert (left.why, left.damaged) == (why, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.usefixtures("others")
+def test_root_does_not_undo_another_users_journal(tmp_path: Path) -> None:
+    """sudo -E, su -m: the journals of a user's home."""
+    setting = tmp_path / "setting"
+    setting.write_text("root's")
+    path = of_a_dead_driver("0123abcd", {"undo": "value", "path": str(setting), "value": "theirs"})
+    os.chown(path, 65534, 65534)
+    assert {left.run for left in journal.stale()} == {"beside"}
+    assert journal.undo(path) == [f"{path}: it is another user's: they run `memlab clean`"]
+    assert setting.read_text() == "root's"
+
+
+REFUSED = [
+    {"undo": "value", "path": "/proc/sys/kernel/core_pattern", "value": "|/tmp/x"},
+    {"undo": "value", "path": "/proc/sys/vm/../kernel/core_pattern", "value": "|/tmp/x"},
+    {"undo": "value", "path": "/etc/hostname", "value": "x"},
+    {"undo": "value", "path": "/etc/cgroup.subtree_control", "value": "-memory"},
+    {"undo": "session", "path": "/proc/self", "start": "1", "mark": "x"},
+    {"undo": "session", "path": "/proc/1", "start": "x", "mark": "x"},
+    {"undo": "session", "path": "/proc/1", "start": "1", "mark": ""},
+]
+
+
+@pytest.mark.parametrize("entry", REFUSED)
+def test_what_memlab_never_changes_is_not_undone(
+    entry: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleanup, "SETTINGS", SETTINGS)
+    monkeypatch.setattr(proc, "filesystem_of", lambda _: "ext4")
+    (failure,) = journal.undo(of_a_dead_driver("0123abcd", entry))
+    assert failure.startswith(f"{entry['undo']} {entry['path']}: not a ")
+
+
+def test_no_other_setting_is_changed_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleanup, "SETTINGS", ("/proc/sys/vm/",))
+    opened = Journal("0123abcd")
+    with pytest.raises(cleanup.Refused, match="not a setting that memlab changes"):
+        opened.set_value(Path("/etc/hostname"), "x")
+    opened.close()
+
+
+def test_a_journal_is_this_users_alone() -> None:
+    opened = Journal("0123abcd")
+    assert opened.path.stat().st_mode & 0o777 == 0o600
+    assert journal.folder().stat().st_mode & 0o777 == 0o700
+    opened.close()
+
+
+def test_many_journals_take_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frozen group kept `clean` for over a minute: each try had a patience of its own."""
+
+    def waits(entry: Any, until: float) -> bool:
+        time.sleep(max(0.0, until - time.monotonic()))
+        raise OSError(16, "processes inside do not end")
+
+    monkeypatch.setitem(journal._KINDS, "cgroup", (frozenset(), waits))
+    monkeypatch.setattr(journal, "_ALL_S", 0.2)
+    monkeypatch.setattr(journal, "_RETRY_S", 0.0)
+    for number in range(5):
+        of_a_dead_driver(f"run{number}", {"undo": "cgroup", "path": "/memlab-x"})
+    began = time.monotonic()
+    assert sum(len(left.failures) for left in journal.undo_stale()) == 5
+    assert time.monotonic() - began < cleanup.PATIENCE_S
+
+
+# Processes of a run that is over
+
+
+def test_a_session_is_known_by_its_leaders_start() -> None:
+    sleeps = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen(sleeps, start_new_session=True) as begun:
+        leader, start = Path(f"/proc/{begun.pid}"), proc.start_ticks(begun.pid)
+        assert not cleanup.end_session(leader, start + 1, "import time")
+        assert begun.poll() is None
+        assert cleanup.end_session(leader, start, "import time")
+        assert begun.wait() == -9
+
+
+ORPHAN = "import os, time; os.fork() and os._exit(0); time.sleep(60)"
+
+
+def test_what_outlives_its_leader_is_known_by_its_mark() -> None:
+    with subprocess.Popen([sys.executable, "-c", ORPHAN], start_new_session=True) as begun:
+        start = proc.start_ticks(begun.pid)
+        begun.wait()
+        leader = Path(f"/proc/{begun.pid}")
+        assert not cleanup.end_session(leader, start, "another program")
+        assert cleanup.end_session(leader, start, "os.fork() and")
+        assert not cleanup.end_session(leader, start, "os.fork() and")

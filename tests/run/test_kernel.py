@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from memlab.errors import BadRequest, CannotRun
 from memlab.run import kernel
-from memlab.run.request import BadRequest, CannotRun
 
 AT = 0x3000  # where these images have their version's text
 

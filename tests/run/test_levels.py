@@ -6,8 +6,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memlab import experiments
-from memlab.run import plan
-from memlab.run.plan import BadLevels
+from memlab.errors import BadLevels
+from memlab.experiment.levels import check_levels, read_levels
 
 EXPERIMENT = experiments.load("mmap-write")
 KIB, MIB = 2**10, 2**20
@@ -39,11 +39,11 @@ BAD = {
     "size=1..4k*1": "does not rise",
     "size=0..4k*2": "does not rise",
     "size=0..4000+1": "over 1024 levels",
-    "method=mmpa": "did you mean mmap? levels: mmap, write, pwrite, writev, io_uring",
-    "method=MMAP": "levels: mmap, write, pwrite, writev, io_uring",
-    "method=mmap,fwrite": "'fwrite' is no level; did you mean write?",
-    "file_state=cached": "did you mean cached_4k? levels: cached_4k, cached_1m",
-    "filesystem=ext4": "levels: dir, tmpfs",
+    "method=mmpa": "did you mean mmap? (choose from mmap, write, pwrite, writev, io_uring)",
+    "method=MMAP": "choose from mmap, write, pwrite, writev, io_uring",
+    "method=mmap,fwrite": "invalid value 'fwrite'; did you mean write?",
+    "file_state=cached": "did you mean cached_4k? (choose from cached_4k, cached_1m",
+    "filesystem=ext4": "choose from dir, tmpfs",
     "advice=sequntial": "did you mean sequential?",
     "populate=maybe": "populate: 'maybe' is neither yes nor no",
     "sync=2": "sync: '2' is neither yes nor no",
@@ -56,7 +56,7 @@ BAD = {
 @pytest.mark.parametrize("assignment", BAD)
 def test_bad_assignment_is_named_in_one_line(assignment: str) -> None:
     with pytest.raises(BadLevels) as refused:
-        plan.read_levels(EXPERIMENT, [assignment])
+        read_levels(EXPERIMENT, [assignment])
     assert BAD[assignment] in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -64,7 +64,7 @@ def test_bad_assignment_is_named_in_one_line(assignment: str) -> None:
 def read_or_refused(assignment: str) -> list[object]:
     """The levels, or the lines of the refusal."""
     try:
-        (levels,) = plan.read_levels(EXPERIMENT, [assignment]).values()
+        (levels,) = read_levels(EXPERIMENT, [assignment]).values()
     except BadLevels as refused:
         return list(str(refused).splitlines())
     return list(dict.fromkeys(levels))
@@ -85,7 +85,7 @@ def test_a_refusal_is_one_line(text: str) -> None:
 
 
 def test_levels_are_read() -> None:
-    levels = plan.read_levels(
+    levels = read_levels(
         EXPERIMENT,
         ["size=1,4k..64k*4,4096", "method = mmap", "populate=yes,no", "slice=5ms,0"],
     )
@@ -99,7 +99,7 @@ def test_levels_are_read() -> None:
 
 def test_a_factor_is_given_once() -> None:
     with pytest.raises(BadLevels, match="-p size is given twice; write its levels in one list"):
-        plan.read_levels(EXPERIMENT, ["size=1", "size=2"])
+        read_levels(EXPERIMENT, ["size=1", "size=2"])
 
 
 GOOD_VALUES = [
@@ -121,7 +121,7 @@ GOOD_VALUES = [
 
 @pytest.mark.parametrize(("name", "value", "levels"), GOOD_VALUES)
 def test_python_value_is_a_level(name: str, value: object, levels: list[object]) -> None:
-    checked = plan.check_levels(EXPERIMENT, {name: value})
+    checked = check_levels(EXPERIMENT, {name: value})
     assert checked == {name: levels}
     assert [type(level) for level in checked[name]] == [type(level) for level in levels]
 
@@ -140,7 +140,7 @@ BAD_VALUES = [
     ("size", b"4k", "size: "),
     ("size", [[1]], "size: "),
     ("size", object(), "size: "),
-    ("method", 3, "method: '3' is no level; levels: mmap, write"),
+    ("method", 3, "method: invalid value '3' (choose from mmap, write"),
     ("method", None, "method: "),
     ("method", "mmpa", "did you mean mmap?"),
     ("populate", 2, "populate: '2' is neither yes nor no"),
@@ -155,6 +155,6 @@ BAD_VALUES = [
 @pytest.mark.parametrize(("name", "value", "words"), BAD_VALUES)
 def test_bad_python_value_is_named_in_one_line(name: str, value: object, words: str) -> None:
     with pytest.raises(BadLevels) as refused:
-        plan.check_levels(EXPERIMENT, {name: value})
+        check_levels(EXPERIMENT, {name: value})
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)

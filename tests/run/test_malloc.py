@@ -1,4 +1,4 @@
-"""The malloc of a worker: each setting its own warm parent, and a row where it cannot be had."""
+"""The malloc of a worker: each setting its own fork server, and a row where it cannot be had."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,27 +11,29 @@ from memlab import experiments
 from memlab.experiment import Level
 from memlab.observe import allocators
 from memlab.run import plan
-from memlab.run.admission import Places
-from memlab.run.bench import Bench, default_cpus
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor, default_cpus
 
 EXPERIMENT = experiments.load("allocator")
 TINY = {**EXPERIMENT.tiny, "operations": [23]}
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    with Bench(RUN, EXPERIMENT, Places(tmp_path), default_cpus(EXPERIMENT)) as opened:
+def executor(tmp_path: Path) -> Iterator[LocalExecutor]:
+    with LocalExecutor(RUN, EXPERIMENT, Directories(tmp_path), default_cpus(EXPERIMENT)) as opened:
         yield opened
 
 
-def trial(bench: Bench, allocator: str, setting: Level = "default") -> dict[str, Any]:
+def trial(executor: LocalExecutor, allocator: str, setting: Level = "default") -> dict[str, Any]:
     levels = {**TINY, "allocator": [allocator], "setting": [setting]}
-    return bench.trial(plan.build(EXPERIMENT, "quick", levels, controls=False).points[0])
+    return executor.trial(plan.build(EXPERIMENT, "quick", levels, controls=False).points[0])
 
 
 @pytest.mark.parametrize("allocator", allocators.LIBRARIES)
-def test_a_worker_runs_under_the_library_and_its_setting(bench: Bench, allocator: str) -> None:
-    replies = [trial(bench, name) for name in (allocator, "glibc", allocator)]
+def test_a_worker_runs_under_the_library_and_its_setting(
+    executor: LocalExecutor, allocator: str
+) -> None:
+    replies = [trial(executor, name) for name in (allocator, "glibc", allocator)]
     if replies[0]["outcome"] == "unavailable":
         pytest.skip(replies[0]["detail"])
     assert [reply["outcome"] for reply in replies] == ["ok"] * 3
@@ -40,19 +42,21 @@ def test_a_worker_runs_under_the_library_and_its_setting(bench: Bench, allocator
     assert files[0] == files[2] != files[1]
 
 
-def test_a_missing_library_is_a_row(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_a_row(
+    executor: LocalExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(allocators, "_searched", lambda: iter(()))
-    reply = trial(bench, "jemalloc", "never")
+    reply = trial(executor, "jemalloc", "never")
     assert reply["outcome"] == "unavailable"
     assert "apt install libjemalloc2" in reply["detail"]
-    assert trial(bench, "glibc")["outcome"] == "ok"
+    assert trial(executor, "glibc")["outcome"] == "ok"
 
 
 def test_a_preload_that_does_not_take_is_a_row(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    executor: LocalExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The dynamic linker only warns, and goes on with glibc's malloc (ld.so(8), LD_PRELOAD)."""
     monkeypatch.setattr(allocators, "environ", lambda _: {"LD_PRELOAD": "/nowhere/lib.so"})
-    reply = trial(bench, "mimalloc")
+    reply = trial(executor, "mimalloc")
     assert reply["outcome"] == "unavailable"
     assert "malloc is not mimalloc's, but that of" in reply["detail"]

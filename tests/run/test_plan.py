@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import experiment
 
+from memlab.errors import BadLevels
 from memlab.experiment import Control, Exclude
+from memlab.experiment.points import Point, point_label, varied_factors
 from memlab.run import plan
-from memlab.run.plan import BadLevels, Point
 
 POINTS = [Point(index, {"size": index}) for index in range(6)]
 
@@ -98,17 +99,17 @@ def test_blocks_and_seeds_differ_in_order() -> None:
 
 def test_every_point_takes_every_position_alike() -> None:
     """1200 blocks: a point expects 200 times each position, sd 13."""
-    places = Counter(
+    directories = Counter(
         (point.index, position)
         for block in range(1200)
         for position, point in enumerate(plan.order(POINTS, 3, block))
     )
-    assert len(places) == 36
-    assert all(150 < count < 250 for count in places.values())
+    assert len(directories) == 36
+    assert all(150 < count < 250 for count in directories.values())
 
 
 def test_varied_and_label() -> None:
     points = plan.build(experiment(), "quick", {"method": ["fast"]}).points
-    assert plan.varied(points) == ["size"]
-    assert plan.label(experiment(), points[1].at, ["size", "method"]) == "size=4 KiB method=fast"
-    assert plan.varied([]) == []
+    assert varied_factors(points) == ["size"]
+    assert point_label(experiment(), points[1].at, ["size", "method"]) == "size=4 KiB method=fast"
+    assert varied_factors([]) == []

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import memlab
-from memlab.run.plan import BadLevels
-from memlab.run.request import BadRequest, CannotRun, Request
-from memlab.store import Store, StoreError, UnknownRun
+from memlab.errors import BadLevels, BadRequest, CannotRun, StoreError, UnknownRun
+from memlab.run.request import Request
+from memlab.store import Store
 
 BAD = [
     ({"preset": "quik"}, "no preset 'quik'; there are: quick, paper, full"),
@@ -29,7 +29,7 @@ def test_a_request_that_no_host_could_carry(change: dict[str, Any], words: str) 
         Request("mmap-write", **change)
 
 
-def test_sweep_and_load(tmp_path: Path, store_path: Path, free_machine: None) -> None:
+def test_sweep_and_load(tmp_path: Path, store_path: Path) -> None:
     run = memlab.sweep("mmap-write", blocks=2, seed=3, directory=tmp_path, name="mine", **TINY)
     assert run.frame["outcome"].tolist() == ["ok"] * len(run.frame)
     assert run.frame["block"].max() == 1

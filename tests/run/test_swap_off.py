@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.run import takedown
+from memlab.run import cleanup
 
 
 class Kernel:
@@ -25,8 +25,8 @@ class Kernel:
 
 
 def swap_off(monkeypatch: pytest.MonkeyPatch, kernel: Kernel) -> Kernel:
-    monkeypatch.setattr(takedown.ctypes, "CDLL", lambda *_, **__: kernel)
-    takedown.swap_off(Path("/nonexistent/swap"))
+    monkeypatch.setattr(cleanup.ctypes, "CDLL", lambda *_, **__: kernel)
+    cleanup.swap_off(Path("/nonexistent/swap"))
     return kernel
 
 
@@ -35,7 +35,7 @@ def test_a_worker_that_ends_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_wait_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(takedown, "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(cleanup, "PATIENCE_S", 0.01)
     with pytest.raises(OSError, match=os.strerror(errno.ENOMEM)):
         swap_off(monkeypatch, Kernel(*[errno.ENOMEM] * 1000))
 

@@ -14,9 +14,9 @@ import pytest
 from memlab import experiments
 from memlab.experiment import FOUND, VirtualMachine
 from memlab.observe import guest_tools, kvm
-from memlab.run import journal, plan
-from memlab.run.admission import Places
-from memlab.run.bench import Bench, default_cpus
+from memlab.run import journal, plan, virtual_machine
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor, default_cpus
 from memlab.run.journal import Journal
 from memlab.run.kernel import Kernel
 from memlab.run.settings import Unavailable
@@ -38,7 +38,7 @@ def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Virtua
     monkeypatch.setattr(guest_tools, "find", lambda program: f"/usr/bin/{program}")
     monkeypatch.setattr(kvm, "accelerator", lambda: "tcg")
     opened = Journal("0123abcd")
-    yield VirtualMachines(opened, "0123abcd", tmp_path)
+    yield VirtualMachines(opened, tmp_path)
     opened.close()
     assert list(tmp_path.glob("memlab-*")) == []
 
@@ -91,7 +91,7 @@ def test_a_kernel_boots_with_the_runs_initramfs(machines: VirtualMachines, tmp_p
     assert after("-initrd", made) == [str(image)]
     first, again = machines._the_initramfs(), machines._the_initramfs()
     assert first == again
-    assert first.read_bytes() == initramfs(init(BOOTED + "\n"))
+    assert first.read_bytes() == initramfs(init().read_bytes())
     assert first.parent.name.startswith("memlab-0123abcd")
 
 
@@ -134,16 +134,21 @@ def test_without_qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest_tools, "find", lambda _: None)
     opened = Journal("0123abcd")
     with pytest.raises(Unavailable, match="needs QEMU, and it is not here: apt install qemu"):
-        VirtualMachines(opened, "0123abcd", tmp_path).start(VirtualMachine(MiB))
+        VirtualMachines(opened, tmp_path).start(VirtualMachine(MiB))
     opened.close()
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the program is one of x86-64")
-def test_init_says_its_line_and_sleeps(tmp_path: Path) -> None:
-    path = tmp_path / "init"
-    path.write_bytes(init(BOOTED + "\n"))
-    path.chmod(0o700)
-    with subprocess.Popen([path], stdout=subprocess.PIPE, text=True) as process:
+def test_without_an_init(
+    machines: VirtualMachines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(virtual_machine, "init", lambda: tmp_path / "guest_init")
+    with pytest.raises(Unavailable, match="needs the init of a guest, which is built on x86-64"):
+        machines._the_initramfs()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="guests are of x86-64")
+def test_init_says_its_line_and_sleeps() -> None:
+    with subprocess.Popen([init()], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == BOOTED + "\n"
         state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -164,11 +169,14 @@ def test_the_archive_has_a_console_and_init() -> None:
 @needs_qemu
 def test_a_trial_says_what_it_ran_with(tmp_path: Path) -> None:
     point = plan.build(EXPERIMENT, "quick", EXPERIMENT.tiny, controls=False).points[0]
-    with Bench("0123abcd", EXPERIMENT, Places(tmp_path), default_cpus(EXPERIMENT)) as bench:
-        reply = bench.trial(point)
+    with LocalExecutor(
+        "0123abcd", EXPERIMENT, Directories(tmp_path), default_cpus(EXPERIMENT)
+    ) as executor:
+        reply = executor.trial(point)
     assert reply["outcome"] == "ok", reply
     result = reply["result"]
-    assert result["machine"] == {"accelerator": kvm.accelerator(), "kernel": None, "device": None}
+    machine = {"accelerator": kvm.accelerator(), "kernel": None, "device": None}
+    assert reply["context"]["machine"] == machine
     assert result["guest_bytes"] == point.at["memory"]
     assert EXPERIMENT.metric("rss_share").of(result, point.at) < 1.0
 
@@ -187,9 +195,7 @@ def left() -> list[bytes]:
 
 
 @needs_qemu
-def test_kill_9_of_memlab_leaves_no_qemu(
-    store_path: Path, tmp_path: Path, free_machine: None
-) -> None:
+def test_kill_9_of_memlab_leaves_no_qemu(store_path: Path, tmp_path: Path) -> None:
     asked = ["guest-memory", "-p", "memory=64m", "-p", "boots=firmware", "-p", "settle=60s"]
     asked += ["-p", "nic=virtio", "-p", "mem_lock=no", "--no-controls", "--blocks", "1"]
     command = [sys.executable, "-m", "memlab", "sweep", *asked, "--dir", str(tmp_path)]

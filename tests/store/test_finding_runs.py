@@ -7,7 +7,8 @@ import pytest
 from filled import POINTS
 from synthetic import run_row
 
-from memlab.store import Store, UnknownRun
+from memlab.errors import UnknownRun
+from memlab.store import Store
 
 
 @pytest.fixture
@@ -28,6 +29,7 @@ def three(path: Path) -> Iterator[Store]:
         ("last", "bb33"),
         ("after", "aa22"),
         ("before", "bb33"),  # the newest of that name
+        ("synthetic", "bb33"),  # the newest of that experiment
     ],
 )
 def test_find(three: Store, wanted: str, found: str) -> None:
@@ -41,6 +43,8 @@ def test_find(three: Store, wanted: str, found: str) -> None:
         ("aftr", "no run 'aftr' in .*; did you mean after?"),
         ("zzzzzz", "no run 'zzzzzz' in .*; `memlab runs` lists them"),
         ("%", "no run '%'"),
+        ("", "a run's id or name is empty"),
+        ("page-fault", "no run of page-fault in .*; `memlab sweep page-fault` measures one"),
     ],
 )
 def test_find_refuses_in_one_line(three: Store, wanted: str, words: str) -> None:
@@ -59,3 +63,11 @@ def test_an_id_is_stronger_than_a_name(path: Path) -> None:
 def test_last_of_an_empty_store(path: Path) -> None:
     with Store(path, create=True) as opened, pytest.raises(UnknownRun, match="no run 'last'"):
         opened.find("last")
+
+
+def test_many_that_fit_are_not_all_named(path: Path) -> None:
+    with Store(path, create=True) as opened:
+        for number in range(7):
+            opened.add_run(run_row(f"aa{number}"), POINTS)
+        with pytest.raises(UnknownRun, match=r"fits 7 runs: aa0, aa1, aa2, aa3, aa4, \.\.\.$"):
+            opened.find("aa")

@@ -1,8 +1,11 @@
 """Formats move forward only, what is no store is left alone, and errors are one line."""
 
+import json
 import sqlite3
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,8 @@ import unprivileged
 from filled import fill
 from synthetic import without_id
 
-from memlab.store import Store, StoreError, database, default_path
+from memlab.errors import StoreError
+from memlab.store import Store, database, default_path
 
 
 def version(path: Path) -> int:
@@ -64,6 +68,50 @@ def test_an_older_format_is_brought_forward_with_its_samples(
         opened._db.execute("SELECT notes FROM runs, more")
 
 
+OLD = {"window": {"elapsed_ns": 7}, "share": 0.1, "host": {"nr_written": 3}, "contained": None}
+
+
+def of_format_1(path: Path, raws: Sequence[str | None]) -> None:
+    """A store as memlab wrote it while what the host counted lay in raw."""
+    db = sqlite3.connect(path, isolation_level=None)
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as closing:
+        patch.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
+        database.opened(path, True, closing)
+    db.execute("INSERT INTO runs VALUES ('0123abcd', 'mmap-write', NULL, '', 7, '{}', '{}', '')")
+    db.execute("INSERT INTO points VALUES ('0123abcd', 0, '{}', NULL)")
+    db.execute("INSERT INTO sessions VALUES ('0123abcd', 1, 0, 1, NULL)")
+    for block, raw in enumerate(raws):
+        db.execute(
+            "INSERT INTO samples VALUES (NULL, '0123abcd', 0, ?, 0, 'ok', NULL, 0, 0, 1, '', ?)",
+            (block, raw),
+        )
+    db.close()
+
+
+def test_what_was_known_beside_the_probe_leaves_raw(path: Path) -> None:
+    of_format_1(path, [json.dumps(OLD), '{"machine":{"kernel":"6.1"},"huge":1e300}', None])
+    assert version(path) == 1
+    with Store(path) as opened:
+        rows = list(opened.samples("0123abcd"))
+    assert version(path) == len(database.MIGRATIONS)
+    assert [(row.raw, row.context) for row in rows] == [
+        (
+            {"window": {"elapsed_ns": 7}, "share": 0.1},
+            {"host": {"nr_written": 3}, "contained": None},
+        ),
+        ({"huge": 1e300}, {"machine": {"kernel": "6.1"}}),
+        (None, None),
+    ]
+    assert [row.readings for row in rows] == [OLD, rows[1].readings, None]
+
+
+def test_a_sample_that_is_no_json_leaves_the_old_format(path: Path) -> None:
+    of_format_1(path, [json.dumps(OLD), "{torn"])
+    with pytest.raises(StoreError, match="cannot write to the store"):
+        Store(path)
+    assert version(path) == 1
+
+
 def test_a_step_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(path, create=True) as opened:
         fill(opened)
@@ -96,7 +144,7 @@ def test_another_programs_database_is_refused_and_left_alone(path: Path, stateme
     db.execute(statement)
     db.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="is an SQLite file, but no memlab store"):
+    with pytest.raises(StoreError, match="is an SQLite file, not a memlab store"):
         Store(path, create=True)
     assert path.read_bytes() == before
 
@@ -131,7 +179,8 @@ def test_folders_are_made_for_a_new_store(tmp_path: Path) -> None:
 
 OPEN = """
 import pathlib, sys
-from memlab.store import Store, StoreError
+from memlab.store import Store
+from memlab.errors import StoreError
 for path in sys.argv[1:]:
     try:
         Store(pathlib.Path(path), create=True)

@@ -10,7 +10,8 @@ import pytest
 from filled import POINTS, fill
 from synthetic import ok, run_row, sample, without_id
 
-from memlab.store import Store, StoreError
+from memlab.errors import StoreError
+from memlab.store import Store
 
 
 def test_what_goes_in_comes_out_in_the_order_taken(path: Path) -> None:
@@ -50,7 +51,7 @@ def test_a_killed_session_keeps_its_wall_time_and_no_end(path: Path) -> None:
 def test_a_block_holds_a_point_once(path: Path) -> None:
     with Store(path, create=True) as opened:
         (first, *_) = fill(opened)
-        with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
+        with pytest.raises(StoreError, match="UNIQUE"):
             opened.add_sample("0123abcd", 1, 9.0, first)
         assert opened.sample_count("0123abcd") == 3
         assert opened.sessions("0123abcd")[0].wall_s == 3.5  # the whole transaction was undone
@@ -60,7 +61,7 @@ def test_a_block_holds_a_point_once(path: Path) -> None:
 def test_a_sample_belongs_to_a_point_of_its_run(path: Path) -> None:
     with Store(path, create=True) as opened:
         fill(opened)
-        with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
+        with pytest.raises(StoreError, match="FOREIGN KEY"):
             opened.add_sample("0123abcd", 1, 9.0, sample(2, 0, ok(1)))
 
 
@@ -79,6 +80,7 @@ def test_samples_stream(path: Path) -> None:
     large_bytes, blocks = 100_000, 50
     with Store(path, create=True) as opened:
         opened.add_run(run_row(), POINTS)
+        opened.begin_session("0123abcd")
         for block in range(blocks):
             opened.add_sample("0123abcd", 1, 1.0, sample(0, block, ok(1, text="x" * large_bytes)))
         tracemalloc.start()

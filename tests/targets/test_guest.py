@@ -17,21 +17,23 @@ from typing import Any
 import pytest
 
 import memlab
-from memlab.api import Run, Silent
+from memlab.api import Run
+from memlab.errors import CannotRun, Interrupted
 from memlab.experiment import Level
 from memlab.judging.claims import judge
 from memlab.judging.compare import compare_runs
 from memlab.observe.environment import EMULATED
 from memlab.present import words
 from memlab.run import driver, journal
-from memlab.run.bench import default_directory
+from memlab.run.executor import default_directory
 from memlab.run.kernel import read
-from memlab.run.request import CannotRun, Interrupted, Progress, Request
+from memlab.run.request import Request
 from memlab.store import RunRow, SampleRow, Store
 from memlab.targets.guest import ahead
 from memlab.targets.guest.host import Guest, GuestLost
 from memlab.targets.guest.machine import Asked
 from memlab.units import MiB
+from memlab.watch import Progress, Silent
 
 MEMORY = 768 * MiB
 TINY_OVERCOMMIT: dict[str, list[Level]] = {"file_size": [30 * MiB], "scenario": ["a"]}
@@ -76,7 +78,7 @@ def rows(store: Path) -> list[SampleRow]:
 
 
 @pytest.fixture
-def leaves_nothing(free_machine: None) -> Iterator[None]:
+def leaves_nothing() -> Iterator[None]:
     """However a test ends its guest, in a moment nothing of it is left."""
     yield
     deadline = time.monotonic() + 10
@@ -97,6 +99,7 @@ def leftovers() -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_trials_in_a_guest(
     guest_kernel: str, store_path: Path, leaves_nothing: None, tell: Callable[[str], None]
 ) -> None:
@@ -160,14 +163,15 @@ def _held_by_v2(run: Run) -> None:
     nothing outside of it is; only a shared mapping writes its pages to the disk and lives."""
     at = {point.index: point.at for point in run.points}
     for sample in run.samples:
-        raw = sample.raw
+        raw, context = sample.raw, sample.context
         assert raw is not None, sample.detail
-        assert raw["contained"] == {"version": "2", "limit_bytes": LIMIT_BYTES}
+        assert context is not None
+        assert context["contained"] == {"version": "2", "limit_bytes": LIMIT_BYTES}
         private = at[sample.point]["mapping"] != "shared"
         (process,) = raw["processes"][: raw["process_count"]]
         assert (process["signal"] == signal.SIGKILL) == private
-        assert raw["host"]["group_oom_kill"] == int(private)
-        assert raw["host"]["witness_killed"] == 0
+        assert context["host"]["group_oom_kill"] == int(private)
+        assert context["host"]["witness_killed"] == 0
         if private:
             assert process["done_bytes"] < LIMIT_BYTES
 
@@ -182,6 +186,28 @@ def in_a_guest(kernel: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
+def test_a_command_of_ones_own_in_a_guest_with_cgroups_of_v2(
+    guest_kernel: str, store_path: Path
+) -> None:
+    takes = "x = b'x' * 60_000_000"
+    run = memlab.trial(
+        [sys.executable, "-I", "-S", "-c", takes],
+        blocks=1,
+        store=store_path,
+        guest=memlab.Guest(guest_kernel, memory=MEMORY),
+        memory_max=["none", "32M"],
+    )
+    of = {sample.outcome: sample for sample in run.samples}
+    assert of.keys() == {"ok", "oom-killed"}
+    killed, whole = (of[outcome].raw or {} for outcome in ("oom-killed", "ok"))
+    assert whole["rss_peak_bytes"] > 60_000_000
+    if killed["group_peak_bytes"] is not None:  # since Linux 5.19
+        assert killed["group_peak_bytes"] <= 32 * MiB
+    assert (of["ok"].context or {})["contained"]["version"] == "2"
+
+
+@pytest.mark.slow
 def test_a_panic_is_a_row_and_an_exit_code(
     guest_kernel: str, store_path: Path, leaves_nothing: None
 ) -> None:
@@ -199,6 +225,7 @@ def test_a_panic_is_a_row_and_an_exit_code(
     assert f"what was measured is kept: memlab sweep --resume {_run(store_path)}" in err
 
 
+@pytest.mark.slow
 def test_one_guest_for_the_sweeps_of_python_without_the_memory_controller(
     guest_kernel: str, store_path: Path, leaves_nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +253,7 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_kill_9_of_memlab_leaves_nothing_of_its_guest(
     guest_kernel: str, store_path: Path, leaves_nothing: None
 ) -> None:

@@ -12,11 +12,10 @@ import pytest
 
 import memlab
 from memlab import cli, experiments
+from memlab.errors import BadLevels, BadRequest
 from memlab.observe import proc
 from memlab.run import kernel, plan
 from memlab.run.admission import HEADROOM
-from memlab.run.plan import BadLevels
-from memlab.run.request import BadRequest
 from memlab.targets.guest.machine import CPUS
 from memlab.units import GiB, MiB
 
@@ -97,7 +96,7 @@ def test_a_disk_that_is_too_small_is_refused(asked: Asked, monkeypatch: pytest.M
 def test_a_disk_that_has_nowhere_to_lie(asked: Asked) -> None:
     code, _, err = asked("vma-lock", "--dir", "/nonexistent")
     assert code == 3
-    assert err == "memlab: /nonexistent is no directory; name one with --dir\n"
+    assert err == "memlab: /nonexistent is not a directory; name one with --dir\n"
 
 
 @pytest.mark.parametrize(

@@ -55,12 +55,12 @@ def test_the_plan_of_another_pages_command(
     assert "guest    " in run(f"{command} --dry-run", home, environment).stdout
 
 
+@pytest.mark.slow
 def test_the_pages_commands(
     environment: dict[str, str],
     home: Path,
     tmp_path: Path,
     guest_kernel: str,
-    free_machine: None,
 ) -> None:
     """In their order, in one folder: one reads what another stored."""
     write_files(PAGE, tmp_path)

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from memlab.run.plan import Point
-from memlab.targets.guest.host import Bench, GuestLost
+from memlab.experiment.points import Point
+from memlab.targets.guest.host import GuestExecutor, GuestLost
 from memlab.targets.guest.machine import Ended, Silent
 from memlab.targets.guest.stream import Damaged
 
 POINT = Point(3, {"size": 1})
 
 
-def bench(*answers: Any) -> Bench:
+def bench(*answers: Any) -> GuestExecutor:
     """One whose guest gives these answers in turn; an exception is raised."""
     left = list(answers)
 
@@ -22,7 +22,7 @@ def bench(*answers: Any) -> Bench:
             raise answer
         return answer
 
-    return Bench("abcd1234", ask)
+    return GuestExecutor("abcd1234", ask)
 
 
 @pytest.mark.parametrize(

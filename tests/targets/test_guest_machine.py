@@ -11,9 +11,10 @@ from test_guest import sweep
 from memlab import experiments
 from memlab.experiment import Count
 from memlab.run import plan
-from memlab.run.admission import Places
-from memlab.run.bench import Bench, default_cpus
-from memlab.run.kernel import Kernel, read
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor, default_cpus
+from memlab.run.journal import Journal
+from memlab.run.kernel import read
 from memlab.targets.guest import device, machine
 from memlab.targets.guest.host import Guest
 from memlab.targets.guest.machine import Asked
@@ -21,7 +22,7 @@ from memlab.units import MiB
 
 
 def test_memory_mapped_for_a_device_is_resident_and_in_vm_lck(
-    guest_kernel: str, store_path: Path, free_machine: None
+    guest_kernel: str, store_path: Path
 ) -> None:
     """Every claim of the experiment, VFIO's among them, holds in every sample."""
     asked = Asked(kernel=guest_kernel, memory_bytes=512 * MiB, cpus=1, iommu=True)
@@ -33,23 +34,24 @@ def test_memory_mapped_for_a_device_is_resident_and_in_vm_lck(
     for claim in run.experiment.claims:
         assert isinstance(claim, Count)
         held = [s for s in run.samples if claim.where.items() <= at[s.point].items()]
-        values = [run.experiment.metric(claim.metric).of(s.raw, at[s.point]) for s in held if s.raw]
+        values = [
+            run.experiment.metric(claim.metric).of(s.readings, at[s.point]) for s in held if s.raw
+        ]
         assert values == [claim.equals], claim.text
 
 
-def test_a_trials_own_machine_boots_a_kernel(
-    guest_kernel: str, tmp_path: Path, free_machine: None
-) -> None:
+@pytest.mark.slow
+def test_a_trials_own_machine_boots_a_kernel(guest_kernel: str, tmp_path: Path) -> None:
     declared = experiments.load("guest-memory")
     levels = declared.tiny | {"boots": ["kernel"], "kernel": [guest_kernel], "memory": [256 * MiB]}
     point = plan.build(declared, "quick", levels, controls=False).points[0]
     place = tmp_path / "place"
     place.mkdir()
-    with Bench("0123abcd", declared, Places(place), default_cpus(declared)) as bench:
+    with LocalExecutor("0123abcd", declared, Directories(place), default_cpus(declared)) as bench:
         reply = bench.trial(point)
     assert reply["outcome"] == "ok", reply
     result = reply["result"]
-    assert result["machine"]["kernel"] == read(Path(guest_kernel)).release
+    assert reply["context"]["machine"]["kernel"] == read(Path(guest_kernel)).release
     assert result["guest_bytes"] == 256 * MiB
     assert result["booted_ns"] > result["answered_ns"] > 0
     assert list(place.iterdir()) == []
@@ -57,10 +59,29 @@ def test_a_trials_own_machine_boots_a_kernel(
 
 @pytest.mark.parametrize("iommu", [False, True])
 def test_an_iommu_is_asked_of_qemu_and_of_the_kernel(tmp_path: Path, iommu: bool) -> None:
-    image = Kernel(tmp_path / "boot/vmlinuz-7.0", "7.0-made-up")
-    made = machine.command(Asked(iommu=iommu), image, "tcg", tmp_path, tmp_path / "disk")
+    boots = (tmp_path / "vmlinux", tmp_path / "initramfs")
+    made = machine.command(Asked(iommu=iommu), boots, "tcg", tmp_path, tmp_path / "disk")
     assert ("intel-iommu" in made, "edu" in made) == (iommu, iommu)
-    assert ("--kopt=intel_iommu=on" in made) == iommu
+    appended = made[made.index("-append") + 1].split()
+    assert ("intel_iommu=on" in appended) == iommu
+
+
+def test_a_guest_may_only_read_the_host_and_has_no_network(tmp_path: Path) -> None:
+    """-nodefaults leaves out the network that QEMU gives otherwise."""
+    opened = Journal("0123abcd")
+    folder = opened.make_folder(tmp_path, "guest")
+    boots = (tmp_path / "vmlinux", tmp_path / "initramfs")
+    made = machine.command(Asked(iommu=True), boots, "tcg", folder, tmp_path / "disk")
+    shared = [made[i + 1].split(",") for i, word in enumerate(made) if word == "-fsdev"]
+    assert [("path=/" in one, "readonly=on" in one) for one in shared] == [(True, True)]
+    assert "-nodefaults" in made
+    assert not [
+        word for word in made if word in ("-nic", "-net", "-netdev") or "virtio-net" in word
+    ]
+    (port,) = [word for word in made if word.startswith("socket,")]
+    assert f"path={folder / 'port'}" in port.split(",")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    opened.close()
 
 
 def test_only_qemus_own_device_is_handed_over(tmp_path: Path) -> None:

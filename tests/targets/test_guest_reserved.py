@@ -6,7 +6,8 @@ import pytest
 from test_guest import sweep
 
 from memlab.api import Run
-from memlab.experiment import PHYSICAL_RANGE, Level
+from memlab.experiment import Level
+from memlab.experiments.reserved_copy import PHYSICAL_RANGE
 from memlab.targets.guest.host import Guest
 from memlab.targets.guest.machine import Asked
 from memlab.units import MiB
@@ -29,7 +30,7 @@ REFUSED = {
 PERMITTED = "513m+1m"
 
 
-@pytest.mark.usefixtures("free_machine")
+@pytest.mark.slow
 def test_reserved_memory_of_a_guest(guest_kernel: str, store_path: Path) -> None:
     append = f"mem={KEPT_FROM // MiB}M"
     tiny: dict[str, list[Level]] = {"size": [SIZE], "memory": ["reserved"], "clean": ["none"]}

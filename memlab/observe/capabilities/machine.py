@@ -4,6 +4,7 @@ import ctypes
 import errno
 import os
 import shutil
+import sysconfig
 from pathlib import Path
 
 from memlab.observe import cpu, files
@@ -11,6 +12,20 @@ from memlab.observe import cpu, files
 from .capability import Capability
 
 _IO_URING_SETUP = 425  # the same on every architecture
+
+
+def command(_root: Path) -> Capability:
+    """Whether `memlab` in a shell is this package: a package of npm has a program of that name."""
+    name = "memlab in PATH"
+    ours = Path(sysconfig.get_path("scripts"))
+    found = shutil.which("memlab")
+    if found is None:
+        return Capability(name, False, "none", f'export PATH="{ours}:$PATH"')
+    # A script of ours names the package, also another Python's or the one that pipx links to.
+    if Path(found).resolve().parent == ours or b"memlab.cli" in Path(found).read_bytes()[:4096]:
+        return Capability(name, True, found, None)
+    remedy = f'call {ours}/memlab, or export PATH="{ours}:$PATH"'
+    return Capability(name, False, f"{found} stands first and is another program", remedy)
 
 
 def io_uring(_root: Path) -> Capability:

@@ -62,8 +62,8 @@ def _writable(name: str, path: Path, remedy: str) -> Capability:
 
 
 def reserved_memory(root: Path) -> Capability:
-    """Whether RAM was kept from the kernel at boot; each range of it is judged by the probe."""
-    name = "RAM kept from the kernel"
+    """Whether RAM was reserved at boot (mem=, memmap=); each range of it is judged by the probe."""
+    name = "reserved RAM"
     line = (files.text(root / "proc/cmdline") or "").split()
     told = [word for word in line if word.startswith(("mem=", "memmap="))]
     if told:

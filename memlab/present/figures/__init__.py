@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from html import escape
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
+from memlab import output
+from memlab.errors import BadRequest, CannotRun, nearest
+from memlab.experiment import Level, renamed
 from memlab.experiment import figures as declared
-from memlab.judging import evidence
+from memlab.judging.compare import metric_of
 from memlab.present.figures import (
-    bar_marks,
-    bars,
-    causes,
-    checks,
-    lines,
-    marks,
-    matrix,
-    members,
-    nines,
-    pair_marks,
-    pairs,
-    percentiles,
+    kinds,
     sidecar,
-    strips,
     style,
-    timeline,
-    timelines,
-    tradeoff,
-    tradeoffs,
+    verdicts,
 )
+from memlab.present.figures.layout import Page
+from memlab.printable import printable
 from memlab.results import Run
-from memlab.run.request import CannotRun
 
 FORMATS = ("png", "svg", "pdf")
 
 # Without a date, so that the same run gives the same file.
-_METADATA: Mapping[str, Mapping[str, None]] = {
+_METADATA: Mapping[str, Mapping[str, str | None]] = {
     "png": {},
     "svg": {"Date": None},
     "pdf": {"CreationDate": None},
@@ -49,7 +40,11 @@ _METADATA: Mapping[str, Mapping[str, None]] = {
 class RunFigure(Figure):
     """A figure without pyplot. It shows itself in a notebook, and SVG text stays text."""
 
+    title = description = ""  # what it shows and what it says, for whoever cannot see it
+
     def savefig(self, *args: Any, **kwargs: Any) -> None:
+        for text in self.findobj(Text):
+            text.set_text(printable(text.get_text(), keep="\n"))
         # Else matplotlib takes the resolution that the figure had before its size was known.
         kwargs.setdefault("dpi", self.dpi)
         with style.settings():
@@ -57,35 +52,6 @@ class RunFigure(Figure):
 
     def _repr_png_(self) -> bytes:
         return _rendered(self, "png")
-
-
-# Each composer draws one kind of declaration on an empty figure, and sets the figure's size.
-_COMPOSERS: Mapping[type, Callable[[Figure, Run, Any], None]] = {
-    declared.Lines: lambda figure, run, _: lines.compose(figure, run),
-    declared.Bars: bars.compose,
-    declared.Against: pairs.compose,
-    declared.Nines: nines.compose,
-    declared.Checks: checks.compose,
-    declared.Matrix: matrix.compose,
-    declared.Members: members.compose,
-    declared.Timeline: timeline.compose,
-    declared.Tradeoff: tradeoff.compose,
-    declared.Causes: causes.compose,
-}
-
-# What a figure's title says that was found; a kind that is not here says nothing.
-_FINDINGS: Mapping[type, Callable[[Run, Any], str]] = {
-    declared.Lines: lambda run, _: lines.finding(run, marks.panels(run)),
-    declared.Bars: lambda run, shown: bars.finding(run, shown, bar_marks.panels(run, shown)),
-    declared.Against: lambda run, shown: pairs.finding(run, shown, pair_marks.panels(run, shown)),
-    declared.Nines: lambda run, shown: nines.finding(run, percentiles.panes(run, shown)),
-    declared.Checks: lambda run, shown: checks.finding(checks.checks(run, shown)),
-    declared.Matrix: lambda run, shown: matrix.finding(matrix.places(run, shown), shown),
-    declared.Members: lambda run, shown: members.finding(run, shown, strips.panes(run, shown)),
-    declared.Timeline: lambda run, shown: timelines.finding(run, shown),
-    declared.Tradeoff: lambda run, shown: tradeoffs.finding(run, shown),
-    declared.Causes: lambda run, _: causes.finding(run),
-}
 
 
 def names(run: Run) -> list[str]:
@@ -96,38 +62,92 @@ def names(run: Run) -> list[str]:
 def findings(run: Run) -> Iterator[str]:
     """What the run's figures found, in the words of their titles."""
     for name in names(run):
-        shown = _declared(run, name)
-        find = _FINDINGS.get(type(shown))
-        if find and (said := find(run.showing(shown), shown)):
+        shown, seen = _showing(run, name)
+        kind = kinds.of(shown)
+        if said := kind.finding(seen, shown, kind.rows(seen, shown)):
             yield said
 
 
 def caption(run: Run, name: str = "") -> str:
     """What a figure shows, in a line."""
-    shown = _declared(run, name)
-    said = run.metric(shown.metric).help
-    if isinstance(shown, declared.Causes):
-        return f"{name}: what the slowest operations met"
-    if isinstance(shown, declared.Against):
-        of, to = (evidence.side(run.experiment, side) for side in (shown.of, shown.to))
-        return f"{name}: {said}, {of} / {to}, by {shown.x_label}"
-    if isinstance(shown, declared.Timeline):
-        said = f"{shown.quantity} over time"
-    if isinstance(shown, declared.Tradeoff):
-        return f"{name}: {said}, against {run.metric(shown.against).help}"
-    return f"{name}: {said} by {shown.over}" if name else f"{said} by {shown.over}"
+    shown, seen = _showing(run, name)
+    return upper(kinds.of(shown).title(seen, shown))
 
 
-def _declared(run: Run, name: str) -> declared.Figure | declared.Against:
-    return run.experiment.more_figures[name] if name else run.experiment.figure
+def upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
-def draw(run: Run, name: str = "") -> Figure:
+def chosen(
+    run: Run,
+    *,
+    metric: str | None = None,
+    x: str | None = None,
+    series: Sequence[str] | None = None,
+    panels: Sequence[str] | None = None,
+    where: Mapping[str, Sequence[Level]] | None = None,
+) -> Run:
+    """The same run with one figure: a metric over the factor `x`, a line or bar for each level of
+    the factors `series`, a panel for each of `panels`, the points that have the levels `where`.
+
+    What is not given is as in the run's first figure, as far as those factors are varied. Raises
+    BadRequest where a name is wrong, factors stand twice, or no point is left.
+    """
+    levels = {name: set(of) for name, of in (where or {}).items()}
+    kept = [p for p in run.points if all(p.at[_factor(run, n)] in of for n, of in levels.items())]
+    if not kept:
+        raise BadRequest("no point of this run has these levels")
+    seen, first = run.only(kept), run.experiment.figure
+    over = _factor(run, x) if x else first.over
+    free = [name for name in seen.varied if name != over]
+    by = list(map(partial(_factor, run), series)) if series is not None else None
+    if by is None:
+        by = [name for name in first.by if name in free] or free[:1]
+    split = list(map(partial(_factor, run), panels or ()))
+    split += [name for name in free if name not in {*by, *split}]
+    names = [over, *by, *split]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise BadRequest(f"{twice} is the axis, a series or a panel, and not two of these")
+    watched = metric_of(run.experiment, metric or first.metric).name
+    numbers = [level for p in kept if not isinstance(level := p.at[over], str | bool)]
+    kind = declared.Lines if len(numbers) == len(kept) else declared.Bars
+    log = ""
+    if numbers and min(numbers) > 0 and max(numbers) >= _LOG_FROM * min(numbers):
+        log = "x"
+    if (watched, over) == (first.metric, first.over):
+        log = first.log
+    return seen.drawn(kind(watched, over, by, split, log=log if kind is declared.Lines else ""))
+
+
+_LOG_FROM = 20  # times, that the levels of an axis span
+
+
+def _factor(run: Run, name: str) -> str:
+    known = [factor.name for factor in run.experiment.factors]
+    if name not in known:
+        if (new := renamed.name(run.experiment.name, name)) in known:
+            raise BadRequest(f"{run.experiment.name}: {name} is renamed to {new}")
+        hint = nearest(name, known, f"factors: {', '.join(known)}")
+        raise BadRequest(f"{run.experiment.name} has no factor {name!r}; {hint}")
+    return name
+
+
+def _showing(run: Run, name: str) -> tuple[declared.Figure | declared.Against, Run]:
+    shown = run.experiment.more_figures[name] if name else run.experiment.figure
+    return shown, run.showing(shown)
+
+
+def draw(run: Run, name: str = "") -> RunFigure:
     """A figure that the run's experiment declares, 1600 pixels wide as PNG."""
-    shown = _declared(run, name)
+    shown, seen = _showing(run, name)
     with style.settings():
         figure = RunFigure()
-        _COMPOSERS[type(shown)](figure, run.showing(shown), shown)
+        figure.title, figure.description = caption(run, name), run.experiment.question
+        kind = kinds.of(shown)
+        rows = kind.rows(seen, shown)
+        said = upper(kind.finding(seen, shown, rows) or verdicts.headline(seen, shown))
+        figure.description = said or figure.description
+        kind.draw(Page(figure, seen, figure.title, said), shown, rows)
     return figure
 
 
@@ -152,29 +172,23 @@ def save(
     return _write(folder, made)
 
 
-def _rendered(figure: Figure, kind: str) -> bytes:
-    made = BytesIO()
-    figure.savefig(made, format=kind, metadata=dict(_METADATA[kind]))
-    return made.getvalue()
+def _rendered(figure: RunFigure, kind: str) -> bytes:
+    made, metadata = BytesIO(), dict(_METADATA[kind])
+    if kind == "svg":
+        metadata["Title"] = printable(figure.title)
+    figure.savefig(made, format=kind, metadata=metadata)
+    content = made.getvalue()
+    if "Title" in metadata:  # matplotlib writes no <desc>
+        said = f"</title>\n <desc>{escape(printable(figure.description))}</desc>"
+        content = content.replace(b"</title>", said.encode(), 1)
+    return content
 
 
 def _write(folder: Path, made: Mapping[str, bytes]) -> list[Path]:
-    parts = {folder / name: folder / f".{name}.{os.getpid()}.part" for name in made}
+    contents = {folder / name: content for name, content in made.items()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(parts, made.values())
+        output.write(contents)
     except OSError as error:
         raise CannotRun(f"cannot write {error.filename or folder}: {error.strerror}") from None
-    return list(parts)
-
-
-def _replace(parts: Mapping[Path, Path], contents: Iterable[bytes]) -> None:
-    """Write every part beside its file, then rename them all; no part stays behind."""
-    try:
-        for part, content in zip(parts.values(), contents, strict=True):
-            part.write_bytes(content)
-        for path, part in parts.items():
-            part.replace(path)
-    finally:
-        for part in parts.values():
-            part.unlink(missing_ok=True)
+    return list(contents)

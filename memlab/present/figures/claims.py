@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from memlab.judging.claims import Judged
-from memlab.present.figures import RunFigure, style
+from memlab.present.figures import RunFigure, outcomes, style
 from memlab.present.figures import dumbbell as dumbbells
-from memlab.present.figures import outcome_matrix as matrices
 from memlab.present.figures import table_chart as charts
+from memlab.present.figures.layout import Page
 from memlab.results import Run
 from memlab.results.beside import Beside
 
@@ -18,17 +18,17 @@ from memlab.results.beside import Beside
 def dumbbell(run: Run, judged: Sequence[Judged]) -> Figure:
     """Every judged claim on an axis of ratios: published, here with its interval, the verdict."""
     with style.settings():
-        figure = RunFigure()
-        dumbbells.compose(figure, run, judged)
-    return figure
+        page = Page(RunFigure(), run, f"Published against here: {run.experiment.name}")
+        dumbbells.draw(page, judged)
+    return page.figure
 
 
 def table_chart(run: Run, beside: Beside) -> Figure:
-    """A published table as bars beside this run's own, and their ratios below."""
+    """A published table beside this run's own numbers, and their ratios below."""
     with style.settings():
-        figure = RunFigure()
-        charts.compose(figure, run, beside)
-    return figure
+        page = Page(RunFigure(), run, *charts.heading(run, beside))
+        charts.draw(page, beside)
+    return page.figure
 
 
 def outcome_matrix(run: Run, rows: Sequence[str], columns: Sequence[str]) -> Figure:
@@ -36,7 +36,8 @@ def outcome_matrix(run: Run, rows: Sequence[str], columns: Sequence[str]) -> Fig
 
     Factors in neither are summed over: a cell then counts all of its points' samples.
     """
+    title = f"How the samples ended: {run.experiment.name}"
     with style.settings():
-        figure = RunFigure()
-        matrices.compose(figure, run, rows, columns)
-    return figure
+        page = Page(RunFigure(), run, title, "The number is how many samples ended so.")
+        outcomes.draw(page, rows, columns)
+    return page.figure

@@ -9,26 +9,22 @@ from typing import TypeGuard
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from memlab.experiment import Claim
 from memlab.judging.claims import Judged
-from memlab.present.figures import placing, style
+from memlab.present.figures import layout, scales, style
 from memlab.present.figures.against import Against, against, quantity, scale
-from memlab.present.figures.page import Page
-from memlab.present.figures.sheet import EDGE, STEP, WIDTH, sheet
+from memlab.present.figures.layout import EDGE, NARROW, STEP, Page, sign
 from memlab.results import Run
 
-COLOURS = {"reproduced": style.COLOURS[0], "contradicted": style.COLOURS[1]}
+COLOURS = {"reproduced": style.COLOURS[0], "contradicted": style.CONTRADICTED}
 MARKERS = {"reproduced": "o", "contradicted": "s"}
 _PALE = "#d9e6ef"
 _LABEL, _WORDS = 168.0, 216.0  # points for the setting on the left, the verdict on the right
-_LEFT, _PLOT = EDGE + _LABEL, WIDTH - 2 * EDGE - _LABEL - _WORDS
+_LEFT, _PLOT = EDGE + _LABEL, NARROW - 2 * EDGE - _LABEL - _WORDS
 _GAP = 10.0  # between the plot and the words beside it
 _AXIS = 46.0  # points below the last row: ticks and the axis's name
-_MARGIN = 0.06  # of the axis's span, free at both ends
 _OPEN = 16.0  # the length in points of an arrow that stands for an open end
 
 
@@ -62,30 +58,25 @@ class _Band:
         return self.head + sum(row.height for row in self.rows) + 8
 
 
-def compose(figure: Figure, run: Run, judged: Sequence[Judged]) -> None:
-    """Draw the claims of a run on an empty figure, and set its size."""
-    bands = [_band(run, claim, rows) for claim, rows in against(run, judged)]
+def draw(page: Page, judged: Sequence[Judged]) -> None:
+    bands = [_band(page.run, claim, rows) for claim, rows in against(page.run, judged)]
     drawn = [row.shown for band in bands for row in band.rows if row.shown.drawn]
-    title = f"Published against here: {run.experiment.name}"
-    said = "Left of 1 is less here than published, right of 1 is more." if drawn else ""
+    page.said = "Left of 1 is less here than published, right of 1 is more." if drawn else ""
+    page.width = NARROW
     body = sum(band.height for band in bands) + (_AXIS if drawn else 0)
-    more = (
-        "where settings agree, the one whose interval comes nearest to its bound is drawn"
-        if any(row.shown.group.span for band in bands for row in band.rows)
-        else ""
-    )
-    page, top = sheet(title, said, run, more, list(_signs(drawn))).lay(figure, body)
-    bottom = top - body
-    axes = _axes(page, bottom, body, drawn)
+    closest = "where settings agree, the one whose interval comes nearest to its bound is drawn"
+    spans = any(row.shown.group.span for band in bands for row in band.rows)
+    top = page.lay(body, list(_signs(drawn)), [closest] if spans else [])
+    axes = _axes(page, page.bottom, body, drawn)
     for band in bands:
-        _write_band(page, axes, band, top, bottom)
+        _write_band(page, axes, band, top, page.bottom)
         top -= band.height
 
 
 def _band(run: Run, claim: Claim, rows: Sequence[Against]) -> _Band:
-    text = style.wrap(claim.text, style.TEXT, WIDTH - 2 * EDGE, "bold")
+    text = style.wrap(claim.text, style.TEXT, NARROW - 2 * EDGE, "bold")
     named = scale(run, claim) if any(row.drawn for row in rows) else ""
-    lines = style.wrap(named, style.SMALL, WIDTH - 2 * EDGE)
+    lines = style.wrap(named, style.SMALL, NARROW - 2 * EDGE)
     return _Band(text, lines, [_row(run, claim, row) for row in rows])
 
 
@@ -120,53 +111,39 @@ def _signs(drawn: Sequence[Against]) -> Iterator[Artist]:
     """The legend, of what is drawn alone."""
     words = {row.word for row in drawn}
     for word in [*(w for w in COLOURS if w in words), *sorted(words - COLOURS.keys())]:
-        look = {"marker": MARKERS.get(word, "D"), "color": COLOURS.get(word, style.QUIET)}
-        fill = "white" if word not in COLOURS else look["color"]
+        hue = COLOURS.get(word, style.QUIET)
+        fill = hue if word in COLOURS else "white"
         sure = any(row.low is not None for row in drawn if row.word == word)
         label = f"here{', 95 % interval' if sure else ''}: {word}"
-        yield Line2D([], [], linewidth=1.6, markerfacecolor=fill, label=label, **look)  # type: ignore[arg-type]
-    ring = {"marker": "o", "markerfacecolor": "white", "color": style.INK, "linestyle": ""}
+        yield layout.line(label, hue, marker=MARKERS.get(word, "D"), markerfacecolor=fill)
     if any(row.printed for row in drawn):
-        yield Line2D([], [], markersize=8, label="published", **ring)  # type: ignore[arg-type]
+        yield sign("published", style.INK, marker="o", markersize=8, markerfacecolor="white")
     if any(row.printed and row.printed.bound for row in drawn):
-        yield Line2D(
-            [], [], marker=">", color=style.INK, linestyle="", label="published as a bound"
-        )
+        yield sign("published as a bound", style.INK, marker=">")
     if any(row.claimed for row in drawn):
         yield Patch(facecolor=_PALE, edgecolor=style.PALE, label="where the claim holds")
 
 
-def _limits(drawn: Sequence[Against]) -> tuple[float, float]:
-    """The axis's ends: every finite number of every row over its anchor."""
-    values = [1.0]
+def _ends(drawn: Sequence[Against]) -> list[float]:
+    """What the axis holds: every finite number of every row over its anchor."""
+    values = [0.5, 1.0, 2.0]
     for row in drawn:
         known = (row.low, row.here, row.high, *(row.claimed or ()))
         values += [value / row.anchor for value in known if row.anchor and _finite(value)]
-    low, high = min(*values, 0.5), max(*values, 2.0)
-    return placing.limits([low, high], log=True, margin=_MARGIN)
+    return values
 
 
 def _axes(page: Page, bottom: float, height: float, drawn: Sequence[Against]) -> Axes:
     """Axes whose x is the ratio and whose y is points above the body's foot."""
-    area = (_LEFT / page.width, bottom / page.height, _PLOT / page.width, height / page.height)
-    axes = page.figure.add_axes(area)
-    axes.set_ylim(0, height)
-    axes.set_xscale("log")
-    axes.minorticks_off()
-    axes.set_yticks([])
+    axes = page.axes(_LEFT, bottom, _PLOT, height)
+    axes.set(ylim=(0, height), yticks=[])
     axes.patch.set_alpha(0)
-    for side in axes.spines.values():
-        side.set_visible(False)
+    axes.spines[:].set_visible(False)
     if not drawn:
         axes.set_xticks([])
         return axes
-    low, high = _limits(drawn)
-    axes.set_xlim(low, high)
-    ticks = placing.log_ticks(low, high, 10)
-    axes.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
-    axes.spines["bottom"].set_visible(True)
-    axes.spines["bottom"].set_position(("data", _AXIS - 8))
-    axes.spines["bottom"].set_color(style.PALE)
+    scales.ratios(axes.xaxis, _ends(drawn), _PLOT)
+    axes.spines["bottom"].set(visible=True, position=("data", _AXIS - 8), color=style.PALE)
     axes.tick_params(axis="x", labelsize=style.SMALL, color=style.PALE, labelcolor=style.QUIET)
     page.write(
         "here / published; where nothing like it is printed, here / the claimed bound",

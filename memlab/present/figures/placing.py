@@ -143,26 +143,3 @@ def _distance(box: Box, spot: Spot) -> float:
     beside = max(box.left - spot[0], 0.0, spot[0] - box.right)
     above = max(box.bottom - spot[1], 0.0, spot[1] - box.top)
     return math.hypot(beside, above)
-
-
-def log_ticks(low: float, high: float, base: int) -> list[float]:
-    """Round values inside the limits: powers of the base, sparser or denser as the span asks."""
-    first = math.ceil(math.log(low) / math.log(base) - 1e-9)
-    last = math.floor(math.log(high) / math.log(base) + 1e-9)
-    stride = next(s for s in (1, 2, 5, 10, 20, 50, 100, 500) if (last - first) / s <= 9)
-    powers = [float(base) ** k for k in range(first, last + 1) if k % stride == 0]
-    if len(powers) >= 3 or base != 10:
-        return powers
-    steps = (part * 10.0**k for k in range(first - 1, last + 1) for part in (1, 2, 5))
-    return [value for value in steps if low <= value <= high]
-
-
-def linear_ticks(high: float, most: int, *, binary: bool) -> list[float]:
-    """At most so many round steps from 0 up to `high`: powers of two, or 1, 2 and 5 by ten."""
-    rough = high / most
-    if binary:
-        step = 2.0 ** math.ceil(math.log2(rough))
-    else:
-        ten = 10.0 ** math.floor(math.log10(rough))
-        step = next(part * ten for part in (1, 2, 5, 10) if part * ten >= rough * (1 - 1e-9))
-    return [i * step for i in range(int(high / step + 1e-9) + 1)]

@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from memlab.experiment import figures as declared
-from memlab.present import words
-from memlab.present.figures import (
-    bar_marks,
-    causes,
-    checks,
-    marks,
-    matrix,
-    pair_marks,
-    percentiles,
-    predictions,
-    strips,
-    timelines,
-    tradeoffs,
-)
-from memlab.present.figures.series import Crossed, Panel, Series
-from memlab.results import Run, attribution
+import numpy as np
 
-# What each kind of declaration shows, as data.
-_PANELS: Mapping[type, Callable[[Run, Any], list[Panel]]] = {
-    declared.Lines: lambda run, _: marks.panels(run),
-    declared.Bars: bar_marks.panels,
-    declared.Against: pair_marks.panels,
-}
-# The rows of kinds that do not show a metric's medians.
-_ROWS: Mapping[type, Callable[[Run, Any], list[dict[str, Any]]]] = {
-    declared.Nines: percentiles.as_data,
-    declared.Checks: checks.as_data,
-    declared.Matrix: matrix.as_data,
-    declared.Members: strips.as_data,
-    declared.Timeline: timelines.as_data,
-    declared.Tradeoff: tradeoffs.as_data,
-    declared.Causes: causes.as_data,
-}
+from memlab.experiment import figures as declared
+from memlab.present.figures import (
+    frame,
+    kinds,
+)
+from memlab.results import Run, attribution
+from memlab.results.samples import Samples
+
+# Where a row of that kind stands, if not among the marks.
+_LISTS = {"": "marks", "crossing": "crossings", "unavailable": "unavailable", "model": "models"}
 
 
 def shown(run: Run) -> dict[str, declared.Figure | declared.Against]:
@@ -72,13 +48,18 @@ def as_data(run: Run) -> dict[str, Any]:
     """
     first = run.experiment.figure
     figures = shown(run)
-    drawn = [
-        (name, seen, panel)
-        for name, figure in figures.items()
-        if type(figure) in _PANELS
-        for seen in [run.showing(figure)]
-        for panel in _PANELS[type(figure)](seen, figure)
-    ]
+    ids = run.samples.taken("id")
+    made: dict[str, list[dict[str, Any]]] = {name: [] for name in _LISTS.values()}
+    for name, figure in figures.items():
+        seen = run.showing(figure)
+        for row in frame.as_data(kinds.of(figure).rows(seen, figure)):
+            behind = row.get("samples", ())
+            place = "unavailable" if "why" in row else row.get("kind", "")
+            made[_LISTS.get(place, "marks")].append(
+                {"figure": name}
+                | row
+                | (_source(run, run.samples[np.searchsorted(ids, list(behind))]) if behind else {})
+            )
     return {
         "run": run.id,
         "experiment": run.experiment.name,
@@ -87,104 +68,14 @@ def as_data(run: Run) -> dict[str, Any]:
         "metric": first.metric,
         "over": first.over,
         "figures": [{"figure": n, "kind": type(figure).__name__} for n, figure in figures.items()],
-        "marks": [
-            {"figure": name} | mark
-            for name, seen, panel in drawn
-            for series in panel.series
-            for mark in _marks(seen, panel, series)
-        ]
-        + [
-            {"figure": name} | row
-            for name, figure in figures.items()
-            if type(figure) in _ROWS
-            for row in _ROWS[type(figure)](run.showing(figure), figure)
-        ],
-        "crossings": [
-            {"figure": name} | _crossing(seen, panel, crossed)
-            for name, seen, panel in drawn
-            for crossed in panel.crossed
-        ],
-        "missing": [
-            {"figure": name} | mark
-            for name, _, panel in drawn
-            for series in panel.series
-            for mark in _missing(panel, series)
-        ],
-        "models": [
-            {"figure": name} | row
-            for name, figure in figures.items()
-            if isinstance(figure, declared.Lines)
-            for seen in [run.showing(figure)]
-            for row in predictions.as_data(seen, marks.panels(seen))
-        ],
+        **made,
     }
 
 
-def _marks(run: Run, panel: Panel, series: Series) -> Iterator[dict[str, Any]]:
-    metric = run.metric(series.metric or run.experiment.figure.metric)
-    for mark in series.marks:
-        row: dict[str, Any] = {
-            "panel": dict(panel.at),
-            "kind": series.kind,
-            "series": series.label,
-            "levels": dict(mark.at),
-            "x": mark.x,
-            "metric": metric.name,
-            "unit": "1" if mark.to is not None else metric.unit,
-        }
-        if mark.to is not None:
-            row["to"] = dict(mark.to)
-        if series.source:
-            yield (
-                row
-                | {"value": mark.y, "printed": mark.printed, "bound": mark.bound}
-                | {"source": series.source}
-            )
-            continue
-        yield row | {
-            "median": mark.y,
-            "low": mark.low,
-            "high": mark.high,
-            "n": mark.n,
-            "extrapolated": mark.extrapolated,
-            "samples": list(mark.samples),
-            "probe": run.experiment.probe,
-            "probe_hashes": list(mark.probe_hashes),
-            "c_file": f"probes/{run.experiment.probe}.c",
-        }
-
-
-def _crossing(run: Run, panel: Panel, crossed: Crossed) -> dict[str, Any]:
-    found = crossed.crossing.found
+def _source(run: Run, behind: Samples) -> dict[str, Any]:
+    """What measured the samples behind a mark."""
     return {
-        "panel": dict(panel.at),
-        "control": crossed.control,
-        "of": dict(crossed.crossing.of),
-        "to": dict(crossed.crossing.to),
-        "over": run.experiment.figure.over,
-        "estimate": _finite(found.estimate),
-        "low": _finite(found.low),
-        "high": _finite(found.high),
-        "n": found.n,
-        "cost": _finite(crossed.crossing.cost),
-        "words": words.crossing(run.experiment, crossed.crossing),
-        "samples": list(crossed.samples),
+        "probe": run.experiment.probe,
+        "probe_hashes": list(behind.probe_hashes),
+        "c_file": run.experiment.probe_file,
     }
-
-
-def _missing(panel: Panel, series: Series) -> Iterator[dict[str, Any]]:
-    for missing in series.missing:
-        yield {
-            "panel": dict(panel.at),
-            "kind": series.kind,
-            "series": series.label,
-            "levels": dict(missing.at),
-            "why": missing.why,
-            "outcomes": dict(missing.outcomes),
-            "details": list(missing.details),
-        }
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no infinity: what lies outside the sizes measured is None, and `words` says so."""
-    return value if value is not None and math.isfinite(value) else None

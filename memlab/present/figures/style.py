@@ -9,13 +9,16 @@ import matplotlib
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
+from memlab.printable import printable
+
 FONT = "DejaVu Sans"
-TITLE, FINDING, TEXT, SMALL = 15.0, 11.5, 10.0, 9.0  # points
+FINDING, TEXT, SMALL = 11.5, 10.0, 9.0  # points
 LINE_HEIGHT = 1.3  # of the font's size
 POINTS = 72.0  # an inch
 PIXELS = 1600  # a PNG's width
 
 INK, QUIET, PALE, FAINT = "#1a1a1a", "#595959", "#8c8c8c", "#e3e3e3"
+CONTRADICTED = "#b2182b"  # red, which nothing else is
 
 # Okabe and Ito's colours for all kinds of colour vision, less the yellow that white swallows.
 # Each list has its own length, so that lines differ in more than one way, in grey too.
@@ -80,7 +83,7 @@ def width(text: str, size: float, weight: str = "normal") -> float:
 def wrap(text: str, size: float, limit: float, weight: str = "normal") -> list[str]:
     """The text in lines of at most `limit` points, broken at spaces."""
     lines: list[str] = []
-    for word in text.split():
+    for word in printable(text, keep="\n").split():
         if lines and width(f"{lines[-1]} {word}", size, weight) <= limit:
             lines[-1] += f" {word}"
         else:

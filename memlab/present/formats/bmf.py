@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 
 from memlab.present.formats.cases import Cases, Measure
+from memlab.printable import json_text
 
 _NAME = 1024  # characters; Bencher refuses longer names
 
 
 def text(found: Cases) -> str:
-    return json.dumps(
+    said = json.dumps(
         {
             f"{found.suite}: {case.name}"[:_NAME]: {
                 name: _value(measure) for name, measure in case.measures.items()
@@ -25,6 +26,7 @@ def text(found: Cases) -> str:
         ensure_ascii=False,
         allow_nan=False,
     )
+    return json_text(said)
 
 
 def _value(measure: Measure) -> dict[str, float]:

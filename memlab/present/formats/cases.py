@@ -9,12 +9,13 @@ from typing import Literal
 
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Experiment
-from memlab.judging import evidence, summary
+from memlab.experiment.points import point_label
+from memlab.judging import evidence
 from memlab.judging.claims import Judged
 from memlab.judging.compare import Compared, PointComparison
 from memlab.judging.reproduce import Reproduced
-from memlab.present import comparison, words
-from memlab.run import plan
+from memlab.present import words
+from memlab.units import finite
 
 Standing = Literal["good", "bad", "open"]
 
@@ -59,6 +60,10 @@ class Cases:
     cases: Sequence[Case]
     remarks: Sequence[str]
     last_line: str
+    run: str = ""  # of a judgement, and when and where it was measured
+    measured_at: str = ""
+    machine: str = ""
+    kernel: str = ""
 
 
 def of_comparison(compared: Compared) -> Cases:
@@ -74,10 +79,10 @@ def of_comparison(compared: Compared) -> Cases:
     ]
     return Cases(
         suite=f"memlab compare {experiment.name}",
-        title=f"{experiment.name}: {compared.new} against {compared.base}, {compared.metric.help}",
+        title=f"{experiment.name}: {compared.new} against {compared.base}, {compared.metric.label}",
         cases=[*(_of_point(compared, point) for point in compared.points), *alone],
         remarks=compared.remarks,
-        last_line=comparison.last_line(compared),
+        last_line=words.counts(compared),
     )
 
 
@@ -108,13 +113,16 @@ def point_line(compared: Compared, point: PointComparison) -> str:
 def of_judgement(reproduced: Reproduced) -> Cases:
     """A case for each claim at each setting."""
     experiment, run = reproduced.experiment, reproduced.run
-    summaries = summary.by_claim(reproduced.judged)
     return Cases(
         suite=f"memlab claims {experiment.name}",
         title=f"{experiment.name}: the claims in run {run.id if run else '-'}",
         cases=[_of_claim(experiment, judged) for judged in reproduced.judged],
         remarks=(),
-        last_line=" ".join(summary.sentence(summaries)),
+        last_line=" ".join(words.headline([reproduced])),
+        run=run.id if run else "",
+        measured_at=run.row.created_at if run else "",
+        machine=words.machine(run) if run else "",
+        kernel=str(run.environment.get("kernel_release") or "unknown") if run else "",
     )
 
 
@@ -124,11 +132,11 @@ def _of_claim(experiment: Experiment, judged: Judged) -> Case:
     measures = {}
     if verdict.estimate is not None and isfinite(verdict.estimate):
         kind = type(judged.claim).__name__.lower()
-        measures[kind] = Measure(verdict.estimate, _finite(verdict.low), _finite(verdict.high))
+        measures[kind] = Measure(verdict.estimate, finite(verdict.low), finite(verdict.high))
     return Case(
-        name=f"{judged.claim.text} ({at})" if at else judged.claim.text,
+        name=f"{experiment.name}/{judged.claim.id}{f' ({at})' if at else ''}",
         word=verdict.word,
-        text=f"{verdict.word}: {judged.evidence}",
+        text=f"{verdict.word}: {judged.claim.text}: {judged.evidence}",
         measures=measures,
     )
 
@@ -143,12 +151,8 @@ def name(experiment: Experiment, at: At) -> str:
         for factor in experiment.factors
         if factor.name in at and (len(factor.quick) > 1 or at[factor.name] != factor.quick[0])
     ]
-    return plan.label(experiment, at, shown)
+    return point_label(experiment, at, shown)
 
 
 def _measure(found: Interval) -> Measure:
     return Measure(found.estimate, found.low, found.high)
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and isfinite(value) else None

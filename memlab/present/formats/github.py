@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memlab.present.formats.cases import Case, Cases
+from memlab.printable import printable
 
 ANNOTATIONS = 10  # of one level in a step; GitHub shows no more
 _ROWS = 1_000  # a summary above 1 MiB is not shown at all
@@ -44,7 +45,7 @@ def _command(level: str, title: str, message: str) -> str:
 
 
 def _data(words: str) -> str:
-    return words.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(words, keep="\n").replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(words: str) -> str:
@@ -79,7 +80,7 @@ def summary(found: Cases) -> str:
 
 def _cell(words: str) -> str:
     """One line that neither Markdown nor HTML reads anything into."""
-    line = " ".join(words.split())
+    line = printable(" ".join(words.split()))
     for sign, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         line = line.replace(sign, escape)
     for sign in "\\`*_|~[]":

@@ -6,14 +6,15 @@ which pytest holds its own. A case has no time: what was timed is the result, no
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from xml.etree import ElementTree
 
 from memlab.present.formats.cases import Case, Cases
+from memlab.printable import printable
 
-# What XML 1.0 cannot hold even escaped (https://www.w3.org/TR/xml/#charsets).
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NO_CHARACTERS = str.maketrans(
+    "\ufffe\uffff", "\ufffd\ufffd"
+)  # https://www.w3.org/TR/xml/#charsets
 
 
 def text(found: Cases) -> str:
@@ -40,6 +41,14 @@ def text(found: Cases) -> str:
 def _add(suite: ElementTree.Element, classname: str, case: Case) -> None:
     attributes = {"classname": _clean(classname), "name": _clean(case.name)}
     element = ElementTree.SubElement(suite, "testcase", attributes)
+    if case.measures:
+        properties = ElementTree.SubElement(element, "properties")
+    for name, measure in case.measures.items():
+        ends = {"": measure.value, " low": measure.low, " high": measure.high}
+        for end, value in ends.items():
+            if value is not None:
+                said = {"name": _clean(f"{name}{end}"), "value": repr(value)}
+                ElementTree.SubElement(properties, "property", said)
     if case.standing == "bad":
         failure = {"type": _clean(case.word), "message": _clean(case.text)}
         ElementTree.SubElement(element, "failure", failure).text = _clean(case.text)
@@ -51,4 +60,4 @@ def _add(suite: ElementTree.Element, classname: str, case: Case) -> None:
 
 
 def _clean(words: str) -> str:
-    return _NO_XML.sub("\ufffd", words)
+    return printable(words, keep="\n").translate(_NO_CHARACTERS)

@@ -2,50 +2,99 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from memlab import output
 from memlab._version import __version__
-from memlab.present.report.section import section
+from memlab.errors import CannotRun, NotComparable
+from memlab.judging.compare import compare_runs
+from memlab.present import figures, tables, words
+from memlab.present.report import inline_svg
+from memlab.present.report.section import Section, section
+from memlab.present.table import Table
+from memlab.printable import printable
 from memlab.results import Run
-from memlab.run.request import CannotRun
 
 
 def html(runs: Sequence[Run]) -> str:
     """The report of at least one run. The same runs give the same text."""
+    sections = [section(run, f"r{number}") for number, run in enumerate(runs, 1)]
+    sections[1:] = [_unlike_first(sections[0], other) for other in sections[1:]]
+    compared, notes = _compared(runs)
+    return _template("report").render(
+        sections=sections,
+        place=words.place(runs),
+        memlab=__version__,
+        compared=compared,
+        notes=notes,
+    )
+
+
+def _unlike_first(first: Section, other: Section) -> Section:
+    """Of the same machine, what differs from the first run's alone."""
+    if first.machine != other.machine:
+        return other
+    said = set(first.environment)
+    return replace(other, environment=[one for one in other.environment if one not in said])
+
+
+def _compared(runs: Sequence[Run]) -> tuple[list[Table], list[str]]:
+    """Later runs beside the first one of their experiment."""
+    made, notes = [], []
+    for base in {run.experiment.name: run for run in reversed(runs)}.values():
+        found = []
+        for run in runs:
+            if run.id != base.id and run.experiment.name == base.experiment.name:
+                try:
+                    found.append(compare_runs(base, run, force=True))
+                except NotComparable as why:
+                    notes.append(f"{why}.")
+        if found:
+            title = "; ".join(tables.compared_heads(found))
+            made.append(replace(tables.compared(found), title=title))
+            notes += [*tables.compared_counts(found), *tables.compared_notes(found)]
+            notes.append(tables.ratio_legend(found[0]))
+    return made, notes
+
+
+def notebook(run: Run) -> str:
+    """HTML of a run in a notebook: its first figure, then a row per point."""
+    drawn = ""
+    if any(summary.medians for summary in run.summaries):
+        drawn = inline_svg.inline(figures.draw(run), run.experiment.question, f"run-{run.id}")
+    points = tables.points(run, run.metrics[0])
+    asked = run.experiment.question
+    return _template("run").render(run=run.id, question=asked, svg=drawn, points=points)
+
+
+def _template(name: str) -> Template:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
+        finalize=_finalize,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
     environment.filters["svg"] = Markup  # ours, with its texts escaped by the XML writer
-    sections = [section(run, f"r{number}") for number, run in enumerate(runs, 1)]
-    template = environment.get_template("report.html.jinja")
-    return template.render(sections=sections, memlab=__version__)
+    return environment.get_template(f"{name}.html.jinja")
+
+
+def _finalize(value: object) -> object:
+    return printable(value) if type(value) is str else value
 
 
 def write(runs: Sequence[Run], path: Path) -> None:
     """Write the report; it appears whole or not at all. CannotRun where it cannot be written."""
     text = html(runs)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, part, text)
+        output.write({path: text.encode()})
     except OSError as error:
         raise CannotRun(f"cannot write {error.filename or path}: {error.strerror}") from None
-
-
-def _replace(path: Path, part: Path, text: str) -> None:
-    """Write the part, then rename it; it does not stay behind."""
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -20,13 +20,13 @@ class Source:
 
 def source(run: Run) -> Source:
     """Everything needed to find a run's samples and to take them again."""
-    hashes = dict.fromkeys(sample.probe_hash for sample in run.samples if sample.probe_hash)
-    ids = [sample.id for sample in run.samples if sample.id is not None]
+    hashes = run.samples.probe_hashes
+    ids = run.samples.ids
     rows = (
         ("run", f"{run.id}, begun {run.row.created_at}, memlab {run.row.memlab}"),
         ("samples", f"{len(run.samples)} in {run.blocks} blocks, rows {_span(ids)} of the store"),
         ("store", str(run.store_path)),
-        ("probe", f"probes/{run.experiment.probe}.c, sha256 {', '.join(hashes) or 'none'}"),
+        ("probe", f"{run.experiment.probe_file}, sha256 {', '.join(hashes) or 'none'}"),
         ("again", again(run)),
         ("raw samples", f"memlab export {run.id} --store {shlex.quote(str(run.store_path))}"),
     )

@@ -7,16 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from memlab import published as studies
 from memlab.experiment import Outcome
-from memlab.judging import summary
-from memlab.judging.claims import Judged, judge
-from memlab.judging.summary import ClaimSummary
-from memlab.present import beside as beside_words
-from memlab.present import figures, words
-from memlab.present.figures import claims, outcome_matrix, page
-from memlab.present.report import grids, inline_svg, provenance
+from memlab.judging import reproduce
+from memlab.judging.reproduce import Reproduced
+from memlab.present import figures, tables, words
+from memlab.present.figures import claims, layout, outcomes
+from memlab.present.report import inline_svg, provenance
+from memlab.present.table import Table
+from memlab.present.verdicts import ClaimVerdicts, verdicts
 from memlab.results import Run
-from memlab.results.beside import Beside, tables
+
+_CONTRADICTED = 5  # named in the few lines at the top
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +31,6 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """One verdict: where it holds, the word, its evidence and the lines that it was read from,
-    what the controls say, its samples."""
-
-    where: str
-    word: str
-    evidence: str
-    lines: Sequence[str]
-    controls: Sequence[str]
-    samples: str
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedClaim:
-    """One claim with its verdicts."""
-
-    text: str
-    published: str
-    verdicts: Sequence[Verdict]
-
-
-@dataclass(frozen=True, slots=True)
 class Section:
     """Everything that a report says of one run."""
 
@@ -59,23 +39,23 @@ class Section:
     title: str
     run: str
     asked: str
+    studies: Sequence[str]
     machine: str
     found: Sequence[str]
-    claims: Sequence[JudgedClaim]
+    claims: Sequence[ClaimVerdicts]
     figures: Sequence[Drawn]
-    published: Sequence[grids.Grid]
-    remarks: Sequence[str]
-    points: Sequence[grids.Grid]
-    noise: grids.Grid
-    noise_said: Sequence[str]
+    published: Sequence[Table]
+    published_legend: str
+    points: Sequence[Table]
+    noise: Table
+    ended: Sequence[str]
     environment: Sequence[tuple[str, str]]
     source: provenance.Source
 
 
 def section(run: Run, prefix: str) -> Section:
     """One run's part; `prefix`, one a report, keeps its figures' ids apart from the others'."""
-    judged = judge(run)
-    published = list(tables(run))
+    found = reproduce.of_run(run)
     source = provenance.source(run)
     return Section(
         anchor=f"run-{prefix}-{run.id}",
@@ -83,27 +63,30 @@ def section(run: Run, prefix: str) -> Section:
         title=run.experiment.name,
         run=run.id,
         asked=run.experiment.question,
-        machine=page.machine(run),
-        found=list(_found(run, judged)),
-        claims=[_claim(run, found) for found in summary.by_claim(judged)],
-        figures=list(_figures(run, judged, published, prefix)),
-        published=[grids.published(run, table) for table in published],
-        remarks=list(beside_words.remarks(published)),
-        points=[grids.points(run, metric) for metric in grids.metrics_shown(run)],
-        noise=grids.noise(run),
-        noise_said=list(grids.noise_said(run)),
+        studies=[
+            f"{source}: {studies.load(source).reference}" for source in run.experiment.sources
+        ],
+        machine=layout.machine(run),
+        found=list(_found(run, found)),
+        claims=verdicts(run, found.judged),
+        figures=list(_figures(run, found, prefix)),
+        published=[tables.published(run, table) for table in found.tables],
+        published_legend=tables.PUBLISHED_LEGEND,
+        points=[tables.points(run, metric) for metric in tables.metrics_shown(run)],
+        noise=tables.noise(run),
+        ended=list(tables.ended(run)),
         environment=[(key, _plain(value)) for key, value in run.environment.items()],
         source=source,
     )
 
 
-def _found(run: Run, judged: Sequence[Judged]) -> Iterator[str]:
-    """What holds, what does not, where the costs cross, and how sure that is."""
-    found = summary.by_claim(judged)
-    yield from summary.sentence(found)
-    holding = [s.claim.text for s in found if s.overall == "holds"]
-    if holding:
-        yield f"What holds: {'; '.join(holding)}."
+def _found(run: Run, found: Reproduced) -> Iterator[str]:
+    """How many claims hold, those that are contradicted, what the figures show, how sure it is."""
+    headline, *contradicted = words.headline([found])
+    yield headline
+    yield from contradicted[:_CONTRADICTED]
+    if left := contradicted[_CONTRADICTED:]:
+        yield f"{len(left)} more are contradicted: the table of verdicts has them first."
     for measured in figures.findings(run):
         yield f"Measured: {measured}."
     yield _how_sure(run)
@@ -114,50 +97,33 @@ def _how_sure(run: Run) -> str:
     each = " to ".join(str(n) for n in dict.fromkeys((min(counts), max(counts))))
     failed = sum(n for s in run.summaries for word, n in s.outcomes.items() if word != "ok")
     ended = "all ended ok" if not failed else f"{failed} did not end ok"
+    samples = words.count(len(run.samples), "sample")
+    points = words.count(len(run.points), "point")
     return (
-        f"How sure: {len(run.samples)} samples of {len(run.points)} points, {each} a point, "
-        f"{ended}. Even where the truth lies right at the edge of a claim, a wrong 'reproduced' or "
-        "'contradicted' comes up in at most 5 of 100 experiments."
+        f"How sure: {samples} of {points}, {each} per point, {ended}. 'reproduced' and "
+        "'contradicted' have an error rate of at most 5 %."
     )
 
 
-def _claim(run: Run, found: ClaimSummary) -> JudgedClaim:
-    groups = summary.groups(found, run.experiment.figure.over)
-    verdicts = [
-        Verdict(
-            where=words.where(run.experiment, group) or "the only setting",
-            word=group.closest.verdict.word,
-            evidence=group.closest.evidence,
-            lines=group.closest.lines,
-            controls=group.closest.control_says.splitlines(),
-            samples=f"{len({s for j in group.members for s in j.samples})} samples of run {run.id}",
-        )
-        for group in groups
-    ]
-    return JudgedClaim(found.claim.text, found.claim.published, verdicts)
-
-
-def _figures(
-    run: Run, judged: Sequence[Judged], published: Sequence[Beside], prefix: str
-) -> Iterator[Drawn]:
+def _figures(run: Run, found: Reproduced, prefix: str) -> Iterator[Drawn]:
     """The claims, the experiment's own figure, the published tables, the outcomes."""
     made = []
-    if judged:
-        words_of = Counter(j.word for j in judged)
+    if found.judged:
+        words_of = Counter(j.word for j in found.judged)
         said = ", ".join(f"{count} {word}" for word, count in words_of.most_common())
         caption = f"Published against here, claim by claim: {said}"
-        made.append((caption, claims.dumbbell(run, judged)))
+        made.append((caption, claims.dumbbell(run, found.judged)))
     if run.samples:
         for name in figures.names(run):
             made.append((figures.caption(run, name), figures.draw(run, name)))
-    for table in published:
-        setting = grids.setting(run, table)
-        caption = f"{table.source.id}: {table.table.title}, beside this machine"
+    for table in found.tables:
+        setting = tables.setting(run, table)
+        caption = f"{table.source.id}: {table.table.title}, beside this run"
         caption += f" ({setting})" if setting else ""
         made.append((caption, claims.table_chart(run, table)))
     if _has_outcomes(run):
-        rows, columns = outcome_matrix.factors(run)
-        caption = f"How the samples of each point ended: {grids.outcomes(run.summaries)}"
+        rows, columns = outcomes.factors(run)
+        caption = f"How the samples of each point ended: {tables.outcomes(run.summaries)}"
         made.append((caption, claims.outcome_matrix(run, rows, columns)))
     for i, (caption, figure) in enumerate(made, 1):
         label = f"{caption}. Run {run.id}, {len(run.samples)} samples."
@@ -169,7 +135,7 @@ def _figures(
 def _has_outcomes(run: Run) -> bool:
     """Whether how samples ended is a result here."""
     claimed = any(isinstance(claim, Outcome) for claim in run.experiment.claims)
-    return bool(run.samples) and (claimed or any(s.outcome != "ok" for s in run.samples))
+    return bool(run.samples) and (claimed or {*run.samples.outcomes} > {"ok"})
 
 
 def _plain(value: Any) -> str:

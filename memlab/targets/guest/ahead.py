@@ -12,7 +12,7 @@ from typing import Any
 
 from memlab import experiments, units
 from memlab.run import admission
-from memlab.run.admission import HEADROOM, Need, Places
+from memlab.run.admission import HEADROOM, Directories, Need
 from memlab.run.prepare import Prepared
 from memlab.run.request import Request
 from memlab.targets.guest.host import Guest
@@ -22,19 +22,20 @@ from memlab.targets.guest.inside import FILES
 def prepare(request: Request, guest: Guest) -> Prepared:
     """What Guest.prepare answers, of a guest that has not booted and has nothing in its memory.
 
-    Raises as that does: UnknownExperiment, plan.BadLevels, admission.Refused.
+    Raises as that does: UnknownExperiment, BadLevels, Refused.
     """
-    experiment, places = experiments.load(request.experiment), Places(FILES)
+    experiment = experiments.load(request.experiment, request.subject)
+    directories = Directories(FILES)
     built, scaled = admission.admit(
         experiment,
         request.preset,
         request.levels,
-        places,
+        directories,
         controls=request.controls,
         short=lambda wanted: _shortage(wanted, guest),
     )
     kept = replace(request, scaled=scaled, directory=str(FILES), guest=guest.as_data())
-    return Prepared(experiment, built, places, kept)
+    return Prepared(experiment, built, directories, kept)
 
 
 def _shortage(wanted: Need, guest: Guest) -> str | None:

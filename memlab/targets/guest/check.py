@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from memlab import units
-from memlab.run.request import BadRequest
+from memlab.errors import BadRequest
 
 if TYPE_CHECKING:  # subprocesses and sockets, which the command line's help has no use for
     from memlab.targets.guest.machine import Asked

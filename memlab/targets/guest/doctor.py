@@ -18,7 +18,7 @@ def _guest() -> Capability:
     name = "guests"
     if lacks := guest_tools.missing():
         return Capability(name, False, f"{lacks.program} is not here", lacks.remedy)
-    return Capability(name, True, "QEMU and virtme-ng are here", None)
+    return Capability(name, True, "QEMU, busybox and modprobe are here", None)
 
 
 def _installed_kernel() -> Capability:

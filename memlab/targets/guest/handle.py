@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from memlab import units
+from memlab.errors import BadRequest
 from memlab.run import kernel
-from memlab.run.request import BadRequest
 from memlab.targets.guest import host
 from memlab.targets.guest.check import check
 from memlab.targets.guest.machine import Asked
@@ -56,6 +57,12 @@ class Guest:
         check(self._asked)
         self._booted: host.Guest | None = None
 
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Guest:
+        """The guest that a stored request names."""
+        memory = {"memory": stored["memory_bytes"]}
+        return cls(**memory, **{k: v for k, v in stored.items() if k != "memory_bytes"})
+
     def __enter__(self) -> Guest:
         self._booted = host.Guest(self._asked).__enter__()
         return self
@@ -70,11 +77,20 @@ class Guest:
         if booted is not None:
             booted.__exit__(kind, error, trace)
 
+    @property
+    def memory_bytes(self) -> int:
+        return self._asked.memory_bytes
+
+    def unbooted(self) -> host.Guest:
+        """The guest checked against this host, and not booted."""
+        return host.Guest(self._asked)
+
     @contextmanager
-    def open(self) -> Iterator[host.Guest]:
-        """The target for one sweep: the guest that runs, else one for as long as this lasts."""
+    def open(self, wait_s: float = 0.0) -> Iterator[host.Guest]:
+        """The target for one sweep: the guest that runs, else one for as long as this lasts, which
+        waits so long for another memlab to end."""
         if self._booted is not None:
             yield self._booted
             return
-        with host.Guest(self._asked) as booted:
+        with host.Guest(self._asked, wait_s=wait_s) as booted:
             yield booted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -12,19 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from memlab import experiments
+from memlab.errors import CannotRun, Refused
 from memlab.experiment import Experiment
+from memlab.experiment.points import Point
 from memlab.observe import guest_tools, kvm, proc
 from memlab.run import admission, kernel
-from memlab.run.admission import HEADROOM, Need, Places
-from memlab.run.alone import alone
-from memlab.run.bench import default_directory
+from memlab.run.admission import HEADROOM, Directories, Need
+from memlab.run.executor import default_directory
 from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
-from memlab.run.plan import Plan, Point
+from memlab.run.machine_lock import machine_lock
+from memlab.run.plan import Plan
 from memlab.run.prepare import Prepared, check_directory
-from memlab.run.request import CannotRun, Request
-from memlab.run.target import Trials
-from memlab.targets.guest import machine, stream
+from memlab.run.request import Request
+from memlab.run.target import Executor
+from memlab.targets.guest import device, image, machine, stream
 from memlab.targets.guest.check import check
 from memlab.targets.guest.machine import Asked, Ended, Machine, Silent
 from memlab.targets.guest.raised import KINDS
@@ -34,8 +37,7 @@ BOOT_LIMIT_S = {"kvm": 60.0, "tcg": 300.0}
 SILENCE_S = {"kvm": 20.0, "tcg": 60.0}  # a guest that lives says so every second
 DISK_BYTES = 4 * GiB  # a file with holes: what is written to it is what it takes
 _PORT_PATH_MAX = 107  # sun_path of unix(7), less its end
-# virtme-ng mounts empty file systems there.
-_HIDDEN = (Path("/run"), Path("/dev"), Path("/var/tmp"), Path("/var/cache"), Path("/var/log"))
+_HIDDEN = (Path("/run"), Path("/dev"), Path("/var/tmp"))  # file systems of its own are there
 
 _Gone = (Ended, stream.Damaged)
 
@@ -47,40 +49,42 @@ class GuestLost(CannotRun):
 class Guest:
     """A target (run.target). Open, its guest runs; however it is left, nothing of it stays."""
 
-    def __init__(self, asked: Asked, silence_s: float | None = None) -> None:
+    def __init__(self, asked: Asked, silence_s: float | None = None, wait_s: float = 0.0) -> None:
         """Check what can be checked. BadRequest or CannotRun where this guest cannot be."""
         check(asked)
         self.asked = asked
         self.image = kernel.find(asked.kernel)
         _check_host(asked)
         check_directory(self.place)
+        check_directory(default_directory())
         kernel.check_modules(self.image)
         self.accelerator = kvm.accelerator()
         self.asked = replace(asked, cpus=asked.cpus or machine.CPUS[self.accelerator])
         self.silence_s = silence_s or SILENCE_S[self.accelerator]
+        self._wait_s = wait_s
         self._stack = ExitStack()
         self._machine: Machine | None = None
-        self._cut_short = False  # a question is unanswered, or a sweep's bench is open
+        self._cut_short = False  # a question is unanswered, or a sweep's executor is open
 
     def __enter__(self) -> Guest:
         with ExitStack() as stack:
-            stack.enter_context(alone())
+            stack.enter_context(machine_lock(self._wait_s))
             journal = Journal(f"guest-{secrets.token_hex(4)}")
             stack.callback(journal.close)
-            guardian = Guardian(journal.path)
+            guardian = Guardian(journal)
             stack.callback(guardian.dismiss)
-            name = journal.path.stem
-            folder = journal.make_folder(default_directory().absolute(), name)
+            folder = journal.make_folder(default_directory().absolute(), journal.name)
             place = folder
             if self.asked.directory:
-                place = journal.make_folder(self.place, f"{name}-disk")
+                place = journal.make_folder(self.place, f"{journal.name}-disk")
             _check_port(folder)
             disk = _make_disk(place / "disk", self.disk_bytes)
-            command = machine.command(self.asked, self.image, self.accelerator, folder, disk)
+            boots = image.make(self.image, folder, device.MODULES if self.asked.iommu else {})
+            command = machine.command(self.asked, boots, self.accelerator, folder, disk)
             self._machine = Machine(command, folder)
-            guardian.watch(self._machine.group)
-            stack.callback(guardian.forget, self._machine.group)
+            stack.callback(journal.forget_session, self._machine.group)
             stack.callback(self._machine.stop)
+            journal.note_session(self._machine.group, str(folder))
             self._hear_hello(self._machine)
             self._stack = stack.pop_all()
         return self
@@ -128,9 +132,9 @@ class Guest:
             guest=self.as_data(),
         )
         return Prepared(
-            experiments.load(request.experiment),
+            experiments.load(request.experiment, request.subject),
             Plan(points, found["excluded"]),
-            Places(Path(found["directory"])),
+            Directories(Path(found["directory"])),
             kept,
         )
 
@@ -138,36 +142,36 @@ class Guest:
         """As a request keeps it."""
         return asdict(self.asked) | {"kernel": str(self.image.path)}
 
-    def alone(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[None]:
         return nullcontext()  # since before it booted
 
-    def environment(self, experiment: Experiment, places: Places) -> Mapping[str, Any]:
+    def environment(self, experiment: Experiment, directories: Directories) -> Mapping[str, Any]:
         """What the guest reads of itself, and what it is."""
         found: dict[str, Any] = self._ask(
-            "environment", experiment=experiment.name, directory=str(places.dir)
+            "environment", **_declared(experiment), directory=str(directories.dir)
         )
         guest = self.as_data() | {"accelerator": self.accelerator}
         return found | {"guest": guest, "emulated_time": self.accelerator == "tcg"}
 
     def shortage(
-        self, experiment: Experiment, points: Sequence[Point], places: Places
+        self, experiment: Experiment, points: Sequence[Point], directories: Directories
     ) -> str | None:
         short: str | None = self._ask(
             "shortage",
-            experiment=experiment.name,
+            **_declared(experiment),
             points=[asdict(point) for point in points],
-            directory=str(places.dir),
+            directory=str(directories.dir),
         )
         return short
 
     @contextmanager
-    def bench(
-        self, run: str, experiment: Experiment, places: Places, cpus: Sequence[int]
-    ) -> Iterator[Trials]:
-        directory = str(places.dir)
+    def executor(
+        self, run: str, experiment: Experiment, directories: Directories, cpus: Sequence[int]
+    ) -> Iterator[Executor]:
+        directory = str(directories.dir)
         self._cut_short = True
-        self._ask("open", run=run, experiment=experiment.name, directory=directory, cpus=list(cpus))
-        opened = Bench(run, self._ask)
+        self._ask("open", run=run, **_declared(experiment), directory=directory, cpus=list(cpus))
+        opened = GuestExecutor(run, self._ask)
         yield opened
         opened.check()
         self._ask("close")
@@ -192,8 +196,8 @@ class Guest:
         return self._machine
 
 
-class Bench:
-    """The guest's bench. A guest that goes ends its trial as a row, and then the run."""
+class GuestExecutor:
+    """The guest's executor. A guest that goes ends its trial as a row, and then the run."""
 
     def __init__(self, run: str, ask: Any) -> None:
         self._run, self._ask = run, ask
@@ -227,6 +231,11 @@ class Bench:
             )
 
 
+def _declared(experiment: Experiment) -> dict[str, Any]:
+    """What the guest declares the same experiment from."""
+    return {"experiment": experiment.name, "subject": experiment.declared_from}
+
+
 def _check_host(asked: Asked) -> None:
     if os.uname().machine != "x86_64":
         raise CannotRun(f"guests run on x86_64 alone, and this is {os.uname().machine}")
@@ -234,7 +243,7 @@ def _check_host(asked: Asked) -> None:
         raise CannotRun(f"a guest needs {lacks.program}, and it is not here: {lacks.remedy}")
     need = Need(memory_bytes=asked.memory_bytes, disk_bytes={}, block_s=0.0)
     if short := admission.shortage(need, "the guest"):
-        raise admission.Refused(f"{short}; give it less with --guest-memory")
+        raise Refused(f"{short}; give it less with --guest-memory")
     for path in (Path(sys.executable), Path(__file__)):
         for hidden in _HIDDEN:
             if path.is_relative_to(hidden):
@@ -247,6 +256,9 @@ def _check_port(folder: Path) -> None:
 
 
 def _make_disk(path: Path, size_bytes: int) -> Path:
+    """With a file system, so that files and a swap file lie on one as on a host."""
     with path.open("xb") as file:
         file.truncate(size_bytes)
+    if mkfs := guest_tools.find("mkfs.ext4"):
+        subprocess.run([mkfs, "-q", "-F", str(path)], stdin=subprocess.DEVNULL, check=False)
     return path

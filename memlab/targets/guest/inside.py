@@ -1,52 +1,46 @@
 """What runs in the guest: it answers the host's questions, one after another, until told to end.
 
-The questions are those that the driver asks of this host too (run.target.Here), so that a trial
-in a guest is a trial like any other.
+The questions are those that the driver asks of this host too (run.target.LocalTarget), so that a
+trial in a guest is a trial like any other.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from memlab import experiments
+from memlab.errors import CannotRun
+from memlab.experiment.points import Point
 from memlab.observe import proc, virtualization
-from memlab.run.admission import Places
-from memlab.run.plan import Point
-from memlab.run.request import CannotRun, Request
-from memlab.run.target import Here, Trials
-from memlab.targets.guest import device, machine, stream
+from memlab.run.admission import Directories
+from memlab.run.request import Request
+from memlab.run.target import Executor, LocalTarget
+from memlab.targets.guest import device, stream
 from memlab.targets.guest.raised import KINDS
 
 BEAT_S = 1.0  # so often the guest says that it is alive
 EMULATED_PATIENCE = 10.0  # a slow emulator is no reason for an outcome of `timeout`
 FILES = Path("/var/tmp")  # where its disk is mounted
 _OWN = Path("/run/memlab")  # in its memory
-_MODULES = ("virtio_blk", "ext4", "zram")
 
 
-def main(modules: str) -> None:
-    """`modules` is the folder whose lib/modules has this kernel's; empty where it has none."""
+def main() -> None:
     port = os.open(_port(), os.O_RDWR)
     _OWN.mkdir()
+    path = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin"))
     os.environ |= {"HOME": str(_OWN), "XDG_STATE_HOME": str(_OWN), "TMPDIR": str(FILES)}
-    for module in _MODULES if modules else ():
-        _run("modprobe", "-q", "-d", modules, module)
-    if (proc.ROOT / "sys/kernel/iommu_groups/0").exists() and modules:
-        for module, options in device.MODULES.items():
-            _run("modprobe", "-q", "-d", modules, module, *options)
+    os.environ["PATH"] = f"{path}:/bin"
+    if (proc.ROOT / "sys/kernel/iommu_groups/0").exists():
         device.hand_over()
-    mounted = _mount_disk()
     speaker = _Speaker(port)
-    speaker.say({"hello": {"disk": mounted}})
+    speaker.say({"hello": os.uname().release})
     threading.Thread(target=speaker.beat, daemon=True).start()
     answers = Answers()
     unpacker = stream.Unpacker()
@@ -79,9 +73,9 @@ class Answers:
     """One method a question. What a question raises is an answer too."""
 
     def __init__(self) -> None:
-        self._here = Here(EMULATED_PATIENCE if virtualization.emulated(proc.ROOT) else 1.0)
-        self._bench: AbstractContextManager[Trials] | None = None
-        self._trials: Trials | None = None
+        self._local = LocalTarget(EMULATED_PATIENCE if virtualization.emulated(proc.ROOT) else 1.0)
+        self._executor: AbstractContextManager[Executor] | None = None
+        self._trials: Executor | None = None
 
     def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         ask: Callable[..., Any] = getattr(self, f"ask_{question['ask']}")
@@ -94,7 +88,7 @@ class Answers:
             return {"raised": "CannotRun", "line": line}
 
     def ask_prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-        found = self._here.prepare(Request(**request))
+        found = self._local.prepare(Request(**request))
         return {
             "points": [asdict(point) for point in found.plan.points],
             "excluded": dict(found.plan.excluded),
@@ -102,19 +96,35 @@ class Answers:
             "directory": found.request.directory,
         }
 
-    def ask_environment(self, experiment: str, directory: str) -> dict[str, Any]:
-        return self._here.environment(experiments.load(experiment), Places(Path(directory)))
+    def ask_environment(
+        self, experiment: str, subject: dict[str, Any] | None, directory: str
+    ) -> dict[str, Any]:
+        declared = experiments.load(experiment, subject)
+        return self._local.environment(declared, Directories(Path(directory)))
 
     def ask_shortage(
-        self, experiment: str, points: list[dict[str, Any]], directory: str
+        self,
+        experiment: str,
+        subject: dict[str, Any] | None,
+        points: list[dict[str, Any]],
+        directory: str,
     ) -> str | None:
         planned = [Point(**point) for point in points]
-        return self._here.shortage(experiments.load(experiment), planned, Places(Path(directory)))
+        declared = experiments.load(experiment, subject)
+        return self._local.shortage(declared, planned, Directories(Path(directory)))
 
-    def ask_open(self, run: str, experiment: str, directory: str, cpus: list[int]) -> None:
-        declared, places = experiments.load(experiment), Places(Path(directory))
-        self._bench = self._here.bench(run, declared, places, cpus)
-        self._trials = self._bench.__enter__()
+    def ask_open(
+        self,
+        run: str,
+        experiment: str,
+        subject: dict[str, Any] | None,
+        directory: str,
+        cpus: list[int],
+    ) -> None:
+        declared = experiments.load(experiment, subject)
+        directories = Directories(Path(directory))
+        self._executor = self._local.executor(run, declared, directories, cpus)
+        self._trials = self._executor.__enter__()
 
     def ask_renew(self, points: list[dict[str, Any]]) -> None:
         self._open().renew([Point(**point) for point in points])
@@ -123,16 +133,16 @@ class Answers:
         return self._open().trial(Point(**point))
 
     def ask_close(self) -> None:
-        if self._bench is not None:
-            self._bench.__exit__(None, None, None)
-        self._bench = self._trials = None
+        if self._executor is not None:
+            self._executor.__exit__(None, None, None)
+        self._executor = self._trials = None
 
     def ask_end(self) -> None:
         self.ask_close()
 
-    def _open(self) -> Trials:
+    def _open(self) -> Executor:
         if self._trials is None:
-            raise CannotRun("no bench is open in the guest")
+            raise CannotRun("no executor is open in the guest")
         return self._trials
 
 
@@ -142,24 +152,3 @@ def _port() -> str:
         if (port / "name").read_text().strip() == stream.PORT:
             return f"/dev/{port.name}"
     raise SystemExit("the guest has no port of memlab's")
-
-
-def _mount_disk() -> bool:
-    """A file system of its own on the disk, so that files and a swap file lie on one as on a
-    host. Without it they lie in memory, as virtme-ng has it."""
-    for disk in Path("/sys/block").glob("vd*"):
-        serial = disk / "serial"
-        if serial.exists() and serial.read_text().strip() == machine.DISK:
-            node = f"/dev/{disk.name}"
-            return _run("mkfs.ext4", "-q", "-F", node) and _run("mount", node, str(FILES))
-    return False
-
-
-def _run(*command: str) -> bool:
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
-    with suppress(OSError):
-        ended = subprocess.run(
-            command, stdout=subprocess.DEVNULL, stderr=sys.stderr, env={"PATH": path}, check=False
-        )
-        return ended.returncode == 0
-    return False

@@ -1,4 +1,4 @@
-"""The virtual machine as a process: virtme-ng makes its command line, QEMU runs it."""
+"""The virtual machine as a process of QEMU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shlex
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,23 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memlab.errors import CannotRun
 from memlab.observe import guest_tools
-from memlab.run import kernel, warm
-from memlab.run.kernel import Kernel
-from memlab.run.request import CannotRun
+from memlab.run import kernel
 from memlab.targets.guest import device, stream
+from memlab.targets.guest import image as boot
 from memlab.units import MiB
 
-DISK = "memlab"  # the serial number of the disk for files
 # Two emulated processors are two threads of QEMU, and now and then (7.2, once in some ten sweeps)
 # both come to spin in the guest's kernel for good.
 CPUS = {"kvm": 2, "tcg": 1}
 
-_BOOT = (
-    "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); import memlab;"
-    "memlab.__path__.append(sys.argv[2]); from memlab.targets.guest.inside import main;"
-    "main(sys.argv[3])"
-)
+# A kernel that tests its timer panics where the emulator, on a busy host, is late with a tick.
+_KERNEL_OPTIONS = ("console=ttyS0", "quiet", "panic=-1", "no_timer_check")
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 _LOG_STAMP = re.compile(r"^\[ *[0-9.]+\] ")
 
@@ -57,41 +52,35 @@ class Asked:
     iommu: bool = False  # emulated, with a device behind it that VFIO holds
 
 
-def command(asked: Asked, image: Kernel, accelerated: str, folder: Path, disk: Path) -> list[str]:
-    """What starts the guest. Its root is this host's, read-only; what it writes to /tmp, /var
-    and /etc stays in its own memory. A panic ends QEMU (virtme-ng: panic=-1, -no-reboot)."""
-    port = f"{stream.PORT}0"
+def command(
+    asked: Asked, boots: tuple[Path, Path], accelerated: str, folder: Path, disk: Path
+) -> list[str]:
+    """What starts the guest, of its kernel and its initramfs. Its root is this host's, read-only;
+    what it writes stays in its own memory. A panic ends QEMU."""
+    port, (image, initramfs) = f"{stream.PORT}0", boots
     appended = [*shlex.split(asked.append), *([device.KERNEL_OPTION] if asked.iommu else [])]
     return [
-        guest_tools.find(guest_tools.VIRTME) or guest_tools.VIRTME,
-        *("--kimg", str(image.path), "--mods", "auto", "--force-9p"),
-        *([] if accelerated == "kvm" else ["--disable-kvm"]),
-        *(
-            "--memory",
-            f"{asked.memory_bytes // MiB}M",
-            "--cpus",
-            str(asked.cpus or CPUS[accelerated]),
-        ),
-        *("--overlay-rwdir", "/tmp", "--overlay-rwdir", "/var", "--overlay-rwdir", "/etc"),
-        *("--blk-disk", f"{DISK}={disk}"),
-        *(f"--kopt={word}" for word in appended),
-        *("--show-boot-console", "--script-sh", _inside(image)),
-        "--qemu-opts",
-        *(device.QEMU_OPTIONS if asked.iommu else ()),
-        *("-chardev", f"socket,id={port},path={folder / 'port'}"),
+        guest_tools.find(guest_tools.QEMU) or guest_tools.QEMU,
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-accel", accelerated, "-cpu", "host" if accelerated == "kvm" else "max"),
+        *("-m", f"{asked.memory_bytes // MiB}M", "-smp", str(asked.cpus or CPUS[accelerated])),
+        *("-kernel", str(image), "-initrd", str(initramfs)),
+        *("-append", " ".join([*_KERNEL_OPTIONS, *appended])),
+        *("-serial", f"file:{folder / 'log'}"),
+        *("-drive", f"file={_escaped(disk)},format=raw,if=none,id=disk,discard=unmap"),
+        *("-device", "virtio-blk-pci,drive=disk"),
+        *("-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"),
+        *("-device", f"virtio-9p-pci,fsdev=host,mount_tag={boot.HOST_TAG}"),
+        *("-chardev", f"socket,id={port},path={_escaped(folder / 'port')}"),
         *("-device", "virtio-serial-pci,id=memlab-bus"),
         *("-device", f"virtserialport,bus=memlab-bus.0,chardev={port},name={stream.PORT}"),
+        *(device.QEMU_OPTIONS if asked.iommu else ()),
     ]
 
 
-def _inside(image: Kernel) -> str:
-    """The guest's whole work, as its shell runs it. As for a worker, Python is told where memlab
-    and its probes are: a search through site-packages takes seconds when every look is emulated.
-    """
-    modules = kernel.modules(image)
-    base = "" if modules is None else str(modules.parents[2])
-    words = [sys.executable, "-I", "-S", "-c", _BOOT, *warm.where(), base]
-    return f"exec {shlex.join(words)}"
+def _escaped(path: Path) -> str:
+    """A path in an option of QEMU, where a comma ends it."""
+    return str(path).replace(",", ",,")
 
 
 class Machine:
@@ -105,25 +94,18 @@ class Machine:
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listening.bind(str(folder / "port"))
         self._listening.listen(1)
-        environ = {
-            **os.environ,
-            "PATH": guest_tools.search_path(),
-            "TMPDIR": str(folder),  # where virtme-ng leaves files if it is killed
-            "XDG_CACHE_HOME": str(folder),
-        }
-        with (folder / "said").open("x+b") as said, (folder / "log").open("x+b") as log:
+        with (folder / "said").open("x+b") as said:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
-                stderr=log,
+                stderr=said,
                 start_new_session=True,  # out of reach of the terminal's Ctrl-C
-                env=environ,
             )
 
     @property
     def group(self) -> int:
-        """The process group of virtme-ng and QEMU."""
+        """The process group of QEMU."""
         return self._process.pid
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -174,8 +156,10 @@ class Machine:
         return Ended(f"the guest ended{self._last_words()}")
 
     def _last_words(self) -> str:
-        """Why, as its kernel, QEMU or virtme-ng says."""
-        log = (self._folder / "log").read_text(errors="replace")
+        """Why, as its kernel or QEMU says."""
+        log = ""
+        with suppress(FileNotFoundError):  # QEMU makes it
+            log = (self._folder / "log").read_text(errors="replace")
         if panic := _PANIC.search(log):
             return f": kernel panic: {panic[1].strip()}"
         log += (self._folder / "said").read_text(errors="replace")

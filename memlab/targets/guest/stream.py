@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from memlab.run.request import CannotRun
+from memlab.errors import CannotRun
 
 PORT = "memlab"  # the name of the virtio port
 

@@ -1,0 +1,321 @@
+/* launch - start a command under the policies that are asked for, and report what it took.
+ *
+ *   launch report=FD [asked=FD] [group=FOLDER]... [nproc=COUNT] [nice=N] [stack=BYTES]
+ *          [nofile=COUNT] [aslr=off] [thp=never] [preload=LIBRARIES] [tracepoint=ID]
+ *          -- COMMAND [ARGUMENT...]
+ *
+ * Window: from the moment that the child is let go, just before execve(2), to its end (waitid(2)).
+ * Excluded: the fork, and the policies, which the child has set before it is let go.
+ * Counters are perf events that begin at execve(2) and follow every process that the command
+ * starts. Usage is wait4(2)'s: the command's and that of all descendants it waited for, with
+ * `minor_before`, the faults that the child took before execve(2).
+ *
+ * A program of its own for one reason: the kernel carries the peak resident memory of what a
+ * process was before execve(2) over to what it is afterwards (fs/exec.c, exec_mmap), so a command
+ * that Python starts directly seems to have used as much memory as Python. The report is a
+ * line of JSON; `errno` in it says that the command could not be started, and `failed` where. A
+ * byte that arrives at `asked` is answered by a line with the counters as they are.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The first of a kind to be opened on a machine costs milliseconds, while the kernel's code is
+ * patched: the fork server holds one of each of these open (probe_perf_prewarm). */
+enum { FAULTS, MIGRATIONS, CPU, SHOOTDOWNS, EVENT_COUNT };
+static const char *const event_names[EVENT_COUNT] = { "faults", "migrations", "cpu", "shootdowns" };
+enum { MOST_GROUPS = 2 };
+
+struct policy {
+	const char *nice, *stack, *nofile, *nproc, *preload, *tracepoint;
+	const char *groups[MOST_GROUPS]; /* cgroups that the command enters */
+	bool no_aslr, no_thp;
+};
+
+struct event {
+	int descriptor;
+	int error; /* why there is none */
+};
+
+/* What the child tells its parent: that it waits to be let go, and then why it cannot become the
+ * command. */
+struct said {
+	int error;
+	long minor_count;
+	char where[32];
+};
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static struct event open_event(pid_t child, uint32_t type, uint64_t config)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = type,
+		.config = config,
+		.disabled = 1,
+		.inherit = 1,
+		.enable_on_exec = 1,
+	};
+	long opened = syscall(SYS_perf_event_open, &attr, child, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (opened < 0 && errno == EACCES && type == PERF_TYPE_SOFTWARE) {
+		attr.exclude_kernel = 1; /* perf_event_paranoid of 2 allows a user as much */
+		opened = syscall(SYS_perf_event_open, &attr, child, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	}
+	return (struct event) { .descriptor = (int)opened, .error = opened < 0 ? errno : 0 };
+}
+
+static void open_events(pid_t child, const struct policy *policy, struct event *events)
+{
+	events[FAULTS] = open_event(child, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS);
+	events[CPU] = open_event(child, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK);
+	events[MIGRATIONS] = open_event(child, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS);
+	events[SHOOTDOWNS] = (struct event) { .descriptor = -1, .error = EACCES };
+	if (policy->tracepoint) {
+		uint64_t id = strtoull(policy->tracepoint, NULL, 10);
+		events[SHOOTDOWNS] = open_event(child, PERF_TYPE_TRACEPOINT, id);
+		/* include/trace/events/tlb.h: reason 4 is TLB_REMOTE_SEND_IPI. */
+		if (events[SHOOTDOWNS].descriptor >= 0 &&
+		    ioctl(events[SHOOTDOWNS].descriptor, PERF_EVENT_IOC_SET_FILTER, "reason == 4"))
+			events[SHOOTDOWNS].error = errno;
+	}
+}
+
+static const char *limit(int resource, const char *value, const char *name)
+{
+	struct rlimit both;
+	if (!value)
+		return NULL;
+	both.rlim_cur = both.rlim_max = strtoull(value, NULL, 10);
+	return setrlimit((__rlimit_resource_t)resource, &both) ? name : NULL;
+}
+
+/* cgroups(7): who writes 0 enters the group. */
+static bool enter(const char *group)
+{
+	char path[PATH_MAX];
+	if (snprintf(path, sizeof(path), "%s/cgroup.procs", group) >= (int)sizeof(path))
+		return false;
+	int procs = open(path, O_WRONLY | O_CLOEXEC);
+	return procs >= 0 && write(procs, "0", 1) == 1 && !close(procs);
+}
+
+/* Returns the name of what failed, with errno set, or NULL. */
+static const char *set_policy(const struct policy *policy)
+{
+	const char *failed;
+	for (int i = 0; i < MOST_GROUPS && policy->groups[i]; i++)
+		if (!enter(policy->groups[i]))
+			return "entering the cgroup";
+	if ((failed = limit(RLIMIT_NPROC, policy->nproc, "setrlimit RLIMIT_NPROC")) ||
+	    (failed = limit(RLIMIT_STACK, policy->stack, "setrlimit RLIMIT_STACK")) ||
+	    (failed = limit(RLIMIT_NOFILE, policy->nofile, "setrlimit RLIMIT_NOFILE")))
+		return failed;
+	if (policy->nice && setpriority(PRIO_PROCESS, 0, atoi(policy->nice)))
+		return "setpriority";
+	if (policy->no_aslr && personality(ADDR_NO_RANDOMIZE) < 0)
+		return "personality";
+	if (policy->no_thp && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
+		return "prctl PR_SET_THP_DISABLE";
+	if (policy->preload && setenv("LD_PRELOAD", policy->preload, 1))
+		return "setenv LD_PRELOAD";
+	return NULL;
+}
+
+static _Noreturn void become(char **command, const struct policy *policy, int go, int saying)
+{
+	struct said said = { 0 };
+	struct rusage usage;
+	char byte;
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	setsid(); /* so that the command has no terminal, and can be ended as a group */
+	const char *failed = set_policy(policy);
+	if (!failed) {
+		getrusage(RUSAGE_SELF, &usage);
+		said.minor_count = usage.ru_minflt;
+		if (write(saying, &said, sizeof(said)) == sizeof(said) && read(go, &byte, 1) == 1)
+			execvp(command[0], command);
+		failed = "execve";
+	}
+	said.error = errno;
+	snprintf(said.where, sizeof(said.where), "%s", failed);
+	_exit(write(saying, &said, sizeof(said)) == sizeof(said) ? 127 : 126);
+}
+
+/* The child's /proc/PID/io (proc_pid_io(5)) while it is a zombie: its own and its children's. */
+static void print_io(FILE *report, pid_t child)
+{
+	char path[64], name[32];
+	unsigned long long value;
+	const char *separator = "";
+	snprintf(path, sizeof(path), "/proc/%d/io", (int)child);
+	FILE *io = fopen(path, "re");
+	fprintf(report, ", \"io\": {");
+	while (io && fscanf(io, "%31[a-z_]: %llu ", name, &value) == 2) {
+		fprintf(report, "%s\"%s\": %llu", separator, name, value);
+		separator = ", ";
+	}
+	fprintf(report, "}");
+	if (io)
+		fclose(io);
+}
+
+static void print_events(FILE *report, const struct event *events)
+{
+	fprintf(report, "\"events\": {");
+	for (int i = 0; i < EVENT_COUNT; i++) {
+		uint64_t count = 0;
+		int error = events[i].error;
+		if (!error && read(events[i].descriptor, &count, sizeof(count)) != sizeof(count))
+			error = errno;
+		fprintf(report, "%s\"%s\": {\"count\": %llu, \"errno\": %d}", i ? ", " : "",
+			event_names[i], (unsigned long long)count, error);
+	}
+	fprintf(report, "}");
+}
+
+static long long time_ns(struct timeval time)
+{
+	return time.tv_sec * 1000000000LL + time.tv_usec * 1000LL;
+}
+
+/* Until the child has ended; who asks meanwhile gets the counters. */
+static void await(pid_t child, int asked, FILE *report, const struct event *events)
+{
+	struct pollfd waited[] = {
+		{ .fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN },
+		{ .fd = asked, .events = POLLIN },
+	};
+	siginfo_t ended;
+	char byte;
+	while (waited[0].fd >= 0 && asked >= 0 && poll(waited, 2, -1) > 0 && !waited[0].revents) {
+		if (read(asked, &byte, 1) != 1)
+			waited[1].fd = -1;
+		else {
+			fprintf(report, "{\"at_ns\": %lld, ", (long long)now_ns());
+			print_events(report, events);
+			fprintf(report, "}\n");
+			fflush(report);
+		}
+	}
+	while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT) && errno == EINTR)
+		;
+}
+
+static int run(char **command, const struct policy *policy, FILE *report, int asked)
+{
+	int go[2], sayings[2], status;
+	struct event events[EVENT_COUNT];
+	struct said said = { 0 };
+	struct rusage usage;
+	if (pipe2(go, O_CLOEXEC) || pipe2(sayings, O_CLOEXEC))
+		return 1;
+	pid_t child = fork();
+	if (child < 0)
+		return 1;
+	if (child == 0) {
+		close(go[1]);
+		close(sayings[0]);
+		become(command, policy, go[0], sayings[1]);
+	}
+	close(go[0]);
+	close(sayings[1]);
+	open_events(child, policy, events);
+	bool heard = read(sayings[0], &said, sizeof(said)) == sizeof(said);
+	long minor_before_count = said.minor_count;
+	fprintf(report, "{\"pid\": %d}\n", (int)child);
+	fflush(report);
+	int64_t started_ns = now_ns();
+	if (!said.error && write(go[1], "g", 1) == 1) {
+		await(child, asked, report, events);
+		heard = read(sayings[0], &said, sizeof(said)) == sizeof(said);
+	}
+	int64_t ended_ns = now_ns();
+	fprintf(report, "{\"started_ns\": %lld, \"elapsed_ns\": %lld", (long long)started_ns,
+		(long long)(ended_ns - started_ns));
+	print_io(report, child);
+	wait4(child, &status, 0, &usage);
+	fprintf(report, ", ");
+	print_events(report, events);
+	fprintf(report, ", \"status\": %d, \"signal\": %d",
+		WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+		WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+	fprintf(report,
+		", \"user_ns\": %lld, \"system_ns\": %lld, \"rss_peak_bytes\": %lld, \"minor\": "
+		"%ld, "
+		"\"minor_before\": %ld, \"major\": %ld, \"voluntary\": %ld, \"involuntary\": %ld",
+		time_ns(usage.ru_utime), time_ns(usage.ru_stime), usage.ru_maxrss * 1024LL,
+		usage.ru_minflt, minor_before_count, usage.ru_majflt, usage.ru_nvcsw,
+		usage.ru_nivcsw);
+	if (heard && said.error)
+		fprintf(report, ", \"errno\": %d, \"failed\": \"%s\"", said.error, said.where);
+	fprintf(report, "}\n");
+	return fclose(report) ? 1 : 0;
+}
+
+int main(int count, char **words)
+{
+	struct policy policy = { 0 };
+	FILE *report = NULL;
+	int asked = -1, group_count = 0;
+	signal(SIGPIPE, SIG_IGN);
+	for (int i = 1; i < count; i++) {
+		char *word = words[i], *value = strchr(word, '=');
+		if (!strcmp(word, "--") && i + 1 < count && report)
+			return run(words + i + 1, &policy, report, asked);
+		if (!value)
+			break;
+		*value++ = '\0';
+		if (!strcmp(word, "report")) {
+			int descriptor = atoi(value);
+			fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+			report = fdopen(descriptor, "w");
+		} else if (!strcmp(word, "asked")) {
+			asked = atoi(value);
+			fcntl(asked, F_SETFD, FD_CLOEXEC);
+		} else if (!strcmp(word, "group") && group_count < MOST_GROUPS)
+			policy.groups[group_count++] = value;
+		else if (!strcmp(word, "nproc"))
+			policy.nproc = value;
+		else if (!strcmp(word, "nice"))
+			policy.nice = value;
+		else if (!strcmp(word, "stack"))
+			policy.stack = value;
+		else if (!strcmp(word, "nofile"))
+			policy.nofile = value;
+		else if (!strcmp(word, "preload"))
+			policy.preload = value;
+		else if (!strcmp(word, "tracepoint"))
+			policy.tracepoint = value;
+		else if (!strcmp(word, "aslr"))
+			policy.no_aslr = !strcmp(value, "off");
+		else if (!strcmp(word, "thp"))
+			policy.no_thp = !strcmp(value, "never");
+		else
+			break;
+	}
+	fprintf(stderr, "launch: not a command line of memlab's\n");
+	return 2;
+}

@@ -1,0 +1,37 @@
+/* Preloaded into a command: calls mlockall(2) before its main, as MEMLAB_LOCK says.
+ *
+ * `current` locks what is mapped at the start, `future` that and all that is mapped later,
+ * `future_onfault` the same page by page as it is touched. A lock does not survive execve(2),
+ * and fork(2) drops it (mlockall(2)): each program that the command starts preloads this again,
+ * a forked child that starts no program is not locked. If the lock is refused, the command ends
+ * with LOCK_REFUSED before main, since its figures would be those of another policy.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { LOCK_REFUSED = 121 }; /* command.py knows it */
+
+static int flags_of(const char *lock)
+{
+	if (!strcmp(lock, "current"))
+		return MCL_CURRENT;
+	if (!strcmp(lock, "future"))
+		return MCL_CURRENT | MCL_FUTURE;
+	if (!strcmp(lock, "future_onfault"))
+		return MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT;
+	return 0;
+}
+
+__attribute__((constructor)) static void lock_all(void)
+{
+	const char *lock = getenv("MEMLAB_LOCK");
+	int flags = lock ? flags_of(lock) : 0;
+	if (flags && mlockall(flags)) {
+		fprintf(stderr, "memlab: mlockall (lock=%s): %s\n", lock, strerror(errno));
+		_exit(LOCK_REFUSED);
+	}
+}

@@ -1,0 +1,7 @@
+"""What the build wrote down of the probes: see build_probes.py."""
+
+COMPILER: str
+FLAGS: str
+HASHES: dict[str, str]  # by probe
+ENUMS: dict[str, dict[str, int]]  # level to value, by the enum's tag
+ENUM_PARAMS: dict[str, dict[str, str]]  # by probe: param to the tag of its enum

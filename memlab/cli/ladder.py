@@ -1,0 +1,163 @@
+"""Judge claims on counts and outcomes under one kernel after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from memlab.cli import _completing
+from memlab.cli._guest import SIZE
+from memlab.cli._options import (
+    Waiting,
+    echo,
+    echo_json,
+    json_option,
+    output_folder,
+    store_option,
+    wait_option,
+)
+
+if TYPE_CHECKING:
+    from memlab import documents
+    from memlab.judging.ladder import Row
+    from memlab.ladder import Rung
+
+
+def _list(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
+    return tuple(word for word in (text or "").split(",") if word)
+
+
+@click.command(cls=Waiting)
+@click.argument("names", metavar="EXPERIMENT...", nargs=-1, shell_complete=_completing.experiment)
+@click.option(
+    "--kernels",
+    "chosen",
+    callback=_list,
+    metavar="LIST|DIR",
+    help="6.1,6.12 or a folder; else all that `memlab kernels` lists.",
+)
+@click.option("--claims", callback=_list, metavar="IDS", help="Of their claims these, by id.")
+@click.option("--metric", "metrics", multiple=True, help="A row for each point of this metric too.")
+@click.option(
+    "-p",
+    "--factor",
+    "levels",
+    metavar="FACTOR=LEVELS",
+    multiple=True,
+    help="Levels of a factor; else the least that the claims need.",
+)
+@click.option("--blocks", type=click.IntRange(1, 1000), default=6, show_default=True)
+@click.option("--guest-memory", type=SIZE, default="512m", show_default=True)
+@click.option("--fresh", is_flag=True, help="Measure again, whatever the store holds.")
+@click.option("-v", "--verbose", is_flag=True, help="Rows that are alike everywhere too.")
+@wait_option
+@store_option
+@click.option(
+    "-o",
+    "output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the figure; else `figures` beside the store.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@json_option
+def command(
+    names: tuple[str, ...],
+    chosen: tuple[str, ...],
+    claims: tuple[str, ...],
+    metrics: tuple[str, ...],
+    levels: tuple[str, ...],
+    blocks: int,
+    guest_memory: int,
+    fresh: bool,
+    verbose: bool,
+    wait_s: float,
+    store: Path | None,
+    output: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Judge the claims of experiments on counts and outcomes under each kernel, in a guest that
+    boots once for all of them: a matrix, the steps named, a figure. Claims on times are left out
+    where guests are emulated. The same command goes on after an interruption. A kernel that fails
+    is a line on standard error, and the others' rows are kept; exit 3 if all fail.
+
+    \b
+    memlab ladder vma-lock page-fault
+    memlab ladder mmap-write -p file_state=cached_1m -p file_size=1m --kernels 6.1,6.12,7.3
+    """
+    from memlab import ladder
+    from memlab.errors import BadRequest, CannotRun
+    from memlab.present import ladder as present
+    from memlab.printable import printable
+    from memlab.store import default_path
+    from memlab.targets.guest import kernels
+    from memlab.watch import Silent
+
+    if not names:
+        raise BadRequest("name an experiment; `memlab list` lists them")
+    asked = ladder.Asked(names, claims, metrics, levels, blocks, guest_memory)
+    ladder.requests(asked)
+    found = kernels.choose(chosen)
+    if not found:
+        raise CannotRun("no kernel is at hand: memlab kernels suggest 6.1 7.3")
+
+    def done(rung: ladder.Rung) -> None:
+        for line in rung.failed:
+            click.echo(f"memlab: {rung.kernel.version}: {printable(line)}", err=True)
+        if not (quiet or as_json):
+            said = f"{rung.kernel.version}: {len(rung.runs)} of {len(set(names))} experiments"
+            click.echo(f"{said}, {rung.seconds:.0f} s", err=True)
+
+    path = store or default_path()
+    rungs = ladder.climb(asked, found, path, Silent(), done, fresh=fresh, wait_s=wait_s)
+    rows = ladder.rows(asked, rungs)
+    if not rows:
+        raise CannotRun("nothing was measured under any kernel")
+    versions = [rung.kernel.version for rung in rungs if rung.runs]
+    place = output_folder(output, store) / f"ladder-{'-'.join(dict.fromkeys(names))[:60]}.png"
+    present.figure(versions, rows, place)
+    if as_json:
+        echo_json(document(rungs, rows, place))
+        return
+    present.show(versions, rows, verbose=verbose)
+    if not asked.timed:
+        echo("the guests are emulated: claims on times are left out")
+    echo(f"figure: {place}")
+
+
+def document(rungs: Sequence[Rung], rows: Sequence[Row], place: Path) -> documents.Ladder:
+    from memlab import documents as d
+    from memlab.cli import kernels
+
+    return d.Ladder(
+        kernels=[
+            d.Rung(
+                kernels.document(r.kernel),
+                {n: run.id for n, run in r.runs.items()},
+                list(r.failed),
+                r.seconds,
+            )
+            for r in rungs
+        ],
+        rows=[
+            d.LadderRow(
+                experiment=row.experiment,
+                id=row.id,
+                text=row.text,
+                at=row.at,
+                unit=row.unit,
+                cells={
+                    v: d.LadderCell(
+                        cast("d.Word", c.word) if c.word else None, c.value, c.low, c.high
+                    )
+                    for v, c in row.cells.items()
+                },
+                steps=[d.Step(before, since) for before, since in row.steps],
+            )
+            for row in rows
+        ],
+        figure=str(place),
+    )

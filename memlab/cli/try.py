@@ -1,0 +1,193 @@
+"""Measure your own command under other memory policies: locks, allocators, huge pages, limits."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memlab.cli._guest import guest_options
+from memlab.cli._options import (
+    DURATION,
+    SHARE,
+    json_option,
+    output_folder,
+    store_option,
+    wait_option,
+)
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "-p",
+    "--policy",
+    "assignments",
+    metavar="NAME=LEVELS",
+    multiple=True,
+    help="Levels of a policy, the baseline first: lock=off,future; of a variable: env.NAME=1,2; "
+    "of a placeholder in the command: n=1,2,4 for {n}.",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    metavar="NAME[UNIT]=REGEX",
+    multiple=True,
+    help="A number that the command prints, such as 'rate[1/s]=Throughput: ([0-9.]+)'; lower is "
+    "better, unless it is a rate or the unit is followed by `,higher`.",
+)
+@click.option(
+    "--metric-json",
+    "metric_file",
+    metavar="FILE",
+    default="",
+    help="A JSON file that the command writes; --metric NAME[UNIT] then names a field of it.",
+)
+@click.option(
+    "--latencies",
+    metavar="FILE[UNIT]",
+    default="",
+    help="A file of numbers that the command writes, a latency each, in s, or in the unit named: "
+    "'latencies.txt[us]'. Gives percentiles and a figure.",
+)
+@click.option(
+    "--serve",
+    metavar="COMMAND",
+    default="",
+    help="A service that has the policies: 'redis-server --port {port}'. COMMAND is then the load "
+    "on it, and {port} in both a free port. It is started for each trial.",
+)
+@click.option(
+    "--ready",
+    metavar="SIGN",
+    default="",
+    help="When the load begins: tcp:{port}, unix:PATH, or line:REGEX that the service prints.",
+)
+@click.option(
+    "--expect",
+    "expect",
+    metavar="TEXT",
+    multiple=True,
+    help="'elapsed: lock=future / lock=off < 1.05' or 'peak_rss: lock=off < 100M'.",
+)
+@click.option("--gate", is_flag=True, help="End with 1 unless every --expect is shown to hold.")
+@click.option("--blocks", type=click.IntRange(1, 100_000), help="Run every level so often.")
+@click.option(
+    "--precision",
+    type=SHARE,
+    help="A level is done when half its median's 95 % interval is under this share "
+    "(default 2%, at least 6 blocks).",
+)
+@click.option("--budget", type=DURATION, help="Wall time (default 60s).")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=DURATION,
+    default="10min",
+    show_default=True,
+    help="Time limit of one run of the command.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Of the order; else a random one.")
+@click.option("--dry-run", is_flag=True, help="Say what would be run, and run nothing.")
+@click.option("--name", help="A name for the run.")
+@guest_options
+@wait_option
+@store_option
+@click.option(
+    "-o",
+    "output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the figure; else `figures` beside the store.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
+@json_option
+@click.argument("words", metavar="[--] COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
+def command(
+    assignments: tuple[str, ...],
+    metrics: tuple[str, ...],
+    metric_file: str,
+    latencies: str,
+    serve: str,
+    ready: str,
+    expect: tuple[str, ...],
+    gate: bool,
+    blocks: int | None,
+    precision: float | None,
+    budget: float | None,
+    timeout_s: float,
+    seed: int | None,
+    dry_run: bool,
+    name: str | None,
+    where: str,
+    kernel: str,
+    guest_memory: int,
+    guest_cpus: int | None,
+    guest_iommu: bool,
+    append: str,
+    wait_s: float,
+    store: Path | None,
+    output: Path | None,
+    quiet: bool,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> None:
+    """Run COMMAND under each level of each policy, in randomised, interleaved blocks; then say
+    what each level changes, with intervals, beside the first.
+
+    \b
+    memlab try -p lock=off,future -- ./server --selftest
+    memlab try app.toml
+    memlab try -p malloc=system,jemalloc,mimalloc -p n=1,4 -- ./app --threads {n}
+    memlab try -p lock=off,future --serve './server {port}' --ready tcp:{port} -- ./load {port}
+    memlab try -p app=./old,./new --gate --expect 'elapsed: app=./new / app=./old < 1.02' -- {app}
+    """
+    from memlab import measure
+    from memlab.cli import _planning, _sweeping
+    from memlab.experiment import command as tried
+    from memlab.judging.claims import judge
+    from memlab.targets.guest.handle import Guest
+
+    if blocks is not None and precision is not None:
+        raise click.UsageError("--blocks says how often, --precision how exactly; choose one")
+    how: dict[str, Any] = {
+        "blocks": blocks,
+        "precision": precision,
+        "budget_s": budget,
+        "seed": seed,
+        "name": name,
+    }
+    if len(words) == 1 and words[0].endswith(".toml"):
+        if assignments or metrics or metric_file or latencies or expect or serve:
+            raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
+        request = measure.command_file(Path(words[0]), **how)
+    else:
+        request = measure.command(
+            words,
+            tried.read_policies([*words, *shlex.split(serve)], assignments),
+            metrics=metrics,
+            metric_file=metric_file,
+            latencies=latencies,
+            expect=expect,
+            serve=shlex.split(serve),
+            ready=ready,
+            timeout_s=timeout_s,
+            **{key: value for key, value in how.items() if value is not None},
+        )
+    if gate and not (request.subject or {}).get("expect"):
+        raise click.UsageError("--gate needs an --expect")
+    guest = None
+    if where == "guest":
+        guest = Guest(
+            kernel, memory=guest_memory, cpus=guest_cpus, append=append, iommu=guest_iommu
+        )
+    elif kernel != "installed" or append:
+        raise click.UsageError("--kernel and --append are about a guest; add --in guest")
+    if dry_run:
+        _planning.dry_run(request, guest, as_json)
+        return
+    run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s)
+    _sweeping.report(run, output_folder(output, store), quiet=quiet, as_json=as_json)
+    short = {one.claim.id for one in judge(run) if one.word != "reproduced"} if gate else set()
+    if short:
+        said = f"{len(short)} of {len(run.experiment.claims)} expectations are not shown to hold"
+        click.echo(f"memlab: {said}", err=True)
+        click.get_current_context().exit(1)

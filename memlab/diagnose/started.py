@@ -1,0 +1,128 @@
+"""How a process was started, and the `memlab try` line that starts its program again.
+
+All of it is another's text: a word is quoted for the shell, and what would not be seen is written
+in dollar-single-quotes (POSIX.1-2024), which bash and zsh read back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memlab.diagnose.subject import Subject
+from memlab.observe import proc, process
+
+Policies = Mapping[str, Sequence[str]]
+"""Levels by policy of `memlab try`, the baseline first. An empty one leaves a variable alone."""
+
+_SECRET_NAME = re.compile(
+    r"PASS|PWD|SECRET|TOKEN|KEY|CREDENTIAL|AUTH|COOKIE|SESSION|PRIVATE|SIGNATURE|DSN", re.I
+)
+_SECRET_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]*@|-----BEGIN |password=", re.I)
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_OF_THE_SHELL = ("PWD", "OLDPWD", "SHLVL", "_", "COLUMNS", "LINES")
+_LONGEST = 500  # characters of a variable
+_NAMED = 8  # variables by name; of more their number is said
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What is known of a start; `environ` is what differs from this process's environment."""
+
+    argv: tuple[str, ...] = ()
+    folder: str = ""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    """What a new start would have otherwise."""
+    unknown: str | None = None
+    """Why it cannot be started again from here; None where it can."""
+
+
+def read(subject: Subject) -> Started:
+    """From /proc. Raises `OSError` where the process has ended or may not be read."""
+    held = proc.ROOT / f"proc/{subject.pid}"
+    argv, environ = process.arguments(subject.pid), process.environ(subject.pid)
+    exe, folder = (os.fsdecode((held / name).readlink()) for name in ("exe", "cwd"))
+    if not _same(held / "exe", Path(exe)):
+        return Started(unknown=f"its program is not at {exe} here: deleted, or in a container")
+    if not argv or not _same(held / "exe", _program(argv[0], folder)):
+        # A title that the program has written over its arguments is one word with spaces.
+        if len([word for word in argv if word]) == 1 and " " in argv[0]:
+            return Started(unknown=f"it has overwritten its command line; its program is {exe}")
+        argv = [exe, *argv[1:]]
+    differing = {
+        name: value
+        for name, value in environ.items()
+        if value and name not in _OF_THE_SHELL and os.environ.get(name) != value
+    }
+    kept = {n: v for n, v in differing.items() if _NAME.fullmatch(n) and not _hidden(n, v)}
+    left_out = sorted(differing.keys() - kept.keys())
+    return Started(tuple(argv), folder, kept, tuple(_remarks(subject, folder, left_out)))
+
+
+def line(started: Started, policies: Policies) -> str | None:
+    """What to paste into a shell; None where nothing can be tried."""
+    if started.unknown or not policies:
+        return None
+    if any(f"{{{name}}}" in word for name in policies for word in started.argv):
+        return None  # `try` would put a level in its place
+    constant = {f"env.{name}": [value] for name, value in started.environ.items()}
+    words = ["memlab", "try"]
+    # The policies come first, for the axis of the figure, and go before what the variables were.
+    for name, levels in {**policies, **constant, **policies}.items():
+        escaped = ",".join(level.replace(",", "\\,") for level in levels)
+        words += ["-p", f"{name}={escaped}"]
+    words += ["--", *started.argv]
+    there = [] if Path.cwd() == Path(started.folder) else ["cd", started.folder, "&&"]
+    return " ".join(word if word == "&&" else _quoted(word) for word in (*there, *words))
+
+
+def present(started: Started, name: str) -> str:
+    """The value of a variable; empty where it has none."""
+    return started.environ.get(name, os.environ.get(name, ""))
+
+
+def _program(word: str, folder: str) -> Path:
+    """The file that `try` starts for the first word of a command."""
+    return Path(folder, word) if "/" in word else Path(shutil.which(word) or word)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return other.is_absolute() and one.samefile(other)
+    except OSError:
+        return False
+
+
+def _hidden(name: str, value: str) -> bool:
+    return bool(len(value) > _LONGEST or _SECRET_NAME.search(name) or _SECRET_VALUE.search(value))
+
+
+def _remarks(subject: Subject, folder: str, left_out: Sequence[str]) -> Iterator[str]:
+    if left_out:
+        more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+        names = ", ".join(name[:_LONGEST] for name in left_out[:_NAMED])
+        yield f"without the variables that may be secret or are long: {names}{more}"
+    if subject.uid != os.geteuid():
+        yield f"by you, and not by {subject.user}"
+    if not Path(folder).is_dir():
+        yield f"its working directory is not here: {folder}"
+
+
+def _quoted(word: str) -> str:
+    if word.isprintable():
+        return shlex.quote(word)
+    return f"$'{''.join(map(_written, word))}'"
+
+
+def _written(character: str) -> str:
+    if character == "\n":
+        return "\\n"
+    if character.isprintable() and character not in "\\'":
+        return character
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(character))

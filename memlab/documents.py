@@ -1,0 +1,896 @@
+"""What `--json` prints, as types. Each command's JSON Schema is generated from its type.
+
+A field's docstring is its description in the schema. Values are in base units: seconds, bytes,
+events per second, shares of 1. Only `--json` and `memlab schema` import this module.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache, reduce
+from itertools import pairwise
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from memlab.diagnose.allocator import Allocator
+from memlab.diagnose.diagnosis import Cost
+from memlab.diagnose.finding import Fact
+from memlab.diagnose.look import GroupRoom, Shootdowns, Thread
+from memlab.diagnose.malloc_options import Option
+from memlab.diagnose.memory import Memory
+from memlab.diagnose.prediction import Predicted, Prediction
+from memlab.diagnose.started import Started
+from memlab.diagnose.subject import Subject
+from memlab.experiment import claims
+from memlab.experiment.command import Tried
+from memlab.experiment.kinds import Level
+from memlab.printable import json_text
+
+T = TypeVar("T")
+Number = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+NonEmpty = Annotated[list[T], Meta(min_length=1)]
+RunId = Annotated[str, Meta(pattern="^[0-9a-f]{8}$")]
+DateTime = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+Levels = Annotated[Mapping[str, Level], Meta(description="The level of each factor, by name.")]
+Ended = Literal["blocks", "precise", "budget", "interrupted", "failed"] | None
+Word = Literal["reproduced", "contradicted", "inconclusive", "not testable here"]
+Compared = Literal["slower", "faster", "same", "inconclusive"]
+
+
+class Document(msgspec.Struct, forbid_unknown_fields=True):
+    """An object whose keys are fixed."""
+
+
+class Interval(Document):
+    """A median, or the median of ratios, with its 95 % interval."""
+
+    low: float | None
+    """null below 6 samples, which have no such interval."""
+    estimate: float
+    high: float | None
+    """null as low."""
+    n: Positive
+    """Samples."""
+
+
+class PrintedRatio(Document):
+    """A printed column that divides one column by another."""
+
+    of: str
+    to: str
+    printed: str
+    here: Interval | None
+    """Paired by block; null where a side is missing."""
+
+
+class PublishedRow(Document):
+    """A printed row beside the run's numbers."""
+
+    level: float | str
+    """What the printed row is of: a level, or its name as it is printed."""
+    printed: dict[str, str]
+    """The printed cells by column, digit for digit."""
+    here: dict[str, Interval | None]
+    """The run's medians by column, in the metric's base unit; null: the run has no such point."""
+    ratio: dict[str, float | None]
+    """Here over printed, by column; a bound where the printed cell is one. null as here."""
+    beyond_limit: dict[str, float]
+    """Columns whose printed cell implies more than the machine's limit, with what it implies, in
+    the limit's unit."""
+    ratios: dict[str, PrintedRatio]
+    """By printed column."""
+
+
+class PublishedTable(Document):
+    """A published table beside a run's numbers, at one setting of the factors it does not name."""
+
+    source: str
+    """The study's id."""
+    table: str
+    """The table's id in the study."""
+    setting: Levels
+    limit: Interval | None
+    """The machine's limit that a control measured; null: there is none, or it was not measured."""
+    rows: list[PublishedRow]
+
+
+class RequestedGuest(Document):
+    """The virtual machine that the trials ran in."""
+
+    kernel: str
+    """Its vmlinuz."""
+    memory_bytes: Positive
+    cpus: Positive
+    """How many."""
+    append: str
+    """Added to its kernel's command line; may be empty."""
+    directory: str | None
+    """The host's folder that holds its disk as a file."""
+    iommu: bool | UnsetType = UNSET
+    """Whether it has an emulated IOMMU and a device behind it that VFIO holds."""
+
+
+class BootedGuest(RequestedGuest, kw_only=True):
+    """The virtual machine that it was."""
+
+    accelerator: Literal["kvm", "tcg"]
+    """tcg emulates the processor."""
+
+
+class Request(Document):
+    """What was asked for, as it is stored."""
+
+    experiment: str
+    preset: Literal["quick", "paper", "full"]
+    levels: dict[str, NonEmpty[Level]]
+    """Of the factors that were given."""
+    controls: bool
+    """Whether the controls' points were measured too."""
+    blocks: Positive | None
+    """How often every point was to be measured; null: as precision asks for."""
+    precision: Annotated[float, Meta(gt=0)]
+    """Half the interval of a point's median over the median, at which the point is done."""
+    budget_s: Annotated[float, Meta(gt=0)] | None
+    """null: the preset's, or none where blocks are given."""
+    seed: Number | None
+    """null: a random one."""
+    cpus: list[Number]
+    """Empty: the last of those allowed, or all, as the experiment has it."""
+    directory: str | None
+    """Where files on a disk went."""
+    name: str | None
+    scaled: dict[str, str]
+    """What was made smaller to fit the host, by factor."""
+    guest: RequestedGuest | UnsetType | None = UNSET
+    """null: the host itself. Absent from older runs."""
+    subject: Tried | UnsetType | None = UNSET
+    """The command of `memlab try`; null of any other run. Absent from older ones."""
+    gentle: Annotated[float, Meta(gt=0, le=1)] | UnsetType | None = UNSET
+    """The share of one CPU that trials kept within; null: no bound. Absent from older runs."""
+
+
+class Filesystem(Document):
+    """What really lies under a level of the filesystem factor."""
+
+    path: str
+    type: str
+    """As /proc/mounts has it."""
+
+
+class Cache(Document):
+    """A cache of the first CPU."""
+
+    level: int | None
+    type: str | None
+    size_bytes: int | None
+    line_bytes: int | None
+    shared_cpus: str | None
+
+
+class NumaNode(Document):
+    """A NUMA node."""
+
+    node: int
+    cpus: str | None
+    memory_total_bytes: int | None
+    distances: str | None
+
+
+class Environment(msgspec.Struct):
+    """What the run remembers of its machine, as it was then. Open: keys come with versions of
+    memlab; null is what could not be read."""
+
+    filesystems: dict[str, Filesystem] | UnsetType = UNSET
+    """By level of the filesystem factor."""
+    caches: list[Cache] | UnsetType | None = UNSET
+    mitigations: dict[str, str | None] | UnsetType | None = UNSET
+    emulated_time: bool | UnsetType = UNSET
+    """Whether a guest's processor is emulated: its times are no times of any machine."""
+    guest: BootedGuest | UnsetType = UNSET
+    numa_nodes: list[NumaNode] | UnsetType | None = UNSET
+
+
+class Point(Document):
+    """A point of the run: what its samples came to."""
+
+    levels: Levels
+    control: str | None
+    """The control that it belongs to; null in the grid."""
+    outcomes: dict[str, Positive]
+    """How many samples ended so: ok, enomem, oom-killed, sigbus, sigsegv, timeout, unavailable,
+    error."""
+    details: list[str]
+    """What samples said that were not ok, each once."""
+    metrics: dict[str, Interval]
+    """Medians by metric, in its base unit; a metric without a number is left out."""
+    floors: dict[str, float]
+    """By metric: the same loop without the operation, in the metric's unit."""
+    extrapolated: list[str]
+    """Metrics whose value is more than what was measured."""
+    noise: dict[str, Positive]
+    """What disturbed samples, and how many of them."""
+
+
+class Crossing(Document):
+    """Where one line of the figure becomes cheaper than another."""
+
+    panel: Levels
+    of: Levels
+    to: Levels
+    estimate: float | None
+    """Where the line `of` becomes cheaper than `to`, a level of the axis; null outside of the
+    levels measured, as words says."""
+    low: float | None
+    """The lower end of its 95 % interval; null as the estimate, and below 6 blocks."""
+    high: float | None
+    """The upper end; null as the lower."""
+    words: str
+
+
+class Cause(Document):
+    """How many of a tail's operations met a cause."""
+
+    met: Number
+    """Operations that met it; one that met two causes counts for both."""
+    main: Number
+    """Operations for which it took longest, and a tenth of the time at least."""
+    inside: Annotated[float, Meta(ge=0)]
+    """Seconds that it took inside them."""
+
+
+class Tail(Document):
+    """The slowest operations of a traced point, all samples together."""
+
+    share: Share
+    """The percentile that its operations lie beyond, as a share of 1: 0.999."""
+    judged: Number
+    """Its operations that were held against the trace."""
+    untraced: Number
+    """Those that came after the trace was full."""
+    shortest: Annotated[float, Meta(ge=0)]
+    """Seconds: its shortest operation."""
+    nothing: Number
+    """Operations that met nothing that is traced."""
+    brief: Number
+    """Operations that met only what took under a tenth of them."""
+    causes: dict[str, Cause]
+    """By cause, those that any operation met."""
+
+
+class TracedPoint(Document):
+    """What the slowest operations of a traced point met."""
+
+    levels: Levels
+    operations: Number
+    """In all samples of the point."""
+    tails: list[Tail]
+    events: dict[str, Number]
+    """By cause, what the operations' threads met in all."""
+    unseen: dict[str, str]
+    """Causes that could not be seen, and why."""
+    lost: Number
+    """Records that the trace had no room for."""
+    overhead: dict[str, Interval]
+    """By metric: traced / not traced, paired by block."""
+    samples: list[Positive]
+    """By their number in the store."""
+
+
+class Show(Document):
+    """A run: its points with outcomes, medians and noise, crossings, and the published tables
+    beside it."""
+
+    run: RunId
+    experiment: str
+    name: str | None
+    created_at: DateTime
+    seed: Number
+    """Of the order of the points in each block."""
+    memlab: str
+    """The version that measured it."""
+    request: Request
+    environment: Environment
+    ended: Ended
+    """How its last session ended: blocks and precise are its own stop rule's; null: not yet, or
+    killed."""
+    samples: Number
+    window_share: Annotated[float, Meta(ge=0)] | None
+    """The share of the wall time spent inside timed windows; null before the first sample."""
+    points: list[Point]
+    crossings: list[Crossing]
+    published: list[PublishedTable]
+    attribution: list[TracedPoint]
+    figures: list[str] | UnsetType = UNSET
+    """Paths of the files drawn; only `memlab sweep` draws."""
+
+
+class Claim(Document):
+    """A claim judged at one setting of the factors that it leaves free."""
+
+    id: str
+    """Its name among the experiment's claims, which outlives a rewording."""
+    claim: str
+    """The statement."""
+    kind: str
+    """As `memlab describe` has it: ratio, within, monotone, ..."""
+    metric: str
+    published: str
+    """The printed numbers that it rests on; may be empty."""
+    setting: Levels
+    verdict: Word
+    low: float | None
+    """The lower end of the estimate's 95 % interval; of a count, the smallest seen; null where it
+    is open or unknown, as evidence says."""
+    estimate: float | None
+    """What the claim is about, in its own unit: a ratio, a median in base units, a level, a share;
+    null where there is none."""
+    high: float | None
+    """The upper end; null as the lower."""
+    n: Number
+    """Samples per point; where points differ, the fewest."""
+    rule: str
+    """Why the verdict is this one."""
+    evidence: str
+    """What was compared, the estimate, its interval and the samples, in a line."""
+    lines: list[str]
+    """What the values were read from, as the machine says it."""
+    controls: str
+    """What the claim's controls say of its explanation; may be empty."""
+    points: list[Number]
+    """The run's points that it rests on, by their place in its plan."""
+    samples: list[Positive]
+    """The samples that it rests on, by their number in the store."""
+
+
+class JudgedExperiment(Document):
+    """One experiment's run with its published tables and judged claims."""
+
+    experiment: str
+    run: RunId | None
+    """null where the host cannot carry the experiment."""
+    refused: str | None
+    """Why there is no run; null where there is one."""
+    tables: list[PublishedTable]
+    claims: list[Claim]
+    """A claim once for every setting of the factors that it leaves free."""
+
+
+class Claims(Document):
+    """Claims of published studies judged on runs, and the published tables beside them."""
+
+    summary: list[str]
+    """The answer in plain words, a sentence each."""
+    experiments: list[JudgedExperiment]
+    not_built: list[str]
+    """Printed tables of the study that no experiment answers."""
+
+
+class ComparedPoint(Document):
+    """A point with samples on both sides."""
+
+    levels: Levels
+    word: Compared
+    text: str
+    """The word, with what it takes to read it."""
+    base: float
+    """The median, in the metric's unit."""
+    new: float
+    """The median, in the metric's unit."""
+    ratio: float
+    """new / base."""
+    ratio_low: float | None
+    """The lower end of its 95 % interval; null where there are too few samples for one."""
+    ratio_high: float | None
+    """The upper end; null as the lower."""
+    beyond_p: Share
+    """Of the test that the ratio lies beyond the threshold, corrected for the number of points."""
+    same_p: Share
+    """Of the test that it lies within."""
+    blocks_missing: Number
+    """About how many more blocks would decide it; 0 where it is decided."""
+    n: Positive
+    """Samples, on the side that has fewer."""
+
+
+class Compare(Document):
+    """Two runs compared, point by point."""
+
+    experiment: str
+    metric: str
+    """What is compared."""
+    unit: str
+    """The metric's base unit."""
+    lower_is_better: bool
+    base: str
+    """The run, or the exported file and its run."""
+    new: str
+    """The run."""
+    threshold: Annotated[float, Meta(gt=0)]
+    """The relative change that is too small to matter, as a share of 1."""
+    counts: dict[str, Positive]
+    """How many points got each word; a word that none got is left out."""
+    remarks: list[str]
+    """What else differs between the two."""
+    points: NonEmpty[ComparedPoint]
+    only_base: list[Levels]
+    """Points with samples in base alone."""
+    only_new: list[Levels]
+    """Points with samples in new alone."""
+
+
+class Undone(Document):
+    """What one killed run had left."""
+
+    run: str
+    """Its id; ? where its journal does not say."""
+    changes: list[str]
+    """Each change: what was made or set, and where."""
+
+
+class Clean(Document):
+    """What killed runs had left on the host, undone."""
+
+    undone: list[Undone]
+    failed: list[str]
+    """What could not be undone, and why."""
+    left_alone: list[str]
+    """Journals of runs on other machines, in other containers or of other users."""
+
+
+class Capability(Document):
+    """One thing that memlab can see or do here, or not."""
+
+    name: str
+    available: bool
+    detail: str
+    """What was found, in a few words."""
+    remedy: str | None
+    """How to get it; null where it is available."""
+
+
+class FoundKernel(Document):
+    """A kernel at hand."""
+
+    version: str
+    """Of its sources, as in 6.1.192."""
+    release: str | None
+    """As the kernel names itself; null: the file is no kernel that boots here."""
+    released: str | None
+    """The day; null: it does not say."""
+    path: str
+    why_not: str
+    """Why it cannot boot as a guest; empty where it can."""
+    without: str
+    """What it boots without; empty where nothing is missing."""
+    options: dict[str, str]
+    """y, m or n for each option that matters here and that its configuration has."""
+
+
+class Rung(Document):
+    """One kernel of a ladder."""
+
+    kernel: FoundKernel
+    runs: dict[str, str]
+    """The id of its run, by experiment."""
+    failed: list[str]
+    """A line for each thing that could not be measured under it."""
+    seconds: float
+    """Of wall time, now; a run that the store had takes none."""
+
+
+class LadderCell(Document):
+    """What one kernel shows."""
+
+    word: Word | None
+    """null: the row is a metric."""
+    value: float | None
+    """The count or the median; null where the claim has none."""
+    low: float | None
+    """Of its 95 % interval, of a count the range seen."""
+    high: float | None
+    """The same."""
+
+
+class Step(Document):
+    """Two neighbouring kernels between which a row changes."""
+
+    before: str
+    since: str
+
+
+class LadderRow(Document):
+    """A claim at one setting, or a metric at one point, under each kernel."""
+
+    experiment: str
+    id: str
+    """Of the claim, or the metric's name."""
+    text: str
+    at: Levels
+    unit: str
+    """Of the values: the base unit."""
+    cells: dict[str, LadderCell]
+    """By kernel version, the oldest first."""
+    steps: list[Step]
+
+
+class Ladder(Document):
+    """Claims on counts and outcomes under one kernel after another."""
+
+    kernels: NonEmpty[Rung]
+    rows: NonEmpty[LadderRow]
+    figure: str
+    """The file's path."""
+
+
+class ListedExperiment(Document):
+    """An experiment and its question."""
+
+    name: str
+    question: str
+    sources: list[str]
+    """The studies that it re-runs, by id."""
+
+
+class Plot(Document):
+    """The files that were written."""
+
+    run: RunId
+    files: NonEmpty[str]
+    """Paths of figures, and of the JSON file beside them."""
+
+
+class ListedRun(Document):
+    """A run of the store."""
+
+    run: RunId
+    experiment: str
+    name: str | None
+    created_at: DateTime
+    samples: Number
+    ended: Ended
+    """How its last session ended; null: not yet, or killed."""
+    machine: str
+    """The processor and the kernel."""
+
+
+class PlannedPoint(Document):
+    """A point that would be measured."""
+
+    levels: Levels
+    control: str | None
+    """The control that it belongs to; null in the grid."""
+
+
+class PlannedGuest(Document):
+    """A virtual machine that is not booted. How much of its memory is free is not known."""
+
+    kernel: str
+    """Path of its image."""
+    kernel_release: str
+    memory_bytes: Positive
+    cpus: Positive
+    append: str
+    """Added to its kernel's command line."""
+    iommu: bool
+    """Whether it has an emulated IOMMU."""
+    accelerator: Literal["kvm", "tcg"]
+    """tcg: emulated."""
+    directory: str
+    """Where on the host its disk lies."""
+    disk_bytes: Number
+    """The size of its disk."""
+
+
+class DryRun(Document):
+    """What a sweep would measure and need."""
+
+    experiment: str
+    points: NonEmpty[PlannedPoint]
+    least_blocks: Positive
+    """How often every point is measured at least; with --blocks exactly."""
+    trials: Positive
+    """In those blocks."""
+    memory_bytes: Number
+    """Free memory that it needs."""
+    disk_bytes: dict[str, Number]
+    """Room for files that it needs, by folder; memory where that is a tmpfs."""
+    about_seconds: Annotated[float, Meta(ge=0)]
+    """An estimate for those blocks."""
+    budget_seconds: float | None
+    """Wall time after which it ends; null where --blocks alone ends it."""
+    excluded: dict[str, Positive]
+    """Why points are left out, and how many."""
+    scaled: dict[str, str]
+    """What was made smaller to fit the host or the guest, by factor."""
+    unavailable: dict[str, Positive]
+    """What this host lacks for points, and for how many; they end as unavailable. Empty for a
+    guest, which is asked when it has booted."""
+    guest: PlannedGuest | None
+    """null: this host."""
+
+
+class PresetLevels(Document):
+    """What each preset measures."""
+
+    quick: NonEmpty[Level]
+    paper: NonEmpty[Level]
+    full: NonEmpty[Level]
+
+
+class DeclaredFactor(Document):
+    """What is varied."""
+
+    name: str
+    kind: str
+    """size, duration, count, yes or no, path, physical range, or choice."""
+    help: str
+    good: list[str] | None
+    """Every good level, as it is written; null where they cannot be listed."""
+    least: float
+    """Of a number, in base units."""
+    most: float | None
+    """The same; null: no bound."""
+    levels: PresetLevels
+
+
+class DeclaredMetric(Document):
+    """What is read from a sample."""
+
+    name: str
+    unit: str
+    """The base unit."""
+    help: str
+    lower_is_better: bool
+    floor: bool
+    """Whether the same loop is timed without the operation."""
+
+
+class DeclaredControl(Document):
+    """Points beside the grid that test an explanation."""
+
+    name: str
+    why: str
+    levels: dict[str, list[Level]]
+    """Of the factors that it replaces."""
+
+
+class DeclaredTable(Document):
+    """A printed table that lies in the experiment's points."""
+
+    source: str
+    table: str
+    metric: str
+    note: str
+
+
+class Study(Document):
+    """A published study that an experiment tests claims of."""
+
+    id: str
+    title: str
+    """In English, the study's own or a description."""
+    kind: str
+    authors: str
+    """May be empty."""
+    year: int | None
+    language: str
+    appeared: str
+    """Where; may be empty."""
+    missing: str
+    """What a full reference lacks."""
+
+
+class PresetBudgets(Document):
+    """Seconds of wall time of a sweep."""
+
+    quick: Annotated[float, Meta(gt=0)]
+    paper: Annotated[float, Meta(gt=0)]
+    full: Annotated[float, Meta(gt=0)]
+
+
+def _tagged(kind: type) -> type[msgspec.Struct]:
+    """A kind of claim, all its fields required, told apart by `kind`."""
+    hints = get_type_hints(kind)
+    return msgspec.defstruct(
+        kind.__name__,
+        [(field.name, hints[field.name]) for field in dataclasses.fields(kind)],
+        namespace={"__doc__": inspect.getdoc(kind)},
+        tag_field="kind",
+        tag=kind.__name__.lower(),
+        forbid_unknown_fields=True,
+    )
+
+
+def _docstrings(kind: type) -> dict[str, str]:
+    """The string literal below each field of a class and its bases, by field."""
+    if not kind.__module__.startswith("memlab."):
+        return {}
+    found = {name: text for base in kind.__bases__ for name, text in _docstrings(base).items()}
+    for field, below in pairwise(_classes(kind.__module__)[kind.__name__].body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
+                found[name] = " ".join(text.split())
+    return found
+
+
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """The classes in the source of a module, by name. To parse it for each takes ten times as
+    long."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+if TYPE_CHECKING:
+    DeclaredClaim = dict[str, Any]
+else:
+    # `slots=True` makes each class twice, and the second one counts.
+    _KINDS = {kind.__name__: kind for kind in claims.Claim.__subclasses__()}.values()
+    DeclaredClaim = reduce(or_, map(_tagged, _KINDS))
+
+
+class Describe(Document):
+    """Everything that an experiment declares."""
+
+    name: str
+    question: str
+    probe: str
+    """Its C file."""
+    window: str
+    """The C file's opening comment: what the timed window holds and leaves out."""
+    factors: NonEmpty[DeclaredFactor]
+    excludes: list[str]
+    """Why points are left out."""
+    metrics: NonEmpty[DeclaredMetric]
+    """The first one decides when a point is done."""
+    controls: list[DeclaredControl]
+    claims: list[DeclaredClaim]
+    published: list[DeclaredTable]
+    studies: list[Study]
+    budget_s: PresetBudgets
+
+
+class Finding(Document):
+    """One thing worth saying, with what shows it and what to try."""
+
+    name: str
+    severity: Literal["note", "costly", "critical"]
+    title: str
+    measured: float
+    """What the rule measures, in `unit`."""
+    unit: str
+    threshold: float
+    """The bound of this severity that `measured` is beyond."""
+    evidence: Sequence[Fact]
+    setting: str
+    """What to try."""
+    proof: str | None
+    """The `memlab try` line that tests it on this program; null where none can."""
+    experiments: Annotated[Sequence[str], Meta(min_length=1)]
+    """`memlab sweep NAME` measures here what it costs."""
+
+
+class Diagnose(Document):
+    """A look at a live process. null is not seen, unless said otherwise."""
+
+    schema: Literal[1]
+    findings: list[Finding]
+    """The worst first."""
+    predictions: Sequence[Prediction]
+    """What `--if` asked for."""
+    subject: Subject
+    started: Started
+    """How `proof` starts the program again."""
+    seconds: Annotated[float, Meta(gt=0)]
+    """How long the look was."""
+    cpu_share: float
+    """Of one CPU, used by the process."""
+    system_share: float
+    """Of one CPU, used by the kernel for it: page faults and system calls."""
+    thread_count: Number
+    allocator: Allocator | None
+    """null: none that is known."""
+    per_s: Mapping[str, float | None]
+    """Events per second of all threads together, by event."""
+    threads: Sequence[Thread]
+    """Those that did anything that is counted, the busiest first."""
+    shootdowns: Shootdowns
+    memory: Memory
+    group: GroupRoom | None
+    """The memory cgroup's limit with the least room; null: no limit."""
+    available_bytes: Number | None
+    """On the whole machine."""
+    available_seconds_left: float | None
+    """null: the process does not grow, or not steadily."""
+    growth_bytes_per_s: float
+    """Of anonymous and shared memory, over the look; negative where it fell."""
+    fault_s: float | None
+    """What a page fault on anonymous memory takes on this machine, measured after the look."""
+    unseen: Sequence[str]
+    """What could not be seen, and why."""
+    cost: Cost
+
+
+_NOT_OURS = (
+    Subject,
+    Started,
+    Prediction,
+    Predicted,
+    Allocator,
+    Option,
+    Thread,
+    Shootdowns,
+    Memory,
+    GroupRoom,
+    Fact,
+    Cost,
+)
+_VERSION = 1
+_COMMANDS: Mapping[str, Any] = {
+    "claims": Claims,
+    "clean": Clean,
+    "compare": Compare,
+    "describe": Describe,
+    "diagnose": Diagnose,
+    "doctor": list[Capability],
+    "kernels": list[FoundKernel],
+    "ladder": Ladder,
+    "list": list[ListedExperiment],
+    "plot": Plot,
+    "reproduce": Claims,
+    "runs": list[ListedRun],
+    "show": Show,
+    "sweep": Show,
+    "sweep-dry-run": DryRun,
+    "try": Show,
+}
+
+
+def commands() -> list[str]:
+    """What `schema` takes: commands, and `sweep-dry-run`."""
+    return list(_COMMANDS)
+
+
+def schema(command: str) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of what a command prints; KeyError where there is none."""
+    document = _COMMANDS[command]
+    (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
+    classes = {kind.__name__: kind for kind in _NOT_OURS} | globals()
+    for name, part in parts.items():
+        _describe(part, classes.get(name))
+    (item, *_) = getattr(document, "__args__", (document,))
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"memlab:{command}:{_VERSION}",
+        "title": f"memlab {command.replace('-dry-run', ' --dry-run')} --json",
+        "description": " ".join((inspect.getdoc(item) or "").split()),
+        **top,
+        "$defs": parts,
+    }
+
+
+def _describe(part: dict[str, Any], kind: type | None) -> None:
+    """Close an object, and describe its properties by the docstrings of its class."""
+    if part.get("type") != "object" or kind is None:
+        return
+    if dataclasses.is_dataclass(kind):
+        part["additionalProperties"] = False
+    for name, text in _docstrings(kind).items():
+        if name in part["properties"]:
+            part["properties"][name]["description"] = text
+
+
+def text(document: Any) -> str:
+    """A document as JSON text. ValueError where a number is nan or infinite, which JSON lacks."""
+    plain = msgspec.to_builtins(document)
+    return json_text(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False))

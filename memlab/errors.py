@@ -1,0 +1,124 @@
+"""Every error that memlab ends a command with: one line that says what, where and what to do.
+
+Three bases carry the exit code of the command line. What a layer raises and handles by itself
+is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+class MemlabError(Exception):
+    """The base of all: the message is one line, and `exit_code` is what the command ends with."""
+
+    exit_code: int
+
+
+class UsageError(MemlabError):
+    """What was asked for is wrong on any machine."""
+
+    exit_code = 2
+
+
+class HostError(MemlabError):
+    """This machine, a file or a process on it cannot do what was asked for."""
+
+    exit_code = 3
+
+
+class Interrupted(MemlabError):
+    """Ctrl-C, SIGTERM or SIGHUP. What was measured is kept; `run` can be resumed."""
+
+    exit_code = 130
+
+    def __init__(self, run: str, kept: int, signal: int = 2) -> None:
+        """`signal` is its number; the exit code is what a shell makes of it."""
+        super().__init__(f"interrupted; {kept} samples kept")
+        self.run, self.kept, self.exit_code = run, kept, 128 + signal
+
+
+def nearest(wanted: str, known: Iterable[str], otherwise: str) -> str:
+    """What to do about a name that is unknown: the nearest one, else the words for none."""
+    from difflib import get_close_matches  # on the way to an error alone
+
+    near = get_close_matches(wanted, list(known), n=1, cutoff=0.4)
+    return f"did you mean {near[0]}?" if near else otherwise
+
+
+# Usage
+
+
+class UnknownExperiment(UsageError, LookupError):
+    """There is no experiment of that name; the message names the nearest one."""
+
+
+class UnknownRun(UsageError, LookupError):
+    """No stored run has that id or name."""
+
+
+class BadLevels(UsageError, ValueError):
+    """A level is not one of its factor's, or the levels leave no point."""
+
+
+class BadRequest(UsageError, ValueError):
+    """A request that no host could carry out."""
+
+
+class BadSubject(UsageError):
+    """The pid to diagnose is not a process with memory of its own."""
+
+
+class NotComparable(UsageError, ValueError):
+    """Two things were to be compared that share nothing comparable."""
+
+
+class BadExport(UsageError, ValueError):
+    """A file to read is not one that `memlab export` wrote, or it is damaged."""
+
+
+# Host
+
+
+class CannotRun(HostError):
+    """This host or this directory cannot carry out the request."""
+
+
+class Refused(CannotRun):
+    """The host is too small for the plan; the message has the numbers."""
+
+
+class Unlike(CannotRun):
+    """Two runs of unlike machines; `differs` lists what differs."""
+
+    def __init__(self, base: str, new: str, differs: Sequence[str]) -> None:
+        self.differs = "; ".join(differs)
+        super().__init__(
+            f"{base} and {new} are of unlike machines or settings: {self.differs}; "
+            "--force compares them all the same"
+        )
+
+
+class Busy(HostError):
+    """Another memlab measures on this machine."""
+
+
+class NotBuilt(HostError):
+    """The compiled probes are missing."""
+
+    def __init__(
+        self, why: str = "the probes are not compiled; `pip install .` in the checkout builds them"
+    ) -> None:
+        super().__init__(why)
+
+
+class WorkerLost(HostError):
+    """The fork server has died, and with it the trial in flight."""
+
+
+class StoreError(HostError):
+    """The store cannot be read or written."""
+
+
+class CannotLook(HostError):
+    """The process to diagnose may not be read, or it has ended."""

@@ -1,0 +1,96 @@
+"""What a trial needs of its host: a cgroup, swap, CPUs, an environment, settings, a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from memlab.experiment.kinds import At
+
+
+@dataclass(frozen=True, slots=True)
+class Containment:
+    """The memory cgroup that a trial runs in, and the swap it may use.
+
+    `limit` is in bytes; None runs the trial outside of any group. Where the host offers no
+    group, a trial that requires one is `unavailable`; others run without, since admission has
+    seen that the host has room for them. Swap belongs to the run: made for it, journaled,
+    removed when it ends.
+
+    `depth` groups lie one inside the other, each with the limit, and the worker is in the
+    innermost. `members` groups, named 0, 1, ..., lie beside one another in it, each with
+    `member_limit`: then the worker stays outside, and the probe's processes enter them. With
+    `pass_group` the probe finds the innermost group's folder in its param `group`, "" outside of
+    any.
+
+    `fresh` groups are made anew for each trial: what one arms in its group, such as a threshold,
+    the kernel takes back long after the trial has ended. With `keep_cache` the page cache that a
+    trial was charged for stays in memory: a command's own files are then as warm as they were.
+
+    `processes` bounds how many may live at once in the group, where the host has the pids
+    controller; the probe enters its group as it enters the members, and `pass_group` names it.
+    """
+
+    limit: Callable[[At], int | None]
+    swap: Callable[[At], str] = lambda _: "none"  # none, file, zram
+    swap_bytes: int = 0  # the size of the swap area
+    required: bool = True
+    depth: Callable[[At], int] = lambda _: 1
+    members: Callable[[At], int] = lambda _: 0
+    member_limit: Callable[[At], int] = lambda _: 0
+    pass_group: bool = False
+    fresh: bool = False
+    keep_cache: bool = False
+    processes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Malloc:
+    """Whose malloc the worker runs under, from its start on, and how it is set.
+
+    `setting` is one of those that observe/allocators.py translates for the library's version.
+    The probe must see for itself that malloc is that library's.
+    """
+
+    allocator: str  # glibc, jemalloc, tcmalloc, mimalloc, or other, which is named by its path
+    setting: str = "default"
+    library: str = ""  # its path; "" for the one that the dynamic linker finds
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualMachine:
+    """The virtual machine that a trial starts under QEMU. The probe finds QEMU's command line, a
+    word a line, in its param `command`, and in `booted_sign` what the console says then.
+
+    The guest of a kernel is an init that says one line and sleeps; without a kernel the firmware
+    boots alone. A device is passed through where vfio-pci has one already.
+    """
+
+    memory_bytes: int
+    mem_lock: bool = False  # QEMU's -overcommit mem-lock
+    nic: str = "none"  # none, virtio, passed_through
+    kernel: str | None = None  # a path, or FOUND: the newest in /boot
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What is set up on the host for a point's trials, and taken back.
+
+    `cpus` are those that a trial may use where the user names none: one, all, or how many.
+    `environ` is the worker's, from its start, and so is `malloc`, where it is not the system's.
+    `settings` are host files and their values; "+8" is 8 more than before, for what others may use
+    as well. `tmpfs` is the bytes that a trial's own files take there, in a folder of the run.
+    `needs` is what the probe itself asks of the host: capabilities by the names that `doctor`
+    prints, "memory cgroup v2", or files that must exist.
+    """
+
+    containment: Containment | None = None
+    cpus: Literal["one", "all"] | Callable[[At], int] = "one"
+    environ: Callable[[At], Mapping[str, str]] = lambda _: {}
+    malloc: Callable[[At], Malloc] | None = None
+    settings: Callable[[At], Mapping[str, str]] = lambda _: {}
+    tmpfs: Callable[[At], int] | None = None
+    virtual_machine: Callable[[At], VirtualMachine] | None = None
+    swap_counts: bool = False
+    needs: Callable[[At], Sequence[str]] = lambda _: ()

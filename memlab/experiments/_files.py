@@ -1,0 +1,239 @@
+"""Experiments outside memlab: a declaration in a Python file, its probe in a C file beside it.
+
+The C file has the declaration's name. It is compiled with memlab's own support code and flags into
+a module like memlab/_probes, in the user's cache, under the hash of all that it is made of. A run
+that is read again loads its declaration from the path that it was measured by, if this user has
+named that path to memlab before: a store of somebody else's starts no program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import runpy
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import traceback
+from contextlib import redirect_stdout, suppress
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+
+from memlab import folders
+from memlab.errors import BadRequest, CannotRun, MemlabError, NotBuilt
+from memlab.experiment.vocabulary import Experiment
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_SOURCE_BYTES_MAX = 1 << 20
+_ERROR = re.compile(r"^.*\berror: .*$", re.M)
+_HEADER = "Python.h: No such file"
+
+
+def trust(path: str) -> None:
+    """Note that the user names this declaration; from now on its stored runs load it."""
+    _folder_of(path, make=True)
+
+
+def declare(path: str) -> Experiment:
+    """The experiment that a file declares, its probe compiled. BadRequest where the file, its C or
+    the declaration is wrong; CannotRun where nothing can be compiled."""
+    stamps = [_stamp(path), _stamp(f"{path[:-3]}.c")]
+    return _declared(Path(path), *stamps)
+
+
+def _stamp(path: str) -> int:
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@cache
+def _declared(path: Path, *_: int) -> Experiment:
+    """Once for each state of the two files."""
+    folder = _folder_of(str(path), make=False)
+    if not path.exists() and (kept := folder / "declaration.py").exists():
+        made = _read(kept, folder, path.stem)
+        said = f"{made.question} ({path} is gone: this is its declaration when it was last read)"
+        return replace(made, question=said)
+    made = _read(path, folder, path.stem)
+    with suppress(OSError):  # for the day when the file is gone
+        shutil.copyfile(path, folder / "declaration.py")
+    return made
+
+
+def _read(path: Path, folder: Path, stem: str) -> Experiment:
+    source = path.with_name(f"{stem}.c")
+    if not source.exists() and (folder / source.name).exists():
+        source = folder / source.name
+    home = _built(source, folder) if source.exists() else None
+    try:
+        _check_readable(path)
+        if home:
+            _take_enums(home)
+        found = runpy.run_path(str(path), run_name=f"memlab_outside_{stem}").get("EXPERIMENT")
+    except MemlabError:
+        raise
+    except SyntaxError as error:
+        raise BadRequest(f"{path}:{error.lineno}: {error.msg}") from None
+    except (Exception, SystemExit) as error:
+        raise BadRequest(f"{_where(path, error)}: {type(error).__name__}: {error}") from None
+    if not isinstance(found, Experiment):
+        raise BadRequest(f"{path}: no EXPERIMENT = Experiment(...) in it; docs/adding.md has one")
+    if home and found.probe != stem:
+        raise BadRequest(f"{path}: its probe is {found.probe!r}; {source} is the probe {stem!r}")
+    from memlab._built import HASHES
+
+    if not home and found.probe not in HASHES:
+        raise BadRequest(f"{path}: no file {source.name} beside it, and no probe {found.probe!r}")
+    return replace(found, home=str(home or ""))
+
+
+def _where(path: Path, error: BaseException) -> str:
+    """The innermost line of the file that the error passed."""
+    own = [at for at in traceback.extract_tb(error.__traceback__) if at.filename == str(path)]
+    return f"{path}:{own[-1].lineno}" if own else str(path)
+
+
+def _check_readable(path: Path) -> None:
+    """A file that another user may change is nothing to run."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise BadRequest(f"{path}: {error.strerror}") from None
+    if not stat.S_ISREG(found.st_mode) or found.st_size > _SOURCE_BYTES_MAX:
+        raise BadRequest(f"{path}: no regular file of up to 1 MiB")
+    if found.st_uid not in (0, os.geteuid()) or found.st_mode & stat.S_IWOTH:
+        raise BadRequest(f"{path}: another user may change it; chown it, or chmod o-w")
+
+
+def _take_enums(home: Path) -> None:
+    """The levels of its enums, for the declaration."""
+    from memlab import _built
+
+    told = runpy.run_path(str(home / "_built.py"))
+    _built.ENUMS.update(told["ENUMS"])
+    _built.ENUM_PARAMS.update(told["ENUM_PARAMS"])
+
+
+def _folder_of(path: str, *, make: bool) -> Path:
+    """What is kept of a declaration: builds, and copies of its files."""
+    top = folders.user("cache") / "experiments"
+    folder = top / hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    try:
+        if make:
+            top.parent.mkdir(parents=True, exist_ok=True)
+            for one in (top, folder):
+                one.mkdir(mode=0o700, exist_ok=True)
+        for one in (top, folder):
+            found = one.lstat()
+            mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+            if not mine or found.st_mode & 0o077:
+                raise CannotRun(f"{one}: not a folder of this user alone; remove it")
+    except FileNotFoundError:
+        if not Path(path).exists():
+            raise BadRequest(f"{path}: the experiment is gone, and no copy is kept of it") from None
+        raise BadRequest(
+            f"{path}: this user has not used this experiment yet; read it, then "
+            f"`memlab describe {shlex.quote(path)}`"
+        ) from None
+    except OSError as error:
+        raise CannotRun(f"{folder}: {error.strerror}") from None
+    return folder
+
+
+def _built(source: Path, folder: Path) -> Path:
+    """The folder with the compiled probe, made where there is none."""
+    _check_readable(source)
+    if not _NAME.fullmatch(source.stem):
+        raise BadRequest(f"{source}: a probe is named in lower case letters, digits and _")
+    probes = find_spec("memlab._probes")
+    if probes is None or probes.origin is None:
+        raise NotBuilt
+    from memlab import _built, build_probes
+
+    if source.stem in _built.HASHES:
+        raise BadRequest(f"{source}: memlab has a probe of that name; choose another")
+    own = Path(probes.origin).parent / "probe_sources"
+    compiler, version = _compiler()
+    hashed = build_probes.probe_hash(source, _built.FLAGS, version, own)
+    home = folder / hashlib.sha256(f"{hashed} {sys.version}".encode()).hexdigest()[:16]
+    if home.exists():
+        return home
+    with tempfile.TemporaryDirectory(dir=folder) as made:
+        _compile(source, own, Path(made), compiler, version)
+        with suppress(OSError):  # another process may have been first
+            Path(made).rename(home)
+            Path(made).mkdir()  # for the context, which removes it
+    shutil.copyfile(source, folder / source.name)
+    return home
+
+
+def _compiler() -> tuple[list[str], str]:
+    words = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    try:
+        said = subprocess.run([*words, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise CannotRun(
+            f"no working C compiler ({words[0]}): install gcc or clang, or set CC"
+        ) from None
+    return words, said.stdout.partition("\n")[0]
+
+
+def _compile(source: Path, own: Path, made: Path, compiler: list[str], version: str) -> None:
+    from memlab import _built, build_probes
+
+    flags = [*_built.FLAGS.split(), "-D_GNU_SOURCE", "-fPIC", f"-I{source.parent}", f"-I{own}"]
+    warnings = ["-Wall", "-Wextra", "-Werror=implicit-function-declaration"]
+    _run([*compiler, *flags, *warnings, "-fsyntax-only", str(source)])  # its lines, before ours
+    (made / "probe_sources").mkdir()
+    shutil.copyfile(source, made / "probe_sources" / source.name)
+    probes = [own / "noop.c", source]
+    try:
+        with redirect_stdout(StringIO()):  # cffi tells what it writes
+            build_probes.write(probes, own, made, _built.FLAGS, version)
+    except SystemExit as error:
+        raise BadRequest(str(error.code)) from None
+    except Exception as error:  # cffi's, of what lies between the markers
+        said = str(error).strip().partition("\n")[0]
+        raise BadRequest(f"{source}: between the cdef markers: {said}") from None
+    units = {
+        str(path)
+        for probe in probes
+        for path in build_probes.made_of(probe, own)
+        if path.suffix == ".c"
+    }
+    python = sysconfig.get_paths()["include"]
+    wrapped = [f"-I{python}", "-include", "alloca.h", "-include", "string.h"]
+    library = [*compiler, *flags, "-w", "-shared", *wrapped]
+    target, binding = made / "_probes.so", made / "_probes.c"
+    _run([*library, "-o", str(target), str(binding), *sorted(units), "-lrt", "-ldl"])
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode == 0:
+        return
+    if _HEADER in done.stderr:
+        raise CannotRun("to compile a probe Python.h is needed: apt install python3-dev")
+    found = _ERROR.search(done.stderr)
+    raise BadRequest(found[0] if found else done.stderr.strip().rpartition("\n")[2])
+
+
+def module_file(name: str, module: str) -> str:
+    """Where a package's declaration is; BadRequest where there is none."""
+    try:
+        spec = find_spec(module)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or not (spec.origin or "").endswith(".py"):
+        raise BadRequest(f"{name}: its package has no module {module}")
+    return str(spec.origin)

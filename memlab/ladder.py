@@ -1,0 +1,266 @@
+"""The same claims under one kernel after another, each in a guest."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from memlab import experiments
+from memlab._version import __version__
+from memlab.errors import BadRequest, CannotRun, UsageError
+from memlab.experiment import Level
+from memlab.experiment.levels import read_levels
+from memlab.judging import ladder as judging
+from memlab.judging.ladder import Bisected, Cell, Row
+from memlab.observe import kvm
+from memlab.results import Run
+from memlab.run import driver
+from memlab.run.request import Request
+from memlab.run.target import Target
+from memlab.store import RunRow, Store
+from memlab.targets.guest.handle import Guest
+from memlab.targets.guest.host import GuestLost
+from memlab.targets.guest.kernels import Found
+from memlab.units import MiB
+from memlab.watch import Watch
+
+BLOCKS = 6  # fewer decide nothing
+MEMORY_BYTES = 512 * MiB
+SKIP = 125  # what tells git bisect run that a commit cannot be tested
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is climbed: experiments, of their claims those with an id named (else all that the
+    machine can judge), metrics beside them, levels of factors as text, blocks of every point."""
+
+    experiments: Sequence[str]
+    claims: Sequence[str] = ()
+    metrics: Sequence[str] = ()
+    levels: Sequence[str] = ()
+    blocks: int = BLOCKS
+    memory_bytes: int = MEMORY_BYTES
+    timed: bool = field(default_factory=lambda: kvm.accelerator() == "kvm")
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One kernel: its runs by experiment, a line for each thing that failed, and how long it took,
+    where it was measured now."""
+
+    kernel: Found
+    runs: Mapping[str, Run]
+    failed: Sequence[str]
+    seconds: float
+
+
+def requests(asked: Asked) -> list[Request]:
+    """A request per experiment. BadRequest or UnknownExperiment where one cannot be."""
+    made = []
+    taken: set[str] = set()
+    for name in dict.fromkeys(asked.experiments):
+        declared = experiments.load(name)
+        claims = judging.selected(declared, asked.claims, asked.timed)
+        if not claims and not metrics_of(asked, name):
+            raise BadRequest(f"{name} has no claim on a count or an outcome; name a --metric")
+        factors = {factor.name for factor in declared.factors}
+        own = [text for text in asked.levels if text.partition("=")[0] in factors]
+        taken |= set(own)
+        levels: dict[str, Sequence[Level]] = {**judging.levels(declared, claims)}
+        levels |= read_levels(declared, tuple(own))
+        made.append(Request(name, levels=levels, controls=False, blocks=asked.blocks, seed=1))
+    if lost := set(asked.levels) - taken:
+        raise BadRequest(f"none of the experiments has the factor of -p {min(lost)}")
+    return made
+
+
+def metrics_of(asked: Asked, name: str) -> list[str]:
+    """The metrics that are rows of an experiment: those named, else, without a claim, those
+    that count."""
+    declared = experiments.load(name)
+    own = {metric.name for metric in declared.metrics}
+    if asked.metrics:
+        return [metric for metric in asked.metrics if metric in own]
+    if asked.claims or judging.selected(declared, (), asked.timed):
+        return []
+    return judging.counted(declared)
+
+
+def climb(
+    asked: Asked,
+    kernels: Sequence[Found],
+    store: Path,
+    watch: Watch,
+    done: Callable[[Rung], None],
+    *,
+    fresh: bool = False,
+    wait_s: float = 0.0,
+) -> list[Rung]:
+    """Measure every kernel in turn; what the store has whole is taken from there, what was cut
+    short goes on. A kernel that fails is a rung with a line. Raises Interrupted and BadRequest."""
+    wanted, rungs = requests(asked), []
+    for kernel in kernels:
+        began = time.monotonic()
+        rows, failed = _rung(asked, kernel, wanted, store, watch, fresh, wait_s)
+        runs = {name: Run(row, store) for name, row in rows.items()}
+        rungs.append(Rung(kernel, runs, failed, time.monotonic() - began))
+        done(rungs[-1])
+    return rungs
+
+
+def rows(asked: Asked, rungs: Sequence[Rung]) -> list[Row]:
+    """Every row of the matrix, experiment by experiment."""
+    return [
+        row
+        for name in dict.fromkeys(asked.experiments)
+        for row in judging.rows(
+            [(rung.kernel.version, rung.runs[name]) for rung in rungs if name in rung.runs],
+            asked.claims,
+            metrics_of(asked, name),
+            asked.timed,
+        )
+    ]
+
+
+def _rung(
+    asked: Asked,
+    kernel: Found,
+    wanted: Sequence[Request],
+    path: Path,
+    watch: Watch,
+    fresh: bool,
+    wait_s: float,
+) -> tuple[dict[str, RunRow], list[str]]:
+    if kernel.why:
+        return {}, [kernel.why]
+    guest = Guest(kernel.path, memory=asked.memory_bytes)
+    stored = {} if fresh else _stored(asked, kernel, wanted, path)
+    rows = {name: row for name, (row, whole) in stored.items() if whole}
+    pending, failed = [one for one in wanted if one.experiment not in rows], list[str]()
+    while pending:
+        try:
+            with guest.open(wait_s) as target, Store(path, create=True) as opened:
+                while pending:
+                    request = pending.pop(0)
+                    name = request.experiment
+                    begun = stored[name][0] if name in stored else None
+                    try:
+                        rows[name] = _measured(request, begun, target, opened, watch)
+                    except GuestLost as lost:
+                        failed.append(f"{name}: {lost}")
+                        break  # another boot for the others
+                    except (CannotRun, UsageError) as wrong:
+                        failed.append(f"{name}: {wrong}")
+        except CannotRun as wrong:
+            failed.append(str(wrong))
+            break
+    failed += filter(None, map(_elsewhere, rows.values()))
+    return {name: row for name, row in rows.items() if not _elsewhere(row)}, failed
+
+
+def _measured(
+    request: Request, begun: RunRow | None, target: Target, store: Store, watch: Watch
+) -> RunRow:
+    if begun is not None:
+        return driver.resume(begun, store, watch, target=target)
+    return driver.sweep(target.prepare(request), store, watch, target)
+
+
+def _elsewhere(row: RunRow) -> str:
+    """Why a run is no row: a kernel without modules has no disk, and a file in memory is another
+    thing. Empty where its files lie on ext4, or where it has none."""
+    place = row.environment.get("filesystems", {}).get("dir")
+    if not place or place["type"] == "ext4":
+        return ""
+    return f"{row.experiment}: its files lie on {place['type']}, since ext4's module is missing"
+
+
+def _stored(
+    asked: Asked, kernel: Found, wanted: Sequence[Request], path: Path
+) -> dict[str, tuple[RunRow, bool]]:
+    """By experiment the newest run that answers a request, and whether it is whole."""
+    if not path.exists():
+        return {}
+    found: dict[str, tuple[RunRow, bool]] = {}
+    with Store(path) as store:
+        for row in store.runs():
+            for one in wanted:
+                if row.experiment == one.experiment and _answers(row, one, asked, kernel):
+                    sessions = store.sessions(row.id)
+                    whole = bool(sessions) and sessions[-1].ended == "blocks"
+                    found[row.experiment] = (row, whole)
+    return found
+
+
+def _answers(row: RunRow, one: Request, asked: Asked, kernel: Found) -> bool:
+    guest = row.request.get("guest") or {}
+    same = {
+        "levels": json.loads(json.dumps(one.levels)),
+        "blocks": one.blocks,
+        "controls": one.controls,
+    }
+    return (
+        guest.get("kernel") == str(kernel.path)
+        and guest.get("memory_bytes") == asked.memory_bytes
+        and not guest.get("append")
+        and row.memlab == __version__
+        and all(row.request.get(name) == value for name, value in same.items())
+    )
+
+
+def bisect(
+    asked: Asked,
+    wanted: str,
+    kernels: Sequence[Found],
+    store: Path,
+    watch: Watch,
+    done: Callable[[Rung], None],
+    wait_s: float = 0.0,
+) -> tuple[Row, Bisected]:
+    """Between which neighbours of a row of kernels a claim, or a metric, changes; the first and
+    the last kernel must differ. CannotRun where they do not, or where one of them says nothing."""
+    by_version = {kernel.version: kernel for kernel in kernels}
+
+    def seen(version: str, more: int = 1) -> list[Row]:
+        taken = replace(asked, blocks=asked.blocks * more)
+        rungs = climb(taken, [by_version[version]], store, watch, done, wait_s=wait_s)
+        return [row for row in rows(taken, rungs) if row.id == wanted]
+
+    def cell(row: Row, version: str) -> Cell | None:
+        """Undecided, the same once more, of four times as many blocks."""
+        for more in (1, 4):
+            found = next((one for one in seen(version, more) if one.at == row.at), None)
+            if found and found.cells[version].word in ("", "reproduced", "contradicted"):
+                return found.cells[version]
+        return None
+
+    versions = list(by_version)
+    good, bad = versions[0], versions[-1]
+    for row in seen(good):
+        ends = cell(row, good), cell(row, bad)
+        if ends[0] and ends[1] and ends[0].differs(ends[1]):
+            found = judging.bisect(versions, ends[0], ends[1], partial(cell, row))
+            return replace(row, cells=found.measured), found
+    raise CannotRun(f"{wanted} shows no difference between {good} and {bad}, or nothing at all")
+
+
+def step(
+    asked: Asked, wanted: str, kernel: Found, store: Path, watch: Watch, wait_s: float = 0.0
+) -> int:
+    """What `git bisect run` takes: 0 where the claim holds at every setting, 1 where it does not,
+    125 where this kernel does not say."""
+    for more in (1, 4):
+        taken = replace(asked, claims=[wanted], blocks=asked.blocks * more)
+        rungs = climb(taken, [kernel], store, watch, lambda _: None, fresh=True, wait_s=wait_s)
+        words = {cell.word for row in rows(taken, rungs) for cell in row.cells.values()}
+        if "contradicted" in words:
+            return 1
+        if words == {"reproduced"}:
+            return 0
+        if not words:
+            break
+    return SKIP

@@ -1,0 +1,295 @@
+"""Measuring, as the command line, the Python API and the pytest plugin share it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from memlab import experiments, units
+from memlab.errors import BadRequest, CannotRun, Interrupted
+from memlab.experiment import command as tried
+from memlab.experiment.points import point_key
+from memlab.judging.reproduce import Reproduced, Study, of_run
+from memlab.observe import capabilities, environment, proc
+from memlab.observe.capabilities import Capability
+from memlab.results import Run
+from memlab.run import beforehand, driver, plan
+from memlab.run.prepare import Prepared, check_stored_guest, prepare
+from memlab.run.request import Request
+from memlab.run.target import LocalTarget, Target
+from memlab.store import RunRow, Store
+from memlab.targets.guest import ahead, doctor
+from memlab.targets.guest.handle import Guest
+from memlab.watch import Watch
+
+EXPERIMENT = "experiment "  # before its name among the capabilities
+
+# A sign test along a curve of eight levels refutes nothing below nine blocks, and shows little
+# below twenty (docs/statistics.md, Power); the preset's budget may end it sooner.
+BLOCKS = 20
+_GUEST_CAP_SHARE = 0.5  # of a guest's memory: its kernel and memlab are in there as well
+_CAP_SHARE = 0.7  # of the available memory that a command may take where no memory_max is asked
+
+
+def sweep(
+    request: Request,
+    store: Path,
+    watch: Watch,
+    guest: Guest | None = None,
+    wait_s: float = 0.0,
+) -> RunRow:
+    """Measure a new run, in a guest if one is given. Nothing is made before the request has been
+    checked. Another memlab that measures is waited for `wait_s`. Raises a MemlabError."""
+    check_name(request.name)
+    request = _fitted(request, guest)
+    with _target(request, guest, wait_s) as target:
+        prepared = target.prepare(request)
+        with Store(store, create=True) as opened:
+            return driver.sweep(prepared, opened, watch, target)
+
+
+def check_name(name: str | None) -> None:
+    """A run of a name that means something else could never be addressed by it."""
+    if name is not None and (name in ("", "last") or name in experiments.names()):
+        what = f"{name!r} means the newest run" if name else "an empty name means none"
+        raise BadRequest(f"{what}; name it otherwise")
+
+
+def command(
+    words: Sequence[str],
+    policies: Mapping[str, Sequence[object]],
+    *,
+    metrics: Sequence[str] = (),
+    metric_file: str = "",
+    latencies: str = "",
+    expect: Sequence[str] = (),
+    timeout_s: float = 600.0,
+    serve: Sequence[str] = (),
+    ready: str = "",
+    cwd: Path | None = None,
+    **how: Any,
+) -> Request:
+    """The request to try a command under levels of policies, as text or values, each policy's
+    baseline first; `how` is what any sweep may be asked. Raises BadRequest and BadLevels."""
+    if not words:
+        raise BadRequest("name the command to try, after the options: memlab try -- ./app")
+    levels, folder = tried.check_policies([*words, *serve], policies), cwd or Path.cwd()
+    started = [words[0], *serve[:1]]
+    for program in (program for word in started for program in tried.programs(word, levels)):
+        path = folder / program if "/" in program else Path(program)
+        if shutil.which(path) is None:
+            what = "is not executable" if path.exists() else "is not found"
+            raise BadRequest(f"{program}: the command to try {what}")
+    latency_file, latency_unit = tried.read_latencies(latencies)
+    free = proc.meminfo()["MemAvailable"]
+    subject = tried.Tried(
+        argv=list(words),
+        cwd=str(folder),
+        levels=levels,
+        metrics=[tried.read_metric(text, in_file=bool(metric_file)) for text in metrics],
+        metric_file=metric_file,
+        latency_file=latency_file,
+        latency_unit=latency_unit,
+        expect=list(expect),
+        timeout_s=timeout_s,
+        serve=list(serve),
+        ready=ready,
+        cap_bytes=int(free * _CAP_SHARE),
+    )
+    request = Request(experiment=tried.NAME, subject=msgspec.to_builtins(subject), **how)
+    tried.declare(request.subject or {})
+    return request
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    """A command with its policies, metrics and expectations, as a repository keeps it."""
+
+    command: list[str]
+    policies: dict[str, list[int | float | bool | str]] = {}
+    metrics: list[str] = []
+    metric_json: str = ""
+    latencies: str = ""
+    expect: list[str] = []
+    timeout: str = "10min"
+    serve: list[str] = []
+    ready: str = ""
+    blocks: int | None = None
+    budget: str | None = None
+
+
+def command_file(path: Path, **how: Any) -> Request:
+    """The request that a TOML file describes. It runs in the file's folder. What `how` gives
+    besides None goes before the file. Raises BadRequest and BadLevels."""
+    try:
+        file = msgspec.toml.decode(path.read_bytes(), type=_File)
+        timeout_s = units.parse_duration(file.timeout)
+        budget_s = None if file.budget is None else units.parse_duration(file.budget)
+    except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
+        raise BadRequest(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    said = {"blocks": file.blocks, "budget_s": budget_s}
+    said |= {name: value for name, value in how.items() if value is not None}
+    words = {True: "on", False: "off"}
+    levels = {
+        name: [words[v] if isinstance(v, bool) else str(v) for v in of]
+        for name, of in file.policies.items()
+    }
+    return command(
+        file.command,
+        levels,
+        metrics=file.metrics,
+        metric_file=file.metric_json,
+        latencies=file.latencies,
+        expect=file.expect,
+        timeout_s=timeout_s,
+        serve=file.serve,
+        ready=file.ready,
+        cwd=path.absolute().parent,
+        **said,
+    )
+
+
+def resume(
+    run: str, store: Path, watch: Watch, budget_s: float | None = None, wait_s: float = 0.0
+) -> RunRow:
+    """Measure what a stored run still lacks, where it began. Raises a MemlabError."""
+    with Store(store) as opened:
+        opened.check_own()
+        row = opened.find(run)
+        guest = row.request.get("guest")
+        if guest is None:
+            return driver.resume(row, opened, watch, budget_s, LocalTarget(wait_s=wait_s))
+        check_stored_guest(guest)
+        with Guest.of(guest).open(wait_s) as target:
+            return driver.resume(row, opened, watch, budget_s, target)
+
+
+def dry_run(
+    request: Request, guest: Guest | None = None
+) -> tuple[Prepared, Mapping[str, Any] | None]:
+    """What a sweep would measure, and what is known of its guest. Nothing is made or booted."""
+    if guest is None:
+        return prepare(request), None
+    request = _fitted(request, guest)
+    _check(request)
+    unbooted = guest.unbooted()
+    return ahead.prepare(request, unbooted), ahead.known(unbooted)
+
+
+@contextmanager
+def _target(request: Request, guest: Guest | None, wait_s: float) -> Iterator[Target]:
+    """Where the request's trials run, for as long as they do."""
+    if guest is None:
+        yield LocalTarget(wait_s=wait_s)
+        return
+    _check(request)
+    with guest.open(wait_s) as booted:
+        yield booted
+
+
+def _fitted(request: Request, guest: Guest | None) -> Request:
+    """A command's request with a limit of memory that the guest has room for."""
+    if guest is None or request.subject is None:
+        return request
+    cap_bytes = int(guest.memory_bytes * _GUEST_CAP_SHARE)
+    return replace(request, subject={**request.subject, "cap_bytes": cap_bytes})
+
+
+def _check(request: Request) -> None:
+    """What is wrong with a request whatever the guest: said before one boots. The guest makes the
+    plan itself, since levels may depend on its CPUs."""
+    if request.directory is not None:
+        raise BadRequest("a guest has a disk of its own: Guest(directory=) says where it lies")
+    if request.gentle is not None:
+        raise BadRequest("a guest takes its memory as long as it runs: be gentle on the host alone")
+    experiment = experiments.load(request.experiment, request.subject)
+    if experiment.home:
+        raise BadRequest(f"{experiment.name} is not memlab's own: it runs on the host alone")
+    plan.build(experiment, request.preset, request.levels, controls=request.controls)
+
+
+def runs_here() -> list[Capability]:
+    """Each experiment, and what this machine lacks for points of its quick preset."""
+    found = []
+    for experiment in map(experiments.load, experiments.names()):
+        points = plan.build(experiment, "quick", {}).points
+        lacking = beforehand.lacking(experiment, points)
+        left = len(points) - sum(lacking.values())
+        said = f"{left} of {len(points)} points" if lacking else f"all {len(points)} points"
+        remedy = "; ".join(lacking) or None
+        found.append(Capability(EXPERIMENT + experiment.name, not lacking, said, remedy))
+    return found
+
+
+def capabilities_here() -> list[Capability]:
+    """What this machine lets memlab see and do, and what a guest needs of it."""
+    return [*capabilities.read(), *doctor.read()]
+
+
+def requests(
+    study: Study, preset: str, budget_s: float | None, directory: Path | None
+) -> list[Request]:
+    """A sweep for each experiment: blocks enough for its claims, within the preset's budget."""
+    return [
+        Request(
+            experiment=experiment.name,
+            preset=preset,
+            blocks=BLOCKS,
+            budget_s=experiment.budget_s[preset] if budget_s is None else budget_s,
+            directory=None if directory is None else str(directory),
+        )
+        for experiment in study.experiments
+    ]
+
+
+def reproduce(
+    request: Request, store: Store, watch: Watch, *, fresh: bool, wait_s: float = 0.0
+) -> Reproduced:
+    """Judge the newest stored run that answers the request, measuring what it lacks.
+
+    A run answers when it was taken on this machine, in the same directory, and holds every
+    point of the request; one that was cut short goes on. `fresh` measures anew. A host that
+    cannot carry the request is an answer too. Raises Interrupted.
+    """
+    target = LocalTarget(wait_s=wait_s)
+    try:
+        prepared = prepare(request)
+        row = None if fresh else _newest(store, prepared)
+        if row is None:
+            row = driver.sweep(prepared, store, watch, target)
+        elif _cut_short(store, row):
+            driver.resume(row, store, watch, request.budget_s, target)
+    except Interrupted as interrupted:
+        interrupted.args = (f"{interrupted}; the same command goes on with run {interrupted.run}",)
+        raise
+    except CannotRun as error:
+        return Reproduced(experiments.load(request.experiment), None, (), (), str(error))
+    return of_run(Run(row, store.path))
+
+
+def _newest(store: Store, prepared: Prepared) -> RunRow | None:
+    """The newest run of this experiment, machine and directory that holds every point."""
+    here = environment.read()
+    needed = {point_key(point.at) for point in prepared.plan.points}
+    for row in reversed(store.runs()):
+        if (
+            row.experiment == prepared.experiment.name
+            and row.request.get("directory") == prepared.request.directory
+            and needed <= {point_key(point.levels) for point in store.points(row.id)}
+            and not environment.unlike(
+                row.environment, here, swap_counts=prepared.experiment.host.swap_counts
+            )
+        ):
+            return row
+    return None
+
+
+def _cut_short(store: Store, row: RunRow) -> bool:
+    """Whether the run's last session ended before its own stop rule or budget did."""
+    sessions = store.sessions(row.id)
+    return not sessions or sessions[-1].ended in (None, "interrupted", "failed")

@@ -1,0 +1,183 @@
+"""The marks of a figure as one tidy frame: a row per mark, in base units.
+
+Every kind has the columns `panel` (the levels that hold there), `kind`, `series` (its name in
+words) and `levels`, and of a measured mark `samples`. A row with `why` is a point that was tried
+and has no value to draw. A column whose name begins with _ is for drawing alone: the sidecar has
+all others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from memlab.analysis.intervals import Interval, ratio_interval
+from memlab.experiment import At
+from memlab.experiment.points import Point
+from memlab.results import PointSummary, Run
+
+Mark = dict[str, Any]
+_NAMED_MAX = 4  # points without a value that the page names; the sidecar has all
+_DETAIL_MAX = 100  # characters of what a failed trial said
+_PLACE = re.compile(r" at \S+:\d+$")  # of the line of C that said it
+_COLUMNS = ("panel", "kind", "series", "levels", "why")
+
+
+def frame(rows: Iterable[Mark]) -> pd.DataFrame:
+    """Rows as a frame. A cell without anything is None or nan, and ints stay ints."""
+    found = pd.DataFrame(list(rows), dtype=object)
+    return found.reindex(columns=list(dict.fromkeys((*_COLUMNS, *found.columns))))
+
+
+def marks(rows: pd.DataFrame, **wanted: object) -> list[Mark]:
+    """The rows that have a value, and these cells, each without what it does not have."""
+    return [
+        mark
+        for mark in _records(rows)
+        if "why" not in mark and all(mark.get(name) == value for name, value in wanted.items())
+    ]
+
+
+def unavailable(rows: pd.DataFrame) -> list[Mark]:
+    """The rows of points without a value."""
+    return [mark for mark in _records(rows) if "why" in mark]
+
+
+def _records(rows: pd.DataFrame) -> list[Mark]:
+    return [
+        {str(name): cell for name, cell in row.items() if not _nothing(cell)}
+        for row in rows.to_dict("records")
+    ]
+
+
+def _nothing(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+
+
+def as_data(rows: pd.DataFrame) -> list[Mark]:
+    """The rows for the sidecar: a cell that is None says that there is no number."""
+    return [
+        {str(name): cell for name, cell in row.items() if str(name)[:1] != "_" and cell == cell}
+        for row in rows.to_dict("records")
+    ]
+
+
+def split(found: Iterable[Mark], *names: str) -> list[list[Mark]]:
+    """The marks by these cells, in the order of the first of each."""
+    parts: dict[tuple[str, ...], list[Mark]] = {}
+    for mark in found:
+        parts.setdefault(tuple(repr(mark.get(name)) for name in names), []).append(mark)
+    return list(parts.values())
+
+
+def values(found: Iterable[Mark], *names: str, above: float = -math.inf) -> list[float]:
+    """Every number of these cells."""
+    cells = (mark[name] for mark in found for name in names if mark.get(name) is not None)
+    return [float(value) for value in cells if value > above]
+
+
+# From a run
+
+
+def combinations(places: Iterable[At], names: Sequence[str]) -> list[At]:
+    """The combinations of these factors' levels that there are, in the order given."""
+    found = (tuple((name, at[name]) for name in names) for at in places)
+    return [dict(pairs) for pairs in dict.fromkeys(found)]
+
+
+def has(at: At, levels: At) -> bool:
+    """Does `at` have these levels? A factor that it does not name is no hindrance."""
+    return all(at[name] == level for name, level in levels.items() if name in at)
+
+
+def grid(run: Run) -> list[Point]:
+    """The points that belong to no control."""
+    return [point for point in run.points if point.control is None]
+
+
+def panels(run: Run, named: Sequence[str], own: Sequence[str], where: At | None = None) -> list[At]:
+    """The levels of each panel: of the factors named for that, and of every factor that varies and
+    is not the figure's own, so that points that differ are never joined to one line."""
+    free = [name for name in run.varied if name not in (*own, *named)]
+    inside = (point.at for point in grid(run) if has(point.at, where or {}))
+    return combinations(inside, [*named, *free])
+
+
+def numbers(found: Interval) -> Mark:
+    """A median with its interval, as cells."""
+    return {"median": found.estimate, "low": found.low, "high": found.high, "n": found.n}
+
+
+def median_cells(run: Run, summary: PointSummary, name: str) -> Mark:
+    """The cells of a point's median of a metric."""
+    metric = run.metric(name)
+    return {
+        "metric": name,
+        "unit": metric.unit,
+        **numbers(summary.medians[name]),
+        "extrapolated": name in summary.extrapolated,
+        "samples": run.valued(name, summary.point).ids,
+    }
+
+
+def lost_cells(run: Run, point: Point, why: str = "") -> Mark:
+    """The cells of a point that was tried and has nothing to draw; `why` where no trial failed."""
+    samples = run.by_point[point.index]
+    outcomes = samples.outcomes
+    failed = ", ".join(word for word in outcomes if word != "ok")
+    return {
+        "why": failed or why or "the metric has no value",
+        "outcomes": dict(outcomes),
+        "details": list(samples.details),
+    }
+
+
+def said_lost(rows: pd.DataFrame) -> list[str]:
+    """Which points have no value, once for each reason: `no value: write, 1 KiB: enomem`."""
+    said = []
+    for same in split(unavailable(rows), "why"):
+        names = list(dict.fromkeys(str(mark.get("_name", mark["series"])) for mark in same))
+        where = "; ".join(names) if len(names) <= _NAMED_MAX else f"{len(names)} points"
+        details = dict.fromkeys(str(one) for mark in same for one in mark.get("details", ()))
+        detail = _PLACE.sub("", next(iter(details), ""))
+        more = f" ({detail})" if 0 < len(detail) <= _DETAIL_MAX else ""
+        said.append(f"no value: {where}: {same[0]['why']}{more}")
+    return said
+
+
+def rank(places: Iterable[At], names: Sequence[str], at: At) -> int:
+    """The number of a combination of these factors' levels among those that there are."""
+    return combinations(places, names).index({name: at[name] for name in names})
+
+
+def ratio_cells(run: Run, name: str, of: Point, to: Point) -> Mark | None:
+    """The cells of metric(of) / metric(to) over the blocks that hold both; None where there is no
+    ratio. Its samples are those of both points."""
+    over, under = run.values(name, of), run.values(name, to)
+    both = np.isfinite(over) & np.isfinite(under)
+    if not both.any() or min(over[both].min(), under[both].min()) <= 0:
+        return None
+    metric = run.metric(name)
+    valued = [run.valued(name, point) for point in (of, to)]
+    behind = [samples[both[samples.taken("block")]] for samples in valued]
+    return {
+        "metric": name,
+        "unit": "1",
+        "to": dict(to.at),
+        **numbers(ratio_interval(over[both], under[both])),
+        "extrapolated": any(run.extrapolated(metric, samples) for samples in behind),
+        "samples": [id for samples in behind for id in samples.ids],
+    }
+
+
+def columns(places: Sequence[At], most: int) -> int:
+    """How many panels stand side by side: where it fits, a column per level of the last factor."""
+    last = len({repr(list(at.items())[-1:]) for at in places})
+    if len(places) > last > 1 and last <= most:
+        return last
+    return min(len(places), most, 2 if len(places) in (2, 4) or most < 3 else 3)

@@ -1,0 +1,33 @@
+"""The kinds of figure: a module per kind, by the lower-case name of what an experiment declares.
+
+`memlab.experiment.Lines` is drawn by lines.py. No list has to be edited.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+import pandas as pd
+
+from memlab.present.figures.layout import Page
+from memlab.results import Run
+
+
+class Kind(Protocol):
+    """What a module of this folder has. `shown` is what the experiment declares.
+
+    `title` says what the figure shows; `rows` are its marks, see frame.py; `finding` is what they
+    come to, in words, or None where the verdicts of the run's claims say it better; `draw` draws
+    the marks and nothing else.
+    """
+
+    def title(self, run: Run, shown: Any) -> str: ...
+    def rows(self, run: Run, shown: Any) -> pd.DataFrame: ...
+    def finding(self, run: Run, shown: Any, rows: pd.DataFrame) -> str | None: ...
+    def draw(self, page: Page, shown: Any, rows: pd.DataFrame) -> None: ...
+
+
+def of(shown: object) -> Kind:
+    """The kind that draws a declaration."""
+    return cast(Kind, import_module(f"{__name__}.{type(shown).__name__.lower()}"))

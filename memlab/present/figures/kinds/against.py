@@ -1,0 +1,210 @@
+"""A mechanism: a ratio, and below it a second metric, over a quantity derived from the points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator
+
+from memlab.experiment import Against
+from memlab.experiment.points import point_key
+from memlab.judging import evidence
+from memlab.present import words
+from memlab.present.figures import frame, scales, style
+from memlab.present.figures.frame import Mark
+from memlab.present.figures.layout import Canvas, Page, sign
+from memlab.results import PointSummary, Run
+
+_UPPER, _LOWER = 200.0, 160.0  # heights in points
+_RINGS = (13.0, 10.5, 8.5, 6.5, 4.5)  # points: points that coincide are rings in rings
+
+
+def title(run: Run, shown: Against) -> str:
+    of, to = _sides(run, shown)
+    metric = words.metric_label(run.metric(shown.metric))
+    return f"{metric}, {of} / {to}, by {shown.x_label}"
+
+
+def _sides(run: Run, shown: Against) -> tuple[str, str]:
+    of, to = (words.labels(run.experiment, side, side) for side in (shown.of, shown.to))
+    return of, to
+
+
+def rows(run: Run, shown: Against) -> pd.DataFrame:
+    """In rising x the ratios, then the second metric of the points above the line. The grid's and
+    the controls' points alike: a mechanism knows no controls."""
+    every = {point_key(summary.point.at): summary for summary in run.summaries}
+    places = [summary.point.at for summary in run.summaries]
+    found: list[Mark] = []
+    for of in run.summaries:
+        at = of.point.at
+        to = every.get(point_key({**at, **shown.to}))
+        if to is None or not frame.has(at, shown.of) or not (of.outcomes and to.outcomes):
+            continue
+        control = of.point.control or to.point.control or ""
+        label = words.labels(run.experiment, at, [shown.by])
+        cells: Mark = {
+            "panel": {},
+            "series": f"control {control}: {label}" if control else label,
+            "levels": dict(at),
+            "x": float(shown.x(at)),
+            "_by": label,
+            "_control": control,
+            "_rank": frame.rank(places, [shown.by], at),
+        }
+        found += [cells | mark for mark in _pair(run, shown, of, to, control)]
+    return frame.frame(sorted(found, key=lambda mark: float(mark["x"])))
+
+
+def _pair(
+    run: Run, shown: Against, of: PointSummary, to: PointSummary, control: str
+) -> Iterator[Mark]:
+    ratio = frame.ratio_cells(run, shown.metric, of.point, to.point)
+    positive = shown.x(of.point.at) > 0
+    if ratio and positive:
+        yield {"kind": "ratio"} | ratio
+    else:
+        lost = next((s for s in (of, to) if shown.metric not in s.medians), of)
+        why = "not above zero" if shown.metric in lost.medians else ""
+        yield {"kind": "ratio"} | frame.lost_cells(run, lost.point, why)
+    second = of.medians.get(shown.beside)
+    if second and second.estimate >= 0 and positive:
+        kind = "control" if control else "line"
+        yield {"kind": kind} | frame.median_cells(run, of, shown.beside)
+
+
+def finding(run: Run, shown: Against, rows: pd.DataFrame) -> str | None:
+    """`current and future / off: 0.98 to 1.01 up to 40 MiB, 0.05 to 0.4 beyond`."""
+    marks = frame.marks(rows, kind="ratio")
+    if shown.mark is None or not marks:
+        return None
+    at, _ = shown.mark
+    up_to, beyond = [m for m in marks if m["x"] <= at], [m for m in marks if m["x"] > at]
+    parts = [
+        f"{_range(inside)} {where}"
+        for inside, where in (
+            (up_to, f"up to {words.quantity(at, shown.x_unit)}"),
+            (beyond, "beyond"),
+        )
+        if inside
+    ]
+    return f"{' / '.join(_sides(run, shown))}: {', '.join(parts)}"
+
+
+def _range(marks: Sequence[Mark]) -> str:
+    ends = [evidence.number(end(mark["median"] for mark in marks)) for end in (min, max)]
+    return " to ".join(dict.fromkeys(ends))
+
+
+def draw(page: Page, shown: Against, rows: pd.DataFrame) -> None:
+    run, marks = page.run, frame.marks(rows)
+    above = [mark for mark in marks if mark["kind"] == "ratio"]
+    below = [mark for mark in marks if mark["kind"] != "ratio"]
+    signs, notes = list(_signs(marks)), frame.said_lost(rows)
+    ((upper, lower),) = page.grid([""], 1, [_UPPER, _LOWER], signs, notes)
+    xs = [mark["x"] for mark in marks] + ([shown.mark[0]] if shown.mark else [])
+    for axes in (upper, lower):
+        scales.quantities(axes.xaxis, shown.x_unit, xs, page.width - 100, log=True)
+        for x in dict.fromkeys(mark["x"] for mark in marks):
+            axes.axvline(x, color=style.FAINT, linewidth=0.7, zorder=0)
+        if shown.mark:
+            axes.axvline(shown.mark[0], color=style.QUIET, linewidth=1.0, linestyle="--", zorder=1)
+    upper.tick_params(labelbottom=False)
+    unit = "" if shown.x_unit in ("1", "B", "s") else f"{shown.x_unit}, "
+    scales.x_label(lower, f"{shown.x_label} ({unit}log)")
+    of, to = _sides(run, shown)
+    metric, second = run.metric(shown.metric), run.metric(shown.beside)
+    scales.ratios(upper.yaxis, frame.values(above, "low", "median", "high"), _UPPER)
+    scales.y_label(upper, f"{words.metric_label(metric)}, {of} / {to} (log)", _UPPER)
+    _counts(lower, frame.values(below, "low", "median", "high"), second.unit)
+    scales.y_label(lower, f"{of}: {scales.metric(second, log=True)}", _LOWER)
+    for mark in marks:
+        _draw(upper if mark["kind"] == "ratio" else lower, mark)
+    if shown.mark:
+        upper.annotate(
+            shown.mark[1],
+            (shown.mark[0], 1.0),
+            (0, 3),
+            xycoords=upper.get_xaxis_transform(),
+            textcoords="offset points",
+            ha="center",
+            fontsize=style.SMALL,
+            color=style.QUIET,
+        )
+    page.settle()
+    _name_controls(Canvas.of(upper), above)
+
+
+def _counts(axes: Axes, ends: Sequence[float], unit: str) -> None:
+    """A log axis; a count of 0 stands at its foot."""
+    positive = [end for end in ends if end > 0] or [1.0]
+    scales.quantities(axes.yaxis, unit, positive, _LOWER, log=True)
+    if min(ends, default=1.0) > 0:
+        return
+    low, high = axes.get_ylim()
+    locator = axes.yaxis.get_major_locator()
+    ticks = [tick for tick in locator.tick_values(low, high) if low <= tick <= high]
+    formatter = axes.yaxis.get_major_formatter()
+    axes.set_yscale("symlog", linthresh=low, linscale=0.4)
+    axes.set_ylim(-0.25 * low, high)
+    axes.yaxis.set_major_locator(FixedLocator([0.0, *ticks]))
+    axes.yaxis.set_major_formatter(formatter)
+    axes.minorticks_off()
+
+
+def _draw(axes: Axes, mark: Mark) -> None:
+    """A ring per point, so that points in one place are all seen; a control's is filled."""
+    rank = mark["_rank"]
+    hue = style.colour(rank)
+    if "low" in mark:
+        axes.vlines(mark["x"], mark["low"], mark["high"], color=hue, linewidth=1.2, zorder=3)
+    look: dict[str, Any] = {"marker": style.marker(rank), "markersize": _ring(rank)}
+    fill = hue if mark["_control"] else "none"
+    axes.plot(
+        mark["x"],
+        mark["median"],
+        color=hue,
+        markerfacecolor=fill,
+        markeredgewidth=1.4,
+        clip_on=False,
+        zorder=4 + rank / 100,
+        **look,
+    )
+
+
+def _ring(rank: int) -> float:
+    return _RINGS[min(rank, len(_RINGS) - 1)]
+
+
+def _name_controls(canvas: Canvas, above: Sequence[Mark]) -> None:
+    """Each control's name near its first and its last signs, with a line to them."""
+    ends = canvas.axes.get_xlim(), canvas.axes.get_ylim()
+    canvas.line([(x, 1.0) for x in ends[0]])  # the rule of no difference
+    for x in dict.fromkeys(mark["x"] for mark in above):
+        canvas.line([(x, y) for y in ends[1]])
+    for mark in above:
+        canvas.mark(mark["x"], mark["median"])
+        canvas.line([(mark["x"], mark[end]) for end in ("low", "high") if end in mark])
+    for own in frame.split((mark for mark in above if mark["_control"]), "_control"):
+        for mark in {own[0]["x"]: own[0], own[-1]["x"]: own[-1]}.values():
+            near = canvas.spot(mark["x"], mark["median"])
+            canvas.call(f"control {mark['_control']}", near, lead=True)
+
+
+def _signs(marks: Sequence[Mark]) -> Iterator[Artist]:
+    for mark in (part[0] for part in frame.split(sorted(marks, key=_rank), "_rank")):
+        rank = mark["_rank"]
+        look: dict[str, Any] = {"marker": style.marker(rank), "markerfacecolor": "none"}
+        yield sign(mark["_by"], style.colour(rank), markersize=min(9.0, _ring(rank)), **look)
+    if any("low" in mark for mark in marks):
+        yield sign("95 % interval", marker="|", markersize=9)
+    if any(mark["_control"] for mark in marks):
+        yield sign("filled: a control", marker="o", markersize=7)
+
+
+def _rank(mark: Mark) -> int:
+    return int(mark["_rank"])

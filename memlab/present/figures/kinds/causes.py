@@ -1,0 +1,192 @@
+"""What slow operations met: a bar for each tail of each traced point, divided by main cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from memlab.experiment import Attribution, Causes
+from memlab.experiment.attribution import CAUSES, TRACE
+from memlab.present import attribution, words
+from memlab.present.attribution import percentile
+from memlab.present.figures import frame, style
+from memlab.present.figures.layout import EDGE, STEP, Page
+from memlab.results import Run
+from memlab.results.attribution import Tail, Traced, refused, traced
+
+_COUNTED = (
+    "each operation is attributed to the longest event inside it, if that covers at least 10 %"
+)
+BRIEF, NOTHING = "brief", "nothing"
+_RIGHT = 150.0  # points of the counts beside the bars
+_BAR, _GAP, _BELOW = 22.0, 5.0, 16.0  # points
+_AXIS = 26.0
+_SAID_MAX = 4  # points that the finding says one by one
+_PAD = 7.0  # points around a word inside a part
+
+# Hatches, and words in the parts: a bar can be read without its colours.
+LOOKS: Mapping[str, tuple[str, str]] = {
+    "major_fault": (style.COLOURS[0], ""),
+    "minor_fault": (style.paler(style.COLOURS[0]), "//"),
+    "switch": (style.paler(style.COLOURS[2]), "\\\\"),
+    "shootdown": (style.COLOURS[4], ""),
+    "function_call": (style.paler(style.COLOURS[4]), "xx"),
+    "reschedule": (style.paler(style.COLOURS[3]), ".."),
+    "timer": ("#c9c9c9", "--"),
+    "device": (style.paler(style.COLOURS[5]), "||"),
+    "softirq": (style.paler(style.COLOURS[6]), "++"),
+    BRIEF: (style.FAINT, ""),
+    NOTHING: ("white", ""),
+}
+_NAMES: Mapping[str, str] = {
+    **{cause: cause.replace("_", " ") for cause in CAUSES},
+    BRIEF: "met only brief events",
+    NOTHING: "met nothing that is traced",
+}
+
+
+def title(run: Run, shown: Causes) -> str:
+    return "what the slowest operations met"
+
+
+def rows(run: Run, shown: Causes) -> pd.DataFrame:
+    """A row per part of a bar, by main cause; `met` counts an operation for every cause that it
+    met."""
+    return frame.frame(
+        {
+            "panel": {},
+            "kind": "cause",
+            "series": name,
+            "levels": dict(found.at),
+            "share": tail.share,
+            "operations": tail.judged,
+            "main": count,
+            "met": tail.causes[name].met if name in tail.causes else count,
+            "samples": list(found.samples),
+            "_found": found,
+            "_tail": tail,
+        }
+        for found in traced(run)
+        for tail in found.tails
+        for name, count in _parts(tail)
+    )
+
+
+def _parts(tail: Tail) -> list[tuple[str, int]]:
+    """Operations by main cause, in the fixed order of the causes; those unexplained last."""
+    main = [(c, tail.causes[c].main) for c in CAUSES if c in tail.causes and tail.causes[c].main]
+    rest = [(BRIEF, tail.brief), (NOTHING, tail.nothing)]
+    return main + [(name, count) for name, count in rest if count]
+
+
+def finding(run: Run, shown: Causes, rows: pd.DataFrame) -> str:
+    """What most of each point's slowest operations met, and how many are unexplained."""
+    declared, found = run.experiment.attribution, traced(run)
+    if declared is None or not found:
+        return "no point was traced"
+    over = percentile(attribution.tail_of(found[0]))
+    said = "; ".join(f"{attribution.place(run, one)}: {_most(one)}" for one in found[:_SAID_MAX])
+    more = len(found) - _SAID_MAX
+    return f"of the {declared.operations} over {over}, {said}" + (
+        f"; and {more} more points" if more > 0 else ""
+    )
+
+
+def _most(found: Traced) -> str:
+    one = attribution.tail_of(found)
+    if not one.judged:
+        return "none was judged"
+    rest = f"{attribution.share(one.unexplained, one.judged)} unexplained"
+    cause = next(iter(one.causes), None)
+    if cause is None:
+        return rest
+    return f"{attribution.share(one.causes[cause].met, one.judged)} met {CAUSES[cause]}, {rest}"
+
+
+def draw(page: Page, shown: Causes, rows: pd.DataFrame) -> None:
+    run, declared, found = page.run, page.run.experiment.attribution, traced(page.run)
+    assert declared is not None  # only a declared attribution has a figure of causes
+    lost = [
+        f"not traced: {words.labels(run.experiment, at, run.varied) or 'the only point'}: {why}"
+        for at, why in refused(run)
+    ]
+    limit = page.width - 2 * EDGE
+    groups = [
+        (
+            one,
+            [tail for tail in one.tails if tail.judged],
+            [line for t in _said(declared, one) for line in style.wrap(t, style.SMALL, limit)],
+        )
+        for one in found
+    ]
+    highs = [STEP * (1.3 + len(said)) + len(t) * (_BAR + _GAP) + _BELOW for _, t, said in groups]
+    page.apart = TRACE.name
+    drawn = [tail for _, tails, _ in groups for tail in tails]
+    top = page.lay(sum(highs) + _AXIS, list(_signs(drawn)), [_COUNTED, *lost])
+    if not groups:
+        return
+    left = EDGE + max((style.width(_label(t), style.SMALL) for t in drawn), default=0.0) + 8
+    foot, wide = page.bottom + _AXIS, page.width - left - _RIGHT
+    axes = page.axes(left, foot, wide, top - foot)
+    axes.set(xlim=(0, 1), ylim=(0, top - foot), yticks=[])
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    steps = [i / 4 for i in range(5)]
+    axes.set_xticks(steps, [f"{100 * step:.0f} %" for step in steps], fontsize=style.SMALL)
+    for (one, tails, said), high in zip(groups, highs, strict=True):
+        heading, y = attribution.place(run, one), top - STEP * 1.3
+        page.write(heading, EDGE, top, style.TEXT, weight="bold", color=style.INK)
+        for tail in tails:
+            _bar(axes, tail, y - _BAR / 2 - foot, wide)
+            middle = y - (_BAR - style.SMALL) / 2
+            page.write(_label(tail), EDGE, middle, style.SMALL, color=style.INK)
+            count = f"{tail.judged:,} of {one.operations:,}"
+            page.write(count, left + wide + 8, middle, style.SMALL, color=style.QUIET)
+            y -= _BAR + _GAP
+        for i, line in enumerate(said):
+            page.write(line, EDGE, y - i * STEP, style.SMALL, color=style.QUIET)
+        top -= high
+
+
+def _said(declared: Attribution, found: Traced) -> Iterator[str]:
+    yield f"{attribution.sentence(declared, found).capitalize()}."
+    if found.overhead:
+        yield f"{attribution.overhead(found)}."
+    if remarks := "; ".join(attribution.remarks(found)):
+        yield f"{remarks}."
+
+
+def _label(tail: Tail) -> str:
+    return f"over {percentile(tail)}, {words.quantity(tail.shortest_s, 's')} and longer"
+
+
+def _bar(axes: Axes, tail: Tail, middle: float, wide: float) -> None:
+    start = 0.0
+    for name, count in _parts(tail):
+        part, share = count / tail.judged, attribution.share(count, tail.judged)
+        axes.barh(middle, part, height=_BAR, left=start, linewidth=0.8, zorder=3, **_look(name))
+        # A part's name and share, or its share alone, or nothing, as there is room.
+        texts = (text for text in (f"{_NAMES[name]} {share}", share))
+        room = part * wide - _PAD
+        fits = next((text for text in texts if style.width(text, style.SMALL) <= room), "")
+        if fits:
+            box = {"boxstyle": "round,pad=0.18", "facecolor": "white", "linewidth": 0}
+            look: dict[str, Any] = {"ha": "center", "va": "center", "bbox": box, "zorder": 4}
+            axes.text(start + part / 2, middle, fits, fontsize=style.SMALL, **look)
+        start += part
+
+
+def _look(name: str) -> dict[str, Any]:
+    colour, hatch = LOOKS[name]
+    return {"facecolor": colour, "hatch": hatch, "edgecolor": style.INK}
+
+
+def _signs(tails: Sequence[Tail]) -> Iterator[Artist]:
+    """The legend: every part that any bar has."""
+    drawn = {name for tail in tails for name, _ in _parts(tail)}
+    for name in (name for name in LOOKS if name in drawn):
+        yield Patch(label=_NAMES[name], linewidth=0.8, **_look(name))

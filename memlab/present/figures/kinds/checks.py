@@ -1,0 +1,137 @@
+"""Exact checks as a table: what was claimed, what was expected and seen, and whether they agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from memlab import units
+from memlab.experiment import Checks, Claim, Count, Outcome, Within
+from memlab.judging import evidence
+from memlab.judging.claims import Judged, as_data, judge
+from memlab.present import words
+from memlab.present.figures import frame, scales, style, tables
+from memlab.present.figures.frame import Mark
+from memlab.present.figures.layout import Page
+from memlab.present.figures.tables import Cell
+from memlab.results import Run
+
+# A verdict's sign and colour; contradicted first.
+_SIGNS: Mapping[str, tuple[str, str]] = {
+    "contradicted": ("✖", style.CONTRADICTED),
+    "inconclusive": ("○", style.QUIET),
+    "not testable here": ("-", style.QUIET),
+    "reproduced": ("●", style.darker(style.COLOURS[0])),
+}
+_HEADS = ("", "claim", "as stated in", "what was read", "expected", "seen", "verdict")
+_WIDTHS = (0.145, 0.295, 0.16, 0.135, 0.075, 0.075, 0.13)
+
+
+def title(run: Run, shown: Checks) -> str:
+    return f"exact checks, by {scales.factor(run.experiment, shown.over)}"
+
+
+def rows(run: Run, shown: Checks) -> pd.DataFrame:
+    """A row per claim and setting, by level of the figure's factor, in the plan's order."""
+    levels = list(dict.fromkeys(point.at[shown.over] for point in frame.grid(run)))
+    found: list[Mark] = []
+    for judged in judge(run):
+        level = {**judged.setting, **judged.claim.where}.get(shown.over)
+        if level not in levels:
+            continue
+        others = [n for n in run.varied if n in judged.setting and n != shown.over]
+        cells = as_data(judged) | {
+            "panel": {},
+            "kind": "check",
+            "series": judged.claim.text,
+            "levels": {shown.over: level},
+            "expected": _expected(run, judged.claim),
+            "seen": _seen(run, judged),
+            "_where": words.labels(run.experiment, judged.setting, others),
+            "_order": levels.index(level),
+            "_read": _read(run, judged.claim),
+        }
+        found.append(cells)
+    return frame.frame(sorted(found, key=lambda mark: int(mark["_order"])))
+
+
+def _read(run: Run, claim: Claim) -> str:
+    if isinstance(claim, Outcome):
+        return "how trials ended"
+    return run.metric(claim.metric).label or claim.metric
+
+
+def _expected(run: Run, claim: Claim) -> str:
+    """`3 VMAs`, `sigbus`, `below 2 us`; a claim of another kind says it in its sentence."""
+    if isinstance(claim, Outcome):
+        return claim.outcome
+    if isinstance(claim, Count):
+        about = f" within {100 * claim.within:.3g} %" if claim.within else ""
+        return _quantity(run, claim, claim.equals) + about
+    if isinstance(claim, Within):
+        bounds = (("above", claim.above), ("below", claim.below))
+        said = (f"{word} {_quantity(run, claim, end)}" for word, end in bounds if end is not None)
+        return " and ".join(said)
+    return ""
+
+
+def _quantity(run: Run, claim: Claim, value: float) -> str:
+    return units.format_quantity(value, run.metric(claim.metric).unit)
+
+
+def _seen(run: Run, judged: Judged) -> str:
+    """What there was: how the trials ended, or the smallest to the largest where they differ."""
+    claim, verdict = judged.claim, judged.verdict
+    if isinstance(claim, Outcome):
+        behind = np.isin(run.samples.taken("id"), list(judged.samples))
+        ended = run.samples[behind].outcomes
+        return ", ".join(ended if len(ended) == 1 else (f"{n} {w}" for w, n in ended.items()))
+    if verdict.estimate is None:
+        return ""
+    if not isinstance(claim, Count | Within):
+        return evidence.number(verdict.estimate)
+    ends = (verdict.low, verdict.high) if isinstance(claim, Count) else ()
+    known = [end for end in ends if end is not None] or [verdict.estimate]
+    return " to ".join(_quantity(run, claim, v) for v in dict.fromkeys(known))
+
+
+def finding(run: Run, shown: Checks, rows: pd.DataFrame) -> str:
+    """How many checks came out how."""
+    told = Counter(mark["verdict"] for mark in frame.marks(rows))
+    said = ", ".join(f"{told[word]} {word}" for word in _SIGNS if told[word])
+    return f"{told.total()} checks: {said}" if said else "no check is declared"
+
+
+def draw(page: Page, shown: Checks, rows: pd.DataFrame) -> None:
+    """Contradicted ones first."""
+    run, order = page.run, list(_SIGNS)
+    found = frame.marks(rows)
+    found.sort(key=lambda mark: order.index(mark["verdict"]))
+    made, before = [], ""
+    for mark in found:
+        level = words.label(run.experiment, shown.over, mark["levels"][shown.over])
+        word = mark["verdict"]
+        sign, hue = _SIGNS[word]
+        fill = tables.RED if word == "contradicted" else ""
+        where = f" ({mark['_where']})" if mark["_where"] else ""
+        plain = word in ("reproduced", "contradicted")
+        made.append(
+            [
+                Cell([level] if level != before else [], bold=True),
+                Cell([mark["claim"] + where], [] if plain else [mark["evidence"]], fill),
+                Cell(quiet=[mark["published"]], fill=fill),
+                Cell(quiet=[mark["_read"]], fill=fill),
+                Cell([mark["expected"]], fill=fill),
+                Cell([mark["seen"]], fill=fill),
+                Cell([f"{sign} {word}"], fill=fill, bold=True, hue=hue),
+            ]
+        )
+        before = level
+    claimed = {mark["levels"][shown.over] for mark in found}
+    levels = dict.fromkeys(point.at[shown.over] for point in frame.grid(run))
+    bare = [level for level in levels if level not in claimed]
+    names = ", ".join(words.label(run.experiment, shown.over, level) for level in bare)
+    tables.draw(page, _HEADS, _WIDTHS, made, [f"nothing is claimed of {names}"] if names else [])

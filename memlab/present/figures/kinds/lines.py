@@ -1,0 +1,609 @@
+"""A metric over a numeric factor: lines with intervals, controls, printed curves, crossings, the
+cost model, and the machine's own sizes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from memlab import units
+from memlab.analysis.intervals import median_interval
+from memlab.experiment import At, Control, Lines
+from memlab.experiment.points import Point
+from memlab.judging import costs
+from memlab.judging.costs import Fitted
+from memlab.present import words
+from memlab.present.figures import frame, placing, scales, style
+from memlab.present.figures.frame import Mark
+from memlab.present.figures.layout import Canvas, Note, Page, line, sign
+from memlab.results import Run
+from memlab.results.beside import tables
+from memlab.results.crossing import Crossing, crossings
+
+_FLOOR_REACH = 10**0.75  # how far below all other marks a log axis follows the floor
+_STEPS = 24  # of a model's curve from one level to the next
+_SAID_MAX = 3  # crossings that the headline says one by one
+_RING = 15.0  # points
+_OF_DATA = ("Data", "Unified")  # /sys/devices/system/cpu/cpu*/cache/index*/type
+_HIGH, _LOW = 330.0, 200.0  # points of one panel alone, and of each of several rows
+
+
+def title(run: Run, shown: Lines) -> str:
+    metric = words.metric_label(run.metric(shown.metric))
+    return f"{metric}, by {scales.factor(run.experiment, shown.over)}"
+
+
+def rows(run: Run, shown: Lines) -> pd.DataFrame:
+    """Lines, controls, the loop alone, printed curves, crossings and models, panel by panel."""
+    grid = [s for s in run.summaries if s.point.control is None]
+    lines = frame.combinations((s.point.at for s in grid), shown.by)
+    found: list[Mark] = []
+    earlier: list[At] = []
+    for panel in frame.panels(run, shown.panels, [shown.over, *shown.by]):
+        inside = [s.point for s in grid if frame.has(s.point.at, panel)]
+        made = [
+            *_lines(run, shown, inside, lines),
+            *_controls(run, shown, panel),
+            *_floor(run, shown, panel, inside),
+            *_published(run, shown, panel, lines),
+        ]
+        crossed = list(_crossings(run, shown, panel, earlier))
+        models = list(_models(run, shown, made))
+        cells = {"panel": panel, "_place": _place(run, panel)}
+        found += [cells | mark for mark in (*made, *crossed, *models)]
+        earlier.append(panel)
+    return frame.frame(found)
+
+
+def _place(run: Run, panel: At) -> str:
+    """A panel's levels in words, and of a file system what really lies there."""
+    names, file = [name for name in panel if name in run.varied] or list(panel), run.experiment.file
+    parts = []
+    for name in names:
+        there = run.environment.get("filesystems", {}).get(panel[name])
+        named = there if file and name == file.filesystem else None
+        words_of = words.labels(run.experiment, panel, [name])
+        parts.append(f"{there['type']} at {there['path']}" if named else words_of)
+    return ", ".join(parts)
+
+
+def _lines(run: Run, shown: Lines, inside: Sequence[Point], lines: Sequence[At]) -> Iterator[Mark]:
+    names = [name for name in shown.by if name in run.varied] or shown.by[:1]
+    for rank, at in enumerate(lines):
+        cells = {"kind": "line", "series": words.labels(run.experiment, at, names), "_rank": rank}
+        points = [point for point in inside if frame.has(point.at, at)]
+        yield from (cells | mark for mark in _medians(run, shown, points))
+
+
+def _medians(run: Run, shown: Lines, points: Sequence[Point]) -> Iterator[Mark]:
+    """In rising x. Zero has no place on a log axis."""
+    summaries = {summary.point.index: summary for summary in run.summaries}
+    names = [shown.over, *(name for name in (*shown.by, *run.varied) if name in run.varied)]
+    lost = False
+    for point in sorted(points, key=lambda point: float(point.at[shown.over])):
+        summary, x = summaries[point.index], float(point.at[shown.over])
+        median = summary.medians.get(shown.metric)
+        cells: Mark = {
+            "levels": dict(point.at),
+            "x": x,
+            "_name": words.labels(run.experiment, point.at, dict.fromkeys(names)),
+        }
+        if median is not None and _drawable(shown, x, median.estimate):
+            yield cells | {"_after_lost": lost} | frame.median_cells(run, summary, shown.metric)
+            lost = False
+        elif summary.outcomes:
+            lost, why = True, "not above zero" if median else ""
+            yield cells | frame.lost_cells(run, point, why)
+
+
+def _drawable(shown: Lines, x: float, y: float) -> bool:
+    return (x > 0 or "x" not in shown.log) and (y > 0 or "y" not in shown.log)
+
+
+def _controls(run: Run, shown: Lines, panel: At) -> Iterator[Mark]:
+    """A control's points, in the panels that agree with it where any does."""
+    for number, control in enumerate(run.experiment.controls):
+        if shown.controls is not None and control.name not in shown.controls:
+            continue
+        left = _left(run, panel, control)
+        inside = [point for point in run.control(control.name) if frame.has(point.at, left)]
+        lines = frame.combinations((point.at for point in inside), shown.by)
+        several = [name for name in shown.by if len({at[name] for at in lines}) > 1]
+        for at in lines:
+            which = words.labels(run.experiment, at, several)
+            label = f"control {control.name}" + (f": {which}" if which else "")
+            cells = {"kind": "control", "series": label, "_rank": number}
+            points = [point for point in inside if frame.has(point.at, at)]
+            yield from (cells | mark for mark in _medians(run, shown, points))
+
+
+def _left(run: Run, panel: At, control: Control) -> At:
+    """The panel's levels that a control's points have to have: it may set one that has its own
+    panel, or one that has none."""
+    places = [point.at for point in frame.grid(run)]
+    return {
+        name: level
+        for name, level in panel.items()
+        if name not in control.levels or set(control.levels[name]) <= {at[name] for at in places}
+    }
+
+
+def _floor(run: Run, shown: Lines, panel: At, inside: Sequence[Point]) -> Iterator[Mark]:
+    """The loop alone at each level: it is the same for every line, so their samples are pooled."""
+    metric = run.metric(shown.metric)
+    if metric.floor is None:
+        return
+    for level in sorted({point.at[shown.over] for point in inside}, key=float):
+        points = [point for point in inside if point.at[shown.over] == level]
+        floors = np.concatenate([run.floor(metric, point) for point in points])
+        if floors.size and _drawable(shown, float(level), float(np.median(floors))):
+            yield {
+                "kind": "floor",
+                "series": "empty loop",
+                "levels": {**panel, shown.over: level},
+                "x": float(level),
+                "metric": shown.metric,
+                "unit": metric.unit,
+                **frame.numbers(median_interval(floors)),
+                "samples": [id for point in points for id in run.with_floor(metric, point).ids],
+            }
+
+
+def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterator[Mark]:
+    """The printed columns in the figure's metric, once a panel."""
+    seen = set()
+    for beside in tables(run):
+        fits = beside.declared.metric == shown.metric and beside.table.rows_are == shown.over
+        setting = {name: level for name, level in beside.setting.items() if name in panel}
+        source = f"{beside.source.id}, {beside.table.id}"
+        if not fits or source in seen or not frame.has(panel, setting):
+            continue
+        seen.add(source)
+        for column, at in beside.declared.columns.items():
+            like = next((rank for rank, one in enumerate(lines) if frame.has(one, at)), len(lines))
+            for row in sorted(beside.rows, key=lambda row: float(row.level)):
+                cell = row.printed[column]
+                if _drawable(shown, float(row.level), cell.value):
+                    yield {
+                        "kind": "published",
+                        "series": f"{column}, published",
+                        "levels": {**at, shown.over: row.level},
+                        "x": float(row.level),
+                        "metric": shown.metric,
+                        "unit": run.metric(shown.metric).unit,
+                        "value": cell.value,
+                        "printed": cell.printed,
+                        "bound": cell.bound,
+                        "source": source,
+                        "_rank": like,
+                    }
+
+
+# Crossings
+
+
+def _crossings(run: Run, shown: Lines, panel: At, earlier: Sequence[At]) -> Iterator[Mark]:
+    """The crossings of the panel's own lines and of the lines of its controls.
+
+    Where a factor that the figure does not name splits a panel, the crossing is of that
+    factor's first level (see results.crossing), so it stands in the first such panel alone.
+    """
+    grid = frame.combinations((point.at for point in frame.grid(run)), shown.panels)
+    for crossing in crossings(run):
+        controls = [
+            control
+            for control in run.experiment.controls
+            if frame.has(panel, _left(run, crossing.panel, control))
+            and any(frame.has(p.at, crossing.panel) for p in run.control(control.name))
+        ]
+        own = dict(crossing.panel) in grid
+        at = crossing.panel if own else None
+        if not own and controls:
+            at = _left(run, crossing.panel, controls[0])
+        if at is None or not frame.has(panel, at) or any(frame.has(e, at) for e in earlier):
+            continue
+        found = crossing.found
+        yield {
+            "kind": "crossing",
+            "control": None if own else controls[0].name,
+            "of": dict(crossing.of),
+            "to": dict(crossing.to),
+            "over": shown.over,
+            "estimate": units.finite(found.estimate),
+            "low": units.finite(found.low),
+            "high": units.finite(found.high),
+            "n": found.n,
+            "cost": units.finite(crossing.cost),
+            "words": words.crossing(run.experiment, crossing),
+            "samples": [*_ids(run, crossing, crossing.of), *_ids(run, crossing, crossing.to)],
+            "_crossing": crossing,
+        }
+
+
+def _ids(run: Run, crossing: Crossing, side: At) -> Iterator[int]:
+    """The samples of one line of a crossing: the first point with a value at each level."""
+    shown, seen = run.experiment.figure, set()
+    for point in run.matching({**crossing.panel, **side}):
+        behind = run.valued(shown.metric, point)
+        if behind and point.at[shown.over] not in seen:
+            seen.add(point.at[shown.over])
+            yield from behind.ids
+
+
+def finding(run: Run, shown: Lines, rows: pd.DataFrame) -> str | None:
+    """Where the experiment's crossing lies; None where there is none to say."""
+    found = [mark for mark in frame.marks(rows, kind="crossing") if "control" not in mark]
+    if len(found) > _SAID_MAX:
+        return _range(run, [mark["_crossing"] for mark in found])
+    said = []
+    for mark in found:
+        varied = any(name in run.varied for name in mark["panel"])
+        said.append(mark["words"] + (f" on {mark['_place']}" if varied else ""))
+    return "; ".join(said) or None
+
+
+def _range(run: Run, found: Sequence[Crossing]) -> str:
+    """Many crossings in a sentence: how far apart they lie, and in how many panels."""
+    name = words.level_words(run.experiment)
+    inside = [c.found.estimate for c in found if math.isfinite(c.found.estimate)]
+    outside = (words.crossing(run.experiment, c) for c in found if math.isinf(c.found.estimate))
+    said = [f"{text} in {count} of {len(found)} panels" for text, count in Counter(outside).items()]
+    if inside:
+        of, _ = words.sides(run.experiment, found[0])
+        where = f"between {name(min(inside))} and {name(max(inside))}"
+        said.insert(0, f"{of} becomes cheaper {where} in {len(inside)} of {len(found)} panels")
+    return "; ".join(said)
+
+
+# Cost models
+
+
+def _models(run: Run, shown: Lines, made: Sequence[Mark]) -> Iterator[Mark]:
+    """A row per line that a cost model holds for: its constants, and what it predicts there."""
+    declared, of_cost = run.experiment.costs, run.metric(shown.metric).of_cost
+    if declared is None or of_cost is None:
+        return
+    for series in frame.split((m for m in made if m["kind"] == "line"), "series"):
+        marks = [mark for mark in series if "why" not in mark]
+        for fitted in costs.models(run):
+            levels = {**declared.where, **fitted.at}
+            if len(marks) < 2 or not all(levels.items() <= m["levels"].items() for m in marks):
+                continue
+            parts = [part for part in _stretches(marks) if len(part) > 1]
+            curves = [_curve(run, shown, fitted, part) for part in parts]
+            predicted = {x: y for curve in curves for x, y in zip(*curve, strict=True)}
+            yield {
+                "kind": "model",
+                "series": series[0]["series"],
+                **costs.fitted_as_data(fitted),
+                "predicted": {
+                    _level(run, m): predicted[m["x"]] for m in marks if m["x"] in predicted
+                },
+                "_curves": curves if _holds(fitted) else [],
+                "_terms": _terms(fitted),
+            }
+
+
+def _holds(fitted: Fitted) -> bool:
+    """Whether a model predicts every inner level well enough to be drawn."""
+    errors = costs.inner(fitted.held_out).values()
+    return costs.predicts(fitted) and max(map(abs, errors)) <= costs.PREDICTS
+
+
+def _level(run: Run, mark: Mark) -> str:
+    over = run.experiment.figure.over
+    return run.experiment.describe_level(over, mark["levels"][over])
+
+
+def _curve(
+    run: Run, shown: Lines, fitted: Fitted, marks: Sequence[Mark]
+) -> tuple[list[float], list[float]]:
+    points = [next(p for p in frame.grid(run) if p.at == mark["levels"]) for mark in marks]
+    spaced = np.geomspace if "x" in shown.log else np.linspace
+    parts = [spaced(a["x"], b["x"], _STEPS, endpoint=False) for a, b in pairwise(marks)]
+    xs = [*np.concatenate(parts).tolist(), marks[-1]["x"]]
+    found = costs.prediction(run, fitted, points, shown.over, xs)
+    ats = ({**marks[0]["levels"], shown.over: x} for x in xs)
+    of_cost = run.metric(shown.metric).of_cost
+    assert of_cost is not None  # _models asks
+    return xs, [of_cost(float(cost), at) for cost, at in zip(found, ats, strict=True)]
+
+
+def _terms(fitted: Fitted) -> str:
+    """`648 ns per call + 0.2 ns per byte`, without what costs nothing."""
+    return " + ".join(
+        f"{units.format_quantity(constant.estimate, 's')} per {name}"
+        for name, constant in fitted.model.constants.items()
+        if constant.estimate > 0
+    )
+
+
+def _equations(drawn: Sequence[Mark]) -> Iterator[str]:
+    """Each model that is drawn in words, once: where they differ from panel to panel, with it."""
+    terms = {m["series"]: {n["_terms"] for n in drawn if n["series"] == m["series"]} for m in drawn}
+    for same in frame.split(drawn, "_terms"):
+        names = (
+            m["series"] + (f" ({m['_place']})" if len(terms[m["series"]]) > 1 else "") for m in same
+        )
+        yield f"{'; '.join(dict.fromkeys(names))} = {same[0]['_terms']}"
+
+
+# The machine's own sizes
+
+
+def landmarks(run: Run, shown: Lines) -> dict[str, tuple[float, int]]:
+    """The page and the data caches of the run's CPU: where on the axis, and the size in bytes.
+    A cache is full where what is worked on just fits it."""
+    found = {}
+    if shown.mark_page_size and (size := run.environment.get("page_size_bytes")):
+        found[f"page, {units.format_size(size)}"] = float(size), int(size)
+    for cache in run.environment.get("caches") or []:
+        known = cache.get("type") in _OF_DATA and cache.get("level") and cache["size_bytes"]
+        if shown.mark_caches and known:
+            x = cache["size_bytes"] / shown.mark_caches
+            found[f"L{cache['level']}"] = x, cache["size_bytes"]
+    return found
+
+
+def _caches(run: Run, shown: Lines) -> str:
+    found = {name: size for name, (_, size) in landmarks(run, shown).items() if name[0] == "L"}
+    sizes = ", ".join(f"{name} {units.format_size(size)}" for name, size in found.items())
+    times = shown.mark_caches
+    return f"{f'1/{times} of each cache' if times > 1 else 'each cache'}: {sizes}" if found else ""
+
+
+# Drawing
+
+
+def draw(page: Page, shown: Lines, rows: pd.DataFrame) -> None:
+    run, found = page.run, frame.marks(rows)
+    parts = frame.split(found, "panel") or [[]]
+    models = [m for m in found if m["kind"] == "model" and m["_curves"]]
+    columns = frame.columns([part[0]["panel"] for part in parts if part] or [{}], most=3)
+    high = _HIGH if len(parts) <= columns else _LOW
+    x_ends, y_ends = _ends(found, frame.unavailable(rows), shown)
+    notes = [f"cost model: {text}" for text in _equations(models)]
+    titles = [part[0]["_place"] if part and part[0]["panel"] else "" for part in parts]
+    signs = list(_signs(run, shown, found, models, min(y_ends)))
+    if crowded := columns > 2:  # no room for names in every margin
+        signs = [*_names(found), *signs]
+    pad = 16.0 if landmarks(run, shown) else 6.0
+    grid = page.grid(titles, columns, [high], signs, notes + frame.said_lost(rows), pad)
+    metric = run.metric(shown.metric)
+    for i, ((axes,), part) in enumerate(zip(grid, parts, strict=True)):
+        axes.set_xscale("log" if "x" in shown.log else "linear")
+        axes.set_xlim(placing.limits(x_ends, log="x" in shown.log, margin=0.035))
+        wide = (page.width - 100) / columns - (0 if crowded else 130)
+        _x_ticks(axes, run, shown, part, wide)
+        scales.x_label(axes, scales.factor(run.experiment, shown.over, log="x" in shown.log))
+        scales.quantities(axes.yaxis, metric.unit, y_ends, high, log="y" in shown.log)
+        axes.tick_params(labelleft=i % columns == 0)
+        if i % columns == 0:
+            scales.y_label(axes, scales.metric(metric, log="y" in shown.log), high)
+        _landmarks(axes, run, shown)
+        _draw(axes, part)
+        if not crowded:
+            page.name(axes, list(_notes(axes, part)))
+        if not any(mark["kind"] != "crossing" for mark in part):
+            axes.set_yticks([])
+            said: dict[str, Any] = {"transform": axes.transAxes, "ha": "center"}
+            axes.text(0.5, 0.5, "no sample has a value to draw", color=style.QUIET, **said)
+    page.settle()
+    for (axes,), part in zip(grid, parts, strict=True):
+        canvas = Canvas.of(axes)
+        _x_ticks(axes, run, shown, part, canvas.x.length)
+        for x, _ in landmarks(run, shown).values():
+            if canvas.x.low < x < canvas.x.high:
+                canvas.line([(x, canvas.y.low), (x, canvas.y.high)])
+        _write(canvas, part)
+
+
+def _x_ticks(axes: Axes, run: Run, shown: Lines, part: Sequence[Mark], wide: float) -> None:
+    kind = run.experiment.factor(shown.over).kind
+    levels = sorted({mark["x"] for mark in part if "x" in mark})
+    names = [kind.format(int(x) if x == int(x) else x) for x in levels]
+    scales.levels(axes, levels, names, wide)
+
+
+def _ends(
+    found: Sequence[Mark], lost: Sequence[Mark], shown: Lines
+) -> tuple[list[float], list[float]]:
+    """What the axes of all panels hold. The floor does not stretch them far."""
+    across = [mark["x"] for mark in (*found, *lost) if "x" in mark]
+    marks = [mark for mark in found if mark["kind"] in ("line", "control", "published")]
+    up = frame.values(marks, "low", "median", "high", "value")
+    up += [mark["value"] * 1.8 for mark in marks if mark.get("bound") == ">"]  # its arrow
+    up = [end for end in up if end > 0 or "y" not in shown.log] or [1.0]
+    floors = frame.values((mark for mark in found if mark["kind"] == "floor"), "median")
+    if floors and "y" in shown.log:
+        up.append(min(*up, max(min(floors), min(up) / _FLOOR_REACH)))
+    return across or [1.0], up
+
+
+def _landmarks(axes: Axes, run: Run, shown: Lines) -> None:
+    low, high = axes.get_xlim()
+    for text, (x, _) in landmarks(run, shown).items():
+        if low < x < high:
+            axes.axvline(x, color=style.PALE, linewidth=0.8, zorder=1)
+            axes.annotate(
+                text,
+                (x, 1.0),
+                (0, 2),
+                xycoords=axes.get_xaxis_transform(),
+                textcoords="offset points",
+                ha="center",
+                fontsize=style.SMALL,
+                color=style.QUIET,
+            )
+
+
+def _draw(axes: Axes, part: Sequence[Mark]) -> None:
+    for series in frame.split((m for m in part if m["kind"] == "floor"), "series"):
+        look: dict[str, Any] = {"linestyle": style.DOTTED, "marker": "" if len(series) > 1 else "."}
+        axes.plot(*_xy(series), color=style.PALE, linewidth=1.2, **look)
+    for series in frame.split((m for m in part if m["kind"] == "published"), "series"):
+        exact = [mark for mark in series if not mark["bound"]]
+        look = {"linestyle": style.DASHED, "marker": style.marker(series[0]["_rank"])}
+        axes.plot(*_xy(exact, "value"), color=style.PALE, linewidth=1.1, markersize=3.6, **look)
+        for mark in series:
+            if mark["bound"]:
+                _bound(axes, mark)
+    for series in frame.split((m for m in part if m["kind"] == "line"), "series"):
+        _line(axes, series)
+    for mark in part:
+        if mark["kind"] == "control":
+            _median(axes, mark, style.INK, style.control_marker(mark["_rank"]))
+        for xs, ys in mark.get("_curves", ()):  # thin and dark over the broad line
+            axes.plot(xs, ys, color=style.INK, linewidth=0.9, zorder=3.5)
+
+
+def _xy(series: Sequence[Mark], name: str = "median") -> tuple[list[float], list[float]]:
+    return [mark["x"] for mark in series], [mark[name] for mark in series]
+
+
+def _line(axes: Axes, series: Sequence[Mark]) -> None:
+    """Medians with bars and a band; a point without a value breaks them."""
+    rank = series[0]["_rank"]
+    hue, dashes = style.colour(rank), style.dashes(rank)
+    for part in _stretches(series):
+        axes.plot(*_xy(part), color=hue, linewidth=1.8, linestyle=dashes, zorder=3)
+        sure = [mark for mark in part if "low" in mark]
+        if len(sure) == len(part):
+            xs, lows = _xy(sure, "low")
+            axes.fill_between(xs, lows, _xy(sure, "high")[1], color=hue, alpha=0.16, linewidth=0)
+    for mark in series:
+        _median(axes, mark, hue, style.marker(rank))
+
+
+def _stretches(series: Sequence[Mark]) -> Iterator[list[Mark]]:
+    """The line's marks as they are joined: no point without a value lies between."""
+    together: list[Mark] = []
+    for mark in series:
+        if together and mark["_after_lost"]:
+            yield together
+            together = []
+        together.append(mark)
+    yield together
+
+
+def _median(axes: Axes, mark: Mark, hue: str, marker: str) -> None:
+    if "low" in mark:
+        axes.vlines(mark["x"], mark["low"], mark["high"], color=hue, linewidth=1.4, zorder=4)
+    fill = "white" if mark["extrapolated"] else hue
+    size = 9.5 if marker == "*" else 6.2
+    look: dict[str, Any] = {"marker": marker, "markersize": size, "markerfacecolor": fill}
+    axes.plot([mark["x"]], [mark["median"]], color=hue, markeredgewidth=1.2, zorder=5, **look)
+
+
+def _bound(axes: Axes, mark: Mark) -> None:
+    """A cell that is only a bound: a triangle with an arrow, and what is printed."""
+    more, spot = mark["bound"] == ">", (mark["x"], mark["value"])
+    arrow = {"arrowstyle": "<-", "color": style.QUIET, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", spot, (0, 18 if more else -18), textcoords="offset points", arrowprops=arrow)
+    look: dict[str, Any] = {"marker": "^" if more else "v", "markerfacecolor": style.FAINT}
+    axes.plot([spot[0]], [spot[1]], color=style.QUIET, markersize=6.5, zorder=3, **look)
+    look = {"fontsize": style.SMALL, "color": style.QUIET, "va": "center"}
+    axes.annotate(mark["printed"], spot, (7, 0), textcoords="offset points", **look)
+
+
+def _notes(axes: Axes, part: Sequence[Mark]) -> Iterator[Note]:
+    """Every line named at its right end; the floor too, where it reaches it."""
+    low, _ = axes.get_ylim()
+    named = [mark for mark in part if mark["kind"] in ("line", "published", "floor")]
+    for series in frame.split(named, "series"):
+        last, bold = series[-1], series[-1]["kind"] == "line"
+        y = last["value"] if "value" in last else last["median"]
+        hue = style.darker(style.colour(last["_rank"])) if bold else style.QUIET
+        if y >= low:
+            yield Note(last["series"], (last["x"], y), hue, bold=bold)
+
+
+def _names(found: Sequence[Mark]) -> Iterator[Artist]:
+    """Every line's sign in the legend, with the line's name."""
+    named = [mark for mark in found if mark["kind"] == "line"]
+    for mark in (part[0] for part in frame.split(named, "series")):
+        rank, hue = mark["_rank"], style.colour(mark["_rank"])
+        look: dict[str, Any] = {"linestyle": style.dashes(rank), "marker": style.marker(rank)}
+        yield line(mark["series"], hue, markersize=6, **look)
+
+
+def _write(canvas: Canvas, part: Sequence[Mark]) -> None:
+    """The words inside a panel: controls, crossings, the floor that leaves it."""
+    for series in frame.split((m for m in part if "x" in m), "kind", "series"):
+        ends = ("median", "value", "low", "high")
+        for name in ends:
+            canvas.line([(m["x"], m[name]) for m in series if name in m])
+        for mark in series:
+            if mark["kind"] in ("line", "control"):
+                canvas.mark(mark["x"], mark["median"], 4.0)
+    for mark in part:
+        if mark["kind"] == "crossing":
+            _crossing(canvas, mark)
+    for series in frame.split((m for m in part if m["kind"] == "control"), "series"):
+        near = canvas.spot(series[-1]["x"], series[-1]["median"])
+        canvas.call(series[-1]["series"], near, lead=True)
+    floor = [mark for mark in part if mark["kind"] == "floor"]
+    if floor and floor[-1]["median"] < canvas.y.low:
+        spots = placing.along([canvas.spot(m["x"], m["median"]) for m in floor], 2)
+        if inside := [spot for spot in spots if spot[1] >= style.SMALL]:
+            canvas.call(floor[-1]["series"], inside[-1], style.QUIET, lead=False)
+
+
+def _crossing(canvas: Canvas, mark: Mark) -> None:
+    """A ring and an interval where the crossing lies inside the levels measured, and its words."""
+    own, found = "control" not in mark, mark["_crossing"].found
+    text = mark["words"] if own else f"control {mark['control']}: {mark['words']}"
+    lines = text.replace(" (", "\n(", 1)
+    if "estimate" not in mark:
+        middle = canvas.x.length / 2, canvas.y.length / 2
+        canvas.call(lines, middle, lead=False, fontsize=style.TEXT)
+        return
+    x, y = mark["estimate"], mark["cost"]
+    if found.low is not None and found.high is not None:
+        ends = [min(max(end, found.smallest), found.largest) for end in (found.low, found.high)]
+        look: dict[str, Any] = {"marker": "|", "markersize": 7, "linewidth": 1.6}
+        canvas.axes.plot(ends, [y, y], color=style.INK, zorder=6, **look)
+    look = {"marker": "o", "markerfacecolor": "none", "markeredgecolor": style.INK}
+    size, edge = (_RING, 1.4) if own else (_RING * 0.7, 0.9)
+    canvas.axes.plot([x], [y], markersize=size, markeredgewidth=edge, zorder=6, **look)
+    canvas.mark(x, y, _RING / 2)
+    canvas.call(lines, canvas.spot(x, y), lead=True, fontsize=style.TEXT)
+
+
+def _signs(
+    run: Run, shown: Lines, found: Sequence[Mark], models: Sequence[Mark], low: float
+) -> Iterator[Artist]:
+    """The legend, of what is drawn alone."""
+    ours = [mark for mark in found if mark["kind"] in ("line", "control")]
+    printed = [mark for mark in found if mark["kind"] == "published"]
+    if ours:
+        sure = ", 95 % interval" if any("low" in mark for mark in ours) else ""
+        yield line(f"median{sure}", marker="o", markersize=6)
+    if any(mark["extrapolated"] for mark in ours):
+        label = "open marker: extrapolated from a slice"
+        yield sign(label, marker="o", markersize=6, markerfacecolor="white")
+    if printed:
+        sources = ", ".join(dict.fromkeys(p.source for p in run.experiment.published))
+        look: Mapping[str, Any] = {"linestyle": style.DASHED, "marker": "o", "markersize": 3.6}
+        yield line(f"published ({sources})", style.PALE, **look)
+    if any(mark["bound"] for mark in printed):
+        yield sign("published as a bound", marker="^", markerfacecolor=style.FAINT)
+    if any(mark["kind"] == "floor" and mark["median"] >= low for mark in found):
+        yield line("empty loop (baseline)", style.PALE, linestyle=style.DOTTED, linewidth=1.2)
+    if any(mark["kind"] == "crossing" and "estimate" in mark for mark in found):
+        look = {"marker": "o", "markerfacecolor": "none", "markersize": 10}
+        yield line("crossing, 95 % interval", style.INK, **look)
+    if models:
+        errors = [abs(e) for m in models for e in costs.inner(m["held_out_errors"]).values()]
+        worst = math.ceil(100 * max(errors))
+        yield line(f"cost model, leave-one-out error up to {worst} %", style.INK, linewidth=0.9)
+    if caches := _caches(run, shown):
+        yield line(caches, style.PALE, linewidth=0.8)

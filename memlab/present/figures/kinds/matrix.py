@@ -1,0 +1,120 @@
+"""What happened at every point, in words, beside what was published of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pandas as pd
+
+from memlab import published, units
+from memlab.experiment import At, Matrix, Printed
+from memlab.present import words
+from memlab.present.figures import frame, scales, tables
+from memlab.present.figures.frame import Mark
+from memlab.present.figures.layout import NARROW, Page
+from memlab.present.figures.tables import Cell
+from memlab.results import PointSummary, Run
+
+
+def title(run: Run, shown: Matrix) -> str:
+    return f"what happened, by {scales.factor(run.experiment, shown.over)}"
+
+
+def rows(run: Run, shown: Matrix) -> pd.DataFrame:
+    """A row per point, controls too, with the words of its samples; a trial that was not ok has
+    its outcome."""
+    names = _downwards(run, shown)
+    return frame.frame(
+        {
+            "panel": {},
+            "kind": "outcome",
+            "series": _label(run, {name: summary.point.at[name] for name in names}),
+            "levels": dict(summary.point.at),
+            "words": dict(Counter(_words(run, shown, summary)).most_common()),
+            "published": _published(shown.printed, summary.point.at) if shown.printed else "",
+            "metric": shown.metric,
+            "median": found.estimate if found else None,
+            "samples": run.by_point[summary.point.index].ids,
+            "_column": summary.point.at[shown.over],
+        }
+        for summary in run.summaries
+        for found in [summary.medians.get(shown.metric)]
+    )
+
+
+def _downwards(run: Run, shown: Matrix) -> list[str]:
+    """The factors of the rows: those that tell the run's points apart, controls' too."""
+    named = [*shown.panels, *shown.by]
+    told = [name for name in named if len({point.at[name] for point in run.points}) > 1]
+    return told or named[-1:]
+
+
+def _label(run: Run, at: At) -> str:
+    """Every level with its factor: `swap file, scenario b`, or a label that says it all."""
+    parts = []
+    for name, level in at.items():
+        said = words.label(run.experiment, name, level)
+        labelled = level in run.experiment.factor(name).level_labels
+        parts.append(said if labelled else f"{words.factor_label(run.experiment, name)} {said}")
+    return ", ".join(parts)
+
+
+def _words(run: Run, shown: Matrix, summary: PointSummary) -> Iterator[str]:
+    for sample in run.by_point[summary.point.index]:
+        if sample.outcome == "ok" and sample.readings is not None:
+            yield shown.word(sample.readings, summary.point.at)
+        else:
+            yield sample.outcome
+
+
+def _published(printed: Printed, at: At) -> str:
+    """The printed word for a point; "" where the table has none."""
+    wanted = {name: word[at[name]] for name, word in printed.keys.items() if at[name] in word}
+    if len(wanted) < len(printed.keys):
+        return ""
+    for row in published.load(printed.source).tables[printed.table].rows:
+        if all(row[name] == word for name, word in wanted.items()):
+            return str(row[printed.column])
+    return ""
+
+
+def finding(run: Run, shown: Matrix, rows: pd.DataFrame) -> str:
+    """How many points ended in each word, the most frequent first."""
+    found = [mark["words"] for mark in frame.marks(rows)]
+    said = Counter(word for each in found for word in each)
+    if not said:
+        return "nothing was measured"
+    apart = sum(len(each) > 1 for each in found)
+    mixed = f"; different from trial to trial at {apart} points" if apart else ""
+    many = ", ".join(f"{word} ({count})" for word, count in said.most_common())
+    return f"points by what happened: {many}{mixed}"
+
+
+def draw(page: Page, shown: Matrix, rows: pd.DataFrame) -> None:
+    run, found = page.run, frame.marks(rows)
+    columns = list(dict.fromkeys(mark["_column"] for mark in found))
+    page.width = NARROW
+    made = []
+    for row in frame.split(found, "series"):
+        by_column = {mark["_column"]: mark for mark in row}
+        cells = [_cell(run, shown, by_column.get(column)) for column in columns]
+        made.append([Cell([row[0]["series"]]), *cells])
+    heads = ["", *(_label(run, {shown.over: column}) for column in columns)]
+    tables.draw(page, heads, tables.even(0.27, len(columns)), made, middle=True)
+
+
+def _cell(run: Run, shown: Matrix, mark: Mark | None) -> Cell:
+    if mark is None or not mark["words"]:
+        return Cell(quiet=["not measured"])
+    many = sum(mark["words"].values())
+    said = [w if n == many else f"{w}: {n} of {many}" for w, n in mark["words"].items()]
+    quiet = []
+    if "median" in mark:
+        metric = run.metric(shown.metric)
+        number = units.format_quantity(mark["median"], metric.unit)
+        quiet.append(f"{metric.label or metric.name} {number}")
+    if mark["published"]:
+        quiet.append(f"published: {mark['published']}")
+    calm = all(map(shown.calm, mark["words"]))
+    return Cell(said, quiet, tables.BLUE if calm else tables.GREY, bold=not calm)

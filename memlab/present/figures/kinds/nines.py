@@ -1,0 +1,241 @@
+"""Latency over nines: a curve per point, intervals at round percentiles, the longest apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from memlab import units
+from memlab.analysis.histogram import percentile_interval
+from memlab.experiment import At, Nines
+from memlab.experiment.points import Point
+from memlab.histogram import LEAST_BEYOND, Histogram
+from memlab.present import words
+from memlab.present.figures import frame, scales, style
+from memlab.present.figures.frame import Mark
+from memlab.present.figures.layout import NARROW, Note, Page, line, sign
+from memlab.results import Run
+
+SHARES = (0.5, *(1 - 10.0**-nines for nines in range(1, 10)))  # 50 %, 90 %, 99 %, ...
+_STEPS = 50  # of the curve, per nine
+_SAID_MAX = 3  # curves whose percentile the finding says one by one
+
+
+def nines(share: float) -> float:
+    """A share's place on the axis: 0.9 is 1, 0.99 is 2."""
+    return -math.log10(1 - share)
+
+
+def percent(share: float) -> str:
+    """`99.9 %`, without the last bits of a share that is none in binary."""
+    return f"{round(100 * share, 7):.10g} %"
+
+
+def title(run: Run, shown: Nines) -> str:
+    return f"{_quantity(run, shown)}, by percentile"
+
+
+def _quantity(run: Run, shown: Nines) -> str:
+    """`delivery time` of `p90 delivery time` or of `delivery time, 99th percentile`."""
+    said = words.metric_label(run.metric(shown.metric))
+    first, _, rest = said.partition(" ")
+    return rest if first[:1] == "p" and first[1:].replace(".", "").isdigit() else said
+
+
+def rows(run: Run, shown: Nines) -> pd.DataFrame:
+    """A row per marked percentile of a curve, then its open end, then its longest latency."""
+    own = [*shown.by, shown.over]
+    points = [point for point in frame.grid(run) if frame.has(point.at, shown.where)]
+    told = [name for name in own if name in run.varied] or [shown.over]
+    places = [point.at for point in points]
+    found: list[Mark] = []
+    for panel in frame.panels(run, shown.panels, own, shown.where):
+        for point in points:
+            if frame.has(point.at, panel):
+                label = words.labels(run.experiment, point.at, told)
+                rank = frame.rank(places, own, point.at)
+                found += _curve(run, shown, panel, point, label, rank)
+        for number, control in enumerate(run.experiment.controls):
+            if shown.controls is None or control.name in shown.controls:
+                left = {n: level for n, level in panel.items() if n not in control.levels}
+                inside = [p for p in run.control(control.name) if frame.has(p.at, left)]
+                several = [n for n in told if len({point.at[n] for point in inside}) > 1]
+                for point in inside:
+                    which = words.labels(run.experiment, point.at, several)
+                    label = f"control {control.name}" + (f": {which}" if which else "")
+                    found += _curve(run, shown, panel, point, label, number)
+    return frame.frame(found)
+
+
+def _curve(
+    run: Run, shown: Nines, panel: At, point: Point, label: str, rank: int
+) -> Iterator[Mark]:
+    samples = run.by_point[point.index]
+    behind = run.good(point)
+    blocks = [Histogram.of(s.raw[shown.histogram]) for s in behind if s.raw is not None]
+    merged = Histogram.merged(blocks)
+    cells: Mark = {
+        "panel": panel,
+        "kind": "percentile" if point.control is None else "control percentile",
+        "series": label,
+        "levels": dict(point.at),
+    }
+    if not merged.supports(SHARES[0]):
+        if samples:
+            few = f"{merged.total} latencies, too few for a median"
+            yield cells | frame.lost_cells(run, point, few)
+        return
+    cells |= {
+        "histogram": shown.histogram,
+        "unit": "s",
+        "latencies": merged.total,
+        "samples": behind.ids,
+        "_rank": rank,
+    }
+    for share in SHARES:
+        value_ns = merged.percentile_ns(share)
+        if value_ns is None:
+            break
+        yield cells | {"share": share, "value": value_ns * 1e-9} | _over_blocks(blocks, share)
+    path = list(_path(merged))
+    share, value_s = path[-1]
+    yield cells | {"share": share, "value": value_s, "open_end": True, "_path": path}
+    yield cells | {"share": 1.0, "value": merged.max_ns * 1e-9}
+
+
+def _over_blocks(blocks: Sequence[Histogram], share: float) -> Mark:
+    """The median over the blocks of their own percentile, with its interval."""
+    own = percentile_interval(blocks, share)
+    if own is None:
+        return {"n": 0}
+    cells = {"median": own.estimate, "low": own.low, "high": own.high}
+    return {n: v * 1e-9 for n, v in cells.items() if v is not None} | {"n": own.n}
+
+
+def _path(merged: Histogram) -> Iterator[tuple[float, float]]:
+    """Percentiles in even steps of nines, and the last one that enough latencies lie beyond."""
+    last = (merged.total - LEAST_BEYOND) / merged.total
+    steps = int((nines(last) - nines(SHARES[0])) * _STEPS)
+    even = (1 - 10.0 ** -(nines(SHARES[0]) + i / _STEPS) for i in range(steps + 1))
+    for share in sorted({*even, *SHARES, last}):
+        value_ns = merged.percentile_ns(share)
+        if value_ns is not None and share <= last:
+            yield share, value_ns * 1e-9
+
+
+def finding(run: Run, shown: Nines, rows: pd.DataFrame) -> str:
+    """The highest percentile that all curves have: of each, or the least and the most."""
+    curves = frame.split(frame.marks(rows, kind="percentile"), "panel", "series")
+    if not curves:
+        return "no point has latencies enough for a median"
+    shared = min(sum("n" in mark for mark in curve) for curve in curves) - 1
+    values = []
+    for curve in curves:
+        mark = curve[shared]
+        names = [mark["series"], *filter(None, [_place(run, mark["panel"], whole=False)])]
+        values.append((mark["value"], ", ".join(names)))
+    said = [f"{units.format_quantity(value_s, 's')} ({name})" for value_s, name in sorted(values)]
+    few = ", ".join(said) if len(said) <= _SAID_MAX else f"{said[0]} to {said[-1]}"
+    return f"{percent(SHARES[shared])} of latencies are within {few}"
+
+
+def _place(run: Run, at: At, *, whole: bool = True) -> str:
+    """The factors that tell the panels apart; all of the panel's where none does."""
+    names = [name for name in at if name in run.varied] or (list(at) if whole else [])
+    return words.labels(run.experiment, at, names)
+
+
+def draw(page: Page, shown: Nines, rows: pd.DataFrame) -> None:
+    found = frame.marks(rows)
+    parts = frame.split(found, "panel") or [[]]
+    several = len(parts) > 1
+    page.width = page.width if several else NARROW
+    columns, high = (2, 230.0) if several else (1, 300.0)
+    titles = [_place(page.run, part[0]["panel"]) if part else "" for part in parts]
+    totals = sorted({mark["latencies"] for mark in found})
+    many = " to ".join(f"{n:,}" for n in dict.fromkeys((*totals[:1], *totals[-1:])))
+    notes = [f"{many} latencies per curve"] if many else []
+    grid = page.grid(titles, columns, [high], list(_signs(found)), notes + frame.said_lost(rows))
+    up = frame.values(found, "low", "value", "median", "high", above=0.0)
+    right = max((_across(mark) for mark in found), default=1.0)
+    for i, ((axes,), part) in enumerate(zip(grid, parts, strict=True)):
+        scales.quantities(axes.yaxis, "s", up, high, log=True)
+        low = nines(SHARES[0])
+        axes.set_xlim(low - 0.035 * (right - low), right + 0.035 * (right - low))
+        ticks = [share for share in SHARES if nines(share) <= right]
+        wide = (page.width - 150) / columns - 60
+        scales.levels(axes, [nines(s) for s in ticks], [percent(s) for s in ticks], wide)
+        axes.grid(color=style.FAINT, linewidth=0.7)
+        scales.x_label(axes, "percentile")
+        axes.tick_params(labelleft=i % columns == 0)
+        if i % columns == 0:
+            scales.y_label(axes, f"{_quantity(page.run, shown)} (log)", high)
+        curves = frame.split(part, "series")
+        for curve in curves:
+            _draw(axes, curve)
+        page.name(axes, [_note(curve) for curve in curves])
+    page.settle()
+
+
+def _across(mark: Mark) -> float:
+    """A mark's place: the longest is one of so many latencies."""
+    share = mark["share"]
+    return math.log10(mark["latencies"]) if share == 1 else nines(share)
+
+
+def _hue(mark: Mark) -> str:
+    return style.colour(mark["_rank"]) if mark["kind"] == "percentile" else style.INK
+
+
+def _draw(axes: Axes, curve: Sequence[Mark]) -> None:
+    *marked, end, longest = curve
+    hue, control, rank = _hue(end), end["kind"] != "percentile", end["_rank"]
+    axes.plot(
+        [nines(share) for share, _ in end["_path"]],
+        [value_s for _, value_s in end["_path"]],
+        color=hue,
+        linewidth=0.9 if control else 1.8,
+        linestyle=style.dashes(rank),
+        zorder=3,
+    )
+    for mark in marked:
+        if "low" in mark:
+            across, ends = [_across(mark)] * 2, [mark["low"], mark["high"]]
+            axes.plot(across, ends, color=hue, linewidth=1.4, marker="_", markersize=6, zorder=4)
+    # An interval belongs to the median over the blocks; without one the curve itself is marked.
+    sign_of = style.control_marker(rank) if control else style.marker(rank)
+    look: dict[str, Any] = {"linestyle": "", "marker": sign_of, "markersize": 5.6}
+    up = [mark["median"] if "low" in mark else mark["value"] for mark in marked]
+    axes.plot([_across(mark) for mark in marked], up, color=hue, zorder=5, **look)
+    # An open end where too few lie beyond to go on, and the longest of all apart from it.
+    across, up = [_across(end), _across(longest)], [end["value"], longest["value"]]
+    axes.plot(across, up, color=hue, linewidth=0.8, linestyle=style.DOTTED, zorder=2)
+    look = {"marker": "o", "markerfacecolor": "white", "markersize": 8}
+    axes.plot(across[:1], up[:1], color=hue, zorder=4.5, **look)
+    axes.plot(across[1:], up[1:], color=hue, marker="+", markersize=9, markeredgewidth=1.8)
+
+
+def _note(curve: Sequence[Mark]) -> Note:
+    """The name of a curve, beside its solid end."""
+    end, control = curve[-2], curve[0]["kind"] != "percentile"
+    hue = style.INK if control else style.darker(_hue(end))
+    return Note(end["series"], (_across(end), end["value"]), hue, bold=not control)
+
+
+def _signs(found: Sequence[Mark]) -> Iterator[Artist]:
+    """The legend, of what is drawn alone."""
+    if not found:
+        return
+    yield line("all latencies", linewidth=1.8)
+    if any("low" in mark for mark in found):
+        label = "median over blocks, 95 % interval"
+        yield sign(label, marker="o", markersize=5.6)
+    yield sign(
+        f"fewer than {LEAST_BEYOND} lie beyond", marker="o", markersize=8, markerfacecolor="white"
+    )
+    yield sign("longest", marker="+", markersize=9, markeredgewidth=1.8)

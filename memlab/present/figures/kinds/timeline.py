@@ -1,0 +1,240 @@
+"""A quantity over the time of a trial: the median trial strong, the point's others pale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from memlab import units
+from memlab.experiment import At, Raw, Timeline
+from memlab.experiment.points import Point, varied_factors
+from memlab.present import words
+from memlab.present.figures import frame, scales, style
+from memlab.present.figures.frame import Mark
+from memlab.present.figures.layout import NARROW, Note, Page, line, sign
+from memlab.results import Run
+from memlab.store import SampleRow
+
+_SAID_MAX = 3  # lines that the finding says one by one
+_MANY = 40  # events on a line from which their signs become small
+
+Trial = dict[str, Any]  # at_s, values, events (seconds, value), lost, ended, sample
+
+
+def title(run: Run, shown: Timeline) -> str:
+    return f"{shown.quantity} over time"
+
+
+def rows(run: Run, shown: Timeline) -> pd.DataFrame:
+    """A row per line. The course itself is the sample's own, in the store."""
+    held, of = _held(run, shown), (None, *shown.controls)
+    points = [p for p in run.points if p.control in of and frame.has(p.at, held)]
+    own = [name for name in (*shown.panels, shown.over) if name not in shown.by]
+    apart = varied_factors(points)
+    names = [*own, *(name for name in apart if name not in (*own, *shown.by))]
+    told = [name for name in shown.by if name in apart]
+    places = [point.at for point in points]
+    return frame.frame(
+        {
+            "panel": panel,
+            "kind": "over time",
+            "series": words.labels(run.experiment, point.at, told),
+            "levels": dict(point.at),
+            "_rank": frame.rank(places, told, point.at),
+            "_place": (place := _place(run, panel)),
+            "_name": ", ".join(filter(None, (place, words.labels(run.experiment, point.at, told)))),
+        }
+        | _cells(run, shown, point)
+        for panel in frame.combinations(places, names)
+        for point in points
+        if frame.has(point.at, panel) and run.by_point[point.index]
+    )
+
+
+def _held(run: Run, shown: Timeline) -> At:
+    """The levels that the figure is confined to; where the run lacks one, its first."""
+    held = {}
+    for name, level in shown.where.items():
+        if there := [point.at[name] for point in frame.grid(run)]:
+            held[name] = level if level in there else there[0]
+    return held
+
+
+def _place(run: Run, panel: At) -> str:
+    """A panel's levels in words: those that tell the panels apart."""
+    return words.labels(
+        run.experiment, panel, [name for name in panel if name in run.varied] or list(panel)
+    )
+
+
+def _cells(run: Run, shown: Timeline, point: Point) -> Mark:
+    samples = run.by_point[point.index]
+    trials = [
+        (value, _trial(sample, sample.readings, shown))
+        for value, sample in zip(samples.column(shown.metric).tolist(), samples, strict=True)
+        if sample.outcome == "ok" and sample.readings and sample.readings[shown.series]["values"]
+    ]
+    if not trials:
+        return frame.lost_cells(run, point, "nothing was recorded over time")
+    drawn, *others = _median_first(trials)
+    return {
+        "field": shown.series,
+        "unit": shown.unit,
+        "limit": shown.limit(point.at),
+        "points": len(drawn["values"]),
+        "lost": drawn["lost"],
+        "most": max(drawn["values"]),
+        "last": drawn["values"][-1],
+        "marks": len(drawn["events"]),
+        "ended": drawn["ended"],
+        "drawn": drawn["sample"],
+        "samples": [trial["sample"] for trial in (drawn, *others)],
+        "_drawn": drawn,
+        "_others": others,
+    }
+
+
+def _trial(sample: SampleRow, raw: Raw, shown: Timeline) -> Trial:
+    course = raw[shown.series]
+    events: Raw = raw[shown.marks] if shown.marks else {"at_ns": [], "values": [], "lost": 0}
+    values = events["values"]
+    if shown.moments:
+        values = np.interp(events["at_ns"], course["at_ns"], course["values"]).tolist()
+    return {
+        "sample": sample.id,
+        "at_s": [at_ns * 1e-9 for at_ns in course["at_ns"]],
+        "values": [value * shown.scale for value in course["values"]],
+        "events": [
+            (at_ns * 1e-9, value * shown.scale)
+            for at_ns, value in zip(events["at_ns"], values, strict=True)
+        ],
+        "lost": course["lost"] + events["lost"],
+        "ended": bool(shown.ended and raw[shown.ended]),
+    }
+
+
+def _median_first(trials: Sequence[tuple[float, Trial]]) -> list[Trial]:
+    """The trial of the median, then the others; a trial without the metric counts last."""
+    order = sorted(trials, key=lambda pair: (math.isnan(pair[0]), pair[0]))
+    counted = sum(not math.isnan(value) for value, _ in order)
+    middle = max(0, counted - 1) // 2
+    return [order[middle][1], *(trial for i, (_, trial) in enumerate(order) if i != middle)]
+
+
+def finding(run: Run, shown: Timeline, rows: pd.DataFrame) -> str:
+    """The peak of each line, or of the lowest and the highest."""
+    found = frame.marks(rows)
+    if not found:
+        return "nothing was recorded over time"
+    several = len(frame.split(found, "panel")) > 1
+    ordered = sorted(found, key=lambda mark: float(mark["most"]))
+    if len(found) > _SAID_MAX:
+        said = " to ".join(_said(shown, mark, several) for mark in (ordered[0], ordered[-1]))
+    else:
+        said = ", ".join(_said(shown, mark, several) for mark in found)
+    return f"peak: {said}"
+
+
+def _said(shown: Timeline, mark: Mark, several: bool) -> str:
+    name = mark["_name"] if several else mark["series"]
+    peak = words.tick(mark["most"], shown.unit)
+    return peak + (f" ({name})" if name else "")
+
+
+def draw(page: Page, shown: Timeline, rows: pd.DataFrame) -> None:
+    found = frame.marks(rows)
+    parts = frame.split(found, "panel") or [[]]
+    several = len(parts) > 1
+    page.width = page.width if several else NARROW
+    columns = 1 if not several else 2 if len(parts) in (2, 4) else 3
+    high = 190.0 if several else 300.0
+    titles = [part[0]["_place"] if several else "" for part in parts]
+    lost = sum(mark["lost"] for mark in found)
+    full = [f"{lost:,} values or events came when a series was full"] if lost else []
+    grid = page.grid(
+        titles, columns, [high], list(_signs(found, shown)), full + frame.said_lost(rows)
+    )
+    trials = [t for mark in found for t in (mark["_drawn"], *mark["_others"])]
+    across = [max((t["at_s"][-1] for t in trials), default=0.0) * 1.03 / 1.08]
+    up = frame.values(found, "limit")
+    up += [value for t in trials for value in (max(t["values"]), *(v for _, v in t["events"]))]
+    for i, ((axes,), part) in enumerate(zip(grid, parts, strict=True)):
+        scales.quantities(axes.xaxis, "s", across, (page.width - 150) / columns, log=False)
+        scales.quantities(axes.yaxis, shown.unit, up, high, log=False)
+        axes.tick_params(labelleft=i % columns == 0)
+        if i + columns >= len(parts):
+            scales.x_label(axes, "time in the trial")
+        if i % columns == 0:
+            unit = "" if shown.unit[:1] in "Bs" else f" ({shown.unit})"
+            scales.y_label(axes, f"{shown.quantity}{unit}", high)
+        for mark in part:
+            _draw(axes, mark, alone=len(part) == 1)
+        page.name(axes, _notes(shown, part))
+    page.settle()
+
+
+def _draw(axes: Axes, mark: Mark, *, alone: bool) -> None:
+    hue, trial, rank = style.colour(mark["_rank"]), mark["_drawn"], mark["_rank"]
+    for other in mark["_others"]:
+        pale = style.paler(hue, 0.4)
+        axes.plot(other["at_s"], other["values"], color=pale, linewidth=0.7, zorder=2)
+    if alone:
+        pale = style.paler(hue, 0.22)
+        axes.fill_between(trial["at_s"], trial["values"], color=pale, linewidth=0, zorder=1)
+    look: dict[str, Any] = {"linewidth": 1.6, "linestyle": style.dashes(rank)}
+    axes.plot(trial["at_s"], trial["values"], color=hue, zorder=3, **look)
+    many = len(trial["events"]) > _MANY
+    axes.plot(
+        [at_s for at_s, _ in trial["events"]],
+        [value for _, value in trial["events"]],
+        color=style.darker(hue),
+        linestyle="",
+        marker=style.marker(rank),
+        markersize=2.6 if many else 5.6,
+        markerfacecolor="white",
+        markeredgewidth=0.6 if many else 1.0,
+        zorder=4,
+    )
+    if trial["ended"]:
+        end = trial["at_s"][-1:], trial["values"][-1:]
+        look = {"marker": "x", "markersize": 9, "markeredgewidth": 2.2, "linestyle": ""}
+        axes.plot(*end, color=style.INK, zorder=5, **look)
+    if (limit := mark.get("limit")) is not None:
+        axes.axhline(limit, color=style.INK, linestyle=style.DOTTED, linewidth=1.0)
+
+
+def _notes(shown: Timeline, part: Sequence[Mark]) -> list[Note]:
+    """The names of a panel's lines, and its limits."""
+    notes = [
+        Note(
+            mark["series"],
+            (mark["_drawn"]["at_s"][-1], mark["last"]),
+            style.darker(style.colour(mark["_rank"])),
+        )
+        for mark in part
+        if mark["series"]
+    ]
+    right = max((mark["_drawn"]["at_s"][-1] for mark in part), default=0.0)
+    for limit in dict.fromkeys(m["limit"] for m in part if m.get("limit") is not None):
+        text = f"{shown.limit_label} {units.format_quantity(limit, shown.unit)}".strip()
+        notes.append(Note(text, (right, limit), style.INK, bold=False))
+    return notes
+
+
+def _signs(found: Sequence[Mark], shown: Timeline) -> Iterator[Artist]:
+    """The legend, of what is drawn alone."""
+    if not found:
+        return
+    yield line("median trial")
+    if any(mark["_others"] for mark in found):
+        yield line("other trials", style.paler(style.QUIET, 0.4), linewidth=0.7)
+    if any(mark["marks"] for mark in found):
+        yield sign(shown.mark_label, style.INK, marker="o", markerfacecolor="white", markersize=5.6)
+    if any(mark["ended"] for mark in found):
+        yield sign(shown.ended_label, style.INK, marker="x", markersize=9, markeredgewidth=2.2)

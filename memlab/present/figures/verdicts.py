@@ -1,0 +1,43 @@
+"""What the run's own claims say of what a figure shows, for its headline."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from memlab.experiment import Against, Figure, Timeline
+from memlab.judging import summary
+from memlab.judging.claims import judge
+from memlab.results import Run
+
+_SAID_MAX = 2  # claims that the headline says in words
+_WORDS = {"contradicted": "contradicted", "holds": "holds"}
+
+
+def headline(run: Run, shown: Figure | Against) -> str:
+    """`holds: CLAIM; contradicted: CLAIM; 3 undecided`, or nothing where no claim is of the
+    figure's metric."""
+    metrics = [shown.metric]
+    metrics += [shown.beside] if isinstance(shown, Against) else [getattr(shown, "against", "")]
+    if isinstance(shown, Timeline):
+        return ""
+    found = [
+        one for one in summary.by_claim(judge(run)) if getattr(one.claim, "metric", "") in metrics
+    ]
+    said = [f"{word}: {one.claim.text}" for word in _WORDS for one in found if one.overall == word]
+    rest = Counter(one.overall for one in found)
+    for word in _WORDS:
+        rest[word] -= sum(text.startswith(f"{word}: ") for text in said[:_SAID_MAX])
+    left = [_counted(count, word, more=bool(said)) for word, count in rest.items() if count > 0]
+    return "; ".join((*said[:_SAID_MAX], *left))
+
+
+def _counted(count: int, word: str, *, more: bool) -> str:
+    """`2 more claims hold`, `1 claim is undecided`."""
+    claims = f"{count} {'more ' if more else ''}claim{'s' if count > 1 else ''}"
+    be = "are" if count > 1 else "is"
+    said = {
+        "holds": "hold" if count > 1 else "holds",
+        summary.DIFFERS: "depend on the setting" if count > 1 else summary.DIFFERS,
+        "not decided": f"{be} undecided",
+    }
+    return f"{claims} {said.get(word, f'{be} {word}')}"

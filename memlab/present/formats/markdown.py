@@ -1,0 +1,40 @@
+"""Markdown, for a pull request, an issue or a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memlab.judging.compare import Compared
+from memlab.judging.reproduce import Reproduced
+from memlab.present import tables, words
+from memlab.present.table import Column, Table, markdown
+from memlab.present.verdicts import verdicts
+
+
+def compared(found: Sequence[Compared]) -> str:
+    """Runs compared with one base: the answer, a row per point, what else differs."""
+    head, what = tables.compared_heads(found)
+    answer = [f"**{line}**" for line in tables.compared_counts(found)]
+    notes = [f"- {line}" for line in tables.compared_notes(found)]
+    legend = tables.ratio_legend(found[0])
+    table = markdown(tables.compared(found))
+    return "\n".join([f"### {head}", "", *answer, "", what, "", *table, "", *notes, "", legend])
+
+
+def claims(found: Reproduced) -> str:
+    """A run's verdicts, those that do not hold first."""
+    run = found.run
+    rows = [
+        [
+            one.word,
+            f"`{claim.id}`",
+            f"{claim.text}{f' ({one.where})' if one.where else ''}",
+            one.reason,
+        ]
+        for claim in (verdicts(run, found.judged) if run else [])
+        for one in claim.verdicts
+    ]
+    columns = [Column(head) for head in ("verdict", "id", "claim", "here")]
+    headline, *_ = words.headline([found])
+    title = f"### {found.experiment.name}{f', run {run.id}' if run else ''}"
+    return "\n".join([title, "", f"**{headline}**", "", *markdown(Table("", columns, rows))])

@@ -1,0 +1,764 @@
+"""command - what a user's own command takes, under the policies of one point.
+
+Window: from the moment before execve(2) of the command to its end, as launch/launch.c times it.
+Usage and counters are the command's and its descendants', not this process's. This process reads
+the output, and /proc/PID/status of the command and its descendants every 10 ms, or less often where
+that would take over 5 % of a CPU; where 600 readings are held, every other one is dropped and the
+period doubles.
+
+Excluded: the fork, the policies, and the same launcher running a program that does nothing, which
+comes first and is the floor.
+
+With a service the policies are the service's and so are the usage and the counters; the window is
+the command's, which is the load. The service is started before and ended after it.
+
+The command's standard input is empty and it has no terminal. What it prints is read as it comes;
+the last 4 KiB are kept, and the last match of each metric. How it ended is an outcome: `failed`
+(an exit status other than 0), `oom-killed`, `timeout`, `no-metric`, `unavailable` where a policy
+was refused, the signal that ended it, `not-ready` or `service-ended`. What it leaves behind is
+killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import re
+import resource
+import select
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memlab.histogram import index_of
+from memlab.observe import tracefs
+from memlab.probe import Failed, Window
+from memlab.run import cleanup
+
+_READ_EVERY_S, _MOST_READINGS = 0.01, 600
+_READING_SHARE = 0.05  # of a CPU, at most
+_READY_EVERY_S, _READY_WITHIN_S = 0.001, 60.0
+_STOP_WITHIN_S = 10.0  # from SIGTERM on; then the service is killed
+_TAIL_BYTES = 4096
+_MOST_PIECES = 16  # of 64 KiB: more than a pipe holds, less than what prints for ever
+_LONGEST_LINE_BYTES = 65536  # of the output: a longer line is searched for metrics in pieces
+_MOST_FILE_BYTES = 64 << 20  # of a file that the command writes
+_LOCK_REFUSED = 121  # launch/lock.c
+_REFUSED_POLICIES = ("setrlimit", "setpriority", "personality", "prctl")
+_COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent": "shootdowns"}
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    spec: str  # JSON, as memlab/experiment/command.py makes it
+    group: str  # the folder of the trial's memory cgroup; "" where it runs in none
+    processes: str  # the cgroup that bounds the processes; "" where only RLIMIT_NPROC can
+
+
+def measure(params: Params) -> dict[str, Any]:
+    spec = json.loads(params.spec)
+    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    environ = {**plain, **spec["environ"]}
+    libraries = [os.environ.get("LD_PRELOAD", ""), *spec["preload"]]
+    if "MEMLAB_LOCK" in spec["environ"]:
+        _check_preloads((spec["serve"] or spec["argv"])[0], environ)
+    group = _Group(params.group, params.processes)
+    bound = "" if params.processes or not os.getuid() else _processes_bound(spec["processes"])
+    bare = [spec["launch"], *_word("nproc", bound), *_word("tracepoint", _FLUSHES)]
+    launch = [*bare, *spec["policies"], *_word("preload", ":".join(filter(None, libraries)))]
+    floor = _Launched(launch, [spec["nothing"]], environ, spec["cwd"], None)
+    if not _attend([floor], lambda: floor.ended, _STOP_WITHIN_S):
+        raise Failed("a program that does nothing does not end", errno.ETIMEDOUT)
+    if spec["memory_high"]:
+        group.set_high(spec["memory_high"])
+    output = _Output(spec["metrics"])
+    file, latencies = (_File(spec["cwd"], spec[name]) for name in ("metric_file", "latency_file"))
+    load: dict[str, Any] = {}
+    with Window() as window:
+        try:
+            if spec["serve"]:
+                group.open_to_load()
+                service = _Service(spec, [*launch, *group.words()], environ, group)
+                words = [*bare, *group.words(load=True)]
+                ended = service.under(words, _without(plain, spec["not_for_load"]), output)
+                subject, usage, load = service.launched, service.usage, service.result()
+            else:
+                words = [*launch, *group.words()]
+                subject = _Launched(words, spec["argv"], environ, spec["cwd"], output)
+                timely = _attend([subject], lambda: subject.ended, spec["timeout_s"])
+                subject.stop(group)
+                ended, usage = None if timely else _timed_out(spec, output), subject.usage()
+        finally:
+            group.kill()
+    result = {
+        "floor": floor.report,
+        **subject.report,
+        **subject.series(),
+        **group.readings(),
+        **load,
+        "output": output.tail,
+        "metrics": output.found,
+        "missing": _missing(params.group, subject.report),
+    }
+    if file.is_new():
+        result["metrics"] |= _numbers(file.read(), spec["file_metrics"])
+    if latencies.is_new():
+        result["latency"] = _histogram(latencies.read(), spec["latency_ns"])
+    counters = window.measured["counters"] | usage.pop("counters")
+    own_cpu = {"cpu_at_open": -1, "cpu_at_close": -1}  # it may have run on several
+    window.measured |= usage | own_cpu | {"counters": counters}
+    said = load.get("service_output", result["output"])
+    refused = _refused(spec, subject, _last_lines(said))
+    if refused is None and group.oom_kills():
+        peak = (result["group_peak_bytes"] or result["rss_peak_bytes"]) / 2**20
+        detail = f"the kernel's OOM killer ended it at {peak:.1f} MiB{_last_lines(said)}"
+        refused = {"outcome": "oom-killed", "detail": detail}
+    ended = refused or ended
+    ended = ended or _command_ended(spec, load.get("load") or subject.report, result)
+    return {"window": window.measured, **result, "ended": ended}
+
+
+def _flushes() -> str:
+    """The number of the tracepoint of TLB flushes; "" where it may not be read."""
+    with suppress(OSError), tracefs.opened() as events:
+        return str(events.number("tlb:tlb_flush"))
+    return ""
+
+
+_FLUSHES = _flushes()  # once, as the fork server imports this: tracefs takes milliseconds to close
+
+
+def _check_preloads(word: str, environ: dict[str, str]) -> None:
+    """ld.so(8): a static program preloads nothing, and neither does a set-user-ID one of another
+    user. A script's interpreter is looked at by the readings of VmLck alone."""
+    path = shutil.which(word, path=environ.get("PATH")) or word
+    try:
+        status, file = os.stat(path), open(path, "rb")  # noqa: PTH116, SIM115
+    except OSError:
+        return  # the launcher says why it cannot start
+    with file:
+        head = file.read(1 << 16)
+    if status.st_mode & stat.S_ISUID and status.st_uid != os.geteuid():
+        raise Failed(f"{word} is set-user-ID, and preloads no lock", errno.EPERM, "unavailable")
+    if head[:4] == b"\x7fELF" and not _has_interpreter(head):
+        raise Failed(f"{word} is static, and preloads no lock", errno.ENOEXEC, "unavailable")
+
+
+def _has_interpreter(head: bytes) -> bool:
+    """Whether an ELF file names a dynamic linker (PT_INTERP, elf(5)); 64 bits, little end first."""
+    offset, size, number = (
+        int.from_bytes(head[at : at + length], "little")
+        for at, length in ((32, 8), (54, 2), (56, 2))
+    )
+    types = (head[offset + i * size : offset + i * size + 4] for i in range(number))
+    return any(int.from_bytes(kind, "little") == 3 for kind in types)
+
+
+def _word(name: str, value: str) -> list[str]:
+    return [f"{name}={value}"] if value else []
+
+
+class _Launched:
+    """A launcher with its command. `report` is the launcher's, whole once it has `ended`."""
+
+    def __init__(
+        self,
+        launch: Sequence[str],
+        argv: Sequence[str],
+        environ: dict[str, str],
+        cwd: str,
+        output: _Output | None,
+    ) -> None:
+        """Without `output` what the command prints is lost, and its memory is not read."""
+        self._output = output
+        self._report, report = os.pipe()
+        asked, self._asking = os.pipe()
+        said = subprocess.PIPE if output else subprocess.DEVNULL
+        self._process = subprocess.Popen(
+            [launch[0], f"report={report}", f"asked={asked}", *launch[1:], "--", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT if output else subprocess.DEVNULL,
+            env=environ,
+            cwd=cwd,
+            pass_fds=[report, asked],
+        )
+        os.close(report)
+        os.close(asked)
+        self.waiting = [self._report]
+        if self._process.stdout:
+            self.waiting.append(self._process.stdout.fileno())
+            os.set_blocking(self._process.stdout.fileno(), False)
+        self.report: dict[str, Any] = {}
+        self.counters: list[dict[str, Any]] = []  # an answer for each time that they were asked for
+        self.pid = 0
+        self.next_s = self._started_s = time.monotonic()
+        self._text = b""
+        self._period_s = _READ_EVERY_S
+        self._at_ns: list[int] = []
+        self._values: dict[str, list[int]] = {"rss": [], "locked": [], "swapped": []}
+        self._peak_processes = 1
+
+    @property
+    def ended(self) -> bool:
+        return "elapsed_ns" in self.report
+
+    def ask(self) -> None:
+        """Have the launcher say the counters as they are now."""
+        with suppress(BrokenPipeError):  # it has just ended
+            os.write(self._asking, b"?")
+
+    def attend(self, ready: Sequence[int]) -> None:
+        """Read what is to be had from these descriptors, and the memory where that is due."""
+        for descriptor in ready:
+            if descriptor not in self.waiting:
+                continue
+            piece = os.read(descriptor, 1 << 16)
+            if not piece:
+                self.waiting.remove(descriptor)
+            if descriptor == self._report:
+                self._hear(piece)
+            elif self._output:
+                self._output.add(piece)
+        now_s = time.monotonic()
+        if now_s >= self.next_s and not self.ended:
+            if self._output and self.pid:
+                self._read_memory(now_s - self._started_s)
+                if len(self._at_ns) >= _MOST_READINGS:
+                    self._thin()
+                    self._period_s *= 2
+            cost_s = time.monotonic() - now_s
+            self.next_s = now_s + max(self._period_s, cost_s / _READING_SHARE)
+
+    def _hear(self, piece: bytes) -> None:
+        if not piece and not self.ended:
+            raise Failed("the launcher ended without a report", errno.ECHILD)
+        *lines, self._text = (self._text + piece).split(b"\n")
+        for line in map(json.loads, lines):
+            if "pid" in line:
+                self.pid = line["pid"]
+            elif "at_ns" in line:
+                self.counters.append(line)
+            else:
+                self.report = line
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """What the command had printed before it ended. A descendant that lives on may hold the
+        pipe open, so nothing is waited for."""
+        out = self._process.stdout
+        if out is not None and self._output is not None:
+            with suppress(BlockingIOError):
+                for _ in range(_MOST_PIECES):
+                    self._output.add(os.read(out.fileno(), 1 << 16))
+            self._output.end()
+            out.close()
+        self._process.wait()
+        os.close(self._report)
+        os.close(self._asking)
+        self.waiting = []
+
+    def stop(self, group: _Group) -> None:
+        """End at once what runs still."""
+        if not self.ended:
+            group.kill()
+            self._kill_tree()
+            if not _attend([self], lambda: self.ended, _STOP_WITHIN_S):
+                raise Failed("the command does not end when it is killed", errno.ETIMEDOUT)
+
+    def terminate(self) -> None:
+        """Ask it to end, and wait for that."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+        _attend([self], lambda: self.ended, _STOP_WITHIN_S)
+
+    def _kill_tree(self) -> None:
+        """Kill what it started, where no cgroup holds it: stopped first, so that none forks."""
+        if not self.pid:
+            self._process.kill()
+            return
+        stopped: set[int] = set()
+        while new := set(_tree(self.pid)) - stopped:
+            for pid in new:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+            stopped |= new
+        for pid in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _read_memory(self, elapsed_s: float) -> None:
+        sums = dict.fromkeys(self._values, 0)
+        processes = _tree(self.pid)
+        for pid in processes:
+            status = _status(pid)
+            for name, field in (("rss", b"VmRSS"), ("locked", b"VmLck"), ("swapped", b"VmSwap")):
+                sums[name] += status.get(field, 0)
+        if not any(sums.values()):
+            return  # it has ended, or has not begun
+        self._peak_processes = max(self._peak_processes, len(processes))
+        self._at_ns.append(int(elapsed_s * 1e9))
+        for name, values in self._values.items():
+            values.append(sums[name])
+
+    def _thin(self) -> None:
+        """Drop every other reading; what was the highest so far stays the highest."""
+        peaks = {name: values.index(max(values)) for name, values in self._values.items()}
+        kept = sorted({*range(0, len(self._at_ns), 2), *peaks.values()})
+        self._at_ns = [self._at_ns[index] for index in kept]
+        for name, values in self._values.items():
+            self._values[name] = [values[index] for index in kept]
+
+    def series(self) -> dict[str, Any]:
+        """As support/series.h makes one: when, how much, and how many had no room."""
+        made: dict[str, Any] = {
+            f"{name}_bytes": {"at_ns": list(self._at_ns), "values": values, "lost": 0}
+            for name, values in self._values.items()
+        }
+        return made | {"process_count": self._peak_processes}
+
+    def usage(self) -> dict[str, Any]:
+        """The window as the command's: this process only waited."""
+        report = self.report
+        return {
+            "elapsed_ns": report["elapsed_ns"],
+            "user_ns": report["user_ns"],
+            "system_ns": report["system_ns"],
+            "minor_fault_count": report["minor"] - report["minor_before"],
+            "major_fault_count": report["major"],
+            "voluntary_switch_count": report["voluntary"],
+            "involuntary_switch_count": report["involuntary"],
+            "counters": _counters(report["events"]) | self._others(),
+        }
+
+    def _others(self) -> dict[str, Any]:
+        locked = max(self._values["locked"], default=0)
+        return {
+            "rss_peak_bytes": {"count": self.report["rss_peak_bytes"], "error": None},
+            "vm_locked_bytes": {"count": locked, "error": None},
+        }
+
+
+def _attend(
+    all_of: Sequence[_Launched],
+    until: Callable[[], bool],
+    limit_s: float,
+    every_s: float = math.inf,
+) -> bool:
+    """Read what they print and their memory until then, which is looked at each time that there is
+    something to read, and every `every_s`. False if the time is up before."""
+    deadline = time.monotonic() + limit_s
+    while not until():
+        now = time.monotonic()
+        if now >= deadline:
+            return False
+        waiting = [descriptor for one in all_of for descriptor in one.waiting]
+        due = min([deadline, now + every_s, *(one.next_s for one in all_of if not one.ended)])
+        ready, _, _ = select.select(waiting, [], [], max(0.0, due - now))
+        for one in all_of:
+            one.attend(ready)
+    return True
+
+
+class _Service:
+    """The service that a load is put on: it has the policies, and it is what is measured."""
+
+    def __init__(
+        self, spec: dict[str, Any], launch: Sequence[str], environ: dict[str, str], group: _Group
+    ) -> None:
+        self._spec, self._group = spec, group
+        with socket.socket() as free:  # closed before the service binds it
+            free.bind(("127.0.0.1", 0))
+            self._port = str(free.getsockname()[1])
+        self._kind, _, self._address = self._filled([spec["ready"]])[0].partition(":")
+        self._output = _Output({}, self._address if self._kind == "line" else None)
+        self.launched = _Launched(
+            launch, self._filled(spec["serve"]), environ, spec["cwd"], self._output
+        )
+        self.usage: dict[str, Any] = {"counters": {}}
+        self._handled: list[tuple[int, int]] = []
+        self._ready_ns: int | None = None
+        self._load: dict[str, Any] | None = None
+
+    def _filled(self, words: Sequence[str]) -> list[str]:
+        return [word.replace("{port}", self._port) for word in words]
+
+    def under(
+        self, launch: Sequence[str], environ: dict[str, str], output: _Output
+    ) -> dict[str, str] | None:
+        """Put the load on it once it is ready, then end it. An outcome where that went wrong."""
+        service, spec = self.launched, self._spec
+        within_s = min(spec["timeout_s"], _READY_WITHIN_S)
+        ended, every_s = None, _READY_EVERY_S
+        if not _attend([service], lambda: service.ended or self._ready(), within_s, every_s):
+            ended = f"not ready after {within_s:g} s"
+        elif service.ended:
+            ended = f"{_how_it_ended(service.report)} before it was ready"
+        if ended is not None:
+            self._end()
+            return {"outcome": "not-ready", "detail": f"the service: {ended}{self._said(3)}"}
+        self._ready_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+        self._count()
+        load = _Launched(launch, self._filled(spec["argv"]), environ, spec["cwd"], output)
+        timely = _attend([service, load], lambda: load.ended or service.ended, spec["timeout_s"])
+        self._count()
+        died = service.ended
+        load.stop(self._group)
+        self._load = load.report
+        self._end()
+        self._measure()
+        if died:
+            how = f"the service: {_how_it_ended(service.report)} under the load{self._said(3)}"
+            return {"outcome": "service-ended", "detail": how}
+        return None if timely else _timed_out(spec, output)
+
+    def _ready(self) -> bool:
+        if self._kind == "line":
+            return self._output.ready
+        unix = self._kind == "unix"
+        with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as asking:
+            asking.settimeout(_READY_EVERY_S)
+            try:
+                asking.connect(self._address if unix else ("127.0.0.1", int(self._address)))
+            except OSError:
+                return False
+        return True
+
+    def _count(self) -> None:
+        service, known = self.launched, len(self.launched.counters)
+        if not service.ended:
+            service.ask()
+        self._handled.append(self._group.handled())
+        _attend([service], lambda: service.ended or len(service.counters) > known, _STOP_WITHIN_S)
+
+    def _end(self) -> None:
+        self.launched.terminate()
+        self.launched.stop(self._group)
+
+    def _measure(self) -> None:
+        """The window: the service's counters while the load ran."""
+        both = [line["events"] for line in self.launched.counters]
+        if len(both) != 2 or self._load is None:
+            return
+        handled, major = (b - a for a, b in zip(*self._handled, strict=True))
+        events: dict[str, Any] = {
+            name: {"count": after["count"] - before["count"], "errno": after["errno"]}
+            for (name, before), after in zip(both[0].items(), both[1].values(), strict=True)
+        }
+        self.usage = self.launched.usage() | {
+            "elapsed_ns": self._load["elapsed_ns"],
+            "user_ns": events["cpu"]["count"],  # and system's: perf's task clock has both
+            "system_ns": 0,
+            "minor_fault_count": handled - major,
+            "major_fault_count": major,
+        }
+        self.usage["counters"] |= _counters(events)
+
+    def result(self) -> dict[str, Any]:
+        """What the sample keeps of it beside what a command's has."""
+        began_ns = self.launched.report["started_ns"]
+        return {
+            "load": self._load,
+            "ready_ns": None if self._ready_ns is None else self._ready_ns - began_ns,
+            "service_output": self._output.tail,
+        }
+
+    def _said(self, lines: int) -> str:
+        return _last_lines(self._output.tail, lines)
+
+
+class _Output:
+    """What is printed: its end, the last match of each metric in its lines, and whether a line of
+    it matches `ready`."""
+
+    def __init__(self, metrics: dict[str, str], ready: str | None = None) -> None:
+        self._patterns = {name: re.compile(text.encode()) for name, text in metrics.items()}
+        self._ready = None if ready is None else re.compile(ready.encode())
+        self.ready = False
+        self.found: dict[str, float] = {}
+        self._tail = b""
+        self._line = b""
+
+    @property
+    def tail(self) -> str:
+        return self._tail.decode(errors="replace")
+
+    def add(self, piece: bytes) -> None:
+        self._tail = (self._tail + piece)[-_TAIL_BYTES:]
+        if not self._patterns and self._ready is None:
+            return
+        *lines, self._line = (self._line + piece).split(b"\n")
+        for line in lines:
+            self._search(line)
+        if len(self._line) > _LONGEST_LINE_BYTES:
+            self.end()
+
+    def end(self) -> None:
+        self._search(self._line)
+        self._line = b""
+
+    def _search(self, line: bytes) -> None:
+        if self._ready is not None:
+            self.ready = self.ready or self._ready.search(line) is not None
+        for name, pattern in self._patterns.items():
+            for match in pattern.finditer(line):
+                with suppress(ValueError):
+                    self.found[name] = float((match[1] if match.groups() else match[0]).decode())
+
+
+class _Group:
+    """The trial's memory cgroup, of v1 or v2, and the one that bounds its processes. The command or
+    the service is in the first of the groups inside, a load in the second."""
+
+    def __init__(self, folder: str, processes: str) -> None:
+        self._outer, self._processes = folder, processes
+        self._folder, self._load = (f"{folder}/{n}" if folder else "" for n in (0, 1))
+        self._killed = self._count() if folder else 0
+        self._stalled = self._stalls()
+
+    def words(self, *, load: bool = False) -> list[str]:
+        """The launcher's words to enter them."""
+        memory = self._load if load else self._folder
+        within = self._processes == self._outer  # v2 has one hierarchy
+        return [*_word("group", memory), *_word("group", "" if within else self._processes)]
+
+    def set_high(self, limit_bytes: int) -> None:
+        """The group is this trial's own, so nothing is put back."""
+        try:
+            with open(f"{self._folder}/memory.high", "w") as file:
+                file.write(str(limit_bytes))
+        except OSError as error:
+            why = "memory.high needs cgroup v2 with the memory controller"
+            raise Failed(why, error.errno or errno.ENOENT, "unavailable") from None
+
+    def open_to_load(self) -> None:
+        """A load has the outer group's limit alone: memory_max is the service's."""
+        for name, none in (
+            ("memory.memsw.limit_in_bytes", "-1"),
+            ("memory.limit_in_bytes", "-1"),
+            ("memory.max", "max"),
+        ):
+            with suppress(OSError), open(f"{self._load}/{name}", "w") as file:
+                file.write(none)
+
+    def kill(self) -> None:
+        for folder in filter(None, dict.fromkeys((self._processes, self._outer))):
+            cleanup.empty_group(Path(folder))
+
+    def oom_kills(self) -> int:
+        return self._count() - self._killed if self._folder else 0
+
+    def handled(self) -> tuple[int, int]:
+        """Page faults that were handled in it, trapped or populated, and those of them that read
+        from storage; 0 where no group counts them."""
+        with suppress(OSError), open(f"{self._folder}/memory.stat") as lines:
+            found = dict(line.split() for line in lines)
+            return int(found["pgfault"]), int(found["pgmajfault"])
+        return 0, 0
+
+    def readings(self) -> dict[str, Any]:
+        """What the group has counted, None where it does not."""
+        stalls = self._stalls()
+        known = stalls is not None and self._stalled is not None
+        return {
+            "group_peak_bytes": self._peak_bytes(),
+            "stalled_ns": stalls - self._stalled if known else None,  # type: ignore[operator]
+        }
+
+    def _peak_bytes(self) -> int | None:
+        for name in ("memory.peak", "memory.max_usage_in_bytes"):  # v2 since Linux 5.19; v1
+            with suppress(OSError), open(f"{self._folder}/{name}") as file:
+                return int(file.read())
+        return None
+
+    def _stalls(self) -> int | None:
+        """The time in which some task waited for memory: PSI of the group, v2, else of the host."""
+        for path in (f"{self._folder}/memory.pressure", "/proc/pressure/memory"):
+            with suppress(OSError), open(path) as lines:
+                return int(lines.readline().rpartition("=")[2]) * 1000
+        return None
+
+    def _count(self) -> int:
+        for name in ("memory.events", "memory.oom_control"):
+            with suppress(OSError), open(f"{self._folder}/{name}") as lines:
+                return int(dict(line.split() for line in lines).get("oom_kill", 0))
+        return 0
+
+
+def _processes_bound(most: int) -> str:
+    """RLIMIT_NPROC counts all threads of the user; root has none (setrlimit(2))."""
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    running = 0
+    for folder in os.listdir("/proc"):  # noqa: PTH208
+        with suppress(OSError):
+            if folder.isdecimal() and os.stat(f"/proc/{folder}").st_uid == os.getuid():  # noqa: PTH116
+                running += len(os.listdir(f"/proc/{folder}/task"))  # noqa: PTH208
+    return str(running + most if hard < 0 else min(running + most, hard))
+
+
+def _without(environ: dict[str, str], prefixes: Sequence[str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if not name.startswith(tuple(prefixes))}
+
+
+class _File:
+    """A file that the command writes. One that an earlier trial wrote is none."""
+
+    def __init__(self, cwd: str, name: str) -> None:
+        self._path = os.path.join(cwd, name) if name else ""  # noqa: PTH118
+        self._before = self._stamp()
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        with suppress(OSError):
+            status = os.stat(self._path)  # noqa: PTH116
+            if stat.S_ISREG(status.st_mode):
+                return (status.st_ino, status.st_size, status.st_mtime_ns)
+        return None
+
+    def is_new(self) -> bool:
+        return self._stamp() not in (None, self._before)
+
+    def read(self) -> bytes:
+        with open(self._path, "rb") as file:
+            return file.read(_MOST_FILE_BYTES)
+
+
+def _numbers(document: bytes, names: Sequence[str]) -> dict[str, float]:
+    """The numbers of a JSON object; nested names are joined by a dot."""
+    try:
+        read = json.loads(document)
+    except ValueError:
+        return {}
+    found: dict[str, float] = {}
+    for name in names:
+        value: Any = read
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            found[name] = float(value)
+    return found
+
+
+def _histogram(text: bytes, unit_ns: float) -> dict[str, Any]:
+    """Of the words of a text that are numbers of 0 and above; as a C probe has one."""
+    values: list[int] = []
+    for word in text.split():
+        with suppress(ValueError, OverflowError):  # no number; nan and infinity
+            values.append(round(float(word) * unit_ns))
+    values = [value for value in values if 0 <= value < 1 << 63]
+    buckets = Counter(map(index_of, values))
+    ends = {"min_ns": min(values, default=0), "max_ns": max(values, default=0)}
+    return {"total": len(values), **ends, "buckets": [list(one) for one in sorted(buckets.items())]}
+
+
+def _missing(group: str, report: dict[str, Any]) -> dict[str, str]:
+    """The metrics that this host does not offer, and why not."""
+    missing = {}
+    if not group:
+        missing["peak_group"] = "needs a memory cgroup"
+    if not os.path.exists("/proc/pressure/memory"):  # noqa: PTH110
+        missing["stalled"] = "this kernel counts no pressure (CONFIG_PSI)"
+    if failed := report["events"]["shootdowns"]["errno"]:
+        missing["tlb_remote_sent"] = f"perf's tlb:tlb_flush: {os.strerror(failed)}"
+    if failed := report["events"]["faults"]["errno"]:
+        missing["faults"] = f"perf_event_open: {os.strerror(failed)}"
+    if not report["io"]:
+        missing["read"] = missing["written"] = "/proc/PID/io may not be read"
+    return missing
+
+
+def _counters(events: dict[str, Any]) -> dict[str, Any]:
+    """As the window of a C probe has them."""
+    return {
+        counter: {
+            "count": None if (failed := events[event]["errno"]) else events[event]["count"],
+            "error": errno.errorcode.get(failed, str(failed)) if failed else None,
+        }
+        for counter, event in _COUNTERS.items()
+    }
+
+
+def _refused(spec: dict[str, Any], launched: _Launched, said: str) -> dict[str, str] | None:
+    """The outcome of what could not be started under its policies, if that is how it was."""
+    report, program = launched.report, (spec["serve"] or spec["argv"])[0]
+    if "errno" in report:
+        why = os.strerror(report["errno"])
+        refused = report["failed"].startswith(_REFUSED_POLICIES)
+        what = f"{report['failed']}: {why}" if refused else f"{program}: {why}"
+        return {"outcome": "unavailable" if refused else "failed", "detail": what}
+    if "MEMLAB_LOCK" not in spec["environ"]:
+        return None
+    if report["status"] == _LOCK_REFUSED:
+        return {"outcome": "unavailable", "detail": f"the lock was refused{said}"}
+    if not max(launched.series()["locked_bytes"]["values"], default=1):
+        refused = "no memory was locked: is the program static or set-user-ID?"
+        return {"outcome": "unavailable", "detail": refused}
+    return None
+
+
+def _command_ended(
+    spec: dict[str, Any], report: dict[str, Any], result: dict[str, Any]
+) -> dict[str, str]:
+    """The outcome of a command that ended by itself, with the last that it printed."""
+    last = _last_lines(result["output"])
+    if "errno" in report:  # of a load, which no policy holds back
+        why = os.strerror(report["errno"])
+        return {"outcome": "failed", "detail": f"{spec['argv'][0]}: {why}"}
+    if report["signal"]:
+        name = signal.Signals(report["signal"]).name.lower()
+        return {"outcome": name, "detail": f"{_how_it_ended(report)}{last}"}
+    if report["status"] not in spec["good_statuses"]:
+        return {"outcome": "failed", "detail": f"{_how_it_ended(report)}{last}"}
+    missing = [name for name in spec["wanted"] if name not in result["metrics"]]
+    if missing:
+        place = spec["metric_file"] if missing[0] in spec["file_metrics"] else "what it printed"
+        return {"outcome": "no-metric", "detail": f"no {missing[0]} in {place}{last}"}
+    if spec["latency_file"] and not result.get("latency", {}).get("total"):
+        return {"outcome": "no-metric", "detail": f"no number in {spec['latency_file']}{last}"}
+    return {"outcome": "ok", "detail": ""}
+
+
+def _how_it_ended(report: dict[str, Any]) -> str:
+    if report["signal"]:
+        return f"ended by {signal.Signals(report['signal']).name}"
+    return f"exit status {report['status']}"
+
+
+def _timed_out(spec: dict[str, Any], output: _Output) -> dict[str, str]:
+    said = f"killed after {spec['timeout_s']:g} s{_last_lines(output.tail)}"
+    return {"outcome": "timeout", "detail": said}
+
+
+def _last_lines(text: str, most: int = 1) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"; it said: {' / '.join(lines[-most:])[-200:]}" if lines else ""
+
+
+def _tree(pid: int) -> list[int]:
+    """A process and its living descendants (proc_pid_children(5))."""
+    found, left = [], [pid]
+    while left:
+        found.append(one := left.pop())
+        with suppress(OSError):
+            for task in os.listdir(f"/proc/{one}/task"):  # noqa: PTH208
+                with suppress(OSError), open(f"/proc/{one}/task/{task}/children") as children:
+                    left += map(int, children.read().split())
+    return found
+
+
+def _status(pid: int) -> dict[bytes, int]:
+    """The sizes in /proc/PID/status, in bytes; none of a process that has ended."""
+    with suppress(OSError), open(f"/proc/{pid}/status", "rb") as lines:
+        words = (line.split() for line in lines)
+        return {line[0].rstrip(b":"): int(line[1]) * 1024 for line in words if line[2:] == [b"kB"]}
+    return {}

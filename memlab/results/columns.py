@@ -1,0 +1,139 @@
+"""Expressions over many samples at once: what is declared for one sample serves a million.
+
+A metric's expression reads a sample's fields and computes. Given `Fields` instead of a sample it
+reads arrays, and numpy computes. What depends on a sample's own shape (a branch that samples of one
+point take differently, a list of unlike values) cannot be computed so, and is then computed sample
+by sample. No expression has to know.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memlab.experiment import At
+
+FloatArray = npt.NDArray[np.float64]
+Expression = Callable[[Any, At], Any]
+
+FOREIGN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+FEWEST = 32  # samples below which arrays are no faster
+_LARGEST = 1e100  # and 1e-100 the least: what is made of two such numbers is finite
+_EXACT = 2.0**53  # integers up to here are exact as floats
+
+
+class Uneven(Exception):
+    """The samples differ in more than numbers: there is no one array to read."""
+
+
+class Unreadable(Exception):
+    """A sample, by its number, that another program wrote, or a memlab not yet known here."""
+
+    def __init__(self, number: int, error: Exception) -> None:
+        super().__init__(f"{type(error).__name__}: {error}")
+        self.number = number
+
+
+class Column(np.ndarray[Any, np.dtype[Any]]):
+    """Numbers of many samples. It is true where all are, and false where none is."""
+
+    def __bool__(self) -> bool:
+        there = np.asarray(self) != 0
+        if there.all():
+            return True
+        if there.any():
+            raise Uneven
+        return False
+
+
+class Fields(Mapping[str, Any]):
+    """The fields of many samples, as one sample's are read: numbers as a `Column`, objects as
+    `Fields`, and what is the same in all of them as it is."""
+
+    def __init__(self, samples: Sequence[Mapping[str, Any]]) -> None:
+        self._samples = samples
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._read:
+            self._read[name] = _joined([sample[name] for sample in self._samples])
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        there = {name in sample for sample in self._samples}
+        if len(there) > 1:
+            raise Uneven
+        return there == {True}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401, it is what get is
+
+    def __iter__(self) -> Iterator[str]:
+        raise Uneven
+
+    def __len__(self) -> int:
+        raise Uneven
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    first, kinds = values[0], {*map(type, values)}
+    if kinds == {dict}:
+        return Fields(values)
+    if len(kinds) == 1 and all(value == first for value in values):
+        return first
+    if not kinds <= {int, float}:
+        raise Uneven
+    found = np.array(values, dtype=float)
+    if int in kinds and np.abs(found).max() >= _EXACT:
+        raise Uneven
+    return found.view(Column)
+
+
+def evaluate(
+    expression: Expression, samples: Sequence[Mapping[str, Any]], fields: Fields, at: At
+) -> FloatArray:
+    """An expression's value of each sample, shape (samples,), nan for None. `fields` are those of
+    the samples. Raises Unreadable where a sample does not hold what the expression reads."""
+    if len(samples) >= FEWEST and (found := _at_once(expression, samples, fields, at)) is not None:
+        return found
+    found = np.empty(len(samples))
+    for number, sample in enumerate(samples):
+        try:
+            found[number] = _one(expression, sample, at)
+        except FOREIGN as error:
+            raise Unreadable(number, error) from error
+    return found
+
+
+def _one(expression: Expression, sample: Mapping[str, Any], at: At) -> float:
+    """OverflowError, or TypeError, where a sample holds no number that could be measured."""
+    value = expression(sample, at)
+    if value is None:
+        return float("nan")
+    if value and not math.isnan(value) and not 1 / _LARGEST < abs(value) < _LARGEST:
+        raise OverflowError(f"{value:g} is no measurement")
+    return float(value + 0)
+
+
+def _at_once(
+    expression: Expression, samples: Sequence[Mapping[str, Any]], fields: Fields, at: At
+) -> FloatArray | None:
+    """None where the expression has to be asked sample by sample: it fails on arrays, or says
+    something else of the first, the middle or the last sample (it took a mean over all)."""
+    count = len(samples)
+    try:
+        with np.errstate(all="raise"):
+            value = expression(fields, at)
+        found = np.full(count, np.nan if value is None else np.asarray(value, dtype=float))
+    except Exception:  # whatever it is, asking sample by sample raises it again or does not
+        return None
+    size = np.abs(found[~np.isnan(found) & (found != 0)])
+    if ((size <= 1 / _LARGEST) | (size >= _LARGEST)).any():
+        return None
+    some = [0, count // 2, count - 1]
+    alone = [_one(expression, samples[i], at) for i in some]
+    return found if np.array_equal(found[some], alone, equal_nan=True) else None

@@ -1,0 +1,101 @@
+"""Columns that were derived once, kept in the user's cache: a long run is not read twice.
+
+They are never taken for the samples: they go with one state of the store's file and with the code
+that derives them, and are derived again where either has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from memlab import folders
+from memlab._version import __version__
+from memlab.errors import CannotRun
+
+Columns = dict[str, npt.NDArray[Any]]
+Words = dict[str, list[str]]
+Failed = dict[str, str]
+
+_MOST_BYTES = 2 << 30  # of all that is kept; what was used longest ago goes first
+_CODE = ("experiment", "experiments", "results")  # what a number is derived by
+_WORDS = "words.json"
+
+
+def read(store: Path, run: str, code: Iterable[Any]) -> tuple[Columns, Words, Failed] | None:
+    """What is kept of a run in this state of the store; None where nothing is."""
+    with suppress(OSError, ValueError, KeyError, CannotRun):
+        folder = _folder(store, run, code)
+        if folder.stat().st_uid != os.geteuid():
+            return None
+        said = json.loads((folder / _WORDS).read_text("utf-8"))
+        columns = {name: _loaded(folder / f"{i}.npy") for i, name in enumerate(said["columns"])}
+        os.utime(folder)
+        return columns, said["words"], said["failed"]
+    return None
+
+
+def write(
+    store: Path, run: str, code: Iterable[Any], columns: Columns, words: Words, failed: Failed
+) -> None:
+    """Keep a run's columns, whole or not at all. A cache that cannot be written is none."""
+    with suppress(OSError, CannotRun):
+        folder = _folder(store, run, code)
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part = Path(tempfile.mkdtemp(dir=folder.parent, prefix="part-"))
+        try:
+            for number, column in enumerate(columns.values()):
+                np.save(part / f"{number}.npy", column, allow_pickle=False)
+            said = {"columns": list(columns), "words": words, "failed": failed}
+            (part / _WORDS).write_text(json.dumps(said), "utf-8")
+            part.rename(folder)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        _bound(folder.parent)
+
+
+def _loaded(path: Path) -> npt.NDArray[Any]:
+    found: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return found
+
+
+def _folder(store: Path, run: str, code: Iterable[Any]) -> Path:
+    """Where the columns of a run lie, as the store's file and the code are now. Opening a store
+    makes an empty log beside it, which says nothing."""
+    files = [store, *(log for log in [store.with_name(f"{store.name}-wal")] if _size(log))]
+    parts = [__version__, run, str(store.absolute())]
+    for path in [*files, *sorted(_sources(code))]:
+        found = path.stat()
+        parts.append(f"{path} {found.st_ino} {found.st_size} {found.st_mtime_ns}")
+    name = hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+    return folders.user("cache") / "columns" / name[:32]
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _sources(code: Iterable[Any]) -> set[Path]:
+    """The files of Python that the numbers come from; an experiment may lie outside memlab."""
+    own = Path(__file__).parents[1]
+    there = {path for name in _CODE for path in (own / name).glob("*.py")} | {own / "histogram.py"}
+    return there | {Path(one.__code__.co_filename) for one in code if hasattr(one, "__code__")}
+
+
+def _bound(folder: Path) -> None:
+    """Remove what was used longest ago, beyond _MOST_BYTES in all."""
+    left = _MOST_BYTES
+    for one in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True):
+        left -= sum(path.stat().st_size for path in one.iterdir())
+        if left < 0:
+            shutil.rmtree(one, ignore_errors=True)

@@ -1,0 +1,236 @@
+"""Takes back what a run did to its host: processes, cgroups, swap, settings, folders.
+
+The journal calls these functions, also in the guardian: standard library only. A journal may be
+damaged or planted, so each function checks first that the resource is memlab's, and raises Refused
+otherwise. Each returns whether there was something to undo; what is missing is not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import re
+import select
+import shutil
+import signal
+import stat
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from memlab.observe import proc
+
+PREFIX = "memlab-"  # names of all folders, groups and swap labels of a run begin with it
+LABEL_AT = 1024 + 12 + 16  # of volume_name in union swap_header, include/linux/swap.h
+ZRAM_CONTROL = Path("/sys/class/zram-control")
+PATIENCE_S = 10.0  # until killed processes, which may be large, have left a group and the swap
+# The settings that an experiment may change are these files and those below these folders.
+SETTINGS = ("/proc/sys/vm/", "/sys/kernel/mm/")
+
+
+class Refused(OSError):
+    """The resource is not memlab's, whatever the journal says."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(errno.EPERM, why)
+
+
+def value_of(path: Path) -> str:
+    """The value of a setting. Of a file that marks its choice with brackets, like THP's, the marked
+    word."""
+    text = path.read_text().strip()
+    return text.partition("[")[2].partition("]")[0] or text
+
+
+def check_setting(path: Path, value: str) -> None:
+    """Refused unless this is a setting that memlab changes, so that a planted journal sets no
+    other."""
+    if os.path.normpath(path) == str(path) and not path.is_symlink():
+        if str(path).startswith(SETTINGS):
+            return
+        passed_on = (path.name, value) == ("cgroup.subtree_control", "-memory")
+        if passed_on and proc.filesystem_of(path) == "cgroup2":
+            return
+    raise Refused("not a setting that memlab changes")
+
+
+def restore(path: Path, value: str) -> bool:
+    """Give a setting its value back. One whose file is gone, like a logged-out session's cgroup,
+    needs none."""
+    with suppress(FileNotFoundError):
+        check_setting(path, value)
+        now = value_of(path)
+        # Else it was never changed, and may not be writable.
+        if value == now or (value == "-memory" and "memory" not in now.split()):
+            return False
+        path.write_text(value)
+        return True
+    return False
+
+
+def remove_folder(path: Path) -> bool:
+    """Remove a folder of this user's, by its name in the folder that it lies in now."""
+    if not path.name.startswith(PREFIX):
+        raise Refused("not a folder that memlab made")
+    try:
+        parent = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    try:
+        found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise Refused("not a folder that memlab made")
+        shutil.rmtree(path.name, dir_fd=parent)  # follows no link, whatever is put in its way
+    except FileNotFoundError:
+        return False
+    finally:
+        os.close(parent)
+    return True
+
+
+def end_session(leader: Path, start_ticks: int, mark: str, deadline: float | None = None) -> bool:
+    """Kill the processes of the session that /proc/PID leads, and wait for their ends.
+
+    Its number is used again once all of its processes have ended, so that the leader must have
+    started then; where it has ended before the others, they must have `mark` on their command line.
+    OSError (EBUSY) if some do not end.
+    """
+    if not re.fullmatch(r"/proc/[0-9]+", str(leader)) or not mark:
+        raise Refused("not a session that memlab began")
+    killed = []
+    try:
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(FileNotFoundError, ProcessLookupError, ValueError):
+                killed += _killed(folder, int(leader.name), start_ticks, mark)
+        until = deadline or time.monotonic() + PATIENCE_S
+        for ended in killed:
+            if not select.select([ended], [], [], max(0.0, until - time.monotonic()))[0]:
+                raise OSError(errno.EBUSY, "processes of it do not end")
+    finally:
+        for ended in killed:
+            os.close(ended)
+    return bool(killed)
+
+
+def _killed(folder: Path, session: int, start_ticks: int, mark: str) -> list[int]:
+    """The pidfd of a process that was the session's and is killed."""
+    if folder.stat().st_uid != os.geteuid() or proc.life(folder.name).session != session:
+        return []
+    pidfd = os.pidfd_open(int(folder.name))
+    with ExitStack() as stack:
+        stack.callback(os.close, pidfd)
+        life = proc.life(folder.name)  # of the process that the descriptor is now bound to
+        if life.session != session or life.ended or not _ours(folder, session, start_ticks, mark):
+            return []
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        stack.pop_all()
+    return [pidfd]
+
+
+def _ours(folder: Path, session: int, start_ticks: int, mark: str) -> bool:
+    """Whether a process of a session is of the one whose leader started then."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return proc.life(session).start_ticks == start_ticks
+    return mark.encode() in (folder / "cmdline").read_bytes()
+
+
+def remove_group(path: Path, deadline: float | None = None) -> bool:
+    """Kill the processes in a group and in the groups below it, then remove the groups."""
+    if not path.name.startswith(PREFIX):
+        raise Refused("not a group that memlab made")
+    if not path.exists():
+        return False
+    if path.is_symlink() or proc.filesystem_of(path) not in ("cgroup", "cgroup2"):
+        raise Refused("not a cgroup")
+    empty_group(path, deadline)
+    remove_groups_below(path)
+    with suppress(FileNotFoundError):
+        path.rmdir()
+    return True
+
+
+def remove_groups_below(path: Path) -> None:
+    """Remove the groups inside a group; all must be empty."""
+    for above, groups, _ in os.walk(path, topdown=False):
+        for group in groups:
+            with suppress(FileNotFoundError):
+                os.rmdir(os.path.join(above, group))  # noqa: PTH106, PTH118
+
+
+def empty_group(path: Path, deadline: float | None = None) -> None:
+    """Kill the processes inside until none is left. OSError (EBUSY) if some do not end."""
+    until = deadline or time.monotonic() + PATIENCE_S
+    while path.exists() and _kill(path):
+        if time.monotonic() > until:
+            raise OSError(errno.EBUSY, "processes inside do not end")
+        time.sleep(0.002)
+
+
+def _kill(path: Path) -> bool:
+    """SIGKILL all processes inside; returns whether there were any. v2 has cgroup.kill since Linux
+    5.14; elsewhere the next call kills what was forked meanwhile."""
+    pids = []
+    for below, _, _ in os.walk(path):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            pids += [int(pid) for pid in Path(below, "cgroup.procs").read_text().split()]
+    if pids and (path / "pids.max").exists():
+        (path / "pids.max").write_text("0")  # or those that fork for ever would never be all killed
+    if pids and (path / "cgroup.kill").exists():
+        (path / "cgroup.kill").write_text("1")
+        return True
+    for pid in pids:
+        if pid > 0:  # 0 is a process outside of our PID namespace (cgroups(7)), and kill(2)'s self
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    return bool(pids)
+
+
+def remove_swap_file(path: Path, deadline: float | None = None) -> bool:
+    """Turn the swap file off; it is removed with its folder."""
+    if not path.parent.name.startswith(PREFIX):
+        raise Refused("not a swap file that memlab made")
+    return swap_off(path, deadline)
+
+
+def swap_off(path: Path, deadline: float | None = None) -> bool:
+    """swapoff(2). An area that is off (EINVAL) or missing is ignored.
+
+    ENOMEM is met while a worker ends: it has left its group's list of processes, but its pages
+    are still out, and there is no room to read them back into its limit. They go with it.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    until = deadline or time.monotonic() + PATIENCE_S
+    while libc.swapoff(os.fsencode(path)) == -1:
+        number = ctypes.get_errno()
+        if number in (errno.EINVAL, errno.ENOENT):
+            return False
+        if number != errno.ENOMEM or time.monotonic() > until:
+            raise OSError(number, os.strerror(number))
+        time.sleep(0.002)
+    return True
+
+
+def remove_zram(path: Path, node: Path, deadline: float | None = None) -> bool:
+    """Turn off, reset and remove /sys/block/zramN, whose device file is `node`."""
+    if not re.fullmatch(r"/sys/block/zram[0-9]+", str(path)):
+        raise Refused("not a zram device")
+    if not path.exists():
+        return False
+    if int((path / "disksize").read_text()) > 0:
+        if node.stat().st_rdev != os.makedev(*map(int, (path / "dev").read_text().split(":"))):
+            raise Refused(f"{node} is another device")
+        if not _blank_or_ours(node):
+            raise Refused("another program's zram device")
+        swap_off(node, deadline)
+        (path / "reset").write_text("1")
+    (ZRAM_CONTROL / "hot_remove").write_text(path.name.removeprefix("zram"))
+    return True
+
+
+def _blank_or_ours(node: Path) -> bool:
+    """The device number may have been reused since: the swap label tells whose device it is."""
+    with node.open("rb", buffering=0) as device:
+        page = device.read(mmap.PAGESIZE)
+    return page[LABEL_AT:].startswith(PREFIX.encode()) or not any(page)

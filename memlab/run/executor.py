@@ -1,0 +1,224 @@
+"""Trials on this host: journal, folders, guardian, fork servers, CPU affinity."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from memlab.errors import CannotRun, WorkerLost
+from memlab.experiment import At, Experiment
+from memlab.experiment.points import Point
+from memlab.observe import allocators
+from memlab.run import fork_server
+from memlab.run.admission import Directories
+from memlab.run.fork_server import ForkServer, where
+from memlab.run.guardian import Guardian
+from memlab.run.journal import Journal
+from memlab.run.settings import Unavailable
+from memlab.run.tmpfs import TmpfsFolder
+from memlab.run.trial_setup import TrialSetup
+
+SETUP_LIMIT_S = 60.0  # what a trial may take beyond its window before it is killed
+
+Environ = tuple[tuple[str, str], ...]  # what is added to the environment, sorted by name
+
+
+class LocalExecutor:
+    """Runs trials while it is open. However it is left, its folders and processes are removed."""
+
+    def __init__(
+        self,
+        run: str,
+        experiment: Experiment,
+        directories: Directories,
+        cpus: Sequence[int],
+        patience: float = 1.0,
+    ) -> None:
+        """`patience` multiplies the time limit of every trial."""
+        self._experiment = experiment
+        self._patience = patience
+        self._cpus = list(cpus)
+        with ExitStack() as stack:
+            journal = Journal(run)
+            stack.callback(journal.close)
+            self._journal = journal
+            self._tmpfs = TmpfsFolder(journal, directories.tmpfs)
+            self._guardian = Guardian(journal)
+            stack.callback(self._guardian.dismiss)
+            self._folders: dict[str, int] = {}
+            for level, place in places(experiment, directories).items():
+                made = journal.make_folder(place, f"{journal.name}-{level}")
+                self._folders[level] = _opened(made)
+                stack.callback(os.close, self._folders[level])
+                stack.callback(_empty, self._folders[level])
+            where()  # raises NotBuilt now rather than at the first trial
+            self._setup = TrialSetup(experiment, journal, run, directories.dir)
+            self._servers: dict[Environ, ForkServer] = {}
+            stack.callback(self._stop_servers)
+            always = self._cpus[-1:] if callable(experiment.host.cpus) else self._cpus
+            stack.enter_context(_off(always))
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> LocalExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def trial(self, point: Point) -> dict[str, Any]:
+        """One trial's reply. If the fork server dies, the trial is an error and the next one gets a
+        new server. A server that dies before its first answer raises WorkerLost."""
+        cost = self._experiment.cost
+        limit_s = self._patience * (cost.limit_s or SETUP_LIMIT_S + 10 * cost.time(point.at))
+        trial: dict[str, Any] = {
+            "probe": self._experiment.probe,
+            "file": self._file(point),
+            "cpus": self._cpus_of(point.at),
+            "limit_s": limit_s,
+        }
+        try:
+            environ = self._environ(point)
+            folder = self._folder(point.at)
+            held = self._setup.prepare(point.at)
+        except (Unavailable, allocators.NotHere) as unavailable:
+            return _not_run("unavailable", str(unavailable))
+        except OSError as error:
+            return _not_run("error", f"preparing the host: {error}")
+        server = self._server(environ)
+        made = {
+            "path": trial["file"]["path"] if trial["file"] else "",  # in the worker's own folder
+            "folder": folder,
+            "group": held.group["folder"] if held.group else "",
+            "processes": held.group["processes"] if held.group else "",
+            **(held.machine.params if held.machine else {}),
+        }
+        trial |= {"params": self._experiment.params(point.at, made), "group": held.group}
+        try:
+            reply = server.run(trial)
+        except WorkerLost as lost:
+            self._drop(environ)
+            self._setup.abandon()
+            if not server.served:
+                raise  # it cannot even start
+            return _not_run("error", str(lost))
+        context = {"host": reply.pop("host")}
+        if self._experiment.host.containment:
+            context["contained"] = held.contained
+        if held.machine:
+            context["machine"] = held.machine.seen
+        return reply | {"context": context}
+
+    def _cpus_of(self, at: At) -> list[int]:
+        asked = self._experiment.host.cpus
+        return self._cpus[-asked(at) :] if callable(asked) else self._cpus
+
+    def _folder(self, at: At) -> str:
+        """Where the point's own files on tmpfs go; "" where it has none."""
+        needed = self._experiment.host.tmpfs
+        return self._tmpfs.path() if needed and needed(at) else ""
+
+    def _environ(self, point: Point) -> Environ:
+        """Raises allocators.NotHere where the library or its setting is missing."""
+        environ = dict(self._experiment.host.environ(point.at))
+        if self._experiment.host.malloc is not None:
+            environ |= allocators.environ(self._experiment.host.malloc(point.at))
+        return tuple(sorted(environ.items()))
+
+    def _server(self, environ: Environ) -> ForkServer:
+        """The fork server for an environment, which takes effect when a process starts."""
+        if environ not in self._servers:
+            home = self._experiment.home
+            server = ForkServer(dict(environ), list(self._folders.values()), home)
+            self._servers[environ] = server
+            self._journal.note_session(server.group, fork_server.MARK)
+        return self._servers[environ]
+
+    def _drop(self, environ: Environ) -> None:
+        server = self._servers.pop(environ)
+        server.stop()
+        self._journal.forget_session(server.group)
+
+    def _stop_servers(self) -> None:
+        for environ in list(self._servers):
+            self._drop(environ)
+
+    def renew(self, points: Sequence[Point]) -> None:
+        """Make the files of a block's points again, so that they lie elsewhere in memory.
+
+        Where a file's pages lie changes what a call costs. Made once, a file would give all
+        blocks the same luck, and a run an interval that its repetition does not keep to.
+        The trial that makes a file is a warm-up and is not kept: it meets caches full of the
+        file's making, which the block's other trials do not.
+        """
+        for folder in self._folders.values():
+            _empty(folder)
+        files = {str(self._file(point)): point for point in points}
+        for point in files.values() if self._experiment.file else ():
+            self.trial(point)
+
+    def _file(self, point: Point) -> Mapping[str, Any] | None:
+        if self._experiment.file is None:
+            return None
+        level, state, size = (point.at[name] for name in self._experiment.file.factors)
+        own = {"folder": self._folders[str(level)], "path": f"{state}-{size}"}
+        return {**own, "state": state, "size_bytes": size}
+
+
+def _opened(folder: Path) -> int:
+    """The run's own folder as a descriptor. What is put in its place on the path is not followed:
+    neither a link nor a folder that is not empty and this user's alone."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    status = os.fstat(fd)
+    full = os.listdir(fd)  # noqa: PTH208 - of a descriptor
+    if (status.st_uid, status.st_mode & 0o777) != (os.geteuid(), 0o700) or full:
+        os.close(fd)
+        raise CannotRun(f"{folder} was replaced as soon as it was made; name another --dir")
+    return fd
+
+
+def _empty(folder: int) -> None:
+    """Remove the files in it, wherever it lies by now."""
+    for name in os.listdir(folder):
+        os.unlink(name, dir_fd=folder)
+
+
+def _not_run(outcome: str, detail: str) -> dict[str, Any]:
+    """The reply to a trial that no worker answered."""
+    return {"outcome": outcome, "detail": detail, "probe_hash": ""}
+
+
+def places(experiment: Experiment, directories: Directories) -> dict[str, Path]:
+    """Where the experiment's file may lie, by level, as far as this user may write there; those
+    that a plan needs are checked before."""
+    if experiment.file is None:
+        return {}
+    levels = experiment.factor(experiment.file.filesystem).kind.levels or ()
+    found = {level: directories.of(level) for level in levels}
+    return {level: place for level, place in found.items() if os.access(place, os.W_OK | os.X_OK)}
+
+
+def default_directory() -> Path:
+    """Where files on a disk go if no directory is named: $TMPDIR, else /var/tmp."""
+    return Path(os.environ.get("TMPDIR") or "/var/tmp")
+
+
+def default_cpus(experiment: Experiment | None = None) -> list[int]:
+    """The last CPU that this process may use, since the first one takes most interrupts. All CPUs
+    for an experiment that may use several."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed if experiment and experiment.host.cpus != "one" else allowed[-1:]
+
+
+@contextmanager
+def _off(cpus: Sequence[int]) -> Iterator[None]:
+    """Keep this process off the CPUs that measure, if it has others."""
+    before = os.sched_getaffinity(0)
+    if others := before - set(cpus):
+        os.sched_setaffinity(0, others)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

@@ -1,0 +1,107 @@
+"""The driver's end of the fork server: start it, ask it for trials, stop it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from memlab.errors import NotBuilt, WorkerLost
+
+# The server imports memlab from where this process has it, and the compiled probes from where
+# they were built (an editable install keeps them apart); -I -S leaves out everything else.
+_BOOT = (
+    "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); import memlab;"
+    "memlab.__path__.insert(0, sys.argv[2]); from memlab.run.worker import main; main()"
+)
+MARK = "from memlab.run.worker import main"  # what is on its command line and its workers'
+
+
+class ForkServer:
+    """A fork server process, in a session of its own so that Ctrl-C does not reach it."""
+
+    def __init__(
+        self,
+        environ: Mapping[str, str] | None = None,
+        folders: Sequence[int] = (),
+        home: str = "",
+    ) -> None:
+        """`environ` is added to what the server and its workers are started with. `folders` are
+        the descriptors of those that their files lie in. `home` is the folder of the compiled
+        probes, if not memlab's own."""
+        roots, probes = where()
+        directories = roots, home or probes
+        self.served = 0  # trials that were answered
+        self._last_words = TemporaryFile()  # noqa: SIM115 - closed by stop
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _BOOT, *directories, str(os.getpid())],
+            pass_fds=folders,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._last_words,
+            start_new_session=True,
+            env={**os.environ, **(environ or {})},
+        )
+
+    @property
+    def group(self) -> int:
+        """The process group of the server and all workers."""
+        return self._process.pid
+
+    def run(self, trial: Mapping[str, Any]) -> dict[str, Any]:
+        """One trial, as the worker's reply: outcome, detail or result. WorkerLost if it died."""
+        inlet, outlet = _pipes(self._process)
+        try:
+            inlet.write(json.dumps(trial).encode() + b"\n")
+            inlet.flush()
+            line = outlet.readline()
+        except BrokenPipeError:
+            line = b""
+        if not line:
+            raise WorkerLost(
+                f"the fork server ended with status {self._process.wait()}{self._why()}"
+            )
+        self.served += 1
+        reply: dict[str, Any] = json.loads(line)
+        return reply
+
+    def _why(self) -> str:
+        """The last line that the server wrote to standard error."""
+        self._last_words.seek(0)
+        lines = self._last_words.read().decode(errors="replace").splitlines()
+        return f": {lines[-1]}" if lines else ""
+
+    def stop(self) -> None:
+        """Kill the server and any trial in flight, and wait for its end."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.group, signal.SIGKILL)
+        self._process.wait()
+        for pipe in _pipes(self._process):
+            with suppress(BrokenPipeError):
+                pipe.close()
+        self._last_words.close()
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("the fork server was started without pipes")
+    return process.stdin, process.stdout
+
+
+def where() -> tuple[str, str]:
+    """The import path for the worker, and the folder of the compiled probes; or NotBuilt."""
+    probes, backend = find_spec("memlab._probes"), find_spec("_cffi_backend")
+    if probes is None or probes.origin is None:
+        raise NotBuilt
+    if backend is None or backend.origin is None:
+        raise NotBuilt("cffi is not installed; `pip install cffi`")
+    roots = (Path(__file__).parents[2], Path(backend.origin).parent)
+    return "\n".join(map(str, roots)), str(Path(probes.origin).parent)

@@ -1,0 +1,65 @@
+"""The stop rule's view of a run: the first metric of every point, and which points are done."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memlab.analysis.exact import least_samples
+from memlab.analysis.intervals import Interval, median_interval
+from memlab.analysis.stopping import narrow_enough
+from memlab.experiment import Experiment
+from memlab.experiment.points import Point
+from memlab.run.request import Request
+
+LEAST_BLOCKS = least_samples(0.95)  # with fewer, a median has no 95 % interval
+
+
+class StopRule:
+    def __init__(self, experiment: Experiment, points: Sequence[Point], request: Request) -> None:
+        self._metric = experiment.metrics[0]
+        self._points = {point.index: point for point in points}
+        self._values = {point.index: array("d") for point in points}
+        self._trials = dict.fromkeys(self._values, 0)
+        self._done: set[int] = set()
+        self._request = request
+        self._budget_s = request.budget_s
+        if self._budget_s is None and request.blocks is None:
+            self._budget_s = experiment.budget_s[request.preset] / (request.gentle or 1)
+
+    def add(self, point: int, outcome: str, readings: Mapping[str, Any] | None) -> None:
+        """Count one sample, and check whether its point is done."""
+        self._trials[point] += 1
+        if outcome == "ok" and readings is not None:
+            value = self._metric.of(readings, self._points[point].at)
+            if value is not None:
+                self._values[point].append(value)
+        if outcome == "unavailable" or self._measured_enough(point):
+            self._done.add(point)
+
+    def _measured_enough(self, point: int) -> bool:
+        if self._request.blocks is not None or self._trials[point] < LEAST_BLOCKS:
+            return False
+        values = self._values[point]
+        return not values or narrow_enough(values, self._request.precision)
+
+    def done(self, point: int) -> bool:
+        """Whether the interval is narrow enough, or the point cannot be measured here."""
+        return point in self._done
+
+    def done_count(self) -> int:
+        return len(self._done)
+
+    def interval(self, point: int) -> Interval | None:
+        """The first metric's median so far, in its base unit."""
+        values = self._values[point]
+        return median_interval(values) if values else None
+
+    def left_s(self, elapsed_s: float) -> float | None:
+        """Seconds left of the budget; None without a budget."""
+        return None if self._budget_s is None else max(0.0, self._budget_s - elapsed_s)
+
+    def reason(self) -> str:
+        """Why a session ended that was neither interrupted nor out of budget."""
+        return "precise" if self._request.blocks is None else "blocks"

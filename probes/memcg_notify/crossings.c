@@ -1,0 +1,223 @@
+#include "crossings.h"
+#include "support/clock.h"
+#include "support/histogram.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+/* A second; wake_since adds PSI's windows. */
+#define PATIENCE_NS UINT64_C(1000000000)
+/* v2 notifies of events at most once in 10 ms (CGROUP_FILE_NOTIFY_MIN_INTV); v1 notifies of reclaim
+ * from a workqueue. */
+#define EVENTS_QUIET_NS UINT64_C(20000000)
+#define RECLAIM_QUIET_NS UINT64_C(2000000)
+
+struct crossing {
+	uint64_t crossed_ns;
+	uint64_t signalled_ns;
+	uint64_t late_bytes; /* how far usage was beyond the bound at the signal */
+	uint64_t ended_ns;   /* the swing */
+};
+
+/* Only thresholds notify of falling usage. */
+static bool is_notified(const struct crossings *crossings, bool up)
+{
+	return up || crossings->kind == NOTIFIER_KIND_THRESHOLD;
+}
+
+/* A threshold may have been signalled in this step although usage is below it again when it is
+ * read: a CPU uncharges what it charged in advance when it charges another group. */
+static int crossed(const struct crossings *crossings, bool up)
+{
+	if (crossings->kind == NOTIFIER_KIND_THRESHOLD && notifier_is_ready(&crossings->witness))
+		return 1;
+	return swing_crossed(&crossings->swing, up);
+}
+
+static int check(const struct crossings *crossings, bool up, uint64_t from_ns,
+		 struct crossing *crossing)
+{
+	const struct usage_swing *swing = &crossings->swing;
+	uint64_t usage_bytes;
+
+	if (crossing->crossed_ns == 0) {
+		const int found = crossed(crossings, up);
+
+		if (found != 1)
+			return found;
+		crossing->crossed_ns = from_ns;
+	}
+	if (crossing->signalled_ns || !notifier_is_ready(&crossings->witness))
+		return 0;
+	crossing->signalled_ns = from_ns;
+	if (cgroup_counter_read(&swing->usage, &usage_bytes) == -1)
+		return -1;
+	crossing->late_bytes = swing_beyond(swing, up, usage_bytes);
+	return notifier_take(&crossings->witness) == -1 ? -1 : 0;
+}
+
+static int swing_across(struct crossings *crossings, bool up, struct crossing *crossing)
+{
+	struct usage_swing *swing = &crossings->swing;
+
+	memset(crossing, 0, sizeof(*crossing));
+	if (swing_ready(swing, up) == -1)
+		return failure_keep(&crossings->failure, "swing_ready(swing)");
+	for (uint64_t i = 0; i < swing->page_count; i++) {
+		const uint64_t from_ns = clock_ns();
+
+		if (swing_step(swing, up, i) == -1)
+			return failure_keep(&crossings->failure, "swing_step(swing)");
+		if (is_notified(crossings, up) && check(crossings, up, from_ns, crossing) == -1)
+			return failure_keep(&crossings->failure, "check(swing, witness)");
+	}
+	crossing->ended_ns = clock_ns();
+	return 0;
+}
+
+/* The first wake since a time, or NULL; those before it are stale. All are counted. */
+static const struct wake *wake_since(struct crossings *crossings, uint64_t since_ns, bool up)
+{
+	const uint64_t deadline_ns = clock_ns() + PATIENCE_NS + 2 * crossings->armed.window_ns;
+	const struct wake *found = NULL;
+
+	while (!found) {
+		const uint64_t now_ns = clock_ns();
+		const uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+		const uint32_t woken =
+			waiter_woken(&crossings->waiter, crossings->looked_at, left_ns);
+
+		if (woken == crossings->looked_at)
+			return NULL;
+		for (; crossings->looked_at != woken; crossings->looked_at++) {
+			const struct wake *wake =
+				waiter_wake(&crossings->waiter, crossings->looked_at);
+
+			crossings->notified_count[up] += wake->notified_count;
+			if (wake->woke_ns < since_ns)
+				crossings->stale_count++;
+			else if (!found)
+				found = wake;
+		}
+	}
+	return found;
+}
+
+static void record(struct crossings *crossings, const struct crossing *crossing,
+		   const struct wake *wake, bool up)
+{
+	const uint64_t over_bytes = swing_beyond(&crossings->swing, up, wake->usage_bytes);
+
+	histogram_record(crossings->latency, wake->woke_ns - crossing->crossed_ns);
+	if (crossing->signalled_ns && wake->woke_ns >= crossing->signalled_ns) {
+		histogram_record(crossings->delivery, wake->woke_ns - crossing->signalled_ns);
+		crossings->late_bytes += crossing->late_bytes;
+	}
+	crossings->outrun_count += wake->woke_ns > crossing->ended_ns;
+	crossings->overshoot_bytes += over_bytes;
+	if (over_bytes > crossings->overshoot_most_bytes)
+		crossings->overshoot_most_bytes = over_bytes;
+}
+
+/* How long to wait after a swing, so that the next one has a notification of its own. */
+static uint64_t quiet_ns(const struct crossings *crossings)
+{
+	switch (crossings->kind) {
+	case NOTIFIER_KIND_THRESHOLD:
+		return 0;
+	case NOTIFIER_KIND_PRESSURE_LEVEL:
+		return RECLAIM_QUIET_NS;
+	case NOTIFIER_KIND_PSI:
+		return crossings->armed.window_ns;
+	case NOTIFIER_KIND_HIGH_POLL:
+	case NOTIFIER_KIND_HIGH_INOTIFY:
+	case NOTIFIER_KIND_MAX_POLL:
+	case NOTIFIER_KIND_MAX_INOTIFY:
+		break;
+	}
+	return EVENTS_QUIET_NS;
+}
+
+static void settle(const struct crossings *crossings)
+{
+	const uint64_t ns = quiet_ns(crossings);
+	const struct timespec quiet = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+
+	if (ns)
+		nanosleep(&quiet, NULL);
+	if (notifier_is_ready(&crossings->witness))
+		notifier_take(&crossings->witness); /* a notification after the swing */
+}
+
+static int cross(struct crossings *crossings, bool up)
+{
+	const struct wake *wake = NULL;
+	struct crossing crossing;
+
+	if (swing_across(crossings, up, &crossing) == -1)
+		return -1;
+	if (!is_notified(crossings, up))
+		return 0;
+	if (crossing.crossed_ns)
+		wake = wake_since(crossings, crossing.crossed_ns, up);
+	if (wake && up == crossings->wanted_up)
+		record(crossings, &crossing, wake, up);
+	crossings->missed_count += !wake;
+	settle(crossings);
+	return 0;
+}
+
+void crossings_run(struct crossings *crossings, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++)
+		if (cross(crossings, true) == -1 || cross(crossings, false) == -1)
+			return;
+}
+
+void crossings_reset(struct crossings *crossings)
+{
+	memset(crossings->latency, 0, sizeof(*crossings->latency));
+	memset(crossings->delivery, 0, sizeof(*crossings->delivery));
+	crossings->notified_count[false] = crossings->notified_count[true] = 0;
+	crossings->missed_count = crossings->stale_count = crossings->outrun_count = 0;
+	crossings->overshoot_bytes = crossings->overshoot_most_bytes = 0;
+	crossings->late_bytes = 0;
+}
+
+static int step(struct crossings *crossings, bool up, uint64_t i)
+{
+	return swing_step(&crossings->swing, up, i) == -1
+		       ? failure_keep(&crossings->failure, "swing_step(swing)")
+		       : 0;
+}
+
+/* The lowest quarter of a swing, where nothing is crossed; the waiter is notified halfway down. */
+static int notify_once(struct crossings *crossings, struct probe_histogram *plain)
+{
+	const uint64_t page_count = crossings->swing.page_count, quarter = page_count / 4;
+	uint64_t from_ns = 0;
+
+	for (uint64_t i = 0; i < quarter; i++)
+		if (step(crossings, true, i) == -1)
+			return -1;
+	for (uint64_t i = page_count - quarter; i < page_count; i++) {
+		if (i == page_count - quarter / 2) {
+			from_ns = clock_ns();
+			if (waiter_notify(&crossings->waiter) == -1)
+				return failure_keep(&crossings->failure, "waiter_notify(waiter)");
+		}
+		if (step(crossings, false, i) == -1)
+			return -1;
+	}
+	const struct wake *wake = wake_since(crossings, from_ns, true);
+	if (wake && wake->plain)
+		histogram_record(plain, wake->woke_ns - from_ns);
+	return 0;
+}
+
+void crossings_plain(struct crossings *crossings, uint64_t count, struct probe_histogram *plain)
+{
+	for (uint64_t i = 0; i < count && notify_once(crossings, plain) == 0; i++)
+		;
+}

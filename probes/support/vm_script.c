@@ -1,0 +1,274 @@
+#include "vm_script.h"
+#include "contents.h"
+#include "descriptor.h"
+#include "page_flags.h"
+#include "pages.h"
+#include "privilege.h"
+#include "proc.h"
+#include "smaps.h"
+#include "stack.h"
+
+#include <linux/memfd.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define READ_WRITE (PROT_READ | PROT_WRITE)
+#define RESERVED (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+#define STACK_BYTES ((uint64_t)64 * 1024)
+#define VMA_LIMIT_MOST (INT64_C(1) << 20) /* each VMA takes some 200 B of kernel memory */
+
+int vm_script_open(struct vm_script *script)
+{
+	script->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	script->size_bytes = VM_SCRIPT_PAGE_COUNT * script->page_bytes;
+	void *start = mmap(NULL, script->size_bytes, PROT_NONE, RESERVED, -1, 0);
+	if (start == MAP_FAILED)
+		return -1;
+	script->start = start;
+	return 0;
+}
+
+static struct probe_counter counter(uint64_t count, int32_t error)
+{
+	const struct probe_counter made = { .count = count, .error = error };
+
+	return made;
+}
+
+void vm_script_snapshot(const struct vm_script *script, struct vm_view *view)
+{
+	struct page_flags pages;
+	struct smaps_range range;
+
+	/* A process may read its own files in /proc. A failure shows as zeros. */
+	smaps_read(script->start, script->size_bytes, &range, view->smaps, sizeof(view->smaps));
+	const int32_t error = page_flags_read(script->start, script->size_bytes, &pages);
+	view->vma_count = range.vma_count;
+	view->locked_vma_count = range.locked_vma_count;
+	view->lockonfault_vma_count = range.lockonfault_vma_count;
+	view->rss_bytes = range.rss_bytes;
+	view->locked_bytes = range.locked_bytes;
+	view->lazy_free_bytes = range.lazy_free_bytes;
+	view->vm_locked_bytes = proc_status_bytes(0, "VmLck:").count;
+	view->mlocked_pages = counter(pages.mlocked_count, error);
+	view->unevictable_pages = counter(pages.unevictable_count, error);
+}
+
+static int map_at(void *at, size_t size_bytes, const struct vm_step *step, int fd)
+{
+	void *mapped = mmap(at, size_bytes, step->prot, step->flags | MAP_FIXED, fd, 0);
+
+	return mapped == MAP_FAILED ? -1 : 0;
+}
+
+/* The file is filled through a shared mapping, so that it is in the page cache. */
+static int map_file(uint8_t *at, size_t size_bytes, size_t page_bytes, const struct vm_step *step)
+{
+	const struct vm_step shared = { .prot = READ_WRITE, .flags = MAP_SHARED };
+	int fd = (int)syscall(SYS_memfd_create, "memlab", MFD_CLOEXEC);
+
+	if (fd == -1)
+		return -1;
+	int failed = ftruncate(fd, (off_t)size_bytes);
+	if (!failed)
+		failed = map_at(at, size_bytes, &shared, fd);
+	if (!failed) {
+		contents_fill(at, step->first, step->count, page_bytes, CONTENTS_OF_FILE);
+		failed = map_at(at, size_bytes, step, fd);
+	}
+	close_quietly(fd);
+	return failed;
+}
+
+/* For zero bytes, an unknown advice is EINVAL and a refused one succeeds (madvise(2)). */
+static int advise(void *at, size_t size_bytes, int advice)
+{
+	if (madvise(at, 0, advice) == -1) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	return madvise(at, size_bytes, advice);
+}
+
+static int lock_alternate(const struct vm_script *script, const struct vm_step *step)
+{
+	for (size_t i = step->first; i < step->first + step->count; i += 2)
+		if (mlock(script->start + i * script->page_bytes, script->page_bytes) == -1)
+			return -1;
+	return 0;
+}
+
+/*
+ * Makes VMAs of single pages with alternating access rights until vm.max_map_count is reached. Then
+ * undoes the last ones; each frees two VMAs. The script's pages move to right below these VMAs, so
+ * a reader of /proc finds them first.
+ */
+static int use_up_vmas(struct vm_script *script, uint32_t free_pairs)
+{
+	const int64_t limit = smaps_vma_limit();
+	size_t i = 1;
+
+	if (limit == -1)
+		return -1;
+	if (limit > VMA_LIMIT_MOST) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	const size_t filler_bytes = ((size_t)limit + 2) * script->page_bytes;
+	uint8_t *start = mmap(NULL, script->size_bytes + filler_bytes, PROT_NONE, RESERVED, -1, 0);
+	if (start == MAP_FAILED)
+		return -1;
+	uint8_t *const filler = start + script->size_bytes;
+	script->start = start;
+	while (mprotect(filler + i * script->page_bytes, script->page_bytes, PROT_READ) == 0)
+		i += 2;
+	if (errno != ENOMEM)
+		return -1;
+	for (uint32_t pair = 0; pair <= free_pairs; pair++, i -= 2)
+		if (mprotect(filler + i * script->page_bytes, script->page_bytes, PROT_NONE) == -1)
+			return -1;
+	return 0;
+}
+
+static int fork_and_wait(void)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(0);
+	return child == -1 || waitpid(child, NULL, 0) == -1 ? -1 : 0;
+}
+
+static int snapshot_in_child(struct vm_script *script, uint8_t *at, size_t size_bytes)
+{
+	static const struct vm_step map = { .prot = READ_WRITE,
+					    .flags = MAP_PRIVATE | MAP_ANONYMOUS };
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		int failed = size_bytes ? map_at(at, size_bytes, &map, -1) : 0;
+		if (!failed)
+			vm_script_snapshot(script, script->elsewhere);
+		_exit(failed ? errno : 0);
+	}
+	script->elsewhere_filled = true;
+	if (child == -1 || waitpid(child, &status, 0) == -1)
+		return -1;
+	errno = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+	return errno ? -1 : 0;
+}
+
+static void *snapshot_pages(void *argument)
+{
+	struct vm_script *script = argument;
+
+	vm_script_snapshot(script, script->elsewhere);
+	return NULL;
+}
+
+static void *snapshot_stack(void *argument)
+{
+	struct vm_script *script = argument;
+	struct vm_script stack = *script;
+
+	stack.start =
+		(uint8_t *)((uintptr_t)__builtin_frame_address(0) & ~(script->page_bytes - 1));
+	stack.size_bytes = script->page_bytes;
+	vm_script_snapshot(&stack, script->elsewhere);
+	return NULL;
+}
+
+/* With a small stack, because glibc would otherwise reuse the stack of an earlier thread. */
+static int snapshot_in_thread(struct vm_script *script, void *(*snapshot)(void *))
+{
+	script->elsewhere_filled = true;
+	return stack_run(STACK_BYTES, snapshot, script);
+}
+
+uint32_t vm_script_length(const struct vm_step *steps)
+{
+	uint32_t length = 0;
+
+	while (length < VM_STEPS_MOST && steps[length].call != VM_CALL_END)
+		length++;
+	return length;
+}
+
+int vm_script_do(struct vm_script *script, const struct vm_step *step)
+{
+	uint8_t *const at = script->start + step->first * script->page_bytes;
+	const size_t page_bytes = script->page_bytes, size_bytes = step->count * page_bytes;
+
+	switch (step->call) {
+	case VM_CALL_MMAP:
+		if (step->flags & MAP_ANONYMOUS)
+			return map_at(at, size_bytes, step, -1);
+		return map_file(at, size_bytes, page_bytes, step);
+	case VM_CALL_MUNMAP:
+		return munmap(at, size_bytes);
+	case VM_CALL_MPROTECT:
+		return mprotect(at, size_bytes, step->prot);
+	case VM_CALL_MADVISE:
+		return advise(at, size_bytes, step->flags);
+	case VM_CALL_MLOCK:
+		return mlock(at, size_bytes);
+	case VM_CALL_MLOCK_ONFAULT: /* by number: glibc has had it since 2.27 */
+		return (int)syscall(SYS_mlock2, at, size_bytes, MLOCK_ONFAULT);
+	case VM_CALL_MLOCK_UNALIGNED:
+		return mlock(at + 1, size_bytes);
+	case VM_CALL_MLOCK_ALTERNATE:
+		return lock_alternate(script, step);
+	case VM_CALL_MUNLOCK:
+		return munlock(at, size_bytes);
+	case VM_CALL_MLOCKALL:
+		return mlockall(step->flags);
+	case VM_CALL_MUNLOCKALL:
+		return munlockall();
+	case VM_CALL_STORE:
+		pages_touch(at, size_bytes, page_bytes);
+		break;
+	case VM_CALL_LOAD:
+	case VM_CALL_LOAD_UNHANDLED:
+		pages_read(at, size_bytes, page_bytes);
+		break;
+	case VM_CALL_FILL:
+		contents_fill(at, step->first, step->count, page_bytes, CONTENTS_WRITTEN);
+		break;
+	case VM_CALL_LIMIT:
+		return privilege_limit(size_bytes);
+	case VM_CALL_USE_UP_VMAS:
+		return use_up_vmas(script, step->count);
+	case VM_CALL_FORK:
+		return fork_and_wait();
+	case VM_CALL_IN_CHILD:
+		return snapshot_in_child(script, NULL, 0);
+	case VM_CALL_MMAP_IN_CHILD:
+		return snapshot_in_child(script, at, size_bytes);
+	case VM_CALL_IN_THREAD:
+		return snapshot_in_thread(script, snapshot_pages);
+	case VM_CALL_THREAD_STACK:
+		return snapshot_in_thread(script, snapshot_stack);
+	case VM_CALL_END:
+		break;
+	}
+	return 0;
+}
+
+enum probe_status vm_script_prepare(struct vm_script *script, const struct vm_step *steps,
+				    uint32_t count, struct probe_error *err)
+{
+	char where[32];
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (vm_script_do(script, &steps[i]) == 0)
+			continue;
+		enum probe_status status = probe_not_offered(errno) ? PROBE_UNAVAILABLE : PROBE_OK;
+		snprintf(where, sizeof(where), "step %u of the check", i + 1);
+		return probe_failed(err, status, where);
+	}
+	return PROBE_OK;
+}

@@ -1,0 +1,184 @@
+"""Large stores that no machine measured, and what the commands that read them cost.
+
+    python -m tests.bench.scale [FOLDER]
+
+makes the stores in FOLDER once and prints a table in Markdown: wall seconds and the peak of
+resident memory (ru_maxrss of the command and its children, which the kernel keeps).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from memlab import experiments, recorded
+from memlab.store import PointRow, RunRow, SampleRow, Store
+
+EXPERIMENT = "mmap-write"
+SEED = 7
+_BATCH = 10_000  # samples of one transaction
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A store: how many runs, how many points each, how many blocks."""
+
+    name: str
+    runs: int
+    points: int
+    blocks: int
+
+    @property
+    def samples(self) -> int:
+        return self.runs * self.points * self.blocks
+
+
+SHAPES = (
+    Shape("10,000 in one run", 1, 1000, 10),
+    Shape("100,000 in one run", 1, 1000, 100),
+    Shape("1,000,000 in one run", 1, 1000, 1000),
+    Shape("10,000 runs of 100", 10_000, 10, 10),
+)
+
+
+def make(shape: Shape, path: Path) -> None:
+    """A store with copies of the recorded run's samples, their times spread by 5 %."""
+    with Store(recorded.store(EXPERIMENT)) as store:
+        base = store.find(EXPERIMENT)
+        first = store.points(base.id)[0].levels
+        model = next(s for s in store.samples(base.id) if s.outcome == "ok")
+    rng = random.Random(SEED)
+    methods = ("mmap", "write")
+    points = [
+        PointRow(i, {**first, "method": methods[i % 2], "size": 16 * (i // 2 + 1)}, None)
+        for i in range(shape.points)
+    ]
+    part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    with Store(part, create=True) as store:
+        for number in range(shape.runs):
+            day = f"{2020 + number // 8784:04}-{number // 732 % 12 + 1:02}"
+            hour = f"{number // 24 % 28 + 1:02}T{number % 24:02}:{number // 672 % 60:02}:00+00:00"
+            run = replace(base, id=f"{number:08x}", name=None, created_at=f"{day}-{hour}")
+            store.add_run(run, points)
+            _fill(store, run, points, shape.blocks, model, rng)
+    part.rename(path)
+
+
+def _fill(
+    store: Store,
+    run: RunRow,
+    points: Sequence[PointRow],
+    blocks: int,
+    model: SampleRow,
+    rng: random.Random,
+) -> None:
+    session = store.begin_session(run.id)
+    rows = _samples(points, blocks, model, rng)
+    while store.add_samples(run.id, session, _first(rows, _BATCH)):
+        pass
+    store.end_session(run.id, session, len(points) * blocks * model.trial_s, "complete")
+
+
+def _samples(
+    points: Sequence[PointRow], blocks: int, model: SampleRow, rng: random.Random
+) -> Iterator[SampleRow]:
+    raw: Mapping[str, Any] = model.raw or {}
+    for block in range(blocks):
+        for position, point in enumerate(rng.sample(points, len(points))):
+            window = dict(raw["window"])
+            slower = 1 + point.point / 1000 + rng.gauss(0, 0.05)
+            window["elapsed_ns"] = int(window["elapsed_ns"] * slower)
+            yield replace(
+                model,
+                id=None,
+                point=point.point,
+                block=block,
+                position=position,
+                started_at=1.7e9 + block,
+                raw={**raw, "window": window},
+            )
+
+
+def _first(rows: Iterator[SampleRow], count: int) -> list[SampleRow]:
+    return [row for row, _ in zip(rows, range(count), strict=False)]
+
+
+def commands(shape: Shape, path: Path, folder: Path) -> dict[str, tuple[Sequence[str], bool]]:
+    """By name: a command, and whether it is asked twice."""
+    store = ["--store", str(path)]
+    if shape.runs > 1:
+        return {
+            "runs": (["runs", *store], False),
+            "runs -n 20": (["runs", "-n", "20", *store], False),
+            "completion": (["show", "000003"], False),
+            "show": (["show", "last", *store], True),
+        }
+    out = str(folder / "out")
+    return {
+        "runs": (["runs", *store], False),
+        "completion": (["show", "0000"], False),
+        "show": (["show", "last", *store], True),
+        "claims": (["claims", "last", *store], True),
+        "compare": (["compare", "last", "last", *store], True),
+        "report": (["report", "last", "-o", f"{out}.html", *store], True),
+        "export": (
+            ["export", "last", "--format", "parquet", "-o", f"{out}.parquet", *store],
+            True,
+        ),
+    }
+
+
+def cost(command: Sequence[str], path: Path, cache: Path) -> tuple[float, float, int]:
+    """Wall seconds, peak MB and exit code of a memlab command."""
+    env = {**os.environ, "MEMLAB_STORE": str(path), "XDG_CACHE_HOME": str(cache)}
+    start = time.monotonic()
+    if command == ["show", "000003"] or command == ["show", "0000"]:  # what a shell would ask
+        env |= {
+            "_MEMLAB_COMPLETE": "zsh_complete",
+            "COMP_WORDS": f"memlab {' '.join(command)}",
+            "COMP_CWORD": "2",
+        }
+        command = []
+    memlab = Path(sys.executable).with_name("memlab")
+    child = subprocess.Popen([memlab, *command], env=env, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return time.monotonic() - start, used.ru_maxrss / 1024, child.returncode
+
+
+def main(folder: Path, wanted: str = "") -> None:
+    experiments.load(EXPERIMENT)
+    folder.mkdir(parents=True, exist_ok=True)
+    print("| store | command | first, s | again, s | peak, MB |")
+    print("| --- | --- | ---: | ---: | ---: |")
+    for number, shape in enumerate(SHAPES):
+        if wanted and str(number) not in wanted:
+            continue
+        path = folder / f"{shape.samples}-{shape.runs}.db"
+        if not path.exists():
+            make(shape, path)
+        for name, (command, twice) in commands(shape, path, folder).items():
+            cache = folder / f"cache-{time.monotonic_ns()}"
+            times, peaks, codes = zip(
+                *(cost(command, path, cache) for _ in range(2 if twice else 1)), strict=True
+            )
+            failed = f" (exit {codes[0]})" if any(codes) else ""
+            again = f"{times[1]:.1f}" if twice else ""
+            print(
+                f"| {shape.name} | {name}{failed} | {times[0]:.2f} | {again} | {max(peaks):.0f} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/scale"), *sys.argv[2:3])

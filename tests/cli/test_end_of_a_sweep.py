@@ -1,0 +1,38 @@
+"""What a finished sweep ends with: its verdicts, and what it still lacks."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from made_up import Machine
+
+from memlab import api
+from memlab.present import tables
+from memlab.store import Store
+
+
+def test_a_budget_that_was_too_short_is_said_with_what_would_do(store_path: Path) -> None:
+    machine = Machine(store_path)
+    machine.blocks = 2
+    run = machine.sweep("mmap-write", size=[4096], controls=False)
+    assert not any("--resume" in line for line in tables.ended(run))
+    with Store(store_path) as store:
+        store.end_session(run.id, 1, 1.0, "budget")
+    (line,) = (s for s in tables.ended(api.load(store=store_path)) if "--resume" in s)
+    count = len(run.points)
+    # 1 s for 2 samples of each point: the 4 that are missing take 2 s, and a fifth is added.
+    assert line == (
+        f"0 of {count} points have the 6 samples of an interval; the others get them by: "
+        f"memlab sweep --resume {run.id} --budget 3s"
+    )
+
+
+def test_a_sweep_ends_with_its_verdicts(
+    swept: subprocess.CompletedProcess[str], measured: Path
+) -> None:
+    headline, *verdicts, figure, last = swept.stdout.rpartition("\n\n")[2].splitlines()
+    run = api.load(store=measured)
+    assert re.match(r"[0-9] of [0-9] claims? holds? on this machine", headline)
+    assert verdicts
+    assert figure.startswith("figure: ")
+    assert last.startswith(f"next: memlab claims {run.id} --store ")

@@ -1,0 +1,66 @@
+"""A sweep that can measure nothing says so before and after, with what to do, and ends with 3."""
+
+from pathlib import Path
+
+import pytest
+from command import Command
+
+from memlab import api
+from memlab.errors import CannotRun
+from memlab.present import report
+
+# OpenVZ's beancounters were never in Linux itself.
+NOWHERE = ["group-isolation", "-p", "controller=beancounters", "--no-controls"]
+WHY = "/proc/user_beancounters"
+
+
+@pytest.fixture
+def swept(command: Command, store_path: Path) -> str:
+    done = command("sweep", *NOWHERE)
+    assert done.returncode == CannotRun.exit_code
+    assert done.stdout == ""
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("memlab: nothing was measured: ")
+    assert last.count(WHY) == 1
+    assert "memlab doctor" in last
+    assert "as precise as asked" not in done.stderr
+    return last
+
+
+def test_a_sweep_says_so_once_and_keeps_its_run(swept: str, store_path: Path) -> None:
+    run = api.load(store=store_path)
+    assert f"run {run.id}" in swept
+    assert not run.measured
+
+
+def test_quiet_and_json_end_with_3_as_well(command: Command, store_path: Path) -> None:
+    quiet = command("sweep", *NOWHERE, "-q")
+    assert (quiet.returncode, len(quiet.stdout.split())) == (CannotRun.exit_code, 1)
+    as_json = command("sweep", *NOWHERE, "--json")
+    assert (as_json.returncode, as_json.stdout[:1]) == (CannotRun.exit_code, "{")
+
+
+def test_what_reads_the_run_begins_with_it(command: Command, swept: str, store_path: Path) -> None:
+    for name in ("show", "claims"):
+        done = command(name)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("nothing was measured: ")
+    html = report.html([api.load(store=store_path)])
+    found = html.partition('class="found">')[2]
+    assert found.lstrip().startswith("<p>nothing was measured: ")
+
+
+def test_claims_that_share_a_reason_give_it_once(
+    command: Command, swept: str, store_path: Path
+) -> None:
+    text = command("claims", COLUMNS="400").stdout
+    assert text.count(WHY) <= 2  # the headline, and the claims about it
+
+
+def test_dry_run_and_doctor_say_it_beforehand(command: Command, store_path: Path) -> None:
+    planned = command("sweep", *NOWHERE, "--dry-run").stdout
+    assert planned.startswith(f"nothing can be measured here: needs {WHY}")
+    said = command("doctor").stdout.splitlines()
+    count, _, rest = said[0].partition(" of ")
+    assert int(count) < int(rest.partition(" experiments run here in full")[0])
+    assert any(line.startswith("  group-isolation, ") and WHY in line for line in said)

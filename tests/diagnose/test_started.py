@@ -1,0 +1,184 @@
+"""The `memlab try` line of a finding: read by a shell it starts the same program, and no more."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memlab.diagnose import started, subject
+from memlab.diagnose.finding import find
+from memlab.diagnose.rules import RULES
+from memlab.diagnose.started import Started
+from memlab.experiment import command
+from memlab.printable import printable
+
+from .live import Compiled, library, running
+from .looks import GLIBC, JEMALLOC, look, memory, rates
+from .test_live import diagnosed
+
+HOSTILE = "$(touch pwned) `id`; 'q' \"d\" \\ \x1b]0;x\x07\u202e\n--, ü"
+READY = "import sys; print('ready', flush=True); sys.stdin.read()"
+CHURNS = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+print("ready", flush=True)
+for _ in range(20000):
+    held = ctypes.c_void_p(libc.malloc(1 << 18))
+    ctypes.memset(held, 1, 1 << 18)
+    libc.free(held)
+"""
+SAYS = """#!/usr/bin/env python3
+import json, os, sys
+print(json.dumps([os.getcwd(), sys.argv[1:]]))
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Path:
+    """A folder with a `memlab` that says where and with what words it was started."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/memlab").write_text(SAYS)
+    (tmp_path / "bin/memlab").chmod(0o755)
+    return tmp_path / "bin"
+
+
+def read_by_bash(line: str, shell: Path) -> tuple[str, list[str]]:
+    """The working directory and the words."""
+    environ = {**os.environ, "PATH": f"{shell}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, env=environ, check=True
+    )
+    folder, words = json.loads(done.stdout)
+    return folder, words
+
+
+def start_of(pid: int) -> Started:
+    with subject.held(pid) as (found, _):
+        return started.read(found)
+
+
+def test_a_shell_reads_the_line_as_the_process_was_started(tmp_path: Path, shell: Path) -> None:
+    there = tmp_path / "a folder; $HOME"
+    there.mkdir()
+    value = "/x y/,z"
+    words = [sys.executable, "-c", READY, HOSTILE, "", "-p"]
+    process = subprocess.Popen(
+        words,
+        cwd=there,
+        env={**os.environ, "MODE": value, "API_TOKEN": "hidden", "URL": "http://me:pw@host/"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout
+        process.stdout.readline()
+        start = start_of(process.pid)
+    finally:
+        process.communicate(b"")
+    line = started.line(start, {"lock": ["off", "future"], "env.MODE": [value, "b"]})
+    assert line is not None
+    assert printable(line) == line
+    folder, said = read_by_bash(line, shell)
+    assert folder == str(there)
+    assert said == [
+        "try", "-p", "lock=off,future", "-p", "env.MODE=/x y/\\,z,b", "--", *words,
+    ]  # fmt: skip
+    assert command.read_policies(words, [said[4]]) == {"env.MODE": [value, "b"]}
+    assert start.remarks == (
+        "without the variables that may be secret or are long: API_TOKEN, URL",
+    )
+    assert not (there / "pwned").exists()
+
+
+def test_what_differs_from_this_environment_is_a_constant(shell: Path) -> None:
+    with running(sys.executable, "-c", READY, environ={"SOME_MODE": "1"}) as program:
+        start = start_of(program.pid)
+    assert start.environ == {"SOME_MODE": "1"}
+    line = started.line(start, {"cpus": ["all", "1"]})
+    assert line is not None
+    assert line.startswith("memlab try -p cpus=all,1 -p env.SOME_MODE=1 -- ")
+
+
+def test_a_program_that_is_gone_or_has_another_title(binary: Compiled, tmp_path: Path) -> None:
+    copy = tmp_path / "steady"
+    copy.write_bytes(binary("steady").read_bytes())
+    copy.chmod(0o755)
+    with running(copy, "1") as program:
+        copy.unlink()
+        gone = start_of(program.pid)
+    assert (
+        gone.unknown == f"its program is not at {copy} (deleted) here: deleted, or in a container"
+    )
+    program = [sys.executable, "-c", READY]
+    with running("bash", "-c", 'exec -a "cache: *:6379" "$@"', "bash", *program) as titled:
+        named = start_of(titled.pid)
+    assert named.argv[1:] == ("-c", READY)
+    assert Path(named.argv[0]).samefile(sys.executable)
+
+
+def test_a_command_line_that_was_written_over(binary: Compiled) -> None:
+    """As setproctitle(3) does it: one word with spaces, and NULs after it."""
+    with running("bash", "-c", 'exec -a "cache: *:6379" "$0" ""', binary("steady")) as titled:
+        assert start_of(titled.pid).unknown == (
+            f"it has overwritten its command line; its program is {binary('steady')}"
+        )
+
+
+def test_the_settings_are_those_of_the_malloc_added_to_what_it_was_told() -> None:
+    purging = rates(madvise_dontneed=4e3, minor_faults=6e4)
+    told = Started(("app",), "/srv", {"MALLOC_CONF": "narenas:2"})
+    (found,) = find(RULES, look(allocator=JEMALLOC, per_s=purging, started=told))
+    assert found.proof == (
+        "cd /srv && memlab try -p 'env.MALLOC_CONF=narenas:2,"
+        "narenas:2\\,dirty_decay_ms:-1\\,muzzy_decay_ms:-1' -- app"
+    )
+    (found,) = find(RULES, look(allocator=GLIBC, per_s=rates(brk=5e3, minor_faults=6e4)))
+    assert found.proof is not None
+    assert "-p env.GLIBC_TUNABLES=,glibc.malloc.trim_threshold=4294967296:" in found.proof
+
+
+def test_every_policy_that_a_rule_names_is_one_that_try_takes() -> None:
+    some = look(memory=memory(swapped_bytes=1 << 26))
+    for rule in RULES:
+        levels = command.check_policies([], rule.proof(some))
+        assert all(len(of) > 1 or name == "swap" for name, of in levels.items()), rule.name
+
+
+def test_no_line_where_it_would_not_be_the_same_program() -> None:
+    assert started.line(Started(unknown="it is gone"), {"lock": ["off"]}) is None
+    assert started.line(Started(("awk", "{lock}"), "/"), {"lock": ["off", "future"]}) is None
+    assert started.line(Started(("app",), "/"), {}) is None
+
+
+@pytest.mark.slow
+def test_the_line_proves_the_advice(tmp_path: Path) -> None:
+    """As it stands, in a shell: the page faults of what was given back go with the setting."""
+    preload = {
+        "LD_PRELOAD": library("jemalloc", "libjemalloc2"),
+        "MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0",
+    }
+    with running(sys.executable, "-c", CHURNS, environ=preload) as program:
+        found = diagnosed(program.pid)
+    first = found["findings"][0]
+    if first["name"] == "page-faults":
+        pytest.skip("its calls are not seen here")
+    environ = {**os.environ, "MEMLAB_STORE": str(tmp_path / "store.db")}
+    environ["PATH"] = f"{Path(sys.executable).parent}:{environ['PATH']}"
+    line = first["proof"].replace("memlab try", "memlab try --blocks 2 --json")
+    tried = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, env=environ, check=True
+    )
+    points = json.loads(tried.stdout)["points"]
+    faults = {
+        point["levels"]["env.MALLOC_CONF"]: point["metrics"]["faults"]["estimate"]
+        for point in points
+        if "faults" in point["metrics"]
+    }
+    told, kept = sorted(faults, key=len)
+    assert faults[kept] < faults[told] / 10

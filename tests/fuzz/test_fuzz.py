@@ -1,0 +1,250 @@
+"""Everything that comes from outside, damaged at random: command lines, stores, exported files,
+machines, studies, texts of the kernel. FUZZ_TRIES=5000 by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import click
+import damage
+import pytest
+from rule import TRIES, Rule
+
+from memlab import api, experiments, published, recorded
+from memlab.cli import cli
+from memlab.observe import proc, process
+from memlab.present import exports
+from memlab.store import Store, database
+
+pytestmark = pytest.mark.slow
+
+EXPERIMENT = "page-fault"
+
+
+# Command lines
+
+
+def word(draw: Random, parameter: click.Parameter, path: str) -> str:
+    """A value of an option or argument: a good one, another's, or anything."""
+    kind = parameter.type
+    if draw.random() < 0.25 and not isinstance(kind, click.Path):  # which may be written to
+        return draw.choice(damage.TEXTS).replace("\x00", "")
+    if isinstance(kind, click.Choice):
+        return draw.choice([*kind.choices, "other"])
+    if isinstance(kind, click.IntRange):
+        return str(draw.choice((kind.min, kind.max, 0, 1, 7, 2**64)))
+    if isinstance(kind, click.Path):
+        return draw.choice([path, "new", "new/er", ".", "x.svg", "x" * 300, "", "a\nb", "\udcff"])
+    names = [*experiments.names(), *published.ids(), "last", "all"]
+    levels = ["size=1..4k*4", "size=1", "chunk=256k", "lock=all", "touched=0,7", "method=mmap"]
+    numbers = ["1", "2%", "10s", "0-3", "1m", "1..5", "7f0d0642", "metric", "minor_faults"]
+    return draw.choice([draw.choice(names), draw.choice(levels), draw.choice(numbers)])
+
+
+def command_line(draw: Random, path: str) -> list[str]:
+    context = click.Context(cli)
+    names = cli.list_commands(context)
+    name = draw.choice(names)
+    command = cli.get_command(context, name)
+    assert command is not None
+    if draw.random() < 0.03:
+        name = draw.choice([*damage.TEXTS, name[:-1]]).replace("\x00", "")
+    words = []
+    for parameter in draw.sample(command.params, draw.randrange(len(command.params) + 1)):
+        if isinstance(parameter, click.Argument):
+            words.append([word(draw, parameter, path)])
+            continue
+        flag = getattr(parameter, "is_flag", False)
+        option = draw.choice(parameter.opts)
+        words.append([option] if flag else [option, word(draw, parameter, path)])
+        if draw.random() < 0.05:
+            words.append([option])
+    draw.shuffle(words)
+    return [name, *(part for pair in words for part in pair)]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two runs with the samples of two blocks each, in one file."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    path = folder / "r.db"
+    with Store(recorded.store(EXPERIMENT)) as source, Store(path, create=True) as made:
+        row = source.find("last")
+        points = source.points(row.id)
+        samples = [sample for sample in source.samples(row.id) if sample.block < 2]
+        for id in ("0123abcd", "4567cdef"):
+            made.add_run(database_row(row, id), points)
+            session = made.begin_session(id)
+            for sample in samples:
+                made.add_sample(id, session, 1.0, sample)
+            made.end_session(id, session, 1.0, "blocks")
+    plain = sqlite3.connect(path)
+    plain.execute("PRAGMA journal_mode = DELETE")
+    plain.close()
+    monkeypatch.setenv("MEMLAB_STORE", str(path))
+    return path
+
+
+def database_row(row: Any, id: str) -> Any:
+    return replace(row, id=id, name=f"run-{id}")
+
+
+def test_command_lines(rule: Rule, store: Path) -> None:
+    draw = Random(1)
+    for _ in range(5 * TRIES):
+        rule(*command_line(draw, str(store)))
+
+
+# Stores
+
+READ = (
+    "show", "show --json", "runs", "claims", "claims --json", "export", "export --format jsonl",
+    "compare 0123abcd 4567cdef", "compare 0123abcd 4567cdef --format junit", "show 4567cdef",
+    "compare last --to chunk=256k", "claims -v",
+)  # fmt: skip
+DRAWN = ("report -o r.html", "plot -o figures")
+
+
+def test_stores_with_damaged_bytes(rule: Rule, store: Path) -> None:
+    draw, whole = Random(2), store.read_bytes()
+    for _ in range(2 * TRIES):
+        store.write_bytes(damage.bytes_of(draw, whole))
+        for log in ("-wal", "-shm"):
+            store.with_name(store.name + log).unlink(missing_ok=True)
+        rule(*draw.choice(READ).split())
+
+
+COLUMNS = {
+    "samples": ("raw", "raw", "raw", "context", "outcome", "detail", "block", "point", "cpu"),
+    "points": ("levels", "levels", "control"),
+    "runs": ("request", "environment", "environment", "name", "seed", "created_at", "memlab"),
+    "sessions": ("wall_s", "ended"),
+}
+_JSON = ("raw", "context", "levels", "request", "environment")
+
+
+def loosened(path: Path) -> None:
+    """Tables that take any type, as a foreign store may have them."""
+    db = sqlite3.connect(path, isolation_level=None)
+    db.execute("PRAGMA foreign_keys = OFF")
+    for table in COLUMNS:
+        columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+        key = [f"{name} INTEGER PRIMARY KEY" if name == "id" and table == "samples" else name
+               for name in columns]  # fmt: skip
+        db.execute(f"CREATE TABLE loose ({', '.join(key)})")
+        db.execute(f"INSERT INTO loose SELECT * FROM {table}")
+        db.execute(f"DROP TABLE {table}")
+        db.execute(f"ALTER TABLE loose RENAME TO {table}")
+    db.close()
+
+
+def with_a_wrong_value(draw: Random, path: Path) -> str:
+    """One value of another kind in a row, or in all rows, with checksums that fit."""
+    db = sqlite3.connect(path, isolation_level=None)
+    db.create_function("memlab_checksum", -1, database._checksum, deterministic=True)
+    table = draw.choice(("samples", "samples", "points", "runs", "sessions"))
+    column = draw.choice(COLUMNS[table])
+    rows = db.execute(f"SELECT rowid, {column} FROM {table}").fetchall()
+    for rowid, value in rows if draw.random() < 0.2 else [draw.choice(rows)]:
+        if column in _JSON and value is not None:
+            value = json.dumps(damage.value_in(draw, json.loads(value)))
+        else:
+            value = draw.choice([None, -1, 2**40, 1.5, b"\xff", "x" * 20_000, *damage.UTF_8])
+        db.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (value, rowid))
+    for sealed in COLUMNS:
+        database.seal(db, sealed, "true")
+    db.close()
+    return f"{table}.{column}"
+
+
+def test_stores_of_wrong_values(rule: Rule, store: Path) -> None:
+    draw = Random(3)
+    loosened(store)
+    whole = store.read_bytes()
+    for number in range(3 * TRIES):
+        store.write_bytes(whole)
+        with_a_wrong_value(draw, store)
+        rule(*draw.choice(DRAWN if number % 20 == 0 else READ).split())
+
+
+# Exported files and machines
+
+
+def test_exported_files_and_machines(rule: Rule, store: Path) -> None:
+    draw = Random(4)
+    run = api.load("0123abcd", store=store)
+    for kind in ("csv", "jsonl"):
+        path = Path(f"base.{kind}")
+        exports.write(run, kind, path)
+        exports.write_machine(run, path)
+        whole, machine = path.read_text(), Path("base.machine.json").read_text()
+        for _ in range(TRIES):
+            content = damage.text(draw, whole).encode("utf-8", "surrogateescape")
+            path.write_bytes(content if draw.random() < 0.7 else damage.bytes_of(draw, content))
+            described = json.dumps(damage.value_in(draw, json.loads(machine)))
+            if draw.random() < 0.3:
+                described = damage.text(draw, described)
+            Path("base.machine.json").write_bytes(described.encode("utf-8", "surrogateescape"))
+            rule("compare", str(path), "last", "--format", draw.choice(["text", "json", "github"]))
+
+
+def test_files_that_are_none(rule: Rule, store: Path) -> None:
+    os.mkfifo("fifo.csv")
+    Path("zero.csv").symlink_to("/dev/zero")
+    Path("long.csv").write_text("run," + "x" * 5_000_000)
+    Path("deep.jsonl").write_text("[" * 200_000)
+    Path("folder.csv").mkdir()
+    shutil.copy("deep.jsonl", "deep.csv")
+    Path("deep.machine.json").write_text('{"a": ' + "[" * 200_000)
+    for name in ("fifo.csv", "zero.csv", "long.csv", "deep.jsonl", "folder.csv", "deep.csv"):
+        assert rule("compare", name, "last") in (2, 3)
+        assert rule("show", "--store", name) in (2, 3)
+
+
+# Studies, and what the kernel says
+
+
+def test_studies(tmp_path: Path) -> None:
+    """A study's file that makes no sense is a ValueError, or reads."""
+    draw = Random(5)
+    sources = [path.read_text() for path in sorted(Path(published.__file__).parent.glob("*.toml"))]
+    for _ in range(2 * TRIES):
+        path = tmp_path / "study.toml"
+        path.write_text(damage.text(draw, draw.choice(sources)), errors="replace")
+        with suppress(ValueError):
+            published.read(path)
+
+
+TEXTS: dict[str, Callable[[str], Any]] = {
+    "self/status": proc.parse_status,
+    "meminfo": proc.parse_meminfo,
+    "vmstat": proc.parse_vmstat,
+    "interrupts": lambda text: proc.parse_interrupts(text, "TLB"),
+    "stat": proc.parse_cpu_ticks,
+    "self/stat": process.parse_stat,
+    "self/maps": process.parse_maps,
+    "self/smaps": process.parse_maps,
+    "self/mountinfo": proc.parse_mountinfo,
+    "swaps": proc.parse_swaps,
+    "self/limits": lambda text: process.parse_limit(text, "Max locked memory"),
+    "self/smaps_rollup": process.parse_rollup,
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_of_the_kernel(name: str) -> None:
+    """A parser says ValueError of what it does not know, and nothing else."""
+    draw, text = Random(6), proc.read(Path("/proc") / name)
+    for _ in range(2 * TRIES):
+        with suppress(ValueError):
+            TEXTS[name](damage.text(draw, text))

@@ -1,0 +1,80 @@
+"""A row of kernels: what is a step, and where halving ends."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from memlab import api, experiments
+from memlab.judging import ladder
+from memlab.judging.ladder import Cell, Row
+
+HOLDS, NOT = Cell("reproduced", 7, 7, 7), Cell("contradicted", 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "apart"),
+    [
+        (HOLDS, HOLDS, False),
+        (HOLDS, NOT, True),
+        (Cell("", 256, 256, 256), Cell("", 1, 1, 1), True),
+        (Cell("", 100, 90, 110), Cell("", 105, 95, 115), False),
+        (Cell("", 100, 99.9, 100.1), Cell("", 100.5, 100.4, 100.6), False),
+        (Cell("", 100), Cell("", 120), True),
+        (Cell("reproduced"), Cell("reproduced"), False),
+    ],
+)
+def test_a_step_is_another_word_or_a_number_beyond_the_other(
+    old: Cell, new: Cell, apart: bool
+) -> None:
+    assert new.differs(old) is apart
+    row = Row("vma-lock", "x", "", {}, "count", {"6.1": old, "6.12": old, "7.3": new})
+    assert row.steps == ([("6.12", "7.3")] if apart else [])
+
+
+def test_rows_are_of_the_claims_that_count_and_of_metrics() -> None:
+    run = api.load("page-fault", example=True)
+    found = ladder.rows([("6.1", run), ("7.3", run)], (), ["faults_20gb"], timed=False)
+    declared = experiments.load("page-fault")
+    assert {row.id for row in found} == {c.id for c in declared.claims if not c.timed} | {
+        "faults_20gb"
+    }
+    assert all(list(row.cells) == ["6.1", "7.3"] and not row.steps for row in found)
+    (named,) = {row.id for row in ladder.rows([("6.1", run)], ["off-count"], [], timed=False)}
+    assert named == "off-count"
+
+
+def test_the_least_levels_are_those_that_the_claims_name() -> None:
+    declared = experiments.load("page-fault")
+    claims = ladder.selected(declared, ["off-count", "future-count"], timed=False)
+    found = ladder.levels(declared, claims)
+    assert found["lock"] == ["future", "off"]
+    assert found["chunk"] == [1_024_000]
+    assert found["chunks"] == list(declared.tiny["chunks"])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_halving_ends_at_the_step_or_names_what_it_could_not_tell(seed: int) -> None:
+    """With kernels that say nothing, that are undecided, and counts with noise."""
+    rng = random.Random(seed)
+    versions = [f"6.{minor}" for minor in range(rng.randrange(2, 40))]
+    step = rng.randrange(1, len(versions))
+    mute = {v for v in versions[1:-1] if rng.random() < 0.2}
+
+    def look(version: str) -> Cell | None:
+        if version in mute:
+            return rng.choice([None, Cell("", 50, 1, 400)])
+        middle = (256 if versions.index(version) < step else 1) * rng.uniform(0.97, 1.03)
+        return Cell("", middle, middle * 0.96, middle * 1.04)
+
+    ends = look(versions[0]), look(versions[-1])
+    assert ends[0]
+    assert ends[1]
+    found = ladder.bisect(versions, ends[0], ends[1], look)
+    low, high = versions.index(found.before), versions.index(found.since)
+    assert low < step <= high
+    assert set(found.skipped) == set(versions[low + 1 : high])
+    assert set(found.skipped) <= mute
+    assert found.error_percent == min(100, 5 * len(found.measured))
+    assert len(found.measured) <= 2 + len(versions).bit_length()

@@ -1,0 +1,70 @@
+"""A figure of the user's choice: metric, axis, series, panels and points."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from memlab import api
+from memlab.cli import cli
+from memlab.errors import BadRequest
+from memlab.experiment import Bars, Lines
+from memlab.present import figures
+from memlab.present.figures import sidecar
+
+
+@pytest.fixture(scope="module")
+def run() -> api.Run:
+    return api.load("mmap-write", example=True)
+
+
+def test_a_numeric_axis_is_lines_and_any_other_is_bars(run: api.Run) -> None:
+    lines = figures.chosen(run, metric="faults_per_mib", x="size").experiment.figure
+    assert (type(lines), lines.metric, lines.over) == (Lines, "faults_per_mib", "size")
+    assert lines.log == "x"
+    bars = figures.chosen(run, x="method", series=["filesystem"]).experiment.figure
+    assert (type(bars), bars.over, list(bars.by)) == (Bars, "method", ["filesystem"])
+
+
+def test_only_the_points_that_are_asked_for_are_drawn(run: api.Run) -> None:
+    seen = figures.chosen(run, x="size", where={"filesystem": ["tmpfs"], "method": ["mmap"]})
+    assert {(p.at["filesystem"], p.at["method"]) for p in seen.points} == {("tmpfs", "mmap")}
+    marks = json.loads(sidecar.as_json(seen))["marks"]
+    drawn = {s.id for s in seen.samples if s.outcome == "ok"}
+    assert {sample for mark in marks for sample in mark.get("samples", ())} == drawn
+    medians = {p.point.index: p.medians for p in run.summaries}
+    assert all(s.medians == medians[s.point.index] for s in seen.summaries)
+    assert len(run.points) > len(seen.points)  # the run itself is as it was
+
+
+def test_every_varied_factor_has_a_place(run: api.Run) -> None:
+    shown = figures.chosen(run, x="size").experiment.figure
+    assert {shown.over, *shown.by, *shown.panels} >= set(run.varied)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"x": "sise"}, "mmap-write has no factor 'sise'; did you mean size?"),
+        ({"series": ["nope"]}, "mmap-write has no factor 'nope'; "),
+        ({"x": "size", "series": ["size"]}, "size is the axis, a series or a panel, and not two"),
+        ({"where": {"size": [3]}}, "no point of this run has these levels"),
+    ],
+)
+def test_a_wrong_choice_is_one_line(run: api.Run, asked: dict[str, object], message: str) -> None:
+    with pytest.raises(BadRequest) as error:
+        figures.chosen(run, **asked)  # type: ignore[arg-type]
+    assert str(error.value).startswith(message)
+
+
+def test_the_command_draws_it(tmp_path: Path) -> None:
+    words = ["plot", "mmap-write", "--example", "--metric", "faults_per_mib", "--x", "size"]
+    words += ["--where", "filesystem=tmpfs", "-o", str(tmp_path / "plots" / "faults.svg")]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    assert "Minor faults per MiB" in (tmp_path / "plots" / "faults.svg").read_text()
+    assert sorted(path.name for path in (tmp_path / "plots").iterdir()) == [
+        "faults.json",
+        "faults.svg",
+    ]

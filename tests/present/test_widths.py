@@ -1,0 +1,102 @@
+"""Recorded runs on narrow terminals: no name, head, interval or verdict is cut."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from click.testing import CliRunner
+from quick import mostly_slow
+from rich.cells import cell_len
+
+from memlab import api, recorded
+from memlab.cli import cli
+from memlab.judging.compare import NotComparable, compare_runs
+from memlab.judging.reproduce import of_run
+from memlab.present import tables, terminal, verdicts, words
+from memlab.present.table import Table
+from memlab.results import Run
+
+WIDTHS = (80, 100, 120)
+
+
+@pytest.fixture(params=mostly_slow(recorded.names(), "mmap-write", "vma-lock"))
+def run(request: pytest.FixtureRequest) -> Run:
+    return api.load(request.param, example=True)
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, width: int, *arguments: str) -> str:
+    monkeypatch.setenv("COLUMNS", str(width))
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0, done.output
+    assert "…" not in done.output
+    assert "e+" not in done.output
+    assert max(cell_len(line) for line in done.output.splitlines()) <= width
+    return done.output
+
+
+def letters(text: str) -> str:
+    """Without blanks and line breaks, which depend on the width."""
+    return re.sub(r"\s", "", text)
+
+
+@pytest.mark.slow
+def test_show_has_every_name_head_and_cell(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = [*tables.medians(run), *tables.controls(run)]
+    parts = [part for table in shown for part in parts_of(table)]
+    for width in WIDTHS:
+        text = printed(monkeypatch, width, "show", "--example", run.experiment.name)
+        found = set(text.split())
+        assert [part for part in parts if not set(part.split()) <= found] == []
+
+
+def parts_of(table: Table) -> list[str]:
+    heads = [line for column in table.columns for line in column.head.split("\n")]
+    return [table.title, *heads, *(cell.text for row in table.cells for cell in row)]
+
+
+def test_claims_have_their_words_and_texts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = verdicts.verdicts(run, of_run(run).judged)
+    for width in WIDTHS:
+        text = letters(printed(monkeypatch, width, "claims", "--example", run.experiment.name))
+        for claim in found:
+            assert letters(claim.text) in text
+            assert all(letters(one.word) in text for one in claim.verdicts)
+
+
+@pytest.mark.parametrize("name", ["vma-lock", "madvise-refault", "memcg-accounting"])
+def test_many_claims_fit_on_a_page(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(printed(monkeypatch, 80, "claims", "--example", name).splitlines()) < 100
+
+
+def test_a_comparison_keeps_its_words(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        compared = compare_runs(run, run)
+    except NotComparable as why:
+        pytest.skip(str(why))
+    for width in WIDTHS:
+        store = str(run.store_path)
+        text = printed(monkeypatch, width, "compare", run.id, run.id, "--store", store)
+        assert words.counts(compared) in text
+        table, _, _ = text.partition("ratio: the median")
+        found = set(table.split())
+        assert {point.comparison.word for point in compared.points} <= found
+        for point in compared.points:
+            assert set(words.quantity(point.new, compared.metric.unit).split()) <= found
+
+
+@pytest.mark.slow
+def test_the_end_of_a_sweep_and_reproduce_are_as_wide_as_the_terminal(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = of_run(run)
+    for width in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(width))
+        terminal.verdicts_of_sweep(run)
+        terminal.claims([found, found], ["a table that is not built"], tables=True, verbose=False)
+        text = capsys.readouterr().out
+        assert "…" not in text
+        assert max(cell_len(line) for line in text.splitlines()) <= width
+        said = letters(text)
+        for claim in verdicts.verdicts(run, found.judged):
+            assert said.count(letters(claim.text)) >= 2

@@ -1,0 +1,163 @@
+"""Metrics over many samples at once: the same numbers as sample by sample, and read once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from synthetic import experiment, failed, ok, run_row, sample
+
+from memlab import api, experiments, recorded
+from memlab.errors import StoreError
+from memlab.experiment import Metric
+from memlab.results import Run, columns, samples
+from memlab.results.columns import Fields, Uneven, Unreadable, evaluate
+from memlab.store import PointRow, Store
+
+MANY = columns.FEWEST + 1
+
+
+def numbered(**fields: Any) -> list[dict[str, Any]]:
+    """Many samples; a field is a function of a sample's number."""
+    return [{name: of(i) for name, of in fields.items()} for i in range(MANY)]
+
+
+def value(expression: Any, rows: list[dict[str, Any]]) -> list[float]:
+    return evaluate(expression, rows, Fields(rows), {}).tolist()
+
+
+class TestFields:
+    @pytest.mark.parametrize(
+        "expression",
+        [
+            lambda raw, at: raw["ns"] * 1e-9 / raw["calls"],
+            lambda raw, at: raw["ns"] * 1e-9 if raw["calls"] else None,
+            lambda raw, at: raw["ns"] if raw["kind"] == "odd" else None,
+            lambda raw, at: max(0, raw["ns"] - 5),
+            lambda raw, at: raw["deep"]["ns"] + raw.get("none", 3),
+            lambda raw, at: float(np.median([raw["ns"], raw["calls"], 7])),
+            lambda raw, at: len(raw["list"]),
+            lambda raw, at: raw["maybe"],
+            lambda raw, at: raw["large"] % 1000,
+            lambda raw, at: None,
+        ],
+    )
+    def test_an_expression_says_the_same_of_many(self, expression: Any) -> None:
+        rows = numbered(
+            ns=lambda i: 1000 + i,
+            calls=lambda i: 3,
+            kind=lambda i: ["even", "odd"][i % 2],
+            deep=lambda i: {"ns": i * i},
+            list=lambda i: [0] * i,
+            maybe=lambda i: None if i % 3 else i,
+            large=lambda i: 2**60 + i,
+        )
+        alone = [expression(row, {}) for row in rows]
+        expected = [float("nan") if one is None else float(one) for one in alone]
+        assert np.array_equal(value(expression, rows), expected, equal_nan=True)
+
+    def test_numbers_are_read_as_one_array(self) -> None:
+        asked = []
+        rows = numbered(ns=lambda i: i)
+        value(lambda raw, at: asked.append(1) or raw["ns"] * 2, rows)
+        assert len(asked) == 4  # at once, and of three samples to see that it says the same
+
+    def test_what_differs_in_more_than_numbers_is_no_array(self) -> None:
+        with pytest.raises(Uneven):
+            Fields([{"a": 1}, {"a": "b"}])["a"]
+        with pytest.raises(Uneven):
+            Fields([{"a": 1}, {}]).get("a")
+        with pytest.raises(Uneven):
+            bool(Fields([{"a": 0}, {"a": 1}])["a"])
+
+    def test_the_sample_that_cannot_be_read_is_named(self) -> None:
+        rows: list[dict[str, Any]] = [*numbered(ns=lambda i: i), {}]
+        with pytest.raises(Unreadable, match="KeyError") as raised:
+            value(lambda raw, at: raw["ns"], rows)
+        assert raised.value.number == MANY
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", recorded.names())
+def test_a_recorded_run_has_the_same_numbers_at_once(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "FEWEST", 2)
+    at_once = api.load(name, example=True)
+    monkeypatch.setattr(samples, "HELD", 0)
+    monkeypatch.setattr(samples.kept, "write", lambda *_: None)
+    long = api.load(name, example=True)
+    monkeypatch.undo()
+    monkeypatch.setattr(columns, "FEWEST", 10**9)
+    alone = api.load(name, example=True)
+    assert at_once.summaries == alone.summaries == long.summaries
+    assert at_once.frame.equals(alone.frame)
+    assert long.frame.equals(alone.frame)
+
+
+@pytest.fixture
+def long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with a run that is too long to be held, and an empty cache."""
+    monkeypatch.setattr(samples, "HELD", 0)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(experiments, "load", lambda *_: experiment())
+    path = tmp_path / "results.db"
+    points = [PointRow(i, {"size": size, "method": "slow"}, None) for i, size in enumerate([1, 8])]
+    with Store(path, create=True) as store:
+        store.add_run(run_row(), points)
+        session = store.begin_session("0123abcd")
+        rows = [sample(p, b, ok(1000 + 10 * b + p)) for b in range(40) for p in (1, 0)]
+        rows[3] = sample(0, 1, failed("error", "why"))
+        assert store.add_samples("0123abcd", session, rows) == 80
+        store.end_session("0123abcd", session, 1.0, "blocks")
+    return path
+
+
+def opened(path: Path) -> Run:
+    with Store(path) as store:
+        return Run(store.find("last"), path)
+
+
+def test_a_long_run_is_read_as_a_short_one(long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, again = opened(long), opened(long)
+    monkeypatch.setattr(samples, "HELD", 1000)
+    short = opened(long)
+    for run in (first, again):
+        assert run.summaries == short.summaries
+        assert run.frame.equals(short.frame)
+        assert list(run.records())[3]["detail"] == "why"
+        assert list(run.samples) == list(short.samples)
+        assert run.by_point[1][2] == short.by_point[1][2]
+        assert run.only(run.points[:1]).frame["point"].unique().tolist() == [0]
+
+
+def test_a_long_run_is_derived_once(long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = opened(long).frame
+    monkeypatch.setattr(Store, "some_samples", None)  # reading a sample again would fail
+    assert opened(long).frame.equals(expected)
+
+
+def test_another_sample_or_metric_is_derived_again(
+    long: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = opened(long)
+    with Store(long) as store:
+        store.add_sample("0123abcd", 2, 1.0, sample(0, 40, ok(1)))
+    after = opened(long)
+    assert (len(before.samples), len(after.samples)) == (80, 81)
+    source = long.with_name("metric.py")
+    source.write_text("def of(raw, at):\n    return raw['window']['elapsed_ns'] * 2e-9\n")
+    found: dict[str, Any] = {}
+    exec(compile(source.read_text(), str(source), "exec"), found)
+    metric = Metric("call_time", "s/call", "time", of=found["of"])
+    monkeypatch.setattr(experiments, "load", lambda *_: experiment(metrics=[metric]))
+    assert opened(long).frame["call_time"].max() == pytest.approx(2 * 1391e-9)
+
+
+def test_a_changed_sample_of_a_long_run_is_found(long: Path) -> None:
+    with Store(long) as store:
+        store._db.execute("UPDATE samples SET raw = replace(raw, '1000', '1001') WHERE block = 0")
+    with pytest.raises(StoreError, match="is damaged"):
+        opened(long)

@@ -1,0 +1,88 @@
+"""An executor that measures nothing: the driver's rules, tested without a machine or a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from synthetic import experiment
+
+from memlab.experiment.points import Point
+from memlab.run.admission import Directories
+from memlab.run.plan import build
+from memlab.run.prepare import Prepared
+from memlab.run.request import Request
+from memlab.store import RunRow
+from memlab.watch import Progress
+
+Answer = Callable[[Point, int], dict[str, Any]]
+
+
+class FakeExecutor:
+    """Stands in for LocalExecutor. `answer` takes the point and how often it was asked before."""
+
+    TRIAL_S = 1.0
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.asked: list[int] = []
+        self.renewed: list[tuple[int, list[int]]] = []  # trials asked before, and the points
+        self.clock_s = 100.0
+        self.slept: list[float] = []
+
+    def __call__(self, *_: object) -> FakeExecutor:
+        return self
+
+    def __enter__(self) -> FakeExecutor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def renew(self, points: Sequence[Point]) -> None:
+        self.renewed.append((len(self.asked), [point.index for point in points]))
+
+    def trial(self, point: Point) -> dict[str, Any]:
+        self.clock_s += self.TRIAL_S
+        before = self.asked.count(point.index)
+        self.asked.append(point.index)
+        return self.answer(point, before)
+
+    def monotonic(self) -> float:
+        return self.clock_s
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.clock_s += seconds
+
+    def time(self) -> float:
+        return 1.7e9 + self.clock_s
+
+
+class Heard:
+    """A watch that remembers."""
+
+    def __init__(self) -> None:
+        self.run: RunRow | None = None
+        self.taken: int | None = None
+        self.progress: list[Progress] = []
+        self.reason: str | None = None
+        self.warnings: list[str] = []
+
+    def warned(self, line: str) -> None:
+        self.warnings.append(line)
+
+    def started(self, run: RunRow, points: Sequence[Point], taken: int) -> None:
+        self.run, self.taken = run, taken
+
+    def sampled(self, progress: Progress) -> None:
+        self.progress.append(progress)
+
+    def ended(self, reason: str) -> None:
+        self.reason = reason
+
+
+def prepared(request: Request) -> Prepared:
+    plan = build(experiment(), request.preset, request.levels, controls=request.controls)
+    return Prepared(experiment(), plan, Directories(Path("/")), request)

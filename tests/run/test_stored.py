@@ -1,0 +1,103 @@
+"""A stored run taken up again: what a store names is checked before it is loaded or written to."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memlab import experiments
+from memlab.errors import BadLevels, CannotRun
+from memlab.experiment.points import Point
+from memlab.observe import guest_tools, ownership
+from memlab.run.plan import build
+from memlab.run.prepare import check_stored
+from memlab.run.request import Request
+from memlab.targets.guest.machine import Asked
+
+ALLOCATOR = experiments.load("allocator")
+LIKE_A_NEW_RUNS = build(ALLOCATOR, "quick", {}).points
+
+
+def loading(library: Path) -> list[Point]:
+    return [Point(0, {**LIKE_A_NEW_RUNS[0].at, "allocator": "other", "library": str(library)})]
+
+
+def request(**more: Any) -> Request:
+    return Request("allocator", directory="/var/tmp", **more)
+
+
+def test_a_run_as_it_began_goes_on(tmp_path: Path) -> None:
+    check_stored(ALLOCATOR, LIKE_A_NEW_RUNS, request())
+    library = tmp_path / "own.so"
+    library.touch(0o600)
+    check_stored(ALLOCATOR, loading(library), request())
+    check_stored(ALLOCATOR, LIKE_A_NEW_RUNS, request(guest=vars_of(Asked())))
+
+
+def vars_of(asked: Asked) -> dict[str, Any]:
+    return {name: getattr(asked, name) for name in Asked.__slots__}
+
+
+def test_a_library_that_another_user_may_write_is_not_preloaded(tmp_path: Path) -> None:
+    """A store is code then: its level would be loaded into root's trials by LD_PRELOAD."""
+    library = tmp_path / "theirs.so"
+    library.touch()
+    library.chmod(0o666)
+    with pytest.raises(CannotRun, match=r"theirs.so, and a store may .*: others may write to .*"):
+        check_stored(ALLOCATOR, loading(library), request())
+    for name, why in (("/nosuch.so", "No such file"), ("./own.so", "no whole path")):
+        with pytest.raises(CannotRun, match=why):
+            check_stored(ALLOCATOR, [Point(0, {"library": name})], request())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("what", ["library", "kernel"])
+def test_nor_is_what_another_user_owns(tmp_path: Path, what: str) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.touch()
+    os.chown(theirs, 65534, 65534)
+    guest = vars_of(Asked(kernel=str(theirs))) if what == "kernel" else None
+    points = loading(theirs) if what == "library" else LIKE_A_NEW_RUNS
+    with pytest.raises(CannotRun, match="theirs belongs to user nobody"):
+        check_stored(ALLOCATOR, points, request(guest=guest))
+
+
+@pytest.mark.parametrize(
+    "levels", [{"nosuch": 1}, {"size": 2**80}, {"allocator": "LD_PRELOAD"}, {"library": 3}]
+)
+def test_levels_that_no_run_begins_with_are_refused(levels: dict[str, Any]) -> None:
+    with pytest.raises(BadLevels):
+        check_stored(ALLOCATOR, [Point(0, levels)], request())
+
+
+def test_a_folder_for_files_is_checked_as_a_new_runs_is(tmp_path: Path) -> None:
+    writes = experiments.load("mmap-write")
+    with pytest.raises(CannotRun, match="is not a directory"):
+        check_stored(writes, [], Request("mmap-write", directory=str(tmp_path / "nosuch")))
+
+
+def test_no_program_of_the_current_folder_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty PATH, or an empty part of it, means the current folder elsewhere."""
+    planted = tmp_path / "qemu-system-x86_64"
+    planted.write_text("#!/bin/sh\n")
+    planted.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    for path in ("", ":/usr/bin", ".:/usr/bin", "bin"):
+        monkeypatch.setenv("PATH", path)
+        assert guest_tools.find("qemu-system-x86_64") in (None, "/usr/bin/qemu-system-x86_64")
+
+
+@pytest.mark.skipif(not ownership.is_host_root(), reason="an ordinary user's PATH is the user's")
+def test_root_runs_no_program_that_another_user_may_replace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = tmp_path / "ldconfig"
+    planted.write_text("#!/bin/sh\n")
+    planted.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert guest_tools.find("ldconfig") == str(planted)
+    tmp_path.chmod(0o777)
+    assert guest_tools.find("ldconfig") != str(planted)

@@ -1,0 +1,200 @@
+"""A ladder climbed: kernels that fail, a store that has a part, and two kernels for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memlab import cli, ladder
+from memlab.errors import BadRequest, CannotRun, Interrupted
+from memlab.run import driver
+from memlab.run.kernel import Kernel
+from memlab.run.target import LocalTarget
+from memlab.targets.guest.host import GuestLost
+from memlab.targets.guest.kernels import Found
+from memlab.watch import Silent
+
+_SECOND = os.environ.get("GUEST_KERNEL_2")
+
+
+class Booted(LocalTarget):
+    """This host, as if it were a guest of a kernel."""
+
+    def __init__(self, guest: Guest) -> None:
+        super().__init__()
+        self._guest = guest
+
+    def prepare(self, request: Any) -> Any:
+        if request.experiment in self._guest.loses:
+            raise GuestLost("the guest ended: kernel panic: Oops")
+        prepared = super().prepare(request)
+        data = {"kernel": self._guest.path, "memory_bytes": self._guest.memory, "append": ""}
+        object.__setattr__(prepared.request, "guest", data)
+        return prepared
+
+
+class Guest:
+    """Stands in for memlab.Guest."""
+
+    boots: list[str] = []  # noqa: RUF012
+    loses: tuple[str, ...] = ()
+
+    def __init__(self, path: Path, *, memory: int) -> None:
+        self.path, self.memory = str(path), memory
+
+    @contextmanager
+    def open(self, wait_s: float) -> Iterator[Booted]:
+        self.boots.append(self.path)
+        if "hangs" in self.path:
+            raise CannotRun("the guest did not come up; the guest has been silent")
+        yield Booted(self)
+
+
+@pytest.fixture
+def boots(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    Guest.boots, Guest.loses = [], ()
+    monkeypatch.setattr(ladder, "Guest", Guest)
+    return Guest.boots
+
+
+def kernel(name: str, why: str = "") -> Found:
+    path = Path(f"/kernels/vmlinuz-{name}")
+    return Found(path, Kernel(path, name), why)
+
+
+ASKED = ladder.Asked(
+    ["vma-lock", "device-pinning"],
+    ["mlock-resident-pages-7", "mlock-vm-lck"],
+    blocks=2,
+    timed=False,
+)
+
+
+def climb(store: Path, *kernels: Found) -> list[ladder.Rung]:
+    return ladder.climb(ASKED, kernels, store, Silent(), lambda _: None)
+
+
+def test_one_boot_a_kernel_and_a_failure_is_a_line(boots: list[str], store_path: Path) -> None:
+    """A kernel that hangs or cannot boot costs its own rows alone; nothing is measured twice."""
+    kernels = [
+        kernel("6.1"),
+        kernel("6.9-hangs"),
+        kernel("7.0", "it has no virtio_pci"),
+        kernel("7.3"),
+    ]
+    rungs = climb(store_path, *kernels)
+    assert boots == [str(k.path) for k in kernels if not k.why]
+    assert [sorted(rung.runs) for rung in rungs] == [
+        sorted(ASKED.experiments),
+        [],
+        [],
+        sorted(ASKED.experiments),
+    ]
+    assert [list(rung.failed) for rung in rungs[1:3]] == [
+        ["the guest did not come up; the guest has been silent"],
+        ["it has no virtio_pci"],
+    ]
+    rows = ladder.rows(ASKED, rungs)
+    assert {row.id for row in rows} == set(ASKED.claims)
+    assert all(list(row.cells) == ["6.1", "7.3"] for row in rows)
+    boots.clear()
+    again = climb(store_path, kernels[0], kernels[3])
+    assert boots == []
+    assert [r.runs["vma-lock"].id for r in again] == [
+        r.runs["vma-lock"].id for r in (rungs[0], rungs[3])
+    ]
+
+
+def test_a_guest_that_dies_loses_its_experiment_alone(boots: list[str], store_path: Path) -> None:
+    Guest.loses = ("vma-lock",)
+    (rung,) = climb(store_path, kernel("6.1"))
+    assert (sorted(rung.runs), len(boots)) == (["device-pinning"], 2)
+    assert list(rung.failed) == ["vma-lock: the guest ended: kernel panic: Oops"]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["measured", "from the store"])
+def test_files_that_do_not_lie_on_a_disk_are_no_row(
+    boots: list[str], store_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    def bare(*_: object) -> dict[str, Any]:
+        found = {"dir": {"path": "/var/tmp", "type": "rootfs"}}
+        return {"kernel_release": "7.0", "filesystems": found}
+
+    monkeypatch.setattr(Booted, "environment", bare)
+    asked = ladder.Asked(["mmap-write"], metrics=["faults_per_mib"], blocks=1, timed=False)
+    for _ in range(1 + again):
+        (rung,) = ladder.climb(asked, [kernel("7.0")], store_path, Silent(), lambda _: None)
+    assert rung.runs == {}
+    assert list(rung.failed) == [
+        "mmap-write: its files lie on rootfs, since ext4's module is missing"
+    ]
+    assert len(boots) == 1
+
+
+def test_an_interrupted_ladder_goes_on(
+    boots: list[str], store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stops(Silent):
+        def sampled(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as stopped:
+        ladder.climb(ASKED, [kernel("6.1")], store_path, Stops(), lambda _: None)
+    monkeypatch.setattr(driver, "check_stored", lambda *_: None)  # there is no such kernel
+    resumed: list[str] = []
+    resume = driver.resume
+    monkeypatch.setattr(
+        driver, "resume", lambda row, *a, **k: (resumed.append(row.id), resume(row, *a, **k))[1]
+    )
+    (rung,) = climb(store_path, kernel("6.1"))
+    assert resumed == [stopped.value.run] == [rung.runs["vma-lock"].id]
+    assert len(rung.runs["vma-lock"].samples) == 2
+
+
+def test_what_cannot_be_asked_is_said_before_anything_boots(boots: list[str]) -> None:
+    with pytest.raises(BadRequest, match="has the factor of -p nosuch=1"):
+        ladder.requests(ladder.Asked(["vma-lock"], levels=["nosuch=1"], timed=False))
+    with pytest.raises(BadRequest, match="no claim on a count or an outcome"):
+        ladder.requests(ladder.Asked(["vma-lock"], ["nosuch"], timed=False))
+    assert boots == []
+
+
+@pytest.mark.parametrize(
+    ("image", "code"), [("6.1", 0), ("6.9-hangs", 125), ("7.0-contradicts", 1)]
+)
+def test_a_step_of_git_bisect(image: str, code: int, boots: list[str], store_path: Path) -> None:
+    claim = "mlock-over-exec-vma-count-2" if code == 1 else "mlock-resident-pages-7"
+    asked = ladder.Asked(["vma-lock"], blocks=6, timed=False)
+    assert ladder.step(asked, claim, kernel(image), store_path, Silent()) == code
+
+
+@pytest.mark.slow
+def test_two_kernels_for_real(
+    guest_kernel: str,
+    store_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The distribution's kernel and a newer one, each booted once; where there is no second one,
+    the test is skipped by that name."""
+    if not _SECOND:
+        pytest.skip("no second kernel: set GUEST_KERNEL_2 to a newer vmlinuz")
+    words = ["memlab", "ladder", "vma-lock", "--claims", "mlock-resident-pages-7", "--json"]
+    words += ["--kernels", f"{guest_kernel},{_SECOND}", "-o", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert ended.value.code == 0, err
+    (row,) = json.loads(out)["rows"]
+    assert [cell["word"] for cell in row["cells"].values()] == ["reproduced"] * 2
+    assert row["steps"] == []
+    assert (tmp_path / "ladder-vma-lock.png").stat().st_size > 1000

@@ -1,0 +1,564 @@
+"""memlab try: a small program with known answers under each policy, and commands that go wrong."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memlab
+from memlab import experiments
+from memlab.errors import BadLevels, BadRequest
+from memlab.experiment import command
+from memlab.judging.compare_levels import compare_levels
+from memlab.observe import cgroup
+from memlab.present import terminal
+
+PAGE = os.sysconf("SC_PAGESIZE")
+TOUCHED = 1009  # a prime number, so that no multiple of anything gives it by accident
+MAPPED = 4001
+PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+    long page = sysconf(_SC_PAGESIZE), mapped = atol(words[1]), touched = atol(words[2]);
+    char *memory = mmap(NULL, mapped * page, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return 7;
+    for (long i = 0; i < touched; i++)
+        memory[i * page] = 1;
+    usleep(60000);
+    printf("touched %ld pages\\n", touched);
+    return count > 3 ? atoi(words[3]) : 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def toucher(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A program that maps and touches as many pages as it is asked to."""
+    folder = tmp_path_factory.mktemp("toucher")
+    (folder / "toucher.c").write_text(PROGRAM)
+    subprocess.run(["cc", "-O1", "-o", "toucher", "toucher.c"], cwd=folder, check=True)
+    return str(folder / "toucher")
+
+
+def medians(run: memlab.Run, metric: str) -> dict[tuple[object, ...], float]:
+    """By the levels of the policies that are varied."""
+    return {
+        tuple(s.point.at[name] for name in run.varied): s.medians[metric].estimate
+        for s in run.summaries
+        if s.medians
+    }
+
+
+def outcomes(run: memlab.Run) -> list[str]:
+    return [sample.outcome for sample in run.samples]
+
+
+def test_page_faults_and_locked_memory_are_those_of_the_program(
+    toucher: str, store_path: Path
+) -> None:
+    run = memlab.trial(
+        [toucher, str(MAPPED), "{n}"],
+        blocks=3,
+        store=store_path,
+        n=[0, TOUCHED],
+        lock=["off", "future_onfault", "future"],
+        thp="never",
+        aslr="off",
+    )
+    faults, locked, rss = (medians(run, m) for m in ("faults", "peak_locked", "peak_rss"))
+    for lock in ("off", "future_onfault"):
+        assert faults[TOUCHED_TEXT, lock] - faults["0", lock] == TOUCHED
+        assert 0 <= rss[TOUCHED_TEXT, lock] - rss["0", lock] - TOUCHED * PAGE < 64 * PAGE
+    # Locked as a whole at mmap: what it touches then takes no fault.
+    assert faults[TOUCHED_TEXT, "future"] == faults["0", "future"]
+    assert rss["0", "future"] > MAPPED * PAGE
+    assert locked["0", "off"] == 0
+    for lock in ("future", "future_onfault"):  # VmLck is address space, touched or not
+        assert MAPPED * PAGE < locked["0", lock] < 2 * MAPPED * PAGE
+
+
+TOUCHED_TEXT = str(TOUCHED)
+
+
+def test_a_limit_of_memory_is_an_outcome_with_the_bytes_reached(
+    toucher: str, store_path: Path
+) -> None:
+    if cgroup.locate().memory_version is None or os.geteuid():
+        pytest.skip("needs root and a memory cgroup")
+    run = memlab.trial(
+        [toucher, "12800", "12800"], blocks=1, store=store_path, memory_max=["none", "20M"]
+    )
+    assert sorted(outcomes(run)) == ["ok", "oom-killed"]
+    killed = next(s for s in run.samples if s.outcome == "oom-killed")
+    assert killed.raw is not None
+    assert 20 * 2**20 - 64 * PAGE <= killed.raw["group_peak_bytes"] <= 20 * 2**20
+    assert "20.0 MiB" in (killed.detail or "")
+
+
+def test_more_work_is_found_and_the_same_work_is_not(toucher: str, store_path: Path) -> None:
+    run = memlab.trial(
+        [toucher, "9000", "{n}"], blocks=6, store=store_path, n=[4000, 4600], aslr="off"
+    )
+    compared = run.summary()
+    assert compared["faults"].iloc[1] - compared["faults"].iloc[0] == 600
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome", "detail"),
+    [
+        (["sh", "-c", "echo so; exit 3"], "failed", "exit status 3; it said: so"),
+        (["sh", "-c", "kill -SEGV $$"], "sigsegv", "ended by SIGSEGV"),
+        (["sh", "-c", "trap '' TERM; sleep 61.73"], "timeout", "killed after 0.3 s"),
+        (["sh", "-c", "yes | head -c 30000000"], "ok", ""),
+        (["sh", "-c", "setsid sleep 61.73 & exit 0"], "ok", ""),
+        (["sh", "-c", "test -t 0 || test -t 1 || echo no terminal; cd /; pwd"], "ok", ""),
+    ],
+)
+def test_how_a_command_ends_is_its_outcome(
+    words: list[str], outcome: str, detail: str, store_path: Path
+) -> None:
+    run = memlab.trial(words, blocks=1, store=store_path, timeout=0.3 if "trap" in words[2] else 60)
+    assert [(s.outcome, s.detail) for s in run.samples] == [(outcome, detail)]
+    assert left(r"^sleep 61\.73") == b""
+
+
+def test_its_own_numbers_are_metrics_and_a_run_without_one_is_an_outcome(
+    toucher: str, store_path: Path
+) -> None:
+    run = memlab.trial(
+        [toucher, "100", "{n}"],
+        metrics=["pages=touched ([0-9]+) pages"],
+        blocks=2,
+        store=store_path,
+        n=[7, 11],
+    )
+    assert medians(run, "pages") == {("7",): 7, ("11",): 11}
+    missing = memlab.trial([toucher, "9", "1"], metrics=["x=no (.)"], blocks=1, store=store_path)
+    assert outcomes(missing) == ["no-metric"]
+
+
+def test_variables_limits_and_allocators_reach_the_command(store_path: Path) -> None:
+    words = ["sh", "-c", "echo v=$FOO s=$(ulimit -s) f=$(ulimit -n) n=$(nice) m=$MALLOC_ARENA_MAX"]
+    run = memlab.trial(
+        words,
+        metrics=["v=v=([0-9]+)", "s=s=([0-9]+)", "f=f=([0-9]+)", "n=n=([0-9]+)"],
+        blocks=1,
+        store=store_path,
+        **{"env.FOO": ["41", "43"], "stack": "1M", "nofile": 77, "nice": 5},
+    )
+    assert medians(run, "v") == {("41",): 41, ("43",): 43}
+    assert set(medians(run, "s").values()) == {1024}
+    assert set(medians(run, "f").values()) == {77}
+    assert set(medians(run, "n").values()) == {5}
+
+
+def test_a_static_program_cannot_preload_a_lock(tmp_path: Path, store_path: Path) -> None:
+    (tmp_path / "static.c").write_text("int main(void) { return 0; }")
+    made = subprocess.run(
+        ["cc", "-static", "-o", "static", "static.c"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("needs a libc to link statically")
+    run = memlab.trial(
+        [str(tmp_path / "static")], blocks=1, store=store_path, lock=["off", "future"]
+    )
+    said = {s.outcome: s.detail for s in run.samples}
+    assert said["ok"] == ""
+    assert "is static, and preloads no lock" in said["unavailable"]
+
+
+SERVICE = """
+import os, socket, sys, time
+print("starting", flush=True)
+time.sleep(float(sys.argv[2]))
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
+    print("ready now", flush=True)
+    while True:
+        connection, _ = server.accept()
+        with connection:
+            asked = connection.recv(100)
+            if asked == b"die":
+                os._exit(9)
+            if asked:
+                connection.sendall(f"policy {os.environ.get('FOO', '0')}".encode())
+"""
+LOAD = """
+import os, socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
+    connection.sendall(sys.argv[2].encode())
+    print(connection.recv(100).decode(), "load", os.environ.get("FOO", "0"))
+"""
+
+
+def served(
+    store: Path, ready: str, *, asked: str = "ask", starts_in_s: str = "0", **how: Any
+) -> memlab.Run:
+    python = [sys.executable, "-I", "-S", "-c"]
+    return memlab.trial(
+        [*python, LOAD, "{port}", asked],
+        serve=[*python, SERVICE, "{port}", starts_in_s],
+        ready=ready,
+        store=store,
+        metrics=["service=policy ([0-9]+)", "load=load ([0-9]+)"],
+        **how,
+    )
+
+
+def test_a_file_that_the_command_writes_has_its_numbers_and_an_old_one_has_none(
+    tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["sh", "-c", '[ {n} = none ] || echo \'{"a": {"b": {n}}, "c": [1]}\' > numbers.json']
+    run = memlab.trial(
+        words,
+        metrics=["a.b[s]"],
+        metric_json="numbers.json",
+        blocks=2,
+        store=store_path,
+        n=["7", "none"],
+    )
+    assert medians(run, "a.b") == {("7",): 7}
+    said = {s.outcome: s.detail for s in run.samples}
+    assert said == {"ok": "", "no-metric": "no a.b in numbers.json"}
+
+
+def test_a_file_of_latencies_gives_percentiles(
+    tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "write.sh").write_text("seq 1 {n} > latencies; echo nan inf -1 x >> latencies")
+    run = memlab.trial(
+        ["sh", "-c", (tmp_path / "write.sh").read_text()],
+        latencies="latencies[us]",
+        blocks=1,
+        store=store_path,
+        n=["2000", "1000"],
+    )
+    assert medians(run, "longest") == {("2000",): 2000e-6, ("1000",): 1000e-6}
+    assert medians(run, "p50")["2000",] == pytest.approx(1000e-6, rel=1 / 128)
+    assert medians(run, "p99")["1000",] == pytest.approx(990e-6, rel=1 / 128)
+    none = memlab.trial(["true"], latencies="latencies", blocks=1, store=store_path)
+    assert [(s.outcome, s.detail) for s in none.samples] == [
+        ("no-metric", "no number in latencies")
+    ]
+
+
+def test_what_a_lock_populates_and_pressure_are_counted(toucher: str, store_path: Path) -> None:
+    run = memlab.trial(
+        [toucher, "{n}", "0"],
+        blocks=1,
+        store=store_path,
+        n=[1000, 4001],
+        lock=["future"],
+        aslr="off",
+    )
+    populated = medians(run, "populated")
+    assert populated["4001",] - populated["1000",] == 3001
+    raw = run.samples[0].raw or {}
+    assert ("stalled" in raw["missing"]) == (raw["stalled_ns"] is None)
+
+
+@pytest.mark.changes_host
+def test_huge_pages_of_one_size(toucher: str, store_path: Path) -> None:
+    enabled = Path("/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled")
+    if not os.access(enabled, os.W_OK):
+        pytest.skip("needs root and a kernel with huge pages of 64 KiB")
+    before = enabled.read_text()
+    run = memlab.trial(
+        [toucher, "4096", "4096"],
+        blocks=1,
+        store=store_path,
+        thp=["never", "64K", "3M"],
+        aslr="off",
+    )
+    faults = medians(run, "faults")
+    assert faults["never",] - faults["64K",] > 4096 * 15 / 16 * 0.9  # one for each 16 pages
+    missing = [s.detail for s in run.samples if s.outcome == "unavailable"]
+    assert len(missing) == 1
+    assert "hugepages-3072kB/enabled = always, and there is no such file" in str(missing[0])
+    assert enabled.read_text() == before
+
+
+@pytest.mark.changes_host
+def test_swap_that_cannot_be_had_says_why(toucher: str, store_path: Path) -> None:
+    run = memlab.trial(
+        [toucher, "1000", "1000"], blocks=1, store=store_path, swap=["none", "file", "zram"]
+    )
+    for sample in run.samples:
+        assert sample.outcome == "ok" or "needs " in str(sample.detail)
+    assert "ok" in outcomes(run)
+
+
+def left(pattern: str) -> bytes:
+    """The processes that a command left behind."""
+    return subprocess.run(["pgrep", "-f", pattern], capture_output=True, check=False).stdout
+
+
+FORKS = """
+#include <time.h>
+#include <unistd.h>
+int main(void)
+{
+    time_t began = time(NULL);
+    while (time(NULL) < began + 20)
+        fork();
+    return 0;
+}
+"""
+
+
+def test_a_command_that_forks_for_ever_is_bounded_and_ended(
+    tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() or cgroup.locate().memory_version is None or not cgroup.v1_dir("pids"):
+        pytest.skip("needs root and cgroups of v1 with the pids controller")
+    monkeypatch.setattr(command, "_MOST_PROCESSES", 24)
+    (tmp_path / "forks.c").write_text(FORKS)
+    subprocess.run(["cc", "-o", "forks", "forks.c"], cwd=tmp_path, check=True)
+    run = memlab.trial([str(tmp_path / "forks")], blocks=1, store=store_path, timeout=1.0)
+    assert outcomes(run) == ["timeout"]
+    assert 2 <= (run.samples[0].raw or {})["process_count"] <= 24
+    assert left(str(tmp_path / "forks")) == b""
+
+
+def test_a_user_who_is_not_root_has_a_bound_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from memlab.python_probes import command as probe
+
+    monkeypatch.setattr(probe.resource, "getrlimit", lambda _: (0, -1))
+    running = int(probe._processes_bound(0))
+    assert 1 <= running < 100_000
+    monkeypatch.setattr(probe.resource, "getrlimit", lambda _: (0, 7))
+    assert probe._processes_bound(50) == "7"
+
+
+def test_a_command_that_fills_its_disk_has_failed(store_path: Path) -> None:
+    fills = "mount -t tmpfs -o size=64k none /mnt && cat /dev/zero > /mnt/full"
+    words = ["unshare", "-m", "sh", "-c", fills]
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs a mount namespace")
+    run = memlab.trial(words, blocks=1, store=store_path)
+    assert outcomes(run) == ["failed"]
+    assert "No space left on device" in str(run.samples[0].detail)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ["--", "sh", "-c", "setsid sleep 61.79 & sleep 61.79"],
+        ["--serve", "sleep 61.79", "--ready", "tcp:1", "--", "true"],
+    ],
+)
+def test_nothing_is_left_when_memlab_is_killed(how: list[str], store_path: Path) -> None:
+    if os.geteuid() or cgroup.locate().memory_version is None:
+        pytest.skip("needs root and a memory cgroup")
+    words = [sys.executable, "-m", "memlab", "try", "--store", str(store_path), "-q", *how]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as measuring:
+        assert eventually(lambda: left(r"^sleep 61\.79") != b"")
+        measuring.kill()
+    assert eventually(lambda: left(r"^sleep 61\.79") == b"")
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 30
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return holds()
+
+
+@pytest.mark.parametrize("ready", ["tcp:{port}", "line:^ready"])
+def test_a_service_has_the_policies_and_the_command_is_its_load(
+    ready: str, store_path: Path
+) -> None:
+    run = served(store_path, ready, blocks=2, **{"env.FOO": ["41", "43"]})
+    assert outcomes(run) == ["ok"] * 4
+    assert medians(run, "service") == {("41",): 41, ("43",): 43}
+    assert set(medians(run, "load").values()) == {0}
+    assert all(0 < value < 30 for value in medians(run, "ready").values())
+    assert min(medians(run, "peak_rss").values()) > 2**20  # the service's
+
+
+@pytest.mark.parametrize(
+    ("how", "outcome", "detail"),
+    [
+        (
+            {"ready": "line:never", "timeout": 0.5},
+            "not-ready",
+            "the service: not ready after 0.5 s; it said: starting / ready now",
+        ),
+        (
+            {"ready": "unix:/nope", "timeout": 0.5, "starts_in_s": "x"},
+            "not-ready",
+            "the service: exit status 1 before it was ready; it said: ",
+        ),
+        (
+            {"ready": "tcp:{port}", "asked": "die"},
+            "service-ended",
+            "the service: exit status 9 under the load; it said: starting / ready now",
+        ),
+    ],
+)
+def test_what_goes_wrong_with_a_service_is_an_outcome(
+    how: dict[str, Any],
+    outcome: str,
+    detail: str,
+    store_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = served(store_path, blocks=1, **how)
+    assert outcomes(run) == [outcome]
+    assert str(run.samples[0].detail).startswith(detail)
+    terminal.show(run)
+    assert "the last that the service printed where it was" in capsys.readouterr().out
+    assert left(r"print\(.starting") == b""
+
+
+NOISY = """
+import pathlib, random, sys
+taken = pathlib.Path("taken")
+number = int(taken.read_text()) if taken.exists() else 0
+taken.write_text(str(number + 1))
+work = {"base": 1.0, "same": 1.0, "more": 1.15}[sys.argv[1]]
+noise = random.Random(number)
+for metric in range(20):
+    print(f"m{metric} {work * noise.lognormvariate(0, 0.04):.6f}")
+"""
+
+
+@pytest.mark.slow
+def test_15_percent_more_is_found_and_no_difference_is_not_20_of_20_times(
+    tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty metrics of one program are twenty draws of seeded noise: no clock decides."""
+    monkeypatch.chdir(tmp_path)
+    run = memlab.trial(
+        [sys.executable, "-I", "-S", "-c", NOISY, "{work}"],
+        metrics=[f"m{number}=^m{number} ([0-9.]+)" for number in range(20)],
+        blocks=20,
+        seed=1,
+        store=store_path,
+        work=["base", "same", "more"],
+    )
+    found: dict[str, list[str]] = {"same": [], "more": []}
+    for number in range(20):
+        compared = compare_levels(run, {"work": "base"}, metric=f"m{number}")
+        for point in compared.points:
+            found[str(point.at["work"])].append(point.comparison.word)
+    assert found["more"] == ["slower"] * 20
+    assert set(found["same"]) <= {"same", "inconclusive"}
+    assert found["same"].count("same") >= 10
+
+
+def test_expectations_are_claims(toucher: str, store_path: Path) -> None:
+    run = memlab.trial(
+        [toucher, "9000", "{n}"],
+        expect=["faults: n=5000 / n=1000 > 2", "peak_rss: n=1000 < 1M", "peak_rss: n=1000 < 1G"],
+        blocks=6,
+        store=store_path,
+        n=[1000, 5000],
+    )
+    verdicts = dict(zip(run.claims()["id"], run.claims()["verdict"], strict=True))
+    assert verdicts == {
+        "expect-1": "reproduced",
+        "expect-2": "contradicted",
+        "expect-3": "reproduced",
+    }
+
+
+def test_a_stored_run_is_read_again_without_its_command(toucher: str, store_path: Path) -> None:
+    made = memlab.trial([toucher, "9", "1"], blocks=1, store=store_path)
+    again = memlab.load(made.id, store=store_path)
+    assert again.experiment.question == made.experiment.question
+    assert list(again.frame["outcome"]) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("words", "policies", "message"),
+    [
+        (["./nope"], {}, "./nope: the command to try is not found"),
+        (["/etc/passwd"], {}, "/etc/passwd: the command to try is not executable"),
+        (["true"], {"lock": ["of"]}, "lock: invalid value 'of'; did you mean off?"),
+        (["true"], {"lokc": ["off"]}, "no policy 'lokc', and no {lokc} in the command; did you"),
+        (["true"], {"malloc": ["umem"]}, "malloc: invalid value 'umem' (choose from system, "),
+        (["true"], {"malloc": ["glibc/late"]}, "malloc: glibc has no setting 'late' (choose from "),
+        (["true"], {"nice": [99]}, "nice: 99 is out of bounds, -20 to 19"),
+        (["true"], {"lock": []}, "lock: no level given"),
+        (["true"], {"serve": ["./nope"], "ready": "tcp:1"}, "./nope: the command to try is not"),
+        (["true"], {"serve": ["true"]}, "say when the service is ready: --ready tcp:{port}"),
+        (["true"], {"serve": ["true"], "ready": "tcp:x"}, "--ready tcp:x: a port is a number"),
+        (["true"], {"serve": ["true"], "ready": "line:("}, "--ready 'line:(': missing )"),
+        (["true"], {"ready": "tcp:1"}, "--ready is of a service: name it with --serve"),
+    ],
+)
+def test_a_wrong_request_is_one_line(
+    words: list[str], policies: dict[str, Any], message: str, store_path: Path
+) -> None:
+    with pytest.raises((BadLevels, BadRequest)) as error:
+        memlab.trial(words, store=store_path, **policies)
+    assert str(error.value).startswith(message)
+    assert "\n" not in str(error.value)
+    assert not store_path.exists()
+
+
+@pytest.mark.parametrize(
+    "expect",
+    ["", "elapsed", "elapsd < 1s", "elapsed < 1", "elapsed: n=1 < 1s", "elapsed: lock=x < 1s"],
+)
+def test_a_wrong_expectation_is_one_line(expect: str, store_path: Path) -> None:
+    with pytest.raises(BadRequest, match="--expect"):
+        memlab.trial(["true"], expect=[expect], store=store_path, lock=["off"])
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        {},
+        {"argv": "rm", "cwd": "/", "levels": {}},
+        {"argv": [], "cwd": "/", "levels": {}},
+        {"argv": ["x"], "cwd": "/", "levels": {}, "also": 1},
+        {"argv": ["x"], "cwd": "/", "levels": {"lock": [{}]}},
+    ],
+)
+def test_a_hostile_store_declares_nothing(subject: dict[str, object]) -> None:
+    with pytest.raises(BadRequest):
+        experiments.load("try", subject)
+
+
+def test_only_placeholders_with_levels_are_filled() -> None:
+    assert command.fill("awk '{print $1}' {n} {other}", {"n": 4}) == "awk '{print $1}' 4 {other}"
+
+
+def test_a_file_keeps_a_command_with_its_policies(
+    toucher: str, tmp_path: Path, store_path: Path
+) -> None:
+    from click.testing import CliRunner
+
+    from memlab.cli import cli
+
+    file = tmp_path / "app.toml"
+    file.write_text(
+        f"command = [{toucher!r}, '9', '{{n}}']\nblocks = 2\nexpect = ['peak_rss < 1G']\n"
+        "[policies]\nn = [3, 5]\naslr = ['off']\n"
+    )
+    done = CliRunner().invoke(cli, ["try", "--json", str(file)])
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert [p["levels"]["n"] for p in document["points"]] == ["3", "5"]
+    file.write_text("comand = ['x']")
+    refused = CliRunner().invoke(cli, ["try", str(file)])
+    assert isinstance(refused.exception, BadRequest)
+    assert "comand" in str(refused.exception)
