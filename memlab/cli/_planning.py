@@ -10,7 +10,7 @@ from memlab.experiment.points import point_label, varied_factors
 from memlab.run import admission, beforehand, gentle
 from memlab.run.prepare import Prepared
 from memlab.run.request import Request
-from memlab.run.stop_rule import LEAST_BLOCKS
+from memlab.run.stop_rule import least_blocks
 from memlab.targets.guest.handle import Guest
 
 TRIAL_OVERHEAD_S = 0.01  # for the estimate alone: forking, mapping and unmapping a file
@@ -32,7 +32,7 @@ def dry_run(request: Request, guest: Guest | None, as_json: bool) -> None:
 def _needs(prepared: Prepared) -> dict[str, Any]:
     request, points = prepared.request, prepared.plan.points
     need = admission.need(prepared.experiment, points, prepared.directories)
-    blocks = request.blocks or LEAST_BLOCKS
+    blocks = request.blocks or least_blocks(prepared.experiment)
     budget_s = request.budget_s
     if budget_s is None and request.blocks is None:
         budget_s = prepared.experiment.budget_s[request.preset] / (request.gentle or 1)

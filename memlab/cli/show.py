@@ -11,8 +11,9 @@ from memlab.cli._options import echo_json, example_option, json_option, run_argu
 @run_argument
 @example_option
 @store_option
+@click.option("-v", "--verbose", is_flag=True, help="Every metric, and not the main one alone.")
 @json_option
-def command(run: str, example: bool, store: Path | None, as_json: bool) -> None:
+def command(run: str, example: bool, store: Path | None, verbose: bool, as_json: bool) -> None:
     """Show RUN (an id, the start of one, a name, or `last`): medians, floors, what was
     published, noise."""
     from memlab import api
@@ -25,4 +26,4 @@ def command(run: str, example: bool, store: Path | None, as_json: bool) -> None:
     else:
         from memlab.present import terminal
 
-        terminal.show(loaded)
+        terminal.show(loaded, verbose=verbose)

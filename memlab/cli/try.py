@@ -60,7 +60,8 @@ from memlab.cli._options import (
     "--ready",
     metavar="SIGN",
     default="",
-    help="When the load begins: tcp:{port}, unix:PATH, or line:REGEX that the service prints.",
+    help="When the load begins: tcp:{port}, unix:PATH, line:REGEX that the service prints, or "
+    "http://127.0.0.1:{port}/PATH once its status is 2xx or 3xx.",
 )
 @click.option(
     "--expect",
@@ -75,7 +76,7 @@ from memlab.cli._options import (
     "--precision",
     type=SHARE,
     help="A level is done when half its median's 95 % interval is under this share "
-    "(default 2%, at least 6 blocks).",
+    "(default 2%, at least 8 blocks).",
 )
 @click.option("--budget", type=DURATION, help="Wall time (default 60s).")
 @click.option(

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -55,7 +56,7 @@ class OwnMetric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is tried. `levels` are the factors in the order given, their baseline level first. With
     `serve` the policies are that service's, and `argv` is the load that is put on it once it is
-    `ready`: tcp:PORT, unix:PATH or line:REGEX, by what it prints."""
+    `ready`: tcp:PORT, unix:PATH, an HTTP URL that answers, or line:REGEX, by what it prints."""
 
     argv: list[str]
     cwd: str
@@ -301,6 +302,12 @@ METRICS = (
         "peak_rss", "B", "peak resident memory; of one process, ru_maxrss", _field("rss_peak_bytes")
     ),
     Metric(
+        "peak_pss",
+        "B",
+        "peak proportional memory; Pss of all processes, read for at most 1 % of the time",
+        lambda raw, _: raw.get("pss_peak_bytes"),
+    ),
+    Metric(
         "peak_group",
         "B",
         "peak memory of the cgroup; page cache included",
@@ -431,11 +438,13 @@ def check_ready(subject: Tried) -> None:
         if subject.ready:
             raise BadRequest("--ready is of a service: name it with --serve")
         return
-    if kind not in ("tcp", "unix", "line") or not address:
+    if kind not in ("tcp", "unix", "http", "line") or not address:
         raise BadRequest(
-            "say when the service is ready: --ready tcp:{port}, unix:PATH, or line:REGEX by what "
-            "it prints"
+            "say when the service is ready: --ready tcp:{port}, unix:PATH, "
+            "http://127.0.0.1:{port}/PATH, or line:REGEX by what it prints"
         )
+    if kind == "http" and not _is_url(subject.ready.replace("{port}", "1")):
+        raise BadRequest(f"--ready {subject.ready}: write http://127.0.0.1:{{port}}/PATH")
     if kind == "tcp" and address != "{port}" and not address.isdecimal():
         raise BadRequest(f"--ready {subject.ready}: a port is a number, or {{port}} for a free one")
     if kind == "line":
@@ -443,6 +452,14 @@ def check_ready(subject: Tried) -> None:
             re.compile(address)
         except re.error as error:
             raise BadRequest(f"--ready {subject.ready!r}: {error}") from None
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _with_levels(made: Factor, levels: Sequence[Level]) -> Factor:

@@ -33,7 +33,7 @@ def compare_levels(
     levels = _one_level_each(run, base)
     chosen = metric_of(run.experiment, metric)
     text = point_label(run.experiment, levels, levels)
-    pairs = [(pair, *_shared(run, chosen, pair)) for pair in _pairs(run, levels)]
+    pairs = [(pair, *shared_values(run, chosen, pair)) for pair in _pairs(run, levels)]
     pairs = [found for found in pairs if found[1].size]
     if not pairs:
         raise NotComparable(
@@ -90,7 +90,9 @@ def _pairs(run: Run, levels: Mapping[str, Level]) -> Iterator[tuple[Point, Point
             yield partner, point
 
 
-def _shared(run: Run, metric: Metric, pair: tuple[Point, Point]) -> tuple[FloatArray, FloatArray]:
+def shared_values(
+    run: Run, metric: Metric, pair: tuple[Point, Point]
+) -> tuple[FloatArray, FloatArray]:
     """The values of the blocks that have both."""
     base, new = (run.values(metric.name, point) for point in pair)
     both = np.isfinite(base) & np.isfinite(new)

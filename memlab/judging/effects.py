@@ -5,47 +5,63 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from memlab.analysis.compare import Comparison
 from memlab.errors import NotComparable
 from memlab.experiment import Level, Metric
 from memlab.experiment.points import Point
-from memlab.judging.compare import PointComparison
-from memlab.judging.compare_levels import compare_levels
+from memlab.judging.compare_levels import compare_levels, shared_values
 from memlab.results import PointSummary, Run
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """One metric at a level and at the baseline: medians of the blocks that have both."""
+
+    metric: Metric
+    base: float
+    new: float
+    equal_blocks: int
+    """How many blocks, where both have the same number in every one; else 0."""
+    comparison: Comparison | None
+    """None where a 0 allows no ratio."""
+
+
+@dataclass(frozen=True, slots=True)
 class Effect:
-    """One level beside the baseline, the other factors at theirs. `changes` has a comparison for
-    each metric that has one; `failed` is the point's summary where no sample of it has a value."""
+    """One level beside the baseline, the other factors at theirs, or the baseline itself where a
+    trial of it did not end well. `changes` are of the metrics that both have."""
 
     factor: str
     level: Level
     baseline: Level
-    changes: Sequence[tuple[Metric, PointComparison]]
-    failed: PointSummary | None
+    changes: Sequence[Change]
+    summary: PointSummary
 
 
 def effects(run: Run, metrics: Sequence[str]) -> Iterator[Effect]:
     """In the order of the factors and levels as they were asked for."""
     first = {name: run.experiment.factor(name).quick[0] for name in run.varied}
-    at_baseline = {s.point.index: s for s in run.summaries if _beside(s.point, first) is None}
-    failed = next((s for s in at_baseline.values() if not s.medians), None)
-    if failed and run.varied:
+    baseline = next((s for s in run.summaries if _beside(s.point, first) is None), None)
+    if baseline is None:
+        return
+    if baseline.outcomes.keys() - {"ok"} and run.varied:
         name = run.varied[0]
-        yield Effect(name, first[name], first[name], (), failed)
+        yield Effect(name, first[name], first[name], (), baseline)
     for name in run.varied:
-        changes = {metric: _compared(run, metric, name, first) for metric in metrics}
+        compared = {metric: _compared(run, metric, name, first) for metric in metrics}
         for summary in run.summaries:
             if _beside(summary.point, first) != name:
                 continue
             level = summary.point.at[name]
-            yield Effect(
-                name,
-                level,
-                first[name],
-                [(run.metric(m), found[level]) for m, found in changes.items() if level in found],
-                None if summary.medians else summary,
-            )
+            changes = [
+                change
+                for metric, by_level in compared.items()
+                if (change := _change(run, run.metric(metric), baseline.point, summary.point,
+                                      by_level.get(level)))
+            ]  # fmt: skip
+            yield Effect(name, level, first[name], changes, summary)
 
 
 def _beside(point: Point, first: dict[str, Level]) -> str | None:
@@ -54,9 +70,7 @@ def _beside(point: Point, first: dict[str, Level]) -> str | None:
     return "" if len(names) > 1 else next(iter(names), None)
 
 
-def _compared(
-    run: Run, metric: str, name: str, first: dict[str, Level]
-) -> dict[Level, PointComparison]:
+def _compared(run: Run, metric: str, name: str, first: dict[str, Level]) -> dict[Level, Comparison]:
     """By level of the factor; empty where the metric has no ratio, as one that is 0."""
     try:
         compared = compare_levels(run, {name: first[name]}, metric=metric)
@@ -64,7 +78,18 @@ def _compared(
         return {}
     others = {other: level for other, level in first.items() if other != name}
     return {
-        point.at[name]: point
+        point.at[name]: point.comparison
         for point in compared.points
         if all(point.at[other] == level for other, level in others.items())
     }
+
+
+def _change(
+    run: Run, metric: Metric, base: Point, new: Point, comparison: Comparison | None
+) -> Change | None:
+    before, after = shared_values(run, metric, (base, new))
+    if not before.size:
+        return None
+    equal_blocks = before.size if np.array_equal(before, after) else 0
+    medians = float(np.median(before)), float(np.median(after))
+    return Change(metric, *medians, equal_blocks, comparison)

@@ -13,6 +13,7 @@ from memlab.analysis.intervals import Interval
 from memlab.experiment import Against, At, Metric
 from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import point_key
+from memlab.experiment.window import WINDOW_METRICS
 from memlab.judging import evidence
 from memlab.judging.compare import Compared, PointComparison
 from memlab.present import words
@@ -60,7 +61,9 @@ def medians(run: Run) -> list[Table]:
 
 
 def _command(run: Run, names: Sequence[str]) -> Table:
-    metrics = [run.metric(name) for name in dict.fromkeys(names)]
+    asked = [run.metric(name) for name in dict.fromkeys(names)]
+    # What this host cannot measure is said once, above; a command that never ended well has a row.
+    metrics = [m for m in asked if any(m.name in s.medians for s in run.summaries)] or asked[:1]
     varied = run.varied or list(run.points[0].at)
     heads = [m.label.rsplit(" ", 1) for m in metrics]
     columns = [Column("policy", "left"), *(Column("\n".join(head)) for head in heads)]
@@ -72,6 +75,25 @@ def _command(run: Run, names: Sequence[str]) -> Table:
         for summary in run.summaries
     ]
     return Table("medians of each policy", columns, rows)
+
+
+def every_metric(run: Run) -> Table:
+    """A row per metric and point, without controls and without what no sample has."""
+    grid = [s for s in run.summaries if s.point.control is None]
+    varied = run.varied or list(run.points[0].at)
+    metrics = {m.name: m for m in (*run.experiment.metrics, *WINDOW_METRICS)}
+    rows: list[list[Cell | str]] = [
+        [
+            metric.label,
+            words.levels(run.experiment, summary.point.at, varied),
+            median(summary, metric, metric.unit),
+        ]
+        for name, metric in metrics.items()
+        for summary in grid
+        if any(name in other.medians for other in grid)
+    ]
+    columns = [Column("metric", "left"), Column("point", "left"), Column("median")]
+    return Table("every metric", columns, rows, names=2)
 
 
 def _panel(
@@ -140,7 +162,8 @@ def _has(summary: PointSummary, at: At) -> bool:
 def median(summary: PointSummary, metric: Metric, unit: str, *, mark: bool = True) -> str:
     """A median, or how its samples ended; `mark` is whether an extrapolated one gets its sign."""
     if metric.name not in summary.medians:
-        return next((word for word in summary.outcomes), "not yet")
+        bad = [word for word in summary.outcomes if word != "ok"]
+        return "-" if summary.medians else next(iter(bad or summary.outcomes), "not yet")
     text = words.median(
         summary.medians[metric.name],
         unit,

@@ -31,8 +31,9 @@ _PRINTED = 8  # lines of a command's output
 _WORD = len("contradicted")  # a longer verdict has a line of its own
 
 
-def show(run: Run) -> None:
-    """Print a run: its tables, crossings, controls, what was published, cost models, noise."""
+def show(run: Run, *, verbose: bool = False) -> None:
+    """Print a run: its tables, crossings, controls, what was published, cost models, noise; with
+    `verbose` every metric too."""
     console = table.console()
     if not run.measured:
         console.print(Text(words.nothing_measured(run), style="bold"))
@@ -44,6 +45,8 @@ def show(run: Run) -> None:
         console.print(Text(line))
     for shown in tables.medians(run) if run.measured else ():
         write(console, shown)
+    if run.measured and verbose:
+        write(console, tables.every_metric(run))
     if run.measured:
         console.print(Text(tables.LEGEND, style="dim"))
     for crossed in crossings(run):
@@ -86,8 +89,18 @@ def _effects(run: Run) -> Iterator[str]:
         yield words.effect(run.experiment, found)
     if any(summary.medians for summary in run.summaries):
         yield words.empty_program(run)
-    for name, why in next(((s.raw or {}).get("missing", {}) for s in run.samples), {}).items():
-        yield f"not measured here: {run.metric(name).label}: {why}"
+    yield from _not_measured(run)
+
+
+def _not_measured(run: Run) -> Iterator[str]:
+    """A line per reason, of the metrics that no sample has."""
+    missing: dict[str, str] = next((s.raw.get("missing", {}) for s in run.samples if s.raw), {})
+    labels: dict[str, list[str]] = {}
+    for name, why in missing.items():
+        if not any(name in summary.medians for summary in run.summaries):
+            labels.setdefault(why, []).append(run.metric(name).label)
+    for why, several in labels.items():
+        yield f"not measured here: {', '.join(several)}: {why}"
 
 
 def _printed(run: Run) -> Iterator[str]:

@@ -14,8 +14,8 @@ from memlab.analysis.crossover import Crossover
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Experiment, Level, Metric
 from memlab.judging import summary
-from memlab.judging.compare import Compared, PointComparison
-from memlab.judging.effects import Effect
+from memlab.judging.compare import Compared
+from memlab.judging.effects import Change, Effect
 from memlab.judging.reproduce import Reproduced
 from memlab.judging.summary import HERE, Group
 from memlab.observe.environment import EMULATED
@@ -133,35 +133,59 @@ def blocks_missing(found: Comparison) -> str:
     return f"over {MOST_BLOCKS:,}" if many else f"{found.blocks_missing}"
 
 
-def change(point: PointComparison) -> str:
-    """`+38 % (34 to 41)`, `2.1 times (2.0 to 2.2)`, `unchanged (0.98 to 1.01 times)`, or that
-    nothing is shown yet, and what would."""
-    found, ratio = point.comparison, point.comparison.ratio
-    times = "too few blocks for an interval"
-    if ratio.low is not None and ratio.high is not None:
-        times = f"{ratio.low:.3g} to {ratio.high:.3g} times"
-    if found.word == "same":
-        return f"unchanged ({times})"
-    if found.word == "inconclusive":
-        about = "" if found.blocks_missing > MOST_BLOCKS else "about "
-        plural = "" if found.blocks_missing == 1 else "s"
-        more = f"{about}{blocks_missing(found)} more block{plural}"
-        return f"not decided ({times}; {more})"
-    if ratio.estimate >= 2 or ratio.estimate < 0.5:
-        return f"{ratio.estimate:.3g} times ({times.removesuffix(' times')})"
-    ends = (ratio.low or 0.0, ratio.high or math.inf)
-    low, high = sorted(abs(100 * (end - 1)) for end in ends)
-    sign = "+" if ratio.estimate > 1 else "-"
-    return f"{sign}{abs(100 * (ratio.estimate - 1)):.2g} % ({low:.2g} to {high:.2g})"
+def change(found: Change) -> str:
+    """`+38 % (34 to 41)`, `2.1 times (2 to 2.2)`, `unchanged (-2 to 1 %)`, `0 B instead of 4 KiB`,
+    or that nothing is shown yet, and what would."""
+    compared = found.comparison
+    if blocks := found.equal_blocks:
+        return f"the same in {'all ' if blocks > 1 else ''}{count(blocks, 'block')}"
+    if compared is None:
+        new, base = (quantity(value, found.metric.unit) for value in (found.new, found.base))
+        return f"{new} instead of {base}"
+    ratio = compared.ratio
+    if ratio.low is None or ratio.high is None:
+        return f"not decided (too few blocks for an interval; {_more_blocks(compared)})"
+    times = not 0.5 <= ratio.estimate <= 2
+    between = f"{_times_span(ratio)} times" if times else f"{_percent_span(ratio)} %"
+    if compared.word == "same":
+        return f"unchanged ({'equal in most blocks' if ratio.low == ratio.high else between})"
+    if compared.word == "inconclusive":
+        return f"not decided ({between}; {_more_blocks(compared)})"
+    if times:
+        return f"{ratio.estimate:.3g} times ({_times_span(ratio)})"
+    sign = "+" if ratio.estimate > 1 else ""
+    return f"{sign}{_percent(ratio.estimate)} % ({_percent_span(ratio)})"
+
+
+def _more_blocks(found: Comparison) -> str:
+    about = "" if found.blocks_missing > MOST_BLOCKS else "about "
+    plural = "" if found.blocks_missing == 1 else "s"
+    return f"{about}{blocks_missing(found)} more block{plural}"
+
+
+def _times_span(ratio: Interval) -> str:
+    return f"{ratio.low:.3g} to {ratio.high:.3g}"
+
+
+def _percent_span(ratio: Interval) -> str:
+    """`34 to 41`, `-2 to 1`: how far from 1 it may be."""
+    return f"{_percent(ratio.low or 0.0)} to {_percent(ratio.high or math.inf)}"
+
+
+def _percent(ratio: float) -> str:
+    change = 100 * (ratio - 1)
+    return f"{change:.0f}" if abs(change) >= 10 else f"{change:.2g}" if abs(change) >= 0.01 else "0"
 
 
 def effect(experiment: Experiment, found: Effect) -> str:
-    """`lock=future: elapsed time +38 % (34 to 41), peak resident memory unchanged (...)`."""
+    """`lock=future: elapsed time +38 % (34 to 41); peak resident memory unchanged (...)`."""
     level = f"{found.factor}={experiment.describe_level(found.factor, found.level)}"
-    if found.failed:
-        ends = ", ".join(f"{word} {n} times" for word, n in found.failed.outcomes.items())
-        return f"{level}: {ends}: {'; '.join(map(reason, found.failed.details[:1]))}"
-    said = [f"{metric.label} {change(point)}" for metric, point in found.changes]
+    said = [f"{one.metric.label} {change(one)}" for one in found.changes]
+    total = found.summary.outcomes.total()
+    bad = [(word, n) for word, n in found.summary.outcomes.items() if word != "ok"]
+    ends = [word if n == total == 1 else f"{word} {n} of {total} times" for word, n in bad]
+    if ends:
+        said.append(f"{', '.join(ends)}: {'; '.join(map(reason, found.summary.details[:1]))}")
     return f"{level}: {'; '.join(said) or 'nothing to compare yet'}"
 
 

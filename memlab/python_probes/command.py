@@ -48,7 +48,9 @@ from memlab.run import cleanup
 
 _READ_EVERY_S, _MOST_READINGS = 0.01, 600
 _READING_SHARE = 0.05  # of a CPU, at most
+_PSS_SHARE = 0.01  # of the time, at most: calls of the program that map memory wait meanwhile
 _READY_EVERY_S, _READY_WITHIN_S = 0.001, 60.0
+_ANSWER_WITHIN_S = 1.0  # to be ready by HTTP
 _STOP_WITHIN_S = 10.0  # from SIGTERM on; then the service is killed
 _TAIL_BYTES = 4096
 _MOST_PIECES = 16  # of 64 KiB: more than a pipe holds, less than what prints for ever
@@ -109,7 +111,7 @@ def measure(params: Params) -> dict[str, Any]:
         **load,
         "output": output.tail,
         "metrics": output.found,
-        "missing": _missing(params.group, subject.report),
+        "missing": _missing(params.group, subject.report) | subject.pss.missing(),
     }
     if file.is_new():
         result["metrics"] |= _numbers(file.read(), spec["file_metrics"])
@@ -209,6 +211,7 @@ class _Launched:
         self._at_ns: list[int] = []
         self._values: dict[str, list[int]] = {"rss": [], "locked": [], "swapped": []}
         self._peak_processes = 1
+        self.pss = _Pss()
 
     @property
     def ended(self) -> bool:
@@ -311,6 +314,7 @@ class _Launched:
         self._at_ns.append(int(elapsed_s * 1e9))
         for name, values in self._values.items():
             values.append(sums[name])
+        self.pss.read(processes)
 
     def _thin(self) -> None:
         """Drop every other reading; what was the highest so far stays the highest."""
@@ -326,7 +330,7 @@ class _Launched:
             f"{name}_bytes": {"at_ns": list(self._at_ns), "values": values, "lost": 0}
             for name, values in self._values.items()
         }
-        return made | {"process_count": self._peak_processes}
+        return made | {"process_count": self._peak_processes, "pss_peak_bytes": self.pss.peak_bytes}
 
     def usage(self) -> dict[str, Any]:
         """The window as the command's: this process only waited."""
@@ -348,6 +352,36 @@ class _Launched:
             "rss_peak_bytes": {"count": self.report["rss_peak_bytes"], "error": None},
             "vm_locked_bytes": {"count": locked, "error": None},
         }
+
+
+class _Pss:
+    """The peak of the proportional memory of some processes: of a page that several share, each
+    has its part (proc_pid_smaps(5)). The kernel walks the page tables for it, which it does not
+    for /proc/PID/status, so it is read less often."""
+
+    def __init__(self) -> None:
+        self.peak_bytes: int | None = None
+        self._next_s = 0.0
+        self._why = "it ended before it could be read"
+
+    def read(self, processes: Sequence[int]) -> None:
+        began_s = time.monotonic()
+        if began_s < self._next_s:
+            return
+        try:
+            now_bytes = sum(map(_pss_bytes, processes))
+        except (FileNotFoundError, ProcessLookupError):
+            return  # one of them has ended
+        except OSError as error:
+            self.peak_bytes, self._next_s = None, math.inf
+            self._why = f"/proc/PID/smaps_rollup: {error.strerror}"
+            return
+        self.peak_bytes = max(self.peak_bytes or 0, now_bytes)
+        ended_s = time.monotonic()
+        self._next_s = ended_s + (ended_s - began_s) / _PSS_SHARE
+
+    def missing(self) -> dict[str, str]:
+        return {"peak_pss": self._why} if self.peak_bytes is None else {}
 
 
 def _attend(
@@ -381,7 +415,10 @@ class _Service:
         with socket.socket() as free:  # closed before the service binds it
             free.bind(("127.0.0.1", 0))
             self._port = str(free.getsockname()[1])
-        self._kind, _, self._address = self._filled([spec["ready"]])[0].partition(":")
+        ready = self._filled([spec["ready"]])[0]
+        self._kind, _, self._address = ready.partition(":")
+        if self._kind == "http":
+            self._address = ready
         self._output = _Output({}, self._address if self._kind == "line" else None)
         self.launched = _Launched(
             launch, self._filled(spec["serve"]), environ, spec["cwd"], self._output
@@ -426,6 +463,8 @@ class _Service:
     def _ready(self) -> bool:
         if self._kind == "line":
             return self._output.ready
+        if self._kind == "http":
+            return _answers(self._address)
         unix = self._kind == "unix"
         with socket.socket(socket.AF_UNIX if unix else socket.AF_INET) as asking:
             asking.settimeout(_READY_EVERY_S)
@@ -476,6 +515,22 @@ class _Service:
 
     def _said(self, lines: int) -> str:
         return _last_lines(self._output.tail, lines)
+
+
+def _answers(url: str) -> bool:
+    """Whether a GET has a status of 200 to 399; what it redirects to is not asked."""
+    import http.client
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    asking = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=_ANSWER_WITHIN_S)
+    try:
+        asking.request("GET", parts._replace(scheme="", netloc="").geturl() or "/")
+        return 200 <= asking.getresponse().status < 400
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        asking.close()
 
 
 class _Output:
@@ -754,6 +809,14 @@ def _tree(pid: int) -> list[int]:
                 with suppress(OSError), open(f"/proc/{one}/task/{task}/children") as children:
                     left += map(int, children.read().split())
     return found
+
+
+def _pss_bytes(pid: int) -> int:
+    with open(f"/proc/{pid}/smaps_rollup", "rb") as lines:
+        for line in lines:
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) * 1024
+    raise ProcessLookupError  # it has no memory any more
 
 
 def _status(pid: int) -> dict[bytes, int]:

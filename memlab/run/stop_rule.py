@@ -10,15 +10,26 @@ from memlab.analysis.exact import least_samples
 from memlab.analysis.intervals import Interval, median_interval
 from memlab.analysis.stopping import narrow_enough
 from memlab.experiment import Experiment
+from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import Point
 from memlab.run.request import Request
 
 LEAST_BLOCKS = least_samples(0.95)  # with fewer, a median has no 95 % interval
+_LEAST_BLOCKS_OF_LEVELS = 8  # a sign test of two levels beside others finds nothing in fewer
+
+
+def least_blocks(experiment: Experiment) -> int:
+    """How many blocks there are at least where no number was asked for."""
+    levels = isinstance(experiment, CommandExperiment) and any(
+        len(factor.quick) > 1 for factor in experiment.factors
+    )
+    return _LEAST_BLOCKS_OF_LEVELS if levels else LEAST_BLOCKS
 
 
 class StopRule:
     def __init__(self, experiment: Experiment, points: Sequence[Point], request: Request) -> None:
         self._metric = experiment.metrics[0]
+        self._least_blocks = least_blocks(experiment)
         self._points = {point.index: point for point in points}
         self._values = {point.index: array("d") for point in points}
         self._trials = dict.fromkeys(self._values, 0)
@@ -39,7 +50,7 @@ class StopRule:
             self._done.add(point)
 
     def _measured_enough(self, point: int) -> bool:
-        if self._request.blocks is not None or self._trials[point] < LEAST_BLOCKS:
+        if self._request.blocks is not None or self._trials[point] < self._least_blocks:
             return False
         values = self._values[point]
         return not values or narrow_enough(values, self._request.precision)

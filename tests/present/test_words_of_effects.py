@@ -1,0 +1,65 @@
+"""What `memlab try` says of one metric at two levels, from the values of each block."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from memlab.analysis.compare import compare_paired
+from memlab.experiment import Metric
+from memlab.experiment.command import declare
+from memlab.experiment.points import Point
+from memlab.judging.effects import Change, Effect
+from memlab.present import words
+from memlab.results.run import PointSummary
+
+FAULTS = Metric("faults", "faults", "page faults", lambda raw, _: None)
+BASE = np.array([100.0] * 12)
+
+
+def said(new: list[float], base: np.ndarray = BASE) -> str:
+    return words.change(change(np.array(new), base[: len(new)]))
+
+
+def change(new: np.ndarray, base: np.ndarray) -> Change:
+    ratio = min(base.min(), new.min()) > 0
+    compared = compare_paired([(base, new)])[0] if ratio else None
+    equal_blocks = base.size if np.array_equal(base, new) else 0
+    return Change(FAULTS, float(np.median(base)), float(np.median(new)), equal_blocks, compared)
+
+
+@pytest.mark.parametrize(
+    ("new", "text"),
+    [
+        ([100.0] * 8, "the same in all 8 blocks"),
+        ([100.0], "the same in 1 block"),
+        ([100.0] * 11 + [101.0], "unchanged (equal in most blocks)"),
+        ([99.0, 101.0] * 4, "unchanged (-1 to 1 %)"),
+        ([138.0] * 4 + [139.0] * 4, "+38 % (38 to 39)"),
+        ([64.0] * 8, "-36 % (-36 to -36)"),
+        ([210.0] * 8, "2.1 times (2.1 to 2.1)"),
+        ([1.0] * 8, "0.01 times (0.01 to 0.01)"),
+        ([0.0] * 8, "0 faults instead of 100 faults"),
+        ([90.0, 110.0] * 4, "not decided (-10 to 10 %; about 35 more blocks)"),
+        ([90.0], "not decided (too few blocks for an interval; about 4 more blocks)"),
+    ],
+)
+def test_a_change_in_words(new: list[float], text: str) -> None:
+    assert said(new) == text
+
+
+def test_zero_at_both_levels_is_the_same() -> None:
+    assert said([0.0] * 8, np.zeros(8)) == "the same in all 8 blocks"
+
+
+def test_an_effect_says_how_many_trials_did_not_end_well() -> None:
+    experiment = declare({"argv": ["x"], "cwd": "/", "levels": {"lock": ["off", "future"]}})
+    outcomes = Counter(ok=7, timeout=1)
+    details = ("killed after 3 s",)
+    summary = PointSummary(
+        Point(1, {"lock": "future"}, None), outcomes, details, {}, {}, frozenset(), Counter()
+    )
+    effect = Effect("lock", "future", "off", [change(BASE * 2.1, BASE)], summary)
+    assert words.effect(experiment, effect) == (
+        "lock=future: page faults 2.1 times (2.1 to 2.1); timeout 1 of 8 times: killed after 3 s"
+    )
