@@ -53,16 +53,24 @@ class Run(results.Run):
         series: Sequence[str] | None = None,
         panels: Sequence[str] | None = None,
         where: Mapping[str, Level | Sequence[Level]] | None = None,
+        samples: bool = False,
     ) -> Figure:
         """A figure of this run, by its name among `figures`; KeyError where there is none. With
         any of the others a figure of your choice: a metric over the factor `x`, a line or bar
-        for each level of `series`, a panel for each of `panels`, the points with levels `where`."""
+        for each level of `series`, a panel for each of `panels`, the points with levels `where`;
+        with `samples` every sample beside its point's median, a row per point."""
         from memlab.present import figures
 
-        if metric or x or series is not None or panels is not None or where:
+        if metric or x or series is not None or panels is not None or where or samples:
             levels = check_levels(self.experiment, where or {})
             asked = figures.chosen(
-                self, metric=metric, x=x, series=series, panels=panels, where=levels
+                self,
+                metric=metric,
+                x=x,
+                series=series,
+                panels=panels,
+                where=levels,
+                samples=samples,
             )
             return figures.draw(asked)
         return figures.draw(self, name)

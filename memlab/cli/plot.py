@@ -34,6 +34,9 @@ from memlab.cli._options import (
     multiple=True,
     help="Draw the points that have these levels: --where method=mmap,write.",
 )
+@click.option(
+    "--samples", is_flag=True, help="Draw every sample beside its point's median, a row per point."
+)
 @store_option
 @json_option
 def command(
@@ -45,21 +48,22 @@ def command(
     series: str | None,
     panels: str | None,
     where: tuple[str, ...],
+    samples: bool,
     store: Path | None,
     as_json: bool,
 ) -> None:
     """Draw RUN's figures, with a JSON file beside it that names the samples behind each mark. With
-    --metric, --x, --series, --panels or --where draw one figure of your own choice.
+    --metric, --x, --series, --panels, --where or --samples draw one figure of your own choice.
 
     \b
-    memlab plot last --metric system_share --x size --series method --where filesystem=tmpfs
+    memlab plot last --metric bandwidth --x size --series method --where filesystem=tmpfs
     """
     from memlab import api, results
     from memlab.experiment.levels import read_levels
     from memlab.present import figures
 
     loaded: results.Run = api.load(run, store=store, example=example)
-    if metric or x or series is not None or panels is not None or where:
+    if metric or x or series is not None or panels is not None or where or samples:
         loaded = figures.chosen(
             loaded,
             metric=metric,
@@ -67,6 +71,7 @@ def command(
             series=None if series is None else _names(series),
             panels=None if panels is None else _names(panels),
             where=read_levels(loaded.experiment, where),
+            samples=samples,
         )
     if output and output.suffix:
         if output.suffix[1:] not in figures.FORMATS:

@@ -35,6 +35,7 @@ from memlab.experiment.figures import (
     Members,
     Nines,
     Printed,
+    Strips,
     Timeline,
     Tradeoff,
 )
@@ -126,6 +127,7 @@ __all__ = [
     "Saturates",
     "Shift",
     "Step",
+    "Strips",
     "Timeline",
     "Tradeoff",
     "VirtualMachine",

@@ -168,6 +168,12 @@ class Tradeoff(Figure):
 
 
 @dataclass(frozen=True, slots=True)
+class Strips(Figure):
+    """Every sample of the metric as a share of its point's median: a row of dots a point, those of
+    `panels` together, then of `over`, then of `by`, in the order in which they were taken."""
+
+
+@dataclass(frozen=True, slots=True)
 class Causes(Figure):
     """What slow operations met (Experiment.attribution): a bar a traced point, of its operations
     over p99 and over p99.9, divided by the main cause of each; what nothing explains is last."""

@@ -237,6 +237,11 @@ class Run:
         """The samples of a point that ended ok and returned something."""
         return self.by_point[point.index].having(_NOISE)
 
+    def disturbed(self, samples: Samples) -> npt.NDArray[np.bool_]:
+        """Which of these samples have a flag of what the kernel counted meanwhile."""
+        found: npt.NDArray[np.bool_] = np.nan_to_num(samples.column(_NOISE)) > 0
+        return found
+
     @cached_property
     def summaries(self) -> Sequence[PointSummary]:
         """One summary a point, in the plan's order."""

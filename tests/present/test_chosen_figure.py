@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from memlab import api
 from memlab.cli import cli
 from memlab.errors import BadRequest
-from memlab.experiment import Bars, Lines
+from memlab.experiment import Bars, Lines, Strips
 from memlab.present import figures
 from memlab.present.figures import sidecar
 
@@ -36,6 +36,21 @@ def test_only_the_points_that_are_asked_for_are_drawn(run: api.Run) -> None:
     medians = {p.point.index: p.medians for p in run.summaries}
     assert all(s.medians == medians[s.point.index] for s in seen.summaries)
     assert len(run.points) > len(seen.points)  # the run itself is as it was
+
+
+def test_samples_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
+    where = {"filesystem": ["tmpfs"], "method": ["write"]}
+    seen = figures.chosen(run, metric="bandwidth", where=where, samples=True)
+    shown = seen.experiment.figure
+    assert (type(shown), shown.metric) == (Strips, "bandwidth")
+    words = ["plot", "mmap-write", "--example", "--metric", "bandwidth", "--samples"]
+    words += ["--where", "filesystem=tmpfs", "--where", "method=write"]
+    done = CliRunner().invoke(cli, [*words, "-o", str(tmp_path / "spread.svg")])
+    assert done.exit_code == 0, done.output
+    marks = json.loads((tmp_path / "spread.json").read_text())["marks"]
+    assert [mark["levels"]["size"] for mark in marks] == sorted(p.at["size"] for p in seen.points)
+    figure = run.plot(metric="bandwidth", where=where, samples=True)
+    assert "every sample" in figure.title  # type: ignore[attr-defined]
 
 
 def test_every_varied_factor_has_a_place(run: api.Run) -> None:

@@ -154,7 +154,9 @@ def test_ids_are_unique_and_every_reference_leads_to_one(
 
 def test_every_figure_is_read_out_with_its_run_and_samples(run: Run, page: Page) -> None:
     drawn = page.of("svg")
-    assert len(drawn) == 4  # claims, the experiment's own, the published table, the outcomes
+    assert (
+        len(drawn) == 5
+    )  # claims, the experiment's own, its samples, the published table, the outcomes
     for attributes in drawn:
         assert attributes["role"] == "img"
         assert f"Run {run.id}, {len(run.samples)} samples." in (attributes["aria-label"] or "")

@@ -86,9 +86,11 @@ def chosen(
     series: Sequence[str] | None = None,
     panels: Sequence[str] | None = None,
     where: Mapping[str, Sequence[Level]] | None = None,
+    samples: bool = False,
 ) -> Run:
     """The same run with one figure: a metric over the factor `x`, a line or bar for each level of
     the factors `series`, a panel for each of `panels`, the points that have the levels `where`.
+    With `samples` every sample beside its point's median instead, a row per point in that order.
 
     What is not given is as in the run's first figure, as far as those factors are varied. Raises
     BadRequest where a name is wrong, factors stand twice, or no point is left.
@@ -109,6 +111,8 @@ def chosen(
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise BadRequest(f"{twice} is the axis, a series or a panel, and not two of these")
     watched = metric_of(run.experiment, metric or first.metric).name
+    if samples:
+        return seen.drawn(declared.Strips(watched, over, by, split))
     numbers = [level for p in kept if not isinstance(level := p.at[over], str | bool)]
     kind = declared.Lines if len(numbers) == len(kept) else declared.Bars
     log = ""

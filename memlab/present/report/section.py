@@ -116,6 +116,9 @@ def _figures(run: Run, found: Reproduced, prefix: str) -> Iterator[Drawn]:
     if run.samples:
         for name in figures.names(run):
             made.append((figures.caption(run, name), figures.draw(run, name)))
+        if _differ(run):
+            every = figures.chosen(run, samples=True)
+            made.append((figures.caption(every), figures.draw(every)))
     for table in found.tables:
         setting = tables.setting(run, table)
         caption = f"{table.source.id}: {table.table.title}, beside this run"
@@ -130,6 +133,13 @@ def _figures(run: Run, found: Reproduced, prefix: str) -> Iterator[Drawn]:
         yield Drawn(
             f"figure-{prefix}-{i}", label, inline_svg.inline(figure, label, f"{prefix}-{i}")
         )
+
+
+def _differ(run: Run) -> bool:
+    """Whether samples of a point differ: exact counts have no distribution to show."""
+    name = run.experiment.figure.metric
+    values = (run.valued(name, point).column(name) for point in run.points)
+    return any(len(found) and found.min() < found.max() for found in values)
 
 
 def _has_outcomes(run: Run) -> bool:

@@ -1,0 +1,174 @@
+"""Every sample beside its point's median: a row of dots a point, in the order they were taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from memlab import units
+from memlab.experiment import Strips
+from memlab.experiment.points import Point, varied_factors
+from memlab.present import words
+from memlab.present.figures import frame, scales, style
+from memlab.present.figures.frame import Mark
+from memlab.present.figures.layout import EDGE, NARROW, STEP, Page, sign
+from memlab.results import PointSummary, Run
+
+_ROWS_MAX, _DOTS_MAX = 40, 1600  # of a figure: a report of a large run stays small
+_ROW, _AXIS, _GAP = 17.0, 34.0, 8.0  # points: a row, below them, beside the panel
+_NAME_MAX = 0.42  # of the page's width
+_BAND = 0.7  # of a row's height, from its first sample to its last
+
+
+def title(run: Run, shown: Strips) -> str:
+    return f"{words.metric_label(run.metric(shown.metric))}: every sample beside its point's median"
+
+
+def rows(run: Run, shown: Strips) -> pd.DataFrame:
+    """A row per point, those of a group together. `spread` is the median distance of its samples
+    from their median, as a share of it."""
+    order = [*shown.panels, shown.over, *shown.by]
+    names = [*(n for n in order if n in run.varied), *(n for n in run.varied if n not in order)]
+    places = [point.at for point in frame.grid(run)]
+
+    levels = {name: [*dict.fromkeys(p.at[name] for p in run.points)] for name in names}
+
+    def place(found: PointSummary) -> tuple[object, ...]:
+        at = found.point.at
+        return found.point.control or "", *(levels[name].index(at[name]) for name in names)
+
+    return frame.frame(
+        {
+            "panel": {},
+            "kind": "control strip" if one.point.control else "strip",
+            "series": _name(run, names, one.point),
+            "levels": dict(one.point.at),
+        }
+        | _strip(run, shown, one)
+        | ({} if one.point.control else {"_rank": frame.rank(places, shown.by, one.point.at)})
+        for one in sorted(run.summaries, key=place)
+        if one.outcomes
+    )
+
+
+def _name(run: Run, names: Sequence[str], point: Point) -> str:
+    if point.control is None:
+        return words.labels(run.experiment, point.at, names)
+    several = varied_factors(run.control(point.control))
+    which = words.labels(run.experiment, point.at, several)
+    return f"control {point.control}" + (f": {which}" if which else "")
+
+
+def _strip(run: Run, shown: Strips, summary: PointSummary) -> Mark:
+    samples = run.valued(shown.metric, summary.point)
+    values = samples.column(shown.metric)
+    if not len(values) or values.min() <= 0:  # ratios on a log axis
+        return frame.lost_cells(run, summary.point, "not above zero" if len(values) else "")
+    ratios = values / np.median(values)
+    return frame.median_cells(run, summary, shown.metric) | {
+        "spread": float(np.median(np.abs(ratios - 1))),
+        "_ratios": ratios,
+        "_disturbed": run.disturbed(samples),
+    }
+
+
+def finding(run: Run, shown: Strips, rows: pd.DataFrame) -> str | None:
+    """How far samples lie from their median, where they are most alike and where least."""
+    found = sorted(frame.marks(rows), key=lambda mark: float(mark["spread"]))
+    if not found:
+        return None
+    if all((mark["_ratios"] == 1).all() for mark in found):
+        return "all samples of a point are the same"
+    least, most = (units.format_percent(mark["spread"]) for mark in (found[0], found[-1]))
+    said = f"{least} ({found[0]['series']}) to {most} ({found[-1]['series']})"
+    said = said if least != most else most
+    return f"half of a point's samples lie within {said} of its median"
+
+
+def draw(page: Page, shown: Strips, rows: pd.DataFrame) -> None:
+    found, notes = frame.marks(rows), frame.said_lost(rows)
+    if len(found) > _ROWS_MAX:
+        notes.insert(0, f"drawn: the {_ROWS_MAX} of {len(found)} points that spread the most")
+        widest = sorted(range(len(found)), key=lambda i: -float(found[i]["spread"]))
+        found = [found[i] for i in sorted(widest[:_ROWS_MAX])]
+    most = max(10, _DOTS_MAX // max(1, len(found)))
+    if any(len(mark["_ratios"]) > most for mark in found):
+        notes.insert(
+            0, f"drawn: at most {most} samples per point, the least and largest among them"
+        )
+    page.width = NARROW
+    names = [style.wrap(mark["series"], style.SMALL, page.width * _NAME_MAX) for mark in found]
+    highs = [_ROW + (len(lines) - 1) * STEP for lines in names]
+    top = page.lay(sum(highs) + _AXIS, list(_signs(page.run, found)), notes)
+    if not found:
+        return
+    medians = [f"{words.quantity(m['median'], m['unit'])}, n={m['n']}" for m in found]
+    left = EDGE + _widest([line for lines in names for line in lines]) + _GAP
+    foot, wide = page.bottom + _AXIS, page.width - left - _widest(medians) - _GAP - EDGE
+    axes = page.axes(left, foot, wide, top - foot)
+    axes.set(ylim=(0, top - foot), yticks=[])
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(style.PALE)
+    axes.tick_params(labelsize=style.SMALL, color=style.PALE, labelcolor=style.INK, length=3)
+    axes.grid(axis="x", color=style.FAINT, linewidth=0.7)
+    ends = [end for mark in found for end in (mark["_ratios"].min(), mark["_ratios"].max())]
+    scales.ratios(axes.xaxis, ends, wide)
+    axes.axvline(1.0, color=style.QUIET, linewidth=1.0, zorder=1)
+    scales.x_label(axes, "sample / median of its point (log)")
+    for mark, lines, median, high in zip(found, names, medians, highs, strict=True):
+        _draw(axes, mark, top - high / 2 - foot, most)
+        for i, line in enumerate(lines):
+            page.write(line, EDGE, top - (_ROW - STEP) / 2 - i * STEP - 2, style.SMALL)
+        up = top - (high - STEP) / 2 - 2
+        page.write(median, left + wide + _GAP, up, style.SMALL, color=style.QUIET)
+        top -= high
+
+
+def _widest(lines: Sequence[str]) -> float:
+    return max(style.width(line, style.SMALL) for line in lines)
+
+
+def _hue(mark: Mark) -> str:
+    return style.INK if mark["kind"] == "control strip" else style.colour(mark["_rank"])
+
+
+def _draw(axes: Axes, mark: Mark, middle: float, most: int) -> None:
+    """The first sample is at the top of the row, the last at its foot; the interval is behind."""
+    ratios, hue = mark["_ratios"], _hue(mark)
+    if mark.get("low") is not None:
+        ends = [mark["low"] / mark["median"], mark["high"] / mark["median"]]
+        wide: dict[str, Any] = {"linewidth": _ROW * 0.62, "solid_capstyle": "butt"}
+        axes.plot(ends, [middle] * 2, color=style.paler(hue, 0.4), zorder=2, **wide)
+    kept = np.arange(len(ratios))
+    if len(ratios) > most:
+        even = np.linspace(0, len(ratios) - 1, most - 2).astype(int)
+        kept = np.unique([*even, ratios.argmin(), ratios.argmax()])
+    up = middle + _ROW * _BAND * (0.5 - (kept + 0.5) / len(ratios))
+    flagged = mark["_disturbed"][kept]
+    for part, fill in ((~flagged, hue), (flagged, "white")):
+        look: dict[str, Any] = {
+            "linestyle": "",
+            "marker": "o",
+            "markersize": 3.2,
+            "markeredgewidth": 0.8,
+        }
+        axes.plot(ratios[kept][part], up[part], color=hue, markerfacecolor=fill, zorder=3, **look)
+
+
+def _signs(run: Run, found: Sequence[Mark]) -> Iterator[Artist]:
+    """The legend, of what is drawn alone."""
+    if not found:
+        return
+    yield sign("a sample; the first at the top of its row", marker="o", markersize=3.2)
+    if any(mark["_disturbed"].any() for mark in found):
+        look: dict[str, Any] = {"marker": "o", "markersize": 3.2, "markerfacecolor": "white"}
+        flags = dict.fromkeys(flag for s in run.summaries for flag in s.noise if flag != "outlier")
+        yield sign(f"flagged: {', '.join(flags)}", **look)
+    if any(mark.get("low") is not None for mark in found):
+        yield Patch(label="95 % interval of the median", color=style.paler(style.QUIET, 0.4))
