@@ -19,7 +19,7 @@ from memlab.judging.reproduce import Reproduced, Study, of_run
 from memlab.observe import capabilities, environment, proc
 from memlab.observe.capabilities import Capability
 from memlab.results import Run
-from memlab.run import beforehand, driver, plan
+from memlab.run import admission, beforehand, driver, plan
 from memlab.run.prepare import Prepared, check_stored_guest, prepare
 from memlab.run.request import Request
 from memlab.run.target import LocalTarget, Target
@@ -34,6 +34,7 @@ EXPERIMENT = "experiment "  # before its name among the capabilities
 # below twenty (docs/statistics.md, Power); the preset's budget may end it sooner.
 BLOCKS = 20
 _GUEST_CAP_SHARE = 0.5  # of a guest's memory: its kernel and memlab are in there as well
+_USUAL = admission.Directories(Path("/var/tmp"))
 _CAP_SHARE = 0.7  # of the available memory that a command may take where no memory_max is asked
 
 
@@ -214,13 +215,15 @@ def _check(request: Request) -> None:
 
 
 def runs_here() -> list[Capability]:
-    """Each experiment, and what this machine lacks for points of its quick preset."""
+    """Each experiment, what its quick preset takes, and what this machine lacks for it."""
     found = []
     for experiment in map(experiments.load, experiments.names()):
         points = plan.build(experiment, "quick", {}).points
         lacking = beforehand.lacking(experiment, points)
         left = len(points) - sum(lacking.values())
         said = f"{left} of {len(points)} points" if lacking else f"all {len(points)} points"
+        memory = units.format_quantity(admission.need(experiment, points, _USUAL).memory_bytes, "B")
+        said += f", at most {units.format_quantity(experiment.budget_s['quick'], 's')} and {memory}"
         remedy = "; ".join(lacking) or None
         found.append(Capability(EXPERIMENT + experiment.name, not lacking, said, remedy))
     return found

@@ -7,10 +7,13 @@ from memlab.cli._options import echo, echo_json, json_option
 
 
 @click.command()
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Say what runs here, and the time and memory it takes."
+)
 @json_option
-def command(as_json: bool) -> None:
-    """List the experiments, with the question each one asks and the studies
-    whose claims it tests. `memlab doctor` says which of them run here."""
+def command(verbose: bool, as_json: bool) -> None:
+    """List the experiments, with the question each one asks and, in brackets,
+    the studies whose claims it tests."""
     if as_json:
         from memlab.documents import ListedExperiment
 
@@ -19,8 +22,16 @@ def command(as_json: bool) -> None:
         echo_json([ListedExperiment(e.name, e.question, e.sources) for e in found])
         return
     width = max(map(len, experiments.names()))
+    here = {}
+    if verbose:
+        from memlab import measure
+
+        here = {one.name.removeprefix(measure.EXPERIMENT): one for one in measure.runs_here()}
     for name in experiments.names():
         studies = ", ".join(experiments.sources(name))
         echo(f"{name:<{width}}  {experiments.question(name)}{f' ({studies})' if studies else ''}")
+        if one := here.get(name):
+            lacking = f"; {one.remedy}" if one.remedy else ""
+            echo(f"{'':<{width}}  {one.detail}{lacking}")
     for name in experiments.packaged():
         echo(f"{name:<{width}}  {experiments.load(name).question}")

@@ -153,6 +153,7 @@ class Members(Figure):
     apart: Callable[[Levels], int | None] = lambda _: None
     member_label: str = ""
     apart_label: str = ""
+    zero_label: str = ""  # what a member at 0 is
 
 
 @dataclass(frozen=True, slots=True)

@@ -422,5 +422,6 @@ EXPERIMENT = Experiment(
         apart=lambda at: HOG_GROUP if has_hog(at) else None,
         member_label="a group",
         apart_label="the group with the hog",
+        zero_label="at 0: a group that was killed",
     ),
 )

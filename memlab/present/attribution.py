@@ -21,11 +21,11 @@ def lines(run: Run) -> Iterator[str]:
         yield f"{place(run, found)}: {sentence(declared, found)}"
         yield f"  {beyond_chance(declared, found)}"
         if found.overhead:
-            yield f"  {overhead(found)}"
+            yield f"  {overhead(run, found)}"
         if remark := "; ".join(remarks(found)):
             yield f"  {remark}"
     for at, why in refused(run):
-        yield f"{words.levels(run.experiment, at, _names(run))}: not traced: {why}"
+        yield f"{words.labels(run.experiment, at, _names(run))}: not traced: {why}"
 
 
 def _names(run: Run) -> list[str]:
@@ -34,7 +34,7 @@ def _names(run: Run) -> list[str]:
 
 
 def place(run: Run, found: Traced) -> str:
-    return words.levels(run.experiment, found.at, _names(run))
+    return words.labels(run.experiment, found.at, _names(run))
 
 
 def tail_of(found: Traced, one_in: int = ONE_IN) -> Tail:
@@ -94,9 +94,11 @@ def _per_operation(events: int, operations: int) -> str:
     return f"{events / operations:.2g}" if operations else "-"
 
 
-def overhead(found: Traced) -> str:
-    """`traced / not traced: p50 x1.02 (1.00 to 1.05), ...`"""
-    said = (f"{metric} {_times(ratio)}" for metric, ratio in found.overhead.items())
+def overhead(run: Run, found: Traced) -> str:
+    """`traced / not traced: p50 latency x1.02 (1.00 to 1.05), ...`"""
+    said = (
+        f"{run.metric(metric).label} {_times(ratio)}" for metric, ratio in found.overhead.items()
+    )
     return f"traced / not traced: {', '.join(said)}"
 
 

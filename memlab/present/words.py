@@ -230,8 +230,11 @@ def factor_label(experiment: Experiment, name: str) -> str:
 
 
 def label(experiment: Experiment, name: str, level: Level) -> str:
-    """What a figure calls a level: its label where it has one."""
-    return experiment.factor(name).level_labels.get(level) or experiment.describe_level(name, level)
+    """What a figure calls a level: its label where it has one, else `free write` of free_write."""
+    if said := experiment.factor(name).level_labels.get(level):
+        return said
+    said = experiment.describe_level(name, level)
+    return said.replace("_", " ") if said.islower() else said
 
 
 def labels(experiment: Experiment, at: At, names: Iterable[str]) -> str:

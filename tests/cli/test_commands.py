@@ -93,6 +93,13 @@ def test_list(command: Command) -> None:
     assert {source for item in found for source in item["sources"]} == set(published.ids())
 
 
+def test_list_says_what_runs_here_and_what_it_takes(command: Command) -> None:
+    lines = said(command("list", "--verbose")).splitlines()
+    assert len(lines) == 2 * len(experiments.names())
+    after = lines[[line.split()[0] for line in lines].index("mmap-write") + 1]
+    assert after.strip() == "all 34 points, at most 60 s and 528 MiB"
+
+
 @pytest.mark.parametrize("name", experiments.names())
 def test_describe(name: str) -> None:
     """In this process: most of a command's time is its start."""

@@ -128,7 +128,7 @@ def test_the_sentence_names_the_rest(make: Make) -> None:
         "unexplained: 30 % met nothing that is traced, 10 % met only what took under a tenth of "
         "them" in lines
     )
-    assert "  traced / not traced: p50 x1.1 (1.1 to 1.1)" in lines
+    assert "  traced / not traced: median latency x1.1 (1.1 to 1.1)" in lines
     assert any("shootdown 0.007, timer 0.002" in line for line in lines)
 
 

@@ -52,7 +52,7 @@ def test_it_can_be_read(make: Make) -> None:
     words = written(figure)
     assert "shootdown 50 %" in words
     assert "60 % met a shootdown" in words
-    assert "traced / not traced: p50 x1.1" in words
+    assert "traced / not traced: median latency x1.1" in words
     assert "80 of 80,000" in words
 
 

@@ -64,6 +64,7 @@ EXPERIMENT = Experiment(
         apart=lambda at: 0 if at["guest"] == "rude" else None,
         member_label="a member",
         apart_label="the rude one",
+        zero_label="at 0: it was killed",
     ),
 )
 
@@ -147,6 +148,7 @@ def test_the_words_of_the_page_do_not_collide(make: Make) -> None:
     assert collisions(figure) == []
     assert figure.bbox.width == pytest.approx(1600)
     assert min(text.get_fontsize() for text in texts(figure)) >= 9
+    assert "at 0: it was killed" not in written(figure)
     for said in (EXPERIMENT.question, "quiet", "rude", "none", "the rude one, not in the mean"):
         assert said in written(figure)
 
@@ -162,7 +164,9 @@ def test_a_factor_that_the_figure_does_not_name_gets_panels(make: Make) -> None:
 def test_members_that_have_nothing_are_drawn_at_zero(make: Make) -> None:
     run = make(lambda at, block: ok(values=[0.0] * COUNT))
     assert row(run, "none", "quiet")["mean"] == 0
-    assert "No point has a value" in written(figures.draw(run))
+    words = written(figures.draw(run))
+    assert "No point has a value" in words
+    assert "at 0: it was killed" in words
 
 
 def test_a_run_without_samples_still_draws(make: Make) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from thread_runs import EXPERIMENT, LOCKS, stored
 
+from memlab import experiments
 from memlab.experiment import Bars, Ratio
 from memlab.judging import summary
 from memlab.judging.claims import judge
@@ -90,3 +91,9 @@ def test_every_figure_of_a_run_is_written(run: Run, tmp_path: Path) -> None:
 )
 def test_a_tick_leaves_the_unit_to_the_axis(value: float, unit: str, said: str) -> None:
     assert words.tick(value, unit) == said
+
+
+def test_a_figure_calls_a_level_by_words_and_leaves_names_of_the_system_alone() -> None:
+    checks, release = experiments.load("madvise-refault"), experiments.load("tlb-shootdown")
+    assert words.label(checks, "check", "free_write") == "free write"
+    assert words.label(release, "release", "dontneed") == "MADV_DONTNEED"

@@ -170,7 +170,7 @@ class Page:
         canvas = Canvas.of(axes)
         wanted = [canvas.y.place(note.spot[1]) for note in notes]
         gap = style.SMALL * style.LINE_HEIGHT
-        places = placing.spread_out(wanted, gap, gap / 2, canvas.y.length)
+        places = placing.spread_out(wanted, gap, 0.0, canvas.y.length)
         for note, place in zip(notes, places, strict=True):
             axes.annotate(
                 note.text,

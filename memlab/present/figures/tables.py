@@ -59,7 +59,7 @@ def draw(
 
 def _wrapped(cell: Cell, wide: float) -> list[tuple[str, bool]]:
     """Lines, and whether they are quiet."""
-    limit, weight = wide - 2 * _PAD, "bold" if cell.bold else "normal"
+    limit, weight = wide - 3 * _PAD, "bold" if cell.bold else "normal"
     strong = [line for text in cell.texts for line in style.wrap(text, style.SMALL, limit, weight)]
     quiet = [line for text in cell.quiet for line in style.wrap(text, style.SMALL, limit)]
     return [(line, False) for line in strong] + [(line, True) for line in quiet]
@@ -78,7 +78,7 @@ def _write(
     for i, (text, quiet) in enumerate(lines):
         look = {"ha": "center" if middle else "left", "color": style.QUIET if quiet else cell.hue}
         weight = "bold" if cell.bold and not quiet else "normal"
-        at = x + wide / 2 if middle else x
+        at = x + wide / 2 - 3 if middle else x  # of the filled part
         page.write(text, at, y - i * STEP, style.SMALL, weight=weight, **look)
 
 

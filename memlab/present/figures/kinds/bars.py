@@ -254,7 +254,7 @@ def _names(axes: Axes, run: Run, shown: Bars, slots: _Slots) -> None:
     wide = slots.wide / len(slots.groups)
     levels = (level for level in slots.groups if level != "")
     texts = [words.label(run.experiment, shown.over, level) for level in levels]
-    wrapped = [style.wrap(text.replace("_", " "), style.SMALL, wide - 6) for text in texts]
+    wrapped = [style.wrap(text, style.SMALL, wide - 6) for text in texts]
     widest = max((style.width(one, style.SMALL) for lines in wrapped for one in lines), default=0.0)
     turned = widest > wide - 4
     axes.tick_params(axis="x", length=0)

@@ -120,7 +120,7 @@ def draw(page: Page, shown: Causes, rows: pd.DataFrame) -> None:
         (
             one,
             [tail for tail in one.tails if tail.judged],
-            [line for t in _said(declared, one) for line in style.wrap(t, style.SMALL, limit)],
+            [line for t in _said(run, declared, one) for line in style.wrap(t, style.SMALL, limit)],
         )
         for one in found
     ]
@@ -152,10 +152,10 @@ def draw(page: Page, shown: Causes, rows: pd.DataFrame) -> None:
         top -= high
 
 
-def _said(declared: Attribution, found: Traced) -> Iterator[str]:
+def _said(run: Run, declared: Attribution, found: Traced) -> Iterator[str]:
     yield f"{attribution.sentence(declared, found).capitalize()}."
     if found.overhead:
-        yield f"{attribution.overhead(found)}."
+        yield f"{attribution.overhead(run, found)}."
     if remarks := "; ".join(attribution.remarks(found)):
         yield f"{remarks}."
 

@@ -31,7 +31,8 @@ _WIDTHS = (0.145, 0.295, 0.16, 0.135, 0.075, 0.075, 0.13)
 
 
 def title(run: Run, shown: Checks) -> str:
-    return f"exact checks, by {scales.factor(run.experiment, shown.over)}"
+    of = scales.factor(run.experiment, shown.over)
+    return "exact checks" if of == "check" else f"exact checks, by {of}"
 
 
 def rows(run: Run, shown: Checks) -> pd.DataFrame:

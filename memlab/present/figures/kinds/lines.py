@@ -31,6 +31,7 @@ from memlab.results.crossing import Crossing, crossings
 _FLOOR_REACH = 10**0.75  # how far below all other marks a log axis follows the floor
 _STEPS = 24  # of a model's curve from one level to the next
 _SAID_MAX = 3  # crossings that the headline says one by one
+_NAMED = 2  # last marks of a control, each with its name
 _RING = 15.0  # points
 _OF_DATA = ("Data", "Unified")  # /sys/devices/system/cpu/cpu*/cache/index*/type
 _HIGH, _LOW = 330.0, 200.0  # points of one panel alone, and of each of several rows
@@ -548,8 +549,9 @@ def _write(canvas: Canvas, part: Sequence[Mark]) -> None:
         if mark["kind"] == "crossing":
             _crossing(canvas, mark)
     for series in frame.split((m for m in part if m["kind"] == "control"), "series"):
-        near = canvas.spot(series[-1]["x"], series[-1]["median"])
-        canvas.call(series[-1]["series"], near, lead=True)
+        for mark in series[-_NAMED:]:  # its points are not joined
+            near = canvas.spot(mark["x"], mark["median"])
+            canvas.call(mark["series"], near, lead=True)
     floor = [mark for mark in part if mark["kind"] == "floor"]
     if floor and floor[-1]["median"] < canvas.y.low:
         spots = placing.along([canvas.spot(m["x"], m["median"]) for m in floor], 2)

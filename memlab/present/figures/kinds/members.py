@@ -201,5 +201,8 @@ def _signs(shown: Members, found: Sequence[Mark]) -> Iterator[Artist]:
     if any("apart" in mark for mark in found):
         label = f"{shown.apart_label}, not in the mean"
         yield sign(label, style.INK, marker="X", markersize=7.5)
+    zeros = any(0 in trial for mark in found for trial in (mark["_drawn"], *mark["_behind"]))
+    if shown.zero_label and zeros:
+        yield sign(shown.zero_label, marker="s", markersize=4.6)
     label = "mean and standard deviation of the members (medians over trials)"
     yield sign(label, marker="_", markersize=13, markeredgewidth=2.4)

@@ -231,9 +231,9 @@ def _signs(found: Sequence[Mark]) -> Iterator[Artist]:
     """The legend, of what is drawn alone."""
     if not found:
         return
-    yield line("all latencies", linewidth=1.8)
+    yield line("latencies of all blocks together", linewidth=1.8)
     if any("low" in mark for mark in found):
-        label = "median over blocks, 95 % interval"
+        label = "median of the blocks' own percentiles, 95 % interval"
         yield sign(label, marker="o", markersize=5.6)
     yield sign(
         f"fewer than {LEAST_BEYOND} lie beyond", marker="o", markersize=8, markerfacecolor="white"
