@@ -32,20 +32,8 @@ FOLDER = Path(__file__).parent / "experiments"
 MAN = Path(__file__).parent / "man"
 
 
-INDEX = Path(__file__).parent / "index.md"
 STUDIES = Path(__file__).parent / "studies.md"
 REFERENCE = Path(__file__).parent / "reference"
-_BEGIN, _END = "<!-- experiments -->", "<!-- end -->"
-
-
-def index(text: str) -> str:
-    """The index with the list of experiments renewed."""
-    before, _, rest = text.partition(_BEGIN)
-    rows = [
-        f"- [{name}](experiments/{name}.md): {experiments.load(name).question}"
-        for name in experiments.names()
-    ]
-    return "\n".join([before + _BEGIN, *rows, _END + rest.partition(_END)[2]])
 
 
 def studies() -> str:
@@ -226,6 +214,5 @@ if __name__ == "__main__":
         STUDIES.write_text(studies(), encoding="utf-8")
         (REFERENCE / "commands.md").write_text(commands(), encoding="utf-8")
         (REFERENCE / "python.md").write_text(python(), encoding="utf-8")
-        INDEX.write_text(index(INDEX.read_text(encoding="utf-8")), encoding="utf-8")
         main(FOLDER)
         man(MAN)

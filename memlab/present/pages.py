@@ -7,8 +7,7 @@ import inspect
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 
-from memlab import published
-from memlab.experiment import PRESETS, Experiment, Factor
+from memlab.experiment import Checks, Experiment, Factor
 from memlab.judging import reproduce
 from memlab.present import describe, words
 from memlab.present.figures import caption, names
@@ -16,6 +15,7 @@ from memlab.present.table import Column, Table, markdown
 from memlab.present.verdicts import ClaimVerdicts, Verdict, verdicts
 from memlab.results import Run
 
+_SHOWN = "quick"  # the preset of the recorded runs
 _MANY = 12  # levels that a reader looks through; the checks of a script are more
 
 
@@ -35,29 +35,24 @@ def page(experiment: Experiment, run: Run | None) -> str:
 
 def _declared(experiment: Experiment) -> Iterator[str]:
     yield from _section("How it is measured")
-    window, _, excluded = _inline(_window(experiment)).partition(" Excluded: ")
-    yield from (window.replace("Window:", "**Window:**"), "", f"**Excluded:** {excluded}")
+    yield _inline(_window(experiment)).partition(" Excluded: ")[0].replace("Window:", "**Window:**")
     if more := _more(experiment):
         yield from ("", more)
     yield ""
     yield (
-        f"`memlab sweep {experiment.name}` measures it with `{experiment.probe_file}`; `memlab "
-        f"describe {experiment.name}` has the method in full, every metric, and the combinations "
-        "that are left out."
+        f"In full: `memlab describe {experiment.name}`, with what is excluded, every level, metric "
+        f"and control; the C code: `{experiment.probe_file}`."
     )
     yield from _section("What is varied")
-    varied = [one for one in experiment.factors if _is_varied(one)]
-    rows = [[f"`{one.name}`", one.help, _levels(one)] for one in varied]
+    varied = [one for one in experiment.factors if len(one.levels(_SHOWN)) > 1]
+    rows = [[f"`{one.name}`", _what(one), _levels(experiment, one)] for one in varied]
     yield from _table(["factor", "what it is", "levels"], rows)
-    fixed = [one for one in experiment.factors if not _is_varied(one)]
+    fixed = [one for one in experiment.factors if one not in varied]
     if fixed:
         yield from ("", f"One level unless you set more: {'; '.join(map(_fixed, fixed))}.")
-    if experiment.controls:
+    if shown := [one for one in experiment.controls if _SHOWN in one.presets]:
         yield from _section("Controls: points that test an explanation")
-        for control in experiment.controls:
-            own = set(control.presets) != set(PRESETS)
-            where = f" (in {', '.join(control.presets)})" if own else ""
-            yield f"- **{control.name}**{where}: {_inline(control.description)}"
+        yield from (f"- **{one.name}**: {_inline(one.description)}" for one in shown)
 
 
 def _window(experiment: Experiment) -> str:
@@ -65,14 +60,13 @@ def _window(experiment: Experiment) -> str:
     return describe.probe_comment(experiment).strip().split("\n\n")[1]
 
 
-def _is_varied(factor: Factor) -> bool:
-    return any(len(factor.levels(preset)) > 1 for preset in PRESETS)
+def _what(factor: Factor) -> str:
+    """What a number is, in full; of words the label alone, since the levels have theirs."""
+    return factor.help if factor.kind.levels is None else factor.label
 
 
 def _fixed(factor: Factor) -> str:
-    label, _, _ = factor.help.partition(";")
-    levels = ", ".join(map(factor.kind.format, factor.levels(PRESETS[0])))
-    return f"`{factor.name}`, {label}: {levels}"
+    return f"`{factor.name}` {', '.join(map(factor.kind.format, factor.levels(_SHOWN)))}"
 
 
 def _more(experiment: Experiment) -> str:
@@ -81,19 +75,13 @@ def _more(experiment: Experiment) -> str:
     return _inline((inspect.getdoc(module) or "").partition("\n\n")[2])
 
 
-def _levels(factor: Factor) -> str:
-    """The levels of `quick`, then of each preset that has others."""
-    said: list[str] = []
-    before: Sequence[object] = ()
-    for preset in PRESETS:
-        levels = factor.levels(preset)
-        if levels != before:
-            text = ", ".join(factor.kind.format(level) for level in levels)
-            if len(levels) > _MANY:
-                text = f"{len(levels)} levels; `memlab describe` lists them"
-            said.append(f"{preset}: {text}" if before else text)
-        before = levels
-    return "\n".join(said)
+def _levels(experiment: Experiment, factor: Factor) -> str:
+    """`application evicts` (`notified`): a level as figures call it, and as -p takes it."""
+    levels = factor.levels(_SHOWN)
+    if len(levels) > _MANY:
+        return f"{len(levels)} levels"
+    said = [(words.label(experiment, factor.name, v), factor.kind.format(v)) for v in levels]
+    return ", ".join(a if a == b else f"{a} (`{b}`)" for a, b in said)
 
 
 def _found(run: Run) -> Iterator[str]:
@@ -110,35 +98,31 @@ def _found(run: Run) -> Iterator[str]:
     yield ""
     yield (
         f"Recorded on {run.row.created_at[:10]}: {count} CPUs of {cpu}, Linux {kernel}, "
-        f"{len(run.samples)} samples, {run.blocks} blocks. "
-        f"`memlab show --example {run.experiment.name}` prints every point, "
-        f"`memlab claims -v --example {run.experiment.name}` the evidence."
+        f"{len(run.samples)} samples, {run.blocks} blocks. Every point: "
+        f"`memlab show --example {run.experiment.name}`; the evidence: "
+        f"`memlab claims -v --example {run.experiment.name}`."
     )
-    for source in run.experiment.sources:
-        yield ""
-        title = _inline(published.load(source).title)
-        yield f"Claims of [{source}](../studies.md#{source}), {title}:"
+    sources = [f"[{source}](../studies.md#{source})" for source in run.experiment.sources]
+    if sources:
+        yield from ("", f"Claims of {', '.join(sources)}:")
     if found.judged:
-        yield from _claims(verdicts(run, found.judged))
+        drawn = [run.experiment.figure, *run.experiment.more_figures.values()]
+        listed = any(isinstance(figure, Checks) for figure in drawn)
+        yield from _claims(verdicts(run, found.judged), listed=listed)
 
 
-def _claims(made: Sequence[ClaimVerdicts]) -> Iterator[str]:
-    """A row per claim; of many exact checks that hold, a row per published sentence."""
+def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
+    """A row per claim, without the exact checks that hold where a figure lists them."""
     exact = [c for c in made if c.overall == "holds" and c.verdicts[0].number.isdecimal()]
-    if len(exact) <= _MANY:
+    if not listed:
         exact = []
     rows = []
     for claim in (claim for claim in made if claim not in exact):
         rows.append([claim.text, claim.published, "\n".join(_said(claim.verdicts))])
     if rows:
         yield from ("", *_table(["claim", "published", "here"], rows))
-    if not exact:
-        return
-    checks: dict[str, list[str]] = {}
-    for claim in exact:
-        checks.setdefault(claim.published, []).append(f"{claim.text}: {claim.verdicts[0].number}")
-    yield from ("", f"{len(exact)} exact checks hold, each with the count that was found:", "")
-    yield from _table(["published", "checks"], [[p, "\n".join(c)] for p, c in checks.items()])
+    if exact:
+        yield from ("", f"{len(exact)} exact checks hold: the figure lists them.")
 
 
 def _said(found: Sequence[Verdict]) -> Iterator[str]:

@@ -66,10 +66,17 @@ def test_the_finding_comes_first() -> None:
     assert text.index("![") < text.index("## How it is measured")
 
 
-def test_the_index_lists_every_experiment(make: ModuleType) -> None:
-    text = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert text == make.index(text)
-    assert all(f"experiments/{name}.md" in text for name in experiments.names())
+@pytest.mark.parametrize("page", ["index.md", "choose.md"])
+def test_every_experiment_is_found_from_the_start(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert all(f"](experiments/{name}.md)" in text for name in experiments.names())
+
+
+def test_exact_checks_that_a_figure_lists_are_not_listed_again() -> None:
+    text = pages.page(experiments.load("vma-lock"), api.load("vma-lock", example=True))
+    assert "60 exact checks hold: the figure lists them." in text
+    assert text.count("**contradicted**") == 5
+    assert "**reproduced**" not in text
 
 
 def test_a_page_says_where_no_run_ships() -> None:
