@@ -549,6 +549,26 @@ class Plot(Document):
     """Paths of figures, and of the JSON file beside them."""
 
 
+class NewRun(Document):
+    """A run that came from another host."""
+
+    run: RunId
+    experiment: str
+    new_samples: Number
+    """0: all of it was there already."""
+
+
+class FromHost(Document):
+    """What came from one host."""
+
+    host: str
+    runs: list[NewRun]
+    wrong: str | None
+    """Why not all of it came."""
+    clock_ahead_s: float
+    """How far its clock is ahead of this host's, as far as that shows."""
+
+
 class ListedRun(Document):
     """A run of the store."""
 
@@ -561,6 +581,8 @@ class ListedRun(Document):
     """How its last session ended; null: not yet, or killed."""
     machine: str
     """The processor and the kernel."""
+    host: str | None
+    """The host that measured it; null: this one."""
 
 
 class PlannedPoint(Document):
@@ -843,10 +865,12 @@ _COMMANDS: Mapping[str, Any] = {
     "describe": Describe,
     "diagnose": Diagnose,
     "doctor": list[Capability],
+    "import": list[FromHost],
     "kernels": list[FoundKernel],
     "ladder": Ladder,
     "list": list[ListedExperiment],
     "plot": Plot,
+    "pull": list[FromHost],
     "reproduce": Claims,
     "runs": list[ListedRun],
     "show": Show,

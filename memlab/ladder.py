@@ -204,7 +204,8 @@ def _answers(row: RunRow, one: Request, asked: Asked, kernel: Found) -> bool:
         "controls": one.controls,
     }
     return (
-        guest.get("kernel") == str(kernel.path)
+        row.origin is None
+        and guest.get("kernel") == str(kernel.path)
         and guest.get("memory_bytes") == asked.memory_bytes
         and not guest.get("append")
         and row.memlab == __version__

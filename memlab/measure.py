@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +28,8 @@ from memlab.targets.guest import ahead, doctor
 from memlab.targets.guest.handle import Guest
 from memlab.watch import Watch
 
+Tell = Callable[[str], None]
+
 EXPERIMENT = "experiment "  # before its name among the capabilities
 
 # A sign test along a curve of eight levels refutes nothing below nine blocks, and shows little
@@ -44,14 +46,16 @@ def sweep(
     watch: Watch,
     guest: Guest | None = None,
     wait_s: float = 0.0,
+    tell: Tell | None = None,
 ) -> RunRow:
     """Measure a new run, in a guest if one is given. Nothing is made before the request has been
-    checked. Another memlab that measures is waited for `wait_s`. Raises a MemlabError."""
+    checked. Another memlab that measures is waited for `wait_s`; `tell` is given each row as a line
+    once it is committed. Raises a MemlabError."""
     check_name(request.name)
     request = _fitted(request, guest)
     with _target(request, guest, wait_s) as target:
         prepared = target.prepare(request)
-        with Store(store, create=True) as opened:
+        with Store(store, create=True, tell=tell) as opened:
             return driver.sweep(prepared, opened, watch, target)
 
 
@@ -156,12 +160,21 @@ def command_file(path: Path, **how: Any) -> Request:
 
 
 def resume(
-    run: str, store: Path, watch: Watch, budget_s: float | None = None, wait_s: float = 0.0
+    run: str,
+    store: Path,
+    watch: Watch,
+    budget_s: float | None = None,
+    wait_s: float = 0.0,
+    tell: Tell | None = None,
 ) -> RunRow:
     """Measure what a stored run still lacks, where it began. Raises a MemlabError."""
-    with Store(store) as opened:
+    with Store(store, tell=tell) as opened:
         opened.check_own()
         row = opened.find(run)
+        if row.origin:
+            raise CannotRun(
+                f"run {row.id} is from {row.origin}: resume it there, then memlab pull {row.origin}"
+            )
         guest = row.request.get("guest")
         if guest is None:
             return driver.resume(row, opened, watch, budget_s, LocalTarget(wait_s=wait_s))
@@ -282,6 +295,7 @@ def _newest(store: Store, prepared: Prepared) -> RunRow | None:
     for row in reversed(store.runs()):
         if (
             row.experiment == prepared.experiment.name
+            and row.origin is None
             and row.request.get("directory") == prepared.request.directory
             and needed <= {point_key(point.levels) for point in store.points(row.id)}
             and not environment.unlike(

@@ -45,6 +45,7 @@ store_option = click.option(
     help="The store's file; else $XDG_DATA_HOME/memlab/results.db.",
 )
 FOREVER = "forever"
+GIVEN = "memlab.given"  # where a context keeps the words of its command line
 _ALONE = {"--wait": FOREVER, "--gentle": "25%"}
 
 
@@ -53,6 +54,7 @@ class Waiting(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = [f"{arg}={_ALONE[arg]}" if arg in _ALONE else arg for arg in args]
+        ctx.meta[GIVEN] = tuple(given)
         return super().parse_args(ctx, given)
 
 
@@ -63,6 +65,11 @@ wait_option = click.option(
     metavar="[=TIME]",
     default=0.0,
     help="Wait for another memlab that measures on this machine, at most so long: --wait=10min.",
+)
+on_option = click.option(
+    "--on",
+    metavar="ssh:HOST,...|HOSTS.toml",
+    help="Measure on these hosts, all at once, each with its own memlab; their rows come home.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 run_argument = click.argument("run", default="last", shell_complete=_completing.run)

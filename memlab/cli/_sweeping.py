@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
@@ -11,12 +15,13 @@ import click
 from memlab import experiments, measure
 from memlab.api import Run
 from memlab.cli._options import echo, echo_json
+from memlab.cli._streams import ReaderGone
 from memlab.errors import CannotRun, Interrupted
 from memlab.experiment import Level
 from memlab.experiment.levels import read_levels
 from memlab.present.progress import Live
 from memlab.run.request import Request
-from memlab.store import Store, default_path
+from memlab.store import Store, default_path, lines
 from memlab.targets.guest.handle import Guest
 from memlab.watch import Silent, Watch
 
@@ -25,8 +30,47 @@ def levels(experiment: str, assignments: tuple[str, ...]) -> dict[str, list[Leve
     return read_levels(experiments.load(experiment), assignments)
 
 
+class Rows:
+    """Prints each committed row as a line, at once. A reader that has gone ends no sweep: the rows
+    are in the store, for `memlab pull`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, line: str) -> None:
+        self.count += line.startswith('{"row":"sample"')
+        try:
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+        except ReaderGone:
+            click.echo("memlab: nobody reads the rows any more: they are in the store", err=True)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self(lines.of_end(self.count))
+
+
+def stop_when_told() -> None:
+    """Ctrl-C for a sweep at the end of a link: the line `stop` on standard input. The end of the
+    input is none: a link that breaks ends no sweep."""
+
+    def listen() -> None:
+        while said := os.read(0, 100):  # sys.stdin's lock would be in the way of the exit
+            if b"stop" in said:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=listen, daemon=True).start()
+
+
 def sweep(
-    request: Request, guest: Guest | None, store: Path | None, quiet: bool, wait_s: float
+    request: Request,
+    guest: Guest | None,
+    store: Path | None,
+    quiet: bool,
+    wait_s: float,
+    tell: Rows | None = None,
 ) -> Run:
     """Measure a new run."""
     path = store or default_path()
@@ -36,8 +80,8 @@ def sweep(
             "new run",
             err=True,
         )
-    with _naming_the_way_on(store):
-        return Run(measure.sweep(request, path, _watch(quiet), guest, wait_s), path)
+    with _naming_the_way_on(store), tell or nullcontext():
+        return Run(measure.sweep(request, path, _watch(quiet), guest, wait_s, tell), path)
 
 
 def _of_name(name: str, path: Path) -> str | None:
@@ -49,12 +93,17 @@ def _of_name(name: str, path: Path) -> str | None:
 
 
 def resume(
-    wanted: str, store: Path | None, budget_s: float | None, quiet: bool, wait_s: float
+    wanted: str,
+    store: Path | None,
+    budget_s: float | None,
+    quiet: bool,
+    wait_s: float,
+    tell: Rows | None = None,
 ) -> Run:
     """Measure what a run still lacks."""
     path = store or default_path()
-    with _naming_the_way_on(store):
-        return Run(measure.resume(wanted, path, _watch(quiet), budget_s, wait_s), path)
+    with _naming_the_way_on(store), tell or nullcontext():
+        return Run(measure.resume(wanted, path, _watch(quiet), budget_s, wait_s, tell), path)
 
 
 def _watch(quiet: bool) -> Watch:

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import IO
 
 import click
 
@@ -14,21 +15,51 @@ from memlab.cli._options import echo, example_option, run_argument, store_option
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["csv", "jsonl", "parquet"]),
+    type=click.Choice(["csv", "jsonl", "parquet", "rows"]),
     default="csv",
     show_default=True,
+    help="rows: what was measured, as it is stored, for `memlab import`.",
+)
+@click.option("--all", "every", is_flag=True, help="Every run of the store, with --format rows.")
+@click.option(
+    "--known",
+    type=click.File("rb"),
+    help="A JSON file that says what another store has already: {RUN: [SAMPLES, ENDED]}.",
 )
 @click.option(
     "-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file, else stdout."
 )
 @store_option
-def command(run: str, example: bool, kind: str, output: Path | None, store: Path | None) -> None:
+def command(
+    run: str,
+    example: bool,
+    kind: str,
+    every: bool,
+    known: IO[bytes] | None,
+    output: Path | None,
+    store: Path | None,
+) -> None:
     """Export RUN's samples, one row per sample, metrics in base units (s, B, 1/s), which the head
     of a CSV file names. Beside a file NAME.csv or NAME.jsonl its machine, NAME.machine.json, tells
-    `compare` where it is from."""
-    from memlab import api
-    from memlab.present import exports
+    `compare` where it is from.
 
+    \b
+    memlab export last -o last.csv
+    memlab export --all --format rows -o rows.jsonl
+    """
+    from memlab import api, recorded
+    from memlab.present import exports
+    from memlab.store import default_path
+
+    if kind == "rows":
+        if example:
+            store = recorded.store(run)
+        exports.write_rows(
+            store or default_path(), None if every or example else run, known, output
+        )
+        return
+    if every or known:
+        raise click.UsageError("--all and --known go with --format rows")
     loaded = api.load(run, store=store, example=example)
     if kind == "parquet" and output is None:
         raise click.UsageError("parquet is a binary format: name a file with -o")

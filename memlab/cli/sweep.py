@@ -13,12 +13,15 @@ from memlab.cli._options import (
     SHARE,
     Waiting,
     json_option,
+    on_option,
     output_folder,
     store_option,
     wait_option,
 )
 
-_WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json", "--wait"}
+_WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json", "--wait", "--jsonl"}
+_WITH_RESUME |= {"--stop-on-input"}
+_LOCAL = {"on", "store", "output", "quiet", "as_json"}  # what a host of a fleet is not told
 
 
 def _given() -> set[str]:
@@ -99,6 +102,13 @@ def _given() -> set[str]:
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
 @json_option
+@click.option(
+    "--jsonl",
+    is_flag=True,
+    help="Print each row as a line as soon as it is stored, for memlab import, and no table.",
+)
+@click.option("--stop-on-input", is_flag=True, hidden=True)
+@on_option
 def command(
     experiment: str | None,
     assignments: tuple[str, ...],
@@ -125,6 +135,9 @@ def command(
     output: Path | None,
     quiet: bool,
     as_json: bool,
+    jsonl: bool,
+    stop_on_input: bool,
+    on: str | None,
 ) -> None:
     """Measure EXPERIMENT: randomised, interleaved blocks of every point, each sample stored as it
     is taken; then a table, and a figure on disk. EXPERIMENT is a name, or a file of your own such
@@ -135,19 +148,34 @@ def command(
     memlab sweep mmap-write -p size=1..64k*4 -p method=mmap,pwrite --dir /data
     memlab sweep page-fault --in guest --kernel /boot/vmlinuz-6.1.0-56-amd64
     memlab sweep --resume last
+    memlab sweep page-fault --on ssh:a,b,c
     """
+    if jsonl and as_json:
+        raise click.UsageError("--json prints one document, --jsonl rows: choose one")
+    if on:
+        from memlab.cli import _fleet
+        from memlab.store import default_path
+
+        if jsonl or dry_run:
+            raise click.UsageError("--on goes without --jsonl and --dry-run")
+        results, _ = _fleet.sweep(on, _fleet.arguments(_LOCAL), store, quiet=quiet or as_json)
+        _fleet.told(results, store or default_path(), as_json=as_json)
+        return
     from memlab import experiments
     from memlab.cli import _planning, _sweeping
     from memlab.run.request import Request
     from memlab.targets.guest.handle import Guest
 
+    rows = _sweeping.Rows() if jsonl else None
+    if stop_on_input:
+        _sweeping.stop_when_told()
     if resume:
         if wrong := _given() - _WITH_RESUME:
             raise click.UsageError(
                 "--resume goes on with the run's own plan; it takes --budget, --store and -o, "
                 f"not {min(wrong)}"
             )
-        run = _sweeping.resume(resume, store, budget, quiet or as_json, wait_s)
+        run = _sweeping.resume(resume, store, budget, quiet or as_json, wait_s, rows)
     else:
         if experiment is None:
             raise click.UsageError("name an experiment; `memlab list` lists them")
@@ -183,5 +211,7 @@ def command(
         if dry_run:
             _planning.dry_run(request, guest, as_json)
             return
-        run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s)
+        run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s, rows)
+    if rows:
+        return
     _sweeping.report(run, output_folder(output, store), quiet=quiet, as_json=as_json)

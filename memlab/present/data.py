@@ -197,6 +197,7 @@ def runs(found: Iterable[Listed]) -> list[documents.ListedRun]:
             samples=one.samples,
             ended=cast(documents.Ended, one.ended),
             machine=words.machine_of(one.row.environment),
+            host=one.row.origin,
         )
         for one in found
     ]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
+
+import msgspec
 
 from memlab import output as files
-from memlab.errors import CannotRun
+from memlab.errors import BadExport, CannotRun, StoreError
 from memlab.judging import exported
 from memlab.observe import environment
 from memlab.results import Run
+from memlab.store import Store, travel
 
 _ROWS = 50_000  # of one piece of a parquet file
 
@@ -34,6 +38,28 @@ def write_machine(run: Run, output: Path) -> Path:
     path = exported.machine_file(output)
     _write(path, (json.dumps(machine, indent=1) + "\n").encode())
     return path
+
+
+def write_rows(store: Path, run: str | None, known: IO[bytes] | None, output: Path | None) -> None:
+    """Write the rows of a run, or of all, as they travel between stores, short of those that are
+    known where they go. Damaged runs are left out, and named in a StoreError at the end."""
+    try:
+        have = msgspec.json.decode(known.read(), type=travel.Known) if known else {}
+    except ValueError as error:
+        raise BadExport(f"--known: {error}") from None
+    with Store(store) as opened:
+        runs, damaged = opened.listed()
+        if run is not None:
+            row = opened.find(run)
+            runs, damaged = [one for one in runs if one.row.id == row.id], {}
+        found = (f"{line}\n" for line in travel.outgoing(opened, runs, have))
+        if output:
+            _write(output, "".join(found).encode())
+        else:
+            sys.stdout.writelines(found)
+    if damaged:
+        said = "; ".join(f"run {id}: {why}" for id, why in damaged.items())
+        raise StoreError(f"{store} is damaged: {said}")
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -134,12 +134,12 @@ def runs(rows: Sequence[ListedRun]) -> None:
             row.name or "",
             str(row.samples),
             row.ended or "unfinished",
-            row.machine,
+            row.machine if row.host is None else f"{row.host}: {row.machine}",
         ]
         for row in rows
     ]
     columns = [Column(head, "right" if head == "samples" else "left", wrap=20) for head in heads]
-    machines = {row.machine for row in rows}
+    machines = {str(cells_of[-1]) for cells_of in cells}
     if len(machines) > 1:
         write(table.console(), Table("", columns, cells))
         return

@@ -122,7 +122,7 @@ def _measure(
     reason, rest_s = "interrupted", 0.0
     try:
         opened = target.executor(run.id, experiment, directories, request.cpus)
-        with _interruptible() as heard, opened as executor:
+        with interruptible() as heard, opened as executor:
             reason, block = stop_rule.reason(), None
             for trial in _trials(run, points, request, taken, stop_rule):
                 if heard:  # and lost, where Python was in a callback that raises to nobody
@@ -224,7 +224,7 @@ def _progress(
 
 
 @contextmanager
-def _interruptible() -> Iterator[list[int]]:
+def interruptible() -> Iterator[list[int]]:
     """SIGTERM and SIGHUP end a sweep as Ctrl-C does: with what was measured kept. One that is
     ignored, as SIGHUP is under nohup(1), stays ignored. Yields the numbers of those heard."""
     heard: list[int] = []

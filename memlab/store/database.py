@@ -31,13 +31,14 @@ BUSY_S = 10.0  # how long one process waits for another that writes
 # read. A run's includes how many points it has, as its sessions say how many samples.
 CHECKSUMS: Mapping[str, str] = {
     "runs": "memlab_checksum(id, experiment, name, created_at, seed, request, environment, memlab,"
-    " (SELECT count(*) FROM points WHERE run = runs.id))",
+    " origin, (SELECT count(*) FROM points WHERE run = runs.id))",
     "points": "memlab_checksum(run, point, levels, control)",
     "samples": "memlab_checksum(run, point, block, position, outcome, detail, started_at, trial_s,"
     " cpu, probe_hash, raw, context)",
     "sessions": "memlab_checksum(run, session, started_at, wall_s, ended, samples)",
 }
 
+_BEFORE_ORIGIN = {**CHECKSUMS, "runs": CHECKSUMS["runs"].replace(" origin,", "")}  # to format 4
 _EXPERIMENT = "(SELECT experiment FROM runs WHERE id = run)"
 
 # One entry a format version: what changed, and the SQL that brings the version before it here.
@@ -85,10 +86,10 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         ALTER TABLE sessions ADD COLUMN samples INTEGER NOT NULL DEFAULT 0;
         UPDATE sessions SET samples = (SELECT count(*) FROM samples WHERE run = sessions.run)
             WHERE session = (SELECT max(session) FROM sessions AS s WHERE s.run = sessions.run);
-        UPDATE runs SET checksum = {CHECKSUMS["runs"]};
-        UPDATE points SET checksum = {CHECKSUMS["points"]};
-        UPDATE samples SET checksum = {CHECKSUMS["samples"]};
-        UPDATE sessions SET checksum = {CHECKSUMS["sessions"]};
+        UPDATE runs SET checksum = {_BEFORE_ORIGIN["runs"]};
+        UPDATE points SET checksum = {_BEFORE_ORIGIN["points"]};
+        UPDATE samples SET checksum = {_BEFORE_ORIGIN["samples"]};
+        UPDATE sessions SET checksum = {_BEFORE_ORIGIN["sessions"]};
         """,
     ),
     (
@@ -96,8 +97,8 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "".join(
             f"""
             UPDATE {table} SET {column} = {new}, checksum = -1
-                WHERE checksum = {CHECKSUMS[table]} AND {new} IS NOT {column};
-            UPDATE {table} SET checksum = {CHECKSUMS[table]} WHERE checksum = -1;
+                WHERE checksum = {_BEFORE_ORIGIN[table]} AND {new} IS NOT {column};
+            UPDATE {table} SET checksum = {_BEFORE_ORIGIN[table]} WHERE checksum = -1;
             """
             for table, column, new in (
                 ("runs", "request", "memlab_renamed(experiment, request)"),
@@ -106,6 +107,14 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
                 ("samples", "raw", f"memlab_renamed({_EXPERIMENT}, raw)"),
             )
         ),
+    ),
+    (
+        "runs.origin: the host that measured a run, where another did",
+        f"""
+        ALTER TABLE runs ADD COLUMN origin TEXT;
+        UPDATE runs SET checksum = -1 WHERE checksum = {_BEFORE_ORIGIN["runs"]};
+        UPDATE runs SET checksum = {CHECKSUMS["runs"]} WHERE checksum = -1;
+        """,
     ),
 )
 FORMAT = len(MIGRATIONS)
@@ -166,14 +175,14 @@ def opened(path: Path, create: bool, closing: ExitStack) -> sqlite3.Connection:
     try:
         if create:
             path.parent.mkdir(parents=True, exist_ok=True)
-        if not _checked(path) and not create:
+        if not check_file(path) and not create:
             raise StoreError(f"no store at {path}; `memlab sweep mmap-write` makes one")
         if create or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
             db, version = _connected(path, "rwc" if create else "rw", closing)
         else:
             db, version = _connected(path, "ro&immutable=1", closing)
             if version < len(MIGRATIONS) or _log(path).exists():
-                db, version = _connected(_copied(path, closing), "rw", closing)
+                db, version = _connected(copied(path, closing), "rw", closing)
         if version < len(MIGRATIONS):
             _migrate(db, path)
     except (OSError, ValueError, sqlite3.Error) as error:
@@ -182,7 +191,7 @@ def opened(path: Path, create: bool, closing: ExitStack) -> sqlite3.Connection:
     return db
 
 
-def _checked(path: Path) -> bool:
+def check_file(path: Path) -> bool:
     """Whether there is a store. OSError for what is no file, or another user's link."""
     if path.name == ":memory:":
         raise OSError(errno.EINVAL, "name a file: samples in memory are lost")
@@ -202,8 +211,8 @@ def _log(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def _copied(path: Path, closing: ExitStack) -> Path:
-    """A copy of the store and its log in a folder of this user's own."""
+def copied(path: Path, closing: ExitStack) -> Path:
+    """A copy of the store and its log in a folder of this user's own, which `closing` removes."""
     folder = closing.enter_context(TemporaryDirectory(prefix="memlab-store-"))
     copy = Path(folder) / "store.db"
     shutil.copyfile(path, copy)

@@ -17,6 +17,8 @@ Row = TypeVar("Row", "RunRow", "PointRow", "SampleRow", "SessionRow")
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
+    """A run as it was asked for. `origin` is the host that measured it; None for this one."""
+
     id: str
     experiment: str
     name: str | None
@@ -25,6 +27,7 @@ class RunRow:
     request: Mapping[str, Any]
     environment: Mapping[str, Any]
     memlab: str
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +68,13 @@ class SampleRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """One sitting of a run: its start (Unix time), its wall time, how it ended."""
+    """One sitting of a run: its start (Unix time), its wall time, how it ended, its samples."""
 
     session: int
     started_at: float
     wall_s: float
     ended: str | None
+    samples: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,14 @@ def _id(value: Any) -> bool:
     return (
         isinstance(value, str)
         and re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}", value) is not None
+    )
+
+
+def host_name(value: Any) -> bool:
+    """What names the host that a run comes from: HOST or USER@HOST."""
+    return (
+        isinstance(value, str)
+        and re.fullmatch(r"[0-9A-Za-z_][0-9A-Za-z_.:@-]{0,252}", value) is not None
     )
 
 
@@ -194,6 +206,7 @@ _GOOD: Mapping[type, Mapping[str, Callable[[Any], bool]]] = {
         "request": _REQUEST,
         "environment": environment,
         "memlab": _text,
+        "origin": _optional(host_name),
     },
     PointRow: {"point": _count(), "levels": _dict(_level), "control": _optional(_text)},
     SampleRow: {
@@ -215,6 +228,7 @@ _GOOD: Mapping[type, Mapping[str, Callable[[Any], bool]]] = {
         "started_at": _time,
         "wall_s": _time,
         "ended": _optional(_text),
+        "samples": _count(2**63),
     },
 }
 _JSON = ("request", "environment", "levels", "raw", "context")

@@ -9,16 +9,16 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from memlab import experiments, folders
 from memlab.errors import StoreError, UnknownRun, nearest
 
-from . import database
+from . import database, lines
 from .rows import Listed, PointRow, Row, RunRow, SampleRow, SessionRow, checked
 
 _READ = {"detail": "substr(detail, 1, 10000)"}  # nobody reads more of what a trial said
@@ -33,10 +33,17 @@ def default_path() -> Path:
 
 
 class Store:
-    """The open store. `create=False` opens an existing one and makes nothing."""
+    """The open store. `create=False` opens an existing one and makes nothing. `tell` is given each
+    row of a sweep as a line, once it is committed."""
 
-    def __init__(self, path: Path | None = None, *, create: bool = False) -> None:
-        self.path = path or default_path()
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        create: bool = False,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.path, self._tell = path or default_path(), tell
         with ExitStack() as stack:
             self._db = database.opened(self.path, create, stack)
             self._open = stack.pop_all()
@@ -64,7 +71,8 @@ class Store:
     def add_run(self, run: RunRow, points: Sequence[PointRow]) -> None:
         with database.transaction(self._db, self.path) as db:
             db.execute(
-                "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                "INSERT INTO runs (id, experiment, name, created_at, seed, request, environment,"
+                " memlab, origin) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     run.id,
                     run.experiment,
@@ -74,6 +82,7 @@ class Store:
                     json.dumps(run.request),
                     json.dumps(run.environment),
                     run.memlab,
+                    run.origin,
                 ),
             )
             db.executemany(
@@ -98,19 +107,27 @@ class Store:
             (last,) = db.execute(
                 "SELECT coalesce(max(session), 0) FROM sessions WHERE run = ?", (run,)
             ).fetchone()
-            session = int(last) + 1
+            row = SessionRow(int(last) + 1, time.time(), 0.0, None)
             db.execute(
                 "INSERT INTO sessions (run, session, started_at, wall_s) VALUES (?, ?, ?, 0)",
-                (run, session, time.time()),
+                (run, row.session, row.started_at),
             )
-            self._seal_session(run, session)
-        return session
+            self._seal_session(run, row.session)
+        if self._tell:
+            points = self.points(run)
+            self._tell(lines.of_run(self.find(run), len(points), self.sample_count(run)))
+            for point in points:
+                self._tell(lines.of_point(run, point))
+            self._tell(lines.of_session(run, row))
+        return row.session
 
     def add_sample(self, run: str, session: int, wall_s: float, sample: SampleRow) -> None:
         """Commit one sample, and how long its session has lasted."""
         with database.transaction(self._db, self.path):
             self._insert(run, [sample])
             self._count(run, session, sample.started_at, wall_s, 1)
+        if self._tell:
+            self._tell(lines.of_sample(run, sample))
 
     def add_samples(self, run: str, session: int, samples: Sequence[SampleRow]) -> int:
         """Commit many samples in one transaction, all of them or none; returns how many."""
@@ -121,7 +138,59 @@ class Store:
                 self._count(run, session, started_at, 0.0, len(samples))
         return len(samples)
 
-    def _insert(self, run: str, samples: Iterable[SampleRow]) -> None:
+    def receive(self, run: str, session: SessionRow, samples: Sequence[SampleRow]) -> int:
+        """Take samples that were measured elsewhere, with how far their session has come: all of
+        them or none. Those that are there already are left; StoreError where one of them differs.
+        Returns how many are new."""
+        with database.transaction(self._db, self.path) as db:
+            count = self._insert(run, samples, "INSERT OR IGNORE") if samples else 0
+            self._count(run, session.session, session.started_at, session.wall_s, count)
+            db.execute(
+                "UPDATE sessions SET ended = ?, samples = max(samples, ?)"
+                " WHERE run = ? AND session = ?",
+                (session.ended, session.samples, run, session.session),
+            )
+            self._seal_session(run, session.session)
+            if count < len(samples):
+                for one in samples:
+                    self._check_same(run, one)
+        return count
+
+    def _check_same(self, run: str, sample: SampleRow) -> None:
+        where = "run = ? AND block = ? AND point = ?"
+        with self._naming(run):
+            (there,) = self._rows(SampleRow, "samples", where, run, sample.block, sample.point)
+        if replace(there, id=sample.id) != sample:
+            raise StoreError(_differing(run, sample.block, sample.point))
+
+    def merge(self, other: Path) -> dict[str, int]:
+        """Take in every row of another store of this format that memlab wrote: all or nothing.
+        What is there already is left; StoreError where it differs. Returns, by run, how many of
+        its samples are new."""
+        self._db.execute("ATTACH ? AS other", [str(other)])
+        try:
+            with database.transaction(self._db, self.path) as db:
+                for check, what in _DIFFERING:
+                    for found in db.execute(f"{check} LIMIT 1"):
+                        raise StoreError(what(*found))
+                before = dict(db.execute(_COUNTS))
+                for statement in _MERGE:
+                    db.execute(statement)
+                # Where the middle of a run is missing yet, who took what is not known.
+                for run, count in [*db.execute(_UNEVEN)]:
+                    last = "session = (SELECT max(session) FROM sessions WHERE run = ?1)"
+                    db.execute(
+                        f"UPDATE sessions SET samples = ?2 * ({last}) WHERE run = ?1", [run, count]
+                    )
+                for table, id in (("runs", "id"), ("sessions", "run")):
+                    database.seal(db, table, f"{id} IN (SELECT id FROM other.runs)")
+                return {run: n - before.get(run, 0) for run, n in db.execute(_COUNTS)}
+        finally:
+            self._db.execute("DETACH other")
+
+    def _insert(self, run: str, samples: Iterable[SampleRow], how: str = "INSERT") -> int:
+        """How many were inserted."""
+        count = 0
         for sample in samples:
             values = (
                 run,
@@ -137,12 +206,13 @@ class Store:
                 _packed(sample.raw),
                 _packed(sample.context),
             )
-            self._db.execute(
-                "INSERT INTO samples (run, point, block, position, outcome, detail, started_at,"
+            count += self._db.execute(
+                f"{how} INTO samples (run, point, block, position, outcome, detail, started_at,"
                 " trial_s, cpu, probe_hash, raw, context, checksum)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*values, database.checksum(*values)),
-            )
+            ).rowcount
+        return count
 
     def _count(self, run: str, session: int, started_at: float, wall_s: float, count: int) -> None:
         self._db.execute(
@@ -160,6 +230,9 @@ class Store:
                 (wall_s, ended, run, session),
             )
             self._seal_session(run, session)
+        if self._tell:
+            (row,) = (row for row in self.sessions(run) if row.session == session)
+            self._tell(lines.of_session(run, row))
 
     def _seal_session(self, run: str, session: int) -> None:
         database.seal(self._db, "sessions", "run = ? AND session = ?", run, session)
@@ -197,16 +270,21 @@ class Store:
 
     def find(self, wanted: str) -> RunRow:
         """A run by its id, the start of its id, its name, `last`, or as the newest run of an
-        experiment by the experiment's name."""
+        experiment by the experiment's name. What came from another host is its newest by
+        HOST:last alone, and by HOST:EXPERIMENT: its clock is another one."""
         if not wanted:
             raise UnknownRun("a run's id or name is empty; `memlab runs` lists them")
         runs = self.runs()
-        if wanted == "last" and runs:
-            return runs[-1]
+        host, _, of_host = wanted.rpartition(":")
+        if there := [run for run in runs if host and run.origin == host]:
+            runs, wanted = there, of_host
+        own = [run for run in runs if there or run.origin is None]
+        if wanted == "last" and own:
+            return own[-1]
         exact = [run for run in runs if run.id == wanted] or [
             run for run in runs if run.name == wanted
         ][-1:]
-        exact = exact or [run for run in runs if experiments.short(run.experiment) == wanted][-1:]
+        exact = exact or [run for run in own if experiments.short(run.experiment) == wanted][-1:]
         matches = exact or [run for run in runs if run.id.startswith(wanted)]
         if len(matches) == 1:
             return matches[0]
@@ -226,6 +304,10 @@ class Store:
         known = [run.id for run in runs] + [run.name for run in runs if run.name]
         hint = nearest(wanted, known, "`memlab runs` lists them")
         raise UnknownRun(f"no run {wanted!r} in {self.path}; {hint}")
+
+    def run(self, id: str) -> RunRow | None:
+        with self._naming(id):
+            return next(self._rows(RunRow, "runs", "id = ?", id), None)
 
     def points(self, run: str) -> list[PointRow]:
         with self._naming(run):
@@ -382,6 +464,70 @@ class Store:
         except sqlite3.Error as error:
             raise _Damaged(str(error)) from None
         return found
+
+
+_SAMPLE = (
+    "run, point, block, position, outcome, detail, started_at, trial_s, cpu, probe_hash, raw,"
+    " context, checksum"
+)
+_COUNTS = (
+    "SELECT run, count(*) FROM main.samples WHERE run IN (SELECT id FROM other.runs) GROUP BY 1"
+)
+_UNEVEN = (
+    "SELECT r.id, (SELECT count(*) FROM main.samples WHERE run = r.id) AS here FROM other.runs r"
+    " WHERE here IS NOT (SELECT total(samples) FROM main.sessions WHERE run = r.id)"
+)
+_LAST_HAS_ALL = (
+    "UPDATE main.sessions SET samples = iif("
+    "session = (SELECT max(session) FROM main.sessions WHERE run = ?1), ?2, 0) WHERE run = ?1"
+)
+_MERGE = (
+    "INSERT OR IGNORE INTO main.runs SELECT * FROM other.runs",
+    "INSERT OR IGNORE INTO main.points SELECT * FROM other.points",
+    f"INSERT OR IGNORE INTO main.samples ({_SAMPLE}) SELECT {_SAMPLE} FROM other.samples"
+    " ORDER BY id",
+    "INSERT INTO main.sessions SELECT * FROM other.sessions WHERE true ON CONFLICT DO UPDATE"
+    " SET wall_s = max(wall_s, excluded.wall_s), ended = coalesce(excluded.ended, ended),"
+    " samples = max(samples, excluded.samples)",
+)
+
+
+def _unlike(columns: str, json_columns: str = "") -> str:
+    """Formats of the store differ in the blanks of JSON."""
+    plain = [f"a.{name} IS NOT b.{name}" for name in columns.split()]
+    parsed = [f"json(a.{name}) IS NOT json(b.{name})" for name in json_columns.split()]
+    return " OR ".join(plain + parsed)
+
+
+# Of what both stores have: what must not differ, and what is said where it does. A name is its
+# owner's to change, and a detail is read no further than its start.
+_DIFFERING: Sequence[tuple[str, Callable[..., str]]] = (
+    (
+        "SELECT id FROM other.runs a JOIN main.runs b USING (id) WHERE "
+        + _unlike("experiment created_at seed memlab", "request environment"),
+        lambda run: f"run {run} is there already, and is another one",
+    ),
+    (
+        "SELECT run FROM (SELECT run, count(*) AS n FROM other.points GROUP BY run) a"
+        " JOIN (SELECT run, count(*) AS n FROM main.points GROUP BY run) b USING (run)"
+        " WHERE a.n IS NOT b.n UNION ALL "
+        "SELECT run FROM other.points a JOIN main.points b USING (run, point) WHERE "
+        + _unlike("control", "levels"),
+        lambda run: f"run {run} is there already, and has other points",
+    ),
+    (
+        "SELECT run, block, point FROM other.samples a JOIN main.samples b"
+        f" USING (run, block, point) WHERE {_unlike('outcome started_at trial_s cpu raw context')}",
+        lambda *found: _differing(*found),
+    ),
+)
+
+
+def _differing(run: str, block: int, point: int) -> str:
+    return (
+        f"run {run} has another sample of block {block}, point {point} already: it was measured "
+        "twice, or one of the two is changed"
+    )
 
 
 class _Damaged(Exception):

@@ -46,10 +46,12 @@ DOCUMENTS = {
     "describe": "describe vma-lock",
     "diagnose": "diagnose {pid} --seconds 0.01",
     "doctor": "doctor",
+    "import": "import {folder}/rows --host b",
     "kernels": "kernels {folder}",
     "ladder": "",  # see ladder_document
     "list": "list",
     "plot": "plot {run}",
+    "pull": "import {folder}/rows --host b",  # the same, without ssh
     "reproduce": "reproduce vma-lock --budget 1s",
     "runs": "runs",
     "show": "show {run}",
@@ -131,6 +133,10 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
     (tmp_path / "vmlinuz-7.0").write_bytes(b"no kernel")
     arguments = DOCUMENTS[name].format(run="small", pid=os.getpid(), folder=tmp_path).split()
     own = shutil.copy(measured, tmp_path / "own.db")  # some add a run
+    if "rows" in DOCUMENTS[name]:
+        rows = command("export", "small", "--format", "rows", MEMLAB_STORE=str(own))
+        (tmp_path / "rows").write_text(rows.stdout)
+        own = str(tmp_path / "new.db")
     if name == "ladder":
         document = ladder_document()
     else:

@@ -13,7 +13,7 @@ from held import ANY_SETTING, PYTHON_PROBE, at, saying
 
 from memlab.run import cleanup, fork_server, guardian
 from memlab.run.admission import Directories
-from memlab.run.driver import _interruptible
+from memlab.run.driver import interruptible
 from memlab.run.executor import LocalExecutor
 
 SLEEP = (
@@ -32,7 +32,7 @@ def main(place: Path, swap: str, run: str) -> None:
         settings=lambda _: {setting: "new"},
     )
     first = at(do="7", swap=swap)
-    with _interruptible(), LocalExecutor(run, declared, Directories(place), [0]) as opened:
+    with interruptible(), LocalExecutor(run, declared, Directories(place), [0]) as opened:
         sleep = at(do=SLEEP.format(inside=str(place / "inside")), swap=swap)
         for point in (first, at(do="6", swap=swap), sleep, first):
             reply = opened.trial(point)

@@ -1,0 +1,119 @@
+"""What came from other hosts, in print."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import click
+
+from memlab import experiments, fleet
+from memlab.api import Run
+from memlab.cli._options import GIVEN, echo, echo_json
+from memlab.errors import CannotRun
+from memlab.fleet import Result
+from memlab.printable import printable
+from memlab.store import RunRow, Store, default_path
+from memlab.store.travel import Taken
+
+_SHOWN = 10  # runs of a host
+_CLOCK_S = 5.0  # more than the way takes
+
+
+def by_host(store: Store, taken: Taken) -> list[Result]:
+    """What was taken in, by the host that measured it."""
+    found: dict[str, Result] = {}
+    for run, new in taken.runs.items():
+        row = store.run(run)
+        host = (row and row.origin) or "this host"
+        found.setdefault(host, Result(host, clock_s=max(0.0, taken.ahead_s))).runs[run] = new
+    return list(found.values())
+
+
+def told(results: Sequence[Result], path: Path, *, as_json: bool) -> None:
+    """Print what came from each host, and what was wrong. CannotRun where something was."""
+    with Store(path) as opened:
+        rows = {row.id: row for row in opened.runs()}
+    if as_json:
+        from memlab import documents as d
+
+        echo_json(
+            [
+                d.FromHost(
+                    host=one.host,
+                    runs=[d.NewRun(id, rows[id].experiment, new) for id, new in one.runs.items()],
+                    wrong=one.wrong or None,
+                    clock_ahead_s=one.clock_s,
+                )
+                for one in results
+            ]
+        )
+    else:
+        for one in results:
+            _host(one, rows)
+    wrong = [one for one in results if one.wrong]
+    for one in wrong:
+        click.echo(f"memlab: {one.host}: {printable(one.wrong)}", err=True)
+    if wrong:
+        named = ", ".join(one.host for one in wrong)
+        raise CannotRun(f"{len(wrong)} of {len(results)} hosts failed: {named}")
+
+
+def _host(one: Result, rows: dict[str, RunRow]) -> None:
+    new = {id: count for id, count in one.runs.items() if count}
+    if not new:
+        if not one.wrong:
+            echo(f"{one.host}: nothing new")
+        return
+    echo(f"{one.host}: {_count(sum(new.values()), 'new sample')} in {_count(len(new), 'run')}")
+    for id, count in list(new.items())[:_SHOWN]:
+        echo(f"  run {id}, {experiments.short(rows[id].experiment)}: {_count(count, 'sample')}")
+    if (more := len(new) - _SHOWN) > 0:
+        echo(f"  and {_count(more, 'more run')}")
+    if abs(one.clock_s) > _CLOCK_S:
+        way = "ahead of" if one.clock_s > 0 else "behind"
+        echo(f"  its clock is {abs(one.clock_s):.0f} s {way} this host's")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def arguments(local: Collection[str]) -> list[str]:
+    """What this command was given, as words for the same command elsewhere, without its `local`
+    parameters. A value is passed on as it was written."""
+    context = click.get_current_context()
+    command = context.command
+    given = context.meta[GIVEN]
+    options, _, _ = command.make_parser(context).parse_args(list(given))
+    words: list[str] = []
+    positional: list[str] = []
+    for parameter in command.params:
+        if parameter.name in local or parameter.name not in options:
+            continue
+        value = options[parameter.name]
+        several = value if isinstance(value, list | tuple) else [value]
+        written = [one for one in several if isinstance(one, str)]  # click marks what is not there
+        if isinstance(parameter, click.Argument):
+            positional += written
+        elif isinstance(parameter, click.Option) and parameter.is_flag:
+            words.append(parameter.opts[-1])
+        else:
+            words += [f"{max(parameter.opts, key=len)}={one}" for one in written]
+    return [*words, "--", *positional] if positional else words
+
+
+def sweep(
+    on: str, words: Sequence[str], store: Path | None, *, quiet: bool
+) -> tuple[list[Result], list[Run]]:
+    """Sweep on every host; each host's result, and the runs that have samples."""
+    path = store or default_path()
+
+    def say(line: str) -> None:
+        if not quiet:
+            click.echo(line, err=True)
+
+    results = fleet.sweep(fleet.hosts(on), words, path, say)
+    with Store(path) as opened:
+        rows = [opened.run(run) for one in results for run, new in one.runs.items() if new]
+    return results, [Run(row, path) for row in rows if row]

@@ -1,0 +1,29 @@
+"""Fetch what other hosts measured, over ssh."""
+
+from pathlib import Path
+
+import click
+
+from memlab.cli._options import json_option, store_option
+
+
+@click.command()
+@click.argument("hosts", metavar="HOST|ssh:HOST,...|HOSTS.toml")
+@store_option
+@json_option
+def command(hosts: str, store: Path | None, as_json: bool) -> None:
+    """Fetch what the stores of other hosts hold and this one lacks: the rows alone that are
+    missing, also those of a sweep that still runs. Where a link breaks, what came is kept, and the
+    next pull goes on there. Exit 3 if a host fails, after the others.
+
+    \b
+    memlab pull b
+    memlab pull hosts.toml
+    """
+    from memlab import fleet
+    from memlab.cli import _fleet
+    from memlab.store import default_path
+
+    chosen = fleet.hosts(hosts if ":" in hosts or hosts.endswith(".toml") else f"ssh:{hosts}")
+    path = store or default_path()
+    _fleet.told(fleet.pull(chosen, path), path, as_json=as_json)

@@ -1,0 +1,120 @@
+"""Rows as lines of JSON, as they travel from one store to another.
+
+A run's line comes first, then a line per point, then, session by session, a line as it begins, one
+per sample and one as it ends; the last line of all says that nothing is missing. Each carries a
+SHA-256 of its text, which finds what a link or a disk has changed; it proves no sender.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+
+from .rows import PointRow, RunRow, SampleRow, SessionRow, checked
+
+FORMAT = 1  # of the lines; a reader takes no newer one
+LONGEST = 16 << 20  # characters of one line; a traced sample has some 100 kB
+_KINDS = {"run": RunRow, "point": PointRow, "session": SessionRow, "sample": SampleRow}
+_SEAL = ',"sha256":"'
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last line: how many samples came before it."""
+
+    samples: int
+
+
+Line = RunRow | PointRow | SessionRow | SampleRow | End
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of a run: how many points follow its line, and how many samples it has."""
+
+    points: int = 0
+    samples: int = 0
+
+
+def of_run(row: RunRow, points: int, samples: int) -> str:
+    counts = {"format": FORMAT, "points": points, "samples": samples}
+    return _sealed("run", row.id, {**counts, **asdict(row)})
+
+
+def of_point(run: str, row: PointRow) -> str:
+    return _sealed("point", run, asdict(row))
+
+
+def of_session(run: str, row: SessionRow) -> str:
+    return _sealed("session", run, asdict(row))
+
+
+def of_sample(run: str, row: SampleRow) -> str:
+    names = ("point", "block", "position", "outcome", "detail", "started_at", "trial_s", "cpu")
+    values = {name: getattr(row, name) for name in (*names, "probe_hash", "raw", "context")}
+    return _sealed("sample", run, values)
+
+
+def of_end(samples: int) -> str:
+    return _sealed("end", "", {"samples": samples})
+
+
+def _sealed(kind: str, run: str, values: Mapping[str, Any]) -> str:
+    text = json.dumps({"row": kind, "run": run, **values}, separators=(",", ":"))[:-1]
+    return f'{text}{_SEAL}{_digest(text)}"}}'
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read(line: str) -> tuple[str, Line, Counts]:
+    """The run's id, the row, and a run's counts. ValueError, in one line, for what is no row, was
+    changed, or makes no sense."""
+    text, seal, digest = line.rpartition(_SEAL)
+    if not seal:
+        raise ValueError(f"it is no row of memlab: {line[:60]!r}")
+    if digest != f'{_digest(text)}"}}':
+        raise ValueError("it is not as it was written")
+    try:
+        values = msgspec.json.decode(f"{text}}}", type=dict[str, Any])
+    except (ValueError, RecursionError):
+        # Lone surrogates and numbers without bounds are JSON to json alone.
+        values = json.loads(f"{text}}}", parse_constant=_no_number)
+    kind, run = values.get("row"), values.get("run")
+    if kind == "end":
+        return "", End(_count(values, "samples")), Counts()
+    if kind not in _KINDS or not isinstance(run, str):
+        raise ValueError(f"a row of a kind that this memlab does not know: {kind!r:.60}")
+    counts = Counts()
+    if kind == "run":
+        if _count(values, "format") > FORMAT:
+            raise ValueError(
+                f"its rows have format {values['format']}, and this memlab knows {FORMAT}; "
+                "upgrade memlab here"
+            )
+        counts = Counts(_count(values, "points"), _count(values, "samples"))
+        values |= {"id": run} | {n: json.dumps(values.get(n)) for n in ("request", "environment")}
+    try:
+        row = checked(_KINDS[kind], {"id": 0, **values})
+    except KeyError as error:
+        raise ValueError(f"it lacks {error}") from None
+    if kind == "sample" and not isinstance(values["raw"], dict | None):
+        raise ValueError("raw is no object")
+    return run, row, counts
+
+
+def _count(values: Mapping[str, Any], name: str) -> int:
+    found = values.get(name)
+    if type(found) is not int or found < 0:
+        raise ValueError(f"{name} is not {found!r:.60}")
+    return found
+
+
+def _no_number(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")

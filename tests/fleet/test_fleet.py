@@ -1,0 +1,105 @@
+"""Several hosts measure at once: each row comes home once, and a host that is lost stays lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from command import Command
+from pretended_hosts import TINY, Hosts, held
+
+from memlab.store import Store
+
+
+def home() -> Path:
+    return Path(os.environ["MEMLAB_STORE"])
+
+
+def test_every_host_measures_and_its_rows_come_home(hosts: Hosts, command: Command) -> None:
+    done = command("sweep", *TINY, "--blocks", "2", "--on", "ssh:a,b")
+    assert done.returncode == 0, done.stderr
+    for name in ("a", "b"):
+        there = held(hosts.store(name), None)
+        assert held(home(), name) == there
+        ((run, (_, samples, _)),) = there.items()
+        assert f"{name}: {len(samples)} new samples in 1 run\n  run {run}, mmap" in done.stdout
+    assert not hosts.store("c").exists()
+
+
+def test_a_link_that_breaks_loses_the_host_and_no_row(hosts: Hosts, command: Command) -> None:
+    """What the lost host measures is measured nowhere else, and comes with the next pull."""
+    hosts.cut("b", 14_000)
+    done = command("sweep", *TINY, "--blocks", "6", "--on", "ssh:a,b,c")
+    assert done.returncode == 3
+    assert "memlab: b: lost after " in done.stderr
+    assert "goes on there, and nowhere else: memlab pull b fetches it" in done.stderr
+    assert done.stderr.endswith("memlab: 1 of 3 hosts failed: b\n")
+    assert held(home(), "a") == held(hosts.store("a"), None)
+    assert len(held(home(), "c")) == len(held(home(), "a")) == 1
+    part, whole = held(home(), "b"), held(hosts.store("b"), None)
+    ((run, (_, samples, _)),) = part.items()
+    assert 0 < len(samples) < len(whole[run][1])
+    assert samples == whole[run][1][: len(samples)]
+    assert whole[run][2][0][1] == "blocks"
+    hosts.cut("b", None)
+    assert command("pull", "b").returncode == 0
+    assert held(home(), "b") == whole
+
+
+def test_resume_on_the_hosts_completes_their_runs(hosts: Hosts, command: Command) -> None:
+    words = ["sweep", *TINY, "--budget", "300ms", "--blocks", "40"]
+    assert command(*words, "--on", "ssh:a").returncode == 0
+    assert command("sweep", "--resume", "last", "--budget", "20s", "--on", "ssh:a").returncode == 0
+    ((_, samples, sessions),) = held(home(), "a").values()
+    assert held(home(), "a") == held(hosts.store("a"), None)
+    assert [ended for _, ended, _ in sessions] == ["budget", "blocks"]
+    assert len(samples) % 40 == 0
+
+
+def wait_for_samples(store: Path) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if store.exists() and any(len(run[1]) for run in held(store, None).values()):
+            return
+        time.sleep(0.1)
+
+
+def test_ctrl_c_ends_the_sweeps_of_all_hosts(hosts: Hosts) -> None:
+    words = ["sweep", *TINY, "--blocks", "100000", "--budget", "1h", "--on", "ssh:a,b"]
+    made = subprocess.Popen(
+        [sys.executable, "-m", "memlab", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for name in ("a", "b"):
+        wait_for_samples(hosts.store(name))
+    made.send_signal(signal.SIGINT)
+    _, err = made.communicate(timeout=100)
+    assert made.returncode == 130, err
+    assert "memlab: interrupted; " in err
+    for name in ("a", "b"):
+        ((_, _, sessions),) = held(hosts.store(name), None).values()
+        assert sessions[0][1] == "interrupted"
+        assert held(home(), name) == held(hosts.store(name), None)
+
+
+def test_what_a_host_refuses_is_its_own_words(hosts: Hosts, command: Command) -> None:
+    done = command("sweep", "mmap-write", "-p", "size=-1", "--on", "ssh:a,b")
+    assert done.returncode == 3
+    assert [line.split(":")[1] for line in done.stderr.splitlines()[:2]] == [" a", " b"]
+    assert "size" in done.stderr
+    with Store(home()) as opened:
+        assert opened.runs() == []
+
+
+def test_json(hosts: Hosts, command: Command) -> None:
+    done = command("sweep", *TINY, "--blocks", "1", "--on", "ssh:a", "--json")
+    (one,) = json.loads(done.stdout)
+    assert (one["host"], one["wrong"]) == ("a", None)
+    assert one["runs"][0]["new_samples"] > 0

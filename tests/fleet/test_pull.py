@@ -1,0 +1,175 @@
+"""Rows come home over a link: all of them, once, wherever it breaks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import Command
+from pretended_hosts import TINY, Hosts, held
+
+from memlab import fleet
+from memlab.errors import BadRequest
+
+
+@pytest.fixture
+def swept(hosts: Hosts, command: Command) -> Hosts:
+    """Host a has measured two runs."""
+    for seed in ("1", "2"):
+        store = str(hosts.store("a"))
+        words = ["sweep", *TINY, "--blocks", "2", "--seed", seed, "--store", store, "-q"]
+        assert command(*words).returncode == 0
+    return hosts
+
+
+def test_jsonl_prints_each_row_and_nothing_else(store_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "memlab", "sweep", *TINY, "--blocks", "3", "--jsonl"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    kinds = [json.loads(line)["row"] for line in done.stdout.splitlines()]
+    assert kinds[0] == "run"
+    assert kinds.count("sample") == 3 * kinds.count("point") > 0
+    assert kinds[-2:] == ["session", "end"]
+    assert "done: all blocks are done" in done.stderr
+    other = store_path.with_name("other.db")
+    taken = subprocess.run(
+        [sys.executable, "-m", "memlab", "import", "-", "--host", "b", "--store", str(other)],
+        input=done.stdout,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert taken.stdout.startswith(f"b: {kinds.count('sample')} new samples in 1 run\n")
+    assert held(other, "b") == held(store_path, None)
+
+
+def test_a_sweep_whose_reader_goes_ends_as_ever(store_path: Path) -> None:
+    words = [sys.executable, "-m", "memlab", "sweep", *TINY, "--blocks", "3", "--jsonl", "-q"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as made:
+        assert made.stdout
+        assert made.stderr
+        made.stdout.readline()
+        made.stdout.close()
+        said = made.stderr.read()
+    assert (made.returncode, said.count("nobody reads the rows")) == (0, 1)
+    ((_, samples, sessions),) = held(store_path, None).values()
+    assert sessions == [(1, "blocks", len(samples))]
+
+
+def test_pull_fetches_what_is_missing_and_no_more(swept: Hosts, command: Command) -> None:
+    store = Path(os.environ["MEMLAB_STORE"])
+    first = command("pull", "a")
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.startswith("a: ")
+    assert held(store, "a") == held(swept.store("a"), None)
+    assert command("pull", "ssh:a").stdout == "a: nothing new\n"
+    assert command("import", str(swept.store("a"))).returncode == 0
+    assert held(store, "a") == held(swept.store("a"), None)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.97])
+def test_pull_goes_on_where_a_link_broke(swept: Hosts, command: Command, share: float) -> None:
+    store = Path(os.environ["MEMLAB_STORE"])
+    export = command("export", "--all", "--format", "rows", "--store", str(swept.store("a")))
+    swept.cut("a", int(len(export.stdout) * share))
+    broken = command("pull", "a")
+    assert broken.returncode == 3
+    assert "Connection to a closed" in broken.stderr or "the link broke after" in broken.stderr
+    before = held(store, "a")
+    swept.cut("a", None)
+    assert command("pull", "a").returncode == 0
+    assert held(store, "a") == held(swept.store("a"), None)
+    for run, (_, samples, _) in before.items():
+        assert samples == held(store, "a")[run][1][: len(samples)]
+
+
+def test_pull_of_a_part_that_is_not_the_first_fetches_the_run_again(
+    swept: Hosts, command: Command, tmp_path: Path
+) -> None:
+    """As where a run was resumed over a new link before the old one's rest had come."""
+    store = Path(os.environ["MEMLAB_STORE"])
+    found = command("export", "--format", "rows", "--store", str(swept.store("a"))).stdout
+    lines = found.splitlines(keepends=True)
+    samples = [n for n, line in enumerate(lines) if line.startswith('{"row":"sample"')]
+    kept = "".join(line for n, line in enumerate(lines) if n not in samples[:2])
+    (tmp_path / "rows").write_text(kept)
+    assert command("import", str(tmp_path / "rows"), "--host", "a", "--partial").returncode == 2
+    (tmp_path / "rows").write_text(kept.rpartition('{"row":"end"')[0])
+    assert command("import", str(tmp_path / "rows"), "--host", "a", "--partial").returncode == 0
+    assert command("pull", "a").returncode == 0
+    here, there = (held(*which) for which in ((store, "a"), (swept.store("a"), None)))
+    assert here.keys() == there.keys()
+    for run, (points, samples, sessions) in there.items():
+        in_order = sorted(here[run][1], key=lambda row: (row.block, row.position))
+        assert [here[run][0], in_order, here[run][2]] == [points, samples, sessions]
+
+
+def test_each_host_that_fails_is_a_line_and_the_others_come(swept: Hosts, command: Command) -> None:
+    swept.set("b", PATH="/nowhere:/usr/bin:/bin")
+    done = command("pull", "ssh:gone,b,a,c")
+    assert done.returncode == 3
+    lines = done.stderr.splitlines()
+    assert lines[0] == "memlab: gone: not reached: ssh: Could not resolve hostname gone"
+    assert lines[1].startswith("memlab: b: no 'memlab' there: install memlab, or say where it is")
+    assert lines[2].startswith("memlab: c: no store at ")
+    assert lines[3] == "memlab: 3 of 4 hosts failed: gone, b, c"
+    assert done.stdout.startswith("a: ")
+
+
+def test_a_host_that_sends_no_rows(swept: Hosts, command: Command) -> None:
+    (swept.folder / "a" / "environment").write_text("echo Welcome to a\n")
+    done = command("pull", "a")
+    assert done.returncode == 3
+    assert "near line 1: it is no row of memlab: 'Welcome to a'; nothing is imported" in done.stderr
+
+
+def test_json(swept: Hosts, command: Command) -> None:
+    (one,) = json.loads(command("pull", "a", "--json").stdout)
+    assert (one["host"], one["wrong"], len(one["runs"])) == ("a", None, 2)
+
+
+def test_a_run_of_another_host_is_not_resumed_here(swept: Hosts, command: Command) -> None:
+    command("pull", "a")
+    done = command("sweep", "--resume", "a:last")
+    assert done.returncode == 3
+    assert "is from a: resume it there, then memlab pull a" in done.stderr
+
+
+WRONG = {
+    "ssh:": "names no host",
+    "ssh:-oProxyCommand=x": "'-oProxyCommand=x' is no host",
+    "ssh:a b": "'a b' is no host",
+    "a;b": "names no hosts",
+    "dask:tcp://a": "names no hosts",
+    "gone.toml": "gone.toml: No such file or directory",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG.items(), ids=WRONG)
+def test_what_names_no_hosts(text: str, said: str) -> None:
+    with pytest.raises(BadRequest, match=said):
+        fleet.hosts(text)
+
+
+def test_a_file_of_hosts(tmp_path: Path) -> None:
+    path = tmp_path / "hosts.toml"
+    path.write_text(
+        '[hosts.big]\nssh = "me@10.0.0.1"\noptions = ["-p", "2222"]\n'
+        'memlab = "/opt/memlab/bin/memlab --debug"\nstore = "/data/it\'s.db"\n'
+    )
+    ((name, host),) = fleet.hosts(str(path)).items()
+    words = fleet.command(name, host, ["sweep", "-p", "size=1;rm"])
+    assert words[-5:-1] == ["-p", "2222", "--", "me@10.0.0.1"]
+    assert words[-1] == (
+        "/opt/memlab/bin/memlab --debug sweep -p 'size=1;rm' --store '/data/it'\"'\"'s.db'"
+    )
+    path.write_text('[hosts.big]\nshell = "x"\n')
+    with pytest.raises(BadRequest, match="shell"):
+        fleet.hosts(str(path))
