@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log, log1p
 from typing import Literal
 
@@ -86,18 +87,21 @@ def compare_paired(
     points: Iterable[Samples],
     threshold: float = 0.05,
     lower_is_better: bool = True,
+    looked: bool = False,
 ) -> list[Comparison]:
     """As `compare`, where base[i] and new[i], both shape (n,), were measured in the same block.
 
     What the machine did to a block met both sides and cancels: the ratio and both tests are of
-    the blocks' own ratios, by their signs, which no shape of the noise can mislead.
+    the blocks' own ratios, by their signs, which no shape of the noise can mislead; `looked`,
+    however the number of blocks was chosen.
     """
     pairs = list(points)
-    ratios = [ratio_interval(new, base) for base, new in pairs]
+    ratios = [ratio_interval(new, base, looked=looked) for base, new in pairs]
     logs = [paired_log_ratios(new, base) for base, new in pairs]
     margin = log1p(threshold)
-    beyond = [min(1.0, 2 * min(sign_test(x - margin), sign_test(-margin - x))) for x in logs]
-    same = [max(sign_test(margin - x), sign_test(x + margin)) for x in logs]
+    shown = partial(sign_test, looked=looked)
+    beyond = [min(1.0, 2 * min(shown(x - margin), shown(-margin - x))) for x in logs]
+    same = [max(shown(margin - x), shown(x + margin)) for x in logs]
     return _judge_all(ratios, beyond, same, threshold, lower_is_better)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memlab.analysis.blocks import fewest_samples, median_over_blocks, redrawn_medians
-from memlab.analysis.exact import least_samples
+from memlab.analysis.exact import least_samples, level_of_look
 from memlab.analysis.intervals import RESAMPLES, FloatArray, logs_of, order_interval
 
 
@@ -54,12 +54,13 @@ def crossover(
     level: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 1,
+    looked: bool = False,
 ) -> Crossover:
     """Locate the crossover of costs a and b, shape (blocks, m), over sizes, shape (m,).
 
     Row i of both was measured in the same block; nan is missing. The point lies where the
     median paired log ratio passes zero, by linear interpolation in the log of the size; the
-    interval is the percentile bootstrap over whole blocks.
+    interval is the percentile bootstrap over whole blocks, `looked` at the level of that look.
     """
     points, ratios = _paired_ratios(sizes, a, b)
     log_sizes, medians = np.log(points), median_over_blocks(ratios)
@@ -67,14 +68,15 @@ def crossover(
     low, high = None, None
     if n >= least_samples(level):
         redrawn = redrawn_medians(ratios, resamples, seed)
-        low, high = _percentiles(np.sort(_crossing(log_sizes, redrawn)), level)
+        inside = level_of_look(n, level) if looked else level
+        low, high = _percentiles(np.sort(_crossing(log_sizes, redrawn)), inside)
     return Crossover(
         estimate=_as_size(float(_crossing(log_sizes, medians))),
         low=low,
         high=high,
         smallest=float(points[0]),
         largest=float(points[-1]),
-        bracket=_bracket(points, ratios, level),
+        bracket=_bracket(points, ratios, level, looked),
         crossings=int(np.count_nonzero(np.diff(medians < 0))),
         n=n,
         level=level,
@@ -124,14 +126,14 @@ def _as_size(log_size: float) -> float:
 
 
 def _bracket(
-    points: FloatArray, ratios: FloatArray, level: float
+    points: FloatArray, ratios: FloatArray, level: float, looked: bool
 ) -> tuple[float | None, float | None]:
     dearer_up_to, cheaper_from = None, None
     for point, column in zip(points, ratios.T, strict=True):
         pairs = column[~np.isnan(column)]
         if pairs.size < least_samples(level):
             continue
-        low, _, high = order_interval(pairs, level)
+        low, _, high = order_interval(pairs, level, looked)
         if low > 0:
             dearer_up_to, cheaper_from = float(point), None
         elif high < 0 and cheaper_from is None:

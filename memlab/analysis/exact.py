@@ -3,11 +3,15 @@
 Nothing here assumes a shape of the noise. All counts are small (blocks of a sweep), so the
 binomial at 1/2 is summed in whole numbers and the rank-sum distribution is built by its own
 recurrence; only large rank sums fall back on the normal approximation.
+
+A sample whose size was chosen by looking at it is "looked" at: each further look is another
+chance to be wrong, and `Looks` shares one error over all of them.
 """
 
 from functools import cache, lru_cache
-from math import comb, sqrt
+from math import ceil, comb, isqrt, sqrt
 from statistics import NormalDist
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -54,14 +58,99 @@ def median_order_positions(n: int, level: float) -> tuple[int, float]:
     return d, (n - d) * share / (d + (n - 2 * d) * share)
 
 
-def sign_test(differences: npt.ArrayLike) -> float:
+class Looks:
+    """Up to how many heads in n tosses of a coin are too few, however often one looks.
+
+    Each level is a one-sided error: over all n together, heads come to be as few as `most(n)`
+    with at most that probability where each toss has `share` of them. Group-sequential boundaries
+    by alpha spending (Lan and DeMets, Biometrika 70 (1983) 659-663), by running the walk of heads
+    toss by toss: what has crossed is taken out, and of each level at most `_spent_by(n)` has been
+    spent by toss n. There is no last look, so a run that is resumed goes on with the same walk.
+    """
+
+    def __init__(self, levels: npt.ArrayLike, share: float = 0.5) -> None:
+        self._share = share
+        self._levels = np.asarray(levels, dtype=float)
+        self._alive = np.ones((self._levels.size, 1))  # P(heads, and never crossed)
+        self._first = 0  # heads of the first column
+        self._spent = np.zeros(self._levels.size)
+        self._most = [np.full(self._levels.size, -1)]
+        self._lock = Lock()
+
+    def most(self, n: int) -> npt.NDArray[np.int64]:
+        """The boundary after n tosses, shape (levels,); -1 where no number of heads is too few."""
+        with self._lock:
+            while len(self._most) <= n:
+                self._toss(len(self._most))
+        return self._most[n]
+
+    def _toss(self, n: int) -> None:
+        tails, heads = ((0, 0), (0, 1)), ((0, 0), (1, 0))
+        self._alive = np.pad(self._alive * (1 - self._share), tails) + np.pad(
+            self._alive * self._share, heads
+        )
+        fewer = max(0, ceil(n * self._share) - self._first)  # columns below what is expected
+        below = np.pad(np.cumsum(self._alive[:, :fewer], axis=1), heads)
+        left = self._levels * _spent_by(n) - self._spent
+        crossed = np.count_nonzero(below[:, 1:] <= left[:, None] * (1 + 1e-12), axis=1)
+        self._most.append(np.maximum(self._first + crossed - 1, self._most[-1]))
+        self._spent += np.take_along_axis(below, crossed[:, None], axis=1)[:, 0]
+        self._alive[np.arange(self._alive.shape[1]) < crossed[:, None]] = 0
+        # Ten standard deviations up there is less than any level; below the boundaries, nothing.
+        end = ceil(n * self._share) + 5 * isqrt(n) + 5 - self._first
+        gone = int(crossed.min())
+        self._alive, self._first = self._alive[:, gone:end], self._first + gone
+
+
+def _spent_by(n: int) -> float:
+    """Five eighths at once, as much as the least samples of an interval need (2**-6 of 2.5 %,
+    2**-5 of 5 %); half of the rest within 10 more, and so on without an end."""
+    return 1 - 0.375 * 10 / (10 + max(0, n - 6))
+
+
+@cache
+def _looks(error: float, share: float = 0.5) -> Looks:
+    return Looks([error], share)
+
+
+def most_of_looks(n: int, error: float, share: float) -> int:
+    """So many hits in n are too few for `share` of them, with that error over all looks."""
+    return int(_looks(error, share).most(n)[0])
+
+
+def outside_of_looks(n: int, level: float) -> int:
+    """How many of n ordered samples to leave off at each end, so that what is left covers the
+    median with probability >= `level` at every look together. -1 where n is too small."""
+    _check_level(level)
+    return most_of_looks(n, (1 - level) / 2, 0.5)
+
+
+def level_of_look(n: int, level: float) -> float:
+    """The level at which a fixed-n interval of n samples is as wide as one that holds with
+    probability `level` at every look. 0 where n is too small."""
+    outside = outside_of_looks(n, level)
+    return 1 - 2 * fair_coin_cdf(outside, n) if outside >= 0 else 0.0
+
+
+# From 1 down to 1e-9 in steps of 9 %, 5 % and its halves among them.
+_GRID = 0.05 * 2.0 ** (np.arange(34, -206, -1) / 8)
+_every_level = Looks(_GRID)
+
+
+def sign_test(differences: npt.ArrayLike, looked: bool = False) -> float:
     """One-sided p that the median of `differences`, shape (n,), is above zero.
 
     A difference of exactly zero counts against it, so ties can only make the test shyer.
+    `looked`: n was chosen by looking; p <= q at any look then has probability <= q. It is
+    rounded up, to the next of the grid.
     """
     values = np.asarray(differences, dtype=float)
     not_above = int(np.count_nonzero(values <= 0))
-    return fair_coin_cdf(not_above, values.size)
+    if not looked:
+        return fair_coin_cdf(not_above, values.size)
+    shown = not_above <= _every_level.most(values.size)
+    levels = int(np.argmin(shown)) if not shown.all() else shown.size
+    return float(_GRID[levels - 1]) if levels else 1.0
 
 
 @cache

@@ -1,7 +1,8 @@
 """Intervals: how far a median or a ratio could be from the truth.
 
 Missing samples are nan and are left out; `n` counts what was used. Infinite samples are an
-error: a censored time is an outcome, not a number.
+error: a censored time is an outcome, not a number. `looked` says that n was chosen by looking at
+the samples, as a stop rule does: the interval then holds at every look together.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import least_samples, median_order_positions, pairs_outside
+from memlab.analysis.exact import (
+    least_samples,
+    median_order_positions,
+    outside_of_looks,
+    pairs_outside,
+)
 
 FloatArray = npt.NDArray[np.float64]
 Statistic = Callable[..., npt.ArrayLike]
@@ -42,34 +48,54 @@ class Interval:
         return half / abs(self.estimate) if self.estimate else float("inf")
 
 
-def median_interval(x: npt.ArrayLike, level: float = 0.95) -> Interval:
-    """Median of x, shape (n,), with its interpolated order-statistic interval.
+def median_interval(x: npt.ArrayLike, level: float = 0.95, looked: bool = False) -> Interval:
+    """Median of x, shape (n,), with its order-statistic interval.
 
-    Distribution-free (see `median_order_positions`). Limits are None below 6 samples at 95 %.
+    Distribution-free (see `order_interval`). Limits are None below 6 samples at 95 %.
     """
     values = present(x)
     if values.size < least_samples(level):
         return _too_few(float(np.median(values)), values.size, level)
-    low, middle, high = order_interval(values, level)
-    return Interval(float(low), float(middle), float(high), values.size, "order statistics", level)
+    low, middle, high = order_interval(values, level, looked)
+    method = "order statistics, at every look" if looked else "order statistics"
+    return Interval(float(low), float(middle), float(high), values.size, method, level)
 
 
-def order_interval(x: FloatArray, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Low, median and high along the last axis of x, shape (..., n), without nan."""
+def order_interval(
+    x: FloatArray, level: float, looked: bool = False
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Low, median and high along the last axis of x, shape (..., n), without nan.
+
+    Looked at, they are whole order statistics. Otherwise they are interpolated (see
+    `median_order_positions`), which trusts that samples lie between two neighbours. Where an end
+    lies in a gap of over half of the whole interval, as between two modes, it is not.
+    """
     ordered = np.sort(x, axis=-1)
-    d, weight = median_order_positions(ordered.shape[-1], level)
-    low = (1 - weight) * ordered[..., d - 1] + weight * ordered[..., d]
-    high = (1 - weight) * ordered[..., -d] + weight * ordered[..., -d - 1]
-    return low, np.asarray(np.median(ordered, axis=-1)), high
+    n = ordered.shape[-1]
+    middle = np.asarray(np.median(ordered, axis=-1))
+    if looked:
+        outside = outside_of_looks(n, level)
+        return ordered[..., outside], middle, ordered[..., -1 - outside]
+    d, weight = median_order_positions(n, level)
+    low, high = ordered[..., d - 1], ordered[..., -d]
+    up, down = ordered[..., d] - low, high - ordered[..., -d - 1]
+    gap = (high - low) / 2
+    return (
+        low + np.where(up > gap, 0, weight * up),
+        middle,
+        high - np.where(down > gap, 0, weight * down),
+    )
 
 
-def ratio_interval(a: npt.ArrayLike, b: npt.ArrayLike, level: float = 0.95) -> Interval:
+def ratio_interval(
+    a: npt.ArrayLike, b: npt.ArrayLike, level: float = 0.95, looked: bool = False
+) -> Interval:
     """Ratio a/b from pairs: a[i] and b[i], both shape (n,), measured in the same block.
 
     exp of the median log ratio, with the order-statistic interval of the log ratios. What
     slows a whole block slows both sides of its pair and cancels. All values positive.
     """
-    logs = median_interval(paired_log_ratios(a, b), level)
+    logs = median_interval(paired_log_ratios(a, b), level, looked)
     return _exponentiate(logs, f"{logs.method} of block pairs" if logs.low is not None else None)
 
 

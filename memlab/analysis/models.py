@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memlab.analysis.blocks import fewest_samples, median_over_blocks, redrawn_medians
-from memlab.analysis.exact import least_samples
+from memlab.analysis.exact import least_samples, level_of_look
 from memlab.analysis.intervals import FloatArray, Interval
 
 Terms = Mapping[str, npt.ArrayLike]
@@ -38,13 +38,14 @@ def fit(
     level: float = 0.95,
     resamples: int = FIT_RESAMPLES,
     seed: int = 1,
+    looked: bool = False,
 ) -> CostModel:
     """Fit costs, shape (blocks, m), nan missing, by terms of shape (m,).
 
     Non-negative least squares (Lawson and Hanson, Solving Least Squares Problems (1974),
     chapter 23) on the relative errors of the medians over blocks, so that 1 B counts as much
-    as 10 KiB. Intervals: percentile bootstrap over whole blocks; none where a point has
-    fewer than 6 samples.
+    as 10 KiB. Intervals: percentile bootstrap over whole blocks, `looked` at the level of that
+    look; none where a point has fewer than 6 samples.
     """
     table = _costs(costs)
     design = _design(terms, table.shape[1])
@@ -55,7 +56,8 @@ def fit(
     method = f"needs {least_samples(level)} samples"
     if n >= least_samples(level):
         draws = [_nonnegative(design, y) for y in redrawn_medians(table, resamples, seed)]
-        low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0).tolist()
+        inside = level_of_look(n, level) if looked else level
+        low, high = np.quantile(draws, [(1 - inside) / 2, (1 + inside) / 2], axis=0).tolist()
         method = "percentile bootstrap over blocks"
     intervals = {
         name: Interval(low[i], float(constants[i]), high[i], n, method, level)

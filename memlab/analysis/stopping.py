@@ -1,7 +1,8 @@
 """The stop rule: a point is done when its interval is narrow enough.
 
 The width of an interval shrinks as 1/sqrt(n); the spread of the samples does not shrink at
-all, so a rule on the spread stops either at once or never.
+all, so a rule on the spread stops either at once or never. The interval is that of a sample
+that is looked at again and again, which is what a stop rule does.
 """
 
 from math import ceil, isinf
@@ -25,7 +26,7 @@ def blocks_needed(x: npt.ArrayLike, precision: float, level: float = 0.95) -> in
     """
     if precision <= 0:
         raise ValueError(f"precision is a positive share, such as 0.05: {precision:g}")
-    halfwidth = median_interval(x, level).halfwidth_relative
+    halfwidth = median_interval(x, level, looked=True).halfwidth_relative
     n = present(x).size
     if halfwidth is None:
         return least_samples(level) - n

@@ -2,12 +2,15 @@
 
 Every rule keeps the same promise: at the edge of the claim a false "reproduced" or a false
 "contradicted" comes up with an error rate of at most 5 %. What is not shown either way is
-"inconclusive". No verdict rests on fewer than 5 samples, nor, where it rests on a 95 %
-interval of a median, on fewer than 6: 5 samples have none (see `exact.least_samples`).
+"inconclusive". `looked`: it keeps that promise over all looks together, where the number of
+samples was chosen by looking at them. No verdict rests on fewer than 5 samples, nor, where it
+rests on a 95 % interval of a median, on fewer than 6: 5 samples have none (see
+`exact.least_samples`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import comb, inf, log1p
 from typing import Literal
 
@@ -15,8 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from memlab.analysis.crossover import Crossover
-from memlab.analysis.exact import sign_test
-from memlab.analysis.intervals import FloatArray, paired_log_ratios, present, ratio_interval
+from memlab.analysis.exact import level_of_look, most_of_looks, sign_test
+from memlab.analysis.intervals import (
+    FloatArray,
+    Interval,
+    paired_log_ratios,
+    present,
+    ratio_interval,
+)
 
 VerdictWord = Literal["reproduced", "contradicted", "inconclusive", "not testable here"]
 
@@ -58,6 +67,7 @@ def ratio_verdict(
     below: float = inf,
     floor_a: npt.ArrayLike | None = None,
     floor_b: npt.ArrayLike | None = None,
+    looked: bool = False,
 ) -> Verdict:
     """Claim: above < a/b < below; a and b, shape (blocks,), are costs paired by block.
 
@@ -72,7 +82,7 @@ def ratio_verdict(
     """
     if not 0 <= above < below or (above == 0 and below == inf):
         raise ValueError(f"a ratio claim needs bounds 0 <= above < below: {above:g}, {below:g}")
-    ratio = ratio_interval(a, b)
+    ratio = ratio_interval(a, b, looked=looked)
     if ratio.low is None or ratio.high is None:
         return Verdict("inconclusive", None, ratio.estimate, None, ratio.n, ratio.method)
     share_a, share_b = _floor_share(floor_a, a), _floor_share(floor_b, b)
@@ -88,14 +98,16 @@ def ratio_verdict(
     return _placed(0.0, None, ratio.high / (1 - share_b), above, below, ratio.n, what)
 
 
-def equivalent_verdict(a: npt.ArrayLike, b: npt.ArrayLike, within: float) -> Verdict:
+def equivalent_verdict(
+    a: npt.ArrayLike, b: npt.ArrayLike, within: float, looked: bool = False
+) -> Verdict:
     """Claim: a/b, paired by block, lies within 1/(1 + within) .. 1 + within.
 
     Rule: two one-sided tests at 2.5 % each, that is, the 95 % interval of the paired ratio:
     reproduced if it lies wholly inside the band, contradicted if wholly outside, else
     inconclusive. A missing difference alone proves nothing.
     """
-    return ratio_verdict(a, b, above=1 / (1 + within), below=1 + within)
+    return ratio_verdict(a, b, above=1 / (1 + within), below=1 + within, looked=looked)
 
 
 def crossover_verdict(found: Crossover, over: float, up_to: float) -> Verdict:
@@ -123,6 +135,7 @@ def monotone_verdict(
     costs: npt.ArrayLike,
     direction: Literal["rising", "falling"],
     within: float = 0.0,
+    looked: bool = False,
 ) -> Verdict:
     """Claim: the cost, shape (blocks, levels), rises (falls) from level to level.
 
@@ -137,16 +150,22 @@ def monotone_verdict(
     sign, margin = (1 if direction == "rising" else -1), log1p(within)
     steps = [sign * paired_log_ratios(table[:, j + 1], table[:, j]) for j in range(len(levels) - 1)]
     whole = sign * paired_log_ratios(table[:, -1], table[:, 0])
-    claims = [sign_test(step + margin) for step in steps] + [sign_test(whole)]
-    denials = [sign_test(-step - margin) for step in steps]
+    shown = partial(sign_test, looked=looked)
+    claims = [shown(step + margin) for step in steps] + [shown(whole)]
+    denials = [shown(-step - margin) for step in steps]
     names = [f"{levels[j]} to {levels[j + 1]}" for j in range(len(steps))]
     names.append(f"{levels[0]} to {levels[-1]}")
     n = min(step.size for step in [*steps, whole])
-    return _all_hold(table[:, -1], table[:, 0], n, names, claims, denials, direction)
+    ratio = ratio_interval(table[:, -1], table[:, 0], looked=looked)
+    return _all_hold(ratio, n, names, claims, denials, direction)
 
 
 def saturates_verdict(
-    levels: Sequence[object], costs: npt.ArrayLike, knee: object, within: float
+    levels: Sequence[object],
+    costs: npt.ArrayLike,
+    knee: object,
+    within: float,
+    looked: bool = False,
 ) -> Verdict:
     """Claim: from level `knee` on, the cost, shape (blocks, levels), is level; before, dearer.
 
@@ -161,16 +180,18 @@ def saturates_verdict(
     if at == len(levels) - 1:
         raise ValueError(f"saturation at {knee} needs a level beyond it to compare with")
     ratios = [paired_log_ratios(table[:, j], table[:, -1]) for j in range(len(levels) - 1)]
-    claims = [sign_test(r - margin) for r in ratios[:at]]
-    claims += [max(sign_test(r + margin), sign_test(margin - r)) for r in ratios[at:]]
-    denials = [sign_test(margin - r) for r in ratios[:at]]
-    denials += [2 * min(sign_test(r - margin), sign_test(-margin - r)) for r in ratios[at:]]
+    shown = partial(sign_test, looked=looked)
+    claims = [shown(r - margin) for r in ratios[:at]]
+    claims += [max(shown(r + margin), shown(margin - r)) for r in ratios[at:]]
+    denials = [shown(margin - r) for r in ratios[:at]]
+    denials += [2 * min(shown(r - margin), shown(-margin - r)) for r in ratios[at:]]
     names = [f"{level} to {levels[-1]}" for level in levels[:-1]]
     n = min(r.size for r in ratios)
-    return _all_hold(table[:, at], table[:, -1], n, names, claims, denials, f"level from {knee}")
+    ratio = ratio_interval(table[:, at], table[:, -1], looked=looked)
+    return _all_hold(ratio, n, names, claims, denials, f"level from {knee}")
 
 
-def outcome_verdict(outcomes: Sequence[str], expected: str) -> Verdict:
+def outcome_verdict(outcomes: Sequence[str], expected: str, looked: bool = False) -> Verdict:
     """Claim: `expected` is what happens.
 
     Rule: reproduced if all of at least 5 samples did so (5 of 5 show a share above 54 % at
@@ -184,12 +205,15 @@ def outcome_verdict(outcomes: Sequence[str], expected: str) -> Verdict:
     if n < LEAST_SAMPLES:
         share = hits / n if n else None
         return Verdict("inconclusive", None, share, None, n, f"{reason}: needs {LEAST_SAMPLES}")
-    share_interval = binomtest(hits, n).proportion_ci(0.95, method="exact")
+    level = level_of_look(n, 0.95) if looked else 0.95
+    share_interval = binomtest(hits, n).proportion_ci(level, method="exact")
     low, high = float(share_interval.low), float(share_interval.high)
-    return Verdict(_word_of_share(hits, n), low, hits / n, high, n, reason)
+    return Verdict(_word_of_share(hits, n, looked), low, hits / n, high, n, reason)
 
 
-def count_verdict(counts: npt.ArrayLike, expected: int, within: float = 0.0) -> Verdict:
+def count_verdict(
+    counts: npt.ArrayLike, expected: int, within: float = 0.0, looked: bool = False
+) -> Verdict:
     """Claim: the count is `expected`, exactly or within the relative bound `within`.
 
     Rule: that of `outcome_verdict`, a hit being a count inside the bound. low and high are the
@@ -202,7 +226,7 @@ def count_verdict(counts: npt.ArrayLike, expected: int, within: float = 0.0) -> 
     reason = f"{hits} of {n} {bound}"
     word: VerdictWord = "inconclusive"
     if n >= LEAST_SAMPLES:
-        word = _word_of_share(hits, n)
+        word = _word_of_share(hits, n, looked)
     else:
         reason += f": needs {LEAST_SAMPLES}"
     low, middle, high = (float(v) for v in np.quantile(values, [0, 0.5, 1]))
@@ -255,8 +279,7 @@ def _table(levels: Sequence[object], costs: npt.ArrayLike) -> FloatArray:
 
 
 def _all_hold(
-    numerator: FloatArray,
-    denominator: FloatArray,
+    ratio: Interval,
     n: int,
     names: Sequence[str],
     claims: Sequence[float],
@@ -264,7 +287,6 @@ def _all_hold(
     what: str,
 ) -> Verdict:
     """The rule of many levels: all claims shown, or one denial shown after correction."""
-    ratio = ratio_interval(numerator, denominator)
     refuted = holm(denials)
     word: VerdictWord
     if n < LEAST_SAMPLES:
@@ -280,9 +302,12 @@ def _all_hold(
     return Verdict(word, ratio.low, ratio.estimate, ratio.high, n, reason)
 
 
-def _word_of_share(hits: int, n: int) -> VerdictWord:
-    if hits == n:
+def _word_of_share(hits: int, n: int, looked: bool) -> VerdictWord:
+    if hits == n:  # at a later look it cannot be so unless it was at the first
         return "reproduced"
+    if looked:
+        refuted = hits <= most_of_looks(n, ALPHA, USUAL_SHARE)
+        return "contradicted" if refuted else "inconclusive"
     as_few = sum(
         comb(n, k) * USUAL_SHARE**k * (1 - USUAL_SHARE) ** (n - k) for k in range(hits + 1)
     )

@@ -122,7 +122,7 @@ def compare_runs(
                 after.at[key],
                 float(np.median(before.values[key])),
                 float(np.median(after.values[key])),
-                median_interval(after.values[key]),
+                median_interval(after.values[key], looked=new.looked),
                 comparison,
             )
             for key, comparison in zip(shared, found, strict=True)

@@ -44,13 +44,15 @@ def compare_levels(
     if len(zero) == len(pairs):
         raise no_ratio(chosen, run.id)
     kept = [found for found in pairs if min(found[1].min(), found[2].min()) > 0]
-    found = compare_paired([(old, new) for _, old, new in kept], threshold, chosen.lower_is_better)
+    found = compare_paired(
+        [(old, new) for _, old, new in kept], threshold, chosen.lower_is_better, run.looked
+    )
     points = [
         PointComparison(
             new.at,
             float(np.nanmedian(run.values(chosen.name, old))),
             float(np.nanmedian(run.values(chosen.name, new))),
-            median_interval(run.values(chosen.name, new)),
+            median_interval(run.values(chosen.name, new), looked=run.looked),
             comparison,
         )
         for ((old, new), _, _), comparison in zip(kept, found, strict=True)

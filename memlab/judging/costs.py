@@ -70,14 +70,14 @@ def _fit(run: Run, declared: CostTerms, at: At, points: Sequence[Point]) -> Fitt
         term.name: np.array([_count(run, term, point) for point in points])
         for term in declared.terms
     }
-    kept, left_out, model = _separable(costs, counts)
+    kept, left_out, model = _separable(costs, counts, run.looked)
     if model is None:
         return None
     return Fitted(at, model, left_out, _held_out(run, declared, points, costs, kept))
 
 
 def _separable(
-    costs: FloatArray, counts: Mapping[str, FloatArray]
+    costs: FloatArray, counts: Mapping[str, FloatArray], looked: bool
 ) -> tuple[dict[str, FloatArray], dict[str, str], CostModel | None]:
     """Terms in declared order, each kept where the points tell it from those before it."""
     kept: dict[str, FloatArray] = {}
@@ -91,7 +91,7 @@ def _separable(
             left_out[name] = "too few points"
             continue
         try:
-            model = fit(costs, {**kept, name: count})
+            model = fit(costs, {**kept, name: count}, looked=looked)
         except ValueError:  # collinear: `fit` names the terms, and we know which one is new
             left_out[name] = f"these points cannot tell a {name} from a {' or a '.join(kept)}"
         else:

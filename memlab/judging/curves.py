@@ -26,19 +26,20 @@ from memlab.judging.sight import Curve, Sight
 
 
 def monotone(claim: Monotone, sight: Sight) -> Finding:
-    curve, lead = sight.curve(claim.of, claim.over), ""
+    curve, lead, looked = sight.curve(claim.of, claim.over), "", sight.run.looked
     if claim.to:
         curve = sight.ratio_curve(claim.of, claim.to, claim.over)
         of, to = (evidence.side(sight.run.experiment, side) for side in (claim.of, claim.to))
         lead = f"{of} / {to}, "
     direction: Literal["rising", "falling"] = "rising" if claim.rising else "falling"
     verdict, remark = _whole_and_net(
-        lambda table: verdicts.monotone_verdict(curve.levels, table, direction), curve
+        lambda table: verdicts.monotone_verdict(curve.levels, table, direction, looked=looked),
+        curve,
     )
     first, last = (sight.level(claim.over, curve.levels[i]) for i in (0, -1))
-    whole = ratio_interval(curve.table[:, -1], curve.table[:, 0])
+    whole = ratio_interval(curve.table[:, -1], curve.table[:, 0], looked=looked)
     steps = [
-        ratio_interval(curve.table[:, j + 1], curve.table[:, j])
+        ratio_interval(curve.table[:, j + 1], curve.table[:, j], looked=looked)
         for j in range(len(curve.levels) - 1)
     ]
     sign = 1 if claim.rising else -1
@@ -54,14 +55,19 @@ def monotone(claim: Monotone, sight: Sight) -> Finding:
 
 
 def saturates(claim: Saturates, sight: Sight) -> Finding:
-    curve = sight.curve({}, claim.over)
+    curve, looked = sight.curve({}, claim.over), sight.run.looked
     if claim.at not in curve.levels[:-1]:
         raise sight.lack({claim.over: claim.at}, f"a larger {claim.over}")
     verdict, remark = _whole_and_net(
-        lambda table: verdicts.saturates_verdict(curve.levels, table, claim.at, claim.within), curve
+        lambda table: verdicts.saturates_verdict(
+            curve.levels, table, claim.at, claim.within, looked
+        ),
+        curve,
     )
     knee, last = curve.levels.index(claim.at), len(curve.levels) - 1
-    ratios = [ratio_interval(curve.table[:, j], curve.table[:, last]) for j in range(last)]
+    ratios = [
+        ratio_interval(curve.table[:, j], curve.table[:, last], looked=looked) for j in range(last)
+    ]
     names = [sight.level(claim.over, level) for level in curve.levels]
     furthest = max(range(knee, last), key=lambda j: abs(log(ratios[j].estimate)))
     bound = f"{1 + claim.within:.3g}x"
@@ -82,16 +88,17 @@ def saturates(claim: Saturates, sight: Sight) -> Finding:
 
 def crosses(claim: Crossover, sight: Sight) -> Finding:
     first, second = sight.crossing_curves(claim.of, claim.to, claim.over)
+    looked = sight.run.looked
     verdict, remark = _whole_and_net(
         lambda a, b: verdicts.crossover_verdict(
-            crossover(first.levels, a, b), claim.low, claim.high
+            crossover(first.levels, a, b, looked=looked), claim.low, claim.high
         ),
         first,
         second,
     )
     experiment = sight.run.experiment
     factor = experiment.factor(claim.over)
-    found = crossover(first.levels, first.table, second.table)
+    found = crossover(first.levels, first.table, second.table, looked=looked)
     of, to = (evidence.side(experiment, levels) for levels in (claim.of, claim.to))
     times = f"; they cross {found.crossings} times, the last counts" if found.crossings > 1 else ""
     claimed = " and ".join(evidence.size(factor, size) for size in (claim.low, claim.high))
@@ -111,7 +118,7 @@ def shift(claim: Shift, sight: Sight) -> Finding:
     points: list[Point] = []
     for name, at in (("base", claim.base), ("at", claim.at)):
         first, second = sight.crossing_curves({**claim.of, **at}, {**claim.to, **at}, claim.over)
-        found[name] = crossover(first.levels, first.table, second.table)
+        found[name] = crossover(first.levels, first.table, second.table, looked=sight.run.looked)
         beside = np.concatenate([sight.run.values(claim.beside, point) for point in second.points])
         unit = sight.run.metric(claim.beside).unit
         facts[name] = evidence.crossing(found[name], factor)

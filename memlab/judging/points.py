@@ -30,7 +30,7 @@ def equivalent(claim: Equivalent, sight: Sight) -> Finding:
 
 def within(claim: Within, sight: Sight) -> Finding:
     side = sight.side({})
-    found = median_interval(side.values)
+    found = median_interval(side.values, looked=sight.run.looked)
     above = -inf if claim.above is None else claim.above
     below = inf if claim.below is None else claim.below
     heavy = side.floor_share > FLOOR_SHARE_LIMIT
@@ -59,7 +59,7 @@ def within(claim: Within, sight: Sight) -> Finding:
 
 def count(claim: Count, sight: Sight) -> Finding:
     side = sight.side({})
-    verdict = verdicts.count_verdict(side.values, claim.equals, claim.within)
+    verdict = verdicts.count_verdict(side.values, claim.equals, claim.within, sight.run.looked)
     low, middle, high = (
         units.format_quantity(value or 0.0, sight.metric.unit)
         for value in (verdict.low, verdict.estimate, verdict.high)
@@ -87,7 +87,7 @@ def outcome(claim: Outcome, sight: Sight) -> Finding:
     if set(outcomes) == {"unavailable"} and claim.outcome != "unavailable":
         detail = next(iter(samples.details), "")
         raise NotHere(f"unavailable: {detail}", testable=False)
-    verdict = verdicts.outcome_verdict(outcomes, claim.outcome)
+    verdict = verdicts.outcome_verdict(outcomes, claim.outcome, sight.run.looked)
     seen = ", ".join(f"{count} {word}" for word, count in Counter(outcomes).most_common())
     text = f"ended as: {seen}; claimed {claim.outcome}, {len(outcomes)} samples"
     return Finding(verdict, text, [point])
@@ -95,7 +95,7 @@ def outcome(claim: Outcome, sight: Sight) -> Finding:
 
 def _ratio_between(sight: Sight, of: At, to: At, above: float, below: float) -> Finding:
     first, second = sight.pair(of, to)
-    ratio = ratio_interval(first.values, second.values)
+    ratio = ratio_interval(first.values, second.values, looked=sight.run.looked)
     verdict = verdicts.ratio_verdict(
         first.values,
         second.values,
@@ -103,6 +103,7 @@ def _ratio_between(sight: Sight, of: At, to: At, above: float, below: float) -> 
         below=below,
         floor_a=first.floor,
         floor_b=second.floor,
+        looked=sight.run.looked,
     )
     experiment, where = sight.run.experiment, sight.claim.where
     names = evidence.side(experiment, of), evidence.side(experiment, to)

@@ -39,7 +39,7 @@ def crossings(run: Run) -> Iterator[Crossing]:
         b = np.column_stack([second[level] for level in shared])
         if np.isnan(a / b).all(axis=0).any():
             continue
-        found = crossover(shared, a, b)
+        found = crossover(shared, a, b, looked=run.looked)
         costs = np.log(np.nanmedian(a, axis=0))
         inside = np.isfinite(found.estimate)
         cost = (

@@ -137,6 +137,11 @@ class Run:
         return self.row.id
 
     @property
+    def looked(self) -> bool:
+        """Whether how many blocks there are was chosen by looking at what they held."""
+        return self.row.request.get("blocks", 1) is None
+
+    @property
     def environment(self) -> Mapping[str, Any]:
         return self.row.environment
 
@@ -254,7 +259,7 @@ class Run:
         for metric in self.metrics:
             values = samples.column(metric.name)
             if np.isfinite(values).any():
-                medians[metric.name] = median_interval(values)
+                medians[metric.name] = median_interval(values, looked=self.looked)
                 floor = self.floor(metric, point)
                 if floor.size:
                     floors[metric.name] = float(np.median(floor))

@@ -1,11 +1,12 @@
 """Simulated truth: the noise that the tests judge by, and the tables of docs/statistics.md.
 
-`python tests/analysis/tables.py` prints both tables (under a minute). Every cell has its own
+`python tests/analysis/tables.py` prints the tables (two minutes). Every cell has its own
 fixed seed, so one cell can be computed again alone.
 """
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from math import log
 from statistics import NormalDist
 
@@ -101,15 +102,65 @@ def bootstrap_mean_coverage(n: int, sets: int = 1000) -> float:
     return sum(i.low <= np.exp(0.125) <= i.high for i in intervals) / sets
 
 
-def stopped_coverage(precision: float, most: int = 50, sets: int = SETS) -> float:
-    """Coverage when each set stops at its first narrow interval: looked at from 6 blocks on."""
-    logs = 0.05 * np.random.default_rng(3000).standard_normal((sets, most))
-    running, covered = np.ones(sets, dtype=bool), np.zeros(sets, dtype=bool)
-    for n in range(6, most + 1):
-        low, _, high = order_interval(logs[:, :n], 0.95)
-        covered[running] = ((low <= 0) & (high >= 0))[running]
-        running &= np.exp(high) - np.exp(low) > 2 * precision
-    return float(covered.mean())
+MOST_LOOKED = 60
+# Half-widths at which a sweep may stop: some at its first look, some hardly ever.
+PRECISIONS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5)
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Sets that were looked at from 6 blocks on, up to MOST_LOOKED of them."""
+
+    covered: float  # the share whose last interval held the truth
+    blocks: float  # the median
+
+
+@cache
+def stopped(noise: str, what: str, precision: float, looked: bool, sets: int = SETS) -> Stopped:
+    """Stopping at the first narrow interval: of a lone median, of a ratio of pairs under drift,
+    or of a median under drift, whose truth is the middle of what was measured. `looked`: by the
+    interval that is made for it, else by the one for a number of blocks that was fixed."""
+    rng = np.random.default_rng(3000)
+    shape = (sets, MOST_LOOKED)
+    logs, truth = NOISES[noise](rng, shape), np.zeros(MOST_LOOKED + 1)
+    if what == "paired ratio under drift":
+        shared = drift(rng, shape)
+        logs = (logs + shared) - (NOISES[noise](rng, shape) + shared)
+    elif what == "median under drift":
+        slope = np.linspace(0, log(1.2), MOST_LOOKED)
+        logs = logs + slope
+        truth[1:] = np.cumsum(slope) / np.arange(1, MOST_LOOKED + 1)
+    covered, blocks = np.zeros(sets, dtype=bool), np.full(sets, MOST_LOOKED)
+    running = np.arange(sets)
+    for n in range(6, MOST_LOOKED + 1):
+        low, middle, high = order_interval(logs[running, :n], 0.95, looked)
+        covered[running] = (low <= truth[n]) & (high >= truth[n])
+        narrow = np.exp(high - middle) - np.exp(low - middle) <= 2 * precision
+        blocks[running[narrow]] = n
+        running = running[~narrow]
+    return Stopped(float(covered.mean()), float(np.median(blocks)))
+
+
+def stopped_row(noise: str, what: str) -> list[float]:
+    """Per cent covered at the worst precision, and blocks at the first precision that takes 20 of
+    today's or fewer: each by the fixed interval and by the one for looks."""
+    worst = [
+        100 * min(stopped(noise, what, p, looked).covered for p in PRECISIONS)
+        for looked in (False, True)
+    ]
+    at = next(
+        (p for p in PRECISIONS if stopped(noise, what, p, False).blocks <= 20), PRECISIONS[-1]
+    )
+    return [*worst, *(stopped(noise, what, at, looked).blocks for looked in (False, True))]
+
+
+def stopped_rows() -> dict[str, Callable[[], list[float]]]:
+    whats = ("median", "paired ratio under drift", "median under drift")
+    return {
+        f"stopped, {what}, {noise}": partial(stopped_row, noise, what)
+        for what in whats
+        for noise in NOISES
+    }
 
 
 def _coverage(logs: FloatArray) -> float:
@@ -241,4 +292,7 @@ def table(corner: str, rows: dict[str, Row]) -> str:
 
 if __name__ == "__main__":
     print(table("interval, noise", coverage_rows()), end="\n\n")
+    for label, row in stopped_rows().items():
+        print(f"| {label} | {' | '.join(f'{cell:.1f}' for cell in row())} |")
+    print()
     print(table("claim, distance from its edge", power_rows()))

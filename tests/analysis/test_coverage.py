@@ -7,30 +7,30 @@ from .tables import (
     drifting_median_coverage,
     median_coverage,
     ratio_coverage,
-    stopped_coverage,
+    stopped_rows,
 )
 
 BLOCKS = [6, 10, 20, 50]
 SMOOTH_AT_THE_MEDIAN = [noise for noise in NOISES if noise != "bimodal 50/50"]
+STANDARD_ERROR = 0.0035
 
 
 @pytest.mark.parametrize("n", BLOCKS)
 @pytest.mark.parametrize("noise", SMOOTH_AT_THE_MEDIAN)
 def test_median_interval_covers_at_its_level(noise, n):
-    assert 0.93 <= median_coverage(noise, n) <= 0.97
+    assert 0.94 <= median_coverage(noise, n) <= 0.97
 
 
 @pytest.mark.parametrize("n", BLOCKS)
 @pytest.mark.parametrize("noise", NOISES)
 def test_paired_ratio_covers_at_its_level_under_drift(noise, n):
-    assert 0.93 <= ratio_coverage(noise, n) <= 0.97
+    assert 0.94 <= ratio_coverage(noise, n) <= 0.97
 
 
-def test_a_median_between_two_even_modes_is_covered_less():
-    """An interpolated end may fall into the empty gap, on the wrong side of the median."""
-    shares = [median_coverage("bimodal 50/50", n) for n in BLOCKS]
-    assert min(shares) < 0.93
-    assert all(share >= 0.86 for share in shares)
+@pytest.mark.parametrize("n", BLOCKS)
+def test_a_median_between_two_even_modes_is_covered(n):
+    """The steps of whole order statistics: at 10 samples the next would be 89 %."""
+    assert median_coverage("bimodal 50/50", n) >= 0.95
 
 
 @pytest.mark.parametrize("n", BLOCKS)
@@ -39,10 +39,9 @@ def test_a_lone_median_under_drift_is_covered_too_well(n):
     assert drifting_median_coverage(n) > 0.98
 
 
-@pytest.mark.parametrize("precision", [0.01, 0.02, 0.03, 0.05, 0.1])
-def test_stopping_at_the_first_narrow_interval_costs_some_coverage(precision):
-    assert 0.90 <= stopped_coverage(precision) <= 0.96
-
-
-def test_the_cost_of_stopping_is_real():
-    assert stopped_coverage(0.02) < 0.93
+@pytest.mark.parametrize("label", stopped_rows())
+def test_stopping_at_the_first_narrow_interval_costs_no_coverage(label):
+    """At the worst of eight precisions; before there was an interval for it, down to 80 %."""
+    before, now, blocks_before, blocks_now = stopped_rows()[label]()
+    assert before < 95 < now + 100 * 2 * STANDARD_ERROR
+    assert blocks_before <= blocks_now

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .tables import BLOCKS, coverage_rows, power_rows
+from .tables import BLOCKS, coverage_rows, power_rows, stopped_rows
 
 DOC = Path(__file__).parents[2] / "docs" / "statistics.md"
 
@@ -20,7 +20,13 @@ def documented():
 
 
 def test_every_row_is_documented_and_no_other():
-    assert list(documented()) == [*coverage_rows(), *power_rows()]
+    assert list(documented()) == [*coverage_rows(), *stopped_rows(), *power_rows()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("label", stopped_rows())
+def test_stopped_row(label):
+    assert list(documented()[label].values()) == pytest.approx(stopped_rows()[label](), abs=1.5)
 
 
 @pytest.mark.parametrize("label", coverage_rows())

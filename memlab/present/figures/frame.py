@@ -169,7 +169,7 @@ def ratio_cells(run: Run, name: str, of: Point, to: Point) -> Mark | None:
         "metric": name,
         "unit": "1",
         "to": dict(to.at),
-        **numbers(ratio_interval(over[both], under[both])),
+        **numbers(ratio_interval(over[both], under[both], looked=run.looked)),
         "extrapolated": any(run.extrapolated(metric, samples) for samples in behind),
         "samples": [id for samples in behind for id in samples.ids],
     }

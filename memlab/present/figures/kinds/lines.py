@@ -153,7 +153,7 @@ def _floor(run: Run, shown: Lines, panel: At, inside: Sequence[Point]) -> Iterat
                 "x": float(level),
                 "metric": shown.metric,
                 "unit": metric.unit,
-                **frame.numbers(median_interval(floors)),
+                **frame.numbers(median_interval(floors, looked=run.looked)),
                 "samples": [id for point in points for id in run.with_floor(metric, point).ids],
             }
 
