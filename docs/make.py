@@ -112,7 +112,13 @@ def _page(name: str) -> str:
 def commands() -> str:
     """Every command with its help: the man pages as one page."""
     lines = ["# Commands", "", "Each is also a man page: `man memlab-sweep`.", ""]
-    context = click.Context(cli, info_name="memlab", terminal_width=90, max_content_width=90)
+    context = click.Context(
+        cli,
+        info_name="memlab",
+        terminal_width=90,
+        max_content_width=90,
+        **cli.context_settings,
+    )
     lines += ["```text", cli.get_help(context), "```"]
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)

@@ -42,11 +42,13 @@ def sources(quick: list[pytest.Function], folder: str = "") -> str:
 
 
 def test_every_probe_has_a_test(quick: list[pytest.Function]) -> None:
-    """A file of its own; what the tests themselves measure with is called by those of others."""
+    """A file of its own; what the tests themselves measure with is called by those of others, and
+    what `try` measures with has its known answers there."""
     files, text = {item.path.name for item in quick}, sources(quick, "probes")
     own = [name for name in probe.names() if f"test_probe_{name}.py" not in files]
-    assert own == ["known_faults", "noop"]
-    assert [name for name in own if f'probe.call("{name}"' not in text] == []
+    assert own == ["command", "known_faults", "noop"]
+    assert [name for name in own[1:] if f'probe.call("{name}"' not in text] == []
+    assert "test_try.py" in files
 
 
 def test_every_experiment_is_a_parameter_of_a_test(quick: list[pytest.Function]) -> None:

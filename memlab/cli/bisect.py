@@ -66,7 +66,10 @@ def command(
     declared = experiments.load(experiment)
     is_claim = wanted in [claim.id for claim in declared.claims]
     if not is_claim and wanted not in [metric.name for metric in declared.metrics]:
-        raise BadRequest(f"{experiment} has no claim and no metric {wanted!r}; `memlab describe`")
+        raise BadRequest(
+            f"{experiment} has no claim and no metric {wanted!r};"
+            f" `memlab describe {experiment}` lists them"
+        )
     metrics = [] if is_claim else [wanted]
     asked = ladder.Asked([experiment], [wanted], metrics, levels, blocks, guest_memory)
     ladder.requests(asked)

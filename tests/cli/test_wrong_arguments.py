@@ -66,6 +66,9 @@ WRONG_USAGE = {
     "describe mmap-raed": ["no experiment 'mmap-raed'", "did you mean mmap-read?"],
     "export --format xml": ["--format", "'xml'", "'csv'", "'jsonl'", "'parquet'"],
     "clean now": ["unexpected extra argument", "now"],
+    "bisect vma-lock nothing": ["no metric 'nothing'", "`memlab describe vma-lock` lists them"],
+    "bisect vma-lock mlock-resident-pages-7": ["--good KERNEL --bad KERNEL"],
+    "report --experiment mmap-write": ["No such option", "--experiment"],
 }
 CANNOT = {
     "sweep mmap-write --cpus 65535": ["--cpus: CPU 65535 is not among those allowed here ("],

@@ -151,7 +151,7 @@ def loosened(path: Path) -> None:
 def with_a_wrong_value(draw: Random, path: Path) -> str:
     """One value of another kind in a row, or in all rows, with checksums that fit."""
     db = sqlite3.connect(path, isolation_level=None)
-    db.create_function("memlab_checksum", -1, database._checksum, deterministic=True)
+    db.create_function("memlab_checksum", -1, database.checksum, deterministic=True)
     table = draw.choice(("samples", "samples", "points", "runs", "sessions"))
     column = draw.choice(COLUMNS[table])
     rows = db.execute(f"SELECT rowid, {column} FROM {table}").fetchall()
