@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from memlab import experiments, fleet
+from memlab import experiments, fleet, measure
 from memlab.api import Run
 from memlab.cli._options import GIVEN, echo, echo_json
-from memlab.errors import CannotRun
+from memlab.errors import CannotRun, NotComparable, UnknownRun
 from memlab.fleet import Result
+from memlab.judging.reproduce import Study
 from memlab.printable import printable
 from memlab.store import RunRow, Store, default_path
 from memlab.store.travel import Taken
@@ -117,3 +118,48 @@ def sweep(
     with Store(path) as opened:
         rows = [opened.run(run) for one in results for run, new in one.runs.items() if new]
     return results, [Run(row, path) for row in rows if row]
+
+
+def newest(experiment: str, store: Path | None) -> list[Run]:
+    """The newest run of an experiment on each host. UnknownRun where there is none."""
+    path, name = store or default_path(), experiments.named(experiment)
+    experiments.load(name)
+    with Store(path) as opened:
+        by_host = {row.origin: row for row in opened.runs() if row.experiment == name}
+    if not by_host:
+        raise UnknownRun(f"no run of {name} in {path}; memlab sweep {name} --on ssh:HOST,...")
+    return [Run(row, path) for row in by_host.values()]
+
+
+def claims(runs: Sequence[Run]) -> bool:
+    """Print what several hosts show of one experiment's claims; whether any is contradicted."""
+    from memlab.judging import fleet as judging
+    from memlab.present import fleet as present
+
+    if len({run.row.experiment for run in runs}) > 1:
+        raise NotComparable("the runs are of several experiments: name runs of one")
+    by_host = judging.named(runs)
+    rows = judging.rows(by_host)
+    splits = judging.splits(by_host, rows)
+    present.show(by_host, rows, splits, judging.levels(by_host))
+    return any(cell.word == "contradicted" for row in rows for cell in row.cells.values())
+
+
+def reproduce(
+    on: str, study: Study, how: Sequence[str], store: Path | None, *, quiet: bool
+) -> bool:
+    """Measure each experiment of a study on every host and print its table; whether a claim is
+    contradicted anywhere. CannotRun at the end where a host failed."""
+    contradicted, failed = False, []
+    for declared in study.experiments:
+        words = [*how, f"--blocks={measure.BLOCKS}", declared.name]
+        results, runs = sweep(on, words, store, quiet=quiet)
+        if runs:
+            contradicted |= claims(runs)
+        try:
+            told(results, store or default_path(), as_json=False)
+        except CannotRun as error:
+            failed.append(f"{declared.name}: {error}")
+    if failed:
+        raise CannotRun("; ".join(failed))
+    return contradicted

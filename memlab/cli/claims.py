@@ -4,12 +4,16 @@ from pathlib import Path
 
 import click
 
+from memlab.cli import _completing
 from memlab.cli._formats import chosen, echo_cases, format_options
-from memlab.cli._options import echo_json, example_option, run_argument, store_option
+from memlab.cli._options import echo_json, example_option, store_option
 
 
 @click.command()
-@run_argument
+@click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=_completing.run)
+@click.option(
+    "--hosts", is_flag=True, help="RUN is an experiment: its newest run of each host, as one table."
+)
 @example_option
 @click.option(
     "-v",
@@ -21,7 +25,8 @@ from memlab.cli._options import echo_json, example_option, run_argument, store_o
 @store_option
 @format_options
 def command(
-    run: str,
+    runs: tuple[str, ...],
+    hosts: bool,
     example: bool,
     verbose: bool,
     gate: bool,
@@ -29,8 +34,15 @@ def command(
     form: str | None,
     as_json: bool,
 ) -> None:
-    """Judge the claims of RUN's experiment on its stored samples: a line per claim, those that do
-    not hold first. Nothing is measured."""
+    """Judge the claims of RUN's experiment, else the last run's, on its stored samples: a line per
+    claim, those that do not hold first. Several runs are one table with a row per host: where they
+    disagree, which host stands apart, and what of their machines differs. Nothing is measured.
+
+    \b
+    memlab claims last -v
+    memlab claims page-fault --hosts
+    memlab claims page-fault b:page-fault c:page-fault
+    """
     from memlab import api
     from memlab.cli import GATE
     from memlab.judging import reproduce, summary
@@ -38,6 +50,22 @@ def command(
     from memlab.present.formats import cases, markdown
 
     form = chosen(form, as_json)
+    if hosts or len(runs) > 1:
+        from memlab.cli import _fleet
+
+        if form != "text" or verbose or example or (hosts and len(runs) != 1):
+            raise click.UsageError(
+                "of several hosts there is the table: without --format, -v and --example; with "
+                "--hosts name one experiment"
+            )
+        if hosts:
+            loaded = _fleet.newest(runs[0], store)
+        else:
+            loaded = [api.load(run, store=store) for run in runs]
+        if _fleet.claims(loaded) and gate:
+            click.get_current_context().exit(GATE)
+        return
+    (run,) = runs or ("last",)
     found = reproduce.of_run(api.load(run, store=store, example=example))
     if form == "text":
         terminal.claims([found], [], tables=False, verbose=verbose)

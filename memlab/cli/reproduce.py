@@ -5,7 +5,15 @@ from pathlib import Path
 import click
 
 from memlab.cli import _completing
-from memlab.cli._options import DURATION, Waiting, echo_json, json_option, store_option, wait_option
+from memlab.cli._options import (
+    DURATION,
+    Waiting,
+    echo_json,
+    json_option,
+    on_option,
+    store_option,
+    wait_option,
+)
 
 
 @click.command(cls=Waiting)
@@ -33,6 +41,7 @@ from memlab.cli._options import DURATION, Waiting, echo_json, json_option, store
 @click.option("-v", "--verbose", is_flag=True, help="Every claim with its evidence and controls.")
 @click.option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
 @wait_option
+@on_option
 @store_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @json_option
@@ -45,6 +54,7 @@ def command(
     verbose: bool,
     gate: bool,
     wait_s: float,
+    on: str | None,
     store: Path | None,
     quiet: bool,
     as_json: bool,
@@ -57,6 +67,7 @@ def command(
     \b
     memlab reproduce logstore-mmap
     memlab reproduce all --preset paper
+    memlab reproduce miao-2021 --on ssh:a,b,c
     """
     from memlab import measure
     from memlab.cli import GATE
@@ -68,6 +79,15 @@ def command(
     from memlab.watch import Silent
 
     wanted = reproduce.resolve(study)
+    if on:
+        if as_json or verbose or fresh:
+            raise click.UsageError("--on measures anew and prints a table: without --json and -v")
+        from memlab.cli import _fleet
+
+        how = _fleet.arguments({"on", "store", "quiet", "study", "gate"})
+        if _fleet.reproduce(on, wanted, how, store, quiet=quiet) and gate:
+            click.get_current_context().exit(GATE)
+        return
     watch = Silent() if quiet or as_json else Live()
     with Store(store, create=True) as opened:
         requests = measure.requests(wanted, preset, budget, directory)

@@ -158,7 +158,9 @@ def command(
 
         if jsonl or dry_run:
             raise click.UsageError("--on goes without --jsonl and --dry-run")
-        results, _ = _fleet.sweep(on, _fleet.arguments(_LOCAL), store, quiet=quiet or as_json)
+        results, runs = _fleet.sweep(on, _fleet.arguments(_LOCAL), store, quiet=quiet or as_json)
+        if runs and runs[0].experiment.claims and not (quiet or as_json):
+            _fleet.claims(runs)
         _fleet.told(results, store or default_path(), as_json=as_json)
         return
     from memlab import experiments

@@ -1,0 +1,118 @@
+"""Runs of one host over time: the level of each, and when it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from memlab.analysis import history
+from memlab.analysis.history import Change
+from memlab.analysis.intervals import Interval, median_interval
+from memlab.errors import NotComparable
+from memlab.experiment import Metric
+from memlab.experiment.points import Point, point_key
+from memlab.observe import environment
+from memlab.results import Run
+from memlab.results.columns import FloatArray
+
+LEAST_RUNS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One run of the series. level: of its points to the typical run's, the median over points and
+    blocks, with the interval of its own blocks; events: what of the machine, or of memlab, is
+    another than at the run before."""
+
+    run: Run
+    level: Interval
+    events: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A series of runs, oldest first. typical: the median run's value, in the metric's unit, where
+    the series is of one point, else None. left_out: ids of runs that lack a point or a value."""
+
+    metric: Metric
+    points: Sequence[Point]
+    typical: float | None
+    nights: Sequence[Night]
+    left_out: Sequence[str]
+    changes: Sequence[Change]
+    rate: float
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the newest run shows a change that the one before did not."""
+        return any(change.seen == len(self.nights) - 1 for change in self.changes)
+
+
+def of_runs(runs: Sequence[Run], metric: Metric, points: Sequence[Point], rate: float) -> History:
+    """The series of a metric at the points of the newest run, of runs oldest first. NotComparable
+    where there are too few of them."""
+    whole, logs, left_out = [], [], []
+    for run in runs:
+        values = _logs(run, metric, points)
+        if values is None:
+            left_out.append(run.id)
+        else:
+            whole.append(run)
+            logs.append(values)
+    if len(whole) < LEAST_RUNS:
+        raise NotComparable(
+            f"{len(whole)} of {len(runs)} runs have {metric.name} above 0 at the newest run's "
+            "points: a history takes two or more"
+        )
+    typical = np.median([np.nanmedian(values, axis=1) for values in logs], axis=0)
+    levels = [
+        _exponentiated(median_interval(np.nanmedian(values - typical[:, None], axis=0)))
+        for values in logs
+    ]
+    return History(
+        metric=metric,
+        points=points,
+        typical=float(np.exp(typical[0])) if len(points) == 1 else None,
+        nights=[
+            Night(run, level, [] if before is None else _events(before, run))
+            for before, run, level in zip([None, *whole], whole, levels, strict=False)
+        ],
+        left_out=left_out,
+        changes=history.changes([level.estimate for level in levels], rate),
+        rate=rate,
+    )
+
+
+def _logs(run: Run, metric: Metric, points: Sequence[Point]) -> FloatArray | None:
+    """Logs of a run's values, shape (points, blocks), nan where a block has none; None where a
+    point is missing, or without a value above 0."""
+    there = {point_key(point.at): point for point in run.points}
+    keys = [point_key(point.at) for point in points]
+    if not all(key in there for key in keys):
+        return None
+    values = np.array([run.values(metric.name, there[key]) for key in keys])
+    if not values.size or np.isnan(values).all(axis=1).any() or np.nanmin(values) <= 0:
+        return None
+    with np.errstate(invalid="ignore"):
+        logs = np.log(values)
+    return np.asarray(logs[:, ~np.isnan(logs).all(axis=0)])
+
+
+def _exponentiated(logs: Interval) -> Interval:
+    low, estimate, high = (
+        None if end is None else float(np.exp(end)) for end in (logs.low, logs.estimate, logs.high)
+    )
+    assert estimate is not None
+    return Interval(low, estimate, high, logs.n, logs.method)
+
+
+def _events(before: Run, run: Run) -> list[str]:
+    counts = run.experiment.host.swap_counts
+    lines = environment.unlike(before.environment, run.environment, swap_counts=counts)
+    if before.row.memlab != run.row.memlab:
+        lines.append(f"memlab: {before.row.memlab} and {run.row.memlab}")
+    if before.samples.probe_hashes != run.samples.probe_hashes:
+        lines.append("the probe's code")
+    return lines

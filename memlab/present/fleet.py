@@ -1,0 +1,106 @@
+"""A fleet's answer in print: hosts as rows, the claims they disagree on, what tells them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from memlab.judging.fleet import Level, Split
+from memlab.judging.ladder import Row
+from memlab.present import table, words
+from memlab.present.table import Cell, Column, Table, Text, write
+from memlab.results import Run
+
+_SHORT = {
+    "reproduced": "holds",
+    "contradicted": "contradicted",
+    "inconclusive": "not decided",
+    "not testable here": "not testable",
+}
+_ENOUGH = 0.05  # a p-value above it is chance
+
+
+def show(
+    runs: Mapping[str, Run], rows: Sequence[Row], splits: Sequence[Split], levels: Sequence[Level]
+) -> None:
+    """Print the answer, a row per host, then each disagreement with what separates its sides."""
+    console = table.console()
+    for line in _answer(runs, rows, splits):
+        console.print(Text(line, style="bold"))
+    ids = list(dict.fromkeys(row.id for row in rows))
+    by_host = {level.host: level for level in levels}
+    metric = next(iter(runs.values())).experiment.metrics[0]
+    heads = ["host", "machine", f"{metric.name}, of the median host"]
+    columns = [Column(head, "left", wrap=24) for head in (*heads, *ids)]
+    cells: list[list[Cell | str]] = [
+        [
+            host,
+            words.machine(run),
+            _level(by_host.get(host)),
+            *(_verdict([row for row in rows if row.id == id], host) for id in ids),
+        ]
+        for host, run in runs.items()
+    ]
+    write(console, Table("", columns, cells))
+    for split in splits:
+        console.print()
+        for line in _split(runs, split):
+            console.print(Text(line))
+
+
+def _answer(runs: Mapping[str, Run], rows: Sequence[Row], splits: Sequence[Split]) -> list[str]:
+    name = next(iter(runs.values())).experiment.name
+    ids = list(dict.fromkeys(row.id for row in rows))
+    differ = list(dict.fromkeys(split.row.id for split in splits))
+    everywhere = [
+        id
+        for id in ids
+        if all(
+            cell.word == "reproduced" for row in rows if row.id == id for cell in row.cells.values()
+        )
+    ]
+    hosts = words.count(len(runs), "host")
+    said = [f"{name}: {len(everywhere)} of {words.count(len(ids), 'claim')} hold on all {hosts}"]
+    if differ:
+        said.append(f"the hosts disagree on {', '.join(differ)}")
+    alone = [split.outlier for split in splits if split.outlier]
+    for host in dict.fromkeys(alone):
+        said.append(f"{host} stands apart: alone against all others in {alone.count(host)} of them")
+    return said
+
+
+def _level(level: Level | None) -> Cell | str:
+    if level is None:
+        return Cell("-", "quiet")
+    text = f"{level.ratio:.2f}x"
+    return Cell(f"{text}, an outlier", "inconclusive") if level.apart else text
+
+
+def _verdict(rows: Sequence[Row], host: str) -> Cell | str:
+    seen = {row.cells[host].word for row in rows if host in row.cells}
+    if not seen:
+        return Cell("-", "quiet")
+    if len(seen) > 1:
+        return Cell("depends on the setting", "inconclusive")
+    (word,) = seen
+    return Cell(_SHORT.get(word, word), word)
+
+
+def _split(runs: Mapping[str, Run], split: Split) -> list[str]:
+    declared = next(iter(runs.values())).experiment
+    place = words.levels(declared, split.row.at, split.row.at) if split.row.at else ""
+    name = split.row.id + (f", {place}" if place else "")
+    sides = "; ".join(
+        f"{_SHORT[word]} on {', '.join(hosts)}" for word, hosts in split.groups.items()
+    )
+    lines = [f"{name}: {sides}"]
+    for one in split.differences:
+        values: dict[str, list[str]] = {}
+        for host, value in one.values.items():
+            values.setdefault(value, []).append(host)
+        said = "; ".join(f"{value} on {', '.join(hosts)}" for value, hosts in values.items())
+        how = "tells them apart" if one.separation.told > 0.999 else "goes with it in part"
+        chance = "" if one.separation.p <= _ENOUGH else ", which may be chance"
+        lines.append(f"  {one.name} {how}{chance} (p = {one.separation.p:.2g}): {said}")
+    if not split.differences:
+        lines.append("  nothing that memlab reads of these machines tells them apart")
+    return lines

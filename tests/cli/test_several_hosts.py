@@ -1,0 +1,154 @@
+"""Runs of several hosts, and of one host over time, in print."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from command import Command
+
+from memlab import recorded
+from memlab.store import PointRow, Store
+
+NIGHTS, STEP_AT = 60, 40
+
+
+@pytest.fixture
+def fleet(store_path: Path) -> Path:
+    """Seven hosts with the recorded run of mmap-write; on two of them, which have another kernel,
+    mmap and write have changed places."""
+    with Store(recorded.store("mmap-write")) as opened:
+        base = opened.find("mmap-write")
+        points = opened.points(base.id)
+        samples = list(opened.samples(base.id))
+    swap = {"mmap": "write", "write": "mmap"}
+    with Store(store_path, create=True) as opened:
+        for number, host in enumerate("abcdefg"):
+            odd = host in "fg"
+            environment = {
+                **base.environment,
+                "kernel_release": "6.17.8" if odd else "6.12.41",
+                "microcode": f"0x{number}",
+            }
+            row = replace(base, id=f"a000000{number}", origin=host, environment=environment)
+            own = [
+                PointRow(p.point, {**p.levels, "method": swap[p.levels["method"]]}, p.control)
+                if odd and p.levels["method"] in swap
+                else p
+                for p in points
+            ]
+            opened.add_run(row, own)
+            opened.add_samples(row.id, opened.begin_session(row.id), samples)
+            opened.end_session(row.id, 1, 1.0, "blocks")
+    return store_path
+
+
+def test_claims_of_several_hosts_are_a_table_with_what_tells_them_apart(
+    fleet: Path, command: Command
+) -> None:
+    done = command("claims", "mmap-write", "--hosts", COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    assert "hold on all 7 hosts" in done.stdout
+    assert "the hosts disagree on " in done.stdout
+    assert "holds on a, b, c, d, e; contradicted on f, g\n" in done.stdout
+    told = [line for line in done.stdout.splitlines() if "tells them apart" in line]
+    assert told
+    assert {line.split()[0] for line in told} == {"kernel_release"}
+    assert "6.12.41 on a, b, c, d, e; 6.17.8 on f, g" in told[0]
+    same = command("claims", *(f"{host}:mmap-write" for host in "abcdefg"), COLUMNS="200")
+    assert same.stdout == done.stdout
+    assert command("claims", "mmap-write", "--hosts", "--gate").returncode == 1
+
+
+def test_a_host_that_stands_alone_is_named(fleet: Path, command: Command) -> None:
+    done = command("claims", *(f"{host}:last" for host in "abcg"), COLUMNS="200")
+    assert "g stands apart: alone against all others" in done.stdout
+    assert "which may be chance" in done.stdout  # four hosts show little
+
+
+def test_what_is_no_fleet_is_a_line(fleet: Path, command: Command) -> None:
+    for words in (["page-fault", "--hosts"], ["a:last", "b:last", "--json"], ["--hosts"]):
+        done = command("claims", *words)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+@pytest.fixture
+def nights(store_path: Path) -> Path:
+    """A run a night; from one on, with another kernel, all takes 5 % longer."""
+    with Store(recorded.store("mmap-write")) as opened:
+        base = opened.find("mmap-write")
+        levels = opened.points(base.id)[0].levels
+        model = next(sample for sample in opened.samples(base.id) if sample.outcome == "ok")
+    points = [
+        PointRow(number, {**levels, "method": method, "size": 64}, None)
+        for number, method in enumerate(("mmap", "write"))
+    ]
+    rng = random.Random(3)
+    assert model.raw is not None
+    with Store(store_path, create=True) as opened:
+        for number in range(NIGHTS):
+            at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
+            slower = 1 + rng.gauss(0, 0.01) + 0.05 * (number >= STEP_AT)
+            kernel = "6.12.41" if number < STEP_AT else "6.17.8"
+            row = replace(
+                base,
+                id=f"a{number:07x}",
+                created_at=at.isoformat(timespec="milliseconds"),
+                environment={**base.environment, "kernel_release": kernel},
+            )
+            opened.add_run(row, points)
+            samples = []
+            for block in range(10):
+                for point in points:
+                    window = dict(model.raw["window"])
+                    window["elapsed_ns"] *= slower * (1 + rng.gauss(0, 0.02))
+                    raw = {**model.raw, "window": window}
+                    samples.append(replace(model, point=point.point, block=block, raw=raw))
+            opened.add_samples(row.id, opened.begin_session(row.id), samples)
+            opened.end_session(row.id, 1, 1.0, "blocks")
+    return store_path
+
+
+def test_history_says_when_how_much_and_what_changed_there(
+    nights: Path, command: Command, tmp_path: Path
+) -> None:
+    done = command("history", "mmap-write", "-o", str(tmp_path), COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("mmap-write, time_2gib: 1 change in 60 runs of this host since 2026")
+    assert lines[2].startswith("worse: +5.")
+    assert lines[4].endswith("kernel_release: 6.12.41 and 6.17.8")
+    assert (tmp_path / "history-mmap-write-time_2gib.png").stat().st_size > 10_000
+
+
+def test_the_gate_closes_on_the_night_of_the_alarm_alone(
+    nights: Path, command: Command, tmp_path: Path
+) -> None:
+    words = ("history", "mmap-write", "-p", "method=mmap", "--gate", "-o", str(tmp_path))
+    done = command(*words, COLUMNS="200")
+    assert done.returncode == 0
+    said = re.search(r"after run (\w+) of .*, seen (\d+) runs later$", done.stdout, re.M)
+    assert said
+    with Store(nights) as opened:
+        ids = [run.id for run in opened.runs()]
+        seen = ids.index(said[1]) + int(said[2])
+        for run in ids[seen + 1 :]:
+            opened.delete_run(run)
+    done = command(*words, COLUMNS="200")
+    assert (done.returncode, " later, now\n" in done.stdout) == (1, True)
+    with Store(nights) as opened:
+        opened.delete_run(ids[seen])
+    done = command(*words, COLUMNS="200")
+    assert (done.returncode, "no change in" in done.stdout) == (0, True)
+
+
+def test_the_history_of_no_run_and_of_one_is_a_line(
+    nights: Path, command: Command, tmp_path: Path
+) -> None:
+    for words in (["page-fault"], ["mmap-write", "--host", "b"]):
+        done = command("history", *words, "-o", str(tmp_path))
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
