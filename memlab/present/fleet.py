@@ -16,6 +16,7 @@ _SHORT = {
     "inconclusive": "not decided",
     "not testable here": "not testable",
 }
+_SAME = 0.01  # levels that differ by less are no column
 _ENOUGH = 0.05  # a p-value above it is chance
 
 
@@ -24,58 +25,61 @@ def show(
 ) -> None:
     """Print the answer, a row per host, then each disagreement with what separates its sides."""
     console = table.console()
-    for line in _answer(runs, rows, splits):
-        console.print(Text(line, style="bold"))
-    ids = list(dict.fromkeys(row.id for row in rows))
-    by_host = {level.host: level for level in levels}
+    for number, line in enumerate(_answer(runs, rows, splits)):
+        console.print(Text(line, style="" if number else "bold"))
+    ids = [id for id, said in _by_claim(runs, rows).items() if len(said) > 1]
     metric = next(iter(runs.values())).experiment.metrics[0]
-    heads = ["host", "machine", f"{metric.name}, of the median host"]
-    columns = [Column(head, "left", wrap=24) for head in (*heads, *ids)]
+    differ = [level for level in levels if abs(level.ratio - 1) > _SAME]
+    heads = ["host", "machine", *([f"{metric.name}, of the median host"] if differ else []), *ids]
+    by_host = {level.host: level for level in differ and levels}
     cells: list[list[Cell | str]] = [
         [
             host,
             words.machine(run),
-            _level(by_host.get(host)),
+            *([_level(by_host[host])] if differ else []),
             *(_verdict([row for row in rows if row.id == id], host) for id in ids),
         ]
         for host, run in runs.items()
     ]
-    write(console, Table("", columns, cells))
+    write(console, Table("", [Column(head, "left", wrap=24) for head in heads], cells))
     for split in splits:
         console.print()
         for line in _split(runs, split):
             console.print(Text(line))
 
 
+def _by_claim(runs: Mapping[str, Run], rows: Sequence[Row]) -> dict[str, set[str]]:
+    """By claim, the words that its hosts come to."""
+    return {
+        id: {_verdict([row for row in rows if row.id == id], host).text for host in runs}
+        for id in dict.fromkeys(row.id for row in rows)
+    }
+
+
 def _answer(runs: Mapping[str, Run], rows: Sequence[Row], splits: Sequence[Split]) -> list[str]:
     name = next(iter(runs.values())).experiment.name
-    ids = list(dict.fromkeys(row.id for row in rows))
-    differ = list(dict.fromkeys(split.row.id for split in splits))
-    everywhere = [
-        id
-        for id in ids
-        if all(
-            cell.word == "reproduced" for row in rows if row.id == id for cell in row.cells.values()
-        )
-    ]
-    hosts = words.count(len(runs), "host")
-    said = [f"{name}: {len(everywhere)} of {words.count(len(ids), 'claim')} hold on all {hosts}"]
-    if differ:
+    found, hosts = _by_claim(runs, rows), words.count(len(runs), "host")
+    alike: dict[str, list[str]] = {}
+    for id, seen in found.items():
+        if len(seen) == 1:
+            alike.setdefault(next(iter(seen)), []).append(id)
+    hold = len(alike.pop("holds", []))
+    said = [f"{name}: {hold} of {words.count(len(found), 'claim')} hold on all {hosts}"]
+    if differ := list(dict.fromkeys(split.row.id for split in splits)):
         said.append(f"the hosts disagree on {', '.join(differ)}")
     alone = [split.outlier for split in splits if split.outlier]
     for host in dict.fromkeys(alone):
         said.append(f"{host} stands apart: alone against all others in {alone.count(host)} of them")
+    said += [f"{word} on all {hosts}: {', '.join(ids)}" for word, ids in alike.items()]
     return said
 
 
-def _level(level: Level | None) -> Cell | str:
-    if level is None:
-        return Cell("-", "quiet")
+def _level(level: Level) -> Cell | str:
     text = f"{level.ratio:.2f}x"
     return Cell(f"{text}, an outlier", "inconclusive") if level.apart else text
 
 
-def _verdict(rows: Sequence[Row], host: str) -> Cell | str:
+def _verdict(rows: Sequence[Row], host: str) -> Cell:
     seen = {row.cells[host].word for row in rows if host in row.cells}
     if not seen:
         return Cell("-", "quiet")
