@@ -398,6 +398,9 @@ class ComparedPoint(Document):
     """Of the test that it lies within."""
     blocks_missing: Number
     """About how many more blocks would decide it; 0 where it is decided."""
+    could_show: float | None
+    """The relative change (0.03 is 3 %) that so many samples show as faster or slower with
+    probability 0.9; null where there are too few for an interval."""
     n: Positive
     """Samples, on the side that has fewer."""
 
@@ -628,6 +631,10 @@ class DryRun(Document):
     """Room for files that it needs, by folder; memory where that is a tmpfs."""
     about_seconds: Annotated[float, Meta(ge=0)]
     """An estimate for those blocks."""
+    budget_shows: float | None
+    """The relative change between two points that shows with probability 0.9 in those blocks, or in
+    as many as the budget has time for: by the noise of the newest run here with these points; null
+    without one."""
     budget_seconds: float | None
     """Wall time after which it ends; null where --blocks alone ends it."""
     excluded: dict[str, Positive]
@@ -639,6 +646,39 @@ class DryRun(Document):
     guest, which is asked when it has booted."""
     guest: PlannedGuest | None
     """null: this host."""
+
+
+class PlannedChange(Document):
+    """What a change takes, and what a budget shows, for pairs of points of one noise."""
+
+    blocks: Positive | None
+    """That show the change with that power; null: over 1,000."""
+    seconds: float | None
+    budget_blocks: Number
+    budget_shows: float | None
+    """The smallest relative change; null where the budget is too short for an interval."""
+
+
+class Plan(Document):
+    """What it takes to show a change between two points of an experiment on this machine."""
+
+    experiment: str
+    run: str
+    """Whose noise it goes by."""
+    metric: str
+    detect: float
+    """The relative change asked about: 0.03 is 3 %."""
+    power: float
+    """The probability with which it is to show."""
+    points: Positive
+    block_seconds: float
+    budget_seconds: float
+    pairs: Positive
+    """Of points that differ in one factor."""
+    noisiest_pair: str
+    typical: PlannedChange
+    """Of all pairs together."""
+    noisiest: PlannedChange
 
 
 class PresetLevels(Document):
@@ -871,6 +911,7 @@ _COMMANDS: Mapping[str, Any] = {
     "list": list[ListedExperiment],
     "plot": Plot,
     "pull": list[FromHost],
+    "plan": Plan,
     "reproduce": Claims,
     "runs": list[ListedRun],
     "show": Show,

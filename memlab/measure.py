@@ -13,8 +13,9 @@ import msgspec
 
 from memlab import experiments, units
 from memlab.errors import BadRequest, CannotRun, Interrupted
+from memlab.experiment import Experiment
 from memlab.experiment import command as tried
-from memlab.experiment.points import point_key
+from memlab.experiment.points import Point, point_key
 from memlab.judging.reproduce import Reproduced, Study, of_run
 from memlab.observe import capabilities, environment, proc
 from memlab.observe.capabilities import Capability
@@ -288,18 +289,40 @@ def reproduce(
     return of_run(Run(row, store.path))
 
 
+def like(request: Request, path: Path) -> RunRow:
+    """The newest stored run of this machine that holds the request's points. Raises CannotRun."""
+    experiment = experiments.load(request.experiment)
+    points = plan.build(
+        experiment, request.preset, request.levels, controls=request.controls
+    ).points
+    if path.exists():
+        with Store(path) as store:
+            if row := _holding(store, experiment, points, None):
+                return row
+    raise CannotRun(
+        f"no run of {experiment.name} with these points was measured on this machine: add --pilot"
+    )
+
+
 def _newest(store: Store, prepared: Prepared) -> RunRow | None:
     """The newest run of this experiment, machine and directory that holds every point."""
+    return _holding(store, prepared.experiment, prepared.plan.points, prepared.request)
+
+
+def _holding(
+    store: Store, experiment: Experiment, points: Sequence[Point], request: Request | None
+) -> RunRow | None:
+    """The newest run of this machine that holds these points, in the request's directory."""
     here = environment.read()
-    needed = {point_key(point.at) for point in prepared.plan.points}
+    needed = {point_key(point.at) for point in points}
     for row in reversed(store.runs()):
         if (
-            row.experiment == prepared.experiment.name
+            row.experiment == experiment.name
             and row.origin is None
-            and row.request.get("directory") == prepared.request.directory
+            and (request is None or row.request.get("directory") == request.directory)
             and needed <= {point_key(point.levels) for point in store.points(row.id)}
             and not environment.unlike(
-                row.environment, here, swap_counts=prepared.experiment.host.swap_counts
+                row.environment, here, swap_counts=experiment.host.swap_counts
             )
         ):
             return row

@@ -18,6 +18,7 @@ from memlab.analysis.intervals import (
     ratio_interval,
     unpaired_ratio_interval,
 )
+from memlab.analysis.power import could_have_shown
 from memlab.analysis.stopping import more_blocks
 
 ComparisonWord = Literal["faster", "slower", "same", "inconclusive"]
@@ -46,6 +47,12 @@ class Comparison:
     threshold: float
     blocks_missing: int
     n: int
+
+    @property
+    def could_show(self) -> float | None:
+        """The relative change that so many samples show as faster or slower with probability 0.9;
+        None without an interval."""
+        return could_have_shown(self.ratio, self.threshold)
 
     @property
     def text(self) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from memlab import measure, units
 from memlab.cli._options import echo, echo_json
+from memlab.errors import MemlabError
 from memlab.experiment.points import point_label, varied_factors
 from memlab.run import admission, beforehand, gentle
 from memlab.run.prepare import Prepared
@@ -13,20 +15,40 @@ from memlab.run.request import Request
 from memlab.run.stop_rule import least_blocks
 from memlab.targets.guest.handle import Guest
 
+_POWER = 0.9
 TRIAL_OVERHEAD_S = 0.01  # for the estimate alone: forking, mapping and unmapping a file
 
 
-def dry_run(request: Request, guest: Guest | None, as_json: bool) -> None:
+def dry_run(
+    request: Request, guest: Guest | None, as_json: bool, store: Path | None = None
+) -> None:
     """Print what a request would measure and need. Nothing is made and no guest is booted."""
     prepared, known = measure.dry_run(request, guest)
     lacking = {} if guest else beforehand.lacking(prepared.experiment, prepared.plan.points)
     data = _needs(prepared) | {"unavailable": lacking, "guest": known}
+    blocks = None if guest else _shows(prepared.request, store, data["budget_seconds"])
+    data["budget_shows"] = blocks
     if as_json:
         from memlab.documents import DryRun
 
         echo_json(DryRun(**data))
     else:
         _show(prepared, data)
+
+
+def _shows(request: Request, store: Path | None, budget_s: float | None) -> float | None:
+    """What the plan can show, by the noise of a run that is there already."""
+    from memlab.judging import planning
+    from memlab.results import Run
+    from memlab.store import default_path
+
+    path = store or default_path()
+    try:
+        noise = planning.noise(Run(measure.like(request, path), path))
+    except MemlabError:
+        return None
+    blocks = request.blocks or int((budget_s or 0.0) / noise.block_s)
+    return planning.shows(noise.typical, blocks, _POWER)
 
 
 def _needs(prepared: Prepared) -> dict[str, Any]:
@@ -77,6 +99,8 @@ def _show(prepared: Prepared, data: dict[str, Any]) -> None:
     if budget_s is not None:
         short = "; the budget ends it sooner" if seconds > budget_s else ""
         echo(f"budget   {units.format_duration(budget_s)}{short}")
+    if (shown := data["budget_shows"]) is not None:
+        echo(f"shows    a change over {units.format_percent(shown)}, with probability {_POWER:g}")
     if guest:
         _show_guest(guest)
 

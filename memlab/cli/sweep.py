@@ -211,7 +211,7 @@ def command(
             gentle=gentle,
         )
         if dry_run:
-            _planning.dry_run(request, guest, as_json)
+            _planning.dry_run(request, guest, as_json, store)
             return
         run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s, rows)
     if rows:

@@ -33,7 +33,7 @@ def compare_levels(
     levels = _one_level_each(run, base)
     chosen = metric_of(run.experiment, metric)
     text = point_label(run.experiment, levels, levels)
-    pairs = [(pair, *shared_values(run, chosen, pair)) for pair in _pairs(run, levels)]
+    pairs = [(pair, *shared_values(run, chosen, pair)) for pair in partners(run, levels)]
     pairs = [found for found in pairs if found[1].size]
     if not pairs:
         raise NotComparable(
@@ -83,7 +83,7 @@ def _one_level_each(run: Run, base: Mapping[str, object]) -> dict[str, Level]:
     return levels
 
 
-def _pairs(run: Run, levels: Mapping[str, Level]) -> Iterator[tuple[Point, Point]]:
+def partners(run: Run, levels: Mapping[str, Level]) -> Iterator[tuple[Point, Point]]:
     """(base, new), for every point of the grid that has a partner there."""
     grid = {point_key(point.at): point for point in run.points if point.control is None}
     for point in grid.values():

@@ -150,7 +150,11 @@ def change(found: Change) -> str:
     if compared.word == "same":
         return f"unchanged ({'equal in most blocks' if ratio.low == ratio.high else between})"
     if compared.word == "inconclusive":
-        return f"not decided ({between}; {_more_blocks(compared)})"
+        seen = units.format_percent(compared.could_show or 0.0)
+        return (
+            f"not decided ({between}; a change over {seen} would have shown; "
+            f"{_more_blocks(compared)})"
+        )
     if times:
         return f"{ratio.estimate:.3g} times ({_times_span(ratio)})"
     sign = "+" if ratio.estimate > 1 else ""
@@ -198,7 +202,18 @@ def counts(compared: Compared) -> str:
         "inconclusive": "inconclusive",
     }
     each = (f"{compared.counts[w]} {text}" for w, text in said.items() if compared.counts[w])
-    return f"{count(len(compared.points), 'point')}: {', '.join(each)}"
+    return f"{count(len(compared.points), 'point')}: {', '.join(each)}{_could_show(compared)}"
+
+
+def _could_show(compared: Compared) -> str:
+    """`; a change over 8 % would have shown, at every point one over 15 %`, where none did."""
+    shown = [one.comparison.could_show for one in compared.points]
+    found = sorted(change for change in shown if change is not None)
+    if not found or compared.fails("difference"):
+        return ""
+    typical, worst = (units.format_percent(found[i]) for i in (len(found) // 2, -1))
+    every = f", at every point one over {worst}" if worst != typical else ""
+    return f"; a change over {typical} would have shown{every}"
 
 
 def cell_unit(unit: str) -> str:

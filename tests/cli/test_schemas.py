@@ -50,6 +50,7 @@ DOCUMENTS = {
     "kernels": "kernels {folder}",
     "ladder": "",  # see ladder_document
     "list": "list",
+    "plan": f"plan mmap-write {TINY} --no-controls --pilot",
     "plot": "plot {run}",
     "pull": "import {folder}/rows --host b",  # the same, without ssh
     "reproduce": "reproduce vma-lock --budget 1s",

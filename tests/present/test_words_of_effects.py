@@ -40,7 +40,10 @@ def change(new: np.ndarray, base: np.ndarray) -> Change:
         ([210.0] * 8, "2.1 times (2.1 to 2.1)"),
         ([1.0] * 8, "0.01 times (0.01 to 0.01)"),
         ([0.0] * 8, "0 faults instead of 100 faults"),
-        ([90.0, 110.0] * 4, "not decided (-10 to 10 %; about 35 more blocks)"),
+        (
+            [90.0, 110.0] * 4,
+            "not decided (-10 to 10 %; a change over 24 % would have shown; about 35 more blocks)",
+        ),
         ([90.0], "not decided (too few blocks for an interval; about 4 more blocks)"),
     ],
 )

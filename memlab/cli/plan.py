@@ -1,0 +1,169 @@
+"""Say what a question costs: blocks, time, and the smallest change that a budget shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memlab.cli import _completing
+from memlab.cli._options import DURATION, SHARE, Parsed, echo, echo_json, json_option, store_option
+
+if TYPE_CHECKING:
+    from memlab.judging.planning import Planned
+
+
+def _power(text: str) -> float:
+    """A probability, `0.9`, or a percentage."""
+    from memlab.units import parse_percent
+
+    value = parse_percent(text) if text.rstrip().endswith("%") else float(text)
+    if not 0.5 <= value < 1:
+        raise ValueError(f"power is a probability from 0.5 to below 1, such as 0.9, not {text}")
+    return value
+
+
+@click.command()
+@click.argument("experiment", shell_complete=_completing.experiment)
+@click.option(
+    "-p",
+    "--factor",
+    "assignments",
+    metavar="FACTOR=LEVELS",
+    multiple=True,
+    shell_complete=_completing.factor,
+    help="Levels of a factor, as of `sweep`.",
+)
+@click.option(
+    "--preset",
+    type=click.Choice(["quick", "paper", "full"]),
+    default="quick",
+    show_default=True,
+    help="Whose levels and budget.",
+)
+@click.option("--no-controls", is_flag=True, help="Leave out the points that test a mechanism.")
+@click.option(
+    "--detect", type=SHARE, default="3%", show_default=True, help="The change that is to show."
+)
+@click.option(
+    "--power",
+    type=Parsed("probability", _power),
+    default="0.9",
+    show_default=True,
+    help="How surely it is to show.",
+)
+@click.option("--budget", type=DURATION, help="Wall time to judge; else the preset's.")
+@click.option("--pilot", is_flag=True, help="Measure 8 blocks first, and go by their noise.")
+@store_option
+@json_option
+def command(
+    experiment: str,
+    assignments: tuple[str, ...],
+    preset: str,
+    no_controls: bool,
+    detect: float,
+    power: float,
+    budget: float | None,
+    pilot: bool,
+    store: Path | None,
+    as_json: bool,
+) -> None:
+    """Say what it takes to show a change between two points of EXPERIMENT on this machine, and what
+    a budget can show, by the noise of the newest run here with these points. Nothing is measured
+    without --pilot.
+
+    \b
+    memlab plan mmap-write --detect 3% --power 0.9
+    memlab plan mmap-write -p size=4k --detect 1% --pilot
+    """
+    from memlab import documents, experiments, measure
+    from memlab.api import Run
+    from memlab.cli import _sweeping
+    from memlab.judging import planning
+    from memlab.run.request import Request
+    from memlab.store import default_path
+
+    experiment = experiments.named(experiment)
+    if not detect > 0:
+        raise click.UsageError("--detect is a share above 0, such as 3%")
+    request = Request(
+        experiment=experiment,
+        preset=preset,
+        levels=_sweeping.levels(experiment, assignments),
+        controls=not no_controls,
+        blocks=8 if pilot else None,
+    )
+    path = store or default_path()
+    if pilot:
+        run = _sweeping.sweep(request, None, store, as_json, 0.0)
+    else:
+        run = Run(measure.like(request, path), path)
+    noise = planning.noise(run)
+    budget_s = budget or run.experiment.budget_s[preset]
+    found = {
+        name: planning.planned(ratios, noise.block_s, detect, power, budget_s)
+        for name, ratios in (("typical", noise.typical), ("noisiest", noise.noisiest))
+    }
+    if as_json:
+        echo_json(
+            documents.Plan(
+                experiment=run.experiment.name,
+                run=run.id,
+                metric=noise.metric,
+                detect=detect,
+                power=power,
+                points=len(run.points),
+                block_seconds=noise.block_s,
+                budget_seconds=budget_s,
+                pairs=noise.pairs,
+                noisiest_pair=noise.noisiest_pair,
+                **{
+                    name: documents.PlannedChange(
+                        blocks=one.blocks,
+                        seconds=one.seconds,
+                        budget_blocks=one.budget_blocks,
+                        budget_shows=one.budget_shows,
+                    )
+                    for name, one in found.items()
+                },
+            )
+        )
+        return
+    for line in _lines(found, noise.noisiest_pair, detect, power, budget_s):
+        echo(line)
+    echo(
+        f"by the noise of {noise.metric} in run {run.id}: {noise.pairs} pairs of its "
+        f"{len(run.points)} points that differ in one factor"
+    )
+    if blocks := found["typical"].blocks:
+        asked = " ".join(f"-p {one}" for one in assignments)
+        echo(f"next: memlab sweep {experiment} {asked}{' ' if asked else ''}--blocks {blocks}")
+
+
+def _lines(
+    found: dict[str, Planned], pair: str, detect: float, power: float, budget_s: float
+) -> list[str]:
+    from memlab.units import format_duration, format_percent
+
+    def takes(one: Planned) -> str:
+        if one.blocks is None or one.seconds is None:
+            return "takes over 1,000 blocks"
+        return f"takes {one.blocks} blocks, about {format_duration(one.seconds)}"
+
+    def shows(one: Planned) -> str:
+        shown = one.budget_shows
+        if shown is None:
+            return "nothing: an interval takes 6"
+        return f"{format_percent(shown)} or more" if shown > 1e-6 else "any change"
+
+    typical, noisiest = found["typical"], found["noisiest"]
+    blocks = typical.budget_blocks
+    return [
+        f"a change of {format_percent(detect)} shows with probability {power:.3g}: "
+        f"it {takes(typical)}",
+        f"  of the noisiest pair, {pair}: it {takes(noisiest)}",
+        f"a budget of {format_duration(budget_s)} is about {blocks} block"
+        f"{'' if blocks == 1 else 's'}, which show {shows(typical)}",
+        f"  of the noisiest pair: {shows(noisiest)}",
+    ]

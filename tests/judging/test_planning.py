@@ -1,0 +1,67 @@
+"""What a run's own noise says of the next, and how `memlab plan` says it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from made_up import Machine
+
+from memlab import measure
+from memlab.cli import cli
+from memlab.errors import CannotRun, NotComparable
+from memlab.judging import planning
+from memlab.run.request import Request
+
+ASKED = ["plan", "mmap-write", "-p", "size=1,4k", "--no-controls"]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setattr(measure.environment, "unlike", lambda *_, **__: [])
+    return Machine(tmp_path / "results.db")
+
+
+def printed(machine: Machine, *options: str) -> str:
+    done = CliRunner().invoke(cli, [*ASKED, "--store", str(machine.store), *options])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_answer_comes_first_and_the_command_last(machine: Machine) -> None:
+    run = machine.sweep("mmap-write", size=["1", "4k"], controls=False)
+    lines = printed(machine, "--detect", "3%", "--power", "0.9").splitlines()
+    assert lines[0].startswith("a change of 3 % shows with probability 0.9: it takes ")
+    assert run.id in lines[-2]
+    assert lines[-1].startswith("next: memlab sweep mmap-write -p size=1,4k --blocks ")
+
+
+def test_a_smaller_change_takes_more_blocks(machine: Machine) -> None:
+    machine.sweep("mmap-write", size=["1", "4k"], controls=False)
+    found = [
+        json.loads(printed(machine, "--json", "--detect", detect))
+        for detect in ("3%", "1%", "0.5%")
+    ]
+    blocks = [one["typical"]["blocks"] or 1001 for one in found]
+    assert blocks == sorted(blocks)
+    assert found[0]["noisiest"]["budget_shows"] >= 0
+    assert found[0]["pairs"] >= 2
+
+
+def test_a_run_of_too_few_blocks_says_what_to_measure(machine: Machine) -> None:
+    machine.blocks = 5
+    run = machine.sweep("mmap-write", size=["1", "4k"], controls=False)
+    with pytest.raises(NotComparable, match="--blocks 8"):
+        planning.noise(run)
+
+
+def test_without_a_run_there_is_a_pilot(machine: Machine) -> None:
+    with pytest.raises(CannotRun, match="add --pilot"):
+        measure.like(Request("mmap-write"), machine.store)
+
+
+def test_what_a_budget_too_short_for_an_interval_shows(machine: Machine) -> None:
+    machine.sweep("mmap-write", size=["1", "4k"], controls=False)
+    assert "an interval takes 6" in printed(machine, "--budget", "1ms")
+    found = json.loads(printed(machine, "--budget", "1ms", "--json"))
+    assert found["typical"]["budget_shows"] is None
