@@ -5,8 +5,8 @@
  * after it. With cache=imitated the copy goes line by line: the source's line is dropped from the
  * caches before it is read, and the destination's line is written back and dropped after it is
  * written. The caches then help nothing, although the memory is cached.
- * Excluded: finding the range and checking it before /dev/mem is opened; mapping; locking; filling
- * the source; bringing in code; reading what /proc and debugfs say of the mapping. Before all that,
+ * Excluded: finding the range, checking it and opening /dev/mem, which is the worker's
+ * (memlab/observe/physical_memory.py); mapping; locking; filling the source; bringing in code; reading what /proc and debugfs say of the mapping. Before all that,
  * the same amount of memory is touched and freed, as in memory_copy. The baseline loop calls a
  * function that copies and cleans nothing.
  *
@@ -39,7 +39,9 @@ enum reserved_copy_lock { RESERVED_COPY_LOCK_NONE, RESERVED_COPY_LOCK_MLOCK };
 
 struct reserved_copy_params {
 	uint64_t size_bytes;
-	const char *range; /* physical; "" is the largest that may be mapped */
+	int32_t reserved_fd;        /* /dev/mem, opened for the range; -1 where memory needs none */
+	uint64_t range_start_bytes; /* physical */
+	uint64_t range_bytes;
 	enum copy_buffers_memory memory;
 	enum reserved_copy_cache cache;
 	enum cache_clean clean;
@@ -158,13 +160,11 @@ static int choose_cleaners(const struct reserved_copy_params *in, struct pass *p
 	return 0;
 }
 
-static void read_type(const struct copy_buffers *buffers, struct reserved_copy_result *out)
+static void read_type(const struct reserved_copy_params *in, struct reserved_copy_result *out)
 {
-	out->range_start_bytes = buffers->reserved.range.start;
-	out->range_bytes = buffers->reserved.range.length;
-	if (buffers->reserved.start == NULL)
-		return;
-	if (memory_type_read(buffers->reserved.range.start, out->memory_type) == -1)
+	out->range_start_bytes = in->range_start_bytes;
+	out->range_bytes = in->range_bytes;
+	if (in->range_bytes && memory_type_read(in->range_start_bytes, out->memory_type) == -1)
 		out->memory_type_errno = errno;
 }
 
@@ -177,6 +177,8 @@ enum probe_status reserved_copy(const struct reserved_copy_params *in,
 	enum probe_status status = PROBE_OK;
 	struct copy_buffers buffers = COPY_BUFFERS_NONE;
 	struct pass pass = { .copy = memcpy, .size_bytes = in->size_bytes };
+	const struct reserved reserved = { in->reserved_fd, in->range_start_bytes,
+					   in->range_bytes };
 	struct smaps_range view;
 	struct window window;
 
@@ -191,8 +193,7 @@ enum probe_status reserved_copy(const struct reserved_copy_params *in,
 		    "only in malloc's memory is uncached imitated");
 	FAIL_IF(choose_cleaners(in, &pass) == -1, PROBE_UNAVAILABLE,
 		"this processor has no such instruction to clean its caches");
-	TRY_BUFFERS(copy_buffers_make(&buffers, in->memory, in->size_bytes, in->range,
-				      in->cache == RESERVED_COPY_CACHE_UNCACHED));
+	TRY_BUFFERS(copy_buffers_make(&buffers, in->memory, in->size_bytes, &reserved));
 	if (in->lock == RESERVED_COPY_LOCK_MLOCK)
 		TRY_BUFFERS(copy_buffers_lock(&buffers));
 	pass.to = buffers.to;
@@ -205,7 +206,7 @@ enum probe_status reserved_copy(const struct reserved_copy_params *in,
 
 	out->floor_ns = floor_ns(&pass);
 	out->copied_count = alike_count(&pass);
-	read_type(&buffers, out);
+	read_type(in, out);
 	TRY(smaps_read(buffers.locked, buffers.locked_bytes, &view, out->smaps,
 		       sizeof(out->smaps)));
 out:

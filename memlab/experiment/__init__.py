@@ -39,7 +39,7 @@ from memlab.experiment.figures import (
     Timeline,
     Tradeoff,
 )
-from memlab.experiment.host import Containment, Host, Malloc, VirtualMachine
+from memlab.experiment.host import Containment, Host, Malloc, ReservedMemory, VirtualMachine
 from memlab.experiment.kinds import (
     BYTES,
     COUNT,
@@ -124,6 +124,7 @@ __all__ = [
     "Ratio",
     "Raw",
     "Reading",
+    "ReservedMemory",
     "Saturates",
     "Shift",
     "Step",

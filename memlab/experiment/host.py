@@ -74,6 +74,17 @@ class VirtualMachine:
 
 
 @dataclass(frozen=True, slots=True)
+class ReservedMemory:
+    """Memory kept back from the kernel, which the worker opens once a guard permits the range. The
+    probe finds the descriptor in its param `reserved_fd`, and the physical range in
+    `range_start_bytes` and `range_bytes`."""
+
+    range: str  # START+LENGTH in hexadecimal, or "" for the largest one
+    size_bytes: int
+    uncached: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """What is set up on the host for a point's trials, and taken back.
 
@@ -92,5 +103,6 @@ class Host:
     settings: Callable[[At], Mapping[str, str]] = lambda _: {}
     tmpfs: Callable[[At], int] | None = None
     virtual_machine: Callable[[At], VirtualMachine] | None = None
+    reserved: Callable[[At], ReservedMemory | None] | None = None
     swap_counts: bool = False
     needs: Callable[[At], Sequence[str]] = lambda _: ()

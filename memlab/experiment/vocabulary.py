@@ -263,17 +263,20 @@ class Experiment:
     def host_params(self) -> list[str]:
         """The probe's params that no factor is, but that name what the host made for the trial:
         the file, a folder on tmpfs and the cgroup's folder ("" where the point has none), QEMU's
-        command line with the sign of a guest that has booted."""
+        command line with the sign of a guest that has booted; memory kept back from the kernel."""
         given = {
             "path": self.file is not None,
             "folder": self.host.tmpfs is not None,
             "group": self.host.containment is not None and self.host.containment.pass_group,
             "command": self.host.virtual_machine is not None,
             "booted_sign": self.host.virtual_machine is not None,
+            "reserved_fd": self.host.reserved is not None,
+            "range_start_bytes": self.host.reserved is not None,
+            "range_bytes": self.host.reserved is not None,
         }
         return [name for name, is_given in given.items() if is_given]
 
-    def params(self, at: At, host: Mapping[str, str]) -> dict[str, Any]:
+    def params(self, at: At, host: Mapping[str, Any]) -> dict[str, Any]:
         """The probe's params for a point; `host` holds at least its `host_params`."""
         own = {f.param: f.kind.to_field(at[f.name]) for f in self.probe_factors}
         return own | {name: host[name] for name in self.host_params}

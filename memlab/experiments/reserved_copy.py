@@ -10,7 +10,7 @@ import re
 from memlab import units
 from memlab.experiment import *
 
-AUTO = "auto"  # of a range: the largest that the probe finds
+AUTO = "auto"  # of a range: the largest that may be opened
 _RANGE = re.compile(r"(?P<start>[^+-]+)(?P<sign>[+-])(?P<end>[^+-]+)")
 _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 
@@ -44,7 +44,6 @@ PHYSICAL_RANGE = Kind(
     _range,
     str,
     lambda level: _range(str(level)),
-    to_field=lambda level: "" if level == AUTO else level,
 )
 
 KIB, MIB = 2**10, 2**20
@@ -64,6 +63,18 @@ def memory_bytes(at: At) -> int:
     """Source and destination. Reserved memory needs neither, but room for one is touched before."""
     side = int(at["size"]) + 2 * PAGE_BYTES
     return 2 * (side + side // 512) + WORKER_BYTES
+
+
+def reserved(at: At) -> ReservedMemory | None:
+    """Whole pages; within it, source and destination lie in one mapping."""
+    if at["memory"] not in RESERVED:
+        return None
+    side_bytes = -(-int(at["size"]) // PAGE_BYTES) * PAGE_BYTES
+    return ReservedMemory(
+        range="" if at["range"] == AUTO else str(at["range"]),
+        size_bytes=side_bytes * (2 if at["memory"] == "reserved" else 1),
+        uncached=at["cache"] == "uncached",
+    )
 
 
 def trial_time(at: At) -> float:
@@ -258,6 +269,7 @@ EXPERIMENT = Experiment(
             "range",
             PHYSICAL_RANGE,
             quick=[AUTO],
+            host=True,
             help="physical addresses of the reserved memory; as 1g+64m or 0x40000000-0x43ffffff. "
             "auto: the largest range that may be mapped. A range that the kernel uses is refused",
         ),
@@ -323,6 +335,7 @@ EXPERIMENT = Experiment(
     host=Host(
         containment=Containment(limit=lambda at: memory_bytes(at) * 5 // 4, required=False),
         needs=lambda at: ["reserved RAM"] if at["memory"] in RESERVED else [],
+        reserved=reserved,
     ),
     tiny={"size": [23 * 4 * KIB], "memory": ["malloc"], "cache": ["cached"], "clean": ["none"]},
     published=[

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from memlab.errors import CannotRun, WorkerLost
 from memlab.experiment import At, Experiment
 from memlab.experiment.points import Point
-from memlab.observe import allocators
+from memlab.observe import allocators, physical_memory
 from memlab.run import fork_server
 from memlab.run.admission import Directories
 from memlab.run.fork_server import ForkServer, where
@@ -94,8 +95,12 @@ class LocalExecutor:
             "group": held.group["folder"] if held.group else "",
             "processes": held.group["processes"] if held.group else "",
             **(held.machine.params if held.machine else {}),
+            **physical_memory.NONE,  # the worker opens it
         }
         trial |= {"params": self._experiment.params(point.at, made), "group": held.group}
+        reserved = self._experiment.host.reserved
+        if reserved and (asked := reserved(point.at)):
+            trial["reserved"] = asdict(asked)
         try:
             reply = server.run(trial)
         except WorkerLost as lost:

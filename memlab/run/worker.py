@@ -148,17 +148,34 @@ def _trial(trial: Mapping[str, Any]) -> Reply:
         group = trial.get("group")
         if group and group["procs"]:
             _enter(group["procs"])  # the file is made: its page cache is not charged to the trial
-        result = probe.call(trial["probe"], trial["params"])
+        opened = _open_reserved(trial["reserved"]) if "reserved" in trial else {}
+        result = probe.call(trial["probe"], {**trial["params"], **opened})
         ended: Reply = result.pop("ended", {})  # how a user's command ended
         return {"outcome": "ok", "result": result} | ended
     except probe.ProbeError as error:
         refused = error.status == "unavailable"  # whatever the errno: mlock(2) refuses by ENOMEM
         outcome = "unavailable" if refused else _OUTCOMES.get(error.errno_name, "error")
         return {"outcome": outcome, "detail": str(error)}
+    except _Unavailable as error:
+        return {"outcome": "unavailable", "detail": str(error)}
     except OSError as error:
         return {"outcome": "error", "detail": f"preparing the trial: {error}"}
     except BaseException as error:  # a worker must answer, whatever happened
         return {"outcome": "error", "detail": f"{type(error).__name__}: {error}"}
+
+
+class _Unavailable(Exception):
+    """This machine or this user cannot have what the trial needs."""
+
+
+def _open_reserved(asked: Mapping[str, Any]) -> Mapping[str, int]:
+    """The probe's params for memory kept back from the kernel."""
+    from memlab.observe import physical_memory
+
+    try:
+        return physical_memory.opened(**asked)
+    except physical_memory.Refused as refused:
+        raise _Unavailable(str(refused)) from None
 
 
 def _end_with(parent: int) -> None:

@@ -1,6 +1,7 @@
 #include "copy_buffers.h"
 #include "support/buffer.h"
 #include "support/lock.h"
+#include "support/pages.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -44,55 +45,67 @@ static uint8_t *make_ring(struct copy_buffers *buffers, size_t size_bytes)
 	return buffers->ring.data;
 }
 
-static uint8_t *make_reserved(struct copy_buffers *buffers, size_t size_bytes, const char *range,
-			      bool uncached)
+static uint8_t *make_reserved(struct copy_buffers *buffers, size_t size_bytes,
+			      const struct reserved *reserved)
 {
-	if (reserved_map(&buffers->reserved, range, size_bytes, uncached) == -1) {
-		buffers->refused = true;
-		fail(buffers, buffers->reserved.words);
+	if (size_bytes > reserved->length_bytes) {
+		errno = ENOSPC;
+		fail(buffers, "range_bytes must hold the copy");
+		return NULL;
 	}
-	buffers->locked = buffers->reserved.start;
-	buffers->locked_bytes = buffers->reserved.size_bytes;
-	return buffers->reserved.start;
+	buffers->mapping_bytes = size_bytes;
+	buffers->mapping = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, reserved->fd,
+				(off_t)reserved->start_bytes);
+	if (buffers->mapping == MAP_FAILED) {
+		buffers->refused = true;
+		fail(buffers, errno == EAGAIN
+				      ? "mmap(/dev/mem): another mapping of this range has another "
+					"memory type; end its program"
+				      : "mmap(/dev/mem)");
+		return NULL;
+	}
+	buffers->locked = buffers->mapping;
+	buffers->locked_bytes = size_bytes;
+	return buffers->mapping;
 }
 
 static uint8_t *make_source(struct copy_buffers *buffers, enum copy_buffers_memory memory,
-			    size_t size_bytes, size_t side_bytes, const char *range, bool uncached)
+			    size_t size_bytes, size_t side_bytes, const struct reserved *reserved)
 {
 	if (memory == COPY_BUFFERS_MEMORY_RESERVED)
-		return make_reserved(buffers, 2 * side_bytes, range, uncached);
+		return make_reserved(buffers, 2 * side_bytes, reserved);
 	if (memory == COPY_BUFFERS_MEMORY_RESERVED_TO_MALLOC)
-		return make_reserved(buffers, side_bytes, range, uncached);
+		return make_reserved(buffers, side_bytes, reserved);
 	if (memory == COPY_BUFFERS_MEMORY_PERF_RING)
 		return make_ring(buffers, size_bytes);
 	return make_malloc(buffers, &buffers->src, size_bytes);
 }
 
 static uint8_t *make_destination(struct copy_buffers *buffers, enum copy_buffers_memory memory,
-				 size_t size_bytes, size_t side_bytes, const char *range,
-				 bool uncached)
+				 size_t size_bytes, size_t side_bytes,
+				 const struct reserved *reserved)
 {
 	if (memory == COPY_BUFFERS_MEMORY_RESERVED)
 		return buffers->from + side_bytes;
 	if (memory == COPY_BUFFERS_MEMORY_MALLOC_TO_RESERVED)
-		return make_reserved(buffers, side_bytes, range, uncached);
+		return make_reserved(buffers, side_bytes, reserved);
 	return make_malloc(buffers, &buffers->dst, size_bytes);
 }
 
 int copy_buffers_make(struct copy_buffers *buffers, enum copy_buffers_memory memory,
-		      size_t size_bytes, const char *range, bool uncached)
+		      size_t size_bytes, const struct reserved *reserved)
 {
 	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	const size_t side_bytes = (size_bytes + page_bytes - 1) / page_bytes * page_bytes;
 
 	if (make_room(buffers, size_bytes) == -1)
 		return -1;
-	buffers->from = make_source(buffers, memory, size_bytes, side_bytes, range, uncached);
+	buffers->from = make_source(buffers, memory, size_bytes, side_bytes, reserved);
 	if (buffers->from == NULL)
 		return -1;
 	if (memory != COPY_BUFFERS_MEMORY_PERF_RING)
 		buffer_fill(buffers->from, size_bytes);
-	buffers->to = make_destination(buffers, memory, size_bytes, side_bytes, range, uncached);
+	buffers->to = make_destination(buffers, memory, size_bytes, side_bytes, reserved);
 	if (buffers->to == NULL)
 		return -1;
 	if (buffers->locked == NULL) {
@@ -123,5 +136,5 @@ int copy_buffers_release(struct copy_buffers *buffers)
 	result |= memory_release(&buffers->dst);
 	result |= memory_release(&buffers->src);
 	result |= perf_ring_unmap(&buffers->ring);
-	return result | reserved_unmap(&buffers->reserved);
+	return result | unmap(buffers->mapping, buffers->mapping_bytes);
 }

@@ -6,7 +6,6 @@
 
 #include "support/memory_kind.h"
 #include "perf_ring.h"
-#include "reserved.h"
 
 /* cdef: read by cffi as it stands */
 enum copy_buffers_memory {
@@ -18,6 +17,13 @@ enum copy_buffers_memory {
 };
 /* end */
 
+/* Memory kept back from the kernel: /dev/mem, and the physical range that may be mapped. */
+struct reserved {
+	int fd;
+	uint64_t start_bytes;
+	uint64_t length_bytes;
+};
+
 /* Begin with COPY_BUFFERS_NONE. */
 struct copy_buffers {
 	uint8_t *to;
@@ -28,18 +34,23 @@ struct copy_buffers {
 	bool is_locked;
 	struct memory src;
 	struct memory dst;
-	struct reserved reserved;
+	void *mapping; /* of reserved memory */
+	size_t mapping_bytes;
 	struct perf_ring ring;
-	char failed[PHYSICAL_WORDS_SIZE]; /* the call, or the reason */
-	bool refused;                     /* this machine or this user cannot have it */
+	char failed[160]; /* the call, or the reason */
+	bool refused;     /* this machine or this user cannot have it */
 };
 
 #define COPY_BUFFERS_NONE { .src = { .fd = -1 }, .dst = { .fd = -1 }, .ring = { .fd = -1 } }
 
-/* The destination is not touched: malloc's is cold. range and uncached are for reserved memory
- * (reserved.h). Each returns 0, or -1 and errno. Release frees whatever was made. */
+/*
+ * The destination is not touched: malloc's is cold. If any process has a mapping of the same
+ * reserved memory with another memory type, mapping it fails with EAGAIN, and a mapping without
+ * O_SYNC silently gets the other type. Each returns 0, or -1 and errno. Release frees whatever was
+ * made.
+ */
 int copy_buffers_make(struct copy_buffers *buffers, enum copy_buffers_memory memory,
-		      size_t size_bytes, const char *range, bool uncached);
+		      size_t size_bytes, const struct reserved *reserved);
 int copy_buffers_lock(struct copy_buffers *buffers);
 int copy_buffers_release(struct copy_buffers *buffers);
 

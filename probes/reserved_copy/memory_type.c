@@ -1,15 +1,11 @@
 #include "memory_type.h"
-#include "physical_text.h"
 #include "support/kernel_fs.h"
 #include "support/lines.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/mount.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define LINE_SIZE 128
 
@@ -19,14 +15,18 @@
  */
 static const char *type_of(const char *line, uint64_t physical)
 {
-	uint64_t start, end;
 	const char *at = strstr(line, "[mem 0x");
+	char *after;
 
-	at = at ? physical_text_hex(at + 7, &start) : NULL;
-	at = at && strncmp(at, "-0x", 3) == 0 ? physical_text_hex(at + 3, &end) : NULL;
-	if (at == NULL || strncmp(at, "] ", 2) != 0)
+	if (at == NULL)
 		return NULL;
-	return start <= physical && physical < end ? at + 2 : NULL;
+	const uint64_t start = strtoull(at + strlen("[mem "), &after, 0);
+	if (strncmp(after, "-0x", 3) != 0)
+		return NULL;
+	const uint64_t end = strtoull(after + 1, &after, 0);
+	if (strncmp(after, "] ", 2) != 0)
+		return NULL;
+	return start <= physical && physical < end ? after + 2 : NULL;
 }
 
 int memory_type_read(uint64_t physical, char type[static MEMORY_TYPE_SIZE])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memlab.experiments.reserved_copy import AUTO, PHYSICAL_RANGE
+from memlab.experiments.reserved_copy import AUTO, PHYSICAL_RANGE, reserved
 
 SPELLED = [
     "0x40000000+0x4000000",
@@ -26,7 +26,8 @@ def test_every_spelling_is_one_level(text: str) -> None:
 def test_the_level_is_parsed_to_itself_and_auto_is_no_range() -> None:
     assert PHYSICAL_RANGE.check(SPELLED[0]) == SPELLED[0]
     assert PHYSICAL_RANGE.parse(AUTO) == AUTO
-    assert PHYSICAL_RANGE.to_field(AUTO) == ""
+    at = {"memory": "reserved", "size": 1, "cache": "cached"}
+    assert reserved({**at, "range": AUTO}).range == ""
     assert PHYSICAL_RANGE.parse("0xfffffffffffff000+4k") == "0xfffffffffffff000+0x1000"
 
 

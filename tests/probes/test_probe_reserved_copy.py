@@ -7,10 +7,14 @@ from typing import Any
 
 import in_child
 import offers
-import physical_maps
 import pytest
 
-from memlab import probe
+from memlab import experiments, probe
+from memlab.experiment import Level
+from memlab.experiment.points import Point
+from memlab.observe import physical_memory
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor, default_cpus
 
 PAGE = mmap.PAGESIZE
 PRIME = 23
@@ -19,19 +23,19 @@ SIZE = 64 * PAGE
 CPU_FLAGS = Path("/proc/cpuinfo").read_text().split()
 WITHIN_LIMIT = 128 * PAGE
 RESERVED = ("malloc_to_reserved", "reserved_to_malloc", "reserved")
-X86 = ("clflush", "clflushopt", "clwb")
+RUN = "a123abcd"
+PARAMS: dict[str, Any] = {
+    "size_bytes": SIZE,
+    "memory": "malloc",
+    "cache": "cached",
+    "clean": "none",
+    "lock": "none",
+    **physical_memory.NONE,
+}
 
 
 def copy(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
-    params = {
-        "size_bytes": SIZE,
-        "range": "",
-        "memory": "malloc",
-        "cache": "cached",
-        "clean": "none",
-        "lock": "none",
-    }
-    return in_child.call("reserved_copy", params | change, locked_limit_bytes=limit_bytes)
+    return in_child.call("reserved_copy", PARAMS | change, locked_limit_bytes=limit_bytes)
 
 
 def offered(**change: Any) -> dict[str, Any]:
@@ -90,28 +94,46 @@ def test_every_cleaner_leaves_the_bytes(clean: str) -> None:
     assert offered(clean=clean)["copied_count"] == SIZE
 
 
+def refusal(text: str = "") -> str:
+    """What the guard says of a range of this host; of "", of the largest."""
+    try:
+        found = physical_memory.parse(text) if text else physical_memory.largest("")
+        physical_memory.judge("", *found)
+    except physical_memory.Refused as refused:
+        return str(refused)
+    pytest.skip("this host keeps memory back: it is for a sweep, and not for a test")
+
+
+def trial(place: Path, **levels: Level) -> dict[str, Any]:
+    """The reply of the worker, which opens the memory."""
+    declared = experiments.load("reserved-copy")
+    at = {factor.name: factor.quick[0] for factor in declared.factors} | levels
+    with LocalExecutor(RUN, declared, Directories(place), default_cpus()) as executor:
+        return executor.trial(Point(0, at))
+
+
 @pytest.mark.parametrize("memory", RESERVED)
 @pytest.mark.parametrize("cache", ["cached", "uncached"])
-def test_without_memory_kept_back_the_row_says_what_to_do(memory: str, cache: str) -> None:
-    guard = physical_maps.found("")
-    if guard["permitted"]:
-        pytest.skip("this host keeps memory back: it is for a sweep, and not for a test")
-    with pytest.raises(probe.ProbeError) as caught:
-        copy(memory=memory, cache=cache)
-    assert caught.value.status == "unavailable"
-    assert caught.value.call == guard["refusal"]
+def test_without_memory_kept_back_the_row_says_what_to_do(
+    memory: str, cache: str, tmp_path: Path
+) -> None:
+    reply = trial(tmp_path, memory=memory, cache=cache, size=SIZE)
+    assert (reply["outcome"], reply["detail"]) == ("unavailable", refusal())
+
+
+@pytest.mark.parametrize(
+    "text", ["0x100000+0x100000", "0x0+0x100000", "0x1000000+0x10000000", "0x200000+0x0"]
+)
+def test_memory_in_use_is_refused_by_the_guard(text: str, tmp_path: Path) -> None:
+    reply = trial(tmp_path, memory="reserved", range=text, size=SIZE)
+    assert (reply["outcome"], reply["detail"]) == ("unavailable", refusal(text))
 
 
 @pytest.mark.parametrize("memory", RESERVED)
-@pytest.mark.parametrize(
-    "text", ["0x100000+0x100000", "0x0+0x100000", "0x1000000+0x10000000", "0x200000+0x0", "here"]
-)
-def test_memory_in_use_is_refused_by_the_guard(memory: str, text: str) -> None:
+def test_without_a_range_that_holds_the_copy_nothing_is_mapped(memory: str) -> None:
     with pytest.raises(probe.ProbeError) as caught:
-        copy(memory=memory, range=text)
-    asked = probe.call("known_range", {"root": "", "range": text})
-    assert caught.value.status == "unavailable"
-    assert caught.value.call == asked["refusal"]
+        copy(memory=memory, range_bytes=SIZE - PAGE)
+    assert caught.value.call == "range_bytes must hold the copy"
 
 
 @pytest.mark.parametrize(
@@ -143,13 +165,6 @@ def test_nothing_stays_locked_or_open() -> None:
     """In one process, again and again: each would add to the next one's VmLck, or to its files."""
     if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] < 2 * SIZE:
         pytest.skip("RLIMIT_MEMLOCK is below two of this test's sizes")
-    params = {
-        "size_bytes": SIZE,
-        "range": "",
-        "memory": "malloc",
-        "cache": "cached",
-        "clean": "none",
-        "lock": "mlock",
-    }
+    params = PARAMS | {"lock": "mlock"}
     seen = {locked_bytes(probe.call("reserved_copy", params)) for _ in range(3)}
     assert seen == {SIZE + PAGE}

@@ -3,12 +3,11 @@
 import errno
 from pathlib import Path
 
-import physical_maps
 import pytest
-from physical_maps import PAGE, asked, found, write
-from qemu_maps import MAPPED, MIB, QEMU, with_memmap
 
-from memlab import probe
+from . import physical_maps
+from .physical_maps import PAGE, asked, found, write
+from .qemu_maps import MAPPED, MIB, QEMU, with_memmap
 
 GIB = 2**30
 
@@ -134,5 +133,5 @@ def test_without_one_of_the_files_nothing_is_permitted(gone: str, tmp_path: Path
 )
 def test_a_range_in_other_words_is_refused(text: str, tmp_path: Path) -> None:
     root = with_memmap([]).write(tmp_path)
-    answer = probe.call("known_range", {"root": str(root), "range": text})
+    answer = physical_maps.answer(root, text)
     assert (answer["permitted"], answer["refusal_errno"]) == (False, errno.EINVAL)

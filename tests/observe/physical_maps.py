@@ -8,7 +8,7 @@ from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
-from memlab import probe
+from memlab.observe import physical_memory
 
 PAGE = 4096
 LOWEST = 2**20
@@ -71,11 +71,21 @@ def write_entry(root: Path, number: str, start: str, end: str, kind: str) -> Non
 
 
 def asked(root: Path | str, start: int, length: int) -> dict[str, Any]:
-    return probe.call("known_range", {"root": str(root), "range": f"0x{start:x}+0x{length:x}"})
+    return answer(root, f"0x{start:x}+0x{length:x}")
 
 
 def found(root: Path | str) -> dict[str, Any]:
-    return probe.call("known_range", {"root": str(root), "range": ""})
+    return answer(root, "")
+
+
+def answer(root: Path | str, text: str) -> dict[str, Any]:
+    """What the guard says of a range; of "", of the largest."""
+    try:
+        start, length = physical_memory.parse(text) if text else physical_memory.largest(str(root))
+        physical_memory.judge(str(root), start, length)
+    except physical_memory.Refused as refused:
+        return {"permitted": False, "refusal_errno": refused.errno, "refusal": str(refused)}
+    return {"permitted": True, "start_bytes": start, "length_bytes": length}
 
 
 def largest(root: Path | str) -> tuple[int, int] | None:

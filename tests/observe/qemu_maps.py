@@ -1,6 +1,6 @@
 """QEMU's machine of 1 GiB as the maps of physical memory that its kernel would show."""
 
-from physical_maps import RAM, RESERVED, Entry, Maps
+from .physical_maps import RAM, RESERVED, Entry, Maps
 
 MIB = 2**20
 TOP = 2**64 - 1

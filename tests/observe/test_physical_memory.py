@@ -3,10 +3,11 @@
 import errno
 from pathlib import Path
 
-import physical_maps
 import pytest
-from physical_maps import LEGACY, LOWEST, PAGE, RAM, RESERVED, Entry, Maps, asked, write
-from qemu_maps import HALF, MAPPED, MIB, QEMU, QEMU_HIGH, QEMU_LOW, TOP, split, with_memmap
+
+from . import physical_maps
+from .physical_maps import LEGACY, LOWEST, PAGE, RAM, RESERVED, Entry, Maps, asked, write
+from .qemu_maps import HALF, MAPPED, MIB, QEMU, QEMU_HIGH, QEMU_LOW, TOP, split, with_memmap
 
 GIB = 2**30
 

@@ -3,22 +3,24 @@
 import tempfile
 from pathlib import Path
 
-import physical_maps
 from hypothesis import given
 from hypothesis import strategies as st
-from physical_maps import LEGACY, LOWEST, PAGE, RAM, RESERVED, Entry, Maps, asked
-from qemu_maps import TOP
+
+from . import physical_maps
+from .physical_maps import LEGACY, LOWEST, PAGE, RAM, RESERVED, Entry, Maps, asked
+from .qemu_maps import TOP
 
 GIB = 2**30
 
 
 def test_one_file_alone_opens_dev_mem_and_asks_the_guard_before() -> None:
-    folder = Path(__file__).parents[2] / "probes"
-    calls = {path.name: path.read_text() for path in folder.rglob("*.[ch]")}
-    opening = [name for name, text in calls.items() if 'open("/dev/mem"' in text]
-    assert opening == ["reserved.c"]
-    guarded = calls["reserved.c"].split("static int open_guarded")[1].split("\n}")[0]
-    assert guarded.index('physical_range_judge(""') < guarded.index('open("/dev/mem"')
+    root = Path(__file__).parents[2]
+    sources = [*(root / "probes").rglob("*.[ch]"), *(root / "memlab").rglob("*.py")]
+    texts = {path.name: path.read_text() for path in sources}
+    opening = {name: text for name, text in texts.items() if 'open("/dev/mem"' in text}
+    assert list(opening) == ["physical_memory.py"]
+    guarded = opening["physical_memory.py"].split("def opened")[1].split("\n\n\n")[0]
+    assert guarded.index('judge("", start, length)') < guarded.index('os.open("/dev/mem"')
 
 
 def test_this_host_permits_what_its_command_line_tells_and_nothing_else() -> None:
