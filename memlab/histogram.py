@@ -49,8 +49,7 @@ class Histogram:
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Histogram:
         """From what a probe returned."""
-        buckets = tuple((int(index), int(count)) for index, count in raw["buckets"])
-        return cls(raw["total"], raw["min_ns"], raw["max_ns"], buckets)
+        return cls(raw["total"], raw["min_ns"], raw["max_ns"], tuple(map(tuple, raw["buckets"])))
 
     @classmethod
     def merged(cls, histograms: Iterable[Histogram]) -> Histogram:

@@ -6,9 +6,10 @@
  * caches before it is read, and the destination's line is written back and dropped after it is
  * written. The caches then help nothing, although the memory is cached.
  * Excluded: finding the range, checking it and opening /dev/mem, which is the worker's
- * (memlab/observe/physical_memory.py); mapping; locking; filling the source; bringing in code; reading what /proc and debugfs say of the mapping. Before all that,
- * the same amount of memory is touched and freed, as in memory_copy. The baseline loop calls a
- * function that copies and cleans nothing.
+ * (memlab/observe/physical_memory.py); mapping; locking; filling the source; bringing in code;
+ * reading what /proc and debugfs say of the mapping. Before all that, the same amount of memory is
+ * touched and freed, as in memory_copy. The baseline loop calls a function that copies and cleans
+ * nothing.
  *
  * The copy of 32M is that of phytium-reserved: to malloc's memory, cold or locked; and within
  * reserved memory, with source and destination in one mapping, because two mappings of a range must

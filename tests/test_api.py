@@ -59,6 +59,7 @@ def test_figures_are_drawn_by_name(run: memlab.Run) -> None:
         run.plot("nothing")
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_run_itself(run: memlab.Run) -> None:
     assert "<svg" in run._repr_html_()
     assert "<table>" in run._repr_html_()

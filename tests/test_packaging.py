@@ -73,6 +73,7 @@ def test_a_script_parses(path: Path) -> None:
     subprocess.run(["bash", "-n", path], check=True)
 
 
+@pytest.mark.slow
 def test_the_actions_step_measures_both_sides_in_one_run_and_comments(tmp_path: Path) -> None:
     gh = tmp_path / "gh"
     gh.write_text(GH.format(folder=tmp_path))

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from quick import mostly_slow
 
 import memlab
 from memlab import experiments, recorded
@@ -36,18 +37,22 @@ def told(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("name", recorded.names())
-def test_a_recorded_run_is_of_its_experiment_as_it_is_now(name: str) -> None:
-    run = memlab.load(name, example=True)
+@pytest.fixture(scope="module", params=recorded.names())
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> memlab.Run:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        return memlab.load(request.param, example=True)
+
+
+def test_a_recorded_run_is_of_its_experiment_as_it_is_now(run: memlab.Run) -> None:
+    name = run.experiment.name
     assert run.experiment is experiments.load(name)
     assert run.blocks >= 5
     assert {factor.name for factor in run.experiment.factors} == run.points[0].at.keys()
     assert any(summary.medians for summary in run.summaries)
 
 
-@pytest.mark.parametrize("name", recorded.names())
-def test_it_names_its_machine_and_no_file_of_a_user(name: str) -> None:
-    run = memlab.load(name, example=True)
+def test_it_names_its_machine_and_no_file_of_a_user(run: memlab.Run) -> None:
     assert run.environment["kernel_release"]
     assert run.environment["cpu_model"]
     assert run.environment["host_name"] == "not kept in a recorded run"
@@ -55,7 +60,10 @@ def test_it_names_its_machine_and_no_file_of_a_user(name: str) -> None:
     assert "/root/" not in json.dumps([run.environment, run.row.request])
 
 
-@pytest.mark.parametrize("name", recorded.names())
+RENAMED = ("coop-reclaim", "mmap-write", "thread-create")
+
+
+@pytest.mark.parametrize("name", mostly_slow(recorded.names(), *RENAMED))
 def test_an_older_stores_samples_read_as_they_did(name: str, tmp_path: Path) -> None:
     """What lay in raw is there, in raw or in its context, and no digit of it has changed."""
     packed = recorded.FOLDER / f"{name}{recorded.SUFFIX}"
@@ -93,12 +101,16 @@ def test_an_unknown_one_suggests_the_nearest() -> None:
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
-def test_show_claims_plot_report_and_export_read_it(tmp_path: Path) -> None:
+def test_show_and_claims_read_it() -> None:
     assert "run e19aaf02" in told("show", "--example", "mmap-write").stdout
     assert (
         "claims hold on the machine of the recorded run (AMD EPYC"
         in told("claims", "--example", "mmap-write").stdout
     )
+
+
+@pytest.mark.slow
+def test_plot_report_and_export_read_it(tmp_path: Path) -> None:
     plotted = told("plot", "--example", "mmap-write", "-o", str(tmp_path / "f.svg"))
     assert plotted.stdout.split()[0] == str(tmp_path / "f.svg")
     report = told("report", "--example", "mmap-write", "-o", "-")

@@ -524,6 +524,7 @@ def test_15_percent_more_is_found_and_no_difference_is_not_20_of_20_times(
     assert found["same"].count("same") >= 10
 
 
+@pytest.mark.slow
 def test_expectations_are_claims(toucher: str, store_path: Path) -> None:
     run = memlab.trial(
         [toucher, "9000", "{n}"],

@@ -18,7 +18,7 @@ from memlab.analysis.intervals import FloatArray, Interval
 
 Terms = Mapping[str, npt.ArrayLike]
 
-# Fewer resamples than for a median: each is a whole fit (20 us).
+# Fewer resamples than for a median: each is a whole fit.
 FIT_RESAMPLES = 1000
 # Terms whose scaled columns are nearly parallel cannot be told apart by the points measured.
 CONDITION_LIMIT = 1e6
@@ -55,7 +55,7 @@ def fit(
     low, high = [None] * len(terms), [None] * len(terms)
     method = f"needs {least_samples(level)} samples"
     if n >= least_samples(level):
-        draws = [_nonnegative(design, y) for y in redrawn_medians(table, resamples, seed)]
+        draws = _nonnegative_each(design, redrawn_medians(table, resamples, seed))
         inside = level_of_look(n, level) if looked else level
         low, high = np.quantile(draws, [(1 - inside) / 2, (1 + inside) / 2], axis=0).tolist()
         method = "percentile bootstrap over blocks"
@@ -118,6 +118,16 @@ def _nonnegative(design: FloatArray, costs: FloatArray) -> FloatArray:
     weighted = design / costs[:, None]
     lengths = np.linalg.norm(weighted, axis=0)  # scaled: bytes and calls are orders apart
     constants: FloatArray = _least_squares(weighted / lengths, np.ones(len(costs))) / lengths
+    return constants
+
+
+def _nonnegative_each(design: FloatArray, costs: FloatArray) -> FloatArray:
+    """The same for many costs, shape (n, points), at once; shape (n, terms)."""
+    weighted = design / costs[:, :, None]
+    lengths = np.linalg.norm(weighted, axis=1)
+    constants: FloatArray = np.linalg.pinv(weighted / lengths[:, None]).sum(axis=2) / lengths
+    for i in np.flatnonzero((constants < 0).any(axis=1)):
+        constants[i] = _nonnegative(design, costs[i])
     return constants
 
 

@@ -53,6 +53,7 @@ def test_inconclusive_says_how_many_more_blocks():
     assert found.text == f"inconclusive: about {found.blocks_missing} more blocks"
 
 
+@pytest.mark.slow
 def test_the_blocks_it_asks_for_usually_decide():
     decided = asked = 0
     rng = np.random.default_rng(5)

@@ -71,6 +71,7 @@ def small_group(limit_bytes: int) -> Iterator[Path]:
         group.rmdir()
 
 
+@pytest.mark.slow
 def test_jemalloc_that_keeps_nothing(binary: Compiled) -> None:
     preload = {"LD_PRELOAD": library("jemalloc", "libjemalloc2"), **AT_ONCE}
     with running(binary("churn"), "2", "65536", environ=preload) as program:
@@ -122,6 +123,7 @@ def test_glibc_told_to_keep_its_heap(binary: Compiled) -> None:
         assert names(diagnosed(program.pid)) == []
 
 
+@pytest.mark.slow
 def test_locked_stacks_of_many_threads(binary: Compiled) -> None:
     with running(binary("locked_threads"), "24") as program:
         found = diagnosed(program.pid, seconds=0.3)
@@ -174,6 +176,7 @@ def test_a_user_without_rights_sees_the_rest(binary: Compiled) -> None:
     assert not seen_calls(found)
 
 
+@pytest.mark.slow
 def test_what_the_look_cost_is_measured(binary: Compiled) -> None:
     with running(binary("steady"), "1") as program:
         found = diagnosed(program.pid, seconds=0.5)

@@ -63,6 +63,7 @@ def test_an_old_factor_or_level_is_answered_with_the_new_one() -> None:
     assert read_levels(experiment, ["eviction=notified"]) == {"eviction": ["notified"]}
 
 
+@pytest.mark.slow
 def test_a_baseline_with_an_old_column_still_compares(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "base.csv"
     now = run.frame.rename(columns={"faults_per_thread": "faults_a_thread"})

@@ -74,6 +74,7 @@ def test_under_nohup_a_hangup_ends_no_sweep(lab: Lab) -> None:
     ended_in_order(lab, *lab.finish(sweep), signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_a_stopped_guardian_does_not_hold_up_the_end(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

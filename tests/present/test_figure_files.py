@@ -74,6 +74,7 @@ def test_a_failing_sidecar_leaves_the_old_files(
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_leaves_no_part_and_the_old_files(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     before = {path: path.read_bytes() for path in figures.save(run, folder, ["svg"])}
@@ -107,6 +108,7 @@ def test_the_callers_settings_stay(run: Run) -> None:
     assert dict(matplotlib.rcParams) == before
 
 
+@pytest.mark.slow
 def test_pyplot_is_never_imported() -> None:
     code = "import sys, memlab.present.figures; print('matplotlib.pyplot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -69,6 +69,7 @@ def test_nothing_is_marked_that_is_not_asked_for_or_known(
     assert "each cache" not in written(figures.draw(run))
 
 
+@pytest.mark.slow
 def test_the_recorded_copies_show_the_caches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

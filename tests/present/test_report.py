@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from quick import mostly_slow
 from report_runs import ENVIRONMENT, HASH, printed, stored
 
 from memlab.cli import cli
@@ -138,7 +139,7 @@ def test_what_a_user_wrote_is_text(html: str, page: Page) -> None:
     assert f"CPU & {EVIL}" in page.words
 
 
-@pytest.mark.parametrize("which", ["page", "both"])
+@pytest.mark.parametrize("which", mostly_slow(["page", "both"], "page"))
 def test_ids_are_unique_and_every_reference_leads_to_one(
     which: str, request: pytest.FixtureRequest
 ) -> None:
@@ -248,6 +249,7 @@ def test_emulated_times_are_labelled(tmp_path: Path) -> None:
     assert "emulated" not in figure_page.machine(real)
 
 
+@pytest.mark.slow
 def test_the_same_runs_give_the_same_text(run: Run, html: str) -> None:
     assert report.html([run]) == html
 
@@ -304,6 +306,7 @@ def test_the_command_writes_a_file_and_says_where(other: Run, html: str) -> None
     assert [path.name for path in made.parent.iterdir()] == [made.name]
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_written_is_one_line_and_leaves_nothing(
     other: Run, tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ def test_the_machine_is_said_once(text: str) -> None:
     assert "That of run 00000001, but for what follows." in text
 
 
+@pytest.mark.slow
 def test_a_study_is_the_newest_run_of_each_of_its_experiments(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "runs.db")
     for _ in range(2):

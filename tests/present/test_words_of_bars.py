@@ -55,6 +55,7 @@ def test_settings_that_agree_along_words_are_listed_not_spanned(run: Run) -> Non
     assert where.startswith("lock off, current, future; the closest, ")
 
 
+@pytest.mark.slow
 def test_a_notebook_and_a_report_draw_every_figure(run: Run) -> None:
     assert "<svg" in report.notebook(run)
     made = section(run, "1")
@@ -68,6 +69,7 @@ def test_a_notebook_and_a_report_draw_every_figure(run: Run) -> None:
     assert [table.title.split(":")[0] for table in made.points] == ["rate", "faults"]
 
 
+@pytest.mark.slow
 def test_every_figure_of_a_run_is_written(run: Run, tmp_path: Path) -> None:
     files = figures.save(run, tmp_path / "out", ["png", "svg"], "run")
     assert [path.name for path in files] == [

@@ -89,6 +89,7 @@ def shared_pages(folder: Path) -> list[int]:
     return [int(text[text.index("shmem") + 1]) // mmap.PAGESIZE for text in texts]
 
 
+@pytest.mark.slow
 def test_steps_are_charged_as_plain_processes_are(folder: Path) -> None:
     """A probe that played other steps, or miscounted, would show here: 31 pages, 13 of them
     touched by A first, 7 of which B frees and touches anew when A has unmapped all."""

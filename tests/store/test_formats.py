@@ -34,6 +34,7 @@ def test_a_new_store_has_the_newest_format_and_its_history(path: Path) -> None:
     assert all(memlab[0].isdigit() and at.endswith("Z") for _, _, memlab, at in history)
 
 
+@pytest.mark.slow
 def test_many_make_and_open_one_new_store_at_once(tmp_path: Path) -> None:
     """As `memlab runs` meets a first sweep: some saw half a format, or a store that was locked."""
 
