@@ -6,18 +6,15 @@
  * not present yet (work_ns), then releasing it with MADV_DONTNEED (release_ns),
  * because thresholds are checked at uncharge too. work=read: a file in memory is
  * mapped, every word of it is loaded (work_ns), and it is unmapped (release_ns).
- * Excluded: arming the thresholds (arm_ns); moving to the top of the cgroup
- * hierarchy; making the file; one pass before the window, which allocates the page
- * tables for work=fault and makes the host provide the memory.
+ * Excluded: arming the thresholds (arm_ns); making the file; one pass before the window, which
+ * allocates the page tables for work=fault and makes the host provide the memory.
  *
  * The method is that of figures 5 and 6 of chen-2014: latency and bandwidth with
- * the mechanism and without. The text names no program. Outside of a group means at
- * the top of the hierarchy, where the kernel charges no counter
- * (mem_cgroup_is_root), or, if this user may not move there, where the probe is.
- * The baseline loop walks over the pages without the store.
+ * the mechanism and without. The text names no program. Outside of a group the worker
+ * is at the top of the hierarchy, where the kernel charges no counter
+ * (mem_cgroup_is_root), or, if this user may not move there, where it was. The baseline loop walks over the pages without the store.
  */
 #include "probe.h"
-#include "memcg_overhead/cgroup_top.h"
 #include "support/barrier.h"
 #include "support/buffer.h"
 #include "support/cgroup.h"
@@ -56,7 +53,6 @@ struct memcg_overhead_result {
 	uint64_t sum;                /* of the words read */
 	uint64_t notification_count; /* notifications of all thresholds */
 	uint64_t arm_ns;
-	uint64_t depth_count; /* groups around the probe: 0 at the top */
 };
 
 enum probe_status memcg_overhead(const struct memcg_overhead_params *in,
@@ -195,7 +191,6 @@ enum probe_status memcg_overhead(const struct memcg_overhead_params *in,
 	enum probe_status status = PROBE_OK;
 	struct range range = { .page_bytes = (size_t)sysconf(_SC_PAGESIZE), .fd = -1 };
 	struct memcg_overhead_result before = { .work_ns = 0 };
-	struct cgroup_top top = { .own = "" };
 	struct window window;
 	const size_t armed_bytes = MEMCG_OVERHEAD_THRESHOLDS_MOST * sizeof(struct notifier);
 	void *armed = MAP_FAILED;
@@ -213,11 +208,6 @@ enum probe_status memcg_overhead(const struct memcg_overhead_params *in,
 	const char *const lacks =
 		in->thresholds_count ? notifier_lacks(NOTIFIER_KIND_THRESHOLD, in->group) : NULL;
 	TRY_SUPPORTED(!lacks, lacks);
-	if (!*in->group)
-		TRY_UNLESS(cgroup_enter_top(&top) == -1 && errno != EACCES && errno != EPERM &&
-				   errno != ENOENT,
-			   "cgroup_enter_top(top)");
-	TRY_UNLESS(cgroup_depth(&out->depth_count) == -1 && errno != ENOENT, "cgroup_depth()");
 	TRY_MAP(armed, mmap_anonymous(armed_bytes, MAP_PRIVATE));
 	if (in->work == MEMCG_OVERHEAD_WORK_READ)
 		TRY(make_file(&range));
@@ -246,6 +236,5 @@ out:
 	RELEASE(unmap(range.pages, in->size_bytes));
 	if (range.fd != -1)
 		RELEASE(close(range.fd));
-	RELEASE(cgroup_leave_top(&top));
 	return status;
 }

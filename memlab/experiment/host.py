@@ -24,6 +24,9 @@ class Containment:
     `pass_group` the probe finds the innermost group's folder in its param `group`, "" outside of
     any.
 
+    With `top` a trial outside of any group runs at the top of the hierarchy, where this user may
+    move there, and every sample says in `depth_count` how many groups it was in, one in the other.
+
     `fresh` groups are made anew for each trial: what one arms in its group, such as a threshold,
     the kernel takes back long after the trial has ended. With `keep_cache` the page cache that a
     trial was charged for stays in memory: a command's own files are then as warm as they were.
@@ -40,6 +43,7 @@ class Containment:
     members: Callable[[At], int] = lambda _: 0
     member_limit: Callable[[At], int] = lambda _: 0
     pass_group: bool = False
+    top: bool = False
     fresh: bool = False
     keep_cache: bool = False
     processes: int = 0

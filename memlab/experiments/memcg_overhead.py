@@ -212,6 +212,7 @@ EXPERIMENT = Experiment(
             limit=lambda at: None if at["cgroup"] == "outside" else 2 * int(at["size"]) + 64 * MIB,
             depth=lambda at: int(at["depth"]),
             pass_group=True,
+            top=True,
             fresh=True,
         )
     ),

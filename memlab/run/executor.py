@@ -97,7 +97,11 @@ class LocalExecutor:
             **(held.machine.params if held.machine else {}),
             **physical_memory.NONE,  # the worker opens it
         }
-        trial |= {"params": self._experiment.params(point.at, made), "group": held.group}
+        trial |= {
+            "params": self._experiment.params(point.at, made),
+            "group": held.group,
+            "top": held.top,
+        }
         reserved = self._experiment.host.reserved
         if reserved and (asked := reserved(point.at)):
             trial["reserved"] = asdict(asked)
@@ -112,6 +116,8 @@ class LocalExecutor:
         context = {"host": reply.pop("host")}
         if self._experiment.host.containment:
             context["contained"] = held.contained
+        if held.depth is not None:
+            context["depth_count"] = held.depth
         if held.machine:
             context["machine"] = held.machine.seen
         return reply | {"context": context}

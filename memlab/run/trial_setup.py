@@ -3,12 +3,14 @@ of a virtual machine."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from memlab.experiment import At, Experiment
+from memlab.observe import cgroup
 from memlab.run.containment import Group, Shape
 from memlab.run.journal import Journal
 from memlab.run.settings import Settings, Unavailable
@@ -19,10 +21,13 @@ from memlab.run.virtual_machine import Started, VirtualMachines
 @dataclass(frozen=True, slots=True)
 class TrialContext:
     """What a trial runs in: the group that its worker enters, what its sample records of the
-    group, and the virtual machine that it starts."""
+    group, and the virtual machine that it starts. `top` is where it enters the top of the
+    hierarchy, if it does; `depth` how many groups it is in, where that is asked for."""
 
     group: Mapping[str, Any] | None = None
     contained: Mapping[str, Any] | None = None
+    top: str = ""
+    depth: int | None = None
     machine: Started | None = None
 
 
@@ -53,7 +58,7 @@ class TrialSetup:
         group = None if limit_bytes is None else self._the_group(required=declared.required)
         self._swap.use(swap)
         if group is None or limit_bytes is None:
-            return TrialContext()
+            return _at_top() if declared.top else TrialContext()
         shape = Shape(
             limit_bytes,
             swap != "none",
@@ -64,8 +69,11 @@ class TrialSetup:
             declared.keep_cache,
             declared.processes,
         )
+        held = group.hold(shape)
         return TrialContext(
-            group.hold(shape), {"version": group.version, "limit_bytes": limit_bytes}
+            held,
+            {"version": group.version, "limit_bytes": limit_bytes},
+            depth=_depth(Path(held["folder"])) if declared.top else None,
         )
 
     def abandon(self) -> None:
@@ -82,3 +90,17 @@ class TrialSetup:
         if self._refused is not None and required:
             raise self._refused
         return self._group
+
+
+def _at_top() -> TrialContext:
+    """Where this user may not move there, a trial stays in this process's own group."""
+    groups = cgroup.locate()
+    top = groups.memory_mount / "cgroup.procs" if groups.memory_mount else None
+    if top and os.access(top, os.W_OK):
+        return TrialContext(top=str(top), depth=0)
+    return TrialContext(depth=_depth(groups.memory_dir))
+
+
+def _depth(group: Path | None) -> int:
+    mount = cgroup.locate().memory_mount
+    return len(group.relative_to(mount).parts) if group and mount else 0

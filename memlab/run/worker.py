@@ -148,6 +148,8 @@ def _trial(trial: Mapping[str, Any]) -> Reply:
         group = trial.get("group")
         if group and group["procs"]:
             _enter(group["procs"])  # the file is made: its page cache is not charged to the trial
+        if trial.get("top"):
+            _enter(trial["top"])
         opened = _open_reserved(trial["reserved"]) if "reserved" in trial else {}
         result = probe.call(trial["probe"], {**trial["params"], **opened})
         ended: Reply = result.pop("ended", {})  # how a user's command ended

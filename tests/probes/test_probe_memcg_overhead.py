@@ -9,8 +9,12 @@ from typing import Any
 import grouped
 import in_child
 import pytest
+from held import RUN
 
-from memlab import probe
+from memlab import experiments, probe
+from memlab.experiment.points import Point
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor, default_cpus
 
 PAGE = mmap.PAGESIZE
 PRIME = 23
@@ -83,15 +87,19 @@ def test_thresholds_that_nothing_crosses_are_not_told(change: dict[str, Any]) ->
     assert result["notification_count"] == 0
 
 
-def test_it_says_how_deep_it_was() -> None:
-    """Root goes to the top, and back to where it was."""
-    own = Path("/proc/self/cgroup").read_text()
-    result = probe.call("memcg_overhead", PARAMS)
-    assert Path("/proc/self/cgroup").read_text() == own
-    held = inside()
-    if os.geteuid() == 0:
-        assert result["depth_count"] == 0
-        assert held["depth_count"] > 0
+@pytest.mark.parametrize(("where", "depth"), [("outside", 1), ("inside", 1), ("inside", 4)])
+def test_a_sample_says_how_deep_it_was(where: str, depth: int, tmp_path: Path) -> None:
+    """Root goes to the top."""
+    if os.geteuid() or not grouped.GROUPS:
+        pytest.skip("needs root and a memory cgroup")
+    declared = experiments.load("memcg-overhead")
+    at = {factor.name: factor.quick[0] for factor in declared.factors}
+    at |= {"cgroup": where, "depth": depth, "thresholds": 0, "size": PAGES * PAGE, "passes": 2}
+    with LocalExecutor(RUN, declared, Directories(tmp_path), default_cpus()) as executor:
+        reply = executor.trial(Point(0, at))
+    assert reply["outcome"] == "ok", reply
+    found = reply["context"]["depth_count"]
+    assert found == 0 if where == "outside" else found >= depth
 
 
 @pytest.mark.parametrize(
