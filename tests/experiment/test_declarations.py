@@ -230,7 +230,7 @@ def all_measured(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[s
             reply = bench.trial(point)
             if reply["outcome"] == "ok":
                 any_measured = True
-                yield point.at, reply["result"]
+                yield point.at, reply["result"] | reply["context"]
             else:
                 refusal = reply["detail"]
                 # Root is refused nothing that is here; a user's lock may be, by the limit.
