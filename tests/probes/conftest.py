@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy  # noqa: F401 - its threads start with it: before the first look
 import pytest
 from leavings import leavings, left
 
