@@ -131,7 +131,7 @@ def sweep(
     preset: str = "quick",
     controls: bool = True,
     blocks: int | None = None,
-    precision: float | str = 0.02,
+    precision: float | str | None = 0.02,
     budget: float | str | None = None,
     seed: int | None = None,
     cpus: Sequence[int] = (),
@@ -150,7 +150,8 @@ def sweep(
     experiment: a name of `list_experiments()`, or the path of a declaration: "./mlock_cost.py".
     preset: "quick", "paper" (the published parameters) or "full".
     controls: whether the points that test an explanation are measured too.
-    blocks: measure every point so often; else as often as `precision` asks for.
+    blocks: measure every point so often; else as often as `precision` asks for, or where that is
+        None until each claim is decided or out of the budget's reach.
     precision: half of a median's 95 % interval, as a share of the median, at which a point is
         done: 0.02 or "2%".
     budget: wall time, in seconds or as text: 60 or "1m"; else the preset's.
@@ -181,7 +182,7 @@ def sweep(
         levels=check_levels(declared, levels),
         controls=controls,
         blocks=blocks,
-        precision=_share(precision),
+        precision=None if precision is None else _share(precision),
         budget_s=_seconds(budget),
         seed=seed,
         cpus=list(cpus),

@@ -42,7 +42,7 @@ NonEmpty = Annotated[list[T], Meta(min_length=1)]
 RunId = Annotated[str, Meta(pattern="^[0-9a-f]{8}$")]
 DateTime = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Levels = Annotated[Mapping[str, Level], Meta(description="The level of each factor, by name.")]
-Ended = Literal["blocks", "precise", "budget", "interrupted", "failed"] | None
+Ended = Literal["blocks", "precise", "decided", "budget", "interrupted", "failed"] | None
 Word = Literal["reproduced", "contradicted", "inconclusive", "not testable here"]
 Compared = Literal["slower", "faster", "same", "inconclusive"]
 
@@ -138,7 +138,8 @@ class Request(Document):
     """Whether the controls' points were measured too."""
     blocks: Positive | None
     """How often every point was to be measured; null: as precision asks for."""
-    precision: Annotated[float, Meta(gt=0)]
+    precision: Annotated[float, Meta(gt=0)] | None
+    """null: as many blocks as decided the claims."""
     """Half the interval of a point's median over the median, at which the point is done."""
     budget_s: Annotated[float, Meta(gt=0)] | None
     """null: the preset's, or none where blocks are given."""

@@ -16,6 +16,7 @@ from memlab.errors import BadRequest, CannotRun, Interrupted
 from memlab.experiment import Experiment
 from memlab.experiment import command as tried
 from memlab.experiment.points import Point, point_key
+from memlab.judging import questions
 from memlab.judging.reproduce import Reproduced, Study, of_run
 from memlab.observe import capabilities, environment, proc
 from memlab.observe.capabilities import Capability
@@ -57,7 +58,12 @@ def sweep(
     with _target(request, guest, wait_s) as target:
         prepared = target.prepare(request)
         with Store(store, create=True, tell=tell) as opened:
-            return driver.sweep(prepared, opened, watch, target)
+            return driver.sweep(prepared, opened, watch, target, _asked(store))
+
+
+def _asked(store: Path) -> driver.Asked:
+    """The points that the claims of a run in this store still need."""
+    return lambda row, left_s: questions.open_points(Run(row, store), left_s)
 
 
 def check_name(name: str | None) -> None:
@@ -176,12 +182,13 @@ def resume(
             raise CannotRun(
                 f"run {row.id} is from {row.origin}: resume it there, then memlab pull {row.origin}"
             )
-        guest = row.request.get("guest")
+        guest, asked = row.request.get("guest"), _asked(store)
         if guest is None:
-            return driver.resume(row, opened, watch, budget_s, LocalTarget(wait_s=wait_s))
+            local = LocalTarget(wait_s=wait_s)
+            return driver.resume(row, opened, watch, budget_s, local, asked)
         check_stored_guest(guest)
         with Guest.of(guest).open(wait_s) as target:
-            return driver.resume(row, opened, watch, budget_s, target)
+            return driver.resume(row, opened, watch, budget_s, target, asked)
 
 
 def dry_run(

@@ -66,6 +66,12 @@ def _given() -> set[str]:
     "(default 2%, at least 6 blocks).",
 )
 @click.option(
+    "--until-decided",
+    is_flag=True,
+    help="Measure until each claim is decided or out of the budget's reach; a point that no open "
+    "claim needs rests.",
+)
+@click.option(
     "--budget", type=DURATION, help="Wall time (default: quick 60s, paper 10min, full 30min)."
 )
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Of the order; else a random one.")
@@ -116,6 +122,7 @@ def command(
     no_controls: bool,
     blocks: int | None,
     precision: float | None,
+    until_decided: bool,
     budget: float | None,
     seed: int | None,
     cpus: tuple[int, ...] | None,
@@ -184,6 +191,14 @@ def command(
         experiment = experiments.named(experiment)
         if blocks is not None and precision is not None:
             raise click.UsageError("--blocks says how often, --precision how exactly; choose one")
+        if until_decided and (blocks is not None or precision is not None):
+            raise click.UsageError(
+                "--until-decided says when to end: leave --blocks and --precision out"
+            )
+        if until_decided and not experiments.load(experiment).claims:
+            raise click.UsageError(
+                f"{experiment} has no claims to decide: take --precision or --blocks"
+            )
         if where == "host" and (wrong := _given() & set(_guest.OPTIONS)):
             raise click.UsageError(f"{min(wrong)} is about a guest; add --in guest")
         guest = None
@@ -202,7 +217,7 @@ def command(
             levels=_sweeping.levels(experiment, assignments),
             controls=not no_controls,
             blocks=blocks,
-            precision=0.02 if precision is None else precision,
+            precision=(None if until_decided else 0.02) if precision is None else precision,
             budget_s=budget,
             seed=seed,
             cpus=list(cpus or ()),

@@ -48,6 +48,7 @@ class Live:
         if self._status:
             self._status.stop()
         why = {
+            "decided": "every claim is decided or out of the budget's reach",
             "precise": "every point is as precise as asked",
             "blocks": "all blocks are done",
             "budget": "the budget is spent",

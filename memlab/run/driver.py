@@ -6,10 +6,11 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -38,7 +39,17 @@ def new_id() -> str:
     return drawn
 
 
-def sweep(prepared: Prepared, store: Store, watch: Watch, target: Target = LOCAL) -> RunRow:
+Asked = Callable[[RunRow, float | None], frozenset[int]]
+"""The points that a run's questions still need, with so many seconds left of its budget."""
+
+
+def sweep(
+    prepared: Prepared,
+    store: Store,
+    watch: Watch,
+    target: Target = LOCAL,
+    asked: Asked | None = None,
+) -> RunRow:
     """Measure a new run. Raises Interrupted with the run's id on Ctrl-C."""
     request, experiment = prepared.request, prepared.experiment
     # The lock before the host is looked at: whoever has it may have changed settings.
@@ -56,7 +67,9 @@ def sweep(prepared: Prepared, store: Store, watch: Watch, target: Target = LOCAL
         )
         points = prepared.plan.points
         store.add_run(run, [PointRow(p.index, dict(p.at), p.control) for p in points])
-        _measure(run, experiment, points, request, prepared.directories, store, watch, target)
+        _measure(
+            run, experiment, points, request, prepared.directories, store, watch, target, asked
+        )
     return run
 
 
@@ -66,6 +79,7 @@ def resume(
     watch: Watch,
     budget_s: float | None = None,
     target: Target = LOCAL,
+    asked: Asked | None = None,
 ) -> RunRow:
     """Measure what a run still lacks, with the plan, order and rules that it began with."""
     request = Request(**run.request)
@@ -85,7 +99,7 @@ def resume(
             short = gentle.shortage(admission.need(experiment, points, directories))
         if short:
             raise Refused(short)
-        _measure(run, experiment, points, request, directories, store, watch, target)
+        _measure(run, experiment, points, request, directories, store, watch, target, asked)
     return run
 
 
@@ -111,9 +125,10 @@ def _measure(
     store: Store,
     watch: Watch,
     target: Target,
+    asked: Asked | None,
 ) -> None:
     """One session of a run, until the stop rule, the budget or an interrupt ends it."""
-    stop_rule = StopRule(experiment, points, request)
+    stop_rule = StopRule(experiment, points, request, partial(asked, run) if asked else None)
     for sample in store.samples(run.id):
         stop_rule.add(sample.point, sample.outcome, sample.readings)
     taken = store.taken(run.id)
@@ -124,7 +139,7 @@ def _measure(
         opened = target.executor(run.id, experiment, directories, request.cpus)
         with interruptible() as heard, opened as executor:
             reason, block = stop_rule.reason(), None
-            for trial in _trials(run, points, request, taken, stop_rule):
+            for trial in _trials(run, points, request, taken, stop_rule, began):
                 if heard:  # and lost, where Python was in a callback that raises to nobody
                     raise KeyboardInterrupt(heard[0])
                 left_s = stop_rule.left_s(time.monotonic() - began)
@@ -170,10 +185,12 @@ def _trials(
     request: Request,
     taken: set[tuple[int, int]],
     stop_rule: StopRule,
+    began: float,
 ) -> Iterator[_Trial]:
     """The trials that are still missing, block after block, without the points that are done."""
     block = 0
     while request.blocks is None or block < request.blocks:
+        stop_rule.look(block, time.monotonic() - began)
         active = [
             point
             for point in plan.order(points, run.seed, block)

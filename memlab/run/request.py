@@ -16,7 +16,8 @@ class Request:
     """What the user asked for. Stored with the run, so that it can be resumed as it was.
 
     `blocks` set means exactly that many; unset, as many as `precision` asks for (the relative
-    half-width of each median's 95 % interval), within `budget_s`. `directory` is where files
+    half-width of each median's 95 % interval), or where that is None as many as decide the
+    experiment's claims, within `budget_s`. `directory` is where files
     on a disk go. `scaled` says, by factor, what was made smaller to fit the host. `guest` is the
     virtual machine that the trials run in; None for the host itself. `subject` is the command of
     `memlab try`, as memlab/experiment/command.py declares it. `gentle` is the share of one CPU that
@@ -28,7 +29,7 @@ class Request:
     levels: Mapping[str, Sequence[Level]] = field(default_factory=dict)
     controls: bool = True
     blocks: int | None = None
-    precision: float = 0.02
+    precision: float | None = 0.02
     budget_s: float | None = None
     seed: int | None = None
     cpus: Sequence[int] = ()
@@ -46,7 +47,7 @@ class Request:
             raise BadRequest(f"no preset {self.preset!r}; there are: {', '.join(PRESETS)}")
         if self.blocks is not None and self.blocks < 1:
             raise BadRequest(f"blocks is a count of at least 1, not {self.blocks}")
-        if not self.precision > 0:
+        if self.precision is not None and not self.precision > 0:
             raise BadRequest(f"precision is a share above 0, like 2%, not {self.precision:.0%}")
         if self.gentle is not None and not 0 < self.gentle <= 1:
             raise BadRequest(f"gentle is a share of one CPU up to 100%, not {self.gentle:.0%}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from memlab.analysis.exact import least_samples
@@ -26,8 +26,20 @@ def least_blocks(experiment: Experiment) -> int:
     return _LEAST_BLOCKS_OF_LEVELS if levels else LEAST_BLOCKS
 
 
+Ask = Callable[[float | None], frozenset[int]]
+"""What is left of the budget, in seconds, to the points that questions still need."""
+
+
 class StopRule:
-    def __init__(self, experiment: Experiment, points: Sequence[Point], request: Request) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        points: Sequence[Point],
+        request: Request,
+        ask: Ask | None = None,
+    ) -> None:
+        """`ask` is needed where the request has neither blocks nor a precision."""
+        self._ask, self._needed, self._ask_at = ask, frozenset(p.index for p in points), 0
         self._metric = experiment.metrics[0]
         self._least_blocks = least_blocks(experiment)
         self._points = {point.index: point for point in points}
@@ -50,17 +62,29 @@ class StopRule:
             self._done.add(point)
 
     def _measured_enough(self, point: int) -> bool:
-        if self._request.blocks is not None or self._trials[point] < self._least_blocks:
+        precision = self._request.precision
+        if self._request.blocks is not None or precision is None:
+            return False
+        if self._trials[point] < self._least_blocks:
             return False
         values = self._values[point]
-        return not values or narrow_enough(values, self._request.precision)
+        return not values or narrow_enough(values, precision)
+
+    def look(self, block: int, elapsed_s: float) -> None:
+        """Ask before a block which points are needed; from the least blocks on, and then each time
+        there are a fifth more. A question that further samples open again is measured again."""
+        asks = self._request.blocks is None and self._request.precision is None
+        if asks and self._ask and block >= max(self._least_blocks, self._ask_at):
+            self._needed = self._ask(self.left_s(elapsed_s))
+            self._ask_at = block + max(1, block // 5)
 
     def done(self, point: int) -> bool:
-        """Whether the interval is narrow enough, or the point cannot be measured here."""
-        return point in self._done
+        """Whether the interval is narrow enough, the point cannot be measured here, or no question
+        needs it."""
+        return point in self._done or point not in self._needed
 
     def done_count(self) -> int:
-        return len(self._done)
+        return sum(map(self.done, self._points))
 
     def interval(self, point: int) -> Interval | None:
         """The first metric's median so far, in its base unit."""
@@ -73,4 +97,6 @@ class StopRule:
 
     def reason(self) -> str:
         """Why a session ended that was neither interrupted nor out of budget."""
-        return "precise" if self._request.blocks is None else "blocks"
+        if self._request.blocks is not None:
+            return "blocks"
+        return "decided" if self._request.precision is None else "precise"

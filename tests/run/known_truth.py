@@ -155,9 +155,10 @@ class Tally:
 
 
 @contextmanager
-def _known(probe: KnownProbe) -> Iterator[None]:
+def known(probe: KnownProbe, declared: Experiment = KNOWN) -> Iterator[None]:
+    """The driver's clock, host and experiment are these."""
     with (
-        patch.object(experiments, "load", lambda *_: KNOWN),
+        patch.object(experiments, "load", lambda *_: declared),
         patch.object(driver, "time", probe),
         patch.object(driver.journal, "undo_stale", list),
         patch.object(driver.journal, "left_alone", list),
@@ -172,7 +173,7 @@ def sweep(noise: str, seed: int, folder: Path, *, drifts: bool, **asked: Any) ->
     probe = KnownProbe(noise, np.random.default_rng(seed), drifts=drifts)
     path = folder / "known.db"
     path.unlink(missing_ok=True)
-    with _known(probe):
+    with known(probe):
         with Store(path, create=True) as store:
             prepared = Prepared(KNOWN, plan, Directories(Path("/")), request)
             run = driver.sweep(prepared, store, Silent(), probe)

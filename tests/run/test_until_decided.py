@@ -1,0 +1,107 @@
+"""Which points a sweep until its claims are decided still measures."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from known_truth import KNOWN, KnownProbe, known
+
+from memlab.experiment import Experiment, Ratio, Within
+from memlab.judging import questions
+from memlab.judging.claims import judge
+from memlab.results import Run
+from memlab.run import driver
+from memlab.run.admission import Directories
+from memlab.run.plan import build
+from memlab.run.prepare import Prepared
+from memlab.run.request import Request
+from memlab.store import RunRow, Store
+from memlab.watch import Silent
+
+A, B = {"method": "a"}, {"method": "b"}
+PLAIN = Ratio(id="plain", metric="time", where={"size": 1}, of=A, to=B, above=1.5)  # it is 2
+CLOSE = Ratio(id="close", metric="time", where={"size": 2}, of=A, to=B, above=1.0)  # it is 1.1
+EDGE = Within(id="edge", metric="time", where={"size": 8, **B}, below=1.0)  # it is 1.0
+
+
+def declared(*claims: Any) -> Experiment:
+    return replace(KNOWN, claims=claims)
+
+
+def sweep(
+    folder: Path, *claims: Any, drifts: bool = True, **asked: Any
+) -> tuple[RunRow, Run, KnownProbe]:
+    experiment = declared(*claims)
+    request = Request("known", seed=1, precision=None, **asked)
+    probe = KnownProbe("t, 2 df on logs", np.random.default_rng(1), drifts=drifts)
+    path = folder / "results.db"
+    with known(probe, experiment):
+        with Store(path, create=True) as store:
+            run = driver.sweep(
+                Prepared(
+                    experiment, build(experiment, "quick", {}), Directories(Path("/")), request
+                ),
+                store,
+                Silent(),
+                probe,
+                lambda row, left_s: questions.open_points(Run(row, path), left_s),
+            )
+        return run, Run(run, path), probe
+
+
+def test_it_ends_when_the_claim_is_decided(tmp_path: Path) -> None:
+    _, run, _ = sweep(tmp_path, PLAIN, budget_s=2000.0)
+    assert run.sessions[-1].ended == "decided"
+    assert [one.word for one in judge(run)] == ["reproduced"]
+    assert run.blocks < 20
+
+
+def test_points_that_no_open_claim_needs_rest(tmp_path: Path) -> None:
+    _, run, probe = sweep(tmp_path, PLAIN, CLOSE, budget_s=2000.0)
+    asked = {point.index: probe.asked.count(point.index) for point in run.points}
+    needed = {point for one in judge(run) if one.claim is CLOSE for point in one.points}
+    least = min(asked.values())
+    assert {index for index, count in asked.items() if count > least} <= needed | {
+        point for one in judge(run) if one.claim is PLAIN for point in one.points
+    }
+    assert all(asked[index] == max(asked.values()) for index in needed)
+    assert [one.word for one in judge(run)] == ["reproduced", "reproduced"]
+
+
+def test_a_claim_at_its_bound_ends_by_the_budget_or_as_out_of_reach(tmp_path: Path) -> None:
+    _, run, probe = sweep(tmp_path, EDGE, drifts=False, budget_s=200.0)
+    assert [one.word for one in judge(run)] == ["inconclusive"]
+    (one,) = judge(run)
+    others = [probe.asked.count(p.index) for p in run.points if p.index not in one.points]
+    assert max(others) == 6  # blocks that every point has
+    assert run.sessions[-1].ended in ("budget", "decided")
+
+
+def test_what_is_out_of_reach_is_left(tmp_path: Path) -> None:
+    _, run, _ = sweep(tmp_path, CLOSE, budget_s=60.0)
+    with known(KnownProbe("lognormal", np.random.default_rng(1), drifts=False), declared(CLOSE)):
+        assert questions.open_points(run, 1e9) or judge(run)[0].word != "inconclusive"
+        assert questions.open_points(run, 1e-9) == frozenset()
+
+
+def test_a_request_for_blocks_asks_nothing(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="asked"):
+        _never(tmp_path, blocks=None, precision=None)
+    _never(tmp_path, blocks=8)
+    _never(tmp_path, precision=0.5, budget_s=400.0)
+
+
+def _never(folder: Path, **asked: Any) -> None:
+    def asks(*_: object) -> frozenset[int]:
+        raise AssertionError("asked")
+
+    experiment = declared(PLAIN)
+    probe = KnownProbe("t, 2 df on logs", np.random.default_rng(1), drifts=False)
+    with known(probe, experiment), Store(folder / "results.db", create=True) as store:
+        plan = build(experiment, "quick", {})
+        prepared = Prepared(
+            experiment, plan, Directories(Path("/")), Request("known", seed=1, **asked)
+        )
+        driver.sweep(prepared, store, Silent(), probe, asks)
