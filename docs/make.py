@@ -43,8 +43,8 @@ def studies() -> str:
         "# The published studies",
         "",
         "Titles are in English: a study's own, or, where it has none that is known, a description.",
-        "The verdicts are those of the recorded runs that ship with memlab; `memlab",
-        "reproduce STUDY` makes them for yours.",
+        "The verdicts are those of the recorded runs that ship with memlab.",
+        "`memlab reproduce STUDY` measures and judges on your machine.",
     ]
     for source in map(published.load, published.ids()):
         lines += ["", f"## {source.id}", "", *_reference(source), "", *_tables(source)]

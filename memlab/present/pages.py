@@ -92,7 +92,7 @@ def _found(run: Run) -> Iterator[str]:
         yield from ("", *(f"- {_inline(line)}" for line in wrong)) if wrong else ()
     for name in names(run):
         stem = f"{run.experiment.name}-{name}" if name else run.experiment.name
-        yield from ("", f"![{caption(run, name)}]({stem}.svg)")
+        yield from ("", f"[![{caption(run, name)}]({stem}.svg)]({stem}.svg)")  # a phone enlarges it
     cpu, count = run.environment.get("cpu_model"), run.environment.get("cpu_count")
     kernel = run.environment.get("kernel_release")
     yield ""
