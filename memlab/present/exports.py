@@ -64,6 +64,7 @@ def write_rows(store: Path, run: str | None, known: IO[bytes] | None, output: Pa
 
 def _write(path: Path, content: bytes) -> None:
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         files.write({path: content})
     except OSError as error:
         raise CannotRun(f"cannot write {path}: {error.strerror or error}") from None

@@ -47,9 +47,8 @@ def _declared(experiment: Experiment) -> Iterator[str]:
     varied = [one for one in experiment.factors if len(one.levels(_SHOWN)) > 1]
     rows = [[f"`{one.name}`", _what(one), _levels(experiment, one)] for one in varied]
     yield from _table(["factor", "what it is", "levels"], rows)
-    fixed = [one for one in experiment.factors if one not in varied]
-    if fixed:
-        yield from ("", f"One level unless you set more: {'; '.join(map(_fixed, fixed))}.")
+    if len(varied) < len(experiment.factors):
+        yield from ("", "The other factors have one level each, at the foot of the figure.")
     if shown := [one for one in experiment.controls if _SHOWN in one.presets]:
         yield from _section("Controls: points that test an explanation")
         yield from (f"- **{one.name}**: {_inline(one.description)}" for one in shown)
@@ -63,10 +62,6 @@ def _window(experiment: Experiment) -> str:
 def _what(factor: Factor) -> str:
     """What a number is, in full; of words the label alone, since the levels have theirs."""
     return factor.help if factor.kind.levels is None else factor.label
-
-
-def _fixed(factor: Factor) -> str:
-    return f"`{factor.name}` {', '.join(map(factor.kind.format, factor.levels(_SHOWN)))}"
 
 
 def _more(experiment: Experiment) -> str:

@@ -198,10 +198,18 @@ def test_parquet_needs_a_file(command: Command, run: str) -> None:
     assert "name a file with -o" in done.stderr
 
 
-def test_export_to_a_place_that_is_not_there(command: Command, run: str, tmp_path: Path) -> None:
-    done = command("export", "-o", str(tmp_path / "nosuch" / "samples.csv"))
+def test_output_makes_its_folder(command: Command, run: str, tmp_path: Path) -> None:
+    for words, name in (("export", "samples.csv"), ("report", "report.html")):
+        file = tmp_path / words / name
+        assert said(command(words, "-o", str(file))).splitlines()[0] == str(file)
+        assert file.exists()
+
+
+def test_export_to_a_place_that_cannot_be(command: Command, run: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = command("export", "-o", str(tmp_path / "file" / "samples.csv"))
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith(f"memlab: cannot write {tmp_path}/nosuch/samples.csv: ")
+    assert done.stderr.startswith(f"memlab: cannot write {tmp_path}/file/samples.csv: ")
 
 
 @pytest.mark.slow
