@@ -25,6 +25,8 @@ SHOWN = [(page, command) for page in PAGES for command in commands(page)]
 GUESTS = [
     (page, command) for page, command in SHOWN if page.stem == "guests" or "--in guest" in command
 ]
+# Those that reach other hosts, and what reads what they stored: tests/fleet/test_page.py runs them.
+FLEET = [(page, command) for page, command in SHOWN if page.stem == "fleet"]
 
 
 def write_files(page: Path, folder: Path) -> None:

@@ -3,7 +3,8 @@
 A command is a line that begins with `$ ` in a fenced block. Sweeps are made short through the
 environment variables that every option has, so that the text itself is what is run. A Python block
 that begins with a file's name, `# test_memory.py`, is a file in the folder of the page's commands.
-The pages' guests are booted by tests/targets/test_guest_docs.py.
+The pages' guests are booted by tests/targets/test_guest_docs.py, and their hosts are those of
+tests/fleet.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from shown import GUESTS, PAGES, ROOT, SHOWN, commands, run, write_files
+from shown import FLEET, GUESTS, PAGES, ROOT, SHOWN, commands, run, write_files
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 OURS = [
     (page, command)
     for page, command in SHOWN
     if command.split()[0] in ("memlab", "python", "echo", "head", "ls")
-    and (page, command) not in GUESTS
+    and (page, command) not in (*GUESTS, *FLEET)
 ]
 
 
@@ -59,7 +60,7 @@ def test_the_command_runs(page: Path, command: str, user: dict[str, str]) -> Non
 
 
 def test_every_shown_command_is_run_here_or_is_part_of_the_installation() -> None:
-    run_here = {*OURS, *GUESTS}
+    run_here = {*OURS, *GUESTS, *FLEET}
     rest = {command for page, command in SHOWN if (page, command) not in run_here}
     assert {shlex.split(command)[0] for command in rest} <= {"make", "git", "cd", "pip", "apt", "."}
 

@@ -58,9 +58,10 @@ def _answer(found: History) -> Iterator[str]:
     )
     if len(found.nights) < FIRST:
         yield f"below {FIRST} runs no change is looked for"
+    rate = f"{100 * found.rate:.0f} %"
     yield (
-        f"of machines on which nothing changes, {found.rate:.0%} show a change in {YEAR} runs; "
-        "each run counts once, whatever its blocks"
+        f"of machines on which nothing changes, {rate} show a change in {YEAR} runs; each run "
+        "counts once, whatever its blocks"
     )
 
 

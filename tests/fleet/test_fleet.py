@@ -103,3 +103,14 @@ def test_json(hosts: Hosts, command: Command) -> None:
     (one,) = json.loads(done.stdout)
     assert (one["host"], one["wrong"]) == ("a", None)
     assert one["runs"][0]["new_samples"] > 0
+
+
+def test_a_study_is_reproduced_on_several_hosts(hosts: Hosts, command: Command) -> None:
+    done = command("reproduce", "vma-lock", "--budget", "2s", "--on", "ssh:a,b", "--gate")
+    assert done.returncode in (0, 1), done.stderr
+    assert "claims hold on all 2 hosts" in done.stdout
+    for name in ("a", "b"):
+        assert held(home(), name) == held(hosts.store(name), None)
+        with Store(hosts.store(name)) as opened:
+            (row,) = opened.runs()
+        assert (row.request["blocks"], row.request["budget_s"]) == (20, 2)
