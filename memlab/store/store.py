@@ -292,10 +292,17 @@ class Store:
             named = ", ".join(run.id for run in matches[:5])
             more = ", ..." if matches[5:] else ""
             raise UnknownRun(f"{wanted!r} fits {len(matches)} runs: {named}{more}")
+        if wanted == "last" and (hosts := [run.origin for run in runs]):
+            raise UnknownRun(
+                f"no run of this host in {self.path}; all of them are from other hosts: "
+                f"{hosts[-1]}:last"
+            )
         if wanted in experiments.names():
+            hosts = [run.origin for run in runs if run.experiment == wanted]
+            what = f"; {hosts[-1]}:{wanted} is of another host" if hosts else ""
             raise UnknownRun(
                 f"no run of {wanted} in {self.path}; `memlab sweep {wanted}` measures one, and "
-                "--example is the recorded one"
+                f"--example is the recorded one{what}"
             )
         for id, why in self._runs().items():
             if isinstance(why, str) and wanted in ("last", id):
