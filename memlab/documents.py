@@ -573,6 +573,113 @@ class FromHost(Document):
     """How far its clock is ahead of this host's, as far as that shows."""
 
 
+class HostsRun(Document):
+    """A host's run, of several that are judged together."""
+
+    host: str
+    run: RunId
+    machine: str
+    """The processor and the kernel."""
+    level: float | None
+    """Of the first metric, to the median host's over the points that all have; null without one."""
+    outlier: bool
+    """Whether that level is an outlier among the hosts."""
+
+
+class HostsClaim(Document):
+    """A claim at one setting, on every host."""
+
+    id: str
+    text: str
+    at: Levels
+    verdicts: dict[str, Word]
+    """By host."""
+
+
+class TellingPart(Document):
+    """A part of the environment that differs between hosts."""
+
+    name: str
+    values: dict[str, str]
+    """By host."""
+    told: float
+    """The share of the verdicts' entropy that it tells: 1 tells all."""
+    p: Share
+    """The share of shuffles that tell as much: a large one is chance."""
+
+
+class Disagreement(Document):
+    """A claim at one setting that some hosts reproduce and others contradict."""
+
+    id: str
+    at: Levels
+    hosts: dict[str, list[str]]
+    """By verdict, the larger group first."""
+    outlier: str | None
+    """The one host against three or more."""
+    differences: list[TellingPart]
+    """What tells the groups apart, the best first."""
+
+
+class HostsClaims(Document):
+    """The claims of one experiment on several hosts."""
+
+    experiment: str
+    hosts: NonEmpty[HostsRun]
+    claims: list[HostsClaim]
+    disagreements: list[Disagreement]
+
+
+class Night(Document):
+    """One run of a history."""
+
+    run: RunId
+    created_at: DateTime
+    level: Interval
+    """To the typical run's: 1 is as the median run."""
+    events: list[str]
+    """What of the machine, of memlab or of the probe is another than at the run before."""
+
+
+class Changed(Document):
+    """A change between two runs of a history."""
+
+    after: RunId
+    """The last run before it, most likely."""
+    earliest: RunId
+    """The same, at 95 %."""
+    latest: RunId
+    """The same, at 95 %."""
+    seen: RunId
+    """The run that raised the alarm."""
+    ratio: Interval
+    """Of the runs after it to those before it."""
+    worse: bool
+
+
+class History(Document):
+    """The runs of one host over time, and when they changed."""
+
+    experiment: str
+    metric: str
+    unit: str
+    host: str | None
+    """null: this one."""
+    typical: float | None
+    """The median run's value; null where several points are taken together."""
+    rate: Share
+    """Of machines on which nothing changes, so many show a change in 365 runs."""
+    alarm: bool
+    """Whether the newest run shows a change that the one before did not."""
+    runs: NonEmpty[Night]
+    """The oldest first."""
+    changes: list[Changed]
+    left_out: list[RunId]
+    """Runs that lack a point or a value."""
+    figure: str
+    """The file's path."""
+
+
 class ListedRun(Document):
     """A run of the store."""
 
@@ -901,11 +1008,13 @@ _NOT_OURS = (
 _VERSION = 1
 _COMMANDS: Mapping[str, Any] = {
     "claims": Claims,
+    "claims-hosts": HostsClaims,
     "clean": Clean,
     "compare": Compare,
     "describe": Describe,
     "diagnose": Diagnose,
     "doctor": list[Capability],
+    "history": History,
     "import": list[FromHost],
     "kernels": list[FoundKernel],
     "ladder": Ladder,
@@ -923,7 +1032,7 @@ _COMMANDS: Mapping[str, Any] = {
 
 
 def commands() -> list[str]:
-    """What `schema` takes: commands, and `sweep-dry-run`."""
+    """What `schema` takes: commands, some with an option of theirs, such as `sweep-dry-run`."""
     return list(_COMMANDS)
 
 
@@ -938,7 +1047,7 @@ def schema(command: str) -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"memlab:{command}:{_VERSION}",
-        "title": f"memlab {command.replace('-dry-run', ' --dry-run')} --json",
+        "title": f"memlab {command.replace('-', ' --', 1)} --json",
         "description": " ".join((inspect.getdoc(item) or "").split()),
         **top,
         "$defs": parts,

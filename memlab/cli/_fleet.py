@@ -131,7 +131,7 @@ def newest(experiment: str, store: Path | None) -> list[Run]:
     return [Run(row, path) for row in by_host.values()]
 
 
-def claims(runs: Sequence[Run]) -> bool:
+def claims(runs: Sequence[Run], *, as_json: bool = False) -> bool:
     """Print what several hosts show of one experiment's claims; whether any is contradicted."""
     from memlab.judging import fleet as judging
     from memlab.present import fleet as present
@@ -141,7 +141,13 @@ def claims(runs: Sequence[Run]) -> bool:
     by_host = judging.named(runs)
     rows = judging.rows(by_host)
     splits = judging.splits(by_host, rows)
-    present.show(by_host, rows, splits, judging.levels(by_host))
+    levels = judging.levels(by_host)
+    if as_json:
+        from memlab.present import data
+
+        echo_json(data.hosts_claims(by_host, rows, splits, levels))
+    else:
+        present.show(by_host, rows, splits, levels)
     return any(cell.word == "contradicted" for row in rows for cell in row.cells.values())
 
 

@@ -53,16 +53,16 @@ def command(
     if hosts or len(runs) > 1:
         from memlab.cli import _fleet
 
-        if form != "text" or verbose or example or (hosts and len(runs) != 1):
+        if form not in ("text", "json") or verbose or example or (hosts and len(runs) != 1):
             raise click.UsageError(
-                "of several hosts there is the table: without --format, -v and --example; with "
+                "of several hosts there are a table and JSON: without -v and --example; with "
                 "--hosts name one experiment"
             )
         if hosts:
             loaded = _fleet.newest(runs[0], store)
         else:
             loaded = [api.load(run, store=store) for run in runs]
-        if _fleet.claims(loaded) and gate:
+        if _fleet.claims(loaded, as_json=form == "json") and gate:
             click.get_current_context().exit(GATE)
         return
     (run,) = runs or ("last",)

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from memlab.cli import _completing
-from memlab.cli._options import echo, output_folder, store_option
+from memlab.cli._options import echo, echo_json, json_option, output_folder, store_option
 
 
 @click.command()
@@ -44,6 +44,7 @@ from memlab.cli._options import echo, output_folder, store_option
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the figure; else `figures` beside the store.",
 )
+@json_option
 def command(
     experiment: str,
     metric: str | None,
@@ -55,6 +56,7 @@ def command(
     verbose: bool,
     store: Path | None,
     output: Path | None,
+    as_json: bool,
 ) -> None:
     """The runs of EXPERIMENT on one host over time: when the level changed, with an interval for
     when and for how much, and what of the machine changed there; a figure. A run counts once: what
@@ -71,6 +73,7 @@ def command(
     from memlab.experiment.levels import read_levels
     from memlab.judging import history
     from memlab.judging.compare import metric_of
+    from memlab.present import data
     from memlab.present import history as present
     from memlab.store import Store, default_path
 
@@ -93,8 +96,12 @@ def command(
         if point.control is None and all(point.at[factor] in of for factor, of in wanted.items())
     ]
     found = history.of_runs(runs, chosen, points, float(rate.rstrip("%")) / 100)
-    present.show(found, verbose=verbose)
     place = output_folder(output, store) / f"history-{experiments.short(name)}-{chosen.name}.png"
-    echo(f"figure: {present.figure(found, place)}")
+    present.figure(found, place)
+    if as_json:
+        echo_json(data.history(found, place))
+    else:
+        present.show(found, verbose=verbose)
+        echo(f"figure: {place}")
     if gate and found.alarm:
         click.get_current_context().exit(GATE)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,13 @@ TINY = "-p size=4k -p file_size=64k -p filesystem=dir -p slice=1ms"
 # arguments, with {run} for a measured run and {pid} for a process that lives
 DOCUMENTS = {
     "claims": "claims {run}",
+    "claims-hosts": "claims mmap-write --hosts",
     "clean": "clean",
     "compare": "compare {run} {run}",
     "describe": "describe vma-lock",
     "diagnose": "diagnose {pid} --seconds 0.01",
     "doctor": "doctor",
+    "history": "history mmap-write -o {folder}",  # of two nights
     "import": "import {folder}/rows --host b",
     "kernels": "kernels {folder}",
     "ladder": "",  # see ladder_document
@@ -134,6 +136,12 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
     (tmp_path / "vmlinuz-7.0").write_bytes(b"no kernel")
     arguments = DOCUMENTS[name].format(run="small", pid=os.getpid(), folder=tmp_path).split()
     own = shutil.copy(measured, tmp_path / "own.db")  # some add a run
+    if name == "history":
+        with Store(Path(own)) as opened:
+            first = opened.find("small")
+            opened.add_run(replace(first, id="0123abcd"), opened.points(first.id))
+            samples = [*opened.samples(first.id)]
+            opened.add_samples("0123abcd", opened.begin_session("0123abcd"), samples)
     if "rows" in DOCUMENTS[name]:
         rows = command("export", "small", "--format", "rows", MEMLAB_STORE=str(own))
         (tmp_path / "rows").write_text(rows.stdout)
@@ -210,7 +218,7 @@ def test_every_command_with_json_has_a_schema_and_is_run_here() -> None:
         for name, command in commands.items()
         if command and any("--json" in parameter.opts for parameter in command.params)
     }
-    assert with_json == {name.removesuffix("-dry-run") for name in documents.commands()}
+    assert with_json == {name.partition("-")[0] for name in documents.commands()}
     assert sorted(DOCUMENTS) == documents.commands()
 
 

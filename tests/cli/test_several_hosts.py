@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from command import Command
+from test_schemas import held
 
 from memlab import recorded
 from memlab.store import PointRow, Store
@@ -62,6 +64,10 @@ def test_claims_of_several_hosts_are_a_table_with_what_tells_them_apart(
     same = command("claims", *(f"{host}:mmap-write" for host in "abcdefg"), COLUMNS="200")
     assert same.stdout == done.stdout
     assert command("claims", "mmap-write", "--hosts", "--gate").returncode == 1
+    document = json.loads(command("claims", "mmap-write", "--hosts", "--json").stdout)
+    assert held("claims-hosts", document)["disagreements"]
+    groups = document["disagreements"][0]["hosts"]
+    assert sorted(map(len, groups.values())) == [2, 5]
 
 
 def test_a_host_that_stands_alone_is_named(fleet: Path, command: Command) -> None:
@@ -71,7 +77,7 @@ def test_a_host_that_stands_alone_is_named(fleet: Path, command: Command) -> Non
 
 
 def test_what_is_no_fleet_is_a_line(fleet: Path, command: Command) -> None:
-    for words in (["page-fault", "--hosts"], ["a:last", "b:last", "--json"], ["--hosts"]):
+    for words in (["page-fault", "--hosts"], ["a:last", "b:last", "-v"], ["--hosts"]):
         done = command("claims", *words)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
@@ -123,6 +129,11 @@ def test_history_says_when_how_much_and_what_changed_there(
     assert lines[2].startswith("worse: +5.")
     assert lines[4].endswith("kernel_release: 6.12.41 and 6.17.8")
     assert (tmp_path / "history-mmap-write-time_2gib.png").stat().st_size > 10_000
+    done = command("history", "mmap-write", "-o", str(tmp_path), "--json")
+    document = held("history", json.loads(done.stdout))
+    (change,) = document["changes"]
+    assert (change["worse"], document["alarm"], len(document["runs"])) == (True, False, NIGHTS)
+    assert 1.03 < change["ratio"]["low"] < change["ratio"]["high"] < 1.08
 
 
 def test_the_gate_closes_on_the_night_of_the_alarm_alone(
