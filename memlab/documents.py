@@ -339,6 +339,12 @@ class Claim(Document):
     """The upper end; null as the lower."""
     n: Number
     """Samples per point; where points differ, the fewest."""
+    p: float | None
+    """How often chance alone gives this verdict at the claim's edge, at most; null where it is
+    undecided."""
+    adjusted_p: float | None
+    """The same after Benjamini and Hochberg over all verdicts of the run: of those with 0.05 or
+    less, at most 5 % are expected to be false."""
     rule: str
     """Why the verdict is this one."""
     evidence: str

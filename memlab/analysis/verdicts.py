@@ -9,9 +9,9 @@ rests on a 95 % interval of a median, on fewer than 6: 5 samples have none (see
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from math import comb, inf, log1p
+from math import comb, inf, log, log1p
 from typing import Literal
 
 import numpy as np
@@ -42,6 +42,7 @@ USUAL_SHARE = 0.9
 class Verdict:
     """A word on a claim, the numbers it judged, the samples, and the reason.
 
+    p: how often chance alone gives this word at the claim's edge, at most; None where undecided.
     low and high are a 95 % interval, for a count the range seen. None is unknown; inf and -inf
     are "no limit on this side" of a bound, and the censored ends of a crossover.
     """
@@ -52,6 +53,7 @@ class Verdict:
     high: float | None
     n: int
     reason: str
+    p: float | None = None
 
 
 def not_testable(reason: str) -> Verdict:
@@ -86,16 +88,20 @@ def ratio_verdict(
     if ratio.low is None or ratio.high is None:
         return Verdict("inconclusive", None, ratio.estimate, None, ratio.n, ratio.method)
     share_a, share_b = _floor_share(floor_a, a), _floor_share(floor_b, b)
+    logs = paired_log_ratios(a, b)
     if max(share_a, share_b) <= FLOOR_SHARE_LIMIT:
-        return _placed(ratio.low, ratio.estimate, ratio.high, above, below, ratio.n, "the ratio")
+        found = placed(ratio.low, ratio.estimate, ratio.high, above, below, ratio.n, "the ratio")
+        return with_p(found, logs, *_logs_of(above, below), looked)
     if min(share_a, share_b) > FLOOR_SHARE_LIMIT:
         reason = f"refused: floors are {share_a:.0%} and {share_b:.0%} of the two sides"
         return Verdict("inconclusive", None, None, None, ratio.n, reason)
     if share_b > FLOOR_SHARE_LIMIT:
         what = f"a bound (the floor is {share_b:.0%} of the divisor)"
-        return _placed(ratio.low * (1 - share_a), None, inf, above, below, ratio.n, what)
+        found = placed(ratio.low * (1 - share_a), None, inf, above, below, ratio.n, what)
+        return with_p(found, logs + log1p(-share_a), *_logs_of(above, below), looked)
     what = f"a bound (the floor is {share_a:.0%} of the dividend)"
-    return _placed(0.0, None, ratio.high / (1 - share_b), above, below, ratio.n, what)
+    found = placed(0.0, None, ratio.high / (1 - share_b), above, below, ratio.n, what)
+    return with_p(found, logs - log1p(-share_b), *_logs_of(above, below), looked)
 
 
 def equivalent_verdict(
@@ -127,7 +133,8 @@ def crossover_verdict(found: Crossover, over: float, up_to: float) -> Verdict:
     elif over <= low and high <= up_to:
         word = "reproduced"
     reason = f"{text} against {over:.10g} .. {up_to:.10g}"
-    return Verdict(word, found.low, found.estimate, found.high, found.n, reason)
+    p = None if word == "inconclusive" else ALPHA  # the bootstrap knows no more
+    return Verdict(word, found.low, found.estimate, found.high, found.n, reason, p)
 
 
 def monotone_verdict(
@@ -208,7 +215,8 @@ def outcome_verdict(outcomes: Sequence[str], expected: str, looked: bool = False
     level = level_of_look(n, 0.95) if looked else 0.95
     share_interval = binomtest(hits, n).proportion_ci(level, method="exact")
     low, high = float(share_interval.low), float(share_interval.high)
-    return Verdict(_word_of_share(hits, n, looked), low, hits / n, high, n, reason)
+    word = _word_of_share(hits, n, looked)
+    return Verdict(word, low, hits / n, high, n, reason, _p_of_share(word, hits, n, looked))
 
 
 def count_verdict(
@@ -230,7 +238,7 @@ def count_verdict(
     else:
         reason += f": needs {LEAST_SAMPLES}"
     low, middle, high = (float(v) for v in np.quantile(values, [0, 0.5, 1]))
-    return Verdict(word, low, middle, high, n, reason)
+    return Verdict(word, low, middle, high, n, reason, _p_of_share(word, hits, n, looked))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -252,7 +260,24 @@ def _floor_share(floor: npt.ArrayLike | None, side: npt.ArrayLike) -> float:
     return min(1.0, float(np.median(present(floor)) / np.median(present(side))))
 
 
-def _placed(
+def with_p(
+    verdict: Verdict, values: FloatArray, above: float, below: float, looked: bool
+) -> Verdict:
+    """The same with its p, by sign tests of the values at the bounds: of both where it holds, of
+    one where it does not. At most 5 %, since the interval of the verdict may be interpolated."""
+    if verdict.word not in ("reproduced", "contradicted"):
+        return verdict
+    holds = verdict.word == "reproduced"
+    tests = [sign_test((values - b) * (1 if holds else -1), looked) for b in (above,) if b > -inf]
+    tests += [sign_test((b - values) * (1 if holds else -1), looked) for b in (below,) if b < inf]
+    return replace(verdict, p=min(ALPHA, 2 * (max(tests) if holds else min(tests))))
+
+
+def _logs_of(above: float, below: float) -> tuple[float, float]:
+    return log(above) if above > 0 else -inf, log(below) if below < inf else inf
+
+
+def placed(
     low: float,
     estimate: float | None,
     high: float,
@@ -289,17 +314,20 @@ def _all_hold(
     """The rule of many levels: all claims shown, or one denial shown after correction."""
     refuted = holm(denials)
     word: VerdictWord
+    p: float | None = None
     if n < LEAST_SAMPLES:
         word, reason = "inconclusive", f"needs {LEAST_SAMPLES} blocks a level"
     elif min(refuted) <= ALPHA:
         first = int(np.argmin(refuted))
         word, reason = "contradicted", f"not {what}: {names[first]} (p = {refuted[first]:.2g})"
+        p = min(refuted)
     elif max(claims) <= ALPHA:
         word, reason = "reproduced", f"{what}: all {len(claims)} comparisons hold"
+        p = max(claims)
     else:
         open_ones = [name for name, p in zip(names, claims, strict=True) if p > ALPHA]
         word, reason = "inconclusive", f"{what} not shown for {', '.join(open_ones)}"
-    return Verdict(word, ratio.low, ratio.estimate, ratio.high, n, reason)
+    return Verdict(word, ratio.low, ratio.estimate, ratio.high, n, reason, p)
 
 
 def _word_of_share(hits: int, n: int, looked: bool) -> VerdictWord:
@@ -308,7 +336,17 @@ def _word_of_share(hits: int, n: int, looked: bool) -> VerdictWord:
     if looked:
         refuted = hits <= most_of_looks(n, ALPHA, USUAL_SHARE)
         return "contradicted" if refuted else "inconclusive"
-    as_few = sum(
-        comb(n, k) * USUAL_SHARE**k * (1 - USUAL_SHARE) ** (n - k) for k in range(hits + 1)
-    )
-    return "contradicted" if as_few <= ALPHA else "inconclusive"
+    return "contradicted" if _p_of_so_few(hits, n) <= ALPHA else "inconclusive"
+
+
+def _p_of_so_few(hits: int, n: int) -> float:
+    """The chance of no more hits than these where the share is USUAL_SHARE."""
+    return sum(comb(n, k) * USUAL_SHARE**k * (1 - USUAL_SHARE) ** (n - k) for k in range(hits + 1))
+
+
+def _p_of_share(word: VerdictWord, hits: int, n: int, looked: bool) -> float | None:
+    if word == "reproduced":
+        return float(0.5 ** (LEAST_SAMPLES if looked else n))  # of a share of a half
+    if word == "contradicted":
+        return ALPHA if looked else _p_of_so_few(hits, n)
+    return None

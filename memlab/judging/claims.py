@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from memlab.analysis.verdicts import Verdict
+from memlab.analysis.compare import benjamini_hochberg
+from memlab.analysis.verdicts import ALPHA, Verdict
 from memlab.experiment import At, Claim
 from memlab.judging import mechanism
 from memlab.judging.kinds import find
@@ -33,6 +34,13 @@ class Judged:
     samples: Sequence[int]
     clearance: float | None  # see Finding
     lines: Sequence[str]
+    adjusted_p: float | None = None
+    """The verdict's p after Benjamini and Hochberg over all verdicts of the run; None without p."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is among those of which at most 5 % are expected to be false."""
+        return self.adjusted_p is not None and self.adjusted_p <= ALPHA
 
     @property
     def word(self) -> str:
@@ -41,11 +49,23 @@ class Judged:
 
 def judge(run: Run) -> list[Judged]:
     """Judge every claim of the run's experiment, in declared order. Nothing is measured."""
-    return [
+    found = [
         _judge(run, claim, setting)
         for claim in run.experiment.claims
         for setting in settings(run, claim)
     ]
+    # An undecided claim was a chance to be wrong too: it counts, with a p of 1.
+    tested = [one for one in found if one.word != "not testable here"]
+    adjusted = iter(benjamini_hochberg([_or_one(one.verdict.p) for one in tested]))
+    corrected = {id(one): next(adjusted) for one in tested}
+    return [
+        one if one.verdict.p is None else replace(one, adjusted_p=corrected[id(one)])
+        for one in found
+    ]
+
+
+def _or_one(p: float | None) -> float:
+    return 1.0 if p is None else p
 
 
 def _judge(run: Run, claim: Claim, setting: At) -> Judged:
@@ -80,6 +100,8 @@ def as_data(judged: Judged) -> dict[str, Any]:
         "estimate": finite(verdict.estimate),
         "high": finite(verdict.high),
         "n": verdict.n,
+        "p": verdict.p,
+        "adjusted_p": judged.adjusted_p,
         "rule": verdict.reason,
         "evidence": judged.evidence,
         "lines": list(judged.lines),

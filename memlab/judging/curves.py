@@ -139,7 +139,8 @@ def _apart(base: Crossed, at: Crossed, by: float) -> Verdict:
     elif at.high < base.low:
         word = "contradicted"
     reason = f"{at.words(at.low)} .. {at.words(at.high)} against {base.words(base.high)}"
-    return Verdict(word, at.low, at.estimate, at.high, n, reason)
+    p = None if word == "inconclusive" else verdicts.ALPHA
+    return Verdict(word, at.low, at.estimate, at.high, n, reason, p)
 
 
 def _whole_and_net(rule: Callable[..., Verdict], *curves: Curve) -> tuple[Verdict, str]:
@@ -155,7 +156,7 @@ def _whole_and_net(rule: Callable[..., Verdict], *curves: Curve) -> tuple[Verdic
     if net.word == whole.word:
         return whole, ""
     reason = f"{whole.word} with the loop's own cost, {net.word} without it"
-    return replace(whole, word="inconclusive", reason=reason), f"; {reason}"
+    return replace(whole, word="inconclusive", reason=reason, p=None), f"; {reason}"
 
 
 def _too_few(verdict: Verdict, tests: float) -> str:

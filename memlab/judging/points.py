@@ -35,6 +35,8 @@ def within(claim: Within, sight: Sight) -> Finding:
     below = inf if claim.below is None else claim.below
     heavy = side.floor_share > FLOOR_SHARE_LIMIT
     verdict = _placed(found, above, below, low=0.0 if heavy else found.low)
+    there = side.values[np.isfinite(side.values)]
+    verdict = verdicts.with_p(verdict, there, above, below, sight.run.looked)
     unit = sight.metric.unit
     limits = [
         "" if bound is None else units.format_quantity(bound, unit)

@@ -88,6 +88,20 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE) -> list[str]:
     return [headline, *(f"Contradicted: {text}." for text in wrong)]
 
 
+def stand(judged: Sequence[Judged]) -> str:
+    """How many verdicts stand where at most 5 % of them may be false, and which do not."""
+    decided = [one for one in judged if one.verdict.p is not None]
+    fall = list(dict.fromkeys(one.claim.id for one in decided if not one.stands))
+    if not decided:
+        return ""
+    standing = sum(one.stands for one in decided)
+    said = (
+        f"{standing} of {len(decided)} verdicts stand where at most 5 % of those that stand are "
+        "expected to be false (Benjamini and Hochberg)"
+    )
+    return f"{said}; not: {', '.join(fall)}" if fall else said
+
+
 def groups(summary: ClaimSummary, along: str) -> list[Group]:
     """A claim's settings, those merged that share the verdict and differ in `along` alone."""
     varied = [

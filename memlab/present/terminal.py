@@ -11,7 +11,7 @@ from rich.text import Text as RichText
 from memlab import experiments
 from memlab import published as studies
 from memlab.experiment.command import CommandExperiment
-from memlab.judging import costs
+from memlab.judging import costs, summary
 from memlab.judging.claims import judge
 from memlab.judging.compare import Compared
 from memlab.judging.effects import effects
@@ -155,6 +155,9 @@ def claims(
     console.print(Text(words.headline(found)[0], style="bold"))
     for reproduced in found:
         _experiment(console, reproduced, tables=tables or verbose, verbose=verbose)
+        stand = summary.stand(reproduced.judged)
+        if stand and (verbose or not all(o.stands for o in reproduced.judged if o.verdict.p)):
+            console.print(Text(stand))
     if not_built:
         console.print()
     for line in not_built:
