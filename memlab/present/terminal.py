@@ -16,7 +16,7 @@ from memlab.judging.claims import judge
 from memlab.judging.compare import Compared
 from memlab.judging.effects import effects
 from memlab.judging.reproduce import Reproduced
-from memlab.present import attribution, table, tables, words
+from memlab.present import attribution, modes, table, tables, words
 from memlab.present.table import STYLES, Cell, Column, Table, Text, write
 from memlab.present.verdicts import ClaimVerdicts, verdicts
 from memlab.results import Run
@@ -63,6 +63,8 @@ def show(run: Run, *, verbose: bool = False) -> None:
     flags = tables.noise(run)
     said = ", ".join(f"{row[0].text} {row[1].text}" for row in flags.cells) or "none"
     console.print(Text(f"noise: {said}, of {len(run.samples)} samples; flagged, none dropped"))
+    for line in modes.lines(run):
+        console.print(Text(line))
     for line in tables.ended(run):
         console.print(Text(line))
     console.print(Text(f"store: {run.store_path}"))

@@ -288,6 +288,11 @@ class Run:
     def control(self, name: str) -> list[Point]:
         return [point for point in self.points if point.control == name]
 
+    def flagged(self, samples: Samples) -> Mapping[str, npt.NDArray[np.bool_]]:
+        """By disturbance, which of the samples it flags."""
+        bits = np.nan_to_num(samples.column(_NOISE)).astype(np.int64)
+        return {word: (bits >> bit & 1).astype(bool) for bit, word in enumerate(DISTURBANCES)}
+
     def pooled_floor(self, metric: Metric, points: Iterable[Point]) -> float | None:
         """The median floor over several points: at one size the loop is the same for all."""
         floors = [self.floor(metric, point) for point in points]
