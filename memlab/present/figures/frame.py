@@ -19,6 +19,7 @@ import pandas as pd
 from memlab.analysis.intervals import Interval, ratio_interval
 from memlab.experiment import At
 from memlab.experiment.points import Point
+from memlab.present import words
 from memlab.results import PointSummary, Run
 
 Mark = dict[str, Any]
@@ -106,6 +107,13 @@ def panels(run: Run, named: Sequence[str], own: Sequence[str], where: At | None 
     free = [name for name in run.varied if name not in (*own, *named)]
     inside = (point.at for point in grid(run) if has(point.at, where or {}))
     return combinations(inside, [*named, *free])
+
+
+def place(run: Run, panel: At, *, whole: bool = True) -> str:
+    """A panel's levels in words: those that tell the panels apart; all where none does, unless
+    `whole` is false."""
+    varied = [name for name in panel if name in run.varied]
+    return words.labels(run.experiment, panel, varied or (list(panel) if whole else []))
 
 
 def numbers(found: Interval) -> Mark:

@@ -267,6 +267,13 @@ class Canvas:
         )
 
 
+def edge_text(axes: Axes, text: str, x: float, rise: float, y: float = 0.0, **look: Any) -> None:
+    """Words at x, `rise` points above the foot of a panel, or above its head where y is 1."""
+    place: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
+    look = {"ha": "center", "fontsize": style.SMALL, "color": style.QUIET, **look}
+    axes.annotate(text, (x, y), (0, rise), **place, **look)
+
+
 # Signs of the legend
 
 

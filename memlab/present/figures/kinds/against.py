@@ -16,7 +16,7 @@ from memlab.judging import evidence
 from memlab.present import words
 from memlab.present.figures import frame, scales, style
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import Canvas, Page, sign
+from memlab.present.figures.layout import Canvas, Page, edge_text, sign
 from memlab.results import PointSummary, Run
 
 _UPPER, _LOWER = 200.0, 160.0  # heights in points
@@ -125,16 +125,7 @@ def draw(page: Page, shown: Against, rows: pd.DataFrame) -> None:
     for mark in marks:
         _draw(upper if mark["kind"] == "ratio" else lower, mark)
     if shown.mark:
-        upper.annotate(
-            shown.mark[1],
-            (shown.mark[0], 1.0),
-            (0, 3),
-            xycoords=upper.get_xaxis_transform(),
-            textcoords="offset points",
-            ha="center",
-            fontsize=style.SMALL,
-            color=style.QUIET,
-        )
+        edge_text(upper, shown.mark[1], shown.mark[0], 3, 1.0)
     page.settle()
     _name_controls(Canvas.of(upper), above)
 

@@ -21,7 +21,7 @@ from memlab.present import words
 from memlab.present.figures import frame, scales, style
 from memlab.present.figures.against import quotient_of
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import NARROW, Page, sign
+from memlab.present.figures.layout import NARROW, Page, edge_text, sign
 from memlab.published import Cell
 from memlab.results import PointSummary, Run
 from memlab.results.beside import tables
@@ -303,18 +303,9 @@ def _draw(axes: Axes, slots: _Slots, mark: Mark, *, dots: bool) -> None:
 def _word(axes: Axes, slots: _Slots, mark: Mark) -> None:
     """Why there is no bar, in its place, where a word fits."""
     if slots.points >= _LOST * 1.2:
-        axes.annotate(
-            mark["why"],
-            (slots.bar(mark), 0.0),
-            (0, 4),
-            xycoords=axes.get_xaxis_transform(),
-            textcoords="offset points",
-            rotation=90,
-            ha="center",
-            va="bottom",
-            fontsize=_LOST,
-            color=style.darker(style.colour(mark["_rank"])),
-        )
+        hue = style.darker(style.colour(mark["_rank"]))
+        look: dict[str, Any] = {"rotation": 90, "va": "bottom", "fontsize": _LOST, "color": hue}
+        edge_text(axes, mark["why"], slots.bar(mark), 4, **look)
 
 
 def _signs(run: Run, found: Sequence[Mark], *, dots: bool) -> Iterator[Artist]:

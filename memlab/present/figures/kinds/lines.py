@@ -23,7 +23,7 @@ from memlab.judging.costs import Fitted
 from memlab.present import words
 from memlab.present.figures import frame, placing, scales, style
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import Canvas, Note, Page, line, sign
+from memlab.present.figures.layout import Canvas, Note, Page, edge_text, line, sign
 from memlab.results import Run
 from memlab.results.beside import tables
 from memlab.results.crossing import Crossing, crossings
@@ -434,16 +434,7 @@ def _landmarks(axes: Axes, run: Run, shown: Lines) -> None:
     for text, (x, _) in landmarks(run, shown).items():
         if low < x < high:
             axes.axvline(x, color=style.PALE, linewidth=0.8, zorder=1)
-            axes.annotate(
-                text,
-                (x, 1.0),
-                (0, 2),
-                xycoords=axes.get_xaxis_transform(),
-                textcoords="offset points",
-                ha="center",
-                fontsize=style.SMALL,
-                color=style.QUIET,
-            )
+            edge_text(axes, text, x, 2, 1.0)
 
 
 def _draw(axes: Axes, part: Sequence[Mark]) -> None:

@@ -15,7 +15,7 @@ from memlab.experiment.points import Point
 from memlab.present import words
 from memlab.present.figures import frame, scales, style
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import STEP, Page, sign
+from memlab.present.figures.layout import STEP, Page, edge_text, sign
 from memlab.results import Run
 from memlab.units import finite
 
@@ -94,10 +94,7 @@ def finding(run: Run, shown: Members, rows: pd.DataFrame) -> str:
 def draw(page: Page, shown: Members, rows: pd.DataFrame) -> None:
     run, found, lost = page.run, frame.marks(rows), frame.unavailable(rows)
     parts = frame.split(found, "panel") or [[]]
-    titles = []
-    for part in parts:
-        at = part[0]["panel"] if part else {}
-        titles.append(words.labels(run.experiment, at, [n for n in at if n in run.varied]))
+    titles = [frame.place(run, part[0]["panel"], whole=False) if part else "" for part in parts]
     grid = page.grid(titles, 1, [_HIGH], list(_signs(shown, found)), frame.said_lost(rows))
     top = [v for m in found for trial in (m["_drawn"], *m["_behind"]) for v in trial]
     top += [mark["mean"] + mark["spread"] for mark in found]
@@ -122,17 +119,9 @@ def draw(page: Page, shown: Members, rows: pd.DataFrame) -> None:
         below = max(map(len, names), default=0) * STEP + 8
         for group in frame.split(strips, "_group"):
             middle = sum(order[id(mark)] + 0.5 for mark in group) / len(group)
-            axes.annotate(
-                group[0]["_group"],
-                (middle, 0.0),
-                (0, -below),
-                xycoords=axes.get_xaxis_transform(),
-                textcoords="offset points",
-                ha="center",
-                va="top",
-                fontsize=style.TEXT,
-                weight="bold",
-                parse_math=False,
+            look: dict[str, Any] = {"va": "top", "fontsize": style.TEXT, "color": "black"}
+            edge_text(
+                axes, group[0]["_group"], middle, -below, weight="bold", parse_math=False, **look
             )
     page.settle()
 
@@ -151,18 +140,7 @@ def _places(run: Run, strips: Sequence[Mark]) -> Iterator[tuple[Mark, float]]:
 
 def _draw(axes: Axes, mark: Mark, left: float) -> None:
     if "why" in mark:
-        axes.annotate(
-            mark["why"],
-            (left + 0.5, 0.0),
-            (0, 6),
-            xycoords=axes.get_xaxis_transform(),
-            textcoords="offset points",
-            rotation=90,
-            ha="center",
-            va="bottom",
-            fontsize=style.SMALL,
-            color=style.QUIET,
-        )
+        edge_text(axes, mark["why"], left + 0.5, 6, rotation=90, va="bottom")
         return
     hue, count = style.colour(mark["_rank"]), len(mark["_drawn"])
     low, high = _DOTS

@@ -137,17 +137,11 @@ def finding(run: Run, shown: Nines, rows: pd.DataFrame) -> str:
     values = []
     for curve in curves:
         mark = curve[shared]
-        names = [mark["series"], *filter(None, [_place(run, mark["panel"], whole=False)])]
+        names = [mark["series"], *filter(None, [frame.place(run, mark["panel"], whole=False)])]
         values.append((mark["value"], ", ".join(names)))
     said = [f"{units.format_quantity(value_s, 's')} ({name})" for value_s, name in sorted(values)]
     few = ", ".join(said) if len(said) <= _SAID_MAX else f"{said[0]} to {said[-1]}"
     return f"{percent(SHARES[shared])} of latencies are within {few}"
-
-
-def _place(run: Run, at: At, *, whole: bool = True) -> str:
-    """The factors that tell the panels apart; all of the panel's where none does."""
-    names = [name for name in at if name in run.varied] or (list(at) if whole else [])
-    return words.labels(run.experiment, at, names)
 
 
 def draw(page: Page, shown: Nines, rows: pd.DataFrame) -> None:
@@ -156,7 +150,7 @@ def draw(page: Page, shown: Nines, rows: pd.DataFrame) -> None:
     several = len(parts) > 1
     page.width = page.width if several else NARROW
     columns, high = (2, 230.0) if several else (1, 300.0)
-    titles = [_place(page.run, part[0]["panel"]) if part else "" for part in parts]
+    titles = [frame.place(page.run, part[0]["panel"]) if part else "" for part in parts]
     totals = sorted({mark["latencies"] for mark in found})
     many = " to ".join(f"{n:,}" for n in dict.fromkeys((*totals[:1], *totals[-1:])))
     notes = [f"{many} latencies per curve"] if many else []

@@ -47,7 +47,7 @@ def rows(run: Run, shown: Timeline) -> pd.DataFrame:
             "series": words.labels(run.experiment, point.at, told),
             "levels": dict(point.at),
             "_rank": frame.rank(places, told, point.at),
-            "_place": (place := _place(run, panel)),
+            "_place": (place := frame.place(run, panel)),
             "_name": ", ".join(filter(None, (place, words.labels(run.experiment, point.at, told)))),
         }
         | _cells(run, shown, point)
@@ -64,13 +64,6 @@ def _held(run: Run, shown: Timeline) -> At:
         if there := [point.at[name] for point in frame.grid(run)]:
             held[name] = level if level in there else there[0]
     return held
-
-
-def _place(run: Run, panel: At) -> str:
-    """A panel's levels in words: those that tell the panels apart."""
-    return words.labels(
-        run.experiment, panel, [name for name in panel if name in run.varied] or list(panel)
-    )
 
 
 def _cells(run: Run, shown: Timeline, point: Point) -> Mark:

@@ -75,7 +75,7 @@ def draw(page: Page, shown: Tradeoff, rows: pd.DataFrame) -> None:
     parts = frame.split(marks, "panel") or [[]]
     several = len(parts) > 1
     page.width = page.width if several else NARROW
-    titles = [_place(run, part) if several else "" for part in parts]
+    titles = [frame.place(run, part[0]["panel"], whole=False) if several else "" for part in parts]
     high, columns = (250.0, 2) if several else (340.0, 1)
     lost = frame.said_lost(rows)
     grid = page.grid(titles, columns, [high], list(_signs(run, shown, marks)), lost)
@@ -102,11 +102,6 @@ def draw(page: Page, shown: Tradeoff, rows: pd.DataFrame) -> None:
     page.settle()
     for (axes,), part in zip(grid, parts, strict=True):
         _name(Canvas.of(axes), shown, part)
-
-
-def _place(run: Run, part: list[Mark]) -> str:
-    at = part[0]["panel"]
-    return words.labels(run.experiment, at, [name for name in at if name in run.varied])
 
 
 def _arrows(shown: Tradeoff, part: list[Mark]) -> Iterator[tuple[Mark, Mark]]:
