@@ -9,10 +9,11 @@
  * Excluded: arming the thresholds (arm_ns); making the file; one pass before the window, which
  * allocates the page tables for work=fault and makes the host provide the memory.
  *
- * The method is that of figures 5 and 6 of chen-2014: latency and bandwidth with
- * the mechanism and without. The text names no program. Outside of a group the worker
- * is at the top of the hierarchy, where the kernel charges no counter
- * (mem_cgroup_is_root), or, if this user may not move there, where it was. The baseline loop walks over the pages without the store.
+ * The method is that of figures 5 and 6 of chen-2014: latency and bandwidth with the
+ * mechanism and without. The text names no program. Outside of a group the worker is
+ * at the top of the hierarchy, where the kernel charges no counter
+ * (mem_cgroup_is_root), or, if this user may not move there, where it was. The
+ * baseline loop walks over the pages without the store.
  */
 #include "probe.h"
 #include "support/barrier.h"
