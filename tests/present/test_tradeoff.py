@@ -83,7 +83,7 @@ def test_a_mark_stands_at_both_medians(make: Make) -> None:
     run = make(blocks=9)  # the median is block 4
     found = rows(run)
     assert found.keys() == {f"{a}, {s}" for a in ("one", "two") for s in ("default", "never")} | {
-        "one, at_once"
+        "one, at once"
     }
     mark = found["two, never"]
     assert mark["y"]["median"] == pytest.approx(50e-6 * 1.04 / 3)
@@ -136,7 +136,7 @@ def test_what_has_no_mark_is_said(make: Make) -> None:
 
     said = written(figures.draw(make(without)))
     assert "no value: two, never: unavailable (not installed)" in said
-    assert "no value: one, at_once: no p99" in said
+    assert "no value: one, at once: no p99" in said
 
 
 def test_zero_has_no_place_on_a_log_axis(make: Make) -> None:
