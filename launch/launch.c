@@ -15,6 +15,9 @@
  * that Python starts directly seems to have used as much memory as Python. The report is a
  * line of JSON; `errno` in it says that the command could not be started, and `failed` where. A
  * byte that arrives at `asked` is answered by a line with the counters as they are.
+ *
+ * If its parent ends, by SIGKILL too, the command and all that it started are killed: processes
+ * whose parent has ended are children of this one, in whatever session they are.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +35,7 @@
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -144,11 +148,23 @@ static const char *set_policy(const struct policy *policy)
 	return NULL;
 }
 
+/* SIGTERM, which the kernel sends when the parent ends, and SIGCHLD are read from a descriptor. */
+static sigset_t signals_read(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGCHLD);
+	return set;
+}
+
 static _Noreturn void become(char **command, const struct policy *policy, int go, int saying)
 {
 	struct said said = { 0 };
 	struct rusage usage;
 	char byte;
+	sigset_t unblocked = signals_read();
+	sigprocmask(SIG_UNBLOCK, &unblocked, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	setsid(); /* so that the command has no terminal, and can be ended as a group */
 	const char *failed = set_policy(policy);
@@ -201,16 +217,52 @@ static long long time_ns(struct timeval time)
 	return time.tv_sec * 1000000000LL + time.tv_usec * 1000LL;
 }
 
+/* Kill all children until there are none: what a killed one had started is a child then. */
+static _Noreturn void kill_all(void)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	for (;;) {
+		FILE *children = fopen(path, "re");
+		int pid;
+		while (children && fscanf(children, "%d", &pid) == 1)
+			kill(pid, SIGKILL);
+		if (children)
+			fclose(children);
+		if (waitpid(-1, NULL, 0) < 0)
+			_exit(1);
+	}
+}
+
+/* Reap what has become a child of this process since its own parent ended. */
+static void reap_others(pid_t child)
+{
+	siginfo_t ended = { 0 };
+	while (!waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) && ended.si_pid &&
+	       ended.si_pid != child)
+		waitpid(ended.si_pid, NULL, 0);
+}
+
 /* Until the child has ended; who asks meanwhile gets the counters. */
 static void await(pid_t child, int asked, FILE *report, const struct event *events)
 {
+	sigset_t wanted = signals_read();
 	struct pollfd waited[] = {
 		{ .fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN },
 		{ .fd = asked, .events = POLLIN },
+		{ .fd = signalfd(-1, &wanted, SFD_CLOEXEC), .events = POLLIN },
 	};
+	struct signalfd_siginfo came;
 	siginfo_t ended;
 	char byte;
-	while (waited[0].fd >= 0 && asked >= 0 && poll(waited, 2, -1) > 0 && !waited[0].revents) {
+	while (waited[0].fd >= 0 && poll(waited, 3, -1) > 0 && !waited[0].revents) {
+		if (waited[2].revents && read(waited[2].fd, &came, sizeof(came)) == sizeof(came)) {
+			if (came.ssi_signo == SIGTERM)
+				kill_all();
+			reap_others(child);
+		}
+		if (!waited[1].revents)
+			continue;
 		if (read(asked, &byte, 1) != 1)
 			waited[1].fd = -1;
 		else {
@@ -224,13 +276,23 @@ static void await(pid_t child, int asked, FILE *report, const struct event *even
 		;
 }
 
+/* To outlive a kill of the parent's group, and to be told of the parent's end. */
+static bool watch_over(void)
+{
+	sigset_t wanted = signals_read();
+	setsid();
+	return !sigprocmask(SIG_BLOCK, &wanted, NULL) &&
+	       !prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) &&
+	       !prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+}
+
 static int run(char **command, const struct policy *policy, FILE *report, int asked)
 {
 	int go[2], sayings[2], status;
 	struct event events[EVENT_COUNT];
 	struct said said = { 0 };
 	struct rusage usage;
-	if (pipe2(go, O_CLOEXEC) || pipe2(sayings, O_CLOEXEC))
+	if (!watch_over() || pipe2(go, O_CLOEXEC) || pipe2(sayings, O_CLOEXEC))
 		return 1;
 	pid_t child = fork();
 	if (child < 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -95,9 +96,9 @@ def command(
     started = [words[0], *serve[:1]]
     for program in (program for word in started for program in tried.programs(word, levels)):
         path = folder / program if "/" in program else Path(program)
-        if shutil.which(path) is None:
-            what = "is not executable" if path.exists() else "is not found"
-            raise BadRequest(f"{program}: the command to try {what}")
+        if not program or shutil.which(path) is None:
+            what = "is not executable" if program and path.exists() else "is not found"
+            raise BadRequest(f"{shlex.quote(program)}: the command to try {what}")
     latency_file, latency_unit = tried.read_latencies(latencies)
     free = proc.meminfo()["MemAvailable"]
     subject = tried.Tried(

@@ -18,6 +18,7 @@ from memlab.experiment import command
 from memlab.judging.compare_levels import compare_levels
 from memlab.observe import cgroup
 from memlab.present import terminal
+from memlab.present import words as words_of
 
 PAGE = os.sysconf("SC_PAGESIZE")
 TOUCHED = 1009  # a prime number, so that no multiple of anything gives it by accident
@@ -106,7 +107,8 @@ def test_a_limit_of_memory_is_an_outcome_with_the_bytes_reached(
     killed = next(s for s in run.samples if s.outcome == "oom-killed")
     assert killed.raw is not None
     assert 20 * 2**20 - 64 * PAGE <= killed.raw["group_peak_bytes"] <= 20 * 2**20
-    assert "20.0 MiB" in (killed.detail or "")
+    reached = f"ended it at {killed.raw['group_peak_bytes'] / 2**20:.1f} MiB"
+    assert reached in (killed.detail or "")
 
 
 def test_more_work_is_found_and_the_same_work_is_not(toucher: str, store_path: Path) -> None:
@@ -125,6 +127,11 @@ def test_more_work_is_found_and_the_same_work_is_not(toucher: str, store_path: P
         (["sh", "-c", "trap '' TERM; sleep 61.73"], "timeout", "killed after 0.3 s"),
         (["sh", "-c", "yes | head -c 30000000"], "ok", ""),
         (["sh", "-c", "setsid sleep 61.73 & exit 0"], "ok", ""),
+        (
+            ["sh", "-c", "kill -9 $PPID; sleep 61.73"],
+            "error",
+            "the launcher ended without a report",
+        ),
         (["sh", "-c", "test -t 0 || test -t 1 || echo no terminal; cd /; pwd"], "ok", ""),
     ],
 )
@@ -132,8 +139,53 @@ def test_how_a_command_ends_is_its_outcome(
     words: list[str], outcome: str, detail: str, store_path: Path
 ) -> None:
     run = memlab.trial(words, blocks=1, store=store_path, timeout=0.3 if "trap" in words[2] else 60)
-    assert [(s.outcome, s.detail) for s in run.samples] == [(outcome, detail)]
+    assert [(s.outcome, words_of.reason(s.detail or "")) for s in run.samples] == [
+        (outcome, detail)
+    ]
     assert left(r"^sleep 61\.73") == b""
+
+
+def test_a_script_whose_interpreter_is_missing_says_so(tmp_path: Path, store_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/nope\n")
+    script.chmod(0o755)
+    run = memlab.trial([str(script)], blocks=1, store=store_path)
+    said = f"{script}: the interpreter that it names is not there"
+    assert [(s.outcome, s.detail) for s in run.samples] == [("failed", said)]
+    assert words_of.nothing_measured(run) == (
+        f"nothing was measured: {said}; `memlab show {run.id}` has the last that it printed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("policies", "said"),
+    [
+        ({"cpus": 4096}, "needs 4096 CPUs, and may use "),
+        ({"malloc": "jemalloc:nosuch:1"}, "<jemalloc>: Invalid conf pair: nosuch:1"),
+        ({"env.LD_PRELOAD": "/nope.so"}, "ERROR: ld.so: object '/nope.so' from LD_PRELOAD cannot"),
+    ],
+)
+def test_a_level_that_would_change_nothing_is_unavailable(
+    policies: dict[str, Any], said: str, store_path: Path
+) -> None:
+    run = memlab.trial(["true"], blocks=1, store=store_path, **policies)
+    if "jemalloc" in str(policies) and "needs" in str(run.samples[0].detail):
+        pytest.skip("needs libjemalloc2")
+    assert outcomes(run) == ["unavailable"]
+    assert said in words_of.reason(run.samples[0].detail or "")
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "1e400", "1e-300", "x"])
+def test_what_is_no_number_is_no_metric(
+    number: str, tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = memlab.trial(["echo", number], metrics=["x=(.+)"], blocks=1, store=store_path)
+    assert outcomes(printed) == ["no-metric"]
+    (tmp_path / "write.sh").write_text(f"echo '{{\"x\": {number}}}' > numbers.json")
+    how: dict[str, Any] = {"metrics": ["x"], "metric_json": "numbers.json"}
+    written = memlab.trial(["sh", "write.sh"], blocks=1, store=store_path, **how)
+    assert outcomes(written) == ["no-metric"]
 
 
 def test_its_own_numbers_are_metrics_and_a_run_without_one_is_an_outcome(
@@ -206,7 +258,8 @@ def test_proportional_memory_is_read_at_times_or_says_why_not(
     from memlab.python_probes import command as probe
 
     now_s, took_s = [0.0], 0.002
-    monkeypatch.setattr(probe.time, "monotonic", lambda: now_s[0])
+    for clock in ("monotonic", "thread_time"):
+        monkeypatch.setattr(probe.time, clock, lambda: now_s[0])
     reads: list[int] = []
 
     def read(pid: int) -> int:
@@ -216,7 +269,7 @@ def test_proportional_memory_is_read_at_times_or_says_why_not(
 
     monkeypatch.setattr(probe, "_pss_bytes", read)
     pss = probe._Pss()
-    assert pss.missing() == {"peak_pss": "it ended before it could be read"}
+    assert (pss.peak_bytes, pss.missing()) == (None, {})
     for tick in range(1000):
         now_s[0] = max(now_s[0], tick / 1000)
         pss.read([1, 2])
@@ -423,13 +476,24 @@ def test_a_command_that_fills_its_disk_has_failed(store_path: Path) -> None:
     ],
 )
 def test_nothing_is_left_when_memlab_is_killed(how: list[str], store_path: Path) -> None:
-    if os.geteuid() or cgroup.locate().memory_version is None:
-        pytest.skip("needs root and a memory cgroup")
     words = [sys.executable, "-m", "memlab", "try", "--store", str(store_path), "-q", *how]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as measuring:
         assert eventually(lambda: left(r"^sleep 61\.79") != b"")
         measuring.kill()
     assert eventually(lambda: left(r"^sleep 61\.79") == b"")
+
+
+def test_what_a_command_started_ends_with_the_launchers_parent() -> None:
+    """Without a cgroup: a user who is not root has none, and a session of its own is no way out."""
+    experiment = command.declare({"argv": ["x"], "cwd": "/", "levels": {}})
+    params = experiment.params({"lock": "off"}, {"group": "", "processes": ""})
+    starts = "setsid sleep 61.83 & (setsid -f setsid -f sleep 61.83); sleep 61.83"
+    launch = [json.loads(params["spec"])["launch"], "report=1", "--", "sh", "-c", starts]
+    parent = "import subprocess, sys; subprocess.run(sys.argv[1:])"
+    with subprocess.Popen([sys.executable, "-c", parent, *launch], stdout=subprocess.DEVNULL) as it:
+        assert eventually(lambda: left(r"^sleep 61\.83").count(b"\n") == 3)
+        it.kill()
+    assert eventually(lambda: left(r"^sleep 61\.83") == b"")
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
@@ -552,6 +616,7 @@ def test_a_stored_run_is_read_again_without_its_command(toucher: str, store_path
     ("words", "policies", "message"),
     [
         (["./nope"], {}, "./nope: the command to try is not found"),
+        ([""], {}, "'': the command to try is not found"),
         (["/etc/passwd"], {}, "/etc/passwd: the command to try is not executable"),
         (["true"], {"lock": ["of"]}, "lock: invalid value 'of'; did you mean off?"),
         (["true"], {"lokc": ["off"]}, "no policy 'lokc', and no {lokc} in the command; did you"),

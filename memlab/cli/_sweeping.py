@@ -131,7 +131,9 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
     if unavailable and not as_json:
         if quiet:
             echo(run.id)
-        raise CannotRun(f"{words.nothing_measured(run)}; the samples are in run {run.id}")
+        said = words.nothing_measured(run)
+        place = "" if run.id in said else f"; the samples are in run {run.id}"
+        raise CannotRun(f"{said}{place}")
     if as_json:
         from memlab.present import data
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import ctypes
 import mmap
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from statistics import median
 
 _PAGES, _FEW_PAGES = 1024, 64
 _REPEATED = 5
@@ -23,39 +24,59 @@ def seconds() -> float | None:
     """A fault: the least of five means over 4 MiB in small pages, zeroing included, and less what
     the same stores take on memory that is there; None where the kernel gives no such memory."""
     with suppress(OSError, ValueError):
-        return min(_faults(mmap.MADV_NOHUGEPAGE, _PAGES)["fault"] for _ in range(_REPEATED))
+        return min(_fault_s(mmap.MADV_NOHUGEPAGE) for _ in range(_REPEATED))
     return None
 
 
 def prices() -> Mapping[str, Span]:
-    """In seconds per 4 KiB, the span of five means over 256 KiB, of which the kernel has pages at
-    hand, and of five over 4 MiB: `fault`, `give_back`, `populate`, and `huge`, a fault where huge
-    pages are asked for. Without what the kernel does not have."""
-    found: dict[str, list[float]] = {}
-    for pages in [_FEW_PAGES] * _REPEATED + [_PAGES] * _REPEATED:
+    """In seconds per 4 KiB, as the span of medians of five: over 256 KiB and over 4 MiB, in pages
+    that the kernel has to find and in those that were given back a moment ago. `fault`, `populate`,
+    `trap`, which is what a fault takes beyond populating, `give_back`, and `huge`, a fault where
+    huge pages are asked for. Without what the kernel does not have."""
+    found: dict[str, dict[object, list[float]]] = {}
+
+    def add(name: str, where: object, value: float) -> None:
+        found.setdefault(name, {}).setdefault(where, []).append(value)
+
+    for pages in [_FEW_PAGES, _PAGES] * _REPEATED:
         with suppress(OSError, ValueError):
-            for name, value in _faults(mmap.MADV_NOHUGEPAGE, pages, more=True).items():
-                found.setdefault(name, []).append(value)
+            faulted, given_back_s = _twice(pages, _faulted_s)
+            add("give_back", pages, given_back_s)
+            for again, fault_s in enumerate(faulted):
+                add("fault", (pages, again), fault_s)
+            populated, _ = _twice(pages, lambda memory: _advised_s(memory, _POPULATE_WRITE))
+            for again, populate_s in enumerate(populated):
+                add("populate", (pages, again), populate_s)
+                add("trap", (pages, again), max(0.0, faulted[again] - populate_s))
     for _ in range(_REPEATED):
         with suppress(OSError, ValueError):
-            found.setdefault("huge", []).append(_faults(mmap.MADV_HUGEPAGE, _PAGES)["fault"])
-    return {name: (min(values), max(values)) for name, values in found.items()}
+            add("huge", _PAGES, _fault_s(mmap.MADV_HUGEPAGE))
+    medians = {name: [median(values) for values in of.values()] for name, of in found.items()}
+    return {name: (min(values), max(values)) for name, values in medians.items()}
 
 
-def _faults(advice: int, pages: int, *, more: bool = False) -> dict[str, float]:
-    """Seconds per page; with `more` also of what is done to the pages afterwards."""
-    seconds, size_bytes = {}, pages * mmap.PAGESIZE
-    with mmap.mmap(-1, size_bytes) as memory:
+def _fault_s(advice: int) -> float:
+    """Of a page in 4 MiB of new memory."""
+    with mmap.mmap(-1, _PAGES * mmap.PAGESIZE) as memory:
         memory.madvise(advice)
-        start = ctypes.addressof(held := ctypes.c_char.from_buffer(memory))
-        cold_s, warm_s = (_filled_s(start, size_bytes) for _ in range(2))
-        del held  # or the mapping could not be closed
-        seconds["fault"] = max(0.0, cold_s - warm_s)
-        if more:
-            seconds["give_back"] = _advised_s(memory, mmap.MADV_DONTNEED)
-            with suppress(OSError):
-                seconds["populate"] = _advised_s(memory, _POPULATE_WRITE)
-    return {name: value / pages for name, value in seconds.items()}
+        return _faulted_s(memory) / _PAGES
+
+
+def _twice(pages: int, fill: Callable[[mmap.mmap], float]) -> tuple[tuple[float, float], float]:
+    """What a page takes to fill, in new memory and once it was given back; and to give back."""
+    with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        new = fill(memory) / pages
+        given_back = _advised_s(memory, mmap.MADV_DONTNEED) / pages
+        return (new, fill(memory) / pages), given_back
+
+
+def _faulted_s(memory: mmap.mmap) -> float:
+    """Stores into every page, less what the same stores take on memory that is there."""
+    start = ctypes.addressof(held := ctypes.c_char.from_buffer(memory))
+    cold_s, warm_s = (_filled_s(start, len(memory)) for _ in range(2))
+    del held  # or the mapping could not be closed
+    return max(0.0, cold_s - warm_s)
 
 
 def _filled_s(start: int, size_bytes: int) -> float:

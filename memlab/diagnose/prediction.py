@@ -6,6 +6,7 @@ same policies; the peak and the events are its metrics.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from memlab.errors import BadRequest
 _PAGE_BYTES = 4096
 _STACK_BYTES = 8 * units.MiB  # of a thread, unless `ulimit -s` says otherwise
 _STACK_PAGES = 4  # that a short-lived thread touches
+_LEAST_TICKS_HZ = 100  # at which the kernel samples who runs (CONFIG_HZ, at least)
 _LEFT = 0.1  # of the faults, under lock=future: before the lock, and where nothing is populated
 
 Prices = Mapping[str, Span]
@@ -83,17 +85,38 @@ def _prediction(look: Look, prices: Prices, policy: str, level: str) -> Predicti
     if killed or not {"fault", "populate", "give_back"} <= prices.keys():
         why = killed or "no prediction: this kernel does not populate memory (madvise(2), 5.14)"
         return Prediction(f"{policy}={level}", (), (why,))
-    change = _POLICIES[policy][0](look, prices, level)
+    change = _POLICIES[policy][0](look, _fitting(look, prices), level)
     faults, used = _faults(look), look.cpu_share
     left = [max(0.0, faults - gone) for gone in reversed(change.gone)]
     # Faults and calls are system time: no more than all of that is saved.
-    busy = [used - min(saved, look.system_share) for saved in reversed(change.saved)]
+    saved = [min(*both) for both in zip(change.saved, _system_span(look), strict=True)]
     metrics = (
         Predicted("peak_rss", look.memory.peak_resident_bytes, *change.peak_bytes, "B"),
         Predicted("faults", faults, left[0], left[1], "1/s"),
-        Predicted("cpu_time", used, busy[0], busy[1], "1"),
+        Predicted("cpu_time", used, used - saved[1], used - saved[0], "1"),
     )
     return Prediction(f"{policy}={level}", metrics, tuple(change.assumes))
+
+
+def _fitting(look: Look, prices: Prices) -> Prices:
+    """The prices, lower where all of its system time would not pay its faults at these: the kernel
+    may have pages at hand for it that were in use a moment ago."""
+    cost, system = _faults(look) * prices["fault"][0], _system_span(look)[1]
+    if cost <= system:
+        return prices
+    return {
+        name: (low * system / cost, high * system / cost) for name, (low, high) in prices.items()
+    }
+
+
+def _system_span(look: Look) -> Span:
+    """The kernel tells system from user time by samples, at ticks: two standard errors each way."""
+    used, system = look.cpu_share, look.system_share
+    if not 0 < system < used:
+        return system, system
+    share, ticks = system / used, _LEAST_TICKS_HZ * used * look.seconds
+    errors = 2 * used * math.sqrt(share * (1 - share) / ticks)
+    return max(0.0, system - errors), min(used, system + errors)
 
 
 def _keeps(look: Look, prices: Prices, _: str) -> _Change:
@@ -108,9 +131,10 @@ def _keeps(look: Look, prices: Prices, _: str) -> _Change:
 
 def _locks(look: Look, prices: Prices, level: str) -> _Change:
     faults, again = _faults(look), _again(look)
-    memory, most = look.memory, _sum(prices, "fault", "give_back")[1]
+    memory = look.memory
     if level == "future_onfault":
         refused = again * _share(look, "madvise_dontneed")
+        most = _sum(prices, "fault", "give_back")[1]
         assumes = ["MADV_DONTNEED, which locked memory refuses, is all that changes"]
         return _Change((0, refused), (0, refused * most), _kept(look, grows=refused > 0), assumes)
     cheap, dear = prices["populate"]
@@ -118,14 +142,25 @@ def _locks(look: Look, prices: Prices, level: str) -> _Change:
     stacks = (look.rate("threads_created") or 0.0) * _STACK_BYTES / _PAGE_BYTES
     forks = look.rate("processes_created") or 0.0
     gone = 0.0 if forks else (1 - _LEFT) * faults, faults
-    saved = (gone[0] * (prices["fault"][0] - dear) - stacks * dear, gone[1] * most)
+    # What MADV_DONTNEED would have given back stays; what munmap and brk give back is populated
+    # again. Where the calls are not seen, it may be either.
+    most_stays = again * _share(look, "madvise_dontneed")
+    stays = 0.0 if give_backs(look) is None else min(most_stays, gone[0]), most_stays
+    kept, trap = _times(stays, _sum(prices, "fault", "give_back")), prices["trap"]
+    mapped = [max(0.0, rate - of) for rate, of in zip(gone, stays, strict=True)]
+    beyond = reach / max(memory.peak_resident_bytes, 1) - 1  # pages populated beside one touched
+    saved = (
+        kept[0] + mapped[0] * trap[0] - ((gone[1] - stays[0]) * beyond + stacks) * dear,
+        kept[1] + mapped[1] * trap[1],
+    )
     start = (reach - memory.resident_bytes) / _PAGE_BYTES
     return _Change(
         gone,
         saved,
         (reach, reach + max(0, memory.peak_virtual_bytes - memory.virtual_bytes)),
         [
-            "it maps what it has mapped now, and touches what it maps later",
+            "it maps what it has mapped now; of what it maps later it touches all, or the share "
+            "that it has touched so far",
             f"to populate the rest once takes {_span((start * cheap, start * dear), 's')}",
             *(["the processes that it forks are not locked"] if forks else []),
         ],
@@ -166,16 +201,25 @@ def _stacks(look: Look, prices: Prices, level: str) -> _Change:
 
 
 def _limited(look: Look, _: Prices, level: str) -> _Change:
-    peak = min(look.memory.peak_resident_bytes, units.parse_size(level))
-    least = min(look.memory.resident_bytes, peak)
-    assumes = [f"{_needed(look)} that cannot be dropped fits into {level}, with room to grow"]
-    return _Change((0, 0), (0, 0), (least, peak), assumes)
+    limit, peak = units.parse_size(level), look.memory.peak_resident_bytes
+    if limit >= peak:
+        return _Change((0, 0), (0, 0), (peak, peak), [f"{level} has room for its peak so far"])
+    files = [f"what it reads from files goes out of memory beyond {level}, and is read again"]
+    return _Change((0, 0), (0, 0), (_needed_bytes(look), limit), files)
 
 
 def _killed(look: Look, level: str) -> str | None:
-    if look.memory.anonymous_bytes < units.parse_size(level):
+    if _needed_bytes(look) < units.parse_size(level):
         return None
-    return f"the kernel ends it: {_needed(look)} cannot be dropped, and {level} has no room for it"
+    needed = size(_needed_bytes(look))
+    return f"the kernel ends it: {needed} at its peak cannot be dropped, and {level} has no room"
+
+
+def _needed_bytes(look: Look) -> int:
+    """Of its peak, without swap: all but what it holds of files now."""
+    memory = look.memory
+    files_bytes = max(0, memory.resident_bytes - memory.anonymous_bytes)
+    return max(memory.anonymous_bytes, memory.peak_resident_bytes - files_bytes)
 
 
 _POLICIES: dict[str, tuple[Callable[[Look, Prices, str], _Change], tuple[str, ...]]] = {
@@ -185,10 +229,6 @@ _POLICIES: dict[str, tuple[Callable[[Look, Prices, str], _Change], tuple[str, ..
     "stack": (_stacks, ()),
     "memory_max": (_limited, ()),
 }
-
-
-def _needed(look: Look) -> str:
-    return f"{size(look.memory.anonymous_bytes)} of it"
 
 
 def _faults(look: Look) -> float:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memlab.diagnose.subject import Subject
-from memlab.observe import proc, process
+from memlab.observe import files, proc, process
 
 Policies = Mapping[str, Sequence[str]]
 """Levels by policy of `memlab try`, the baseline first. An empty one leaves a variable alone."""
@@ -78,7 +78,8 @@ def line(started: Started, policies: Policies) -> str | None:
         escaped = ",".join(level.replace(",", "\\,") for level in levels)
         words += ["-p", f"{name}={escaped}"]
     words += ["--", *started.argv]
-    there = [] if Path.cwd() == Path(started.folder) else ["cd", started.folder, "&&"]
+    here = files.known(Path.cwd)  # None of a folder that is gone
+    there = [] if here == Path(started.folder) else ["cd", started.folder, "&&"]
     return " ".join(word if word == "&&" else _quoted(word) for word in (*there, *words))
 
 

@@ -38,7 +38,7 @@ def medians(run: Run) -> list[Table]:
     """One table per panel of the experiment's figure: its axis against its lines. Of a user's
     command one table, a row per point."""
     if isinstance(run.experiment, CommandExperiment):
-        return [_command(run, [*run.experiment.watched, "cpu_time", "peak_group"])]
+        return [_command(run, of_command(run))]
     figure, metric = run.experiment.figure, run.metric(run.experiment.figure.metric)
     grid = [s for s in run.summaries if s.point.control is None]
     by = [name for name in figure.by if name in run.varied] or list(figure.by[:1])
@@ -58,6 +58,12 @@ def medians(run: Run) -> list[Table]:
         title += "; all extrapolated" if every else ""
         made.append(_panel(run, title, part, by, turned=turned, mark=not every))
     return made
+
+
+def of_command(run: Run) -> list[str]:
+    """The metrics of a user's command that the table has."""
+    watched = run.experiment.watched if isinstance(run.experiment, CommandExperiment) else []
+    return [*watched, "cpu_time", "peak_group"]
 
 
 def _command(run: Run, names: Sequence[str]) -> Table:
@@ -343,8 +349,9 @@ def noise(run: Run) -> Table:
     return Table(title, [Column("flag", "left"), Column("samples"), Column("share")], rows)
 
 
-def ended(run: Run) -> Iterator[str]:
-    """How the sweep and the samples that are not ok ended; a reason that points share, once."""
+def ended(run: Run, *, points: bool = True) -> Iterator[str]:
+    """How the sweep ended, and with `points` the samples that are not ok; a reason that several
+    share, once."""
     wall_s = sum(session.wall_s for session in run.sessions)
     share = "-" if run.window_share is None else units.format_percent(run.window_share)
     how = run.sessions[-1].ended if run.sessions else None
@@ -358,6 +365,8 @@ def ended(run: Run) -> Iterator[str]:
         yield f"scaled to fit this host: {name} {scaled}"
     if spared := run.row.request.get("gentle"):
         yield f"measured gently: trials took at most {units.format_percent(spared)} of one CPU"
+    if not points:
+        return
     reasons: dict[tuple[str, ...], list[PointSummary]] = {}
     for found in run.summaries:
         if set(found.outcomes) - {"ok"}:

@@ -39,7 +39,7 @@ def show(run: Run, *, verbose: bool = False) -> None:
         console.print(Text(words.nothing_measured(run), style="bold"))
     for line in _head(run):
         console.print(Text(line))
-    for line in _effects(run):
+    for line in _effects(run, verbose=verbose):
         console.print(Text(line, style="bold"))
     for line in _printed(run) if isinstance(run.experiment, CommandExperiment) else ():
         console.print(Text(line))
@@ -65,7 +65,9 @@ def show(run: Run, *, verbose: bool = False) -> None:
     console.print(Text(f"noise: {said}, of {len(run.samples)} samples; flagged, none dropped"))
     for line in modes.lines(run):
         console.print(Text(line))
-    for line in tables.ended(run):
+    # The sentence of each level has said how its trials ended.
+    points = not (isinstance(run.experiment, CommandExperiment) and len(run.varied) == 1)
+    for line in tables.ended(run, points=points):
         console.print(Text(line))
     console.print(Text(f"store: {run.store_path}"))
 
@@ -83,7 +85,7 @@ def _head(run: Run) -> Iterator[str]:
         yield remark
 
 
-def _effects(run: Run) -> Iterator[str]:
+def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
     """What each policy changes for a user's command, a sentence per level."""
     if not isinstance(run.experiment, CommandExperiment) or not run.samples:
         return
@@ -91,15 +93,16 @@ def _effects(run: Run) -> Iterator[str]:
         yield words.effect(run.experiment, found)
     if any(summary.medians for summary in run.summaries):
         yield words.empty_program(run)
-    yield from _not_measured(run)
+    yield from _not_measured(run, verbose=verbose)
 
 
-def _not_measured(run: Run) -> Iterator[str]:
-    """A line per reason, of the metrics that no sample has."""
+def _not_measured(run: Run, *, verbose: bool) -> Iterator[str]:
+    """A line per reason, of the metrics that no sample has; of those that are shown."""
     missing: dict[str, str] = next((s.raw.get("missing", {}) for s in run.samples if s.raw), {})
     labels: dict[str, list[str]] = {}
     for name, why in missing.items():
-        if not any(name in summary.medians for summary in run.summaries):
+        shown = verbose or name in tables.of_command(run)
+        if shown and not any(name in summary.medians for summary in run.summaries):
             labels.setdefault(why, []).append(run.metric(name).label)
     for why, several in labels.items():
         yield f"not measured here: {', '.join(several)}: {why}"

@@ -13,6 +13,7 @@ from memlab.analysis.compare import MOST_BLOCKS, Comparison
 from memlab.analysis.crossover import Crossover
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Experiment, Level, Metric
+from memlab.experiment.command import CommandExperiment
 from memlab.judging import summary
 from memlab.judging.compare import Compared
 from memlab.judging.effects import Change, Effect
@@ -59,13 +60,16 @@ def nothing_measured(run: Run) -> str:
         return "nothing was measured: the sweep ended before its first sample"
     (first, _), *others = reasons.most_common()
     more = f" ({count(len(others), 'other reason')} in `memlab show {run.id}`)" if others else ""
-    return f"nothing was measured: {first}{more}; `memlab doctor` says what runs here"
+    next_step = "`memlab doctor` says what runs here"
+    if isinstance(run.experiment, CommandExperiment) and any(s.raw for s in run.samples):
+        next_step = f"`memlab show {run.id}` has the last that it printed"
+    return f"nothing was measured: {first}{more}; {next_step}"
 
 
 def reason(detail: str) -> str:
     """What a trial's refusal says, without the probe's name and line."""
-    said = re.sub(r"^probe \w+: (unavailable: )?", "", detail)
-    return re.sub(r"(: E[A-Z0-9]+)? at \S+\.[ch]:\d+$", "", said)
+    said = re.sub(r"^probe \w+: ((unavailable|error): )?", "", detail)
+    return re.sub(r"(: E[A-Z0-9]+)? at \S+\.(c|h|py):\d+$", "", said)
 
 
 def shared_reason(evidence: str) -> str:
@@ -140,7 +144,8 @@ def change(found: Change) -> str:
     if blocks := found.equal_blocks:
         return f"the same in {'all ' if blocks > 1 else ''}{count(blocks, 'block')}"
     if compared is None:
-        new, base = (quantity(value, found.metric.unit) for value in (found.new, found.base))
+        unit = cell_unit(found.metric.unit)
+        new, base = (quantity(value, unit) for value in (found.new, found.base))
         return f"{new} instead of {base}"
     ratio = compared.ratio
     if ratio.low is None or ratio.high is None:
@@ -190,7 +195,7 @@ def effect(experiment: Experiment, found: Effect) -> str:
     ends = [word if n == total == 1 else f"{word} {n} of {total} times" for word, n in bad]
     if ends:
         said.append(f"{', '.join(ends)}: {'; '.join(map(reason, found.summary.details[:1]))}")
-    return f"{level}: {'; '.join(said) or 'nothing to compare yet'}"
+    return f"{level}: {'; '.join(said) or 'nothing to compare with'}"
 
 
 def counts(compared: Compared) -> str:

@@ -58,6 +58,9 @@ _LONGEST_LINE_BYTES = 65536  # of the output: a longer line is searched for metr
 _MOST_FILE_BYTES = 64 << 20  # of a file that the command writes
 _LOCK_REFUSED = 121  # launch/lock.c
 _REFUSED_POLICIES = ("setrlimit", "setpriority", "personality", "prctl")
+# What an allocator and ld.so print of options or libraries that they pass over.
+_COMPLAINT = r"<jemalloc>: (Invalid|Malformed) conf|ERROR: ld\.so: |ld\.so: invalid GLIBC_TUNABLES"
+_SAID = "; it said: "
 _COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent": "shootdowns"}
 
 
@@ -75,13 +78,19 @@ def measure(params: Params) -> dict[str, Any]:
     libraries = [os.environ.get("LD_PRELOAD", ""), *spec["preload"]]
     if "MEMLAB_LOCK" in spec["environ"]:
         _check_preloads((spec["serve"] or spec["argv"])[0], environ)
+    if spec["cpus"] > len(os.sched_getaffinity(0)):
+        here = len(os.sched_getaffinity(0))
+        raise Failed(f"needs {spec['cpus']} CPUs, and may use {here}", errno.EINVAL, "unavailable")
     group = _Group(params.group, params.processes)
     bound = "" if params.processes or not os.getuid() else _processes_bound(spec["processes"])
     bare = [spec["launch"], *_word("nproc", bound), *_word("tracepoint", _FLUSHES)]
     launch = [*bare, *spec["policies"], *_word("preload", ":".join(filter(None, libraries)))]
-    floor = _Launched(launch, [spec["nothing"]], environ, spec["cwd"], None)
+    complaint = _Output({}, _COMPLAINT)
+    floor = _Launched(launch, [spec["nothing"]], environ, spec["cwd"], complaint)
     if not _attend([floor], lambda: floor.ended, _STOP_WITHIN_S):
         raise Failed("a program that does nothing does not end", errno.ETIMEDOUT)
+    if complaint.ready:
+        raise Failed(_last_lines(complaint.tail)[len(_SAID) :], errno.EINVAL, "unavailable")
     if spec["memory_high"]:
         group.set_high(spec["memory_high"])
     output = _Output(spec["metrics"])
@@ -234,14 +243,14 @@ class _Launched:
                 self._hear(piece)
             elif self._output:
                 self._output.add(piece)
-        now_s = time.monotonic()
+        now_s, cpu_s = time.monotonic(), time.thread_time()
         if now_s >= self.next_s and not self.ended:
             if self._output and self.pid:
                 self._read_memory(now_s - self._started_s)
                 if len(self._at_ns) >= _MOST_READINGS:
                     self._thin()
                     self._period_s *= 2
-            cost_s = time.monotonic() - now_s
+            cost_s = time.thread_time() - cpu_s  # and not what others had of the CPU meanwhile
             self.next_s = now_s + max(self._period_s, cost_s / _READING_SHARE)
 
     def _hear(self, piece: bytes) -> None:
@@ -362,11 +371,11 @@ class _Pss:
     def __init__(self) -> None:
         self.peak_bytes: int | None = None
         self._next_s = 0.0
-        self._why = "it ended before it could be read"
+        self._why = ""
 
     def read(self, processes: Sequence[int]) -> None:
-        began_s = time.monotonic()
-        if began_s < self._next_s:
+        now_s, cpu_s = time.monotonic(), time.thread_time()
+        if now_s < self._next_s:
             return
         try:
             now_bytes = sum(map(_pss_bytes, processes))
@@ -377,11 +386,10 @@ class _Pss:
             self._why = f"/proc/PID/smaps_rollup: {error.strerror}"
             return
         self.peak_bytes = max(self.peak_bytes or 0, now_bytes)
-        ended_s = time.monotonic()
-        self._next_s = ended_s + (ended_s - began_s) / _PSS_SHARE
+        self._next_s = now_s + (time.thread_time() - cpu_s) / _PSS_SHARE
 
     def missing(self) -> dict[str, str]:
-        return {"peak_pss": self._why} if self.peak_bytes is None else {}
+        return {"peak_pss": self._why} if self._why else {}
 
 
 def _attend(
@@ -569,7 +577,9 @@ class _Output:
         for name, pattern in self._patterns.items():
             for match in pattern.finditer(line):
                 with suppress(ValueError):
-                    self.found[name] = float((match[1] if match.groups() else match[0]).decode())
+                    value = float((match[1] if match.groups() else match[0]).decode())
+                    if _is_number(value):
+                        self.found[name] = value
 
 
 class _Group:
@@ -699,9 +709,15 @@ def _numbers(document: bytes, names: Sequence[str]) -> dict[str, float]:
         value: Any = read
         for part in name.split("."):
             value = value.get(part) if isinstance(value, dict) else None
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            found[name] = float(value)
+        with suppress(OverflowError):  # a whole number that no float holds
+            if type(value) in (int, float) and _is_number(float(value)):
+                found[name] = float(value)
     return found
+
+
+def _is_number(value: float) -> bool:
+    """What could be measured: not nan, and no more than ratios of it can hold."""
+    return value == 0 or 1e-100 < abs(value) < 1e100
 
 
 def _histogram(text: bytes, unit_ns: float) -> dict[str, Any]:
@@ -747,9 +763,9 @@ def _refused(spec: dict[str, Any], launched: _Launched, said: str) -> dict[str, 
     """The outcome of what could not be started under its policies, if that is how it was."""
     report, program = launched.report, (spec["serve"] or spec["argv"])[0]
     if "errno" in report:
-        why = os.strerror(report["errno"])
         refused = report["failed"].startswith(_REFUSED_POLICIES)
-        what = f"{report['failed']}: {why}" if refused else f"{program}: {why}"
+        why = f"{report['failed']}: {os.strerror(report['errno'])}"
+        what = why if refused else _not_started(program, report["errno"])
         return {"outcome": "unavailable" if refused else "failed", "detail": what}
     if "MEMLAB_LOCK" not in spec["environ"]:
         return None
@@ -761,14 +777,21 @@ def _refused(spec: dict[str, Any], launched: _Launched, said: str) -> dict[str, 
     return None
 
 
+def _not_started(program: str, error: int) -> str:
+    why = os.strerror(error)
+    if error == errno.ENOENT and shutil.which(program):  # execve(2) says so of either
+        why = "the interpreter that it names is not there"
+    return f"{program}: {why}"
+
+
 def _command_ended(
     spec: dict[str, Any], report: dict[str, Any], result: dict[str, Any]
 ) -> dict[str, str]:
     """The outcome of a command that ended by itself, with the last that it printed."""
     last = _last_lines(result["output"])
     if "errno" in report:  # of a load, which no policy holds back
-        why = os.strerror(report["errno"])
-        return {"outcome": "failed", "detail": f"{spec['argv'][0]}: {why}"}
+        what = _not_started(spec["argv"][0], report["errno"])
+        return {"outcome": "failed", "detail": what}
     if report["signal"]:
         name = signal.Signals(report["signal"]).name.lower()
         return {"outcome": name, "detail": f"{_how_it_ended(report)}{last}"}
@@ -796,7 +819,7 @@ def _timed_out(spec: dict[str, Any], output: _Output) -> dict[str, str]:
 
 def _last_lines(text: str, most: int = 1) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"; it said: {' / '.join(lines[-most:])[-200:]}" if lines else ""
+    return f"{_SAID}{' / '.join(lines[-most:])[-200:]}" if lines else ""
 
 
 def _tree(pid: int) -> list[int]:

@@ -211,7 +211,8 @@ class Run:
     @cached_property
     def measured(self) -> bool:
         """Whether any trial measured something; how a process was killed is measured too."""
-        nothing = ("unavailable", "error", "timeout", "failed", "no-metric")
+        ended = ("failed", "no-metric", "not-ready", "service-ended")  # of a user's command
+        nothing = ("unavailable", "error", "timeout", *ended)
         return any(outcome not in nothing for outcome in self.samples.outcomes)
 
     @cached_property

@@ -39,7 +39,7 @@ def change(new: np.ndarray, base: np.ndarray) -> Change:
         ([64.0] * 8, "-36 % (-36 to -36)"),
         ([210.0] * 8, "2.1 times (2.1 to 2.1)"),
         ([1.0] * 8, "0.01 times (0.01 to 0.01)"),
-        ([0.0] * 8, "0 faults instead of 100 faults"),
+        ([0.0] * 8, "0 instead of 100"),
         (
             [90.0, 110.0] * 4,
             "not decided (-10 to 10 %; a change over 24 % would have shown; about 35 more blocks)",
