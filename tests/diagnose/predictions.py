@@ -1,7 +1,7 @@
 """What `memlab diagnose --if` predicts of programs of Debian, beside what `memlab try` measures, as
 a table: misses included.
 
-    python tests/diagnose/predictions.py [--blocks N] [--thp] [NAME...]
+    python -m tests.diagnose.predictions [--blocks N] [--thp] [NAME...]
 
 Needs root, and: apt install redis-server redis-tools sqlite3 gcc. It takes a quarter of an hour.
 --thp adds `thp=always`, which changes the setting of the whole machine while it is measured.
@@ -76,8 +76,13 @@ def lines(count: int) -> str:
 
 
 def functions(count: int) -> str:
-    body = "int f{0}(int a, int *b) {{ int s = {0}; for (int i = 0; i < a; i++) s += b[i] * (s ^ i); "
-    return "".join(f"{body.format(i)}return s % 7 ? s : f{max(0, i - 1)}(a, b); }}\n" for i in range(count))
+    one = """int f{0}(int a, int *b) {{
+        int s = {0};
+        for (int i = 0; i < a; i++) s += b[i] * (s ^ i);
+        return s % 7 ? s : f{1}(a, b);
+    }}
+    """
+    return "".join(one.format(number, max(0, number - 1)) for number in range(count))
 
 
 CASES = (
@@ -118,7 +123,9 @@ def predicted(case: Case, folder: Path, asked: Sequence[str]) -> tuple[Predictio
             time.sleep(0.3)
             running.enter_context(started(f"while :; do {case.load}; done"))
         time.sleep(_WARM_S)
-        return diagnose_process(busiest(session, case.program), _SECONDS, policies=asked).predictions
+        return diagnose_process(
+            busiest(session, case.program), _SECONDS, policies=asked
+        ).predictions
 
 
 def measured(case: Case, folder: Path, name: str, levels: list[str], blocks: int) -> memlab.Run:
@@ -137,14 +144,16 @@ def measured(case: Case, folder: Path, name: str, levels: list[str], blocks: int
         )
 
 
-def row(run: memlab.Run, name: str, level: str, base: str, said: Prediction) -> tuple[list[str], int]:
+def row(
+    run: memlab.Run, name: str, level: str, base: str, said: Prediction
+) -> tuple[list[str], int]:
     """The cells of a prediction, and how many of its metrics miss."""
     at = {str(point.at[name]): point for point in run.points}
     kind = run.experiment.factor(name).kind
     points = tuple(at[str(kind.parse(text))] for text in (base, level))
     ended = {s.outcome for s in run.samples if s.point == points[1].index}
     if ended & {"error", "failed", "unavailable"}:
-        raise RuntimeError(f"{level}: {[s.detail for s in run.samples if s.outcome != 'ok'][0]}")
+        raise RuntimeError(f"{level}: {next(s.detail for s in run.samples if s.outcome != 'ok')}")
     if ended != {"ok"} or not said.metrics:
         died, foretold = ended <= {"oom-killed"}, not said.metrics
         text = f"{'killed' if foretold else 'lives'}; {', '.join(sorted(ended))}"
@@ -164,7 +173,10 @@ def cell(said: Predicted, base: np.ndarray, new: np.ndarray) -> tuple[str, bool]
         return "none at present", False
     if said.metric == "peak_rss":
         low, high = ((end - said.now) / 2**20 for end in (said.low, said.high))
-        found, margin = median_interval((new - base) / 2**20), _MARGIN * float(np.median(base)) / 2**20
+        found, margin = (
+            median_interval((new - base) / 2**20),
+            _MARGIN * float(np.median(base)) / 2**20,
+        )
         form = "{:+.1f}"
     else:
         low, high = said.low / said.now, said.high / said.now
@@ -184,7 +196,8 @@ def main() -> None:
     asked.add_argument("--thp", action="store_true")
     asked.add_argument("names", nargs="*")
     given = asked.parse_args()
-    print("| program | if | peak memory | page faults | processor time |\n| --- | --- | --- | --- | --- |")
+    print("| program | if | peak memory | page faults | processor time |")
+    print("| --- | --- | --- | --- | --- |")
     missed = total = 0
     for case in CASES:
         if given.names and case.name not in given.names:
@@ -197,7 +210,8 @@ def main() -> None:
             for name, text in case.files.items():
                 (folder / name).write_text(text)
             varied = list(policies(case, thp=given.thp))
-            said = {p.policy: p for p in predicted(case, folder, [q for *_, of in varied for q in of])}
+            asked_of = [question for *_, questions in varied for question in questions]
+            said = {one.policy: one for one in predicted(case, folder, asked_of)}
             for name, levels, questions in varied:
                 run = measured(case, folder, name, levels, given.blocks)
                 for question, level in zip(questions, levels[1:], strict=True):
