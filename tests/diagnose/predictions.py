@@ -98,11 +98,12 @@ CASES = (
     Case("sort", "sort", "sort --parallel=1 -S 48M -o /dev/null lines.txt",
          looked=f"cat {'lines.txt ' * 9} | sort --parallel=1 -S 48M -o /dev/null",
          files={"lines.txt": lines(1_000_000)}, limits=("64M", "24M")),
-    Case("sqlite3", "sqlite3", "sqlite3 :memory: '.read query.sql'", looked="sqlite3 :memory: '.read long.sql'",
-         files={"query.sql": SQL.format(900_000), "long.sql": SQL.format(3_000_000)}, limits=("1G", "32M")),
-    Case("gcc", "cc1", "gcc -O2 -c -o /dev/null big.c",
-        looked="gcc -O2 -c -o /dev/null bigger.c", files={"big.c": functions(400), "bigger.c": functions(4000)},
-         limits=("1G", "32M")),
+    Case("sqlite3", "sqlite3", "sqlite3 :memory: '.read query.sql'",
+         looked="sqlite3 :memory: '.read long.sql'", limits=("1G", "32M"),
+         files={"query.sql": SQL.format(900_000), "long.sql": SQL.format(3_000_000)}),
+    Case("gcc", "cc1", "gcc -O2 -c -o /dev/null big.c", limits=("1G", "32M"),
+         looked="gcc -O2 -c -o /dev/null bigger.c",
+         files={"big.c": functions(400), "bigger.c": functions(4000)}),
 )  # fmt: skip
 
 
