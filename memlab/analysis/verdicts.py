@@ -120,12 +120,16 @@ def crossover_verdict(found: Crossover, over: float, up_to: float) -> Verdict:
     """Claim: the crossover lies in the half-open range (over, up_to].
 
     Rule: reproduced if the whole interval lies in the range, contradicted if none of it does,
-    else inconclusive. A censored end counts as all that it may be: "below 1" as 0 .. 1.
+    else inconclusive. A censored end counts as all that it may be: "below 1" as 0 .. 1. Looked at,
+    the interval is taken with what signs show.
     """
     if found.low is None or found.high is None:
         return Verdict("inconclusive", None, found.estimate, None, found.n, "needs 6 blocks")
-    low = {-inf: 0.0, inf: found.largest}.get(found.low, found.low)
-    high = {-inf: found.smallest, inf: inf}.get(found.high, found.high)
+    first, last = found.low, found.high
+    if found.shown:
+        first, last = min(first, found.shown[0]), max(last, found.shown[1])
+    low = {-inf: 0.0, inf: found.largest}.get(first, first)
+    high = {-inf: found.smallest, inf: inf}.get(last, last)
     text = f"crossover {found.words(found.low)} .. {found.words(found.high)}"
     word: VerdictWord = "inconclusive"
     if high <= over or low > up_to:

@@ -107,3 +107,27 @@ def test_coverage(n):
         found = crossover(SIZES, a, b, resamples=200)
         held += found.low <= 1500 <= found.high
     assert 0.92 <= held / 400 <= 0.98
+
+
+@pytest.mark.parametrize(
+    ("medians", "low", "high"),
+    [
+        ([2, 2, 1, 0.5, 0.5], 1024, 4096),
+        ([2, 2, 2, 2, 0.5], 4096, 8192),
+        ([2, 2, 2, 2, 2], np.inf, np.inf),
+        ([0.5, 0.5, 0.5, 0.5, 0.5], -np.inf, -np.inf),
+        ([1, 2, 2, 0.5, 0.5], -np.inf, 4096),
+        ([2, 0.5, 2, 0.5, 1], 512, np.inf),
+    ],
+)
+def test_looked_at_it_lies_between_sizes_that_are_shown(medians, low, high):
+    rng = np.random.default_rng(1)
+    a = np.array(medians) * np.exp(0.05 * rng.standard_normal((20, 5)))
+    b = np.exp(0.05 * rng.standard_normal((20, 5)))
+    found = crossover([512, 1024, 2048, 4096, 8192], a, b, looked=True)
+    assert found.shown == (low, high)
+
+
+def test_looked_at_it_is_unknown_below_six_blocks():
+    found = crossover([1, 2], np.ones((5, 2)), np.ones((5, 2)), looked=True)
+    assert (found.low, found.high) == (None, None)

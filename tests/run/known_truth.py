@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -42,12 +43,14 @@ from memlab.experiment import (
     choice,
 )
 from memlab.experiment.points import Point
+from memlab.judging import questions
+from memlab.results import Run
 from memlab.run import driver
 from memlab.run.admission import Directories
 from memlab.run.plan import build
 from memlab.run.prepare import Prepared
 from memlab.run.request import Request
-from memlab.store import Store
+from memlab.store import RunRow, Store
 from memlab.watch import Silent
 
 SIZES = (1, 2, 4, 8)
@@ -176,13 +179,17 @@ def sweep(noise: str, seed: int, folder: Path, *, drifts: bool, **asked: Any) ->
     with known(probe):
         with Store(path, create=True) as store:
             prepared = Prepared(KNOWN, plan, Directories(Path("/")), request)
-            run = driver.sweep(prepared, store, Silent(), probe)
+            run = driver.sweep(prepared, store, Silent(), probe, partial(_open_points, path))
         printed = {}
         for command in ("claims", "show"):
             done = CliRunner().invoke(cli, [command, run.id, "--store", str(path), "--json"])
             assert done.exit_code == 0, done.output
             printed[command] = json.loads(done.output)
     return printed
+
+
+def _open_points(path: Path, row: RunRow, left_s: float | None) -> frozenset[int]:
+    return questions.open_points(Run(row, path), left_s)
 
 
 def many(noise: str, seeds: range, **asked: Any) -> Tally:
@@ -196,10 +203,12 @@ def many(noise: str, seeds: range, **asked: Any) -> Tally:
     return tally
 
 
+BUDGET_S = 50.0 * 2 * len(SIZES)  # 50 blocks: a trial takes 1 s
 # How a sweep may end: after so many blocks, or where a look at it says so.
 WAYS: dict[str, dict[str, Any]] = {
     "20 blocks": {"blocks": 20},
-    "stopped at 10%": {"precision": 0.1, "budget_s": 50.0 * 2 * len(SIZES)},  # a trial takes 1 s
+    "stopped at 10%": {"precision": 0.1, "budget_s": BUDGET_S},
+    "until decided": {"precision": None, "budget_s": BUDGET_S},
 }
 
 
