@@ -163,22 +163,17 @@ def _measure(
                     arriving.flush()
                     flushed = time.monotonic()
                 result.runs, result.clock_s = arriving.runs, arriving.clock_s
+            arriving.flush()
         except (ValueError, StoreError) as error:
             result.wrong = f"its rows are not taken any more: {error}"
             link.kill()
-        finally:
-            with suppress(StoreError):
-                arriving.flush()
         cut = arriving.runs and not result.wrong
     if cut and _broken(link):
-        result.wrong = (
-            ""
-            if arriving.ended
-            else (
-                f"lost after {result.samples} samples; what it measures goes on there, and nowhere "
-                f"else: memlab pull {result.host} fetches it"
-            )
+        lost = (
+            f"lost after {result.samples} samples; what it measures goes on there, and nowhere "
+            f"else: memlab pull {result.host} fetches it"
         )
+        result.wrong = "" if arriving.ended else lost
 
 
 def pull(chosen: Mapping[str, Host], store: Path) -> list[Result]:

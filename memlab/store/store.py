@@ -165,8 +165,8 @@ class Store:
 
     def merge(self, other: Path) -> dict[str, int]:
         """Take in every row of another store of this format that memlab wrote: all or nothing.
-        What is there already is left; StoreError where it differs. Returns, by run, how many of
-        its samples are new."""
+        What is there already is left; StoreError where it differs, or adds to a run of this host.
+        Returns, by run, how many of its samples are new."""
         self._db.execute("ATTACH ? AS other", [str(other)])
         try:
             with database.transaction(self._db, self.path) as db:
@@ -493,7 +493,8 @@ _MERGE = (
     "INSERT OR IGNORE INTO main.points SELECT * FROM other.points",
     f"INSERT OR IGNORE INTO main.samples ({_SAMPLE}) SELECT {_SAMPLE} FROM other.samples"
     " ORDER BY id",
-    "INSERT INTO main.sessions SELECT * FROM other.sessions WHERE true ON CONFLICT DO UPDATE"
+    "INSERT INTO main.sessions SELECT * FROM other.sessions"
+    " WHERE run IN (SELECT id FROM main.runs WHERE origin IS NOT NULL) ON CONFLICT DO UPDATE"
     " SET wall_s = max(wall_s, excluded.wall_s), ended = coalesce(excluded.ended, ended),"
     " samples = max(samples, excluded.samples)",
 )
@@ -526,6 +527,12 @@ _DIFFERING: Sequence[tuple[str, Callable[..., str]]] = (
         "SELECT run, block, point FROM other.samples a JOIN main.samples b"
         f" USING (run, block, point) WHERE {_unlike('outcome started_at trial_s cpu raw context')}",
         lambda *found: _differing(*found),
+    ),
+    (
+        "SELECT run FROM other.samples a JOIN main.runs r ON run = r.id AND r.origin IS NULL"
+        " WHERE NOT EXISTS (SELECT 1 FROM main.samples b"
+        " WHERE b.run = a.run AND b.block = a.block AND b.point = a.point)",
+        lambda run: f"run {run} is this host's own, and it took no such sample",
     ),
 )
 

@@ -148,6 +148,8 @@ class Arriving:
         there = self._store.run(run.id)
         if there is None:
             self._store.add_run(run, self._points)
+        elif there.origin is None:
+            raise StoreError(f"run {run.id} is this host's own")
         elif replace(there, name=run.name, origin=run.origin) != run:
             raise StoreError(f"run {run.id} is there already, and is another one")
         elif self._store.points(run.id) != self._points:

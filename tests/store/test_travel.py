@@ -231,6 +231,34 @@ def test_two_hosts_with_one_identity(path: Path, tmp_path: Path) -> None:
     assert everything(path) == before
 
 
+def test_a_run_of_this_host_takes_nothing_from_others(path: Path, tmp_path: Path) -> None:
+    """Its own rows may come back; more of them, or another end, may not."""
+    with Store(path, create=True) as opened:
+        fill(opened)
+    before = everything(path)
+    assert take(path, rows(path)).runs == {RUN: 0}
+    other = tmp_path / "other.db"
+    with Store(other, create=True) as opened:
+        fill(opened)
+        opened.end_session(RUN, 1, 99.0, "failed")
+    assert take(path, rows(other)).runs == {RUN: 0}
+    assert everything(path) == before
+    with Store(other) as opened:
+        opened.add_sample(RUN, 1, 100.0, sample(1, 1, ok(3)))
+    with pytest.raises(StoreError, match=f"run {RUN} is this host's own, and it took no such"):
+        take(path, rows(other))
+    with Store(path) as opened:
+        arriving = travel.Arriving(opened, "b")
+        run, *points = rows(other).splitlines()[:3]
+        arriving.take(run)
+        arriving.take(points[0])
+        with pytest.raises(StoreError, match="is this host's own"):
+            arriving.take(points[1])
+        assert opened.damaged() == {}
+        assert opened.runs()[0].origin is None
+    assert everything(path) == before
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
