@@ -154,7 +154,9 @@ def _measure(
                     executor.renew(trial.active)
                 sample = _sample(executor, trial)
                 elapsed_s = time.monotonic() - began
+                heard.holding = True  # what is stored is told: a signal waits so long
                 store.add_sample(run.id, session, elapsed_s, sample)
+                heard.holding = False
                 stop_rule.add(sample.point, sample.outcome, sample.readings)
                 watch.sampled(_progress(trial, sample, stop_rule, len(points), elapsed_s))
                 busy_s = time.monotonic() - rested_s
@@ -240,18 +242,25 @@ def _progress(
     )
 
 
+class Heard(list[int]):
+    """The numbers of the signals that came. While `holding`, the first of them raises nothing."""
+
+    holding = False
+
+
 @contextmanager
-def interruptible() -> Iterator[list[int]]:
+def interruptible() -> Iterator[Heard]:
     """SIGTERM and SIGHUP end a sweep as Ctrl-C does: with what was measured kept. One that is
     ignored, as SIGHUP is under nohup(1), stays ignored. Yields the numbers of those heard."""
-    heard: list[int] = []
+    heard = Heard()
     if threading.current_thread() is not threading.main_thread():
         yield heard
         return
 
     def interrupt(number: int, _: FrameType | None) -> None:
         heard.append(number)
-        raise KeyboardInterrupt(number)
+        if not heard.holding or len(heard) > 1:
+            raise KeyboardInterrupt(number)
 
     wanted = {signal.SIGTERM, signal.SIGHUP}
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -193,6 +193,23 @@ def test_what_is_no_rows_is_refused_in_a_line(path: Path, text: str, said: str) 
     assert said in str(refused.value)
 
 
+def test_a_session_that_claims_more_than_came_harms_no_run(path: Path, theirs: Path) -> None:
+    """As where a link's other end was killed between a row and its line; live, not from a file."""
+    found = rows(theirs).splitlines()
+    sample_at = max(i for i, line in enumerate(found) if line.startswith('{"row":"sample"'))
+    with Store(path, create=True) as opened:
+        arriving = travel.Arriving(opened, "b")
+        for number, line in enumerate(found[:-1]):
+            if number != sample_at:
+                arriving.take(line)
+        arriving.flush()
+        assert opened.damaged() == {}
+    take(path, rows(theirs))
+    with Store(path) as opened:
+        assert opened.damaged() == {}
+        assert opened.sample_count("bbbb0000") == 3
+
+
 def test_a_changed_row_is_refused(path: Path, theirs: Path) -> None:
     text = rows(theirs)
     changed = text.replace('"elapsed_ns":7', '"elapsed_ns":8', 1)
