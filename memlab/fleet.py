@@ -154,7 +154,7 @@ def _measure(
     with Store(store) as opened, _linked(result, host, words) as link:
         links[result.host] = link
         assert link.stdout
-        arriving = travel.Arriving(opened, result.host)
+        arriving = travel.Arriving(opened, result.host, live=True)
         flushed = time.monotonic()
         try:
             for line in travel.lines_of(link.stdout, partial=True):

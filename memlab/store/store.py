@@ -150,11 +150,6 @@ class Store:
                 " WHERE run = ? AND session = ?",
                 (session.ended, session.samples, run, session.session),
             )
-            if session.ended is not None:  # what it is said to have taken may be more than came
-                here, said = db.execute(_HERE_AND_SAID, [run]).fetchone()
-                if here != said:
-                    db.execute(_LAST_HAS_ALL, [run, here])
-                    database.seal(db, "sessions", "run = ?", run)
             self._seal_session(run, session.session)
             if count < len(samples):
                 for one in samples:
@@ -488,10 +483,6 @@ _COUNTS = (
 _UNEVEN = (
     "SELECT r.id, (SELECT count(*) FROM main.samples WHERE run = r.id) AS here FROM other.runs r"
     " WHERE here IS NOT (SELECT total(samples) FROM main.sessions WHERE run = r.id)"
-)
-_HERE_AND_SAID = (
-    "SELECT (SELECT count(*) FROM main.samples WHERE run = ?1),"
-    " (SELECT total(samples) FROM main.sessions WHERE run = ?1)"
 )
 _LAST_HAS_ALL = (
     "UPDATE main.sessions SET samples = iif("

@@ -70,10 +70,11 @@ class Taken:
 
 class Arriving:
     """Lines from elsewhere, one after another, on their way into a store. `host` is where runs
-    come from that name no other; else the name that the host gave itself."""
+    come from that name no other; else the name that the host gave itself. Of a `live` sweep a
+    session has the samples that came, whatever it says of itself."""
 
-    def __init__(self, store: Store, host: str | None = None) -> None:
-        self._store, self._host = store, host
+    def __init__(self, store: Store, host: str | None = None, *, live: bool = False) -> None:
+        self._store, self._host, self._live = store, host, live
         self.clock_s = 0.0  # how far its clock is ahead, where rows come as they are written
         self._run: RunRow | None = None
         self._points: list[PointRow] = []
@@ -130,7 +131,8 @@ class Arriving:
     def flush(self) -> None:
         """Bring what has come into the store."""
         if self._run and self._session:
-            new = self._store.receive(self._run.id, self._session, self._samples)
+            session = replace(self._session, samples=0) if self._live else self._session
+            new = self._store.receive(self._run.id, session, self._samples)
             self.runs[self._run.id] = self.runs.get(self._run.id, 0) + new
             self._samples = []
 

@@ -198,7 +198,7 @@ def test_a_session_that_claims_more_than_came_harms_no_run(path: Path, theirs: P
     found = rows(theirs).splitlines()
     sample_at = max(i for i, line in enumerate(found) if line.startswith('{"row":"sample"'))
     with Store(path, create=True) as opened:
-        arriving = travel.Arriving(opened, "b")
+        arriving = travel.Arriving(opened, "b", live=True)
         for number, line in enumerate(found[:-1]):
             if number != sample_at:
                 arriving.take(line)
