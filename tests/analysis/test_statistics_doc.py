@@ -14,7 +14,7 @@ def documented():
     rows = {}
     for line in DOC.read_text().splitlines():
         label, *cells = (cell.strip() for cell in line.strip("| ").split("|"))
-        if len(cells) == len(BLOCKS) and cells[0].replace(".", "").isdigit():
+        if len(cells) == len(BLOCKS) and all(c.replace(".", "").isdigit() for c in cells):
             rows[label] = dict(zip(BLOCKS, map(float, cells), strict=True))
     return rows
 

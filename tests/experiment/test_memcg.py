@@ -27,7 +27,8 @@ def replies(
 
 
 def value(name: str, metric: str, at: Mapping[str, Any], reply: Mapping[str, Any]) -> float | None:
-    return experiments.load(name).metric(metric).of(reply["result"], at)
+    raw = reply["result"] | reply["context"]  # as a sample is read
+    return experiments.load(name).metric(metric).of(raw, at)
 
 
 @pytest.mark.parametrize(("version", "mechanism"), [("1", "threshold"), ("2", "max_poll")])

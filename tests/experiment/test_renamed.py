@@ -83,6 +83,7 @@ def old(tmp_path: Path) -> Path:
     request = {"experiment": "coop-reclaim", "levels": {"manager": ["told", "kernel"]}}
     with pytest.MonkeyPatch.context() as patch, ExitStack() as closing:
         patch.setattr(database, "MIGRATIONS", database.MIGRATIONS[:3])
+        patch.setattr(database, "CHECKSUMS", database._BEFORE_ORIGIN)
         db = database.opened(path, True, closing)
         db.execute(
             "INSERT INTO runs VALUES ('0123abcd', 'coop-reclaim', NULL, '', 7, ?, '{}', '', NULL)",
