@@ -37,6 +37,7 @@ def python_probe(monkeypatch: pytest.MonkeyPatch) -> None:
 HEADSTRONG = """
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
+input()  # in the group by now, as those that it forks are
 for _ in range(3):
     os.fork()
 print(flush=True)
@@ -61,11 +62,17 @@ def group() -> Iterator[Group]:
 def filled(group: Group, within: str = "") -> subprocess.Popen[bytes]:
     """Eight processes that ignore SIGTERM, in the group or one below it."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HEADSTRONG], stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-c", HEADSTRONG],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
+    assert process.stdin is not None
     assert process.stdout is not None
     procs = group.path / within / "cgroup.procs"
     procs.write_text(str(process.pid))
+    process.stdin.write(b"\n")
+    process.stdin.flush()
     for _ in range(8):
         process.stdout.readline()
     return process
