@@ -81,7 +81,7 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE) -> list[str]:
         for overall, (one, several) in words.items()
         if counts[overall]
     ]
-    of = f"{holding} of {total} claim{'s' if total > 1 else ''}"
+    of = f"{holding} of {total} claim{'' if holding == total == 1 else 's'}"
     verb = "holds" if holding == 1 else "hold"
     headline = f"{'; '.join([f'{of} {verb} {place}', *said])}."
     wrong = [s.claim.text for s in summaries if s.overall == "contradicted"]

@@ -229,7 +229,7 @@ class TestSummary:
         slower, faster = self.summaries(measured, world)
         assert (slower.overall, faster.overall) == (summary.DIFFERS, "contradicted")
         assert summary.sentence([slower], "there") == [
-            "0 of 1 claim hold there; 1 depends on the setting."
+            "0 of 1 claims hold there; 1 depends on the setting."
         ]
 
     def test_settings_along_the_figures_axis_are_one_line(self, measured: Measure) -> None:
