@@ -53,6 +53,8 @@ def told(results: Sequence[Result], path: Path, *, as_json: bool) -> None:
         for one in results:
             _host(one, rows)
     wrong = [one for one in results if one.wrong]
+    if len(wrong) == len(results) == 1:
+        raise CannotRun(f"{wrong[0].host}: {printable(wrong[0].wrong)}")
     for one in wrong:
         click.echo(f"memlab: {one.host}: {printable(one.wrong)}", err=True)
     if wrong:

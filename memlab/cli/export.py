@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import IO
 
 import click
 
@@ -23,7 +22,7 @@ from memlab.cli._options import echo, example_option, run_argument, store_option
 @click.option("--all", "every", is_flag=True, help="Every run of the store, with --format rows.")
 @click.option(
     "--known",
-    type=click.File("rb"),
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     help="A JSON file that says what another store has already: {RUN: [SAMPLES, ENDED]}.",
 )
 @click.option(
@@ -35,7 +34,7 @@ def command(
     example: bool,
     kind: str,
     every: bool,
-    known: IO[bytes] | None,
+    known: Path | None,
     output: Path | None,
     store: Path | None,
 ) -> None:

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import Any, TextIO
 
 import msgspec
 
@@ -40,11 +40,11 @@ def write_machine(run: Run, output: Path) -> Path:
     return path
 
 
-def write_rows(store: Path, run: str | None, known: IO[bytes] | None, output: Path | None) -> None:
+def write_rows(store: Path, run: str | None, known: Path | None, output: Path | None) -> None:
     """Write the rows of a run, or of all, as they travel between stores, short of those that are
     known where they go. Damaged runs are left out, and named in a StoreError at the end."""
     try:
-        have = msgspec.json.decode(known.read(), type=travel.Known) if known else {}
+        have = msgspec.json.decode(_read(known), type=travel.Known) if known else {}
     except ValueError as error:
         raise BadExport(f"--known: {error}") from None
     with Store(store) as opened:
@@ -60,6 +60,13 @@ def write_rows(store: Path, run: str | None, known: IO[bytes] | None, output: Pa
     if damaged:
         said = "; ".join(f"run {id}: {why}" for id, why in damaged.items())
         raise StoreError(f"{store} is damaged: {said}")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise BadExport(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def _write(path: Path, content: bytes) -> None:

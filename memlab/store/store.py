@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -264,8 +264,8 @@ class Store:
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} is damaged: {error}") from None
         finally:
-            if self._db.in_transaction:
-                self._db.execute("COMMIT")
+            with suppress(sqlite3.Error):  # nothing was written, and a damaged file may refuse
+                self._db.execute("ROLLBACK")
         return sorted(found, key=lambda one: one.row.created_at), damaged
 
     def find(self, wanted: str) -> RunRow:

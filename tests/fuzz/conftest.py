@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rule import MEMORY_BYTES, Rule, too_long
 
-from memlab import measure
+from memlab import fleet, measure
 from memlab.diagnose import diagnosis
 from memlab.errors import CannotLook, CannotRun
 
@@ -30,6 +30,7 @@ def rule(
     for name in ("sweep", "resume", "reproduce"):
         monkeypatch.setattr(measure, name, refuse)
     monkeypatch.setattr(diagnosis, "of", look_away)
+    monkeypatch.setattr(fleet, "_SSH", ("false",))  # no made-up host is looked for
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
