@@ -54,14 +54,18 @@ class Run(results.Run):
         panels: Sequence[str] | None = None,
         where: Mapping[str, Level | Sequence[Level]] | None = None,
         samples: bool = False,
+        against: results.Run | Path | Sequence[results.Run | Path] = (),
     ) -> Figure:
         """A figure of this run, by its name among `figures`; KeyError where there is none. With
         any of the others a figure of your choice: a metric over the factor `x`, a line or bar
         for each level of `series`, a panel for each of `panels`, the points with levels `where`;
-        with `samples` every sample beside its point's median, a row per point."""
+        with `samples` every sample beside its point's median, a row per point; with `against` the
+        ratio to another run or to several, or to files that `memlab export` wrote."""
         from memlab.present import figures
 
-        if metric or x or series is not None or panels is not None or where or samples:
+        bases = (against,) if isinstance(against, results.Run | Path) else against
+        own = (metric, x, where, samples, bases)
+        if any(own) or series is not None or panels is not None:
             levels = check_levels(self.experiment, where or {})
             asked = figures.chosen(
                 self,
@@ -71,6 +75,7 @@ class Run(results.Run):
                 panels=panels,
                 where=levels,
                 samples=samples,
+                against=bases,
             )
             return figures.draw(asked)
         return figures.draw(self, name)

@@ -37,6 +37,12 @@ from memlab.cli._options import (
 @click.option(
     "--samples", is_flag=True, help="Draw every sample beside its point's median, a row per point."
 )
+@click.option(
+    "--against",
+    metavar="RUN",
+    multiple=True,
+    help="Draw the ratio to another run, or to a file that `memlab export` wrote, point by point.",
+)
 @store_option
 @json_option
 def command(
@@ -49,21 +55,25 @@ def command(
     panels: str | None,
     where: tuple[str, ...],
     samples: bool,
+    against: tuple[str, ...],
     store: Path | None,
     as_json: bool,
 ) -> None:
     """Draw RUN's figures, with a JSON file beside it that names the samples behind each mark. With
-    --metric, --x, --series, --panels, --where or --samples draw one figure of your own choice.
+    --metric, --x, --series, --panels, --where, --samples or --against draw one figure of your own
+    choice.
 
     \b
     memlab plot last --metric bandwidth --x size --series method --where filesystem=tmpfs
+    memlab plot after --against before
     """
     from memlab import api, results
     from memlab.experiment.levels import read_levels
+    from memlab.judging import exported
     from memlab.present import figures
 
     loaded: results.Run = api.load(run, store=store, example=example)
-    if metric or x or series is not None or panels is not None or where or samples:
+    if metric or x or series is not None or panels is not None or where or samples or against:
         loaded = figures.chosen(
             loaded,
             metric=metric,
@@ -72,6 +82,10 @@ def command(
             panels=None if panels is None else _names(panels),
             where=read_levels(loaded.experiment, where),
             samples=samples,
+            against=[
+                Path(base) if exported.is_file(base) else api.load(base, store=store)
+                for base in against
+            ],
         )
     if output and output.suffix:
         if output.suffix[1:] not in figures.FORMATS:

@@ -175,6 +175,15 @@ class Strips(Figure):
 
 
 @dataclass(frozen=True, slots=True)
+class Ratios(Figure):
+    """The metric over that of other runs, the `bases`: a row a point and base, with its interval.
+    `threshold` is the relative change that is too small to matter."""
+
+    bases: Sequence[Any] = ()  # runs, or files that `memlab export` wrote
+    threshold: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
 class Causes(Figure):
     """What slow operations met (Experiment.attribution): a bar a traced point, of its operations
     over p99 and over p99.9, divided by the main cause of each; what nothing explains is last."""

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from memlab import api
 from memlab.cli import cli
 from memlab.errors import BadRequest
-from memlab.experiment import Bars, Lines, Strips
+from memlab.experiment import Bars, Lines, Ratios, Strips
 from memlab.present import figures
 from memlab.present.figures import sidecar
 
@@ -51,6 +51,32 @@ def test_samples_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
     assert [mark["levels"]["size"] for mark in marks] == sorted(p.at["size"] for p in seen.points)
     figure = run.plot(metric="bandwidth", where=where, samples=True)
     assert "every sample" in figure.title  # type: ignore[attr-defined]
+
+
+def test_ratios_to_other_runs_are_a_row_per_point_and_base(run: api.Run, tmp_path: Path) -> None:
+    """A base that took a fifth less time at 1 B, and one that is the run itself."""
+    frame = run.frame.copy()
+    frame.loc[frame["size"] == 1, "time_2gib"] /= 1.25
+    base = tmp_path / "base.csv"
+    frame.to_csv(base, index=False)
+    words = ["plot", "mmap-write", "--example", "--against", str(base)]
+    done = CliRunner().invoke(cli, [*words, "-o", str(tmp_path / "ratios.svg")])
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "ratios.json").read_text())
+    marks = found["marks"]
+    grid = [point for point in run.points if point.control is None]
+    assert len(marks) == len(grid)
+    for mark in marks:
+        slower = mark["levels"]["size"] == 1
+        assert mark["ratio"] == pytest.approx(1.25 if slower else 1.0)
+        assert mark["low"] <= mark["ratio"] <= mark["high"]
+        assert (mark["word"] == "slower") <= slower
+        assert mark["base"] == "base.csv"
+    assert {sample for mark in marks for sample in mark["samples"]} <= {s.id for s in run.samples}
+    assert run.plot(against=run).title.startswith("Time for 2 GiB: run ")  # type: ignore[attr-defined]
+    both = figures.chosen(run, against=[base, run])
+    assert isinstance(both.experiment.figure, Ratios)
+    assert len(json.loads(sidecar.as_json(both))["marks"]) == 2 * len(marks)
 
 
 def test_every_varied_factor_has_a_place(run: api.Run) -> None:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from memlab.experiment import At, Bars, Cost, Experiment, Factor, Metric, choice
 from memlab.present import figures, report
-from memlab.present.figures import sidecar
+from memlab.present.figures import rows, sidecar
 from memlab.present.figures.kinds import strips
 from memlab.results import Run
 
@@ -107,7 +107,7 @@ def test_of_many_samples_a_few_are_drawn_and_the_extremes_are_among_them(
 def test_of_many_points_those_that_spread_the_most_are_drawn(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strips, "_ROWS_MAX", 2)
+    monkeypatch.setattr(rows, "ROWS_MAX", 2)
     run = figures.chosen(make(), samples=True)
     assert len(sidecar.as_data(run)["marks"]) == 4
     figure = figures.draw(run)

@@ -87,10 +87,12 @@ def chosen(
     panels: Sequence[str] | None = None,
     where: Mapping[str, Sequence[Level]] | None = None,
     samples: bool = False,
+    against: Sequence[Run | Path] = (),
 ) -> Run:
     """The same run with one figure: a metric over the factor `x`, a line or bar for each level of
     the factors `series`, a panel for each of `panels`, the points that have the levels `where`.
     With `samples` every sample beside its point's median instead, a row per point in that order.
+    With `against` the ratio to each of these runs, a row per point that both have.
 
     What is not given is as in the run's first figure, as far as those factors are varied. Raises
     BadRequest where a name is wrong, factors stand twice, or no point is left.
@@ -111,6 +113,8 @@ def chosen(
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise BadRequest(f"{twice} is the axis, a series or a panel, and not two of these")
     watched = metric_of(run.experiment, metric or first.metric).name
+    if against:
+        return seen.drawn(declared.Ratios(watched, over, by, split, bases=tuple(against)))
     if samples:
         return seen.drawn(declared.Strips(watched, over, by, split))
     numbers = [level for p in kept if not isinstance(level := p.at[over], str | bool)]

@@ -15,14 +15,13 @@ from memlab import units
 from memlab.experiment import Strips
 from memlab.experiment.points import Point, varied_factors
 from memlab.present import words
-from memlab.present.figures import frame, scales, style
+from memlab.present.figures import frame, style
+from memlab.present.figures import rows as place
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import EDGE, NARROW, STEP, Page, sign
+from memlab.present.figures.layout import NARROW, Page, sign
 from memlab.results import PointSummary, Run
 
-_ROWS_MAX, _DOTS_MAX = 40, 1600  # of a figure: a report of a large run stays small
-_ROW, _AXIS, _GAP = 17.0, 34.0, 8.0  # points: a row, below them, beside the panel
-_NAME_MAX = 0.42  # of the page's width
+_DOTS_MAX = 1600  # of a figure: a report of a large run stays small
 _BAND = 0.7  # of a row's height, from its first sample to its last
 
 
@@ -39,7 +38,7 @@ def rows(run: Run, shown: Strips) -> pd.DataFrame:
 
     levels = {name: [*dict.fromkeys(p.at[name] for p in run.points)] for name in names}
 
-    def place(found: PointSummary) -> tuple[object, ...]:
+    def order_of(found: PointSummary) -> tuple[object, ...]:
         at = found.point.at
         return found.point.control or "", *(levels[name].index(at[name]) for name in names)
 
@@ -52,7 +51,7 @@ def rows(run: Run, shown: Strips) -> pd.DataFrame:
         }
         | _strip(run, shown, one)
         | ({} if one.point.control else {"_rank": frame.rank(places, shown.by, one.point.at)})
-        for one in sorted(run.summaries, key=place)
+        for one in sorted(run.summaries, key=order_of)
         if one.outcomes
     )
 
@@ -93,45 +92,27 @@ def finding(run: Run, shown: Strips, rows: pd.DataFrame) -> str | None:
 
 def draw(page: Page, shown: Strips, rows: pd.DataFrame) -> None:
     found, notes = frame.marks(rows), frame.said_lost(rows)
-    if len(found) > _ROWS_MAX:
-        notes.insert(0, f"drawn: the {_ROWS_MAX} of {len(found)} points that spread the most")
-        widest = sorted(range(len(found)), key=lambda i: -float(found[i]["spread"]))
-        found = [found[i] for i in sorted(widest[:_ROWS_MAX])]
+    found = place.most(found, notes, lambda mark: float(mark["spread"]), "spread")
     most = max(10, _DOTS_MAX // max(1, len(found)))
     if any(len(mark["_ratios"]) > most for mark in found):
         notes.insert(
             0, f"drawn: at most {most} samples per point, the least and largest among them"
         )
-    page.width = NARROW
-    names = [style.wrap(mark["series"], style.SMALL, page.width * _NAME_MAX) for mark in found]
-    highs = [_ROW + (len(lines) - 1) * STEP for lines in names]
-    top = page.lay(sum(highs) + _AXIS, list(_signs(page.run, found)), notes)
     if not found:
+        page.width = NARROW
+        page.lay(0, [], notes)
         return
-    medians = [f"{words.quantity(m['median'], m['unit'])}, n={m['n']}" for m in found]
-    left = EDGE + _widest([line for lines in names for line in lines]) + _GAP
-    foot, wide = page.bottom + _AXIS, page.width - left - _widest(medians) - _GAP - EDGE
-    axes = page.axes(left, foot, wide, top - foot)
-    axes.set(ylim=(0, top - foot), yticks=[])
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(style.PALE)
-    axes.tick_params(labelsize=style.SMALL, color=style.PALE, labelcolor=style.INK, length=3)
-    axes.grid(axis="x", color=style.FAINT, linewidth=0.7)
-    ends = [end for mark in found for end in (mark["_ratios"].min(), mark["_ratios"].max())]
-    scales.ratios(axes.xaxis, ends, wide)
-    axes.axvline(1.0, color=style.QUIET, linewidth=1.0, zorder=1)
-    scales.x_label(axes, "sample / median of its point (log)")
-    for mark, lines, median, high in zip(found, names, medians, highs, strict=True):
-        _draw(axes, mark, top - high / 2 - foot, most)
-        for i, line in enumerate(lines):
-            page.write(line, EDGE, top - (_ROW - STEP) / 2 - i * STEP - 2, style.SMALL)
-        up = top - (high - STEP) / 2 - 2
-        page.write(median, left + wide + _GAP, up, style.SMALL, color=style.QUIET)
-        top -= high
-
-
-def _widest(lines: Sequence[str]) -> float:
-    return max(style.width(line, style.SMALL) for line in lines)
+    axes, middles = place.panel(
+        page,
+        [mark["series"] for mark in found],
+        [f"{words.quantity(m['median'], m['unit'])}, n={m['n']}" for m in found],
+        [end for mark in found for end in (mark["_ratios"].min(), mark["_ratios"].max())],
+        "sample / median of its point (log)",
+        list(_signs(page.run, found)),
+        notes,
+    )
+    for mark, middle in zip(found, middles, strict=True):
+        _draw(axes, mark, middle, most)
 
 
 def _hue(mark: Mark) -> str:
@@ -143,13 +124,13 @@ def _draw(axes: Axes, mark: Mark, middle: float, most: int) -> None:
     ratios, hue = mark["_ratios"], _hue(mark)
     if mark.get("low") is not None:
         ends = [mark["low"] / mark["median"], mark["high"] / mark["median"]]
-        wide: dict[str, Any] = {"linewidth": _ROW * 0.62, "solid_capstyle": "butt"}
+        wide: dict[str, Any] = {"linewidth": place.ROW * 0.62, "solid_capstyle": "butt"}
         axes.plot(ends, [middle] * 2, color=style.paler(hue, 0.4), zorder=2, **wide)
     kept = np.arange(len(ratios))
     if len(ratios) > most:
         even = np.linspace(0, len(ratios) - 1, most - 2).astype(int)
         kept = np.unique([*even, ratios.argmin(), ratios.argmax()])
-    up = middle + _ROW * _BAND * (0.5 - (kept + 0.5) / len(ratios))
+    up = middle + place.ROW * _BAND * (0.5 - (kept + 0.5) / len(ratios))
     flagged = mark["_disturbed"][kept]
     for part, fill in ((~flagged, hue), (flagged, "white")):
         look: dict[str, Any] = {
