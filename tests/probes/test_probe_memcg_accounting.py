@@ -63,7 +63,14 @@ def test_a_row_holds_every_time(folder: Path, check: Check) -> None:
     """Changes that the kernel had not yet added up would show here. What the paper says of the
     release by the first, no kernel does."""
     for _ in range(3):
-        wrong = rows.wrong(declared.EXPERIMENT, check, result(folder, check))
+        raw = result(folder, check)
+        if check.name == "leader":
+            # One page of the leader's own is charged late one time in some twenty, before the
+            # thread stores (Linux 6.18): what the store adds is exact.
+            late = raw["before"]["first"]["own_pages"]
+            assert late in (0, 1)
+            raw["after"]["first"]["own_pages"] -= late
+        wrong = rows.wrong(declared.EXPERIMENT, check, raw)
         printed = [claim for claim in check.expected if claim.published == declared.RELEASE]
         assert wrong == printed
 
