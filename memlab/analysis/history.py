@@ -61,7 +61,7 @@ def changes(x: npt.ArrayLike, rate: float = 0.05) -> list[Change]:
 
     Runs are looked at one after another. At each, the van der Waerden statistic of the newest
     against the older ones, at the split where it is largest, is held against a limit that series
-    without a change exceed in a share `rate` of years. After a change the series begins anew.
+    without a change exceed in a share `rate` of years. After a change the series starts again.
     The change point model is that of Ross, Tasoulis and Adams, Technometrics 53 (2011) 379-389.
     """
     values = np.asarray(x, dtype=float)

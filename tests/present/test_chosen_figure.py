@@ -91,6 +91,11 @@ def test_every_varied_factor_has_a_place(run: api.Run) -> None:
         ({"series": ["nope"]}, "mmap-write has no factor 'nope'; "),
         ({"x": "size", "series": ["size"]}, "size is the axis, a series or a panel, and not two"),
         ({"where": {"size": [3]}}, "no point of this run has these levels"),
+        (
+            {"against": ["a.csv"], "samples": True},
+            "a figure against another run has a row per point",
+        ),
+        ({"against": ["a.csv"], "x": "size"}, "a figure against another run has a row per point"),
     ],
 )
 def test_a_wrong_choice_is_one_line(run: api.Run, asked: dict[str, object], message: str) -> None:

@@ -78,7 +78,7 @@ class Pages:
             elif call == "load":
                 ctypes.string_at(page, 1)
             else:
-                raise NotImplementedError(call)
+                raise ValueError(f"no plain call {call!r}")
         return 0
 
     def _map(self, at: int, size: int, prot: int, flags: int) -> int:

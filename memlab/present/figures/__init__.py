@@ -97,6 +97,8 @@ def chosen(
     What is not given is as in the run's first figure, as far as those factors are varied. Raises
     BadRequest where a name is wrong, factors stand twice, or no point is left.
     """
+    if against and (samples or x or series is not None or panels is not None):
+        raise BadRequest("a figure against another run has a row per point: give metric and where")
     levels = {name: set(of) for name, of in (where or {}).items()}
     kept = [p for p in run.points if all(p.at[_factor(run, n)] in of for n, of in levels.items())]
     if not kept:

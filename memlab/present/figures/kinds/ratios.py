@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import log
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.artist import Artist
@@ -128,6 +129,17 @@ def _numbers(mark: Mark) -> str:
     return f"{mark['ratio']:.3g} ({mark['low']:.3g} to {mark['high']:.3g})"
 
 
+def _face(word: str, hue: str) -> dict[str, Any]:
+    """Filled, half filled or white: a marker of the style `none` would show the line behind it."""
+    if _FILLS[word] == "none":
+        return {"markerfacecolor": "white"}
+    return {
+        "fillstyle": _FILLS[word],
+        "markerfacecolor": hue,
+        "markerfacecoloralt": "white",
+    }
+
+
 def _draw(axes: Axes, mark: Mark, middle: float) -> None:
     hue = style.colour(mark["_rank"])
     if mark.get("low") is not None:
@@ -138,9 +150,7 @@ def _draw(axes: Axes, mark: Mark, middle: float) -> None:
         color=hue,
         marker="o",
         markersize=6,
-        fillstyle=_FILLS[mark["word"]],
-        markerfacecoloralt="white",
-        markerfacecolor="white" if _FILLS[mark["word"]] == "none" else hue,
+        **_face(mark["word"], hue),
         zorder=3,
     )
 
@@ -149,8 +159,8 @@ def _signs(found: Sequence[Mark], threshold: float) -> Iterator[Artist]:
     """The legend, of what is drawn alone."""
     for fill, said in _SAID.items():
         if any(_FILLS[mark["word"]] == fill for mark in found):
-            face = "white" if fill == "none" else style.QUIET
-            yield sign(said, marker="o", markersize=6, markerfacecolor=face, fillstyle=fill)
+            word = next(word for word, its in _FILLS.items() if its == fill)
+            yield sign(said, marker="o", markersize=6, **_face(word, style.QUIET))
     if any(mark.get("low") is not None for mark in found):
         yield sign("95 % interval of the ratio", linestyle="-", linewidth=1.6)
     margin = units.format_percent(threshold)
