@@ -4,6 +4,7 @@ run of it found."""
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 
@@ -16,7 +17,10 @@ from memlab.present.verdicts import ClaimVerdicts, Verdict, verdicts
 from memlab.results import Run
 
 _SHOWN = "quick"  # the preset of the recorded runs
-_MANY = 12  # levels that a reader looks through; the checks of a script are more
+_MANY = 5  # levels that a sentence can list
+_TOLD = 2  # sentences of a window
+# Where a verdict's number ends: how sure it is, and where it failed, `memlab claims -v` says.
+_REST = re.compile(r"[,;] \d+ blocks\b|: not in this run; to get it: |: E[A-Z]+ at probes/")
 
 
 def page(experiment: Experiment, run: Run | None) -> str:
@@ -35,33 +39,27 @@ def page(experiment: Experiment, run: Run | None) -> str:
 
 def _declared(experiment: Experiment) -> Iterator[str]:
     yield from _section("How it is measured")
-    yield _inline(_window(experiment)).partition(" Excluded: ")[0].replace("Window:", "**Window:**")
+    yield f"**Window:** {_first(_window(experiment), _TOLD)}"
     if more := _more(experiment):
         yield from ("", more)
-    yield ""
-    yield (
-        f"In full: `memlab describe {experiment.name}`, with what is excluded, every level, metric "
-        f"and control; the C code: `{experiment.probe_file}`."
-    )
-    yield from _section("What is varied")
     varied = [one for one in experiment.factors if len(one.levels(_SHOWN)) > 1]
-    rows = [[f"`{one.name}`", _what(one), _levels(experiment, one)] for one in varied]
-    yield from _table(["factor", "what it is", "levels"], rows)
-    if len(varied) < len(experiment.factors):
-        yield from ("", "The other factors have one level each, at the foot of the figure.")
+    yield from ("", f"**Varied:** {'; '.join(_levels(experiment, one) for one in varied)}.")
     if shown := [one for one in experiment.controls if _SHOWN in one.presets]:
-        yield from _section("Controls: points that test an explanation")
-        yield from (f"- **{one.name}**: {_inline(one.description)}" for one in shown)
+        yield from ("", "**Controls**, points that each test an explanation:", "")
+        yield from (f"- {one.name}: {_first(_inline(one.why), 1)}" for one in shown)
+    yield ""
+    yield f"In full: `memlab describe {experiment.name}`; the code: `{experiment.probe_file}`."
+
+
+def _first(text: str, sentences: int) -> str:
+    """The first sentences of a text; `memlab describe` has all of it."""
+    return " ".join(re.split(r"(?<=[.!?]) (?=[A-Z])", text)[:sentences])
 
 
 def _window(experiment: Experiment) -> str:
-    """What is timed and what is not: the second paragraph of the probe's opening comment."""
-    return describe.probe_comment(experiment).strip().split("\n\n")[1]
-
-
-def _what(factor: Factor) -> str:
-    """What a number is, in full; of words the label alone, since the levels have theirs."""
-    return factor.help if factor.kind.levels is None else factor.label
+    """What is timed: the second paragraph of the probe's opening comment."""
+    text = _inline(describe.probe_comment(experiment).strip().split("\n\n")[1])
+    return text.partition(" Excluded: ")[0].removeprefix("Window: ")
 
 
 def _more(experiment: Experiment) -> str:
@@ -71,20 +69,19 @@ def _more(experiment: Experiment) -> str:
 
 
 def _levels(experiment: Experiment, factor: Factor) -> str:
-    """`application evicts` (`notified`): a level as figures call it, and as -p takes it."""
+    """`bytes per call (1 B to 10 KiB)`, `method (mmap, write(2))`: as the figures call them."""
     levels = factor.levels(_SHOWN)
+    said = [words.label(experiment, factor.name, level) for level in levels]
     if len(levels) > _MANY:
-        return f"{len(levels)} levels"
-    said = [(words.label(experiment, factor.name, v), factor.kind.format(v)) for v in levels]
-    return ", ".join(a if a == b else f"{a} (`{b}`)" for a, b in said)
+        numbers = factor.kind.levels is None
+        said = [f"{said[0]} to {said[-1]}" if numbers else f"{len(levels)} levels"]
+    return f"{factor.label} ({', '.join(said)})"
 
 
 def _found(run: Run) -> Iterator[str]:
     found = reproduce.of_run(run)
     if found.judged:
-        headline, *wrong = words.headline([found])
-        yield headline
-        yield from ("", *(f"- {_inline(line)}" for line in wrong)) if wrong else ()
+        yield words.headline([found])[0]  # what is contradicted stands first in the table
     for name in names(run):
         stem = f"{run.experiment.name}-{name}" if name else run.experiment.name
         yield from ("", f"[![{caption(run, name)}]({stem}.svg)]({stem}.svg)")  # a phone enlarges it
@@ -93,9 +90,9 @@ def _found(run: Run) -> Iterator[str]:
     yield ""
     yield (
         f"Recorded on {run.row.created_at[:10]}: {count} CPUs of {cpu}, Linux {kernel}, "
-        f"{len(run.samples)} samples, {run.blocks} blocks. Every point: "
-        f"`memlab show --example {run.experiment.name}`; the evidence: "
-        f"`memlab claims -v --example {run.experiment.name}`."
+        f"{len(run.samples)} samples, {run.blocks} blocks. With every point and the evidence: "
+        f"`memlab show --example {run.experiment.name}`, `memlab claims -v --example "
+        f"{run.experiment.name}`."
     )
     sources = [f"[{source}](../studies.md#{source})" for source in run.experiment.sources]
     if sources:
@@ -123,7 +120,8 @@ def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
 def _said(found: Sequence[Verdict]) -> Iterator[str]:
     """A line per verdict, or one where all settings have the same word and number."""
     # A count alone does not say what it should have been.
-    lines = [(one, one.reason if one.number.isdecimal() else one.number) for one in found]
+    numbers = [one.reason if one.number.isdecimal() else one.number for one in found]
+    lines = [(one, _REST.split(said)[0]) for one, said in zip(found, numbers, strict=True)]
     if len({(one.word, said) for one, said in lines}) == 1 < len(found):
         yield f"**{found[0].word}** in all {len(found)} settings: {lines[0][1]}"
         return
