@@ -1033,6 +1033,7 @@ _COMMANDS: Mapping[str, Any] = {
     "show": Show,
     "sweep": Show,
     "sweep-dry-run": DryRun,
+    "sweep-on": list[FromHost],
     "try": Show,
 }
 

@@ -60,6 +60,7 @@ DOCUMENTS = {
     "show": "show {run}",
     "sweep": f"sweep mmap-write {TINY} --no-controls --blocks 1",
     "sweep-dry-run": "sweep mmap-write --dry-run",
+    "sweep-on": "import {folder}/rows --host b",  # the same; tests/fleet sweeps
     "try": "try --json --blocks 1 -- true",
 }
 

@@ -10,9 +10,11 @@ import sys
 import time
 from pathlib import Path
 
+import jsonschema
 from command import Command
 from pretended_hosts import TINY, Hosts, held
 
+from memlab import documents
 from memlab.store import Store
 
 
@@ -100,7 +102,9 @@ def test_what_a_host_refuses_is_its_own_words(hosts: Hosts, command: Command) ->
 
 def test_json(hosts: Hosts, command: Command) -> None:
     done = command("sweep", *TINY, "--blocks", "1", "--on", "ssh:a", "--json")
-    (one,) = json.loads(done.stdout)
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, documents.schema("sweep-on"))
+    (one,) = document
     assert (one["host"], one["wrong"]) == ("a", None)
     assert one["runs"][0]["new_samples"] > 0
 
