@@ -42,9 +42,8 @@ def studies() -> str:
     lines = [
         "# The published studies",
         "",
-        "Titles are in English: a study's own, or, where it has none that is known, a description.",
-        "The verdicts are those of the recorded runs that ship with memlab.",
-        "`memlab reproduce STUDY` measures and judges on your machine.",
+        "A title is a study's own, in English, or describes it. The verdicts on claims are those of",
+        "the recorded runs; `memlab reproduce STUDY` judges on your machine.",
     ]
     for source in map(published.load, published.ids()):
         lines += ["", f"## {source.id}", "", *_reference(source), "", *_tables(source)]
@@ -55,10 +54,9 @@ def studies() -> str:
 def _reference(source: published.Source) -> Iterator[str]:
     yield f"**{source.title}**"
     yield ""
-    yield f"- authors: {source.authors or 'not known'}"
-    yield f"- year: {source.year or 'not known'}"
-    yield f"- language and kind: {source.language}, {source.kind}"
-    yield f"- where: {source.appeared or 'not known'}"
+    yield f"- {source.authors or 'authors: not known'}"
+    yield f"- {source.language}, {source.kind}, {source.year or 'year not known'}"
+    yield f"- {source.appeared or 'where: not known'}"
     yield f"- not known: {source.missing}"
 
 
@@ -85,14 +83,12 @@ def _tables(source: published.Source) -> Iterator[str]:
 
 def _verdicts(source: published.Source) -> Iterator[str]:
     """The experiments that test the study, with how many of their claims hold."""
-    rows = []
     for name in experiments.names():
         if source.id not in experiments.load(name).sources:
             continue
         counts = Counter(s.overall for s in summary.by_claim(reproduce.of_run(_run(name)).judged))
-        rows.append([_page(name), *(str(counts[word] or "-") for word in reversed(summary.ORDER))])
-    heads = ["claims of", *reversed(summary.ORDER)]
-    yield from markdown(Table("", [Column(head) for head in heads], rows))
+        said = (f"{word} {counts[word]}" for word in reversed(summary.ORDER) if counts[word])
+        yield f"- {_page(name)}: {', '.join(said)}"
 
 
 @cache

@@ -18,7 +18,6 @@ from memlab.results import Run
 
 _SHOWN = "quick"  # the preset of the recorded runs
 _MANY = 5  # levels that a sentence can list
-_TOLD = 2  # sentences of a window
 # Where a verdict's number ends: how sure it is, and where it failed, `memlab claims -v` says.
 _REST = re.compile(r"[,;] \d+ blocks\b|: not in this run; to get it: |: E[A-Z]+ at probes/")
 
@@ -39,21 +38,25 @@ def page(experiment: Experiment, run: Run | None) -> str:
 
 def _declared(experiment: Experiment) -> Iterator[str]:
     yield from _section("How it is measured")
-    yield f"**Window:** {_first(_window(experiment), _TOLD)}"
+    yield f"**Window:** {_first(_window(experiment))}"
     if more := _more(experiment):
         yield from ("", more)
     varied = [one for one in experiment.factors if len(one.levels(_SHOWN)) > 1]
     yield from ("", f"**Varied:** {'; '.join(_levels(experiment, one) for one in varied)}.")
     if shown := [one for one in experiment.controls if _SHOWN in one.presets]:
         yield from ("", "**Controls**, points that each test an explanation:", "")
-        yield from (f"- {one.name}: {_first(_inline(one.why), 1)}" for one in shown)
+        yield from (f"- {one.name}: {_first(_inline(one.why))}" for one in shown)
+    name = experiment.name
     yield ""
-    yield f"In full: `memlab describe {experiment.name}`; the code: `{experiment.probe_file}`."
+    yield (
+        f"In full: `memlab describe {name}`, `memlab show --example {name}`, "
+        f"`memlab claims -v --example {name}`; the code: `{experiment.probe_file}`."
+    )
 
 
-def _first(text: str, sentences: int) -> str:
-    """The first sentences of a text; `memlab describe` has all of it."""
-    return " ".join(re.split(r"(?<=[.!?]) (?=[A-Z])", text)[:sentences])
+def _first(text: str) -> str:
+    """The first sentence of a text; `memlab describe` has all of it."""
+    return re.split(r"(?<=[.!?]) (?=[A-Z])", text)[0]
 
 
 def _window(experiment: Experiment) -> str:
@@ -90,9 +93,7 @@ def _found(run: Run) -> Iterator[str]:
     yield ""
     yield (
         f"Recorded on {run.row.created_at[:10]}: {count} CPUs of {cpu}, Linux {kernel}, "
-        f"{len(run.samples)} samples, {run.blocks} blocks. With every point and the evidence: "
-        f"`memlab show --example {run.experiment.name}`, `memlab claims -v --example "
-        f"{run.experiment.name}`."
+        f"{len(run.samples)} samples, {run.blocks} blocks."
     )
     sources = [f"[{source}](../studies.md#{source})" for source in run.experiment.sources]
     if sources:
@@ -105,7 +106,7 @@ def _found(run: Run) -> Iterator[str]:
 
 def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
     """A row per claim, without the exact checks that hold where a figure lists them."""
-    exact = [c for c in made if c.overall == "holds" and c.verdicts[0].number.isdecimal()]
+    exact = [c for c in made if c.overall == "holds" and _is_count(c.verdicts[0].number)]
     if not listed:
         exact = []
     rows = []
@@ -120,13 +121,19 @@ def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
 def _said(found: Sequence[Verdict]) -> Iterator[str]:
     """A line per verdict, or one where all settings have the same word and number."""
     # A count alone does not say what it should have been.
-    numbers = [one.reason if one.number.isdecimal() else one.number for one in found]
+    numbers = [one.reason if _is_count(one.number) else one.number for one in found]
     lines = [(one, _REST.split(said)[0]) for one, said in zip(found, numbers, strict=True)]
     if len({(one.word, said) for one, said in lines}) == 1 < len(found):
         yield f"**{found[0].word}** in all {len(found)} settings: {lines[0][1]}"
         return
     for one, said in lines:
-        yield f"**{one.word}**{f' ({one.where})' if one.where else ''}: {said}"
+        where = one.where.partition("; the closest, ")[0]
+        yield f"**{one.word}**{f' ({where})' if where else ''}: {said}"
+
+
+def _is_count(number: str) -> bool:
+    """`7`, `1,021`."""
+    return number.replace(",", "").isdecimal()
 
 
 def _section(title: str) -> Iterator[str]:
