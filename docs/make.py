@@ -42,8 +42,8 @@ def studies() -> str:
     lines = [
         "# The published studies",
         "",
-        "A title is a study's own, in English, or describes it. The verdicts on claims are those of",
-        "the recorded runs; `memlab reproduce STUDY` judges on your machine.",
+        "A title is a study's own, in English, or describes it. The verdicts are those of the",
+        "recorded runs; `memlab reproduce STUDY` judges on your machine.",
     ]
     for source in map(published.load, published.ids()):
         lines += ["", f"## {source.id}", "", *_reference(source), "", *_tables(source)]
