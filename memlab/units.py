@@ -238,3 +238,8 @@ def _is_whole(value: float) -> bool:
 def finite(value: float | None) -> float | None:
     """None for an end that is open or unknown: JSON has neither infinity nor nan."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def version_order(release: str) -> list[tuple[int, str]]:
+    """A kernel's release as what sorts: 6.1.0-56 comes after 6.1.0-9."""
+    return [(int(n or 0), word) for n, word in re.findall(r"(\d{1,18})|([a-z]+)", release)]

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +61,7 @@ def rows(runs: Mapping[str, Run]) -> list[Row]:
 
 def splits(runs: Mapping[str, Run], found: Sequence[Row]) -> list[Split]:
     """The rows on which hosts disagree: one reproduced it, another contradicted it."""
+    environments = {host: run.environment for host, run in runs.items()}
     split = []
     for row in found:
         decided = {
@@ -73,15 +75,17 @@ def splits(runs: Mapping[str, Run], found: Sequence[Row]) -> list[Split]:
         groups = {word: [h for h, w in decided.items() if w == word] for word, _ in sizes}
         (*_, least) = groups.values()
         alone = least[0] if len(least) == 1 and len(decided) > 3 else None
-        split.append(Split(row, groups, alone, differences(runs, decided)))
+        split.append(Split(row, groups, alone, differences(environments, decided)))
     return split
 
 
-def differences(runs: Mapping[str, Run], groups: Mapping[str, str]) -> list[Difference]:
+def differences(
+    environments: Mapping[str, Mapping[str, Any]], groups: Mapping[str, str]
+) -> list[Difference]:
     """What of the environment differs between hosts, by how well it tells these groups apart."""
     hosts = list(groups)
     found = []
-    machines = {host: _parts(runs[host]) for host in hosts}
+    machines = {host: _parts(environments[host]) for host in hosts}
     for name in dict.fromkeys(name for parts in machines.values() for name in parts):
         values = {host: machines[host].get(name, "unknown") for host in hosts}
         if len(set(values.values())) > 1:
@@ -92,10 +96,10 @@ def differences(runs: Mapping[str, Run], groups: Mapping[str, str]) -> list[Diff
     return found[:_MOST]
 
 
-def _parts(run: Run) -> dict[str, str]:
+def _parts(seen: Mapping[str, Any]) -> dict[str, str]:
     """The environment that makes machines unlike, in words; of a table each entry apart."""
     parts: dict[str, str] = {}
-    for name, value in environment.compared(run.environment).items():
+    for name, value in environment.compared(seen).items():
         inside = value if isinstance(value, dict) else {}
         parts |= {f"{name} {key}": _word(part) for key, part in inside.items()}
         if not isinstance(value, dict):

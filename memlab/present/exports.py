@@ -28,7 +28,7 @@ def write(run: Run, kind: str, output: Path | TextIO) -> None:
     if not isinstance(output, Path):
         output.write(_text(run, kind))
         return
-    content = _parquet(run) if kind == "parquet" else _text(run, kind).encode()
+    content = parquet(run) if kind == "parquet" else _text(run, kind).encode()
     _write(output, content)
 
 
@@ -101,8 +101,11 @@ def _without_nan(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _parquet(run: Run) -> bytes:
-    """In pieces: the whole frame of a long run does not fit into memory with its copies."""
+def parquet(run: Run) -> bytes:
+    """A run's samples as a Parquet file. CannotRun where the library is missing.
+
+    In pieces: the whole frame of a long run does not fit into memory with its copies.
+    """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -51,11 +51,13 @@ def console(*, stderr: bool = False) -> Console:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`style` is a key of STYLES or nothing; `title` is what a browser shows above the cell."""
+    """`style` is a key of STYLES or nothing; `title` is what a browser shows above the cell, and
+    `link` where it leads."""
 
     text: str
     style: str = ""
     title: str = ""
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -158,12 +158,25 @@ class Run:
 
     def only(self, points: Sequence[Point]) -> Run:
         """The same run as if it had been planned with these of its points alone."""
-        other = copy(self)
-        for name in [n for n in vars(self) if isinstance(vars(Run).get(n), cached_property)]:
-            del vars(other)[name]
+        other = self._fresh()
         kept = {point.index for point in points}
         other.points = list(points)
         other.samples = self.samples[np.isin(self.samples.taken("point"), list(kept))]
+        return other
+
+    def as_if(self, row: RunRow, points: Sequence[Point], said: Callable[[str], str]) -> Run:
+        """The same samples under another row and with other levels; `said` changes what trials
+        said that were not ok."""
+        other = self._fresh()
+        other.row, other.points = row, list(points)
+        other.samples = Samples(self.samples.table.saying(said), self.samples.rows)
+        return other
+
+    def _fresh(self) -> Run:
+        """A copy that has computed nothing."""
+        other = copy(self)
+        for name in [n for n in vars(self) if isinstance(vars(Run).get(n), cached_property)]:
+            del vars(other)[name]
         return other
 
     def drawn(self, figure: Figure) -> Run:

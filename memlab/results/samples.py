@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -100,6 +101,12 @@ class Table:
         order = np.argsort(first)
         there = [self._words[name][number] if number >= 0 else None for number in numbers[order]]
         return there, np.argsort(order)[which]
+
+    def saying(self, change: Callable[[str], str]) -> Table:
+        """The same columns, with the details of samples changed."""
+        other = copy(self)
+        other._words = self._words | {"detail": [change(word) for word in self._words["detail"]]}
+        return other
 
     def by_point(self, rows: IntArray) -> Mapping[int, IntArray]:
         """Which of these samples are each point's, in the order they were taken."""

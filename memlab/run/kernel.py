@@ -10,6 +10,7 @@ from pathlib import Path
 from memlab.errors import BadRequest, CannotRun
 from memlab.observe import proc
 from memlab.printable import printable
+from memlab.units import version_order
 
 INSTALLED = "installed"
 TO_INSTALL = "apt install linux-image-amd64, or name one with --kernel PATH"
@@ -69,7 +70,7 @@ def installed(root: Path = proc.ROOT) -> Kernel | None:
             continue
         if (root / "lib/modules" / kernel.release / "modules.dep").exists():
             kernels.append(kernel)
-    return max(kernels, key=lambda kernel: order(kernel.release), default=None)
+    return max(kernels, key=lambda kernel: version_order(kernel.release), default=None)
 
 
 def read(path: Path, named_by: str = "--kernel") -> Kernel:
@@ -109,8 +110,3 @@ def check_modules(kernel: Kernel) -> None:
         raise CannotRun(
             f"{folder} has no modules.dep; make it as root: depmod -b {base} {kernel.release}"
         )
-
-
-def order(release: str) -> list[tuple[int, str]]:
-    """6.1.0-56 comes after 6.1.0-9."""
-    return [(int(n or 0), word) for n, word in re.findall(r"(\d+)|([a-z]+)", release)]

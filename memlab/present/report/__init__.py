@@ -26,7 +26,7 @@ def html(runs: Sequence[Run]) -> str:
     sections = [section(run, f"r{number}") for number, run in enumerate(runs, 1)]
     sections[1:] = [_unlike_first(sections[0], other) for other in sections[1:]]
     compared, notes = _compared(runs)
-    return _template("report").render(
+    return template("report").render(
         sections=sections,
         place=words.place(runs),
         memlab=__version__,
@@ -69,10 +69,11 @@ def notebook(run: Run) -> str:
         drawn = inline_svg.inline(figures.draw(run), run.experiment.question, f"run-{run.id}")
     points = tables.points(run, run.metrics[0])
     asked = run.experiment.question
-    return _template("run").render(run=run.id, question=asked, svg=drawn, points=points)
+    return template("run").render(run=run.id, question=asked, svg=drawn, points=points)
 
 
-def _template(name: str) -> Template:
+def template(name: str) -> Template:
+    """A page of this folder, NAME.html.jinja, which escapes every text that it is given."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,

@@ -22,9 +22,9 @@ from memlab import folders
 from memlab.errors import BadRequest, CannotRun, MemlabError
 from memlab.observe import guest_tools, proc
 from memlab.run import kernel
-from memlab.run.kernel import Kernel, order
+from memlab.run.kernel import Kernel
 from memlab.targets.guest import image
-from memlab.units import GiB
+from memlab.units import GiB, version_order
 
 OPTIONS = ("MEMCG_V1", "LRU_GEN", "TRANSPARENT_HUGEPAGE", "DEVMEM")
 _IMAGES = ("boot/vmlinuz-*", "lib/modules/*/vmlinuz", "usr/lib/modules/*/vmlinuz")
@@ -66,7 +66,7 @@ def at_hand(place: Path | None = None, root: Path = proc.ROOT) -> list[Found]:
         patterns = [*_IMAGES, "vmlinuz*", "bzImage*"] if base != root else _IMAGES
         for path in (p for b in below for pattern in patterns for p in base.glob(b + pattern)):
             paths.setdefault(path.resolve(), path)
-    return sorted(map(look, paths.values()), key=lambda found: order(found.version))
+    return sorted(map(look, paths.values()), key=lambda found: version_order(found.version))
 
 
 def look(path: Path) -> Found:
@@ -117,17 +117,20 @@ def choose(words: Sequence[str]) -> list[Found]:
                 f"no kernel {word!r} is at hand; `memlab kernels` lists those that are"
             )
         chosen.update((found.path, found) for found in fits)
-    return sorted(chosen.values(), key=lambda found: order(found.version))
+    return sorted(chosen.values(), key=lambda found: version_order(found.version))
 
 
 def between(first: Found, last: Found) -> list[Found]:
     """The kernels at hand from one to another that can boot, both ends among them."""
-    if order(first.version) >= order(last.version):
+    if version_order(first.version) >= version_order(last.version):
         raise BadRequest(f"{first.version} is not older than {last.version}")
     within = {
         found.version: found
         for found in at_hand()
-        if not found.why and order(first.version) < order(found.version) < order(last.version)
+        if not found.why
+        and version_order(first.version)
+        < version_order(found.version)
+        < version_order(last.version)
     }
     return [first, *within.values(), last]
 
@@ -220,11 +223,11 @@ def suggest(least: str, most: str, here: Iterable[Found]) -> list[str]:
     newest: dict[str, str] = {}
     for release in {name.split("-", 2)[2] for name in packages}:
         minor = _minor(release)
-        within = order(_minor(least)) <= order(minor) <= order(_minor(most))
+        within = version_order(_minor(least)) <= version_order(minor) <= version_order(_minor(most))
         if within and minor not in have and _whole(release, packages):
-            newest[minor] = max(newest.get(minor, release), release, key=order)
+            newest[minor] = max(newest.get(minor, release), release, key=version_order)
     lines = []
-    for release in sorted(newest.values(), key=order):
+    for release in sorted(newest.values(), key=version_order):
         parts = [name for name in packages if name.split("-", 2)[2] == release]
         lines.append(f"apt-get download {' '.join(sorted(parts))}")
     return [*lines, "memlab kernels unpack linux-*.deb"] if lines else []
