@@ -244,7 +244,8 @@ static void reap_others(pid_t child)
 }
 
 /* Until the child has ended; who asks meanwhile gets the counters. */
-static void await(pid_t child, int asked, FILE *report, const struct event *events)
+static void await(pid_t child, int64_t started_ns, int asked, FILE *report,
+		  const struct event *events)
 {
 	sigset_t wanted = signals_read();
 	struct pollfd waited[] = {
@@ -266,7 +267,8 @@ static void await(pid_t child, int asked, FILE *report, const struct event *even
 		if (read(asked, &byte, 1) != 1)
 			waited[1].fd = -1;
 		else {
-			fprintf(report, "{\"at_ns\": %lld, ", (long long)now_ns());
+			fprintf(report, "{\"at_ns\": %lld, \"started_ns\": %lld, ",
+				(long long)now_ns(), (long long)started_ns);
 			print_events(report, events);
 			fprintf(report, "}\n");
 			fflush(report);
@@ -311,7 +313,7 @@ static int run(char **command, const struct policy *policy, FILE *report, int as
 	fflush(report);
 	int64_t started_ns = now_ns();
 	if (!said.error && write(go[1], "g", 1) == 1) {
-		await(child, asked, report, events);
+		await(child, started_ns, asked, report, events);
 		heard = read(sayings[0], &said, sizeof(said)) == sizeof(said);
 	}
 	int64_t ended_ns = now_ns();

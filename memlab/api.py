@@ -213,6 +213,7 @@ def trial(
     timeout: float | str = "10min",
     serve: Sequence[str] = (),
     ready: str = "",
+    keep: bool = False,
     guest: Guest | None = None,
     seed: int | None = None,
     store: str | Path | None = None,
@@ -230,7 +231,8 @@ def trial(
     expect: as `memlab try --expect`; `run.claims()` has the verdicts.
     timeout: of one run of the command, in seconds or as text.
     serve: a service that has the policies; the command is then the load that is put on it, and
-    `{port}` in both is a free port. ready: when it begins, as `memlab try --ready`.
+    `{port}` in both is a free port. ready: when it begins, as `memlab try --ready`. keep: the
+    service for the trials of a block that have the same policies, instead of a new one for each.
     policies: as `memlab try -p`, the baseline first; `**{"env.NAME": [...]}` is a variable.
 
     The other parameters and what is raised are those of `sweep`.
@@ -253,6 +255,7 @@ def trial(
         timeout_s=_seconds(timeout) or 600.0,
         serve=list(serve),
         ready=ready,
+        keep=keep,
         blocks=blocks,
         precision=_share(precision),
         budget_s=_seconds(budget),

@@ -85,6 +85,7 @@ def command(
     timeout_s: float = 600.0,
     serve: Sequence[str] = (),
     ready: str = "",
+    keep: bool = False,
     cwd: Path | None = None,
     **how: Any,
 ) -> Request:
@@ -113,6 +114,7 @@ def command(
         timeout_s=timeout_s,
         serve=list(serve),
         ready=ready,
+        keep=keep,
         cap_bytes=int(free * _CAP_SHARE),
     )
     request = Request(experiment=tried.NAME, subject=msgspec.to_builtins(subject), **how)
@@ -132,6 +134,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     timeout: str = "10min"
     serve: list[str] = []
     ready: str = ""
+    keep: bool = False
     blocks: int | None = None
     budget: str | None = None
 
@@ -162,6 +165,7 @@ def command_file(path: Path, **how: Any) -> Request:
         timeout_s=timeout_s,
         serve=file.serve,
         ready=file.ready,
+        keep=file.keep,
         cwd=path.absolute().parent,
         **said,
     )

@@ -183,6 +183,14 @@ def _call_python(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return measured
 
 
+def let_go() -> None:
+    """End what a Python probe of this process keeps running from one trial to the next."""
+    for name in _PYTHON:
+        module = sys.modules.get(f"memlab.python_probes.{name}")
+        if ends := getattr(module, "let_go", None):
+            ends()
+
+
 def bind(name: str) -> None:
     """Makes the types of a probe's params and result, which cffi else makes at its first call."""
     kinds = params(name)  # of a Python probe this imports the module

@@ -54,7 +54,7 @@ from memlab.cli._options import (
     metavar="COMMAND",
     default="",
     help="A service that has the policies: 'redis-server --port {port}'. COMMAND is then the load "
-    "on it, and {port} in both a free port. It is started for each trial.",
+    "on it, and {port} in both a free port. It is started for each trial; see --keep.",
 )
 @click.option(
     "--ready",
@@ -62,6 +62,11 @@ from memlab.cli._options import (
     default="",
     help="When the load begins: tcp:{port}, unix:PATH, line:REGEX that the service prints, or "
     "http://127.0.0.1:{port}/PATH once its status is 2xx or 3xx.",
+)
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Keep the service for the trials of a block that have the same policies.",
 )
 @click.option(
     "--expect",
@@ -109,6 +114,7 @@ def command(
     latencies: str,
     serve: str,
     ready: str,
+    keep: bool,
     expect: tuple[str, ...],
     gate: bool,
     blocks: int | None,
@@ -157,7 +163,7 @@ def command(
         "name": name,
     }
     if len(words) == 1 and words[0].endswith(".toml"):
-        if assignments or metrics or metric_file or latencies or expect or serve:
+        if assignments or metrics or metric_file or latencies or expect or serve or keep:
             raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
         request = measure.command_file(Path(words[0]), **how)
     else:
@@ -170,6 +176,7 @@ def command(
             expect=expect,
             serve=shlex.split(serve),
             ready=ready,
+            keep=keep,
             timeout_s=timeout_s,
             **{key: value for key, value in how.items() if value is not None},
         )

@@ -70,6 +70,7 @@ class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     good_statuses: list[int] = msgspec.field(default_factory=lambda: [0])
     serve: list[str] = []
     ready: str = ""
+    keep: bool = False  # the service, for the trials of a block that have the same policies
     cap_bytes: int = 0  # the limit of the memory cgroup where memory_max says none
 
 
@@ -421,6 +422,7 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
 
 def _question(subject: Tried) -> str:
     load = f" under `{_line(subject.argv)}`" if subject.serve else ""
+    load = f", kept for a block,{load}" if subject.keep else load
     tried = _line(subject.serve or subject.argv)
     return f"How does `{tried}` behave{load} under other memory policies?"
 
@@ -437,6 +439,8 @@ def check_ready(subject: Tried) -> None:
     if not subject.serve:
         if subject.ready:
             raise BadRequest("--ready is of a service: name it with --serve")
+        if subject.keep:
+            raise BadRequest("--keep is of a service: name it with --serve")
         return
     if kind not in ("tcp", "unix", "http", "line") or not address:
         raise BadRequest(
@@ -471,6 +475,9 @@ def _with_levels(made: Factor, levels: Sequence[Level]) -> Factor:
 
 
 def _host(subject: Tried, names: set[str]) -> Host:
+    served = _PLACEHOLDER.findall(" ".join([*subject.serve, subject.ready]))
+    of_service = {n for n in names if n in POLICIES or n.startswith("env.") or n in served}
+
     def own_limit(at: At) -> int:
         asked = at.get("memory_max", "none")
         return int(asked) if asked != "none" else subject.cap_bytes
@@ -478,6 +485,13 @@ def _host(subject: Tried, names: set[str]) -> Host:
     def limit(at: At) -> int | None:
         """A load is beside the service in the group."""
         return max(own_limit(at), subject.cap_bytes if subject.serve else 0) or None
+
+    def needs_group(at: At) -> bool:
+        return any(at.get(name, "none") != "none" for name in ("memory_max", "memory_high"))
+
+    def kept(at: At) -> str:
+        own = [name for name in at if name in of_service]
+        return json.dumps({name: at[name] for name in own}) if subject.keep else ""
 
     def settings(at: At) -> dict[str, str]:
         thp, overcommit = at.get("thp", "inherit"), at.get("overcommit", "inherit")
@@ -498,7 +512,7 @@ def _host(subject: Tried, names: set[str]) -> Host:
             limit,
             swap=lambda at: str(at.get("swap", "none")),
             swap_bytes=_SWAP_BYTES if "swap" in names else 0,
-            required=bool(names & {"memory_max", "memory_high"}),
+            required=needs_group,
             members=lambda _: 2 if subject.serve else 1,
             member_limit=own_limit,
             processes=_MOST_PROCESSES,
@@ -509,6 +523,7 @@ def _host(subject: Tried, names: set[str]) -> Host:
         cpus=cpus if "cpus" in names else "all",
         malloc=malloc if "malloc" in names else None,
         settings=settings,
+        kept=kept,
     )
 
 
@@ -547,6 +562,7 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
         "argv": [fill(word, at) for word in subject.argv],
         "serve": [fill(word, at) for word in subject.serve],
         "ready": fill(subject.ready, at),
+        "keep": subject.keep,
         "not_for_load": _ALLOCATOR_OPTIONS if "malloc" in at else [],
         "processes": _MOST_PROCESSES,
         "cwd": subject.cwd,

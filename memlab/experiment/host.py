@@ -14,9 +14,9 @@ class Containment:
     """The memory cgroup that a trial runs in, and the swap it may use.
 
     `limit` is in bytes; None runs the trial outside of any group. Where the host offers no
-    group, a trial that requires one is `unavailable`; others run without, since admission has
-    seen that the host has room for them. Swap belongs to the run: made for it, journaled,
-    removed when it ends.
+    group, a trial that is `required` to have one is `unavailable`; others run without, since
+    admission has seen that the host has room for them. Swap belongs to the run: made for it,
+    journaled, removed when it ends.
 
     `depth` groups lie one inside the other, each with the limit, and the worker is in the
     innermost. `members` groups, named 0, 1, ..., lie beside one another in it, each with
@@ -38,7 +38,7 @@ class Containment:
     limit: Callable[[At], int | None]
     swap: Callable[[At], str] = lambda _: "none"  # none, file, zram
     swap_bytes: int = 0  # the size of the swap area
-    required: bool = True
+    required: Callable[[At], bool] = lambda _: True
     depth: Callable[[At], int] = lambda _: 1
     members: Callable[[At], int] = lambda _: 0
     member_limit: Callable[[At], int] = lambda _: 0
@@ -98,6 +98,10 @@ class Host:
     as well. `tmpfs` is the bytes that a trial's own files take there, in a folder of the run.
     `needs` is what the probe itself asks of the host: capabilities by the names that `doctor`
     prints, "memory cgroup v2", or files that must exist.
+
+    `kept` names what a trial may leave running, "" for nothing. The trials of a block with one name
+    follow each other, in one worker and without a preparation between them, as long as a trial's
+    result says that it is `kept`; the worker ends before whatever comes next.
     """
 
     containment: Containment | None = None
@@ -110,3 +114,4 @@ class Host:
     reserved: Callable[[At], ReservedMemory | None] | None = None
     swap_counts: bool = False
     needs: Callable[[At], Sequence[str]] = lambda _: ()
+    kept: Callable[[At], str] = lambda _: ""

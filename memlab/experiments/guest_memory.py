@@ -174,7 +174,9 @@ EXPERIMENT = Experiment(
         memory=memory, time=lambda at: BOOT_S + float(at["settle"]) + memory(at) / TAKEN_A_SECOND
     ),
     host=Host(
-        containment=Containment(limit=memory, required=False), virtual_machine=machine, cpus="all"
+        containment=Containment(limit=memory, required=lambda _: False),
+        virtual_machine=machine,
+        cpus="all",
     ),
     shrinks="memory",
     tiny={

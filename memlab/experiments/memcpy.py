@@ -420,7 +420,9 @@ EXPERIMENT = Experiment(
         cpus=lambda at: int(at["threads"]),
         settings=host_settings,
         tmpfs=tmpfs_bytes,
-        containment=Containment(limit=lambda at: memory_bytes(at) * 5 // 4, required=False),
+        containment=Containment(
+            limit=lambda at: memory_bytes(at) * 5 // 4, required=lambda _: False
+        ),
     ),
     tiny={
         "size": [23 * 4 * KIB],

@@ -351,7 +351,7 @@ EXPERIMENT = Experiment(
     ),
     host=Host(
         containment=Containment(
-            limit=limit, swap=lambda at: str(at["swap"]), swap_bytes=SWAP_BYTES, required=True
+            limit=limit, swap=lambda at: str(at["swap"]), swap_bytes=SWAP_BYTES
         ),
         settings=lambda at: {"/proc/sys/vm/overcommit_memory": str(at["overcommit"])},
         swap_counts=True,

@@ -199,7 +199,7 @@ EXPERIMENT = Experiment(
     host=Host(
         settings=lambda at: {} if at["thp"] == "never" else {THP: str(at["thp"])},
         containment=Containment(
-            lambda at: memory_bytes(at) + memory_bytes(at) // 4 + 64 * MIB, required=False
+            lambda at: memory_bytes(at) + memory_bytes(at) // 4 + 64 * MIB, required=lambda _: False
         ),
     ),
     controls=[

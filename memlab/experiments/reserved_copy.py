@@ -333,7 +333,9 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     cost=Cost(memory=memory_bytes, time=trial_time),
     host=Host(
-        containment=Containment(limit=lambda at: memory_bytes(at) * 5 // 4, required=False),
+        containment=Containment(
+            limit=lambda at: memory_bytes(at) * 5 // 4, required=lambda _: False
+        ),
         needs=lambda at: ["reserved RAM"] if at["memory"] in RESERVED else [],
         reserved=reserved,
     ),

@@ -111,7 +111,9 @@ EXPERIMENT = Experiment(
     ],
     cost=Cost(memory=memory, time=lambda at: 0.02 + memory(at) / 1e9),
     host=Host(
-        containment=Containment(limit=lambda at: memory(at) * 5 // 4 + 64 * MIB, required=False)
+        containment=Containment(
+            limit=lambda at: memory(at) * 5 // 4 + 64 * MIB, required=lambda _: False
+        )
     ),
     shrinks="threads",
     tiny={"threads": [2], "lock": ["off"], "stack": [2 * MIB]},

@@ -118,7 +118,9 @@ EXPERIMENT = Experiment(
     ],
     host=Host(
         settings=settings,
-        containment=Containment(lambda at: 2 * int(at["size"]) + 128 * MIB, required=False),
+        containment=Containment(
+            lambda at: 2 * int(at["size"]) + 128 * MIB, required=lambda _: False
+        ),
     ),
     controls=[
         control(

@@ -425,7 +425,7 @@ EXPERIMENT = Experiment(
             limit=lambda _: None,
             swap=lambda at: str(at["swap"]),
             swap_bytes=64 * MIB,
-            required=False,
+            required=lambda _: False,
         ),
         needs=lambda at: ["two CPUs"] if int(at["readers"]) else [],
     ),

@@ -93,6 +93,8 @@ def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
         yield words.effect(run.experiment, found)
     if any(summary.medians for summary in run.summaries):
         yield words.empty_program(run)
+    if run.experiment.subject.keep:
+        yield words.kept_service(run)
     yield from _not_measured(run, verbose=verbose)
 
 

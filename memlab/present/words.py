@@ -118,6 +118,13 @@ def empty_program(run: Run) -> str:
     return f"a program that does nothing takes {span} under these policies"
 
 
+def kept_service(run: Run) -> str:
+    """How often a service was started that `--keep` keeps."""
+    loads = [int(s.raw["loads_before"]) for s in run.samples if s.raw and "loads_before" in s.raw]
+    started = count(loads.count(0), "time")
+    return f"the service was kept for a block: started {started} for {count(len(loads), 'trial')}"
+
+
 def count(number: int, noun: str) -> str:
     """`1 block`, `2 blocks`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

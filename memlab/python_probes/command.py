@@ -10,7 +10,9 @@ Excluded: the fork, the policies, and the same launcher running a program that d
 comes first and is the floor.
 
 With a service the policies are the service's and so are the usage and the counters; the window is
-the command's, which is the load. The service is started before and ended after it.
+the command's, which is the load. The service is started before and ended after it, or with `keep`
+runs on for the next trial of this process. Then its peaks are reset as the load begins; its context
+switches are those of the threads that live when the load ends.
 
 The command's standard input is empty and it has no terminal. What it prints is read as it comes;
 the last 4 KiB are kept, and the last match of each metric. How it ended is an outcome: `failed`
@@ -61,6 +63,7 @@ _REFUSED_POLICIES = ("setrlimit", "setpriority", "personality", "prctl")
 # What an allocator and ld.so print of options or libraries that they pass over.
 _COMPLAINT = r"<jemalloc>: (Invalid|Malformed) conf|ERROR: ld\.so: |ld\.so: invalid GLIBC_TUNABLES"
 _SAID = "; it said: "
+_PEAKS = ("memory.peak", "memory.max_usage_in_bytes")  # v2 since Linux 5.19; v1
 _COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent": "shootdowns"}
 
 
@@ -72,7 +75,20 @@ class Params:
 
 
 def measure(params: Params) -> dict[str, Any]:
-    spec = json.loads(params.spec)
+    try:
+        return _measured(json.loads(params.spec), params)
+    except BaseException:
+        let_go()
+        raise
+
+
+def let_go() -> None:
+    """End the service that is kept."""
+    while _kept:
+        _kept.pop().end()
+
+
+def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
     plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     environ = {**plain, **spec["environ"]}
     libraries = [os.environ.get("LD_PRELOAD", ""), *spec["preload"]]
@@ -99,10 +115,15 @@ def measure(params: Params) -> dict[str, Any]:
     with Window() as window:
         try:
             if spec["serve"]:
-                group.open_to_load()
-                service = _Service(spec, [*launch, *group.words()], environ, group)
-                words = [*bare, *group.words(load=True)]
-                ended = service.under(words, _without(plain, spec["not_for_load"]), output)
+                if not _kept:
+                    group.open_to_load()
+                    _kept.append(_Service(spec, [*launch, *group.words()], environ))
+                service, words = _kept[0], [*bare, *group.words(load=True)]
+                ended = service.under(
+                    spec, words, _without(plain, spec["not_for_load"]), output, group
+                )
+                if not service.kept:
+                    _kept.clear()
                 subject, usage, load = service.launched, service.usage, service.result()
             else:
                 words = [*launch, *group.words()]
@@ -111,7 +132,8 @@ def measure(params: Params) -> dict[str, Any]:
                 subject.stop(group)
                 ended, usage = None if timely else _timed_out(spec, output), subject.usage()
         finally:
-            group.kill()
+            if not _kept:
+                group.kill()
     result = {
         "floor": floor.report,
         **subject.report,
@@ -120,7 +142,7 @@ def measure(params: Params) -> dict[str, Any]:
         **load,
         "output": output.tail,
         "metrics": output.found,
-        "missing": _missing(params.group, subject.report) | subject.pss.missing(),
+        "missing": _missing(group, subject.report) | subject.pss.missing(),
     }
     if file.is_new():
         result["metrics"] |= _numbers(file.read(), spec["file_metrics"])
@@ -132,7 +154,7 @@ def measure(params: Params) -> dict[str, Any]:
     said = load.get("service_output", result["output"])
     refused = _refused(spec, subject, _last_lines(said))
     if refused is None and group.oom_kills():
-        peak = (result["group_peak_bytes"] or result["rss_peak_bytes"]) / 2**20
+        peak = (result["group_peak_bytes"] or result["rss_peak_bytes"] or 0) / 2**20
         detail = f"the kernel's OOM killer ended it at {peak:.1f} MiB{_last_lines(said)}"
         refused = {"outcome": "oom-killed", "detail": detail}
     ended = refused or ended
@@ -212,10 +234,14 @@ class _Launched:
             self.waiting.append(self._process.stdout.fileno())
             os.set_blocking(self._process.stdout.fileno(), False)
         self.report: dict[str, Any] = {}
-        self.counters: list[dict[str, Any]] = []  # an answer for each time that they were asked for
         self.pid = 0
-        self.next_s = self._started_s = time.monotonic()
         self._text = b""
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget what was read of it so far."""
+        self.counters: list[dict[str, Any]] = []  # an answer for each time that they were asked for
+        self.next_s = self._started_s = time.monotonic()
         self._period_s = _READ_EVERY_S
         self._at_ns: list[int] = []
         self._values: dict[str, list[int]] = {"rss": [], "locked": [], "swapped": []}
@@ -230,6 +256,10 @@ class _Launched:
         """Have the launcher say the counters as they are now."""
         with suppress(BrokenPipeError):  # it has just ended
             os.write(self._asking, b"?")
+
+    def catch_up(self) -> None:
+        """Read what came while nobody attended."""
+        self.attend(select.select(self.waiting, [], [], 0)[0])
 
     def attend(self, ready: Sequence[int]) -> None:
         """Read what is to be had from these descriptors, and the memory where that is due."""
@@ -350,16 +380,20 @@ class _Launched:
             "system_ns": report["system_ns"],
             "minor_fault_count": report["minor"] - report["minor_before"],
             "major_fault_count": report["major"],
-            "voluntary_switch_count": report["voluntary"],
-            "involuntary_switch_count": report["involuntary"],
-            "counters": _counters(report["events"]) | self._others(),
+            **self.usage_beside(report["events"]),
         }
 
-    def _others(self) -> dict[str, Any]:
-        locked = max(self._values["locked"], default=0)
-        return {
-            "rss_peak_bytes": {"count": self.report["rss_peak_bytes"], "error": None},
+    def usage_beside(self, events: dict[str, Any]) -> dict[str, Any]:
+        """The part of it that a service has over its load too, whose `events` these are."""
+        report, locked = self.report, max(self._values["locked"], default=0)
+        others = {
+            "rss_peak_bytes": {"count": report["rss_peak_bytes"], "error": None},
             "vm_locked_bytes": {"count": locked, "error": None},
+        }
+        return {
+            "voluntary_switch_count": report["voluntary"],
+            "involuntary_switch_count": report["involuntary"],
+            "counters": _counters(events) | others,
         }
 
 
@@ -417,9 +451,8 @@ class _Service:
     """The service that a load is put on: it has the policies, and it is what is measured."""
 
     def __init__(
-        self, spec: dict[str, Any], launch: Sequence[str], environ: dict[str, str], group: _Group
+        self, spec: dict[str, Any], launch: Sequence[str], environ: dict[str, str]
     ) -> None:
-        self._spec, self._group = spec, group
         with socket.socket() as free:  # closed before the service binds it
             free.bind(("127.0.0.1", 0))
             self._port = str(free.getsockname()[1])
@@ -431,42 +464,79 @@ class _Service:
         self.launched = _Launched(
             launch, self._filled(spec["serve"]), environ, spec["cwd"], self._output
         )
-        self.usage: dict[str, Any] = {"counters": {}}
-        self._handled: list[tuple[int, int]] = []
+        self.kept = False  # whether it runs on after its trial
+        self._loads = -1  # that were put on it before the trial's
         self._ready_ns: int | None = None
-        self._load: dict[str, Any] | None = None
 
     def _filled(self, words: Sequence[str]) -> list[str]:
         return [word.replace("{port}", self._port) for word in words]
 
     def under(
-        self, launch: Sequence[str], environ: dict[str, str], output: _Output
+        self,
+        spec: dict[str, Any],
+        launch: Sequence[str],
+        environ: dict[str, str],
+        output: _Output,
+        group: _Group,
     ) -> dict[str, str] | None:
-        """Put the load on it once it is ready, then end it. An outcome where that went wrong."""
-        service, spec = self.launched, self._spec
-        within_s = min(spec["timeout_s"], _READY_WITHIN_S)
-        ended, every_s = None, _READY_EVERY_S
-        if not _attend([service], lambda: service.ended or self._ready(), within_s, every_s):
-            ended = f"not ready after {within_s:g} s"
-        elif service.ended:
-            ended = f"{_how_it_ended(service.report)} before it was ready"
-        if ended is not None:
-            self._end()
-            return {"outcome": "not-ready", "detail": f"the service: {ended}{self._said(3)}"}
+        """Put the load on it once it is ready, then end it, unless it is `kept`. An outcome where
+        that went wrong."""
+        self.kept, self._group, self._loads = False, group, self._loads + 1
+        self.usage: dict[str, Any] = {"counters": {}}
+        self._handled: list[tuple[int, int]] = []
+        self._load: dict[str, Any] | None = None
+        try:
+            outcome = self._await(spec) if self._ready_ns is None else self._still_there()
+            if outcome is None:
+                outcome = self._loaded(spec, launch, environ, output)
+            self.kept = spec["keep"] and outcome is None and not group.oom_kills()
+            self.kept = self.kept and group.end_load()
+        finally:
+            if not self.kept:
+                self.end()
+        self._measure()
+        return outcome
+
+    def _await(self, spec: dict[str, Any]) -> dict[str, str] | None:
+        service, within_s = self.launched, min(spec["timeout_s"], _READY_WITHIN_S)
+        if not _attend([service], lambda: service.ended or self._ready(), within_s, _READY_EVERY_S):
+            return self._wrong("not-ready", f"not ready after {within_s:g} s")
+        if service.ended:
+            return self._wrong("not-ready", f"{_how_it_ended(service.report)} before it was ready")
         self._ready_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+        return None
+
+    def _still_there(self) -> dict[str, str] | None:
+        service = self.launched
+        service.catch_up()
+        if service.ended:
+            return self._wrong("service-ended", f"{_how_it_ended(service.report)} after a load")
+        return None
+
+    def _loaded(
+        self, spec: dict[str, Any], launch: Sequence[str], environ: dict[str, str], output: _Output
+    ) -> dict[str, str] | None:
+        service, since = self.launched, None
+        if spec["keep"]:
+            service.begin()
+            self._group.forget_peak()
+            since = _Since(service.pid)
         self._count()
         load = _Launched(launch, self._filled(spec["argv"]), environ, spec["cwd"], output)
         timely = _attend([service, load], lambda: load.ended or service.ended, spec["timeout_s"])
         self._count()
+        if since and not service.ended:
+            service.report = since.report() | service.counters[-1]
         died = service.ended
         load.stop(self._group)
         self._load = load.report
-        self._end()
-        self._measure()
         if died:
-            how = f"the service: {_how_it_ended(service.report)} under the load{self._said(3)}"
-            return {"outcome": "service-ended", "detail": how}
+            return self._wrong("service-ended", f"{_how_it_ended(service.report)} under the load")
         return None if timely else _timed_out(spec, output)
+
+    def _wrong(self, outcome: str, how: str) -> dict[str, str]:
+        detail = f"the service: {how}{_last_lines(self._output.tail, 3)}"
+        return {"outcome": outcome, "detail": detail}
 
     def _ready(self) -> bool:
         if self._kind == "line":
@@ -487,11 +557,15 @@ class _Service:
         if not service.ended:
             service.ask()
         self._handled.append(self._group.handled())
-        _attend([service], lambda: service.ended or len(service.counters) > known, _STOP_WITHIN_S)
+        if not _attend(
+            [service], lambda: service.ended or len(service.counters) > known, _STOP_WITHIN_S
+        ):
+            raise Failed("the launcher does not say its counters", errno.ETIMEDOUT)
 
-    def _end(self) -> None:
-        self.launched.terminate()
-        self.launched.stop(self._group)
+    def end(self) -> None:
+        if not self.launched.ended:
+            self.launched.terminate()
+            self.launched.stop(self._group)
 
     def _measure(self) -> None:
         """The window: the service's counters while the load ran."""
@@ -503,14 +577,14 @@ class _Service:
             name: {"count": after["count"] - before["count"], "errno": after["errno"]}
             for (name, before), after in zip(both[0].items(), both[1].values(), strict=True)
         }
-        self.usage = self.launched.usage() | {
+        self.usage = {
             "elapsed_ns": self._load["elapsed_ns"],
             "user_ns": events["cpu"]["count"],  # and system's: perf's task clock has both
             "system_ns": 0,
             "minor_fault_count": handled - major,
             "major_fault_count": major,
+            **self.launched.usage_beside(events),
         }
-        self.usage["counters"] |= _counters(events)
 
     def result(self) -> dict[str, Any]:
         """What the sample keeps of it beside what a command's has."""
@@ -519,10 +593,74 @@ class _Service:
             "load": self._load,
             "ready_ns": None if self._ready_ns is None else self._ready_ns - began_ns,
             "service_output": self._output.tail,
+            "kept": self.kept,
+            "loads_before": self._loads,
         }
 
-    def _said(self, lines: int) -> str:
-        return _last_lines(self._output.tail, lines)
+
+_kept: list[_Service] = []  # the service of this process's trials, at most one
+
+
+class _Since:
+    """What a service takes from now on, as its launcher would report it at its end."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._io, self._switches = _io_of(pid), _switches(pid)
+        forgot = [_forget_peak(one) for one in _tree(pid)]
+        self._peaks_are_new = all(forgot)
+
+    def report(self) -> dict[str, Any]:
+        switches = [
+            [
+                now - before
+                for now, before in zip(counts, self._switches.get(task, (0, 0)), strict=True)
+            ]
+            for task, counts in _switches(self._pid).items()
+        ]
+        peaks = [_status(one).get(b"VmHWM", 0) for one in _tree(self._pid)]
+        return {
+            "io": {name: max(0, n - self._io[name]) for name, n in _io_of(self._pid).items()},
+            "rss_peak_bytes": max(peaks, default=0) if self._peaks_are_new else None,
+            "voluntary": sum(voluntary for voluntary, _ in switches),
+            "involuntary": sum(involuntary for _, involuntary in switches),
+            "status": 0,
+            "signal": 0,
+        }
+
+
+def _io_of(pid: int) -> Counter[str]:
+    """proc_pid_io(5) of a process, of its living descendants and of all whose end was waited for;
+    empty where it may not be read."""
+    counts: Counter[str] = Counter()
+    for one in _tree(pid):
+        with suppress(OSError), open(f"/proc/{one}/io") as lines:
+            counts.update({name: int(n) for name, n in (line.split(": ") for line in lines)})
+    return counts
+
+
+def _switches(pid: int) -> dict[str, tuple[int, int]]:
+    """The voluntary and involuntary context switches of each living thread, by its number."""
+    counts = {}
+    for one in _tree(pid):
+        with suppress(OSError):
+            for task in os.listdir(f"/proc/{one}/task"):  # noqa: PTH208
+                with suppress(OSError), open(f"/proc/{one}/task/{task}/status") as lines:
+                    said = dict(line.split(":", 1) for line in lines)
+                    counts[task] = (
+                        int(said["voluntary_ctxt_switches"]),
+                        int(said["nonvoluntary_ctxt_switches"]),
+                    )
+    return counts
+
+
+def _forget_peak(pid: int) -> bool:
+    """Have VmHWM be what is resident now (proc_pid_clear_refs(5)); False where that is refused."""
+    with suppress(OSError), open(f"/proc/{pid}/clear_refs", "w") as file:
+        file.write("5")
+        file.flush()
+        return True
+    return False
 
 
 def _answers(url: str) -> bool:
@@ -591,6 +729,8 @@ class _Group:
         self._folder, self._load = (f"{folder}/{n}" if folder else "" for n in (0, 1))
         self._killed = self._count() if folder else 0
         self._stalled = self._stalls()
+        self._peak: int | None = None  # a descriptor, once the peak is of some time alone
+        self.missing: dict[str, str] = {} if folder else {"peak_group": "needs a memory cgroup"}
 
     def words(self, *, load: bool = False) -> list[str]:
         """The launcher's words to enter them."""
@@ -617,6 +757,27 @@ class _Group:
             with suppress(OSError), open(f"{self._load}/{name}", "w") as file:
                 file.write(none)
 
+    def end_load(self) -> bool:
+        """Kill what a load left, and not the service; False where that does not end it."""
+        with suppress(OSError):
+            if self._load:
+                cleanup.empty_group(Path(self._load))
+            return True
+        return False
+
+    def forget_peak(self) -> None:
+        """Have the peak be what is charged now."""
+        if not self._folder:
+            return
+        for name in _PEAKS:
+            with suppress(OSError):
+                since = os.open(f"{self._folder}/{name}", os.O_RDWR)
+                os.write(since, b"0")
+                self._peak = since
+                return
+        why = "needs Linux 6.12, which can reset the peak of a service that is kept"
+        self.missing["peak_group"] = why
+
     def kill(self) -> None:
         for folder in filter(None, dict.fromkeys((self._processes, self._outer))):
             cleanup.empty_group(Path(folder))
@@ -642,7 +803,13 @@ class _Group:
         }
 
     def _peak_bytes(self) -> int | None:
-        for name in ("memory.peak", "memory.max_usage_in_bytes"):  # v2 since Linux 5.19; v1
+        if self._peak is not None:
+            text = os.pread(self._peak, 64, 0)
+            os.close(self._peak)
+            return int(text)
+        if "peak_group" in self.missing:
+            return None
+        for name in _PEAKS:
             with suppress(OSError), open(f"{self._folder}/{name}") as file:
                 return int(file.read())
         return None
@@ -732,11 +899,11 @@ def _histogram(text: bytes, unit_ns: float) -> dict[str, Any]:
     return {"total": len(values), **ends, "buckets": [list(one) for one in sorted(buckets.items())]}
 
 
-def _missing(group: str, report: dict[str, Any]) -> dict[str, str]:
+def _missing(group: _Group, report: dict[str, Any]) -> dict[str, str]:
     """The metrics that this host does not offer, and why not."""
-    missing = {}
-    if not group:
-        missing["peak_group"] = "needs a memory cgroup"
+    missing = dict(group.missing)
+    if report["rss_peak_bytes"] is None:
+        missing["peak_rss"] = "/proc/PID/clear_refs of a service that is kept may not be written"
     if not os.path.exists("/proc/pressure/memory"):  # noqa: PTH110
         missing["stalled"] = "this kernel counts no pressure (CONFIG_PSI)"
     if failed := report["events"]["shootdowns"]["errno"]:

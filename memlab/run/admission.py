@@ -73,7 +73,7 @@ def _memory(experiment: Experiment, at: At) -> int:
         return own
     limit = held.limit(at)
     if limit is not None:
-        own = limit if held.required else max(own, limit)
+        own = limit if held.required(at) else max(own, limit)
     return own + (held.swap_bytes if held.swap(at) == "zram" else 0)
 
 

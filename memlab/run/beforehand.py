@@ -42,7 +42,7 @@ class _Host:
             kind, limit = held.swap(at), held.limit(at)
             if kind != "none":
                 yield self._swap(kind)
-            if held.required and limit is not None:
+            if limit is not None and held.required(at):
                 yield self._group()
         for file, value in host.settings(at).items():
             yield self._file(file, value)

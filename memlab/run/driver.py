@@ -18,7 +18,7 @@ from typing import Any
 from memlab import experiments
 from memlab._version import __version__
 from memlab.errors import CannotRun, Interrupted, Refused
-from memlab.experiment import Experiment
+from memlab.experiment import At, Experiment
 from memlab.experiment.points import Point
 from memlab.observe import environment
 from memlab.run import admission, gentle, journal, plan
@@ -139,7 +139,8 @@ def _measure(
         opened = target.executor(run.id, experiment, directories, request.cpus)
         with interruptible() as heard, opened as executor:
             reason, block = stop_rule.reason(), None
-            for trial in _trials(run, points, request, taken, stop_rule, began):
+            kept = experiment.host.kept
+            for trial in _trials(run, points, request, taken, stop_rule, began, kept):
                 if heard:  # and lost, where Python was in a callback that raises to nobody
                     raise KeyboardInterrupt(heard[0])
                 left_s = stop_rule.left_s(time.monotonic() - began)
@@ -188,6 +189,7 @@ def _trials(
     taken: set[tuple[int, int]],
     stop_rule: StopRule,
     began: float,
+    kept: Callable[[At], str],
 ) -> Iterator[_Trial]:
     """The trials that are still missing, block after block, without the points that are done."""
     block = 0
@@ -195,7 +197,7 @@ def _trials(
         stop_rule.look(block, time.monotonic() - began)
         active = [
             point
-            for point in plan.order(points, run.seed, block)
+            for point in plan.order(points, run.seed, block, kept)
             if (block, point.index) in taken or not stop_rule.done(point.index)
         ]
         if all(stop_rule.done(point.index) for point in points):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,20 @@ from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
 from memlab.run.settings import Unavailable
 from memlab.run.tmpfs import TmpfsFolder
-from memlab.run.trial_setup import TrialSetup
+from memlab.run.trial_setup import TrialContext, TrialSetup
 
 SETUP_LIMIT_S = 60.0  # what a trial may take beyond its window before it is killed
 
 Environ = tuple[tuple[str, str], ...]  # what is added to the environment, sorted by name
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What the last trial left running, in which fork server's worker and in what surroundings."""
+
+    name: str
+    environ: Environ
+    held: TrialContext
 
 
 class LocalExecutor:
@@ -59,6 +68,8 @@ class LocalExecutor:
             self._setup = TrialSetup(experiment, journal, run, directories.dir)
             self._servers: dict[Environ, ForkServer] = {}
             stack.callback(self._stop_servers)
+            self._kept: _Kept | None = None
+            stack.callback(self._let_go)
             always = self._cpus[-1:] if callable(experiment.host.cpus) else self._cpus
             stack.enter_context(_off(always))
             self._stack = stack.pop_all()
@@ -74,16 +85,21 @@ class LocalExecutor:
         new server. A server that dies before its first answer raises WorkerLost."""
         cost = self._experiment.cost
         limit_s = self._patience * (cost.limit_s or SETUP_LIMIT_S + 10 * cost.time(point.at))
+        keep = self._experiment.host.kept(point.at)
+        if self._kept and self._kept.name != keep:
+            self._let_go()
+        kept = self._kept
         trial: dict[str, Any] = {
             "probe": self._experiment.probe,
             "file": self._file(point),
             "cpus": self._cpus_of(point.at),
             "limit_s": limit_s,
+            "keep": bool(keep),
         }
         try:
             environ = self._environ(point)
             folder = self._folder(point.at)
-            held = self._setup.prepare(point.at)
+            held = kept.held if kept else self._setup.prepare(point.at)
         except (Unavailable, allocators.NotHere) as unavailable:
             return _not_run("unavailable", str(unavailable))
         except OSError as error:
@@ -105,6 +121,7 @@ class LocalExecutor:
         reserved = self._experiment.host.reserved
         if reserved and (asked := reserved(point.at)):
             trial["reserved"] = asdict(asked)
+        self._kept = None
         try:
             reply = server.run(trial)
         except WorkerLost as lost:
@@ -113,6 +130,8 @@ class LocalExecutor:
             if not server.served:
                 raise  # it cannot even start
             return _not_run("error", str(lost))
+        if keep and reply.get("result", {}).get("kept"):
+            self._kept = _Kept(keep, environ, held)
         context = {"host": reply.pop("host")}
         if self._experiment.host.containment:
             context["contained"] = held.contained
@@ -152,6 +171,18 @@ class LocalExecutor:
         server.stop()
         self._journal.forget_session(server.group)
 
+    def _let_go(self) -> None:
+        """End what the last trial left running. One that a trial was interrupted in is not known
+        here, and is killed with its fork server."""
+        kept, self._kept = self._kept, None
+        if kept is None:
+            return
+        try:
+            self._servers[kept.environ].run({})
+        except WorkerLost:
+            self._drop(kept.environ)
+            self._setup.abandon()
+
     def _stop_servers(self) -> None:
         for environ in list(self._servers):
             self._drop(environ)
@@ -162,8 +193,9 @@ class LocalExecutor:
         Where a file's pages lie changes what a call costs. Made once, a file would give all
         blocks the same luck, and a run an interval that its repetition does not keep to.
         The trial that makes a file is a warm-up and is not kept: it meets caches full of the
-        file's making, which the block's other trials do not.
+        file's making, which the block's other trials do not. What trials left running ends too.
         """
+        self._let_go()
         for folder in self._folders.values():
             _empty(folder)
         files = {str(self._file(point)): point for point in points}

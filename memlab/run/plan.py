@@ -7,12 +7,12 @@ meets all points alike (randomised multiple interleaved trials).
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from memlab.errors import BadLevels
-from memlab.experiment import Experiment, Level
+from memlab.experiment import At, Experiment, Level
 from memlab.experiment.points import Point, point_key
 
 
@@ -52,8 +52,15 @@ def build(
     return Plan(tuple(points.values()), excluded)
 
 
-def order(points: Sequence[Point], seed: int, block: int) -> list[Point]:
-    """The points in the order of one block; the same for the same seed and block, always."""
+def order(
+    points: Sequence[Point], seed: int, block: int, kept: Callable[[At], str] = lambda _: ""
+) -> list[Point]:
+    """The points in the order of one block; the same for the same seed and block, always.
+
+    Points that share what is `kept` follow each other: these groups are in random order, and so
+    are the points of each.
+    """
     shuffled = sorted(points, key=lambda point: point.index)
     random.Random(f"{seed}/{block}").shuffle(shuffled)
-    return shuffled
+    groups = list(dict.fromkeys(kept(point.at) for point in shuffled))
+    return sorted(shuffled, key=lambda point: groups.index(kept(point.at)))

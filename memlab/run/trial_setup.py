@@ -55,7 +55,7 @@ class TrialSetup:
         if declared is None or self._swap is None:
             return TrialContext()
         limit_bytes, swap = declared.limit(at), declared.swap(at)
-        group = None if limit_bytes is None else self._the_group(required=declared.required)
+        group = None if limit_bytes is None else self._the_group(required=declared.required(at))
         self._swap.use(swap)
         if group is None or limit_bytes is None:
             return _at_top() if declared.top else TrialContext()

@@ -36,7 +36,8 @@ def main() -> None:
     """Serve trials from standard input until it closes.
 
     The next worker is forked while the driver stores the last sample, so that a trial does
-    not wait for the fork; it is idle until it is asked.
+    not wait for the fork; it is idle until it is asked. A worker whose trial may `keep` something
+    running serves the next trial too, until it is asked by {} to end.
     """
     _end_with(int(sys.argv[3]))
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -46,8 +47,17 @@ def main() -> None:
     worker = Worker()
     for line in sys.stdin.buffer:
         trial = json.loads(line)
+        if not trial:
+            worker.end()
+            sys.stdout.buffer.write(line)
+            sys.stdout.flush()
+            worker = Worker()
+            continue
         sys.stdout.buffer.write(worker.run(trial, line))
         sys.stdout.flush()
+        if worker.lives:
+            _reap_leftovers(worker.pid)
+            continue
         worker.end()
         if trial["probe"] not in rehearsed:
             rehearsed |= _rehearse(trial["probe"])
@@ -66,14 +76,15 @@ def _rehearse(name: str) -> set[str]:
 
 
 class Worker:
-    """One forked process, for one trial."""
+    """One forked process, for one trial, or for all that share what they keep."""
 
     def __init__(self) -> None:
         asked, self._asking = os.pipe()
         self._reading, writing = os.pipe()
+        self.lives = False  # after its trial
         parent = os.getpid()
-        self._pid = os.fork()
-        if self._pid == 0:
+        self.pid = os.fork()
+        if self.pid == 0:
             _end_with(parent)
             os.close(self._asking)
             os.close(self._reading)
@@ -89,9 +100,10 @@ class Worker:
         witness = _witness() if group else None
         before = _counts(group, trial["cpus"])
         os.write(self._asking, line)
-        text, timed_out = _collect(self._pid, self._reading, float(trial["limit_s"]))
+        text, timed_out = _collect(self.pid, self._reading, float(trial["limit_s"]))
+        self.lives = bool(trial.get("keep")) and text.endswith(b"}\n")
         if not text.endswith(b"}\n"):
-            status = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+            status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
             counter = "group_oom_kill" if group else "oom_kill"
             oom_killed = _counts(group, ())[counter] > before[counter]
             died = _died(trial, status, timed_out, oom_killed=oom_killed)
@@ -108,9 +120,9 @@ class Worker:
         return text.removesuffix(b"}\n") + b", " + beside[1:] + b"\n"
 
     def end(self) -> None:
-        """Reap the worker, and whatever it left."""
-        os.waitpid(self._pid, 0)
+        """Reap the worker, which ends what it keeps once it is asked no more, and what it left."""
         os.close(self._asking)
+        os.waitpid(self.pid, 0)
         os.close(self._reading)
         _reap_leftovers()
 
@@ -124,16 +136,26 @@ def _work(asked: int, writing: int) -> NoReturn:
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
     os.close(nothing)
+    while line := _asked(asked):
+        trial = json.loads(line)
+        text = json.dumps(_trial(trial)).encode() + b"\n"
+        while text:
+            text = text[os.write(writing, text) :]
+        if not trial.get("keep"):
+            os._exit(0)
+    probe.let_go()
+    os._exit(0)
+
+
+def _asked(asked: int) -> bytes:
+    """The next trial's line; b"" once there is none."""
     line = b""
     while not line.endswith(b"\n"):
         piece = os.read(asked, 1 << 16)
         if not piece:
-            os._exit(0)  # the server has ended without a trial
+            return b""
         line += piece
-    text = json.dumps(_trial(json.loads(line))).encode() + b"\n"
-    while text:
-        text = text[os.write(writing, text) :]
-    os._exit(0)
+    return line
 
 
 def _trial(trial: Mapping[str, Any]) -> Reply:
@@ -246,12 +268,12 @@ def _has_ended(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
-def _reap_leftovers() -> None:
+def _reap_leftovers(kept: int = 0) -> None:
     """Kill and reap the witness, and what a probe left: its orphans are children of this
-    subreaper."""
+    subreaper, as is a worker that is `kept`."""
     while True:
         with open("/proc/thread-self/children") as children:
-            left = [int(child) for child in children.read().split()]
+            left = [int(child) for child in children.read().split() if int(child) != kept]
         if not left:
             return
         for child in left:

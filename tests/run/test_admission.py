@@ -135,7 +135,10 @@ def test_a_contained_point_needs_its_limit_and_its_swap(
     swap: str, required: bool, memory: int, disk: int
 ) -> None:
     held = Containment(
-        limit=lambda _: 2 * GIB, swap=lambda at: at["swap"], swap_bytes=3 * GIB, required=required
+        limit=lambda _: 2 * GIB,
+        swap=lambda at: at["swap"],
+        swap_bytes=3 * GIB,
+        required=lambda _: required,
     )
     declared = experiment(
         factors=[SWAP], excludes=[], cost=Cost(memory=lambda _: 6 * GIB), host=Host(held)

@@ -162,7 +162,7 @@ def test_without_a_group_a_trial_that_can_do_without_runs_outside(
     directories: Directories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(capabilities, "memory_cgroup", lambda _: NONE)
-    with LocalExecutor(RUN, faulting(required=False), directories, [CPU]) as opened:
+    with LocalExecutor(RUN, faulting(required=lambda _: False), directories, [CPU]) as opened:
         reply = opened.trial(at(page=23, way="touch"))
     assert (reply["outcome"], reply["context"]["contained"]) == ("ok", None)
 

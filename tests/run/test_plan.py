@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from synthetic import experiment
 
 from memlab.errors import BadLevels
-from memlab.experiment import Control, Exclude
+from memlab.experiment import At, Control, Exclude
 from memlab.experiment.points import Point, point_label, varied_factors
 from memlab.run import plan
 
@@ -25,6 +25,21 @@ def test_grid_is_the_product_in_declared_order() -> None:
     ]
     assert [point.index for point in built.points] == [0, 1, 2, 3]
     assert built.excluded == {}
+
+
+def test_points_that_share_what_is_kept_follow_each_other() -> None:
+    def kept(at: At) -> str:
+        return str(int(at["size"]) % 3)
+
+    orders = [plan.order(POINTS, 1, block, kept) for block in range(200)]
+    for order in orders:
+        assert sorted(point.index for point in order) == list(range(6))
+        assert len({kept(point.at) for point in order[:2]}) == 1
+        assert len({kept(point.at) for point in order[2:4]}) == 1
+    firsts = Counter(order[0].index for order in orders)  # 33 each, if all are alike
+    assert len(firsts) == 6
+    assert min(firsts.values()) > 15
+    assert orders[0] == plan.order(list(reversed(POINTS)), 1, 0, kept)
 
 
 def test_levels_replace_the_presets() -> None:
