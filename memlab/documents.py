@@ -42,7 +42,9 @@ NonEmpty = Annotated[list[T], Meta(min_length=1)]
 RunId = Annotated[str, Meta(pattern="^[0-9a-f]{8}$")]
 DateTime = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Levels = Annotated[Mapping[str, Level], Meta(description="The level of each factor, by name.")]
-Ended = Literal["blocks", "precise", "decided", "budget", "interrupted", "failed"] | None
+Ended = (
+    Literal["blocks", "precise", "decided", "unmeasured", "budget", "interrupted", "failed"] | None
+)
 Word = Literal["reproduced", "contradicted", "inconclusive", "not testable here"]
 Compared = Literal["slower", "faster", "same", "inconclusive"]
 
@@ -302,8 +304,8 @@ class Show(Document):
     request: Request
     environment: Environment
     ended: Ended
-    """How its last session ended: blocks and precise are its own stop rule's; null: not yet, or
-    killed."""
+    """How its last session ended: blocks and precise are its own stop rule's, unmeasured is where
+    no trial could be done here; null: not yet, or killed."""
     samples: Number
     window_share: Annotated[float, Meta(ge=0)] | None
     """The share of the wall time spent inside timed windows; null before the first sample."""

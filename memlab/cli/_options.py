@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memlab import units
 from memlab.cli import _completing
 from memlab.printable import printable
+
+if TYPE_CHECKING:
+    from memlab.results import Run
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
@@ -78,6 +81,21 @@ example_option = click.option(
     is_flag=True,
     help="RUN names an experiment: its recorded run, which ships with memlab.",
 )
+
+
+def base_of(base: str, new: Run, store: Path | None) -> Run | Path:
+    """What a run is held against: an exported file, or another run. UsageError for itself."""
+    from memlab import api
+    from memlab.judging import exported
+
+    if exported.is_file(base):
+        return Path(base)
+    found: Run = api.load(base, store=store)
+    if found.id == new.id:
+        raise click.UsageError(
+            f"{base} is run {new.id} itself: name another run to hold it against"
+        )
+    return found
 
 
 def echo(line: object) -> None:

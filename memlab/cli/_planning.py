@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memlab import measure, units
-from memlab.cli._options import echo, echo_json
+from memlab.cli._options import echo_json
 from memlab.errors import MemlabError
-from memlab.experiment.points import point_label, varied_factors
+from memlab.experiment.points import varied_factors
 from memlab.run import admission, beforehand, gentle
 from memlab.run.prepare import Prepared
 from memlab.run.request import Request
 from memlab.run.stop_rule import least_blocks
 from memlab.targets.guest.handle import Guest
+
+if TYPE_CHECKING:
+    from memlab.present.table import Table
 
 _POWER = 0.9
 TRIAL_OVERHEAD_S = 0.01  # for the estimate alone: forking, mapping and unmapping a file
@@ -74,13 +78,18 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
 
 
 def _show(prepared: Prepared, data: dict[str, Any]) -> None:
+    from memlab.present import table
+
     points, guest = prepared.plan.points, data["guest"]
+    console = table.console()
+
+    def echo(line: str) -> None:
+        console.print(table.Text(line))
+
     if sum(data["unavailable"].values()) == len(points):
         echo(f"nothing can be measured here: {next(iter(data['unavailable']))}")
-    names = varied_factors(points) or list(points[0].at)
-    for point in points:
-        beside = f"   control: {point.control}" if point.control else ""
-        echo(f"  {point_label(prepared.experiment, point.at, names)}{beside}")
+    for part in _points(prepared):
+        table.write(console, part)
     for why, count in data["excluded"].items():
         echo(f"left out, {count} point{'' if count == 1 else 's'}: {why}")
     for why, count in data["unavailable"].items():
@@ -102,10 +111,35 @@ def _show(prepared: Prepared, data: dict[str, Any]) -> None:
     if (shown := data["budget_shows"]) is not None:
         echo(f"shows    a change over {units.format_percent(shown)}, with probability {_POWER:g}")
     if guest:
-        _show_guest(guest)
+        _show_guest(guest, echo)
 
 
-def _show_guest(guest: dict[str, Any]) -> None:
+def _points(prepared: Prepared) -> Iterator[Table]:
+    """A row per point, numbered, with its levels of what is varied: the grid, then the controls."""
+    from memlab.present.table import Column, Table
+
+    numbered = list(enumerate(prepared.plan.points, 1))
+    grid = [(number, point) for number, point in numbered if not point.control]
+    beside = [(number, point) for number, point in numbered if point.control]
+    for part, names in (
+        (grid, varied_factors([point for _, point in grid])),
+        (beside, varied_factors(prepared.plan.points)),
+    ):
+        names = names or list(prepared.plan.points[0].at)
+        rows = [
+            [
+                str(number),
+                *([point.control] if point.control else []),
+                *(prepared.experiment.describe_level(name, point.at[name]) for name in names),
+            ]
+            for number, point in part
+        ]
+        heads = [*(["control"] if part is beside else []), *names]
+        if rows:
+            yield Table("", [Column("point"), *(Column(head, "left") for head in heads)], rows)
+
+
+def _show_guest(guest: dict[str, Any], echo: Callable[[str], None]) -> None:
     """What holds the plan, and what nobody knows of it yet."""
     memory, disk = (units.format_quantity(guest[f"{of}_bytes"], "B") for of in ("memory", "disk"))
     emulated = guest["accelerator"] != "kvm"

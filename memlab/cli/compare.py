@@ -9,7 +9,7 @@ import click
 
 from memlab.cli import _completing
 from memlab.cli._formats import chosen, echo_cases, format_options
-from memlab.cli._options import SHARE, echo_json, store_option
+from memlab.cli._options import SHARE, base_of, echo_json, store_option
 
 if TYPE_CHECKING:
     from memlab.judging.compare import Compared
@@ -97,12 +97,12 @@ def _between(
     base: str, new: str, metric: str | None, threshold: float, force: bool, store: Path | None
 ) -> Compared:
     from memlab import api
-    from memlab.judging import exported
     from memlab.judging.compare import compare_runs
 
+    after = api.load(new, store=store)
     return compare_runs(
-        Path(base) if exported.is_file(base) else api.load(base, store=store),
-        api.load(new, store=store),
+        base_of(base, after, store),
+        after,
         metric=metric,
         threshold=threshold,
         force=force,

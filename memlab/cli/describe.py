@@ -18,6 +18,6 @@ def command(experiment: str, as_json: bool) -> None:
 
         echo_json(data.experiment(declared))
     else:
-        from memlab.present import describe
+        from memlab.present import describe, table
 
-        click.echo(describe.as_text(declared))
+        click.echo(describe.as_text(declared, table.console().width))

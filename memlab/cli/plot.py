@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from memlab.cli._options import (
+    base_of,
     echo,
     echo_json,
     example_option,
@@ -69,7 +70,6 @@ def command(
     """
     from memlab import api, results
     from memlab.experiment.levels import read_levels
-    from memlab.judging import exported
     from memlab.present import figures
 
     loaded: results.Run = api.load(run, store=store, example=example)
@@ -82,10 +82,7 @@ def command(
             panels=None if panels is None else _names(panels),
             where=read_levels(loaded.experiment, where),
             samples=samples,
-            against=[
-                Path(base) if exported.is_file(base) else api.load(base, store=store)
-                for base in against
-            ],
+            against=[base_of(base, loaded, store) for base in against],
         )
     if output and output.suffix:
         if output.suffix[1:] not in figures.FORMATS:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from rich.cells import cell_len
 
 from memlab import published as studies
 from memlab.experiment import PRESETS, Claim, Experiment, Factor
 from memlab.published import load
 
-_WIDTH = 96
+_BEGINS = re.compile("Window: |Excluded: ")  # a line of a comment that is a part of its own
+_MOST = 96  # characters of a line that are easy to read
 
 
 def probe_comment(experiment: Experiment) -> str:
@@ -18,7 +21,8 @@ def probe_comment(experiment: Experiment) -> str:
     path = probe_source(experiment)
     begin, end = ("/*", "*/") if path.suffix == ".c" else ('"""', '"""')
     comment = path.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
-    return "\n".join(line.strip().removeprefix("*").strip() for line in comment.splitlines())
+    lines = (line.strip().removeprefix("*").removeprefix(" ") for line in comment.splitlines())
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def probe_source(experiment: Experiment) -> Path:
@@ -31,67 +35,99 @@ def probe_source(experiment: Experiment) -> Path:
     return next(path for path in places if path.exists())
 
 
-def as_text(experiment: Experiment) -> str:
-    return "\n".join(_lines(experiment))
+def as_text(experiment: Experiment, width: int) -> str:
+    """Lines of at most `width` characters, unless a word is longer."""
+    return "\n".join(_lines(experiment, min(width, _MOST)))
 
 
-def _lines(experiment: Experiment) -> Iterator[str]:
-    yield f"{experiment.name}: {experiment.question}"
+def _lines(experiment: Experiment, width: int) -> Iterator[str]:
+    def wrapped(text: str, indent: int, more: int = 2, begin: str = "") -> Iterator[str]:
+        return _wrapped(text, width, " " * indent + begin, " " * (indent + more))
+
+    yield from wrapped(f"{experiment.name}: {experiment.question}", 0)
     yield ""
     yield "FACTORS, set with -p name=levels"
     for factor in experiment.factors:
-        yield from _factor(factor)
+        named, levels = _factor(factor)
+        yield from wrapped(named, 2)
+        yield from wrapped(levels, 6)
     for exclude in experiment.excludes:
-        yield from _wrapped(f"left out: {exclude.why}", 2)
+        yield from wrapped(f"left out: {exclude.why}", 2)
     yield ""
     yield f"THE TIMED WINDOW, {experiment.probe_file}"
-    yield from (f"  {line}".rstrip() for line in probe_comment(experiment).strip().splitlines())
+    for paragraph in _paragraphs(probe_comment(experiment)):
+        yield from wrapped(paragraph, 2 + _depth(paragraph), 0) if paragraph else [""]
     yield ""
     yield "METRICS, from each sample; the first decides when a point is done"
-    width = max(len(metric.name) for metric in experiment.metrics)
+    longest = max(len(metric.name) for metric in experiment.metrics)
     for metric in experiment.metrics:
-        yield f"  {metric.name:<{width}}  {metric.help} ({metric.unit})"
+        named = f"{metric.name:<{longest}}  "
+        yield from wrapped(f"{metric.help} ({metric.unit})", 2, len(named), named)
     yield ""
     yield "CONTROLS, points beside the grid that test an explanation"
     for control in experiment.controls:
         where = "" if len(control.presets) == len(PRESETS) else f" ({', '.join(control.presets)})"
-        yield from _wrapped(f"{control.name}{where}: {control.description}", 2)
+        yield from wrapped(f"{control.name}{where}: {control.description}", 2)
     yield ""
     yield "STUDIES whose claims it tests"
     for source in experiment.sources:
-        yield from _wrapped(f"{source}: {studies.load(source).reference}", 2)
+        yield from wrapped(f"{source}: {studies.load(source).reference}", 2)
     yield ""
     yield "CLAIMS of the published studies"
     for claim in experiment.claims:
-        yield from _wrapped(f"{claim.id}: {claim.text}{_basis(claim)}", 2)
+        yield from wrapped(f"{claim.id}: {claim.text}{_basis(claim)}", 2)
     for published in experiment.published:
-        yield from _wrapped(
+        yield from wrapped(
             f"table: {published.source}, {published.table}. {published.note}".strip(), 2
         )
         unsure = load(published.source).tables[published.table].unsure
         if unsure:
-            yield from _wrapped(f"unsure in the source: {'; '.join(unsure)}", 4)
+            yield from wrapped(f"unsure in the source: {'; '.join(unsure)}", 4)
     yield ""
     yield "BUDGET  " + ", ".join(f"{p} {experiment.budget_s[p]:g} s" for p in PRESETS)
 
 
-def _factor(factor: Factor) -> Iterator[str]:
+def _paragraphs(comment: str) -> list[str]:
+    """A comment's paragraphs, a line each, and the indented items in them; an empty line is one."""
+    found: list[str] = []
+    for line in comment.strip().splitlines():
+        last = found[-1] if found else ""
+        depth, of_last = _depth(line), _depth(last)
+        goes_on = not _BEGINS.match(line) and (depth > of_last if of_last else not depth)
+        if line and last and goes_on:
+            found[-1] += f" {line.strip()}"
+        else:
+            found.append(line)
+    return found
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _factor(factor: Factor) -> tuple[str, str]:
+    """What it is, and its levels by preset, those of several presets once."""
     good = f": {', '.join(factor.kind.levels)}" if factor.kind.levels else ""
     good = good or (f", {factor.bounds}" if factor.bounds else "")
-    yield from _wrapped(f"{factor.name} ({factor.kind.noun}{good}): {factor.help}", 2)
     shown: dict[str, str] = {}
     for preset in PRESETS:
         levels = ", ".join(factor.kind.format(level) for level in factor.levels(preset))
         if levels not in shown.values():
             shown[preset] = levels
-    yield from _wrapped("; ".join(f"{preset} {levels}" for preset, levels in shown.items()), 6)
+    named = f"{factor.name} ({factor.kind.noun}{good}): {factor.help}"
+    return named, "; ".join(f"{preset} {levels}" for preset, levels in shown.items())
 
 
 def _basis(claim: Claim) -> str:
     return f" [published: {claim.published}]" if claim.published else ""
 
 
-def _wrapped(text: str, indent: int) -> list[str]:
-    return textwrap.wrap(
-        text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2)
-    )
+def _wrapped(text: str, width: int, begin: str, rest: str) -> Iterator[str]:
+    """Lines of so many cells of a terminal, where a Chinese character takes two."""
+    line, empty = begin, True
+    for word in text.split():
+        if not empty and cell_len(f"{line} {word}") > width:
+            yield line
+            line, empty = rest, True
+        line, empty = f"{line}{'' if empty else ' '}{word}", False
+    yield line

@@ -44,10 +44,12 @@ class PointSummary:
     noise: Counter[str]  # flag -> number of samples
 
     def floor_share(self, metric: str) -> float | None:
-        """How much of the median is the loop itself; None where there is no floor."""
-        if metric not in self.floors or metric not in self.medians:
+        """How much of the median is the loop itself; None where there is no floor, or the median
+        is 0 and nothing can be a share of it."""
+        found = self.medians.get(metric)
+        if metric not in self.floors or found is None or found.estimate == 0:
             return None
-        return self.floors[metric] / self.medians[metric].estimate
+        return self.floors[metric] / found.estimate
 
 
 _NOISE, _INSIDE = "noise bits", "ns in windows"  # columns; no metric's name has a blank

@@ -46,6 +46,7 @@ class StopRule:
         self._values = {point.index: array("d") for point in points}
         self._trials = dict.fromkeys(self._values, 0)
         self._done: set[int] = set()
+        self._measured = False  # whether any trial could be done here
         self._request = request
         self._budget_s = request.budget_s
         if self._budget_s is None and request.blocks is None:
@@ -54,6 +55,7 @@ class StopRule:
     def add(self, point: int, outcome: str, readings: Mapping[str, Any] | None) -> None:
         """Count one sample, and check whether its point is done."""
         self._trials[point] += 1
+        self._measured |= outcome != "unavailable"
         if outcome == "ok" and readings is not None:
             value = self._metric.of(readings, self._points[point].at)
             if value is not None:
@@ -97,6 +99,8 @@ class StopRule:
 
     def reason(self) -> str:
         """Why a session ended that was neither interrupted nor out of budget."""
+        if not self._measured:
+            return "unmeasured"
         if self._request.blocks is not None:
             return "blocks"
         return "decided" if self._request.precision is None else "precise"

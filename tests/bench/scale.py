@@ -128,7 +128,7 @@ def commands(shape: Shape, path: Path, folder: Path) -> dict[str, tuple[Sequence
         "completion": (["show", "0000"], False),
         "show": (["show", "last", *store], True),
         "claims": (["claims", "last", *store], True),
-        "compare": (["compare", "last", "last", *store], True),
+        "compare": (["compare", "last", "--to", "method=write", *store], True),
         "report": (["report", "last", "-o", f"{out}.html", *store], True),
         "export": (
             ["export", "last", "--format", "parquet", "-o", f"{out}.parquet", *store],

@@ -31,11 +31,13 @@ def test_a_sweep_says_so_once_and_keeps_its_run(swept: str, store_path: Path) ->
     run = api.load(store=store_path)
     assert f"run {run.id}" in swept
     assert not run.measured
+    assert run.sessions[-1].ended == "unmeasured"
 
 
 def test_quiet_and_json_end_with_3_as_well(command: Command, store_path: Path) -> None:
-    quiet = command("sweep", *NOWHERE, "-q")
+    quiet = command("sweep", *NOWHERE, "-q", "--blocks", "1")
     assert (quiet.returncode, len(quiet.stdout.split())) == (CannotRun.exit_code, 1)
+    assert "unmeasured" in command("runs").stdout
     as_json = command("sweep", *NOWHERE, "--json")
     assert (as_json.returncode, as_json.stdout[:1]) == (CannotRun.exit_code, "{")
 

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import matplotlib
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from stored_runs import (
     stored,
 )
 
+from memlab import api
 from memlab.errors import CannotRun
 from memlab.present import figures
 from memlab.present.figures import sidecar
@@ -113,3 +116,34 @@ def test_pyplot_is_never_imported() -> None:
     code = "import sys, memlab.present.figures; print('matplotlib.pyplot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_last_digits_of_the_layouts_solver_change_no_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They differ from process to process, and the names of clip paths are hashes of floats."""
+    run = api.load("page-fault", example=True)
+    solved = ConstrainedLayoutEngine.execute
+
+    def noisy(engine: ConstrainedLayoutEngine, figure: Figure) -> None:
+        solved(engine, figure)
+        for i, axes in enumerate(figure.axes, 1):
+            left, bottom, wide, high = axes.get_position().bounds
+            axes.set_position((left + i * 1e-15, bottom, wide + i * 1e-15, high - i * 1e-15))
+
+    files = figures.save(run, tmp_path / "one", ["svg"])
+    monkeypatch.setattr(ConstrainedLayoutEngine, "execute", noisy)
+    others = figures.save(run, tmp_path / "other", ["svg"])
+    assert [file.read_bytes() for file in files] == [file.read_bytes() for file in others]
+
+
+@pytest.mark.slow
+def test_two_processes_draw_the_same_bytes(tmp_path: Path) -> None:
+    for folder in ("one", "other"):
+        arguments = ["plot", "--example", "tlb-shootdown", "-o", str(tmp_path / folder)]
+        subprocess.run([sys.executable, "-m", "memlab", *arguments], check=True)
+    one, other = (
+        {p.name: p.read_bytes() for p in (tmp_path / f).iterdir()} for f in ("one", "other")
+    )
+    assert one == other
+    assert len(one) > 4

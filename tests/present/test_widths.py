@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from quick import mostly_slow
 from rich.cells import cell_len
 
-from memlab import api, recorded
+from memlab import api, experiments, recorded
 from memlab.cli import cli
 from memlab.judging.compare import NotComparable, compare_runs
 from memlab.judging.reproduce import of_run
@@ -38,6 +39,21 @@ def printed(monkeypatch: pytest.MonkeyPatch, width: int, *arguments: str) -> str
 def letters(text: str) -> str:
     """Without blanks and line breaks, which depend on the width."""
     return re.sub(r"\s", "", text)
+
+
+@pytest.mark.parametrize("name", mostly_slow(experiments.names(), "thread-create", "memcg-notify"))
+def test_what_is_said_beforehand(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan, of the default sweep and of every control, and what an experiment declares."""
+    for width in WIDTHS:
+        printed(monkeypatch, width, "sweep", name, "--dry-run")
+        printed(monkeypatch, width, "sweep", name, "--dry-run", "--preset", "full")
+        printed(monkeypatch, width, "describe", name)
+
+
+@pytest.mark.slow
+def test_show_has_every_metric(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = printed(monkeypatch, 80, "show", "-v", "--example", run.experiment.name)
+    assert all(letters(metric.name) in letters(text) for metric in run.experiment.metrics)
 
 
 @pytest.mark.slow
@@ -69,14 +85,18 @@ def test_many_claims_fit_on_a_page(name: str, monkeypatch: pytest.MonkeyPatch) -
     assert len(printed(monkeypatch, 80, "claims", "--example", name).splitlines()) < 100
 
 
-def test_a_comparison_keeps_its_words(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_keeps_its_words(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = tmp_path / "base.csv"
+    printed(monkeypatch, 200, "export", "--example", run.experiment.name, "-o", str(base))
     try:
-        compared = compare_runs(run, run)
+        compared = compare_runs(base, run)
     except NotComparable as why:
         pytest.skip(str(why))
     for width in WIDTHS:
         store = str(run.store_path)
-        text = printed(monkeypatch, width, "compare", run.id, run.id, "--store", store)
+        text = printed(monkeypatch, width, "compare", str(base), run.id, "--store", store)
         assert words.counts(compared) in " ".join(text.split())
         table, _, _ = text.partition("ratio: the median")
         found = set(table.split())

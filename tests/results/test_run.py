@@ -86,6 +86,11 @@ def test_failed_trials_are_counted_and_quoted_once(path: Path) -> None:
     assert run.summaries[2].outcomes.total() == 0
 
 
+def test_nothing_is_a_share_of_zero(path: Path) -> None:
+    run = stored(path, {0: [ok(0, floor_ns=n) for n in (0, 0, 3)]})
+    assert run.summaries[0].floor_share("call_time") is None
+
+
 def test_floor_is_beside_the_median(path: Path) -> None:
     run = stored(path, {0: [ok(1000, floor_ns=n) for n in (100, 300, 200)]})
     assert run.summaries[0].floors["call_time"] == pytest.approx(200e-9)

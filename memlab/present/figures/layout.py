@@ -22,6 +22,7 @@ from memlab.results import Run
 
 WIDE, NARROW, EDGE = 921.6, 720.0, 14.0  # points; a narrow page shows the same text larger
 STEP = style.SMALL * style.LINE_HEIGHT
+_DIGITS = 10  # of a share of the page: far below a point, far above what a float leaves
 GAP = 14.0  # from the frame to the names at the lines' ends
 _HANDLE = 46.0  # of a legend's sign and the gap behind it
 _REACH = 6.0  # of a mark
@@ -160,6 +161,10 @@ class Page:
         engine.execute(self.figure)
         engine.execute(self.figure)  # tick labels that came or went change the room around
         self.figure.set_layout_engine("none")
+        for one in self.figure.axes:  # the solver's last digits differ from draw to draw
+            ends = (round(float(end), _DIGITS) for end in one.get_position().bounds)
+            left, bottom, wide, high = ends
+            one.set_position((left, bottom, wide, high))
         for axes, notes, room in self._margins:
             for text in room:
                 text.remove()
