@@ -138,7 +138,7 @@ def _measure(
     try:
         opened = target.executor(run.id, experiment, directories, request.cpus)
         with interruptible() as heard, opened as executor:
-            reason, block = stop_rule.reason(), None
+            block = None
             kept = experiment.host.kept
             for trial in _trials(run, points, request, taken, stop_rule, began, kept):
                 if heard:  # and lost, where Python was in a callback that raises to nobody
@@ -162,6 +162,8 @@ def _measure(
                 watch.sampled(_progress(trial, sample, stop_rule, len(points), elapsed_s))
                 busy_s = time.monotonic() - rested_s
                 rest_s = busy_s * (gentle.stretch(experiment, request, trial.point.at) - 1)
+            else:
+                reason = stop_rule.reason()
     except KeyboardInterrupt as interrupt:
         reason = "interrupted"
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
