@@ -44,6 +44,11 @@ from memlab.cli._options import (
     multiple=True,
     help="Draw the ratio to another run, or to a file that `memlab export` wrote, point by point.",
 )
+@click.option(
+    "--hosts",
+    is_flag=True,
+    help="RUN is an experiment: the verdicts of its newest run of each host, beside each other.",
+)
 @store_option
 @json_option
 def command(
@@ -57,23 +62,37 @@ def command(
     where: tuple[str, ...],
     samples: bool,
     against: tuple[str, ...],
+    hosts: bool,
     store: Path | None,
     as_json: bool,
 ) -> None:
     """Draw RUN's figures, with a JSON file beside it that names the samples behind each mark. With
     --metric, --x, --series, --panels, --where, --samples or --against draw one figure of your own
-    choice.
+    choice; with --hosts every host's verdicts.
 
     \b
     memlab plot last --metric bandwidth --x size --series method --where filesystem=tmpfs
     memlab plot after --against before
+    memlab plot page-fault --hosts
     """
     from memlab import api, results
     from memlab.experiment.levels import read_levels
     from memlab.present import figures
 
-    loaded: results.Run = api.load(run, store=store, example=example)
-    if metric or x or series is not None or panels is not None or where or samples or against:
+    own = metric or x or series is not None or panels is not None or where or samples or against
+    loaded: results.Run
+    if hosts:
+        if own or example:
+            raise click.UsageError(
+                "--hosts draws verdicts: without --example and a choice of points"
+            )
+        from memlab.cli import _fleet
+        from memlab.judging import fleet
+
+        loaded = figures.of_hosts(fleet.named(_fleet.newest(run, store)))
+    else:
+        loaded = api.load(run, store=store, example=example)
+    if own:
         loaded = figures.chosen(
             loaded,
             metric=metric,

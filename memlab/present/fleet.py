@@ -10,7 +10,7 @@ from memlab.present import table, words
 from memlab.present.table import Cell, Column, Table, Text, write
 from memlab.results import Run
 
-_SHORT = {
+SHORT = {
     "reproduced": "holds",
     "contradicted": "contradicted",
     "inconclusive": "not decided",
@@ -25,7 +25,7 @@ def show(
 ) -> None:
     """Print the answer, a row per host, then each disagreement with what separates its sides."""
     console = table.console()
-    for number, line in enumerate(_answer(runs, rows, splits)):
+    for number, line in enumerate(answer(runs, rows, splits)):
         console.print(Text(line, style="" if number else "bold"))
     ids = [id for id, said in _by_claim(runs, rows).items() if len(said) > 1]
     metric = next(iter(runs.values())).experiment.metrics[0]
@@ -56,7 +56,8 @@ def _by_claim(runs: Mapping[str, Run], rows: Sequence[Row]) -> dict[str, set[str
     }
 
 
-def _answer(runs: Mapping[str, Run], rows: Sequence[Row], splits: Sequence[Split]) -> list[str]:
+def answer(runs: Mapping[str, Run], rows: Sequence[Row], splits: Sequence[Split]) -> list[str]:
+    """How many claims hold on all hosts, where they disagree, and which host stands apart."""
     name = next(iter(runs.values())).experiment.name
     found, hosts = _by_claim(runs, rows), words.count(len(runs), "host")
     alike: dict[str, list[str]] = {}
@@ -86,7 +87,7 @@ def _verdict(rows: Sequence[Row], host: str) -> Cell:
     if len(seen) > 1:
         return Cell("depends on the setting", "inconclusive")
     (word,) = seen
-    return Cell(_SHORT.get(word, word), word)
+    return Cell(SHORT.get(word, word), word)
 
 
 def _split(runs: Mapping[str, Run], split: Split) -> list[str]:
@@ -94,7 +95,7 @@ def _split(runs: Mapping[str, Run], split: Split) -> list[str]:
     place = words.levels(declared, split.row.at, split.row.at) if split.row.at else ""
     name = split.row.id + (f", {place}" if place else "")
     sides = "; ".join(
-        f"{_SHORT[word]} on {', '.join(hosts)}" for word, hosts in split.groups.items()
+        f"{SHORT[word]} on {', '.join(hosts)}" for word, hosts in split.groups.items()
     )
     lines = [f"{name}: {sides}"]
     for one in split.differences:

@@ -13,7 +13,9 @@ import pytest
 from command import Command
 from test_schemas import held
 
-from memlab import recorded
+from memlab import api, recorded
+from memlab.judging import fleet as judging
+from memlab.present import figures
 from memlab.store import PointRow, Store
 
 NIGHTS, STEP_AT = 60, 40
@@ -74,6 +76,25 @@ def test_a_host_that_stands_alone_is_named(fleet: Path, command: Command) -> Non
     done = command("claims", *(f"{host}:last" for host in "abcg"), COLUMNS="200")
     assert "g stands apart: alone against all others" in done.stdout
     assert "which may be chance" in done.stdout  # four hosts show little
+
+
+def test_the_figure_has_a_row_per_host_and_names_the_one_that_stands_alone(
+    fleet: Path, command: Command, tmp_path: Path
+) -> None:
+    done = command("plot", "mmap-write", "--hosts", "-o", str(tmp_path / "hosts.svg"))
+    assert done.returncode == 0, done.stderr
+    marks = json.loads((tmp_path / "hosts.json").read_text())["marks"]
+    assert {mark["series"] for mark in marks} == set("abcdefg")
+    assert {mark["word"] for mark in marks[:7]} == {"reproduced", "contradicted"}  # these first
+    assert [mark["series"] for mark in marks[:7] if mark["word"] == "contradicted"] == ["f", "g"]
+    same = [mark["ratio"] for mark in marks if "ratio" in mark and mark["series"] == "c"]
+    assert same == [1.0] * len(same) != []  # five hosts are alike: each is the median host
+    text = (tmp_path / "hosts.svg").read_text()
+    assert "on 7 hosts" in text
+    runs = [api.load(f"{host}:last") for host in "abcg"]
+    figure = figures.draw(figures.of_hosts(judging.named(runs)))
+    assert "g stands apart: alone against all others" in figure.description
+    assert command("plot", "mmap-write", "--hosts", "--samples").returncode == 2
 
 
 def test_what_is_no_fleet_is_a_line(fleet: Path, command: Command) -> None:

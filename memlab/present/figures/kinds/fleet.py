@@ -1,0 +1,155 @@
+"""Hosts beside each other: of each claim a row per host, its verdict and its number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from math import inf, isfinite
+from statistics import median
+from typing import Any
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from memlab.experiment import Fleet
+from memlab.judging import fleet as judging
+from memlab.judging.claims import Judged, judge
+from memlab.present import fleet, words
+from memlab.present.figures import frame, style
+from memlab.present.figures import rows as place
+from memlab.present.figures.dumbbell import COLOURS, MARKERS
+from memlab.present.figures.frame import Mark
+from memlab.present.figures.layout import Page, sign
+from memlab.results import Run
+
+
+def title(run: Run, shown: Fleet) -> str:
+    return f"the claims of {run.experiment.name} on {words.count(len(shown.hosts), 'host')}"
+
+
+def rows(run: Run, shown: Fleet) -> pd.DataFrame:
+    """A row per claim, setting and host; `ratio` is the host's number over the median host's, where
+    the hosts' numbers are above zero."""
+    found: dict[tuple[str, str], dict[str, Judged]] = {}
+    for host, own in shown.hosts.items():
+        for judged in judge(own):
+            where = words.labels(own.experiment, judged.setting, _several(own, judged.setting))
+            found.setdefault((judged.claim.id, where), {})[host] = judged
+    return frame.frame(
+        _mark(shown.hosts[host], host, f"{id}, {where}" if where else id, judged, typical)
+        for (id, where), by_host in sorted(found.items(), key=lambda one: _agreement(one[1]))
+        for typical in [_typical(by_host.values())]
+        for host, judged in by_host.items()
+    )
+
+
+def _several(run: Run, setting: Mapping[str, object]) -> list[str]:
+    return [name for name in run.varied if name in setting]
+
+
+def _agreement(by_host: Mapping[str, Judged]) -> tuple[bool, bool]:
+    """Those come first on which hosts disagree, then those that do not hold."""
+    said = {one.word for one in by_host.values()}
+    return not {"reproduced", "contradicted"} <= said, said == {"reproduced"}
+
+
+def _typical(found: Iterable[Judged]) -> float | None:
+    """The median host's number; None where there is none above zero."""
+    numbers = [one.verdict.estimate for one in found if one.verdict.estimate is not None]
+    return median(numbers) if numbers and min(numbers) > 0 and max(numbers) < inf else None
+
+
+def _mark(run: Run, host: str, name: str, judged: Judged, typical: float | None) -> Mark:
+    verdict = judged.verdict
+    mark: Mark = {
+        "panel": {},
+        "kind": "verdict",
+        "series": host,
+        "claim": judged.claim.id,
+        "levels": dict(judged.setting),
+        "run": run.id,
+        "word": verdict.word,
+        "n": verdict.n,
+        "_name": name,
+    }
+    if typical and verdict.estimate is not None:
+        ends = {"low": verdict.low, "high": verdict.high}
+        mark |= {"ratio": verdict.estimate / typical}
+        mark |= {
+            end: value / typical
+            for end, value in ends.items()
+            if value is not None and isfinite(value) and value > 0
+        }
+    return mark
+
+
+def finding(run: Run, shown: Fleet, rows: pd.DataFrame) -> str | None:
+    """How many claims hold on all hosts, and which host stands apart."""
+    found = judging.rows(shown.hosts)
+    apart = [one.host for one in judging.levels(shown.hosts) if one.apart]
+    said = fleet.answer(shown.hosts, found, judging.splits(shown.hosts, found))[:3]
+    said += [f"{host} is an outlier in {shown.metric}" for host in apart]
+    return "; ".join(said).removeprefix(f"{run.experiment.name}: ")
+
+
+def draw(page: Page, shown: Fleet, rows: pd.DataFrame) -> None:
+    found = frame.marks(rows)
+    notes = [f"{host}: {words.machine(run)}, run {run.id}" for host, run in shown.hosts.items()]
+    if len(found) > place.ROWS_MAX:
+        claims = [list(some) for _, some in groupby(found, lambda mark: mark["_name"])]
+        kept: list[Mark] = []
+        for some in claims:
+            if kept and len(kept) + len(some) > place.ROWS_MAX:
+                break
+            kept += some
+        drawn = len({mark["_name"] for mark in kept})
+        notes.insert(
+            0, f"drawn: the first {drawn} of {len(claims)}, those that differ before others"
+        )
+        found = kept
+    axes, middles = place.panel(
+        page,
+        [f"{mark['_name']}: {mark['series']}" for mark in found],
+        [_numbers(mark) for mark in found],
+        [1.0, *frame.values(found, "ratio", "low", "high", above=0.0)],
+        "the host's number / the median host's (log)",
+        list(_signs(found)),
+        notes,
+    )
+    for mark, middle in zip(found, middles, strict=True):
+        _draw(axes, mark, middle)
+
+
+def _numbers(mark: Mark) -> str:
+    word = str(fleet.SHORT.get(mark["word"], mark["word"]))
+    return f"{word}, {mark['ratio']:.3g}" if "ratio" in mark else word
+
+
+def _hue(word: str) -> str:
+    return COLOURS.get(word, style.QUIET)
+
+
+def _draw(axes: Axes, mark: Mark, middle: float) -> None:
+    if "ratio" not in mark:
+        return
+    hue = _hue(mark["word"])
+    if "low" in mark and "high" in mark:
+        axes.plot([mark["low"], mark["high"]], [middle] * 2, color=hue, linewidth=1.6, zorder=2)
+    axes.plot([mark["ratio"]], [middle], **_look(mark["word"]), zorder=3)
+
+
+def _look(word: str) -> dict[str, Any]:
+    fill = _hue(word) if word in COLOURS else "white"
+    shape = MARKERS.get(word, "D")
+    return {"color": _hue(word), "marker": shape, "markersize": 6, "markerfacecolor": fill}
+
+
+def _signs(found: Sequence[Mark]) -> Iterator[Artist]:
+    """The legend, of what is drawn alone."""
+    drawn = [mark for mark in found if "ratio" in mark]
+    for word in dict.fromkeys(mark["word"] for mark in drawn):
+        look = _look(word)
+        yield sign(word, str(look.pop("color")), **look)
+    if any("low" in mark and "high" in mark for mark in drawn):
+        yield sign("95 % interval", linestyle="-", linewidth=1.6)
