@@ -41,6 +41,7 @@ class Event:
 # asm-generic/mman-common.h: MADV_DONTNEED is 4. linux/mm_types.h, enum tlb_flush_reason: 4 is
 # asking other CPUs, also those that then need no interrupt; 1 is a flush that another CPU asked
 # for, counted on the thread that it interrupts. linux/sched.h: CLONE_THREAD is 0x10000.
+# trace/events/lock.h: 2 and 4 are readers and writers that sleep for a semaphore, as the mmap_lock.
 EVENTS = (
     Event("madvise", "syscalls:sys_enter_madvise"),
     Event("madvise_dontneed", "syscalls:sys_enter_madvise", "behavior == 4"),
@@ -50,6 +51,7 @@ EVENTS = (
     Event("brk", "syscalls:sys_enter_brk"),
     Event("shootdowns_asked", "tlb:tlb_flush", "reason == 4"),
     Event("shootdowns_taken", "tlb:tlb_flush", "reason == 1"),
+    Event("lock_sleeps", "lock:contention_begin", "flags == 2 || flags == 4"),
     Event("threads_created", "task:task_newtask", "clone_flags & 65536"),
     Event("processes_created", "task:task_newtask", "!(clone_flags & 65536)"),
     Event("minor_faults", software=perf_event.PAGE_FAULTS_MINOR),

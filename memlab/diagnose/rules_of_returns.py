@@ -106,6 +106,15 @@ def _keep_or_reuse(look: Look) -> str:
     )
 
 
+def _sleeps_for_mappings(look: Look) -> float | None:
+    """Where mappings change as well: other locks of the kernel are semaphores too."""
+    sleeps = look.rate("lock_sleeps")
+    if look.thread_count == 1 or not sleeps:
+        return None
+    calls = ("munmap", "mprotect", "mremap", "brk", "madvise")
+    return sleeps if sum(look.rate(call) or 0 for call in calls) >= sleeps / 10 else None
+
+
 RULES = (
     Rule(
         "malloc-gives-back",
@@ -204,6 +213,26 @@ RULES = (
         ),
         proof=lambda _: {"cpus": ["all", "1"]},
         experiments=("tlb-shootdown",),
+    ),
+    Rule(
+        "waits-for-mappings",
+        measure=_sleeps_for_mappings,
+        threshold=Threshold("1/s", note=500, costly=2000),
+        title=lambda _: "its threads sleep for each other's calls: most likely for the mmap_lock",
+        evidence=lambda look: (
+            rate(look, "lock_sleeps", "sleeps for a semaphore of the kernel"),
+            rate(look, "munmap", "munmap"),
+            rate(look, "mprotect", "mprotect"),
+            rate(look, "mremap", "mremap"),
+            rate(look, "madvise", "madvise"),
+            who(look, "lock_sleeps"),
+        ),
+        setting=lambda _: (
+            "fewer and smaller calls that change mappings; filling memory (MAP_POPULATE, "
+            "MADV_POPULATE_WRITE, mlock) in pieces; Linux 6.4 or later, where page faults take no "
+            "mmap_lock"
+        ),
+        experiments=("mmap-lock",),
     ),
     Rule(
         "page-faults",

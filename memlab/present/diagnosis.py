@@ -25,6 +25,7 @@ _CALLS = {
     "shootdowns_asked": "flushes asked",
     "minor_faults": "faults",
     "threads_created": "threads made",
+    "lock_sleeps": "sleeps for a lock",
 }
 _NOTHING = "nothing to worry about was found"
 

@@ -48,6 +48,9 @@ FOUND: list[tuple[dict[str, Any], list[tuple[str, Severity]]]] = [
     ({"thread_count": 1, "per_s": rates(shootdowns_taken=4e3)}, []),
     # A process with one thread asks for flushes that no CPU is interrupted for.
     ({"per_s": rates(shootdowns_asked=5e3)}, []),
+    ({"per_s": rates(lock_sleeps=3e3, munmap=400.0)}, [("waits-for-mappings", COSTLY)]),
+    ({"thread_count": 1, "per_s": rates(lock_sleeps=3e3, munmap=400.0)}, []),
+    ({"per_s": rates(lock_sleeps=3e3, munmap=200.0)}, []),  # most likely of a file
     ({"per_s": rates(minor_faults=5e4)}, [("page-faults", COSTLY)]),
     ({"per_s": UNSEEN | {"minor_faults": 5e4}}, [("page-faults", COSTLY)]),
     ({"memory": memory(locked_bytes=200 * MiB, lockable_bytes=None,

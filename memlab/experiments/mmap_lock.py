@@ -1,0 +1,390 @@
+"""mmap-lock: which memory call holds up which, in one process?
+
+Every process has one mmap_lock for all of its mappings. Who takes it, how often, and for writing or
+for reading is counted by the kernel's tracepoints and is exact. Since Linux 6.4 each mapping also
+has a lock of its own, and kind after kind of work does without the mmap_lock: the same counts under
+an older kernel show what that changed.
+"""
+
+from memlab.experiment import *
+
+KIB, MIB = 2**10, 2**20
+PAGE_BYTES = 4 * KIB  # for what a point needs
+MAPPING_BYTES = 256  # of the kernel's, for one mapping
+LONG = 10  # a call of so many of the victim's operations is long enough to hold one up
+
+DOCUMENT = "mm/process_addrs.rst"
+CONVOY = "OpenSearch#20933"
+ON_FAULT = f"{DOCUMENT}: 'per-VMA lock acquisition (especially on page fault, ...)'"
+DOWNGRADED = (
+    f"{DOCUMENT}: a 'downgraded lock prevents a new write lock from being obtained until the "
+    "original lock is released'"
+)
+THREADS: dict[str, Level] = {"sharing": "threads", "callers": 1, "mappings": 0}
+
+
+def dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def locks(side: str, per: str) -> Reading:
+    return read(f"{side}.writes", f"{side}.reads", per=per)
+
+
+def held_up(raw: Raw, at: At) -> float | None:
+    """None where a call is so short that an operation outlives it by chance."""
+    operation, call = ALONE(raw, at), CALL(raw, at)
+    if not operation or not call or not raw["operation_count"] or call < LONG * operation:
+        return None
+    return float(raw["held_up_count"] / raw["operation_count"])
+
+
+def slowdown(raw: Raw, at: At) -> float | None:
+    beside, alone = (percentile(f"{name}latency", 0.99)(raw, at) for name in ("", "floor_"))
+    return beside / alone if beside and alone else None
+
+
+ALONE = percentile("floor_latency", 0.5)
+CALL = read("call_ns", per="call_count")
+HOLDS, PASSES, SHORT, NONE = "held up", "goes on", "call too short", "no operation"
+
+
+def word(raw: Raw, at: At) -> str:
+    share = held_up(raw, at)
+    if share is None:
+        return SHORT if raw["operation_count"] else NONE
+    return HOLDS if share > 0.5 else PASSES
+
+
+def takes(id: str, text: str, metric: str, equals: int, published: str, **where: Level) -> Count:
+    """Lock takes per operation or call, exactly. They do not depend on who else is there, so that
+    they are judged once."""
+    return Count(
+        id=id,
+        text=text,
+        metric=metric,
+        where={"caller": "munmap", "victim": "mincore", **THREADS} | where,
+        equals=equals,
+        published=published,
+        controls=("processes",),
+    )
+
+
+def outcome(id: str, text: str, caller: str, victim: str, published: str, *, held: bool) -> Within:
+    return Within(
+        id=id,
+        text=text,
+        metric="held_up",
+        where={"caller": caller, "victim": victim, **THREADS},
+        above=0.5 if held else None,
+        below=None if held else 0.5,
+        published=published,
+        controls=("processes",),
+        timed=False,
+    )
+
+
+# The calls that change mappings: (level, its name in a sentence).
+WRITERS = {
+    "mmap": "mmap",
+    "munmap": "munmap",
+    "mprotect": "mprotect",
+    "mremap": "mremap",
+    "brk": "brk",
+    "sequential": "madvise(MADV_SEQUENTIAL)",
+}
+LONG_CALLS = {
+    "populate": "MADV_POPULATE_WRITE",
+    "mmap_populate": "mmap with MAP_POPULATE",
+    "mlock": "mlock",
+    "munmap": "munmap",
+}
+
+
+EXPERIMENT = Experiment(
+    name="mmap-lock",
+    question="Which memory call holds up which in one process, and who takes the mmap_lock?",
+    probe="mmap_lock",
+    factors=[
+        Factor(
+            "caller",
+            ENUM,
+            help="call; made by other threads. munmap, mprotect, mremap, dontneed, free, maps and "
+            "smaps find the memory filled, the others empty; maps and smaps: reading the file of "
+            "/proc/self; sequential: MADV_SEQUENTIAL and MADV_NORMAL in turn; populate: "
+            "MADV_POPULATE_WRITE",
+            level_labels={
+                "mmap_populate": "mmap(MAP_POPULATE)",
+                **{name: name for name in ("mmap", "munmap", "mprotect", "mremap", "brk", "mlock")},
+                **{name: name.upper() for name in ("dontneed", "free", "sequential", "populate")},
+                "maps": "reading maps",
+                "smaps": "reading smaps",
+            },
+        ),
+        Factor(
+            "victim",
+            ENUM,
+            help="operation; of the thread that may be held up, on one page: a first touch of "
+            "private memory, of a file in memory (of tmpfs); mmap; mprotect; mincore; or reading "
+            "/proc/self/maps",
+            level_labels={
+                "fault_anonymous": "fault, private memory",
+                "fault_file": "fault, file",
+                **{name: name for name in ("mmap", "mprotect", "mincore")},
+                "maps": "reading maps",
+            },
+        ),
+        Factor(
+            "sharing",
+            ENUM,
+            quick=["threads"],
+            help="victim and callers are; threads of one process, or processes",
+            level_labels={"threads": "one process", "processes": "two processes"},
+        ),
+        Factor(
+            "size",
+            BYTES,
+            quick=[4 * MIB],
+            help="memory of a call; of each caller",
+            least=PAGE_BYTES,
+        ),
+        Factor("callers", COUNT, quick=[1], help="callers; each needs a CPU beside the victim's"),
+        Factor(
+            "mappings",
+            COUNT,
+            quick=[0],
+            help="mappings; beside those that the process has anyway",
+            most=60_000,
+        ),
+        Factor("operations", COUNT, quick=[4093], help="operations; of the victim, at most"),
+        Factor("slice", SECONDS, quick=[0.05], help="time for the operations; at most"),
+    ],
+    host=Host(cpus=lambda at: 1 + int(at["callers"])),
+    controls=[
+        control(
+            "processes",
+            "The victim is a process of its own: the same calls at the same time, with no "
+            "mmap_lock in common.",
+            {
+                "sharing": "processes",
+                "caller": ["mmap_populate", "munmap", "populate"],
+                "victim": ["mmap", "mprotect"],
+            },
+            *(
+                Explanation(
+                    Within(
+                        metric="held_up",
+                        where={"sharing": "processes", "caller": "populate", "victim": victim},
+                        below=0.5,
+                        timed=False,
+                    ),
+                    f"in a process of its own, a share of {{value}} of the {victim} calls waits "
+                    "for the other's call",
+                    confirmed="it is the address space in common that holds up, not the work",
+                    refuted="more than the address space in common holds up",
+                )
+                for victim in ("mmap", "mprotect")
+            ),
+        ),
+        control(
+            "mappings",
+            "The process has 10,000 more mappings, so that reading maps and smaps takes longer.",
+            {"mappings": [10_000], "caller": ["maps", "smaps"], "victim": ["mmap"]},
+            Explanation(
+                Within(
+                    metric="held_up",
+                    where={"mappings": 10_000, "caller": "smaps", "victim": "mmap"},
+                    below=0.5,
+                    timed=False,
+                ),
+                "while smaps with 10,000 more mappings is read, a share of {value} of the mmap "
+                "calls waits until all of it is read",
+                confirmed="a reader of smaps holds the lock for a piece of the file at a time",
+                refuted="a reader of smaps holds the lock until all of it is read",
+            ),
+        ),
+        control(
+            "small",
+            "A call of one page: the lock is taken as often, for a shorter time.",
+            {"size": [PAGE_BYTES], "caller": list(LONG_CALLS), "victim": ["mmap", "mincore"]},
+            presets=("full",),
+        ),
+    ],
+    metrics=[
+        # First, for the stop rule: the lock takes are exact, and the least blocks are enough.
+        Metric(
+            "operations",
+            "operations",
+            "operations alone; made before the callers begin",
+            of=read("alone_count"),
+            lower_is_better=False,
+        ),
+        Metric(
+            "operation_locks",
+            "locks/op",
+            "mmap_lock takes per operation; of the victim alone",
+            of=locks("alone", "alone_count"),
+        ),
+        Metric(
+            "operation_writes",
+            "locks/op",
+            "mmap_lock takes for writing; per operation of the victim alone",
+            of=read("alone.writes", per="alone_count"),
+        ),
+        Metric(
+            "call_locks",
+            "locks/call",
+            "mmap_lock takes per call; of a caller",
+            of=locks("calls", "counted_call_count"),
+        ),
+        Metric(
+            "call_writes",
+            "locks/call",
+            "mmap_lock takes for writing; per call of a caller",
+            of=read("calls.writes", per="counted_call_count"),
+        ),
+        Metric(
+            "waits",
+            "waits/op",
+            "sleeps for a lock per operation; beside the callers. A writer that spins for the lock "
+            "is not counted",
+            of=read("beside.waits", per="operation_count"),
+        ),
+        Metric(
+            "held_up",
+            "1",
+            "share held up; operations that began during a call and ended after it. Not given "
+            f"where a call takes less than {LONG} operations alone",
+            of=held_up,
+        ),
+        *(latency(name, "operation") for name in ("p50", "p99")),
+        Metric(
+            "longest",
+            "s",
+            "longest latency",
+            of=lambda raw, at: longest("latency")(raw, at) or None,
+            floor=longest("floor_latency"),
+        ),
+        Metric(
+            "slowdown",
+            "1",
+            "p99 beside the callers / p99 alone",
+            of=slowdown,
+        ),
+        Metric("call_time", "s", "time per call", of=CALL),
+    ],
+    cost=Cost(
+        memory=lambda at: (
+            2 * int(at["callers"]) * int(at["size"])
+            + 2 * int(at["operations"]) * PAGE_BYTES
+            + int(at["mappings"]) * MAPPING_BYTES
+            + 32 * MIB
+        ),
+        time=lambda at: 0.1 + 2 * (float(at["slice"]) or 5.0) + int(at["mappings"]) * 2e-6,
+    ),
+    tiny={"size": [64 * KIB], "operations": [101]},
+    shrinks="size",
+    claims=[
+        takes(
+            "fault-anonymous",
+            "a first touch of private memory takes no mmap_lock",
+            "operation_locks",
+            0,
+            f"{ON_FAULT}; commit 5e31275cc997 (Linux 6.4)",
+            victim="fault_anonymous",
+        ),
+        takes(
+            "fault-file",
+            "a first touch of a file's page in memory takes no mmap_lock",
+            "operation_locks",
+            0,
+            ON_FAULT,
+            victim="fault_file",
+        ),
+        takes(
+            "mincore",
+            "mincore takes the mmap_lock once, for reading",
+            "operation_locks",
+            1,
+            f"{CONVOY}: 'concurrent mincore() readers'",
+            victim="mincore",
+        ),
+        takes(
+            "maps",
+            "reading /proc/self/maps takes no mmap_lock",
+            "operation_locks",
+            0,
+            "Linux 6.17: /proc/pid/maps is read under per-VMA locks",
+            victim="maps",
+        ),
+        *(
+            takes(
+                f"writes-{name}",
+                f"{said} takes the mmap_lock for writing, once per call",
+                "call_writes",
+                1,
+                f"{CONVOY}: MADV_SEQUENTIAL 'acquires the per-process mmap_lock in exclusive WRITE "
+                "mode'"
+                if name == "sequential"
+                else f"{DOCUMENT}: mappings are changed under the mmap write lock",
+                caller=name,
+            )
+            for name, said in WRITERS.items()
+        ),
+        *(
+            takes(
+                f"locks-{name}",
+                f"madvise(MADV_{name.upper()}) takes no mmap_lock",
+                "call_locks",
+                0,
+                "Linux 6.17: MADV_DONTNEED and MADV_FREE under the per-VMA lock",
+                caller=name,
+            )
+            for name in ("dontneed", "free")
+        ),
+        *(
+            outcome(
+                f"{dashed(name)}-holds-up-mmap",
+                f"{said} of 4 MiB holds up another thread's mmap until it ends",
+                name,
+                "mmap",
+                DOWNGRADED if name == "munmap" else "memlab's own: it holds the lock for reading",
+                held=True,
+            )
+            for name, said in LONG_CALLS.items()
+        ),
+        *(
+            outcome(
+                f"{dashed(name)}-passes-{dashed(victim)}",
+                f"{said} of 4 MiB does not hold up another thread's {operation}",
+                name,
+                victim,
+                published,
+                held=False,
+            )
+            for name, said in LONG_CALLS.items()
+            for victim, operation, published in (
+                ("fault_anonymous", "page faults", ON_FAULT),
+                ("mincore", "mincore", "memlab's own: both hold the lock for reading"),
+            )
+        ),
+        Within(
+            id="convoy",
+            text="beside MADV_SEQUENTIAL the p99 of mincore is over 3 times longer",
+            metric="slowdown",
+            where={"caller": "sequential", "victim": "mincore", **THREADS},
+            above=3,
+            published=f"{CONVOY}: it 'convoys with concurrent mincore() readers' on Linux 5.10",
+        ),
+    ],
+    figure=Matrix(
+        "longest",
+        over="victim",
+        by=["caller"],
+        panels=["sharing"],
+        word=word,
+        calm=lambda said: said != HOLDS,
+    ),
+    more_figures={"checks": Checks("call_writes", over="caller", by=["victim"])},
+    budget_s={"quick": 120.0, "paper": 600.0, "full": 1800.0},
+)
