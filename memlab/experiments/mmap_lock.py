@@ -244,8 +244,8 @@ EXPERIMENT = Experiment(
             of=read("calls.writes", per="counted_call_count"),
         ),
         Metric(
-            "waits",
-            "waits/op",
+            "lock_sleeps",
+            "sleeps/op",
             "sleeps for a lock per operation; beside the callers. A writer that spins for the lock "
             "is not counted",
             of=read("beside.waits", per="operation_count"),
