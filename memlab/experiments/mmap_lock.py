@@ -213,7 +213,7 @@ EXPERIMENT = Experiment(
     metrics=[
         # First, for the stop rule: the lock takes are exact, and the least blocks are enough.
         Metric(
-            "operations",
+            "made_alone",
             "operations",
             "operations alone; made before the callers begin",
             of=read("alone_count"),
