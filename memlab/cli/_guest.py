@@ -21,6 +21,13 @@ def guest_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def small_guest_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Of guests that judge counts, which need little."""
+    memory = click.option("--guest-memory", type=SIZE, default="512m", show_default=True)
+    blocks = click.option("--blocks", type=click.IntRange(1, 1000), default=6, show_default=True)
+    return blocks(memory(command))
+
+
 _OPTIONS = (
     click.option(
         "--in",

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from memlab.results import Run
 
 
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]  # what click.option returns
+
+
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # not generic before click 8.2
     """A type whose parser raises ValueError with a one-line message."""
 
@@ -74,6 +77,25 @@ on_option = click.option(
     metavar="ssh:HOST,...|HOSTS.toml",
     help="Measure on these hosts, all at once, each with its own memlab; their rows come home.",
 )
+seed_option = click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), help="Of the order; else a random one."
+)
+name_option = click.option("--name", help="A name for the run.")
+no_controls_option = click.option(
+    "--no-controls", is_flag=True, help="Leave out the points that test a mechanism."
+)
+directory_option = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    help="Where files on a disk go; else $TMPDIR, else /var/tmp.",
+)
+figure_option = click.option(
+    "-o",
+    "output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the figure; else `figures` beside the store.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 run_argument = click.argument("run", default="last", shell_complete=_completing.run)
 example_option = click.option(
@@ -96,6 +118,39 @@ def base_of(base: str, new: Run, store: Path | None) -> Run | Path:
             f"{base} is run {new.id} itself: name another run to hold it against"
         )
     return found
+
+
+def factor_option(help: str) -> Option:
+    """`-p FACTOR=LEVELS`, as often as wanted."""
+    return click.option(
+        "-p",
+        "--factor",
+        "levels",
+        metavar="FACTOR=LEVELS",
+        multiple=True,
+        shell_complete=_completing.factor,
+        help=help,
+    )
+
+
+def preset_option(help: str) -> Option:
+    return click.option(
+        "--preset",
+        type=click.Choice(["quick", "paper", "full"]),
+        default="quick",
+        show_default=True,
+        help=help,
+    )
+
+
+def precision_option(what: str, least: int) -> Option:
+    """`what` is measured in that many blocks at least."""
+    return click.option(
+        "--precision",
+        type=SHARE,
+        help=f"A {what} is done when half its median's 95 % interval is under this share "
+        f"(default 2%, at least {least} blocks).",
+    )
 
 
 def echo(line: object) -> None:

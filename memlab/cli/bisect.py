@@ -7,8 +7,14 @@ from pathlib import Path
 import click
 
 from memlab.cli import _completing
-from memlab.cli._guest import SIZE
-from memlab.cli._options import Waiting, echo, store_option, wait_option
+from memlab.cli._guest import small_guest_options
+from memlab.cli._options import (
+    Waiting,
+    echo,
+    factor_option,
+    store_option,
+    wait_option,
+)
 
 
 @click.command(cls=Waiting)
@@ -21,16 +27,8 @@ from memlab.cli._options import Waiting, echo, store_option, wait_option
     metavar="IMAGE",
     help="Judge the claim under this image alone, for `git bisect run`: exit 0, 1 or 125.",
 )
-@click.option(
-    "-p",
-    "--factor",
-    "levels",
-    metavar="FACTOR=LEVELS",
-    multiple=True,
-    help="Levels of a factor; else the least that the claim needs.",
-)
-@click.option("--blocks", type=click.IntRange(1, 1000), default=6, show_default=True)
-@click.option("--guest-memory", type=SIZE, default="512m", show_default=True)
+@factor_option("Levels of a factor; else the least that the claim needs.")
+@small_guest_options
 @wait_option
 @store_option
 def command(

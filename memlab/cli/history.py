@@ -5,20 +5,21 @@ from pathlib import Path
 import click
 
 from memlab.cli import _completing
-from memlab.cli._options import echo, echo_json, json_option, output_folder, store_option
+from memlab.cli._options import (
+    echo,
+    echo_json,
+    factor_option,
+    figure_option,
+    json_option,
+    output_folder,
+    store_option,
+)
 
 
 @click.command()
 @click.argument("experiment", shell_complete=_completing.experiment)
 @click.option("--metric", help="Whose history; else the experiment's first metric.")
-@click.option(
-    "-p",
-    "--factor",
-    "levels",
-    metavar="FACTOR=LEVELS",
-    multiple=True,
-    help="Of the newest run's points those at these levels; else all of them together.",
-)
+@factor_option("Of the newest run's points those at these levels; else all of them together.")
 @click.option("--host", help="Of the runs that came from this host; else of this one's own.")
 @click.option(
     "-n",
@@ -38,12 +39,7 @@ from memlab.cli._options import echo, echo_json, json_option, output_folder, sto
 @click.option("--gate", is_flag=True, help="Exit 1 if the newest run raises an alarm.")
 @click.option("-v", "--verbose", is_flag=True, help="Every run, not the newest 20 alone.")
 @store_option
-@click.option(
-    "-o",
-    "output",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the figure; else `figures` beside the store.",
-)
+@figure_option
 @json_option
 def command(
     experiment: str,

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from memlab.cli import _completing
-from memlab.cli._guest import SIZE
+from memlab.cli._guest import small_guest_options
 from memlab.cli._options import (
     Waiting,
     echo,
     echo_json,
+    factor_option,
+    figure_option,
     json_option,
     output_folder,
     store_option,
@@ -41,26 +43,13 @@ def _list(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str,
 )
 @click.option("--claims", callback=_list, metavar="IDS", help="Of their claims these, by id.")
 @click.option("--metric", "metrics", multiple=True, help="A row for each point of this metric too.")
-@click.option(
-    "-p",
-    "--factor",
-    "levels",
-    metavar="FACTOR=LEVELS",
-    multiple=True,
-    help="Levels of a factor; else the least that the claims need.",
-)
-@click.option("--blocks", type=click.IntRange(1, 1000), default=6, show_default=True)
-@click.option("--guest-memory", type=SIZE, default="512m", show_default=True)
+@factor_option("Levels of a factor; else the least that the claims need.")
+@small_guest_options
 @click.option("--fresh", is_flag=True, help="Measure again, whatever the store holds.")
 @click.option("-v", "--verbose", is_flag=True, help="Rows that are alike everywhere too.")
 @wait_option
 @store_option
-@click.option(
-    "-o",
-    "output",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the figure; else `figures` beside the store.",
-)
+@figure_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @json_option
 def command(

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from memlab.cli import _completing
-from memlab.cli._options import DURATION, SHARE, Parsed, echo, echo_json, json_option, store_option
+from memlab.cli._options import (
+    DURATION,
+    SHARE,
+    Parsed,
+    echo,
+    echo_json,
+    factor_option,
+    json_option,
+    no_controls_option,
+    preset_option,
+    store_option,
+)
 
 if TYPE_CHECKING:
     from memlab.judging.planning import Planned
@@ -26,23 +37,9 @@ def _power(text: str) -> float:
 
 @click.command()
 @click.argument("experiment", shell_complete=_completing.experiment)
-@click.option(
-    "-p",
-    "--factor",
-    "assignments",
-    metavar="FACTOR=LEVELS",
-    multiple=True,
-    shell_complete=_completing.factor,
-    help="Levels of a factor, as of `sweep`.",
-)
-@click.option(
-    "--preset",
-    type=click.Choice(["quick", "paper", "full"]),
-    default="quick",
-    show_default=True,
-    help="Whose levels and budget.",
-)
-@click.option("--no-controls", is_flag=True, help="Leave out the points that test a mechanism.")
+@factor_option("Levels of a factor, as of `sweep`.")
+@preset_option("Whose levels and budget.")
+@no_controls_option
 @click.option(
     "--detect", type=SHARE, default="3%", show_default=True, help="The change that is to show."
 )
@@ -59,7 +56,7 @@ def _power(text: str) -> float:
 @json_option
 def command(
     experiment: str,
-    assignments: tuple[str, ...],
+    levels: tuple[str, ...],
     preset: str,
     no_controls: bool,
     detect: float,
@@ -90,7 +87,7 @@ def command(
     request = Request(
         experiment=experiment,
         preset=preset,
-        levels=_sweeping.levels(experiment, assignments),
+        levels=_sweeping.levels(experiment, levels),
         controls=not no_controls,
         blocks=8 if pilot else None,
     )
@@ -137,7 +134,7 @@ def command(
         f"{len(run.points)} points that differ in one factor"
     )
     if blocks := found["typical"].blocks:
-        asked = " ".join(f"-p {one}" for one in assignments)
+        asked = " ".join(f"-p {one}" for one in levels)
         echo(f"next: memlab sweep {experiment} {asked}{' ' if asked else ''}--blocks {blocks}")
 
 

@@ -8,9 +8,11 @@ from memlab.cli import _completing
 from memlab.cli._options import (
     DURATION,
     Waiting,
+    directory_option,
     echo_json,
     json_option,
     on_option,
+    preset_option,
     store_option,
     wait_option,
 )
@@ -18,13 +20,8 @@ from memlab.cli._options import (
 
 @click.command(cls=Waiting)
 @click.argument("study", metavar="SOURCE|EXPERIMENT|all", shell_complete=_completing.study)
-@click.option(
-    "--preset",
-    type=click.Choice(["quick", "paper", "full"]),
-    default="quick",
-    show_default=True,
-    help="quick: about a minute an experiment; paper: the published parameters; full: every "
-    "control.",
+@preset_option(
+    "quick: about a minute an experiment; paper: the published parameters; full: every control."
 )
 @click.option(
     "--budget",
@@ -32,12 +29,7 @@ from memlab.cli._options import (
     help="Wall time an experiment (default: quick 60s, paper 10min, full 30min).",
 )
 @click.option("--fresh", is_flag=True, help="Measure again, whatever the store holds.")
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    help="Where files on a disk go; else $TMPDIR, else /var/tmp.",
-)
+@directory_option
 @click.option("-v", "--verbose", is_flag=True, help="Every claim with its evidence and controls.")
 @click.option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
 @wait_option

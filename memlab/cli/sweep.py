@@ -12,9 +12,17 @@ from memlab.cli._options import (
     DURATION,
     SHARE,
     Waiting,
+    directory_option,
+    factor_option,
+    figure_option,
     json_option,
+    name_option,
+    no_controls_option,
     on_option,
     output_folder,
+    precision_option,
+    preset_option,
+    seed_option,
     store_option,
     wait_option,
 )
@@ -37,34 +45,15 @@ def _given() -> set[str]:
 
 @click.command(cls=Waiting)
 @click.argument("experiment", required=False, shell_complete=_completing.experiment)
-@click.option(
-    "-p",
-    "--factor",
-    "assignments",
-    metavar="FACTOR=LEVELS",
-    multiple=True,
-    shell_complete=_completing.factor,
-    help="Levels of a factor: size=1,100,4k or size=1..4k*4; `describe` lists them.",
-)
-@click.option(
-    "--preset",
-    type=click.Choice(["quick", "paper", "full"]),
-    default="quick",
-    show_default=True,
-    help="quick: about a minute; paper: the published parameters; full: every control.",
-)
-@click.option("--no-controls", is_flag=True, help="Leave out the points that test a mechanism.")
+@factor_option("Levels of a factor: size=1,100,4k or size=1..4k*4; `describe` lists them.")
+@preset_option("quick: about a minute; paper: the published parameters; full: every control.")
+@no_controls_option
 @click.option(
     "--blocks",
     type=click.IntRange(1, 100_000),
     help="Measure every point exactly this often; else as often as --precision asks for.",
 )
-@click.option(
-    "--precision",
-    type=SHARE,
-    help="A point is done when half its median's 95 % interval is under this share "
-    "(default 2%, at least 6 blocks).",
-)
+@precision_option("point", 6)
 @click.option(
     "--until-decided",
     is_flag=True,
@@ -74,17 +63,12 @@ def _given() -> set[str]:
 @click.option(
     "--budget", type=DURATION, help="Wall time (default: quick 60s, paper 10min, full 30min)."
 )
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Of the order; else a random one.")
+@seed_option
 @click.option("--cpus", type=CPUS, help="CPUs that measure, like 1 or 2-3; else the last allowed.")
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    help="Where files on a disk go; else $TMPDIR, else /var/tmp.",
-)
+@directory_option
 @guest_options
 @store_option
-@click.option("--name", help="A name for the run.")
+@name_option
 @click.option(
     "--resume",
     metavar="RUN",
@@ -100,12 +84,7 @@ def _given() -> set[str]:
     "free memory, at the lowest priority.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be measured, and make nothing.")
-@click.option(
-    "-o",
-    "output",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the figure; else `figures` beside the store.",
-)
+@figure_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
 @json_option
 @click.option(
@@ -117,7 +96,7 @@ def _given() -> set[str]:
 @on_option
 def command(
     experiment: str | None,
-    assignments: tuple[str, ...],
+    levels: tuple[str, ...],
     preset: str,
     no_controls: bool,
     blocks: int | None,
@@ -214,7 +193,7 @@ def command(
         request = Request(
             experiment=experiment,
             preset=preset,
-            levels=_sweeping.levels(experiment, assignments),
+            levels=_sweeping.levels(experiment, levels),
             controls=not no_controls,
             blocks=blocks,
             precision=(None if until_decided else 0.02) if precision is None else precision,

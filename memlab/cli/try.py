@@ -9,9 +9,12 @@ import click
 from memlab.cli._guest import guest_options
 from memlab.cli._options import (
     DURATION,
-    SHARE,
+    figure_option,
     json_option,
+    name_option,
     output_folder,
+    precision_option,
+    seed_option,
     store_option,
     wait_option,
 )
@@ -77,12 +80,7 @@ from memlab.cli._options import (
 )
 @click.option("--gate", is_flag=True, help="End with 1 unless every --expect is shown to hold.")
 @click.option("--blocks", type=click.IntRange(1, 100_000), help="Run every level so often.")
-@click.option(
-    "--precision",
-    type=SHARE,
-    help="A level is done when half its median's 95 % interval is under this share "
-    "(default 2%, at least 8 blocks).",
-)
+@precision_option("level", 8)
 @click.option("--budget", type=DURATION, help="Wall time (default 60s).")
 @click.option(
     "--timeout",
@@ -92,18 +90,13 @@ from memlab.cli._options import (
     show_default=True,
     help="Time limit of one run of the command.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Of the order; else a random one.")
+@seed_option
 @click.option("--dry-run", is_flag=True, help="Say what would be run, and run nothing.")
-@click.option("--name", help="A name for the run.")
+@name_option
 @guest_options
 @wait_option
 @store_option
-@click.option(
-    "-o",
-    "output",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the figure; else `figures` beside the store.",
-)
+@figure_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
 @json_option
 @click.argument("words", metavar="[--] COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)

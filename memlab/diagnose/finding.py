@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TypeVar
 
 from memlab.diagnose import started
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import Policies
+
+T = TypeVar("T", str, Policies)
 
 
 class Severity(IntEnum):
@@ -42,19 +45,22 @@ class Threshold:
     falling: bool = False
     """The less, the worse: time left."""
 
+    @property
+    def bounds(self) -> dict[Severity, float]:
+        """The most severe first."""
+        every = {Severity.CRITICAL: self.critical, Severity.COSTLY: self.costly,
+                 Severity.NOTE: self.note}  # fmt: skip
+        return {severity: bound for severity, bound in every.items() if bound is not None}
+
     def severity(self, value: float) -> Severity | None:
-        bounds = {Severity.CRITICAL: self.critical, Severity.COSTLY: self.costly,
-                  Severity.NOTE: self.note}  # fmt: skip
-        for severity, bound in bounds.items():
-            if bound is not None and (value <= bound if self.falling else value >= bound):
+        for severity, bound in self.bounds.items():
+            if value <= bound if self.falling else value >= bound:
                 return severity
         return None
 
     def excess(self, value: float, severity: Severity) -> float:
         """How many times beyond its bound; ranks findings of one severity."""
-        bound = {Severity.CRITICAL: self.critical, Severity.COSTLY: self.costly,
-                 Severity.NOTE: self.note}[severity]  # fmt: skip
-        assert bound is not None
+        bound = self.bounds[severity]
         return bound / max(value, 1e-9) if self.falling else value / max(bound, 1e-9)
 
 
@@ -66,15 +72,15 @@ class Rule:
     measure: Callable[[Look], float | None]
     """None where it does not apply, or is not seen."""
     threshold: Threshold
-    title: Callable[[Look], str]
+    title: str | Callable[[Look], str]
     evidence: Callable[[Look], Iterable[Fact | None]]
     """None is a fact that was not seen."""
-    setting: Callable[[Look], str]
+    setting: str | Callable[[Look], str]
     experiments: tuple[str, ...]
     """Those that measure here what it costs."""
     explains: tuple[str, ...] = ()
     """Rules whose findings are this one's consequences, and not said again unless more severe."""
-    proof: Callable[[Look], Policies] = lambda _: {}
+    proof: Policies | Callable[[Look], Policies] = field(default_factory=dict)
     """The policies of `memlab try` that test the setting; none where none does."""
 
 
@@ -120,20 +126,21 @@ def _met(rule: Rule, look: Look) -> list[tuple[float, Severity]]:
     return [] if value is None or severity is None else [(value, severity)]
 
 
+def of_look(declared: T | Callable[[Look], T], look: Look) -> T:
+    """What is the same for every look stands there itself."""
+    return declared(look) if callable(declared) else declared
+
+
 def _finding(rule: Rule, value: float, severity: Severity, look: Look) -> Finding:
-    threshold = rule.threshold
-    bound = {Severity.CRITICAL: threshold.critical, Severity.COSTLY: threshold.costly,
-             Severity.NOTE: threshold.note}[severity]  # fmt: skip
-    assert bound is not None
     return Finding(
         name=rule.name,
         severity=severity,
-        title=rule.title(look),
+        title=of_look(rule.title, look),
         measured=value,
-        unit=threshold.unit,
-        threshold=bound,
+        unit=rule.threshold.unit,
+        threshold=rule.threshold.bounds[severity],
         evidence=tuple(fact for fact in rule.evidence(look) if fact is not None),
-        setting=rule.setting(look),
-        proof=started.line(look.started, rule.proof(look)),
+        setting=of_look(rule.setting, look),
+        proof=started.line(look.started, of_look(rule.proof, look)),
         experiments=rule.experiments,
     )

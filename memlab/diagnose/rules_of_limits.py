@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from memlab.diagnose.evidence import fact, group_facts, left, limit, share
 from memlab.diagnose.finding import Rule, Threshold
 from memlab.diagnose.look import Look
@@ -46,41 +48,34 @@ def _locked_share(look: Look) -> float | None:
     return memory.locked_bytes / max(memory.lockable_bytes, 1)
 
 
+_of_group = partial(Rule, evidence=group_facts, setting=_raise_limit, proof=_proof_of_more)
+
 RULES = (
-    Rule(
+    _of_group(
         "group-limit-nears",
         measure=_seconds_left,
         threshold=Threshold("s", costly=3600, critical=600, falling=True),
         title=lambda look: (
             f"its memory cgroup is full in {left(_seconds_left(look))}: then {_then(look)}"
         ),
-        evidence=group_facts,
-        setting=_raise_limit,
-        proof=_proof_of_more,
         experiments=("memcg-notify", "coop-reclaim"),
         explains=("group-nearly-full",),
     ),
-    Rule(
+    _of_group(
         "group-limit-met",
         measure=lambda look: look.group.reached_per_s if look.group else None,
         threshold=Threshold("1/s", costly=1, critical=100),
-        title=lambda _: "its memory cgroup is at its limit, and reclaims to let it go on",
-        evidence=group_facts,
-        setting=_raise_limit,
-        proof=_proof_of_more,
+        title="its memory cgroup is at its limit, and reclaims to let it go on",
         experiments=("coop-reclaim", "memcg-notify"),
         explains=("group-nearly-full",),
     ),
-    Rule(
+    _of_group(
         "group-nearly-full",
         measure=_used_share,
         threshold=Threshold("1", note=0.85, costly=0.95),
         title=lambda look: (
             f"its memory cgroup is {share(_used_share(look))} full with what the kernel cannot drop"
         ),
-        evidence=group_facts,
-        setting=_raise_limit,
-        proof=_proof_of_more,
         experiments=("memcg-notify", "coop-reclaim"),
     ),
     Rule(
@@ -97,9 +92,7 @@ RULES = (
             fact("grows by", look.growth_bytes_per_s, "B/s"),
             fact("steadily for", look.seconds, "s"),
         ),
-        setting=lambda _: (
-            "a memory cgroup with a limit, so that it is stopped and not its neighbours"
-        ),
+        setting="a memory cgroup with a limit, so that it is stopped and not its neighbours",
         proof=lambda look: {"memory_max": ["none", limit((look.available_bytes or 0) / 2)]},
         experiments=("mmap-overcommit",),
     ),
@@ -115,10 +108,8 @@ RULES = (
             fact("mappings", look.memory.mappings, "count"),
             fact("vm.max_map_count", look.memory.mappings_max, "count"),
         ),
-        setting=lambda _: (
-            "sysctl vm.max_map_count; fewer mappings: neighbours of equal protection, lock and "
-            "advice are one mapping"
-        ),
+        setting="sysctl vm.max_map_count; fewer mappings: neighbours of equal protection, lock and "
+        "advice are one mapping",
         experiments=("vma-lock",),
     ),
     Rule(
@@ -133,7 +124,7 @@ RULES = (
             fact("locked", look.memory.locked_bytes, "B"),
             fact("RLIMIT_MEMLOCK", look.memory.lockable_bytes, "B"),
         ),
-        setting=lambda _: "ulimit -l, LimitMEMLOCK= of its unit, or CAP_IPC_LOCK",
+        setting="ulimit -l, LimitMEMLOCK= of its unit, or CAP_IPC_LOCK",
         experiments=("vma-lock",),
     ),
 )

@@ -76,10 +76,8 @@ RULES = (
             rate(look, "threads_created", "threads made"),
             rate(look, "populated", "pages filled without a fault"),
         ),
-        setting=lambda _: (
-            "mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) locks a page when it "
-            "is first used; or smaller stacks: pthread_attr_setstacksize(3), ulimit -s"
-        ),
+        setting="mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) locks a page when it "
+        "is first used; or smaller stacks: pthread_attr_setstacksize(3), ulimit -s",
         proof=_proof_of_smaller_stacks,
         experiments=("thread-create", "stack-map"),
         explains=("locks-much",),
@@ -88,16 +86,14 @@ RULES = (
         "threads-made-while-locked",
         measure=_threads_while_locked,
         threshold=Threshold("1/s", note=10, costly=100),
-        title=lambda _: (
-            "it makes threads with locked memory: each waits for its stack to be filled"
-        ),
+        title="it makes threads with locked memory: each waits for its stack to be filled",
         evidence=lambda look: (
             rate(look, "threads_created", "threads made"),
             who(look, "threads_created"),
             rate(look, "populated", "pages filled without a fault"),
             fact("locked", look.memory.locked_bytes, "B"),
         ),
-        setting=lambda _: "keep the threads (a pool), or MCL_ONFAULT, or smaller stacks",
+        setting="keep the threads (a pool), or MCL_ONFAULT, or smaller stacks",
         proof=_proof_of_smaller_stacks,
         experiments=("thread-create",),
     ),
@@ -105,16 +101,14 @@ RULES = (
         "makes-threads",
         measure=_threads_made,
         threshold=Threshold("1/s", note=100, costly=1000),
-        title=lambda _: "it makes threads all the time",
+        title="it makes threads all the time",
         evidence=lambda look: (
             rate(look, "threads_created", "threads made"),
             who(look, "threads_created"),
             fact("threads there are", look.thread_count, "count"),
         ),
-        setting=lambda _: (
-            "keep the threads (a pool): each is a stack to map and to fault in; or smaller stacks, "
-            "of which glibc keeps 40 MiB"
-        ),
+        setting="keep the threads (a pool): each is a stack to map and to fault in; or smaller "
+        "stacks, of which glibc keeps 40 MiB",
         proof=_proof_of_smaller_stacks,
         experiments=("thread-create", "stack-map"),
     ),
@@ -122,16 +116,14 @@ RULES = (
         "reads-swap",
         measure=_swap_reads,
         threshold=Threshold("1/s", note=5, costly=50),
-        title=lambda _: "it waits for its memory to come back from swap",
+        title="it waits for its memory to come back from swap",
         evidence=lambda look: (
             rate(look, "major_faults", "major page faults"),
             fact("swapped out", look.memory.swapped_bytes, "B"),
             who(look, "major_faults"),
         ),
-        setting=lambda _: (
-            "mlock what has to answer in time; memory.swap.max=0 or a lower "
-            "swappiness for its group; more memory"
-        ),
+        setting="mlock what has to answer in time; memory.swap.max=0 or a lower "
+        "swappiness for its group; more memory",
         proof=_proof_of_locking,
         experiments=("locked-latency",),
         explains=("swapped-out",),
@@ -140,12 +132,12 @@ RULES = (
         "swapped-out",
         measure=_swapped_share,
         threshold=Threshold("1", note=0.1),
-        title=lambda _: "part of it lies in swap: the next touch waits for the device",
+        title="part of it lies in swap: the next touch waits for the device",
         evidence=lambda look: (
             fact("swapped out", look.memory.swapped_bytes, "B"),
             fact("resident", look.memory.resident_bytes, "B"),
         ),
-        setting=lambda _: "mlock what has to answer in time, or memory.swap.max=0 for its group",
+        setting="mlock what has to answer in time, or memory.swap.max=0 for its group",
         proof=_proof_of_locking,
         experiments=("locked-latency",),
     ),
@@ -153,40 +145,38 @@ RULES = (
         "reads-files",
         measure=_file_reads,
         threshold=Threshold("1/s", note=5, costly=50),
-        title=lambda _: "it waits for mapped files to be read",
+        title="it waits for mapped files to be read",
         evidence=lambda look: (
             rate(look, "major_faults", "major page faults"),
             who(look, "major_faults"),
         ),
-        setting=lambda _: (
-            "MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it"
-        ),
-        proof=lambda _: {"lock": ["off", "future"]},
+        setting="MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it",
+        proof={"lock": ["off", "future"]},
         experiments=("mmap-read",),
     ),
     Rule(
         "locks-much",
         measure=lambda look: _of_machine(look.memory.locked_bytes, look),
         threshold=Threshold("1", note=0.25),
-        title=lambda _: "it locks a large part of the machine's memory",
+        title="it locks a large part of the machine's memory",
         evidence=lambda look: (
             fact("locked", look.memory.locked_bytes, "B"),
             fact("of it resident", look.memory.locked_resident_bytes, "B"),
             fact("memory of the machine", look.memory.machine_bytes, "B"),
         ),
-        setting=lambda _: "mlock2(MLOCK_ONFAULT), or mlock of the ranges that need it",
+        setting="mlock2(MLOCK_ONFAULT), or mlock of the ranges that need it",
         experiments=("vma-lock", "locked-latency"),
     ),
     Rule(
         "pins-much",
         measure=lambda look: _of_machine(look.memory.pinned_bytes, look),
         threshold=Threshold("1", note=0.1),
-        title=lambda _: "devices pin a large part of the machine's memory for it",
+        title="devices pin a large part of the machine's memory for it",
         evidence=lambda look: (
             fact("pinned", look.memory.pinned_bytes, "B"),
             fact("memory of the machine", look.memory.machine_bytes, "B"),
         ),
-        setting=lambda _: "register fewer or smaller buffers (RDMA, io_uring, VFIO)",
+        setting="register fewer or smaller buffers (RDMA, io_uring, VFIO)",
         experiments=("vma-lock",),
     ),
 )

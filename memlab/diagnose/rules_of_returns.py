@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from memlab.diagnose import malloc_options, started
 from memlab.diagnose.evidence import fact, fault_cost, give_backs, malloc, options, rate, who
@@ -115,21 +116,20 @@ def _sleeps_for_mappings(look: Look) -> float | None:
     return sleeps if sum(look.rate(call) or 0 for call in calls) >= sleeps / 10 else None
 
 
+_of_any = partial(Rule, evidence=_evidence, setting=_keep_or_reuse, proof=_proof_of_keeping)
+_of_malloc = partial(_of_any, setting=_keep, explains=_CONSEQUENCES)
+
 RULES = (
-    Rule(
+    _of_malloc(
         "malloc-gives-back",
         measure=_purges,
         threshold=Threshold("1/s", note=200, costly=1000),
         title=lambda look: (
             f"{_name(look)} gives freed memory back to the kernel and takes it again"
         ),
-        evidence=_evidence,
-        setting=_keep,
-        proof=_proof_of_keeping,
         experiments=("allocator", "tlb-shootdown"),
-        explains=_CONSEQUENCES,
     ),
-    Rule(
+    _of_malloc(
         "malloc-told-to-give-back",
         measure=_unseen_purges,
         threshold=Threshold("1/s", note=1000, costly=5000),
@@ -137,42 +137,28 @@ RULES = (
             f"{_name(look)} is told to give freed memory back at once, and the "
             "faults fit that; its calls are not seen"
         ),
-        evidence=_evidence,
-        setting=_keep,
-        proof=_proof_of_keeping,
         experiments=("allocator", "tlb-shootdown"),
-        explains=_CONSEQUENCES,
     ),
-    Rule(
+    _of_malloc(
         "glibc-trims",
         measure=_trims,
         threshold=Threshold("1/s", note=200, costly=1000),
-        title=lambda _: "glibc trims its heap and grows it again",
-        evidence=_evidence,
-        setting=_keep,
-        proof=_proof_of_keeping,
+        title="glibc trims its heap and grows it again",
         experiments=("allocator", "page-fault"),
-        explains=_CONSEQUENCES,
     ),
-    Rule(
+    _of_any(
         "gives-memory-back",
         measure=give_backs,
         threshold=Threshold("1/s", note=500, costly=2000),
-        title=lambda _: "it gives memory back to the kernel all the time",
-        evidence=_evidence,
-        setting=_keep_or_reuse,
-        proof=_proof_of_keeping,
+        title="it gives memory back to the kernel all the time",
         experiments=("tlb-shootdown", "madvise-refault"),
         explains=("gives-back-large-pieces", "shootdowns", "page-faults"),
     ),
-    Rule(
+    _of_any(
         "gives-back-large-pieces",
         measure=_large_returns,
         threshold=Threshold("1/s", note=10_000, costly=20_000),
-        title=lambda _: "it gives memory back in large pieces and takes page faults on it again",
-        evidence=_evidence,
-        setting=_keep_or_reuse,
-        proof=_proof_of_keeping,
+        title="it gives memory back in large pieces and takes page faults on it again",
         experiments=("allocator", "page-fault"),
         explains=("page-faults",),
     ),
@@ -180,17 +166,15 @@ RULES = (
         "copies-after-fork",
         measure=_copies,
         threshold=Threshold("1/s", note=10_000, costly=20_000),
-        title=lambda _: "it forks all the time, and each side copies the pages that it writes",
+        title="it forks all the time, and each side copies the pages that it writes",
         evidence=lambda look: (
             rate(look, "processes_created", "processes made"),
             rate(look, "minor_faults", "page faults, its children's among them"),
             fault_cost(look),
             who(look, "processes_created"),
         ),
-        setting=lambda _: (
-            "start programs with posix_spawn or vfork, which copy nothing; fork from a small "
-            "process; MADV_DONTFORK for memory that no child needs"
-        ),
+        setting="start programs with posix_spawn or vfork, which copy nothing; fork from a small "
+        "process; MADV_DONTFORK for memory that no child needs",
         experiments=("page-fault",),
         explains=("gives-back-large-pieces", "page-faults"),
     ),
@@ -199,7 +183,7 @@ RULES = (
         # One thread interrupts none of its own: what it takes then, the kernel asked for.
         measure=lambda look: look.rate("shootdowns_taken") if look.thread_count > 1 else None,
         threshold=Threshold("1/s", note=500, costly=2000),
-        title=lambda _: "its threads interrupt each other's CPUs to flush their TLBs",
+        title="its threads interrupt each other's CPUs to flush their TLBs",
         evidence=lambda look: (
             rate(look, "shootdowns_taken", "its threads interrupted to flush"),
             rate(look, "shootdowns_asked", "flushes asked of other CPUs"),
@@ -207,18 +191,16 @@ RULES = (
             rate(look, "mremap", "mremap"),
             who(look, "shootdowns_asked"),
         ),
-        setting=lambda _: (
-            "fewer, larger changes of mappings; threads that change them in a "
-            "process, or on CPUs, of their own; fewer CPUs"
-        ),
-        proof=lambda _: {"cpus": ["all", "1"]},
+        setting="fewer, larger changes of mappings; threads that change them in a "
+        "process, or on CPUs, of their own; fewer CPUs",
+        proof={"cpus": ["all", "1"]},
         experiments=("tlb-shootdown",),
     ),
     Rule(
         "waits-for-mappings",
         measure=_sleeps_for_mappings,
         threshold=Threshold("1/s", note=500, costly=2000),
-        title=lambda _: "its threads sleep for each other's calls: most likely for the mmap_lock",
+        title="its threads sleep for each other's calls: most likely for the mmap_lock",
         evidence=lambda look: (
             rate(look, "lock_sleeps", "sleeps for a semaphore of the kernel"),
             rate(look, "munmap", "munmap"),
@@ -227,18 +209,16 @@ RULES = (
             rate(look, "madvise", "madvise"),
             who(look, "lock_sleeps"),
         ),
-        setting=lambda _: (
-            "fewer and smaller calls that change mappings; filling memory (MAP_POPULATE, "
-            "MADV_POPULATE_WRITE, mlock) in pieces; Linux 6.4 or later, where page faults take no "
-            "mmap_lock"
-        ),
+        setting="fewer and smaller calls that change mappings; filling memory (MAP_POPULATE, "
+        "MADV_POPULATE_WRITE, mlock) in pieces; Linux 6.4 or later, where page faults take no "
+        "mmap_lock",
         experiments=("mmap-lock",),
     ),
     Rule(
         "page-faults",
         measure=lambda look: look.rate("minor_faults"),
         threshold=Threshold("1/s", note=10_000, costly=20_000),
-        title=lambda _: "it takes page faults all the time",
+        title="it takes page faults all the time",
         evidence=lambda look: (
             rate(look, "minor_faults", "minor page faults"),
             fault_cost(look),
@@ -247,11 +227,9 @@ RULES = (
             fact("of it in huge pages", look.memory.huge_bytes, "B"),
             fact("huge pages on this machine", look.memory.thp_machine),
         ),
-        setting=lambda _: (
-            "touch the memory once and keep it (MAP_POPULATE, MADV_POPULATE_WRITE), "
-            "or take it in huge pages (MADV_HUGEPAGE)"
-        ),
-        proof=lambda _: {"lock": ["off", "future"], "thp": ["inherit", "always"]},
+        setting="touch the memory once and keep it (MAP_POPULATE, MADV_POPULATE_WRITE), "
+        "or take it in huge pages (MADV_HUGEPAGE)",
+        proof={"lock": ["off", "future"], "thp": ["inherit", "always"]},
         experiments=("page-fault",),
     ),
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memlab.diagnose import started, subject
-from memlab.diagnose.finding import find
+from memlab.diagnose.finding import find, of_look
 from memlab.diagnose.rules import RULES
 from memlab.diagnose.started import Started
 from memlab.experiment import command
@@ -146,7 +146,7 @@ def test_the_settings_are_those_of_the_malloc_added_to_what_it_was_told() -> Non
 def test_every_policy_that_a_rule_names_is_one_that_try_takes() -> None:
     some = look(memory=memory(swapped_bytes=1 << 26))
     for rule in RULES:
-        levels = command.check_policies([], rule.proof(some))
+        levels = command.check_policies([], of_look(rule.proof, some))
         assert all(len(of) > 1 or name == "swap" for name, of in levels.items()), rule.name
 
 
