@@ -21,7 +21,10 @@ run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure
 	@echo 'the command is $(BIN)/memlab; next: . $(BIN)/activate && memlab claims last'
 
 test: $(VENV)/ready-dev ## the tests of every module and probe, without those that take seconds
-	$(BIN)/pytest -m "not slow"
+	@log=$$(mktemp); pure=$$($(BIN)/python tests/quick.py); \
+	$(BIN)/pytest -m "not slow" $$pure >$$log 2>&1 & pure=$$!; \
+	$(BIN)/pytest -m "not slow and not pure"; others=$$?; \
+	wait $$pure; pure=$$?; cat $$log; rm $$log; exit $$((others | pure))
 
 test-all: $(VENV)/ready-dev ## every test: whole sweeps, guests and builds too
 	$(BIN)/pytest

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from host_lock import host_lock
 from hypothesis import settings
+from quick import COLLECTED, PURE
 
 from memlab.run.machine_lock import TEST_LOCK
 
@@ -33,9 +34,18 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGHUP, lambda *_: None)  # ignored here, the default in children
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[COLLECTED] = list(items)
+    for item in items:
+        if item.path.parent.name in PURE:
+            item.add_marker("pure")
+
+
 @pytest.fixture(autouse=True)
 def _host(request: pytest.FixtureRequest) -> Iterator[None]:
-    if NESTED:  # the test around it has the lock: this one would wait for it forever
+    # Where a test of another session runs this one, that has the lock.
+    if NESTED or request.node.get_closest_marker("pure"):
         yield
         return
     with host_lock(changes=request.node.get_closest_marker("changes_host") is not None):

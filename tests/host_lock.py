@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATIENCE_S = 20.0
+PATIENCE_S = 2.0
 FOLDERS = ("/dev", "/dev/shm")
 
 

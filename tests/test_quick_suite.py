@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from quick import COLLECTED
 
 import memlab
 from memlab import experiments, probe
@@ -31,7 +32,7 @@ def quick(request: pytest.FixtureRequest) -> list[pytest.Function]:
     everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if not everything or config.option.keyword:
         pytest.skip("only a part of the tests was collected")
-    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    items = [item for item in config.stash[COLLECTED] if isinstance(item, pytest.Function)]
     return [item for item in items if item.get_closest_marker("slow") is None]
 
 

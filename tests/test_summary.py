@@ -19,7 +19,8 @@ def test_other(number):
 def test_what_tests_tell_is_said_though_output_is_captured(pytester: pytest.Pytester) -> None:
     here = Path(__file__).parent
     pytester.makeconftest((here / "conftest.py").read_text())
-    pytester.makepyfile(host_lock=(here / "host_lock.py").read_text())
+    for name in ("host_lock", "quick"):
+        pytester.makepyfile(**{name: (here / f"{name}.py").read_text()})
     pytester.makepyfile(SESSION)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, skipped=2)

@@ -5,6 +5,7 @@ import os
 import platform
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,6 @@ from memlab import probe
 from memlab.observe import proc
 from memlab.run.journal import Journal
 from memlab.run.settings import Settings, Unavailable
-
-pytestmark = pytest.mark.changes_host
 
 PAGE = mmap.PAGESIZE
 PRIME = 23
@@ -165,16 +164,21 @@ def reserved() -> Iterator[None]:
         journal.close()
 
 
-@pytest.mark.parametrize("src", PARAMS["src"])
-@pytest.mark.parametrize("dst", PARAMS["dst"])
-def test_every_kind_is_copied_to_every_kind(
-    src: str, dst: str, request: pytest.FixtureRequest
-) -> None:
-    if "hugetlb" in (src, dst):
-        request.getfixturevalue("reserved")
+KINDS = [*product(PARAMS["src"], PARAMS["dst"])]
+
+
+@pytest.mark.parametrize(("src", "dst"), [pair for pair in KINDS if "hugetlb" not in pair])
+def test_every_kind_is_copied_to_every_kind(src: str, dst: str) -> None:
     result = offered(src=src, dst=dst)
     assert result["copied_count"] == SIZE
     assert result["steady_count"] == result["floor_count"] == 3
+
+
+@pytest.mark.changes_host
+@pytest.mark.usefixtures("reserved")
+@pytest.mark.parametrize(("src", "dst"), [pair for pair in KINDS if "hugetlb" in pair])
+def test_reserved_huge_pages_are_copied_to_and_from_every_kind(src: str, dst: str) -> None:
+    test_every_kind_is_copied_to_every_kind(src, dst)
 
 
 @pytest.mark.parametrize("state", PARAMS["src_state"])
@@ -214,6 +218,7 @@ def test_huge_pages_are_those_of_the_destination() -> None:
     assert copy(dst="mmap", src="mmap", size_bytes=3 * HUGE)["huge_bytes"]["count"] == 0
 
 
+@pytest.mark.changes_host
 @pytest.mark.usefixtures("reserved")
 @pytest.mark.parametrize("state", PARAMS["dst_state"])
 def test_reserved_huge_pages_are_brought_in_and_not_locked(state: str) -> None:
@@ -344,6 +349,7 @@ def test_a_folder_must_lie_on_tmpfs(tmp_path: Path) -> None:
     assert elsewhere.value.status == "unavailable"
 
 
+@pytest.mark.changes_host
 def test_huge_pages_that_the_host_has_not_reserved_are_unavailable() -> None:
     free = POOL / "free_hugepages"
     if not free.exists():
