@@ -32,38 +32,54 @@ def redrawn_medians(table: FloatArray, resamples: int, seed: int) -> FloatArray:
     """
     blocks = len(table)
     rows = np.random.default_rng(seed).integers(0, blocks, (resamples, blocks))
-    if blocks >= _COUNTED and not np.isnan(table).any():
-        return _counted_medians(table, rows)
-    parts = np.array_split(rows, -(-rows.size * table.shape[1] // _BATCH) or 1)
-    medians = np.concatenate([median_over_blocks(table[part]) for part in parts])
+    if blocks >= _COUNTED:
+        medians = _counted_medians(table, rows)
+    else:
+        parts = np.array_split(rows, -(-rows.size * table.shape[1] // _BATCH) or 1)
+        medians = np.concatenate([median_over_blocks(table[part]) for part in parts])
     return np.where(np.isnan(medians), median_over_blocks(table), medians)
 
 
-def _counted_medians(table: FloatArray, rows: npt.NDArray[np.int64]) -> FloatArray:
-    """The same of a table without nan, by how often a resample drew each block, without sorting
-    every resample: its median is one of the few that are in the middle of the whole column."""
+def _counted_medians(table: FloatArray, rows: npt.NDArray[np.integer]) -> FloatArray:
+    """The same, nan where a resample has nothing of a point, by how often a resample drew each
+    block and without sorting every resample: its median is one of the few that are in the middle of
+    the whole column."""
     blocks, points = table.shape
     drawn = np.stack([np.bincount(row, minlength=blocks) for row in rows], axis=1)
-    order = np.argsort(table, axis=0)
-    # A resample's middle lies sqrt(blocks) / 2 places off the column's; this is eight times that.
-    reach = 4 * int(np.sqrt(blocks))
-    first, last = max(0, blocks // 2 - reach), min(blocks, blocks // 2 + reach)
-    medians = np.empty((len(rows), points))
+    drawn = drawn.astype(np.int16 if blocks < 1 << 15 else np.int64)  # what is small is fast
+    order = np.argsort(table, axis=0)  # nan comes last
+    there = (~np.isnan(table)).sum(axis=0)
+    medians = np.full((len(rows), points), np.nan)
     for point in range(points):
-        lower, upper = _middle(drawn, order[:, point], first, last)
-        column = table[:, point]
-        medians[:, point] = (column[lower] + column[upper]) / 2
+        kept, column = order[: there[point], point], table[:, point]
+        # How many of its blocks each resample drew.
+        counts = (
+            np.full(len(rows), blocks, drawn.dtype)
+            if len(kept) == blocks
+            else drawn[kept].sum(axis=0, dtype=drawn.dtype)
+        )
+        some = counts > 0
+        lower, upper = _middle(drawn[:, some], kept, counts[some])
+        medians[some, point] = (column[lower] + column[upper]) / 2
     return medians
 
 
 def _middle(
-    drawn: npt.NDArray[np.int64], order: npt.NDArray[np.int64], first: int, last: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The two middle blocks of each resample, looked for among order[first:last]."""
-    below = drawn[order[:first]].sum(axis=0)
-    upto = below + np.cumsum(drawn[order[first:last]], axis=0)
-    middles = (len(order) - 1) // 2, len(order) // 2
-    if (below > middles[0]).any() or (upto[-1] <= middles[1]).any():
-        return _middle(drawn, order, 0, len(order))
+    drawn: npt.NDArray[np.integer],
+    order: npt.NDArray[np.integer],
+    counts: npt.NDArray[np.integer],
+    *,
+    whole: bool = False,
+) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
+    """The two middle blocks of each resample, looked for in the middle of `order` alone, or in the
+    whole of it."""
+    # A resample's middle lies sqrt(blocks) / 2 places off the column's; this is five times that.
+    reach = len(order) if whole else int(2.5 * np.sqrt(len(order)))
+    first, last = max(0, len(order) // 2 - reach), min(len(order), len(order) // 2 + reach)
+    below = drawn[order[:first]].sum(axis=0, dtype=drawn.dtype)
+    upto = below + np.cumsum(drawn[order[first:last]], axis=0, dtype=drawn.dtype)
+    middles = (counts - 1) // 2, counts // 2
+    if not whole and len(counts) and ((below > middles[0]).any() or (upto[-1] <= middles[1]).any()):
+        return _middle(drawn, order, counts, whole=True)
     lower, upper = (order[first + (upto <= middle).sum(axis=0)] for middle in middles)
     return lower, upper

@@ -120,8 +120,12 @@ def _panel(
     if metric.floor:
         columns.append(Column("baseline\nloop", style="quiet"))
     rows: list[list[Cell | str]] = []
+    by_level: dict[tuple[object, ...], list[PointSummary]] = {}
+    for summary in inside:
+        levels_of = tuple(summary.point.at[name] for name in down[0])
+        by_level.setdefault(levels_of, []).append(summary)
     for at in down:
-        row = [s for s in inside if _has(s, at)]
+        row = by_level[tuple(at.values())]
         found = (next((s for s in row if _has(s, other)), None) for other in across)
         cells: list[Cell | str] = [_label(run, at)]
         cells += [median(s, metric, unit, mark=mark) if s else "" for s in found]

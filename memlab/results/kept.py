@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from memlab import folders
+from memlab import folders, output
 from memlab._version import __version__
 from memlab.errors import CannotRun
 
@@ -28,7 +28,7 @@ Words = dict[str, list[str]]
 Failed = dict[str, str]
 
 _MOST_BYTES = 2 << 30  # of all that is kept; what was used longest ago goes first
-_CODE = ("experiment", "experiments", "results")  # what a number is derived by
+_CODE = ("analysis", "experiment", "experiments", "results")  # what a number is derived by
 _WORDS = "words.json"
 
 
@@ -62,6 +62,23 @@ def write(
         finally:
             shutil.rmtree(part, ignore_errors=True)
         _bound(folder.parent)
+
+
+def part(store: Path, run: str, code: Iterable[Any], name: str) -> bytes | None:
+    """What is kept beside a run's columns under a name; None where nothing is."""
+    with suppress(OSError, CannotRun):
+        folder = _folder(store, run, code)
+        if folder.stat().st_uid == os.geteuid():
+            return (folder / name).read_bytes()
+    return None
+
+
+def write_part(store: Path, run: str, code: Iterable[Any], name: str, content: bytes) -> None:
+    """Keep something beside a run's columns, where they are kept."""
+    with suppress(OSError, CannotRun):
+        folder = _folder(store, run, code)
+        if folder.stat().st_uid == os.geteuid():
+            output.write({folder / name: content})
 
 
 def _loaded(path: Path) -> npt.NDArray[Any]:

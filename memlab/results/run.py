@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -50,6 +52,31 @@ class PointSummary:
         if metric not in self.floors or found is None or found.estimate == 0:
             return None
         return self.floors[metric] / found.estimate
+
+
+_SUMMARIES = "summaries"
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """A summary as it is kept: without the point, whose levels are the store's."""
+
+    outcomes: dict[str, int]
+    details: tuple[str, ...]
+    medians: dict[str, Interval]
+    floors: dict[str, float]
+    extrapolated: frozenset[str]
+    noise: dict[str, int]
+
+    @classmethod
+    def from_(cls, one: PointSummary) -> _Summary:
+        fields = one.outcomes, one.details, dict(one.medians), dict(one.floors)
+        return cls(*fields, one.extrapolated, one.noise)
+
+    def of(self, point: Point) -> PointSummary:
+        outcomes, noise = Counter(self.outcomes), Counter(self.noise)
+        fields = point, outcomes, self.details, self.medians, self.floors
+        return PointSummary(*fields, self.extrapolated, noise)
 
 
 _NOISE, _INSIDE = "noise bits", "ns in windows"  # columns; no metric's name has a blank
@@ -162,6 +189,8 @@ class Run:
         """The same run as if it had been planned with these of its points alone."""
         other = self._fresh()
         kept = {point.index for point in points}
+        if "summaries" in vars(self):  # each is of its point's samples alone
+            vars(other)["summaries"] = tuple(s for s in self.summaries if s.point.index in kept)
         other.points = list(points)
         other.samples = self.samples[np.isin(self.samples.taken("point"), list(kept))]
         return other
@@ -265,8 +294,18 @@ class Run:
 
     @cached_property
     def summaries(self) -> Sequence[PointSummary]:
-        """One summary a point, in the plan's order."""
-        return tuple(self._summarise(point) for point in self.points)
+        """One summary a point, in the plan's order. Those of a long run are kept."""
+        table = self.samples.table
+        whole = len(self.samples) == len(table)
+        if whole and (content := table.part(_SUMMARIES)):
+            with suppress(msgspec.DecodeError, KeyError):
+                known = msgspec.msgpack.decode(content, type=dict[int, _Summary])
+                return tuple(known[point.index].of(point) for point in self.points)
+        made = tuple(self._summarise(point) for point in self.points)
+        if whole:
+            known = {one.point.index: _Summary.from_(one) for one in made}
+            table.keep_part(_SUMMARIES, msgspec.msgpack.encode(known))
+        return made
 
     def _summarise(self, point: Point) -> PointSummary:
         samples = self.by_point[point.index]

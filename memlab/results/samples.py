@@ -69,11 +69,14 @@ class Table:
         self._words: dict[str, list[str]] = {name: [] for name in _WORDS}
         self._failed: dict[str, str] = {}
         self._held: Sequence[SampleRow] | None = None
-        code = [one.expression for one in derived.values()]
+        self._code = code = [one.expression for one in derived.values()]
+        self.keeps = False  # whether what is made of all samples is worth keeping
         with Store(store_path) as store:
             if store.sample_count(row.id) <= HELD:
                 self._hold(list(store.samples(row.id)))
-            elif found := kept.read(store_path, row.id, code):
+                return
+            self.keeps = True
+            if found := kept.read(store_path, row.id, code):
                 self._columns, self._words, self._failed = found
             else:
                 self._read(store)
@@ -105,8 +108,17 @@ class Table:
     def saying(self, change: Callable[[str], str]) -> Table:
         """The same columns, with the details of samples changed."""
         other = copy(self)
+        other.keeps = False
         other._words = self._words | {"detail": [change(word) for word in self._words["detail"]]}
         return other
+
+    def part(self, name: str) -> bytes | None:
+        """What is kept of all samples under a name, as long as the store and the code are these."""
+        return kept.part(self._path, self._row.id, self._code, name) if self.keeps else None
+
+    def keep_part(self, name: str, content: bytes) -> None:
+        if self.keeps:
+            kept.write_part(self._path, self._row.id, self._code, name, content)
 
     def by_point(self, rows: IntArray) -> Mapping[int, IntArray]:
         """Which of these samples are each point's, in the order they were taken."""

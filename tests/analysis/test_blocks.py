@@ -34,3 +34,17 @@ def test_a_point_missed_by_a_resample_keeps_its_median():
     table[1:, 1] = np.nan
     table[0, 1] = 5
     assert (redrawn_medians(table, 200, seed=1) == [1, 5]).all()
+
+
+@pytest.mark.parametrize("blocks", [64, 65, 300])
+@pytest.mark.parametrize("lost", [0.0, 0.1, 0.97])
+def test_many_blocks_are_counted_and_give_what_sorting_gives(blocks, lost):
+    rng = np.random.default_rng(3)
+    table = rng.standard_normal((blocks, 4))
+    table[:, 0] = np.round(table[:, 0])  # ties
+    table[rng.random(table.shape) < lost] = np.nan
+    redrawn = redrawn_medians(table, 40, seed=1)
+    rows = np.random.default_rng(1).integers(0, blocks, (40, blocks))
+    wanted = median_over_blocks(table[rows])
+    wanted = np.where(np.isnan(wanted), median_over_blocks(table), wanted)
+    assert np.array_equal(redrawn, wanted, equal_nan=True)

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def _samples(
 
 
 def _first(rows: Iterator[SampleRow], count: int) -> list[SampleRow]:
-    return [row for row, _ in zip(rows, range(count), strict=False)]
+    return list(islice(rows, count))
 
 
 def commands(shape: Shape, path: Path, folder: Path) -> dict[str, tuple[Sequence[str], bool]]:

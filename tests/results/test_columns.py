@@ -161,3 +161,21 @@ def test_a_changed_sample_of_a_long_run_is_found(long: Path) -> None:
         store._db.execute("UPDATE samples SET raw = replace(raw, '1000', '1001') WHERE block = 0")
     with pytest.raises(StoreError, match="is damaged"):
         opened(long)
+
+
+def test_summaries_are_kept_until_the_run_changes(
+    long: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    expected = opened(long).summaries
+    (file,) = (tmp_path / "cache").rglob("summaries")
+    with monkeypatch.context() as without:
+        without.setattr(Run, "_summarise", None)  # to summarise again would fail
+        assert opened(long).summaries == expected
+        part = opened(long).only(opened(long).points[1:])
+        assert len(part.points) == 1
+    file.write_bytes(b"\xc1 damaged")
+    assert opened(long).summaries == expected
+    with Store(long) as store:
+        session = store.begin_session("0123abcd")
+        store.add_samples("0123abcd", session, [sample(0, 40, ok(9_000_000))])
+    assert opened(long).summaries[0].outcomes["ok"] == expected[0].outcomes["ok"] + 1
