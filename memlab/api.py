@@ -252,7 +252,7 @@ def trial(
         metric_file=metric_json,
         latencies=latencies,
         expect=expect,
-        timeout_s=_seconds(timeout) or 600.0,
+        timeout_s=600.0 if (limit_s := _seconds(timeout)) is None else limit_s,
         serve=list(serve),
         ready=ready,
         keep=keep,

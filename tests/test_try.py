@@ -624,6 +624,8 @@ def test_a_stored_run_is_read_again_without_its_command(toucher: str, store_path
         (["true"], {"malloc": ["glibc/late"]}, "malloc: glibc has no setting 'late' (choose from "),
         (["true"], {"nice": [99]}, "nice: 99 is out of bounds, -20 to 19"),
         (["true"], {"lock": []}, "lock: no level given"),
+        (["true"], {"memory_max": ["0"]}, "memory_max: 0 leaves no memory to run in; write none"),
+        (["true"], {"timeout": "0s"}, "--timeout: 0 s is no time limit"),
         (["true"], {"serve": ["./nope"], "ready": "tcp:1"}, "./nope: the command to try is not"),
         (["true"], {"serve": ["true"]}, "say when the service is ready: --ready tcp:{port}"),
         (["true"], {"serve": ["true"], "ready": "tcp:x"}, "--ready tcp:x: a port is a number"),
@@ -641,6 +643,13 @@ def test_a_wrong_request_is_one_line(
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
     assert not store_path.exists()
+
+
+def test_a_service_that_no_shell_would_read_is_one_line() -> None:
+    words = [sys.executable, "-m", "memlab", "try", "--serve", "un'balanced", "--", "true"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    said = 'memlab: --serve "un\'balanced": No closing quotation'
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, said)
 
 
 @pytest.mark.parametrize(

@@ -106,16 +106,15 @@ def eventually(holds: Callable[[], bool]) -> bool:
     return holds()
 
 
-@pytest.mark.parametrize("group", ["with a group", "without"])
-def test_the_loads_of_a_block_share_a_service_of_their_policies(
-    group: str,
-    store_path: Path,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    if group == "without":
+@pytest.fixture(params=["with a group", "without"])
+def grouped(request: pytest.FixtureRequest) -> None:
+    if request.param == "without":
         request.getfixturevalue("no_group")
+
+
+def test_the_loads_of_a_block_share_a_service_of_their_policies(
+    grouped: None, store_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = served(store_path, blocks=3, seed=2, ask=["ask", "grow"], **{"env.FOO": ["41", "43"]})
     assert {s.outcome for s in run.samples} == {"ok"}
     # Each service has its two trials one after the other, and none serves in two blocks.
@@ -135,7 +134,9 @@ def test_the_loads_of_a_block_share_a_service_of_their_policies(
     assert "behave, kept for a block, under" in said
 
 
-def test_counts_and_peaks_are_of_the_trial_and_not_of_the_services_life(store_path: Path) -> None:
+def test_counts_and_peaks_are_of_the_trial_and_not_of_the_services_life(
+    grouped: None, store_path: Path
+) -> None:
     run = served(store_path, blocks=3, seed=2, ask=["ask", "grow"])
     samples = sorted(run.samples, key=lambda s: (s.block, s.position))
     asked = [level(run, s, "ask") for s in samples]
@@ -149,6 +150,8 @@ def test_counts_and_peaks_are_of_the_trial_and_not_of_the_services_life(store_pa
         trapped = [raw["window"]["counters"]["trapped"]["count"] for raw in (ask, grow)]
         assert trapped[0] < 100  # of the interpreter's own
         assert TOUCHED <= trapped[1] < TOUCHED + 100
+        handled = [raw["window"]["minor_fault_count"] for raw in (ask, grow)]
+        assert TOUCHED - 64 <= handled[1] - handled[0] < TOUCHED + 164  # a batch of them is late
         for peak in ("rss_peak_bytes", "group_peak_bytes"):
             if ask[peak] is None:
                 assert "peak_group" in ask["missing"]
@@ -157,6 +160,16 @@ def test_counts_and_peaks_are_of_the_trial_and_not_of_the_services_life(store_pa
         assert ask["window"]["user_ns"] < grow["window"]["user_ns"]
         assert 0 < ask["window"]["voluntary_switch_count"] < 100
         assert ask["ready_ns"] > 0
+
+
+def test_what_a_lock_of_the_service_populates_is_counted_without_a_group(
+    no_group: None, store_path: Path
+) -> None:
+    run = served(store_path, blocks=1, ask=["grow"], lock=["off", "future"])
+    populated = run.metric("populated")
+    found = {level(run, s, "lock"): populated.of(s.raw or {}, {}) or 0 for s in run.samples}
+    assert found["off"] < 100
+    assert 4001 <= found["future"] < 4101
 
 
 def test_a_service_that_dies_under_a_load_is_an_outcome_and_the_next_trial_has_a_new_one(

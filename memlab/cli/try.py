@@ -160,14 +160,18 @@ def command(
             raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
         request = measure.command_file(Path(words[0]), **how)
     else:
+        try:
+            served = shlex.split(serve)
+        except ValueError as error:
+            raise click.UsageError(f"--serve {serve!r}: {error}") from None
         request = measure.command(
             words,
-            tried.read_policies([*words, *shlex.split(serve)], assignments),
+            tried.read_policies([*words, *served], assignments),
             metrics=metrics,
             metric_file=metric_file,
             latencies=latencies,
             expect=expect,
-            serve=shlex.split(serve),
+            serve=served,
             ready=ready,
             keep=keep,
             timeout_s=timeout_s,

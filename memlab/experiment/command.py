@@ -7,6 +7,7 @@ resumed like any other. What runs and times the command is memlab/python_probes/
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -126,12 +127,18 @@ def _malloc(text: str) -> str:
     return text
 
 
+def _limit(text: str) -> int:
+    if size := units.parse_size(text):
+        return size
+    raise ValueError("0 leaves no memory to run in; write none for no limit")
+
+
 def _size_text(level: Level) -> str:
     return units.format_size(int(level))
 
 
 TEXT = Kind("text", str, str, str)
-_LIMIT = _or("none", "size", units.parse_size, _size_text)
+_LIMIT = _or("none", "size", _limit, _size_text)
 _NUMBER = _or("inherit", "count", _whole(3, 2**31 - 1), str)
 
 POLICIES = {
@@ -379,6 +386,8 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
     if not subject.argv:
         raise BadRequest("name the command to try, after --")
     check_ready(subject)
+    if not 0 < subject.timeout_s < math.inf:
+        raise BadRequest(f"--timeout: {subject.timeout_s:g} s is no time limit")
     if subject.latency_unit not in _UNITS_NS:
         raise BadRequest(f"a latency is in {', '.join(_UNITS_NS)}, not in {subject.latency_unit!r}")
     levels = subject.levels or {"lock": ["off"]}

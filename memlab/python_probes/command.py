@@ -556,7 +556,7 @@ class _Service:
         service, known = self.launched, len(self.launched.counters)
         if not service.ended:
             service.ask()
-        self._handled.append(self._group.handled())
+        self._handled.append(self._group.handled() or _faults_of(service.pid))
         if not _attend(
             [service], lambda: service.ended or len(service.counters) > known, _STOP_WITHIN_S
         ):
@@ -637,6 +637,19 @@ def _io_of(pid: int) -> Counter[str]:
         with suppress(OSError), open(f"/proc/{one}/io") as lines:
             counts.update({name: int(n) for name, n in (line.split(": ") for line in lines)})
     return counts
+
+
+def _faults_of(pid: int) -> tuple[int, int]:
+    """As `_Group.handled`, of a process, of its living descendants and of all whose end was waited
+    for (proc_pid_stat(5))."""
+    all_of = major = 0
+    for one in _tree(pid):
+        with suppress(OSError), open(f"/proc/{one}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+            minor_own, minor_waited, major_own, major_waited = map(int, fields[7:11])
+            major += major_own + major_waited
+            all_of += minor_own + minor_waited + major_own + major_waited
+    return all_of, major
 
 
 def _switches(pid: int) -> dict[str, tuple[int, int]]:
@@ -785,13 +798,13 @@ class _Group:
     def oom_kills(self) -> int:
         return self._count() - self._killed if self._folder else 0
 
-    def handled(self) -> tuple[int, int]:
+    def handled(self) -> tuple[int, int] | None:
         """Page faults that were handled in it, trapped or populated, and those of them that read
-        from storage; 0 where no group counts them."""
+        from storage; None where no group counts them."""
         with suppress(OSError), open(f"{self._folder}/memory.stat") as lines:
             found = dict(line.split() for line in lines)
             return int(found["pgfault"]), int(found["pgmajfault"])
-        return 0, 0
+        return None
 
     def readings(self) -> dict[str, Any]:
         """What the group has counted, None where it does not."""

@@ -15,16 +15,18 @@ class Missing(Exception):
     """A peer is not here and cannot be installed; one line says why."""
 
 
-def debian(name: str) -> str:
-    """The path of a program whose Debian package has its name, installed where it can be."""
+def debian(name: str, package: str = "") -> str:
+    """The path of a program that Debian packages, installed where it can be; `package` is named
+    where it has another name than the program."""
     if found := shutil.which(name):
         return found
+    package = package or name
     if os.geteuid() != 0:
-        raise Missing(f"{name} is not installed, and that needs root: apt-get install {name}")
+        raise Missing(f"{name} is not installed, and that needs root: apt-get install {package}")
     if shutil.which("apt-get") is None:
         raise Missing(f"{name} is not installed, and there is no apt-get to install it")
     _install(name, ["apt-get", "update"])
-    _install(name, ["apt-get", "install", "--yes", "--no-install-recommends", name])
+    _install(name, ["apt-get", "install", "--yes", "--no-install-recommends", package])
     found = shutil.which(name)
     if found is None:
         raise Missing(f"{name} was installed, and is not on the PATH")

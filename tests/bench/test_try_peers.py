@@ -17,7 +17,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,10 +27,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import memlab
 from memlab.experiment import command
+from memlab.judging.compare_levels import compare_levels
 from memlab.run.fork_server import ForkServer
 
 from .interleaved import Comparison, interleave, table
+from .peers import Missing, debian
 
 pytestmark = pytest.mark.bench
 
@@ -40,7 +45,7 @@ COMMANDS = {
     "sha256sum": ["sha256sum", "lines"],
 }
 NOTHING = ["true"]
-PAIRS = 21
+PAIRS, RUNS = 21, 20
 TRIAL_LIMIT_MS = 20.0
 TIME_RATIOS, MEMORY_RATIOS, EXACT = (0.9, 1.1), (0.99, 1.01), (1.0, 1.0)
 
@@ -49,8 +54,8 @@ TIME_RATIOS, MEMORY_RATIOS, EXACT = (0.9, 1.1), (0.99, 1.01), (1.0, 1.0)
 def server() -> Iterator[ForkServer]:
     """With the environment that `perf stat` gives to a command: it adds variables of its own."""
     environ = ENVIRON
-    if shutil.which("perf"):
-        words = ["perf", "stat", "-o", "/dev/null", "env"]
+    with suppress(Missing):
+        words = [debian("perf", "linux-perf"), "stat", "-o", "/dev/null", "env"]
         done = subprocess.run(words, env=ENVIRON, capture_output=True, text=True, check=True)
         environ = dict(line.split("=", 1) for line in done.stdout.splitlines())
     with pytest.MonkeyPatch.context() as patched:
@@ -118,13 +123,13 @@ def perf_faults(words: list[str], folder: Path) -> float:
 
 
 @pytest.mark.parametrize(
-    ("peer", "program", "asked", "of", "limits"),
+    ("peer", "program", "package", "asked", "of", "limits"),
     [
-        ("hyperfine, ms", "hyperfine", hyperfine_ms,
+        ("hyperfine, ms", "hyperfine", "hyperfine", hyperfine_ms,
          lambda raw: raw["window"]["elapsed_ns"] / 1e6, TIME_RATIOS),
-        ("GNU time, MiB", "/usr/bin/time", time_mib,
+        ("GNU time, MiB", "/usr/bin/time", "time", time_mib,
          lambda raw: raw["rss_peak_bytes"] / 2**20, MEMORY_RATIOS),
-        ("perf stat, faults", "perf", perf_faults,
+        ("perf stat, faults", "perf", "linux-perf", perf_faults,
          lambda raw: raw["window"]["counters"]["trapped"]["count"], EXACT),
     ],
     ids=["elapsed_as_hyperfine", "peak_memory_as_gnu_time", "faults_as_perf_stat"],
@@ -132,14 +137,17 @@ def perf_faults(words: list[str], folder: Path) -> float:
 def test_try_agrees(
     peer: str,
     program: str,
+    package: str,
     asked: Callable[[list[str], Path], float],
     of: Callable[[dict[str, Any]], float],
     limits: tuple[float, float],
     trial: Callable[[list[str]], dict[str, Any]],
     folder: Path,
 ) -> None:
-    if shutil.which(program) is None:
-        pytest.skip(f"needs {program}")
+    try:
+        debian(program, package)
+    except Missing as missing:
+        pytest.skip(str(missing))
     rows = []
     for name, words in COMMANDS.items():
         sides = {"memlab": partial(_one, of, trial, words), "peer": partial(asked, words, folder)}
@@ -160,6 +168,29 @@ def _one(
     words: list[str],
 ) -> float:
     return of(trial(words))
+
+
+WORK = {"base": "1000000", "the same": "01_000_000", "more": "1150000"}  # turns of a loop
+
+
+def test_15_percent_more_work_is_found_and_no_difference_is_not(tmp_path: Path) -> None:
+    """20 of 20 times each, of runs of 20 blocks. That the work is more is asked of processor time:
+    of elapsed time it is shown, since a host that shares its CPUs has noise of its own."""
+    turns = {text: name for name, text in WORK.items()}
+    words: Counter[tuple[str, str, str]] = Counter()
+    for _ in range(RUNS):
+        run = memlab.trial(
+            ["/usr/bin/python3", "-I", "-S", "-c", "for _ in range(int('{work}')): pass"],
+            blocks=20,
+            store=tmp_path / "store.db",
+            work=list(WORK.values()),
+        )
+        for metric in ("cpu_time", "elapsed"):
+            for point in compare_levels(run, {"work": WORK["base"]}, metric=metric).points:
+                words[metric, turns[str(point.at["work"])], point.comparison.word] += 1
+    print("\n" + "\n".join(f"{' '.join(what)}: {n} of {RUNS}" for what, n in sorted(words.items())))
+    assert words["cpu_time", "more", "slower"] == RUNS
+    assert not [w for m, what, w in words if what == "the same" and w in ("slower", "faster")]
 
 
 def test_a_trial_beside_a_bare_fork_and_exec(
