@@ -1037,6 +1037,7 @@ _COMMANDS: Mapping[str, Any] = {
     "sweep-dry-run": DryRun,
     "sweep-on": list[FromHost],
     "try": Show,
+    "try-on": list[FromHost],
 }
 
 

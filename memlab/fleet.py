@@ -93,19 +93,21 @@ def command(name: str, host: Host, arguments: Sequence[str]) -> list[str]:
 
 def sweep(
     chosen: Mapping[str, Host],
+    what: str,
     arguments: Sequence[str],
     store: Path,
     say: Callable[[str], None],
     every_s: float = 10.0,
 ) -> list[Result]:
-    """Run `memlab sweep ARGUMENTS` on every host at once and take the rows in as they come.
+    """Run `memlab WHAT ARGUMENTS`, a sweep or a try, on every host at once, and take the rows in as
+    they come.
 
     `say` is given a line now and then. Ctrl-C stops the hosts' sweeps and raises Interrupted: what
     came home is kept.
     """
     with Store(store, create=True):
         pass  # made once, not by each thread
-    words = ["sweep", "--jsonl", "--quiet", "--stop-on-input", *arguments]
+    words = [what, "--jsonl", "--quiet", "--stop-on-input", *arguments]
     results = [Result(name) for name in chosen]
     links: dict[str, subprocess.Popen[bytes]] = {}
     number = 0

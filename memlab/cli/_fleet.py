@@ -107,16 +107,16 @@ def arguments(local: Collection[str]) -> list[str]:
 
 
 def sweep(
-    on: str, words: Sequence[str], store: Path | None, *, quiet: bool
+    on: str, command: str, words: Sequence[str], store: Path | None, *, quiet: bool
 ) -> tuple[list[Result], list[Run]]:
-    """Sweep on every host; each host's result, and the runs that have samples."""
+    """Run `sweep` or `try` on every host; each host's result, and the runs that have samples."""
     path = store or default_path()
 
     def say(line: str) -> None:
         if not quiet:
             click.echo(line, err=True)
 
-    results = fleet.sweep(fleet.hosts(on), words, path, say)
+    results = fleet.sweep(fleet.hosts(on), command, words, path, say)
     with Store(path) as opened:
         rows = [opened.run(run) for one in results for run, new in one.runs.items() if new]
     return results, [Run(row, path) for row in rows if row]
@@ -161,7 +161,7 @@ def reproduce(
     contradicted, failed = False, []
     for declared in study.experiments:
         words = [*how, f"--blocks={measure.BLOCKS}", declared.name]
-        results, runs = sweep(on, words, store, quiet=quiet)
+        results, runs = sweep(on, "sweep", words, store, quiet=quiet)
         if runs:
             contradicted |= claims(runs)
         try:

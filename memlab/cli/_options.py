@@ -56,10 +56,14 @@ _ALONE = {"--wait": FOREVER, "--gentle": "25%"}
 
 
 class Waiting(click.Command):
-    """A command whose `--wait` and `--gentle` may stand without a value."""
+    """A command whose `--wait` and `--gentle` may stand without a value. Where a user's own command
+    follows the options, they may so before a `--` alone: what comes after is that command's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        given = [f"{arg}={_ALONE[arg]}" if arg in _ALONE else arg for arg in args]
+        whole = len(args) if ctx.allow_interspersed_args else 0
+        end = args.index("--") if "--" in args else whole
+        given = [f"{arg}={_ALONE[arg]}" if arg in _ALONE else arg for arg in args[:end]]
+        given += args[end:]
         ctx.meta[GIVEN] = tuple(given)
         return super().parse_args(ctx, given)
 
@@ -95,6 +99,11 @@ figure_option = click.option(
     "output",
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the figure; else `figures` beside the store.",
+)
+jsonl_option = click.option(
+    "--jsonl",
+    is_flag=True,
+    help="Print each row as a line as soon as it is stored, for memlab import, and no table.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 run_argument = click.argument("run", default="last", shell_complete=_completing.run)

@@ -12,6 +12,7 @@ from memlab.cli._options import (
     DURATION,
     SHARE,
     Parsed,
+    Waiting,
     echo,
     echo_json,
     factor_option,
@@ -19,6 +20,7 @@ from memlab.cli._options import (
     no_controls_option,
     preset_option,
     store_option,
+    wait_option,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def _power(text: str) -> float:
     return value
 
 
-@click.command()
+@click.command(cls=Waiting)
 @click.argument("experiment", shell_complete=_completing.experiment)
 @factor_option("Levels of a factor, as of `sweep`.")
 @preset_option("Whose levels and budget.")
@@ -52,6 +54,7 @@ def _power(text: str) -> float:
 )
 @click.option("--budget", type=DURATION, help="Wall time to judge; else the preset's.")
 @click.option("--pilot", is_flag=True, help="Measure 8 blocks first, and go by their noise.")
+@wait_option
 @store_option
 @json_option
 def command(
@@ -63,6 +66,7 @@ def command(
     power: float,
     budget: float | None,
     pilot: bool,
+    wait_s: float,
     store: Path | None,
     as_json: bool,
 ) -> None:
@@ -93,7 +97,7 @@ def command(
     )
     path = store or default_path()
     if pilot:
-        run = _sweeping.sweep(request, None, store, as_json, 0.0)
+        run = _sweeping.sweep(request, None, store, as_json, wait_s)
     else:
         run = Run(measure.like(request, path), path)
     noise = planning.noise(run)

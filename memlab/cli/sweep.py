@@ -16,6 +16,7 @@ from memlab.cli._options import (
     factor_option,
     figure_option,
     json_option,
+    jsonl_option,
     name_option,
     no_controls_option,
     on_option,
@@ -87,11 +88,7 @@ def _given() -> set[str]:
 @figure_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
 @json_option
-@click.option(
-    "--jsonl",
-    is_flag=True,
-    help="Print each row as a line as soon as it is stored, for memlab import, and no table.",
-)
+@jsonl_option
 @click.option("--stop-on-input", is_flag=True, hidden=True)
 @on_option
 def command(
@@ -144,7 +141,9 @@ def command(
 
         if jsonl or dry_run:
             raise click.UsageError("--on goes without --jsonl and --dry-run")
-        results, runs = _fleet.sweep(on, _fleet.arguments(_LOCAL), store, quiet=quiet or as_json)
+        results, runs = _fleet.sweep(
+            on, "sweep", _fleet.arguments(_LOCAL), store, quiet=quiet or as_json
+        )
         if runs and runs[0].experiment.claims and not (quiet or as_json):
             _fleet.claims(runs)
         _fleet.told(results, store or default_path(), as_json=as_json)

@@ -9,9 +9,12 @@ import click
 from memlab.cli._guest import guest_options
 from memlab.cli._options import (
     DURATION,
+    Waiting,
     figure_option,
     json_option,
+    jsonl_option,
     name_option,
+    on_option,
     output_folder,
     precision_option,
     seed_option,
@@ -19,8 +22,10 @@ from memlab.cli._options import (
     wait_option,
 )
 
+_LOCAL = {"on", "store", "output", "quiet", "as_json"}  # what a host of a fleet is not told
 
-@click.command(context_settings={"allow_interspersed_args": False})
+
+@click.command(cls=Waiting, context_settings={"allow_interspersed_args": False})
 @click.option(
     "-p",
     "--policy",
@@ -99,6 +104,9 @@ from memlab.cli._options import (
 @figure_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
 @json_option
+@jsonl_option
+@click.option("--stop-on-input", is_flag=True, hidden=True)
+@on_option
 @click.argument("words", metavar="[--] COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
 def command(
     assignments: tuple[str, ...],
@@ -128,6 +136,9 @@ def command(
     output: Path | None,
     quiet: bool,
     as_json: bool,
+    jsonl: bool,
+    stop_on_input: bool,
+    on: str | None,
     words: tuple[str, ...],
 ) -> None:
     """Run COMMAND under each level of each policy, in randomised, interleaved blocks; then say
@@ -139,7 +150,13 @@ def command(
     memlab try -p malloc=system,jemalloc,mimalloc -p n=1,4 -- ./app --threads {n}
     memlab try -p lock=off,future --serve './server {port}' --ready tcp:{port} -- ./load {port}
     memlab try -p app=./old,./new --gate --expect 'elapsed: app=./new / app=./old < 1.02' -- {app}
+    memlab try -p lock=off,future --on ssh:a,b,c -- /opt/app/server --selftest
     """
+    if jsonl and (as_json or gate):
+        raise click.UsageError("--jsonl prints rows: without --json and --gate")
+    if on:
+        _on(on, words, store, quiet=quiet, as_json=as_json, alone=jsonl or dry_run or gate)
+        return
     from memlab import measure
     from memlab.cli import _planning, _sweeping
     from memlab.experiment import command as tried
@@ -189,10 +206,41 @@ def command(
     if dry_run:
         _planning.dry_run(request, guest, as_json)
         return
-    run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s)
+    rows = _sweeping.Rows() if jsonl else None
+    if stop_on_input:
+        _sweeping.stop_when_told()
+    run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s, rows)
+    if rows:
+        return
     _sweeping.report(run, output_folder(output, store), quiet=quiet, as_json=as_json)
     short = {one.claim.id for one in judge(run) if one.word != "reproduced"} if gate else set()
     if short:
         said = f"{len(short)} of {len(run.experiment.claims)} expectations are not shown to hold"
         click.echo(f"memlab: {said}", err=True)
         click.get_current_context().exit(1)
+
+
+def _on(
+    hosts: str,
+    words: tuple[str, ...],
+    store: Path | None,
+    *,
+    quiet: bool,
+    as_json: bool,
+    alone: bool,
+) -> None:
+    """Try the command on every host, and print each one's table."""
+    from memlab.cli import _fleet
+    from memlab.present import terminal
+    from memlab.store import default_path
+
+    if alone or (len(words) == 1 and words[0].endswith(".toml")):
+        raise click.UsageError(
+            "--on takes a command of the hosts: without --jsonl, --dry-run, --gate and a file"
+        )
+    given = _fleet.arguments(_LOCAL)
+    results, runs = _fleet.sweep(hosts, "try", given, store, quiet=quiet or as_json)
+    if not (quiet or as_json):
+        for run in runs:
+            terminal.show(run)
+    _fleet.told(results, store or default_path(), as_json=as_json)

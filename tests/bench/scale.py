@@ -2,8 +2,9 @@
 
     python -m tests.bench.scale [FOLDER]
 
-makes the stores in FOLDER once and prints a table in Markdown: wall seconds and the peak of
-resident memory (ru_maxrss of the command and its children, which the kernel keeps).
+makes the stores in FOLDER once and prints a table in Markdown: wall seconds, in brackets the
+processor's, and the peak of resident memory (ru_maxrss of the command and its children, which the
+kernel keeps).
 """
 
 from __future__ import annotations
@@ -138,8 +139,8 @@ def commands(shape: Shape, path: Path, folder: Path) -> dict[str, tuple[Sequence
     }
 
 
-def cost(command: Sequence[str], path: Path, cache: Path) -> tuple[float, float, int]:
-    """Wall seconds, peak MB and exit code of a memlab command."""
+def cost(command: Sequence[str], path: Path, cache: Path) -> tuple[float, float, float, int]:
+    """Wall seconds, processor seconds, peak MB and exit code of a memlab command."""
     env = {**os.environ, "MEMLAB_STORE": str(path), "XDG_CACHE_HOME": str(cache)}
     start = time.monotonic()
     if command == ["show", "000003"] or command == ["show", "0000"]:  # what a shell would ask
@@ -153,7 +154,8 @@ def cost(command: Sequence[str], path: Path, cache: Path) -> tuple[float, float,
     child = subprocess.Popen([memlab, *command], env=env, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
-    return time.monotonic() - start, used.ru_maxrss / 1024, child.returncode
+    cpu_s = used.ru_utime + used.ru_stime
+    return time.monotonic() - start, cpu_s, used.ru_maxrss / 1024, child.returncode
 
 
 def main(folder: Path, wanted: str = "") -> None:
@@ -169,13 +171,14 @@ def main(folder: Path, wanted: str = "") -> None:
             make(shape, path)
         for name, (command, twice) in commands(shape, path, folder).items():
             cache = folder / f"cache-{time.monotonic_ns()}"
-            times, peaks, codes = zip(
+            times, cpus, peaks, codes = zip(
                 *(cost(command, path, cache) for _ in range(2 if twice else 1)), strict=True
             )
             failed = f" (exit {codes[0]})" if any(codes) else ""
-            again = f"{times[1]:.1f}" if twice else ""
+            said = [f"{wall:.2f} ({cpu:.2f})" for wall, cpu in zip(times, cpus, strict=True)]
             print(
-                f"| {shape.name} | {name}{failed} | {times[0]:.2f} | {again} | {max(peaks):.0f} |",
+                f"| {shape.name} | {name}{failed} | {said[0]} | {''.join(said[1:])} "
+                f"| {max(peaks):.0f} |",
                 flush=True,
             )
 

@@ -62,6 +62,7 @@ DOCUMENTS = {
     "sweep-dry-run": "sweep mmap-write --dry-run",
     "sweep-on": "import {folder}/rows --host b",  # the same; tests/fleet sweeps
     "try": "try --json --blocks 1 -- true",
+    "try-on": "import {folder}/rows --host b",  # the same, as of sweep-on
 }
 
 

@@ -109,6 +109,26 @@ def test_json(hosts: Hosts, command: Command) -> None:
     assert one["runs"][0]["new_samples"] > 0
 
 
+def test_a_command_is_tried_on_several_hosts(hosts: Hosts, command: Command) -> None:
+    """Its own `--wait` stays its own, and so do its blanks."""
+    words = ["-p", "env.A=1,2", "--blocks", "1", "--on", "ssh:a,b", "--wait", "--json", "--"]
+    seen = hosts.folder / "seen"
+    program = f"import sys; assert sys.argv[1:] == ['--wait', 'x  y']; open({str(seen)!r}, 'a')"
+    program += ".write('.')"
+    done = command("try", *words, sys.executable, "-c", program, "--wait", "x  y")
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, documents.schema("try-on"))
+    assert [(one["host"], one["wrong"]) for one in document] == [("a", None), ("b", None)]
+    assert len(seen.read_text()) >= 4
+    for name in ("a", "b"):
+        assert held(home(), name) == held(hosts.store(name), None)
+        ((_, samples, _),) = held(home(), name).values()
+        assert {sample.outcome for sample in samples} == {"ok"}
+    for bad in (["--gate"], ["--dry-run"], ["--jsonl"]):
+        assert command("try", *bad, "--on", "ssh:a", "--", "true").returncode == 2
+
+
 def test_a_study_is_reproduced_on_several_hosts(hosts: Hosts, command: Command) -> None:
     done = command("reproduce", "vma-lock", "--budget", "2s", "--on", "ssh:a,b", "--gate")
     assert done.returncode in (0, 1), done.stderr
