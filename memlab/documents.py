@@ -498,6 +498,8 @@ class Rung(Document):
     """A line for each thing that could not be measured under it."""
     seconds: float
     """Of wall time, now; a run that the store had takes none."""
+    boots: list[float]
+    """Of wall time for each of its boots, in seconds."""
 
 
 class LadderCell(Document):
@@ -542,6 +544,10 @@ class Ladder(Document):
     rows: NonEmpty[LadderRow]
     figure: str
     """The file's path."""
+    seconds: float
+    """Of wall time, now, for all of it."""
+    guests: int
+    """So many ran at once."""
 
 
 class ListedExperiment(Document):

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from memlab import experiments
 from memlab._version import __version__
-from memlab.errors import BadRequest, CannotRun, UsageError
+from memlab.errors import BadRequest, CannotRun, Interrupted, UsageError
 from memlab.experiment import Level
 from memlab.experiment.levels import read_levels
 from memlab.judging import ladder as judging
 from memlab.judging.ladder import Bisected, Cell, Row
-from memlab.observe import kvm
+from memlab.observe import kvm, proc
 from memlab.results import Run
 from memlab.run import driver
+from memlab.run.admission import HEADROOM
+from memlab.run.machine_lock import machine_lock
 from memlab.run.request import Request
 from memlab.run.target import Target
 from memlab.store import RunRow, Store
@@ -26,10 +32,11 @@ from memlab.targets.guest.handle import Guest
 from memlab.targets.guest.host import GuestLost
 from memlab.targets.guest.kernels import Found
 from memlab.units import MiB
-from memlab.watch import Watch
+from memlab.watch import Progress, Watch
 
 BLOCKS = 6  # fewer decide nothing
 MEMORY_BYTES = 512 * MiB
+BOOTS = 3  # for one experiment, whose guest is lost each time
 SKIP = 125  # what tells git bisect run that a commit cannot be tested
 
 
@@ -49,13 +56,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One kernel: its runs by experiment, a line for each thing that failed, and how long it took,
-    where it was measured now."""
+    """One kernel: its runs by experiment, a line for each thing that failed, and, where it was
+    measured now, how long that took, and each of its boots."""
 
     kernel: Found
     runs: Mapping[str, Run]
     failed: Sequence[str]
     seconds: float
+    boots: Sequence[float] = ()
 
 
 def requests(asked: Asked) -> list[Request]:
@@ -90,6 +98,12 @@ def metrics_of(asked: Asked, name: str) -> list[str]:
     return judging.counted(declared)
 
 
+def guests_at_once(asked: Asked) -> int:
+    """As many guests as there are CPUs and memory for, one where times are measured."""
+    room = int(proc.meminfo()["MemAvailable"] / (asked.memory_bytes * HEADROOM))
+    return 1 if asked.timed else max(1, min(len(os.sched_getaffinity(0)), room))
+
+
 def climb(
     asked: Asked,
     kernels: Sequence[Found],
@@ -99,17 +113,50 @@ def climb(
     *,
     fresh: bool = False,
     wait_s: float = 0.0,
+    guests: int = 1,
 ) -> list[Rung]:
-    """Measure every kernel in turn; what the store has whole is taken from there, what was cut
-    short goes on. A kernel that fails is a rung with a line. Raises Interrupted and BadRequest."""
-    wanted, rungs = requests(asked), []
-    for kernel in kernels:
-        began = time.monotonic()
-        rows, failed = _rung(asked, kernel, wanted, store, watch, fresh, wait_s)
-        runs = {name: Run(row, store) for name, row in rows.items()}
-        rungs.append(Rung(kernel, runs, failed, time.monotonic() - began))
-        done(rungs[-1])
-    return rungs
+    """Measure every kernel, so many guests at once; what the store has whole is taken from there,
+    what was cut short goes on. A kernel that fails is a rung with a line. `done` is given each rung
+    as it is ready. Raises Interrupted, after the trials in flight, and BadRequest."""
+    climbing = [_Rung(asked, kernel, store, fresh=fresh) for kernel in kernels]
+    stopping = _Stopping(watch)
+    held = machine_lock(wait_s) if any(rung.pending for rung in climbing) else nullcontext()
+    with held, driver.interruptible() as heard, ThreadPoolExecutor(guests) as pool:
+        made = {pool.submit(rung.climb, stopping): rung.kernel for rung in climbing}
+        try:
+            for one in as_completed(made):
+                done(one.result())
+        except BaseException as error:
+            stopping.stopped = True
+            for one in made:
+                one.cancel()
+            wait(made)
+            if isinstance(error, KeyboardInterrupt):
+                raise _interrupted(made, heard) from None
+            raise
+    return [one.result() for one in made]
+
+
+class _Stopping:
+    """A watch that ends the sweep after the trial in flight, once it is told to."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.stopped = False
+        self.warned, self.started, self.ended = watch.warned, watch.started, watch.ended
+        self._sampled = watch.sampled
+
+    def sampled(self, progress: Progress) -> None:
+        self._sampled(progress)
+        if self.stopped:
+            raise KeyboardInterrupt
+
+
+def _interrupted(made: Collection[Future[Rung]], heard: Sequence[int]) -> Interrupted:
+    """What a sweep that was stopped said, else that nothing had begun."""
+    for one in made:
+        if not one.cancelled() and isinstance(error := one.exception(), Interrupted):
+            return Interrupted(error.run, error.kept, (heard or [signal.SIGINT])[0])
+    return Interrupted("", 0, (heard or [signal.SIGINT])[0])
 
 
 def rows(asked: Asked, rungs: Sequence[Rung]) -> list[Row]:
@@ -126,48 +173,70 @@ def rows(asked: Asked, rungs: Sequence[Rung]) -> list[Row]:
     ]
 
 
-def _rung(
-    asked: Asked,
-    kernel: Found,
-    wanted: Sequence[Request],
-    path: Path,
-    watch: Watch,
-    fresh: bool,
-    wait_s: float,
-) -> tuple[dict[str, RunRow], list[str]]:
-    if kernel.why:
-        return {}, [kernel.why]
-    guest = Guest(kernel.path, memory=asked.memory_bytes)
-    stored = {} if fresh else _stored(asked, kernel, wanted, path)
-    rows = {name: row for name, (row, whole) in stored.items() if whole}
-    pending, failed = [one for one in wanted if one.experiment not in rows], list[str]()
-    while pending:
-        try:
-            with guest.open(wait_s) as target, Store(path, create=True) as opened:
-                while pending:
-                    request = pending.pop(0)
-                    name = request.experiment
-                    begun = stored[name][0] if name in stored else None
-                    try:
-                        rows[name] = _measured(request, begun, target, opened, watch)
-                    except GuestLost as lost:
-                        failed.append(f"{name}: {lost}")
-                        break  # another boot for the others
-                    except (CannotRun, UsageError) as wrong:
-                        failed.append(f"{name}: {wrong}")
-        except CannotRun as wrong:
-            failed.append(str(wrong))
-            break
-    failed += filter(None, map(_elsewhere, rows.values()))
-    return {name: row for name, row in rows.items() if not _elsewhere(row)}, failed
+class _Rung:
+    """One kernel as it is climbed: what the store had of it, and what is still to be measured."""
 
+    def __init__(self, asked: Asked, kernel: Found, path: Path, *, fresh: bool) -> None:
+        self.kernel = kernel
+        self._asked, self._path = asked, path
+        wanted = requests(asked)
+        stored = {} if fresh else _stored(asked, kernel, wanted, path)
+        self._rows = {name: row for name, (row, whole) in stored.items() if whole}
+        self._begun = {name: row for name, (row, whole) in stored.items() if not whole}
+        self.pending = [one for one in wanted if one.experiment not in self._rows]
+        self._boots: list[float] = []
+        self._failed = [kernel.why] if kernel.why else []
+        if kernel.why:
+            self.pending = []
 
-def _measured(
-    request: Request, begun: RunRow | None, target: Target, store: Store, watch: Watch
-) -> RunRow:
-    if begun is not None:
-        return driver.resume(begun, store, watch, target=target)
-    return driver.sweep(target.prepare(request), store, watch, target)
+    def climb(self, watch: _Stopping) -> Rung:
+        """Measure what is pending, each experiment in the guest that runs; a guest that is lost is
+        booted again, and goes on."""
+        began = time.monotonic()
+        guest = Guest(self.kernel.path, memory=self._asked.memory_bytes)
+        lost: dict[str, int] = {}
+        while self.pending and not watch.stopped:
+            booting = time.monotonic()
+            try:
+                with guest.open(None) as target, Store(self._path, create=True) as opened:
+                    self._boots.append(time.monotonic() - booting)
+                    while self.pending:
+                        request = self.pending.pop(0)
+                        try:
+                            self._measure(request, target, opened, watch)
+                        except GuestLost as gone:
+                            self._again(request, gone, opened, lost)
+                            break
+                        except (CannotRun, UsageError) as wrong:
+                            self._failed.append(f"{request.experiment}: {wrong}")
+            except CannotRun as wrong:
+                self._failed.append(str(wrong))
+                break
+        self._failed += filter(None, map(_elsewhere, self._rows.values()))
+        runs = {
+            name: Run(row, self._path) for name, row in self._rows.items() if not _elsewhere(row)
+        }
+        taken_s = time.monotonic() - began
+        return Rung(self.kernel, runs, self._failed, taken_s, self._boots)
+
+    def _measure(self, request: Request, target: Target, store: Store, watch: Watch) -> None:
+        name = request.experiment
+        begun = self._begun.get(name)
+        if begun is not None:
+            self._rows[name] = driver.resume(begun, store, watch, target=target)
+        else:
+            self._rows[name] = driver.sweep(target.prepare(request), store, watch, target)
+
+    def _again(self, request: Request, gone: GuestLost, store: Store, lost: dict[str, int]) -> None:
+        """Have an experiment go on in a new boot, where its run has begun and may still end."""
+        name = request.experiment
+        lost[name] = lost.get(name, 0) + 1
+        found = _stored(self._asked, self.kernel, [request], self._path)
+        if name in found and lost[name] < BOOTS:
+            self._begun[name] = found[name][0]
+            self.pending.insert(0, request)
+        else:
+            self._failed.append(f"{name}: {gone}")
 
 
 def _elsewhere(row: RunRow) -> str:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from memlab.experiment.points import Point
 from memlab.printable import printable
-from memlab.store import RunRow
 
-if TYPE_CHECKING:  # numpy
+if TYPE_CHECKING:  # numpy and SQLite, which a guest's start has no use for
     from memlab.analysis.intervals import Interval
+    from memlab.store import RunRow
 
 
 @dataclass(frozen=True, slots=True)

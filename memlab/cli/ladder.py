@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -45,6 +46,11 @@ def _list(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str,
 @click.option("--metric", "metrics", multiple=True, help="A row for each point of this metric too.")
 @factor_option("Levels of a factor; else the least that the claims need.")
 @small_guest_options
+@click.option(
+    "--guests",
+    type=click.IntRange(1, 64),
+    help="So many at once; default one per CPU, by memory, and one where times are measured.",
+)
 @click.option("--fresh", is_flag=True, help="Measure again, whatever the store holds.")
 @click.option("-v", "--verbose", is_flag=True, help="Rows that are alike everywhere too.")
 @wait_option
@@ -60,6 +66,7 @@ def command(
     levels: tuple[str, ...],
     blocks: int,
     guest_memory: int,
+    guests: int | None,
     fresh: bool,
     verbose: bool,
     wait_s: float,
@@ -77,9 +84,10 @@ def command(
     memlab ladder vma-lock page-fault
     memlab ladder mmap-write -p file_state=cached_1m -p file_size=1m --kernels 6.1,6.12,7.3
     """
-    from memlab import ladder
+    from memlab import ladder, units
     from memlab.errors import BadRequest, CannotRun
     from memlab.present import ladder as present
+    from memlab.present import words
     from memlab.printable import printable
     from memlab.store import default_path
     from memlab.targets.guest import kernels
@@ -98,10 +106,18 @@ def command(
             click.echo(f"memlab: {rung.kernel.version}: {printable(line)}", err=True)
         if not (quiet or as_json):
             said = f"{rung.kernel.version}: {len(rung.runs)} of {len(set(names))} experiments"
-            click.echo(f"{said}, {rung.seconds:.0f} s", err=True)
+            booted = f", of it {sum(rung.boots):.0f} s to boot" if rung.boots else ""
+            click.echo(f"{said}, {rung.seconds:.0f} s{booted}", err=True)
 
-    path = store or default_path()
-    rungs = ladder.climb(asked, found, path, Silent(), done, fresh=fresh, wait_s=wait_s)
+    path, began = store or default_path(), time.monotonic()
+    if guests is None:
+        guests = ladder.guests_at_once(asked)
+    elif guests > 1 and asked.timed:
+        raise BadRequest("--guests: under KVM times are measured, by one guest alone")
+    rungs = ladder.climb(
+        asked, found, path, Silent(), done, fresh=fresh, wait_s=wait_s, guests=guests
+    )
+    taken_s = time.monotonic() - began
     rows = ladder.rows(asked, rungs)
     if not rows:
         raise CannotRun("nothing was measured under any kernel")
@@ -109,15 +125,21 @@ def command(
     place = output_folder(output, store) / f"ladder-{'-'.join(dict.fromkeys(names))[:60]}.png"
     present.figure(versions, rows, place)
     if as_json:
-        echo_json(document(rungs, rows, place))
+        echo_json(document(rungs, rows, place, taken_s, guests))
         return
     present.show(versions, rows, verbose=verbose)
     if not asked.timed:
         echo("the guests are emulated: claims on times are left out")
+    if boots := sum(len(rung.boots) for rung in rungs):
+        size = units.format_size(guest_memory)
+        least = f"{words.count(boots, 'boot')} in {taken_s:.0f} s"
+        echo(f"{least}, {60 * boots / taken_s:.1f} per minute; at once {guests} of {size}")
     echo(f"figure: {place}")
 
 
-def document(rungs: Sequence[Rung], rows: Sequence[Row], place: Path) -> documents.Ladder:
+def document(
+    rungs: Sequence[Rung], rows: Sequence[Row], place: Path, taken_s: float, guests: int
+) -> documents.Ladder:
     from memlab import documents as d
     from memlab.cli import kernels
 
@@ -128,6 +150,7 @@ def document(rungs: Sequence[Rung], rows: Sequence[Row], place: Path) -> documen
                 {n: run.id for n, run in r.runs.items()},
                 list(r.failed),
                 r.seconds,
+                list(r.boots),
             )
             for r in rungs
         ],
@@ -149,4 +172,6 @@ def document(rungs: Sequence[Rung], rows: Sequence[Row], place: Path) -> documen
             for row in rows
         ],
         figure=str(place),
+        seconds=taken_s,
+        guests=guests,
     )

@@ -184,7 +184,7 @@ def ladder_document() -> Any:
     rows = ladder.rows([("6.1", run), ("7.3", run)], (), ["faults_20gb"], timed=False)
     cells = {"6.1": ladder.Cell("reproduced", 7, 7, 7), "7.3": ladder.Cell("contradicted", 0, 0, 0)}
     rows.append(ladder.Row("vma-lock", "x", "text", {"check": "mlock"}, "count", cells))
-    document = as_document(rungs, rows, Path("ladder.png"))
+    document = as_document(rungs, rows, Path("ladder.png"), 60.0, 1)
     return held("ladder", strict_json(documents.text(document)))
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,9 @@ class Booted(LocalTarget):
         super().__init__()
         self._guest = guest
 
+    def lock(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def prepare(self, request: Any) -> Any:
         if request.experiment in self._guest.loses:
             raise GuestLost("the guest ended: kernel panic: Oops")
@@ -50,7 +53,7 @@ class Guest:
         self.path, self.memory = str(path), memory
 
     @contextmanager
-    def open(self, wait_s: float) -> Iterator[Booted]:
+    def open(self, wait_s: float | None) -> Iterator[Booted]:
         self.boots.append(self.path)
         if "hangs" in self.path:
             raise CannotRun("the guest did not come up; the guest has been silent")

@@ -86,9 +86,9 @@ class Guest:
         return host.Guest(self._asked)
 
     @contextmanager
-    def open(self, wait_s: float = 0.0) -> Iterator[host.Guest]:
+    def open(self, wait_s: float | None = 0.0) -> Iterator[host.Guest]:
         """The target for one sweep: the guest that runs, else one for as long as this lasts, which
-        waits so long for another memlab to end."""
+        waits so long for another memlab to end. None: the caller has the machine's lock."""
         if self._booted is not None:
             yield self._booted
             return

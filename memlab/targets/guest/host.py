@@ -49,8 +49,11 @@ class GuestLost(CannotRun):
 class Guest:
     """A target (run.target). Open, its guest runs; however it is left, nothing of it stays."""
 
-    def __init__(self, asked: Asked, silence_s: float | None = None, wait_s: float = 0.0) -> None:
-        """Check what can be checked. BadRequest or CannotRun where this guest cannot be."""
+    def __init__(
+        self, asked: Asked, silence_s: float | None = None, wait_s: float | None = 0.0
+    ) -> None:
+        """Check what can be checked. BadRequest or CannotRun where this guest cannot be. Booting
+        waits `wait_s` for another memlab to end; None: the caller has the machine's lock."""
         check(asked)
         self.asked = asked
         self.image = kernel.find(asked.kernel)
@@ -68,7 +71,8 @@ class Guest:
 
     def __enter__(self) -> Guest:
         with ExitStack() as stack:
-            stack.enter_context(machine_lock(self._wait_s))
+            if self._wait_s is not None:
+                stack.enter_context(machine_lock(self._wait_s))
             journal = Journal(f"guest-{secrets.token_hex(4)}")
             stack.callback(journal.close)
             guardian = Guardian(journal)

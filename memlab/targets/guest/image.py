@@ -110,7 +110,11 @@ def lacks(image: Kernel, vmlinux: bytes | None) -> str:
     if folder is None:  # what is built in has left its names
         named = vmlinux is None or all(name in vmlinux for name in (b"virtio-ports", b"virtio-pci"))
         return "" if named else "virtio is not built in, and no modules are beside it"
-    known = "".join(proc.read(folder / f"modules.{kind}") for kind in ("dep", "builtin"))
+    try:
+        known = "".join(proc.read(folder / f"modules.{kind}") for kind in ("dep", "builtin"))
+    except FileNotFoundError as missing:
+        name = Path(missing.filename).name
+        return f"it has no {name}: unpack its linux-base package too"
     lacking = [name for name in _NEEDED if f"/{name}.ko" not in known]
     return f"it has no {lacking[0]}" if lacking else ""
 

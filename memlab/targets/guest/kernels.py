@@ -101,10 +101,10 @@ def _options(read: Kernel) -> dict[str, str]:
 
 def choose(words: Sequence[str]) -> list[Found]:
     """The kernels that a list names: versions (6.1, 6.12.107) or releases among those at hand, the
-    newest of each; images; folders, with all in them. None: all at hand. BadRequest where one
-    fits nothing."""
+    newest of each; images; folders, with all in them. None: all at hand, of builds of one version
+    the last. BadRequest where one fits nothing."""
     if not words:
-        return at_hand()
+        return list({found.version: found for found in at_hand()}.values())
     here = at_hand() if any("/" not in word for word in words) else []
     chosen: dict[Path, Found] = {}
     for word in words:
