@@ -7,7 +7,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -120,6 +122,66 @@ def test_a_guest_that_dies_loses_its_experiment_alone(boots: list[str], store_pa
     (rung,) = climb(store_path, kernel("6.1"))
     assert (sorted(rung.runs), len(boots)) == (["device-pinning"], 2)
     assert list(rung.failed) == ["vma-lock: the guest ended: kernel panic: Oops"]
+
+
+def test_several_guests_at_once(
+    boots: list[str], store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waits for the other to boot: one alone would never go on."""
+    both = Barrier(2, timeout=60)
+
+    class Meeting(Guest):
+        @contextmanager
+        def open(self, wait_s: float | None) -> Iterator[Booted]:
+            assert wait_s is None  # the ladder has the lock for all of them
+            with super().open(wait_s) as booted:
+                both.wait()
+                yield booted
+
+    monkeypatch.setattr(ladder, "Guest", Meeting)
+    kernels = [kernel("6.1"), kernel("7.3")]
+    said: list[str] = []
+    rungs = ladder.climb(
+        ASKED, kernels, store_path, Silent(), lambda r: said.append(r.kernel.version), guests=2
+    )
+    assert [rung.kernel for rung in rungs] == kernels
+    assert sorted(said) == ["6.1", "7.3"]
+    assert all(len(rung.boots) == 1 and len(rung.runs) == 2 for rung in rungs)
+
+
+@pytest.mark.parametrize("dies", [1, 99], ids=["once", "each time"])
+def test_a_lost_guest_boots_again_and_goes_on(
+    boots: list[str], store_path: Path, monkeypatch: pytest.MonkeyPatch, dies: int
+) -> None:
+    """What was measured before it went is kept, and the same run is whole in the end; a guest that
+    goes each time is given up."""
+    asked = ladder.Asked(["vma-lock"], ["mlock-resident-pages-7"], blocks=4, timed=False)
+    opened = Booted.executor
+
+    @contextmanager
+    def lost(self: Booted, *told: Any) -> Iterator[Any]:
+        with opened(self, *told) as executor:
+            if len(boots) <= dies:
+                monkeypatch.setattr(executor, "trial", partial(_last, executor.trial))
+            yield executor
+
+    monkeypatch.setattr(Booted, "executor", lost)
+    monkeypatch.setattr(driver, "check_stored", lambda *_: None)  # there is no such kernel
+    (rung,) = ladder.climb(asked, [kernel("6.1")], store_path, Silent(), lambda _: None)
+    assert len(boots) == len(rung.boots) == min(dies + 1, ladder.BOOTS)
+    if dies == 1:
+        (run,) = rung.runs.values()
+        assert (len(run.samples), list(rung.failed)) == (4, [])
+    else:
+        assert (rung.runs, list(rung.failed)) == ({}, ["vma-lock: the guest ended: Oops"])
+
+
+def _last(trial: Any, point: Any, done: list[object] = []) -> Any:  # noqa: B006
+    """Every second trial is one that never returns."""
+    done.append(point)
+    if len(done) % 2 == 0:
+        raise GuestLost("the guest ended: Oops")
+    return trial(point)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["measured", "from the store"])
