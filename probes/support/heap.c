@@ -5,16 +5,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define THRESHOLD_BYTES 131072
 #define PIECES_MAX UINT16_MAX
 
-/* Whole pages, two words of header included: no piece of the heap has such a size. */
-static bool is_mapping(void *chunk)
+/* A chunk, and whether malloc made a mapping for it: by its own count, since what a chunk's header
+ * looks like changes from version to version. */
+static void *allocate(size_t size_bytes, bool *mapped)
 {
-	return (malloc_usable_size(chunk) + 2 * sizeof(size_t)) % (size_t)sysconf(_SC_PAGESIZE) ==
-	       0;
+	size_t mappings = mallinfo2().hblks;
+	void *chunk = malloc(size_bytes);
+
+	*mapped = mallinfo2().hblks > mappings;
+	return chunk;
 }
 
 int heap_drain(size_t chunk_bytes, void **pieces)
@@ -25,11 +28,12 @@ int heap_drain(size_t chunk_bytes, void **pieces)
 	if (chunk_bytes < THRESHOLD_BYTES)
 		return 0;
 	for (int left = PIECES_MAX; left; left--) {
-		void **piece = malloc(chunk_bytes);
+		bool mapped;
+		void **piece = allocate(chunk_bytes, &mapped);
 
 		if (piece == NULL)
 			return -1;
-		if (is_mapping(piece)) {
+		if (mapped) {
 			free(piece);
 			return 0;
 		}
