@@ -145,6 +145,7 @@ def sweep(
     name: str | None = None,
     guest: Guest | None = None,
     gentle: float | None = None,
+    libc: str | Path | None = None,
     progress: bool | None = None,
     **levels: Level | Sequence[Level],
 ) -> Run:
@@ -168,6 +169,7 @@ def sweep(
     guest: a virtual machine in which trials run; else this host.
     gentle: the share of one CPU that trials keep within on a host that others need too, such as
         0.25; they take 5 % of the free memory at most.
+    libc: the folder of an unpacked libc, under which the probes run; else the system's.
     progress: a line per block on standard error; by default in a notebook alone.
     levels: factors of the experiment, one level or a list each, as values or as text: "4k".
 
@@ -194,6 +196,7 @@ def sweep(
         directory=None if directory is None else str(directory),
         name=name,
         gentle=gentle,
+        libc=None if libc is None else str(Path(libc).absolute()),
     )
     path = Path(store) if store else default_path()
     told = "ipykernel" in sys.modules if progress is None else progress

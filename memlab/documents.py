@@ -160,6 +160,8 @@ class Request(Document):
     """The command of `memlab try`; null of any other run. Absent from older ones."""
     gentle: Annotated[float, Meta(gt=0, le=1)] | UnsetType | None = UNSET
     """The share of one CPU that trials kept within; null: no bound. Absent from older runs."""
+    libc: str | UnsetType | None = UNSET
+    """The folder of the libc that trials ran under; null: the system's. Absent from older runs."""
 
 
 class Filesystem(Document):

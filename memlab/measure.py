@@ -19,7 +19,7 @@ from memlab.experiment import command as tried
 from memlab.experiment.points import Point, point_key
 from memlab.judging import questions
 from memlab.judging.reproduce import Reproduced, Study, of_run
-from memlab.observe import capabilities, environment, proc
+from memlab.observe import capabilities, environment, libc, proc
 from memlab.observe.capabilities import Capability
 from memlab.results import Run
 from memlab.run import admission, beforehand, driver, plan
@@ -189,7 +189,7 @@ def resume(
             )
         guest, asked = row.request.get("guest"), _asked(store)
         if guest is None:
-            local = LocalTarget(wait_s=wait_s)
+            local = _local(row.request.get("libc"), wait_s)
             return driver.resume(row, opened, watch, budget_s, local, asked)
         check_stored_guest(guest)
         with Guest.of(guest).open(wait_s) as target:
@@ -212,11 +212,16 @@ def dry_run(
 def _target(request: Request, guest: Guest | None, wait_s: float) -> Iterator[Target]:
     """Where the request's trials run, for as long as they do."""
     if guest is None:
-        yield LocalTarget(wait_s=wait_s)
+        yield _local(request.libc, wait_s)
         return
     _check(request)
     with guest.open(wait_s) as booted:
         yield booted
+
+
+def _local(folder: str | None, wait_s: float) -> LocalTarget:
+    """This host, with the libc in a folder if one is named."""
+    return LocalTarget(wait_s=wait_s, libc=libc.find(Path(folder)) if folder else None)
 
 
 def _fitted(request: Request, guest: Guest | None) -> Request:
@@ -232,6 +237,8 @@ def _check(request: Request) -> None:
     plan itself, since levels may depend on its CPUs."""
     if request.directory is not None:
         raise BadRequest("a guest has a disk of its own: Guest(directory=) says where it lies")
+    if request.libc is not None:
+        raise BadRequest("--libc: a guest's probes run under this host's libc alone")
     if request.gentle is not None:
         raise BadRequest("a guest takes its memory as long as it runs: be gentle on the host alone")
     experiment = experiments.load(request.experiment, request.subject)

@@ -6,7 +6,8 @@
  * pthread_create on a new stack is inside: mmap and mprotect, during which the
  * kernel populates a stack that MCL_FUTURE locks.
  * Excluded: mlockall; one thread with the smallest stack, made before the window to
- * bring in the code; counting the stacks' pages by mincore; ending the threads.
+ * bring in the code; counting the stacks' pages by mincore, and the VMAs; ending the
+ * threads.
  *
  * The case is table 4 of miao-2021: stacks of 10 MiB, of which 1 MiB is in use. All
  * threads live until their pages have been counted. Huge pages are off, so pages
@@ -21,6 +22,7 @@
 #include "support/pages.h"
 #include "support/proc.h"
 #include "support/resident.h"
+#include "support/smaps.h"
 #include "support/stack.h"
 
 #include <limits.h>
@@ -44,6 +46,8 @@ struct stack_map_result {
 	uint64_t resident_bytes;      /* of the stacks only, by mincore(2) */
 	uint64_t locked_before_bytes; /* VmLck */
 	uint64_t locked_after_bytes;
+	uint64_t vmas_before_count;
+	uint64_t vmas_after_count;
 	uint64_t floor_ns; /* of the baseline loop, for one thread */
 };
 
@@ -144,7 +148,7 @@ enum probe_status stack_map(const struct stack_map_params *in, struct stack_map_
 	void *threads = MAP_FAILED;
 	pthread_attr_t attr;
 	int failed = 0, unread = 0;
-	int64_t resident;
+	int64_t resident, vmas;
 
 	out->stack_bytes = stack_size(in->stack_bytes);
 	CHECK_PARAM(in->threads_count >= 1 && in->threads_count <= 100000,
@@ -161,18 +165,22 @@ enum probe_status stack_map(const struct stack_map_params *in, struct stack_map_
 	TRY(stack_run((uint64_t)PTHREAD_STACK_MIN, body, &rehearsed));
 
 	out->locked_before_bytes = proc_status_bytes(0, "VmLck:").count;
+	TRY(vmas = smaps_process_vma_count());
+	out->vmas_before_count = (uint64_t)vmas;
 	window_open(&window);
 	out->thread_count = create_all(&stacks, threads, &attr, in->threads_count, &failed);
 	window_close(&window, &out->window);
 	out->locked_after_bytes = proc_status_bytes(0, "VmLck:").count;
 	resident = stacks_resident(threads, out->thread_count);
-	unread = resident == -1 ? errno : 0;
+	vmas = resident == -1 ? -1 : smaps_process_vma_count();
+	unread = vmas == -1 ? errno : 0;
 	out->resident_bytes = (uint64_t)resident;
+	out->vmas_after_count = (uint64_t)vmas;
 	end_all(&stacks, threads, out->thread_count);
 	errno = failed;
 	TRY_UNLESS(failed, "pthread_create(&threads[made], attr, body, stacks)");
 	errno = unread;
-	TRY_UNLESS(unread, "mincore of a stack");
+	TRY_UNLESS(unread, "mincore of a stack, or /proc/self/maps");
 	TRY(stack_run(in->stack_bytes, floor_body, &floor));
 	out->floor_ns = floor.elapsed_ns;
 out:

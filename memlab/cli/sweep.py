@@ -84,6 +84,12 @@ def _given() -> set[str]:
     help="Spare a host that others need: at most this share of one CPU (default 25%), 5% of the "
     "free memory, at the lowest priority.",
 )
+@click.option(
+    "--libc",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Run the probes under another libc: an unpacked package, started by its own loader.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be measured, and make nothing.")
 @figure_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
@@ -114,6 +120,7 @@ def command(
     resume: str | None,
     wait_s: float,
     gentle: float | None,
+    libc: Path | None,
     dry_run: bool,
     output: Path | None,
     quiet: bool,
@@ -202,6 +209,7 @@ def command(
             directory=None if guest or directory is None else str(directory),
             name=name,
             gentle=gentle,
+            libc=None if libc is None else str(libc.absolute()),
         )
         if dry_run:
             _planning.dry_run(request, guest, as_json, store)

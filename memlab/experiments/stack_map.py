@@ -18,6 +18,13 @@ def thread_time(raw: Raw, _: At) -> float:
     return float(raw["window"]["elapsed_ns"] * 1e-9 / raw["thread_count"])
 
 
+def vmas(raw: Raw, _: At) -> float | None:
+    """None of a run from before they were counted."""
+    if "vmas_after_count" not in raw:
+        return None
+    return float((raw["vmas_after_count"] - raw["vmas_before_count"]) / raw["thread_count"])
+
+
 def locked(lock: str) -> dict[str, str | int]:
     """The published case, under a lock."""
     return {"stack": STACK, "touched": TOUCHED, "lock": lock}
@@ -107,6 +114,12 @@ EXPERIMENT = Experiment(
             "faults/thread",
             "minor faults per thread; by rusage",
             of=read("window.minor_fault_count", per="thread_count"),
+        ),
+        Metric(
+            "vmas_per_thread",
+            "VMAs/thread",
+            "VMAs per thread; after the creation less before",
+            of=vmas,
         ),
     ],
     cost=Cost(memory=memory, time=lambda at: 0.02 + memory(at) / 1e9),

@@ -367,6 +367,9 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
         yield short
     for name, scaled in run.row.request.get("scaled", {}).items():
         yield f"scaled to fit this host: {name} {scaled}"
+    if libc := run.row.request.get("libc"):
+        version = run.environment.get("libc_version", "a libc")
+        yield f"the probes ran under {version}, of {libc}"
     if spared := run.row.request.get("gentle"):
         yield f"measured gently: trials took at most {units.format_percent(spared)} of one CPU"
     if not points:

@@ -46,8 +46,11 @@ class LocalExecutor:
         directories: Directories,
         cpus: Sequence[int],
         patience: float = 1.0,
+        loader: Sequence[str] = (),
     ) -> None:
-        """`patience` multiplies the time limit of every trial."""
+        """`patience` multiplies the time limit of every trial. `loader` is the command of the libc
+        that they run under, if not the system's."""
+        self._loader = loader
         self._experiment = experiment
         self._patience = patience
         self._cpus = list(cpus)
@@ -161,7 +164,7 @@ class LocalExecutor:
         """The fork server for an environment, which takes effect when a process starts."""
         if environ not in self._servers:
             home = self._experiment.home
-            server = ForkServer(dict(environ), list(self._folders.values()), home)
+            server = ForkServer(dict(environ), list(self._folders.values()), home, self._loader)
             self._servers[environ] = server
             self._journal.note_session(server.group, fork_server.MARK)
         return self._servers[environ]

@@ -33,16 +33,17 @@ class ForkServer:
         environ: Mapping[str, str] | None = None,
         folders: Sequence[int] = (),
         home: str = "",
+        loader: Sequence[str] = (),
     ) -> None:
         """`environ` is added to what the server and its workers are started with. `folders` are
         the descriptors of those that their files lie in. `home` is the folder of the compiled
-        probes, if not memlab's own."""
+        probes, if not memlab's own. `loader` is the command of another libc's (observe.libc)."""
         roots, probes = where()
         directories = roots, home or probes
         self.served = 0  # trials that were answered
         self._last_words = TemporaryFile()  # noqa: SIM115 - closed by stop
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _BOOT, *directories, str(os.getpid())],
+            [*loader, sys.executable, "-I", "-S", "-c", _BOOT, *directories, str(os.getpid())],
             pass_fds=folders,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -92,6 +92,8 @@ def check_stored(experiment: Experiment, points: Sequence[Point], request: Reque
         if experiment.factor(name).kind is PATH and value != FOUND:
             _check_named(Path(str(value)))
     _check_cpus(request.cpus)
+    if request.libc is not None:
+        _check_named(Path(request.libc))
     if request.guest is not None:
         check_stored_guest(request.guest)
     elif experiment.file:

@@ -21,7 +21,8 @@ class Request:
     on a disk go. `scaled` says, by factor, what was made smaller to fit the host. `guest` is the
     virtual machine that the trials run in; None for the host itself. `subject` is the command of
     `memlab try`, as memlab/experiment/command.py declares it. `gentle` is the share of one CPU that
-    trials keep within, on a host that others need too; None for no bound.
+    trials keep within, on a host that others need too; None for no bound. `libc` is the folder of
+    another libc, under which they run; None for the system's.
     """
 
     experiment: str
@@ -39,6 +40,7 @@ class Request:
     guest: Mapping[str, Any] | None = None
     subject: Mapping[str, Any] | None = None
     gentle: float | None = None
+    libc: str | None = None
 
     def __post_init__(self) -> None:
         if self.name is not None and self.name != printable(self.name):

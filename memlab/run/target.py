@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
 from memlab.observe import environment, proc
+from memlab.observe.libc import Libc
 from memlab.run import admission
 from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor, default_cpus, places
@@ -43,9 +44,12 @@ class Target(Protocol):
 class LocalTarget:
     """The machine that this process runs on."""
 
-    def __init__(self, patience: float = 1.0, wait_s: float = 0.0) -> None:
-        """`wait_s` is how long to wait for another memlab to end."""
-        self._patience, self._wait_s = patience, wait_s  # see LocalExecutor
+    def __init__(
+        self, patience: float = 1.0, wait_s: float = 0.0, libc: Libc | None = None
+    ) -> None:
+        """`wait_s` is how long to wait for another memlab to end. Trials run under `libc`, if not
+        under the system's."""
+        self._patience, self._wait_s, self._libc = patience, wait_s, libc  # see LocalExecutor
 
     def prepare(self, request: Request) -> Prepared:
         return prepare(request)
@@ -59,7 +63,8 @@ class LocalTarget:
             level: {"path": str(place), "type": proc.filesystem_of(place)}
             for level, place in places(experiment, directories).items()
         }
-        return environment.read() | {"filesystems": found}
+        libc = {"libc_version": f"glibc {self._libc.version}"} if self._libc else {}
+        return environment.read() | {"filesystems": found} | libc
 
     def shortage(
         self, experiment: Experiment, points: Sequence[Point], directories: Directories
@@ -70,7 +75,12 @@ class LocalTarget:
         self, run: str, experiment: Experiment, directories: Directories, cpus: Sequence[int]
     ) -> AbstractContextManager[Executor]:
         return LocalExecutor(
-            run, experiment, directories, cpus or default_cpus(experiment), self._patience
+            run,
+            experiment,
+            directories,
+            cpus or default_cpus(experiment),
+            self._patience,
+            self._libc.command if self._libc else (),
         )
 
 

@@ -175,6 +175,7 @@ _REQUEST = _holding(
     name=_optional(_text),
     scaled=_dict(_text),
     gentle=_optional(_time),
+    libc=_optional(_text),
     guest=_optional(
         _holding(
             kernel=_text,

@@ -98,3 +98,9 @@ def test_nothing_stays() -> None:
                 probe.call("stack_map", params(**change))
         os._exit(len(left(before)))
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_locked_stack_and_its_guard_are_two_vmas() -> None:
+    """Whatever the libc: the kernel refuses MADV_GUARD_INSTALL on locked memory."""
+    result = fill(lock="future")
+    assert result["vmas_after_count"] - result["vmas_before_count"] == 2 * PRIME
