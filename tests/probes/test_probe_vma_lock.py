@@ -64,10 +64,11 @@ def ordinary(default_limit: int) -> dict[str, Any]:
     return rows.ordinary(EXPERIMENT, *ROWS, limit_bytes=default_limit)
 
 
-def call(check: str) -> dict[str, Any]:
-    """By a fresh interpreter, as a worker is: see trim_address_space.h on what it may hold."""
-    answer: dict[str, Any] = rows.answers(EXPERIMENT, check)[check]
-    return answer
+@pytest.fixture(scope="module")
+def answers() -> dict[str, Any]:
+    """Every check's answer with every right that the tests have, by a fresh interpreter, as a
+    worker is: see trim_address_space.h on what it may hold."""
+    return rows.answers(EXPERIMENT, *ROWS)
 
 
 def assert_as_claimed(check: Check, raw: dict[str, Any]) -> None:
@@ -83,8 +84,11 @@ def test_a_row_holds_for_an_ordinary_user(ordinary: dict[str, Any], check: Check
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_a_row_holds_with_every_right_that_the_tests_have(default_limit: int, check: Check) -> None:
-    assert_as_claimed(check, call(check.name))
+@pytest.mark.usefixtures("default_limit")
+def test_a_row_holds_with_every_right_that_the_tests_have(
+    answers: dict[str, Any], check: Check
+) -> None:
+    assert_as_claimed(check, answers[check.name])
 
 
 def locks_all(check: Check) -> bool:
@@ -96,12 +100,12 @@ AT_ONCE = [check for check in PLAIN if not locks_all(check) or check.name == "fu
 
 
 @pytest.mark.parametrize("check", mostly_slow(PLAIN, *AT_ONCE), ids=lambda check: check.name)
-def test_steps_do_what_the_calls_do(check: Check) -> None:
+def test_steps_do_what_the_calls_do(answers: dict[str, Any], check: Check) -> None:
     """A probe that played other calls than the steps name would show here."""
     if locks_all(check) and os.geteuid() != 0:
         pytest.skip("the tests' own process is larger than RLIMIT_MEMLOCK")
     steps = {"check_steps": list(check.steps)}
-    result = call(check.name) if locks_all(check) else probe.call("vma_lock", steps)
+    result = answers[check.name] if locks_all(check) else probe.call("vma_lock", steps)
     failed, view = plain_calls.in_child(lambda at: (at.play(check.steps), at.view()))
     assert result["call_errno"] == failed
     assert plain_calls.seen(result["after"], result["page_bytes"]) == view
@@ -126,8 +130,8 @@ def test_page_flags_say_why_they_are_not_counted(ordinary: dict[str, Any]) -> No
     )
 
 
-def test_the_steps_come_back_and_are_told_as_calls() -> None:
-    result = call("mlock_middle")
+def test_the_steps_come_back_and_are_told_as_calls(answers: dict[str, Any]) -> None:
+    result = answers["mlock_middle"]
     done = [step for step in result["steps"] if step["call"] != "end"]
     assert [(step["call"], step["first"], step["count"]) for step in done] == [
         ("mmap", 0, 7),
@@ -150,21 +154,21 @@ def test_every_call_has_its_words() -> None:
     assert {"end", *_vm_script.CALLS} == {*probe.params("vma_lock")["check_steps"][0]["call"]}
 
 
-def test_lines_that_do_not_fit_are_counted() -> None:
-    result = call("max_map_count")["after"]
+def test_lines_that_do_not_fit_are_counted(answers: dict[str, Any]) -> None:
+    result = answers["max_map_count"]["after"]
     *lines, last = result["smaps"].splitlines()
     assert last == f"and {result['vma_count'] - len(lines)} more"
 
 
 def test_a_limit_that_is_too_small_is_said_with_its_number() -> None:
-    answers = rows.ordinary(EXPERIMENT, "mlock", "current_present", limit_bytes=64 * KIB)
-    if isinstance(answers["mlock"], str):  # pages of 64 KiB
-        assert "RLIMIT_MEMLOCK is 64 kB" in answers["mlock"]
+    limited = rows.ordinary(EXPERIMENT, "mlock", "current_present", limit_bytes=64 * KIB)
+    if isinstance(limited["mlock"], str):  # pages of 64 KiB
+        assert "RLIMIT_MEMLOCK is 64 kB" in limited["mlock"]
     else:
-        assert_as_claimed(ROWS["mlock"], answers["mlock"])
+        assert_as_claimed(ROWS["mlock"], limited["mlock"])
     assert (
         "unavailable: RLIMIT_MEMLOCK is 64 kB and this check locks up to"
-        in (answers["current_present"])
+        in (limited["current_present"])
     )
 
 
