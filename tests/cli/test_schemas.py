@@ -43,7 +43,7 @@ DOCUMENTS = {
     "claims": "claims {run}",
     "claims-hosts": "claims mmap-write --hosts",
     "clean": "clean",
-    "compare": "compare {run} {run}",
+    "compare": "compare base {run}",
     "describe": "describe vma-lock",
     "diagnose": "diagnose {pid} --seconds 0.01",
     "doctor": "doctor",
@@ -138,10 +138,10 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
     (tmp_path / "vmlinuz-7.0").write_bytes(b"no kernel")
     arguments = DOCUMENTS[name].format(run="small", pid=os.getpid(), folder=tmp_path).split()
     own = shutil.copy(measured, tmp_path / "own.db")  # some add a run
-    if name == "history":
+    if name in ("compare", "history"):
         with Store(Path(own)) as opened:
             first = opened.find("small")
-            opened.add_run(replace(first, id="0123abcd"), opened.points(first.id))
+            opened.add_run(replace(first, id="0123abcd", name="base"), opened.points(first.id))
             samples = [*opened.samples(first.id)]
             opened.add_samples("0123abcd", opened.begin_session("0123abcd"), samples)
     if "rows" in DOCUMENTS[name]:
