@@ -58,7 +58,7 @@ RULES = (
         title=lambda look: (
             f"its memory cgroup is full in {left(_seconds_left(look))}: then {_then(look)}"
         ),
-        experiments=("memcg-notify", "coop-reclaim"),
+        experiments=("reclaim-or-kill", "memcg-notify", "coop-reclaim"),
         explains=("group-nearly-full",),
     ),
     _of_group(
@@ -66,7 +66,7 @@ RULES = (
         measure=lambda look: look.group.reached_per_s if look.group else None,
         threshold=Threshold("1/s", costly=1, critical=100),
         title="its memory cgroup is at its limit, and reclaims to let it go on",
-        experiments=("coop-reclaim", "memcg-notify"),
+        experiments=("reclaim-or-kill", "coop-reclaim", "memcg-notify"),
         explains=("group-nearly-full",),
     ),
     _of_group(

@@ -1,0 +1,382 @@
+"""reclaim-or-kill: at the limit, reclaim, stall or death?
+
+A process takes twice the memory that its memory cgroup may have. What becomes of it depends on what
+the memory is: page cache can be dropped or written back, anonymous memory and tmpfs need swap, and
+locked memory can go nowhere. All of it happens inside of a second group with a limit of 256 MiB.
+"""
+
+import errno
+
+from memlab.experiment import *
+from memlab.experiments._file_io import FILE_STATES, MIB
+from memlab.experiments._swap import swap
+
+BUDGET = 256 * MIB
+SWAP_BYTES = 128 * MIB
+LIMIT = 48 * MIB
+TAKEN = 96 * MIB
+
+V2 = "admin-guide/cgroup-v2.rst"
+V1 = "cgroup-v1/memory.rst"
+COREOS = "fedora-coreos-tracker#2094"
+NOT_REDUCED = f"{V2}: where usage 'can't be reduced, the OOM killer is invoked in the cgroup'"
+RECLAIMED = f"{V1}: 'we first try to reclaim memory from the cgroup'"
+LOCKED = "mlock(2): locked pages stay in RAM, so swap does not help"
+PLAIN: dict[str, Level] = {"bound": "none", "killer": "process", "interval": 0.0}
+
+DONE, KILLED, REFUSED, STALLED = "survives", "OOM-killed", "refused", "stalls"
+GROUP_KILLED, PSI_KILLED = "killed with its group", "killed by PSI"
+
+
+def word(raw: Raw, at: At) -> str:
+    if raw["refused_errno"]:
+        return f"{REFUSED}: {errno.errorcode.get(raw['refused_errno'], '?')}"
+    if raw["killed_by_probe"] and raw["killed"]:
+        return PSI_KILLED if at["killer"] == "psi" else STALLED
+    if raw["killed"]:
+        return GROUP_KILLED if raw["bystander_killed"] else KILLED
+    return DONE if raw["done_bytes"] == at["file_size"] else STALLED
+
+
+def is_word(*words: str) -> Reading:
+    return lambda raw, at: float(word(raw, at) in words)
+
+
+def needs(at: At) -> list[str]:
+    if at["bound"] == "soft":
+        return ["memory cgroup v1"]
+    return ["memory cgroup v2"] if at["bound"] == "high" or at["killer"] != "process" else []
+
+
+def pages(field: str) -> Reading:
+    count = read(field)
+
+    def size(raw: Raw, at: At) -> float | None:
+        found = count(raw, at)
+        return None if found is None else found * raw["page_bytes"]
+
+    return size
+
+
+def ends(id: str, text: str, metric: str, equals: int, published: str, **where: Level) -> Count:
+    return Count(
+        id=id,
+        text=text,
+        metric=metric,
+        where=PLAIN | where,
+        equals=equals,
+        published=published,
+    )
+
+
+KINDS = {
+    "anonymous": "anonymous memory",
+    "tmpfs": "a file on tmpfs",
+    "locked": "locked memory",
+    "clean_file": "a file that is read",
+    "mapped_file": "a mapped file that is read",
+    "dirty_file": "a file that is written",
+}
+
+
+def _claims() -> list[Claim]:
+    found: list[Claim] = []
+    for kind, said in KINDS.items():
+        if kind.endswith("_file"):
+            found += [
+                ends(
+                    f"{kind.replace('_', '-')}-survives",
+                    f"of {said} twice the limit is taken: the page cache is reclaimed",
+                    "survived",
+                    1,
+                    RECLAIMED,
+                    memory=kind,
+                    swap="none",
+                )
+            ]
+            continue
+        found += [
+            ends(
+                f"{kind}-killed",
+                f"without swap, {said} of twice the limit ends with the OOM killer",
+                "killed",
+                1,
+                NOT_REDUCED,
+                memory=kind,
+                swap="none",
+            )
+        ]
+        for area in ("file", "zram"):
+            locked = kind == "locked"
+            end = "still ends with the OOM killer" if locked else "is taken"
+            found += [
+                ends(
+                    f"{kind}-{area}",
+                    f"with swap ({area}), {said} of twice the limit {end}",
+                    "killed" if locked else "survived",
+                    1,
+                    LOCKED if locked else RECLAIMED,
+                    memory=kind,
+                    swap=area,
+                )
+            ]
+    return [
+        *found,
+        ends(
+            "dirty-file-killed",
+            "without memory.high, a process that writes files of more than the limit is killed",
+            "killed",
+            1,
+            f"{COREOS}: 'Containers with file-heavy workloads OOM instantly without memory.high "
+            "set'",
+            memory="dirty_file",
+            swap="none",
+        ),
+        Within(
+            id="anonymous-half-second",
+            text="without swap, anonymous memory of twice the limit ends within half a second",
+            metric="time",
+            where=PLAIN | {"memory": "anonymous", "swap": "none"},
+            below=0.5,
+            published=f"{COREOS}: killed 'within 0.5 seconds'",
+        ),
+    ]
+
+
+def predicts(metric: str, equals: int, **where: Level) -> Count:
+    return Count(
+        metric=metric, where={"memory": "anonymous", "swap": "none"} | where, equals=equals
+    )
+
+
+EXPERIMENT = Experiment(
+    name="reclaim-or-kill",
+    question="At a memory cgroup's limit: is memory reclaimed, does the process stall, or is it "
+    "killed?",
+    probe="reclaim_or_kill",
+    file=File(),
+    factors=[
+        Factor(
+            "memory",
+            ENUM,
+            help="memory; anonymous, locked (mlock), of a file on tmpfs, or page cache: of a file "
+            "that is read, mapped and read, or written",
+            level_labels={
+                "anonymous": "anonymous memory",
+                "locked": "locked memory",
+                "tmpfs": "file on tmpfs",
+                "clean_file": "file, read",
+                "mapped_file": "file, mapped",
+                "dirty_file": "file, written",
+            },
+        ),
+        swap(
+            "none",
+            "file",
+            "zram",
+            quick=["none", "file", "zram"],
+            help="swap; of the cgroup, 128 MiB",
+        ),
+        Factor(
+            "bound",
+            ENUM,
+            quick=["none"],
+            help="bound below the limit; at 3/4 of it. high: memory.high (v2); soft: "
+            "memory.soft_limit_in_bytes (v1)",
+            level_labels={"none": "no bound", "high": "memory.high", "soft": "soft limit"},
+        ),
+        Factor("bound_at", BYTES, quick=[LIMIT * 3 // 4], help="size of the bound"),
+        Factor(
+            "killer",
+            ENUM,
+            quick=["process"],
+            help="killer; process: the kernel kills one process; group: memory.oom.group (v2); "
+            "psi: a killer in user space, once the group has stalled for 0.1 s (v2)",
+            level_labels={
+                "process": "OOM killer",
+                "group": "memory.oom.group",
+                "psi": "killer by PSI",
+            },
+        ),
+        Factor("limit", BYTES, quick=[LIMIT], help="memory limit; of the cgroup", host=True),
+        Factor("file_size", BYTES, quick=[TAKEN], help="memory taken; also the file's size"),
+        Factor(
+            "filesystem",
+            choice("dir"),
+            quick=["dir"],
+            help="file system; dir: that of --dir",
+            level_labels={"dir": "file system of --dir"},
+        ),
+        Factor(
+            "file_state", FILE_STATES, quick=["sparse"], help="state of the file; sparse: empty"
+        ),
+        Factor("interval", SECONDS, quick=[0.0], help="pause; after each 64 KiB, 0: none"),
+        Factor("slice", SECONDS, quick=[10.0], help="time to take the memory; at most"),
+    ],
+    excludes=[
+        Exclude(
+            lambda at: at["file_state"] != "sparse",
+            "a file written earlier is in the page cache, which is not charged to the run's cgroup",
+        ),
+        Exclude(
+            lambda at: not 8 * MIB <= int(at["limit"]) <= BUDGET // 2,
+            "the limit is from 8 MiB to half of the budget of 256 MiB",
+        ),
+        Exclude(
+            lambda at: int(at["file_size"]) > int(at["limit"]) + SWAP_BYTES,
+            "what is taken must fit into the limit and the 128 MiB of swap",
+        ),
+    ],
+    host=Host(
+        containment=Containment(
+            limit=lambda _: BUDGET,
+            swap=lambda at: str(at["swap"]),
+            swap_bytes=SWAP_BYTES,
+            members=lambda _: 1,
+            member_limit=lambda at: int(at["limit"]),
+            pass_group=True,
+            fresh=True,
+        ),
+        swap_counts=True,
+        needs=needs,
+    ),
+    controls=[
+        control(
+            "slow",
+            "The memory is taken slowly, at 64 MiB per second at most: is it the rate that kills?",
+            {"interval": [1e-3], "memory": ["anonymous", "dirty_file"], "swap": "none"},
+            Explanation(
+                predicts("killed", 1, interval=1e-3),
+                "taken slowly, anonymous memory ends with {value} kills",
+                confirmed="the limit kills at any rate of allocation",
+                refuted="a slower process is not killed",
+            ),
+        ),
+        control(
+            "soft",
+            "v1's soft limit below the limit.",
+            {"bound": ["soft"], "memory": ["anonymous"], "swap": "none"},
+            Explanation(
+                predicts("killed", 1, bound="soft"),
+                "with a soft limit below the limit there are {value} kills",
+                confirmed="a soft limit saves nobody while the machine has memory",
+                refuted="a soft limit saves the process",
+            ),
+        ),
+        control(
+            "high",
+            "memory.high below the limit, which throttles.",
+            {"bound": ["high"], "memory": ["anonymous", "dirty_file"], "swap": "none"},
+            Explanation(
+                predicts("killed", 0, bound="high"),
+                "with memory.high below the limit there are {value} kills in the time given",
+                confirmed="memory.high stalls a process that cannot be reclaimed and does not "
+                "kill it",
+                refuted="the limit is reached through memory.high all the same",
+            ),
+        ),
+        control(
+            "group-killed",
+            "memory.oom.group: the kernel kills a whole group.",
+            {"killer": ["group"], "memory": ["anonymous"], "swap": "none"},
+            Explanation(
+                predicts("bystander_killed", 1, killer="group"),
+                "with memory.oom.group {value} bystanders are killed",
+                confirmed="no process of the group is left",
+                refuted="a process of the group is left",
+            ),
+        ),
+        control(
+            "psi",
+            "A killer in user space that goes by the group's pressure.",
+            {"killer": ["psi"], "memory": ["anonymous"], "swap": ["none", "file"]},
+        ),
+    ],
+    metrics=[
+        # First, for the stop rule: what counts here is exact, and the least blocks are enough.
+        Metric("requested", "B", "memory asked for", of=read("at.file_size")),
+        Metric(
+            "survived",
+            "count",
+            "processes that took all",
+            of=is_word(DONE),
+            lower_is_better=False,
+        ),
+        Metric(
+            "killed",
+            "count",
+            "processes killed; by the OOM killer",
+            of=is_word(KILLED, GROUP_KILLED),
+        ),
+        Metric(
+            "bystander_killed",
+            "count",
+            "bystanders killed; small processes of the same group",
+            of=read("bystander_killed"),
+        ),
+        Metric(
+            "bytes_reached",
+            "B",
+            "memory taken; before the end",
+            of=read("done_bytes"),
+            lower_is_better=False,
+        ),
+        Metric("time", "s", "time to the end", of=read("window.elapsed_ns")),
+        Metric("longest", "s", "longest step; of 64 KiB", of=read("longest_ns")),
+        Metric(
+            "limit_hits",
+            "count",
+            "limit hits; charges that met the limit. v1 counts none where the group may not swap",
+            of=read("limit_hit_count"),
+        ),
+        Metric(
+            "stalled",
+            "s",
+            "memory pressure; time that some process stalled, of the group (v2) or the host (v1)",
+            of=read("stalled_ns"),
+        ),
+        Metric(
+            "reclaimed_anonymous",
+            "B",
+            "anonymous memory reclaimed; on the whole host",
+            of=pages("reclaimed_anonymous_pages"),
+        ),
+        Metric(
+            "reclaimed_file",
+            "B",
+            "page cache reclaimed; on the whole host",
+            of=pages("reclaimed_file_pages"),
+        ),
+        Metric("swapped_out", "B", "swapped out; on the whole host", of=pages("swapped_out_pages")),
+        Metric(
+            "outside_killed",
+            "count",
+            "process outside killed; 1: a process outside of the cgroup, as likely a victim, did "
+            "not live to the end",
+            of=lambda raw, at: raw.get("host", {}).get("witness_killed"),
+        ),
+    ],
+    cost=Cost(
+        memory=lambda _: BUDGET,
+        time=lambda at: (
+            0.5
+            + int(at["file_size"]) / (60 * MIB)
+            + float(at["interval"]) * int(at["file_size"]) / (64 * 2**10)
+            + (float(at["slice"]) if at["bound"] == "high" else 0)
+        ),
+        limit_s=60.0,
+    ),
+    shrinks="file_size",
+    tiny={"limit": [8 * MIB], "file_size": [16 * MIB], "bound_at": [6 * MIB], "swap": ["none"]},
+    claims=_claims(),
+    budget_s={"quick": 180.0, "paper": 600.0, "full": 1800.0},
+    figure=Matrix(
+        "time",
+        over="swap",
+        by=("memory",),
+        panels=("bound", "killer", "interval"),
+        word=word,
+        calm=lambda said: said == DONE,
+    ),
+    more_figures={"checks": Checks("killed", over="memory", by=("swap",))},
+)
