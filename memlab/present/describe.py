@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.cells import cell_len
-
 from memlab import published as studies
 from memlab.experiment import PRESETS, Claim, Experiment, Factor
+from memlab.present import table
 from memlab.published import load
 
 _BEGINS = re.compile("Window: |Excluded: ")  # a line of a comment that is a part of its own
@@ -42,7 +41,7 @@ def as_text(experiment: Experiment, width: int) -> str:
 
 def _lines(experiment: Experiment, width: int) -> Iterator[str]:
     def wrapped(text: str, indent: int, more: int = 2, begin: str = "") -> Iterator[str]:
-        return _wrapped(text, width, " " * indent + begin, " " * (indent + more))
+        return table.wrapped(text, width, " " * indent + begin, " " * (indent + more))
 
     yield from wrapped(f"{experiment.name}: {experiment.question}", 0)
     yield ""
@@ -120,14 +119,3 @@ def _factor(factor: Factor) -> tuple[str, str]:
 
 def _basis(claim: Claim) -> str:
     return f" [published: {claim.published}]" if claim.published else ""
-
-
-def _wrapped(text: str, width: int, begin: str, rest: str) -> Iterator[str]:
-    """Lines of so many cells of a terminal, where a Chinese character takes two."""
-    line, empty = begin, True
-    for word in text.split():
-        if not empty and cell_len(f"{line} {word}") > width:
-            yield line
-            line, empty = rest, True
-        line, empty = f"{line}{'' if empty else ' '}{word}", False
-    yield line

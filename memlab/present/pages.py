@@ -115,7 +115,8 @@ def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
     if rows:
         yield from ("", *_table(["claim", "published", "here"], rows))
     if exact:
-        yield from ("", f"{len(exact)} exact checks hold: the figure lists them.")
+        said = "1 exact check holds" if len(exact) == 1 else f"{len(exact)} exact checks hold"
+        yield from ("", f"{said}: the figure lists them.")
 
 
 def _said(found: Sequence[Verdict]) -> Iterator[str]:

@@ -274,14 +274,14 @@ def _indented(console: Console, text: RichText, columns: int) -> None:
 
 
 def compare(found: Sequence[Compared]) -> None:
-    """Print a row per point of runs compared with one base, what else differs, and last how many
-    points got which word."""
+    """Print how many points got which word, a row per point of runs compared with one base, and
+    what else differs."""
     console = table.console()
+    for line in tables.compared_counts(found):
+        console.print(Text(line, style="bold"))
     for line in tables.compared_heads(found):
         console.print(Text(line))
     write(console, tables.compared(found))
     for line in tables.compared_notes(found):
         console.print(Text(line))
     console.print(Text(tables.ratio_legend(found[0]), style="dim"))
-    for line in tables.compared_counts(found):
-        console.print(Text(line, style="bold"))

@@ -285,11 +285,11 @@ class TestCommand:
         result = CliRunner().invoke(command, [*arguments, "--store", store])
         return result.exit_code, result.output
 
-    def test_the_last_line_counts_the_words(self, measured: Measure, tmp_path: Path) -> None:
+    def test_the_first_line_counts_the_words(self, measured: Measure, tmp_path: Path) -> None:
         base_and_new(measured, 1.2)
         code, output = self.run(tmp_path, "base", "new")
         assert code == 0
-        assert output.strip().splitlines()[-1] == "3 points: 1 slower, 2 same within 5 %"
+        assert output.splitlines()[0] == "3 points: 1 slower, 2 same within 5 %"
 
     @pytest.mark.parametrize(
         ("factor", "fail_on", "code"),
