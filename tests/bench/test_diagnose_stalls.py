@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import csv
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from memlab.observe import proc
+
+from . import peers
 
 ROUNDS, REQUESTS, VALUE_BYTES = 9, 3000, 1 << 20
 HELD_BYTES = 2 << 30
@@ -45,9 +46,11 @@ class Redis:
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[Redis]:
-    for program in ("redis-server", "redis-benchmark", "redis-cli"):
-        if shutil.which(program) is None:
-            pytest.skip(f"no {program}: apt install redis-server redis-tools")
+    try:
+        peers.debian("redis-server")
+        peers.debian("redis-benchmark", "redis-tools")
+    except peers.Missing as missing:
+        pytest.skip(str(missing))
     if proc.meminfo()["MemAvailable"] < 2 * HELD_BYTES:
         pytest.skip("less than 4 GiB of memory are free")
     path = tmp_path / "redis"
