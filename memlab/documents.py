@@ -205,6 +205,21 @@ class Environment(msgspec.Struct):
     numa_nodes: list[NumaNode] | UnsetType | None = UNSET
 
 
+class Modes(Document):
+    """Two groups of a point's samples with a gap between them, in which the median may lie."""
+
+    metric: str
+    low: float
+    """The median of the lower group, in the metric's base unit."""
+    high: float
+    """The median of the upper group."""
+    low_share: Share
+    """The share of the samples that is in the lower group."""
+    high_met: str | None
+    """What nearly all samples of the upper group met and nearly none of the lower: a CPU, a stretch
+    of blocks, a noise flag; null where nothing stored separates them."""
+
+
 class Point(Document):
     """A point of the run: what its samples came to."""
 
@@ -224,6 +239,8 @@ class Point(Document):
     """Metrics whose value is more than what was measured."""
     noise: dict[str, Positive]
     """What disturbed samples, and how many of them."""
+    modes: Modes | None
+    """Of the first metric; null where its samples have not two."""
 
 
 class Crossing(Document):

@@ -26,9 +26,9 @@ class Crossover:
     where a is surely cheaper, by each size's own interval; None where there is none.
     crossings: how often the median ratio changes side; more than 1 is no simple crossover.
     n: the fewest pairs that any size has.
-    shown: where looked at, the largest size up to which a is shown to be dearer at each, and the
-    smallest from which on it is shown to be cheaper at each, by sign tests at 2.5 %, in that order,
-    which needs no correction. The bootstrap is too narrow where the curves run nearly parallel.
+    shown: the largest size up to which a is shown to be dearer at each, and the smallest from
+    which on it is shown to be cheaper at each, by sign tests at 2.5 %, in that order, which needs
+    no correction. The bootstrap is too narrow where the curves run nearly parallel.
     """
 
     estimate: float
@@ -39,8 +39,8 @@ class Crossover:
     bracket: tuple[float | None, float | None]
     crossings: int
     n: int
+    shown: tuple[float, float]
     level: float = 0.95
-    shown: tuple[float, float] | None = None
 
     def words(self, size: float | None) -> str:
         """A limit in words: "below 1", "above 10240", "1810", "unknown"."""
@@ -83,8 +83,8 @@ def crossover(
         bracket=_bracket(points, ratios, level, looked),
         crossings=int(np.count_nonzero(np.diff(medians < 0))),
         n=n,
+        shown=_shown(points, ratios, level, looked),
         level=level,
-        shown=_shown(points, ratios, level) if looked else None,
     )
 
 
@@ -130,12 +130,14 @@ def _as_size(log_size: float) -> float:
     return log_size if np.isinf(log_size) else float(np.exp(log_size))
 
 
-def _shown(points: FloatArray, ratios: FloatArray, level: float) -> tuple[float, float]:
-    """The limits that signs show, at any look; -inf or inf where no size limits it."""
+def _shown(
+    points: FloatArray, ratios: FloatArray, level: float, looked: bool
+) -> tuple[float, float]:
+    """The limits that signs show; -inf or inf where no size limits it."""
     tail, sizes = (1 - level) / 2, points.size
     pairs = [column[~np.isnan(column)] for column in ratios.T]
-    dearer = [sign_test(x, looked=True) <= tail for x in pairs]
-    cheaper = [sign_test(-x, looked=True) <= tail for x in reversed(pairs)]
+    dearer = [sign_test(x, looked=looked) <= tail for x in pairs]
+    cheaper = [sign_test(-x, looked=looked) <= tail for x in reversed(pairs)]
     up, down = ([*shown, False].index(False) for shown in (dearer, cheaper))
     low = inf if up == sizes else float(points[up - 1]) if up else -inf
     high = -inf if down == sizes else float(points[-down]) if down else inf

@@ -2,9 +2,9 @@
 
 A change of a paired ratio is shown where the 95 % interval leaves the ratio without a change
 outside. How far the limits lie from the truth is simulated from ratios that were measured, so no
-shape of the noise is assumed: draws with replacement from their deviations from their median,
-smoothed by a normal kernel (Silverman and Young, "The bootstrap: to smooth or not to smooth?",
-Biometrika 74 (1987) 469-479).
+shape of the noise is assumed: draws with replacement from a bootstrap sample of their deviations
+from their median, smoothed by a normal kernel (Silverman and Young, "The bootstrap: to smooth or
+not to smooth?", Biometrika 74 (1987) 469-479).
 """
 
 from functools import partial
@@ -74,13 +74,20 @@ def _deviations(log_ratios: npt.ArrayLike) -> FloatArray:
 
 
 def _low_ends(deviations: FloatArray, blocks: int) -> FloatArray:
-    """Lower limits, shape (sets,), of the median of so many draws whose true one is 0."""
+    """Lower limits, shape (sets,), of the median of so many draws whose true one is 0.
+
+    Each set draws from a sample drawn anew, as large as the one at hand: how little a small sample
+    knows of its own spread is part of what a plan from it can promise.
+    """
     rng = np.random.default_rng(1)
-    shape = (max(200, min(_SETS, 1_000_000 // blocks)), blocks)
+    sets, size = max(200, min(_SETS, 1_000_000 // blocks)), deviations.size
     quarter = np.subtract(*np.quantile(deviations, [0.75, 0.25])) / 1.349
     # Narrower than for drawing a density: ratios of skewed times have a peak at their median.
-    width = min(float(deviations.std()), quarter or np.inf) * deviations.size**-0.5
-    draws = rng.choice(deviations, shape) + width * rng.standard_normal(shape)
+    width = min(float(deviations.std()), quarter or np.inf) * size**-0.5
+    samples = rng.choice(deviations, (sets, size))
+    samples -= np.median(samples, axis=1, keepdims=True)
+    draws = np.take_along_axis(samples, rng.integers(0, size, (sets, blocks)), axis=1)
+    draws += width * rng.standard_normal(draws.shape)
     # The kernel widens what it smooths; two draws of the same spread as the sample have to remain.
     spread = float(deviations.std(ddof=1))
     shrink = spread / np.hypot(float(deviations.std()), width) if spread else 1.0

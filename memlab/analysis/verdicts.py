@@ -120,19 +120,20 @@ def crossover_verdict(found: Crossover, over: float, up_to: float) -> Verdict:
     """Claim: the crossover lies in the half-open range (over, up_to].
 
     Rule: reproduced if the whole interval lies in the range, contradicted if none of it does,
-    else inconclusive. A censored end counts as all that it may be: "below 1" as 0 .. 1. Looked at,
-    the interval is taken with what signs show.
+    else inconclusive. A censored end counts as all that it may be: "below 1" as 0 .. 1. The
+    interval is taken together with what signs show: alone it is too narrow.
     """
     if found.low is None or found.high is None:
         return Verdict("inconclusive", None, found.estimate, None, found.n, "needs 6 blocks")
-    first, last = found.low, found.high
-    if found.shown:
-        first, last = min(first, found.shown[0]), max(last, found.shown[1])
+    dearer_up_to, cheaper_from = found.shown
+    first, last = min(found.low, dearer_up_to), max(found.high, cheaper_from)
     low = {-inf: 0.0, inf: found.largest}.get(first, first)
     high = {-inf: found.smallest, inf: inf}.get(last, last)
     text = f"crossover {found.words(found.low)} .. {found.words(found.high)}"
     word: VerdictWord = "inconclusive"
-    if high <= over or low > up_to:
+    # Dearer at up_to itself is a crossover beyond it; no size beyond the largest is shown.
+    beyond = up_to < found.low and up_to <= min(dearer_up_to, found.largest)
+    if high <= over or beyond:
         word = "contradicted"
     elif over <= low and high <= up_to:
         word = "reproduced"

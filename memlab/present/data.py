@@ -12,6 +12,7 @@ from memlab import published as studies
 from memlab.analysis import intervals
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.experiment import PRESETS, Experiment
+from memlab.experiment.points import Point
 from memlab.judging.claims import Judged, as_data
 from memlab.judging.compare import Compared
 from memlab.judging.fleet import Level, Split
@@ -19,7 +20,7 @@ from memlab.judging.history import History
 from memlab.judging.ladder import Row
 from memlab.judging.reproduce import Reproduced
 from memlab.present import describe, words
-from memlab.results import Run
+from memlab.results import Run, modes
 from memlab.results.attribution import traced
 from memlab.results.beside import Beside, tables
 from memlab.results.crossing import crossings
@@ -51,6 +52,7 @@ def run(run: Run) -> documents.Show:
                 floors=dict(s.floors),
                 extrapolated=sorted(s.extrapolated),
                 noise=dict(s.noise),
+                modes=_modes(run, s.point),
             )
             for s in run.summaries
         ],
@@ -69,6 +71,14 @@ def run(run: Run) -> documents.Show:
         published=[published(table) for table in tables(run)],
         attribution=_attribution(run),
     )
+
+
+def _modes(run: Run, point: Point) -> documents.Modes | None:
+    found = modes.of_point(run, point)
+    if found is None:
+        return None
+    both = found.modes
+    return documents.Modes(found.metric, both.low, both.high, both.low_share, found.high_met)
 
 
 def _attribution(run: Run) -> list[documents.TracedPoint]:

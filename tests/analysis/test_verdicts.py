@@ -150,6 +150,7 @@ def test_no_difference_shown_is_not_equivalence():
         (90_000, 1024, 4096, "contradicted"),
         (90_000, 8000, inf, "reproduced"),
         (90_000, 8000, 100_000, "inconclusive"),
+        (90_000, 1024, SIZES[-1], "contradicted"),
     ],
 )
 def test_crossover(at, over, up_to, word):

@@ -1,11 +1,11 @@
-"""Two modes of a point, as `memlab show` says them: from the driver to the line."""
+"""Two modes of a point, as `memlab show` says them: from the driver to the line and to --json."""
 
 from pathlib import Path
 
 import numpy as np
 from known_truth import KNOWN, KnownProbe, known
 
-from memlab.present import modes
+from memlab.present import data, modes
 from memlab.results import Run
 from memlab.run import driver
 from memlab.run.admission import Directories
@@ -16,22 +16,30 @@ from memlab.store import Store
 from memlab.watch import Silent
 
 
-def lines(folder: Path, noise: str) -> list[str]:
+def swept(folder: Path, noise: str) -> Run:
     probe = KnownProbe(noise, np.random.default_rng(3), drifts=False)
     request = Request("known", seed=3, blocks=30)
     prepared = Prepared(KNOWN, build(KNOWN, "quick", {}), Directories(Path("/")), request)
     with known(probe):
         with Store(folder / "results.db", create=True) as store:
             row = driver.sweep(prepared, store, Silent(), probe)
-        return list(modes.lines(Run(row, folder / "results.db")))
+        return Run(row, folder / "results.db")
 
 
 def test_a_point_of_two_modes_says_both(tmp_path: Path) -> None:
-    found = lines(tmp_path, "bimodal 50/50")
+    run = swept(tmp_path, "bimodal 50/50")
+    found = list(modes.lines(run))
     assert len(found) == 8
     assert found[0].startswith("two modes at size=1 method=a: ")
     assert " % at " in found[0]
+    first = data.run(run).points[0].modes
+    assert first is not None
+    assert f"{100 * first.low_share:.0f} % at " in found[0]
+    assert first.low < first.high
+    assert first.high_met is None
 
 
 def test_a_point_of_one_mode_says_nothing(tmp_path: Path) -> None:
-    assert lines(tmp_path, "lognormal") == []
+    run = swept(tmp_path, "lognormal")
+    assert list(modes.lines(run)) == []
+    assert {point.modes for point in data.run(run).points} == {None}
