@@ -54,17 +54,19 @@ class Run(results.Run):
         panels: Sequence[str] | None = None,
         where: Mapping[str, Level | Sequence[Level]] | None = None,
         samples: bool = False,
+        layers: bool = False,
         against: results.Run | Path | Sequence[results.Run | Path] = (),
     ) -> Figure:
         """A figure of this run, by its name among `figures`; KeyError where there is none. With
         any of the others a figure of your choice: a metric over the factor `x`, a line or bar
         for each level of `series`, a panel for each of `panels`, the points with levels `where`;
-        with `samples` every sample beside its point's median, a row per point; with `against` the
-        ratio to another run or to several, or to files that `memlab export` wrote."""
+        with `samples` every sample beside its point's median, a row per point; with `layers`
+        how far each session, layout of the probe's code and block moves a sample; with `against`
+        the ratio to another run or to several, or to files that `memlab export` wrote."""
         from memlab.present import figures
 
         bases = (against,) if isinstance(against, results.Run | Path) else against
-        own = (metric, x, where, samples, bases)
+        own = (metric, x, where, samples, layers, bases)
         if any(own) or series is not None or panels is not None:
             levels = check_levels(self.experiment, where or {})
             asked = figures.chosen(
@@ -75,6 +77,7 @@ class Run(results.Run):
                 panels=panels,
                 where=levels,
                 samples=samples,
+                layers=layers,
                 against=bases,
             )
             return figures.draw(asked)
@@ -146,6 +149,7 @@ def sweep(
     guest: Guest | None = None,
     gentle: float | None = None,
     libc: str | Path | None = None,
+    layouts: bool = True,
     progress: bool | None = None,
     **levels: Level | Sequence[Level],
 ) -> Run:
@@ -170,6 +174,8 @@ def sweep(
     gentle: the share of one CPU that trials keep within on a host that others need too, such as
         0.25; they take 5 % of the free memory at most.
     libc: the folder of an unpacked libc, under which the probes run; else the system's.
+    layouts: whether blocks take turns with four layouts of the probe's code, so that intervals hold
+        for any.
     progress: a line per block on standard error; by default in a notebook alone.
     levels: factors of the experiment, one level or a list each, as values or as text: "4k".
 
@@ -197,6 +203,7 @@ def sweep(
         name=name,
         gentle=gentle,
         libc=None if libc is None else str(Path(libc).absolute()),
+        layouts=layouts,
     )
     path = Path(store) if store else default_path()
     told = "ipykernel" in sys.modules if progress is None else progress

@@ -162,6 +162,9 @@ class Request(Document):
     """The share of one CPU that trials kept within; null: no bound. Absent from older runs."""
     libc: str | UnsetType | None = UNSET
     """The folder of the libc that trials ran under; null: the system's. Absent from older runs."""
+    layouts: bool | UnsetType = UNSET
+    """Whether blocks took turns with the layouts of the probe's code. Absent from older runs, which
+    had one."""
 
 
 class Filesystem(Document):

@@ -39,6 +39,11 @@ from memlab.cli._options import (
     "--samples", is_flag=True, help="Draw every sample beside its point's median, a row per point."
 )
 @click.option(
+    "--layers",
+    is_flag=True,
+    help="Draw how far each session, layout of the probe's code and block moves a sample.",
+)
+@click.option(
     "--against",
     metavar="RUN",
     multiple=True,
@@ -61,14 +66,15 @@ def command(
     panels: str | None,
     where: tuple[str, ...],
     samples: bool,
+    layers: bool,
     against: tuple[str, ...],
     hosts: bool,
     store: Path | None,
     as_json: bool,
 ) -> None:
     """Draw RUN's figures, with a JSON file beside it that names the samples behind each mark. With
-    --metric, --x, --series, --panels, --where, --samples or --against draw one figure of your own
-    choice; with --hosts every host's verdicts.
+    --metric, --x, --series, --panels, --where, --samples, --layers or --against draw one figure of
+    your own choice; with --hosts every host's verdicts.
 
     \b
     memlab plot last --metric bandwidth --x size --series method --where filesystem=tmpfs
@@ -79,7 +85,8 @@ def command(
     from memlab.experiment.levels import read_levels
     from memlab.present import figures
 
-    own = metric or x or series is not None or panels is not None or where or samples or against
+    given = (metric, x, where, samples, layers, against)
+    own = any(given) or series is not None or panels is not None
     loaded: results.Run
     if hosts:
         if own or example:
@@ -101,6 +108,7 @@ def command(
             panels=None if panels is None else _names(panels),
             where=read_levels(loaded.experiment, where),
             samples=samples,
+            layers=layers,
             against=[base_of(base, loaded, store) for base in against],
         )
     if output and output.suffix:

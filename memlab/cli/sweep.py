@@ -90,6 +90,12 @@ def _given() -> set[str]:
     metavar="DIR",
     help="Run the probes under another libc: an unpacked package, started by its own loader.",
 )
+@click.option(
+    "--no-layouts",
+    is_flag=True,
+    help="One layout of the probe's code; else blocks take turns with four, and intervals hold for "
+    "any.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be measured, and make nothing.")
 @figure_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
@@ -121,6 +127,7 @@ def command(
     wait_s: float,
     gentle: float | None,
     libc: Path | None,
+    no_layouts: bool,
     dry_run: bool,
     output: Path | None,
     quiet: bool,
@@ -210,6 +217,7 @@ def command(
             name=name,
             gentle=gentle,
             libc=None if libc is None else str(libc.absolute()),
+            layouts=not no_layouts,
         )
         if dry_run:
             _planning.dry_run(request, guest, as_json, store)

@@ -175,6 +175,12 @@ class Strips(Figure):
 
 
 @dataclass(frozen=True, slots=True)
+class Layers(Figure):
+    """How far another session, another layout of the probe's code and another block move a sample
+    of the metric: a row a point."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ratios(Figure):
     """The metric over that of other runs, the `bases`: a row a point and base, with its interval.
     `threshold` is the relative change that is too small to matter."""

@@ -217,6 +217,7 @@ class Experiment:
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
     )
     home: str = ""  # the folder of its compiled probe, where that is not memlab's; never declared
+    layouts: bool = True  # whether blocks take turns with the probe's layouts; never declared
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "factors", [factor.of(self.probe) for factor in self.factors])

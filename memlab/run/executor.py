@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from memlab.errors import CannotRun, WorkerLost
 from memlab.experiment import At, Experiment
@@ -15,7 +16,7 @@ from memlab.experiment.points import Point
 from memlab.observe import allocators, physical_memory
 from memlab.run import fork_server
 from memlab.run.admission import Directories
-from memlab.run.fork_server import ForkServer, where
+from memlab.run.fork_server import ForkServer
 from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
 from memlab.run.settings import Unavailable
@@ -25,6 +26,7 @@ from memlab.run.trial_setup import TrialContext, TrialSetup
 SETUP_LIMIT_S = 60.0  # what a trial may take beyond its window before it is killed
 
 Environ = tuple[tuple[str, str], ...]  # what is added to the environment, sorted by name
+Which = tuple[Environ, int]  # a fork server: its environment, and its layout of the probes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class _Kept:
     """What the last trial left running, in which fork server's worker and in what surroundings."""
 
     name: str
-    environ: Environ
+    which: Which
     held: TrialContext
 
 
@@ -67,9 +69,10 @@ class LocalExecutor:
                 self._folders[level] = _opened(made)
                 stack.callback(os.close, self._folders[level])
                 stack.callback(_empty, self._folders[level])
-            where()  # raises NotBuilt now rather than at the first trial
             self._setup = TrialSetup(experiment, journal, run, directories.dir)
-            self._servers: dict[Environ, ForkServer] = {}
+            self._servers: dict[Which, ForkServer] = {}
+            self._layouts = fork_server.layouts(experiment)
+            self._layout = crc32(run.encode()) % len(self._layouts)
             stack.callback(self._stop_servers)
             self._kept: _Kept | None = None
             stack.callback(self._let_go)
@@ -100,14 +103,14 @@ class LocalExecutor:
             "keep": bool(keep),
         }
         try:
-            environ = self._environ(point)
+            which = self._environ(point), self._layout
             folder = self._folder(point.at)
             held = kept.held if kept else self._setup.prepare(point.at)
         except (Unavailable, allocators.NotHere) as unavailable:
             return _not_run("unavailable", str(unavailable))
         except OSError as error:
             return _not_run("error", f"preparing the host: {error}")
-        server = self._server(environ)
+        server = self._server(which)
         made = {
             "path": trial["file"]["path"] if trial["file"] else "",  # in the worker's own folder
             "folder": folder,
@@ -128,14 +131,14 @@ class LocalExecutor:
         try:
             reply = server.run(trial)
         except WorkerLost as lost:
-            self._drop(environ)
+            self._drop(which)
             self._setup.abandon()
             if not server.served:
                 raise  # it cannot even start
             return _not_run("error", str(lost))
         if keep and reply.get("result", {}).get("kept"):
-            self._kept = _Kept(keep, environ, held)
-        context = {"host": reply.pop("host")}
+            self._kept = _Kept(keep, which, held)
+        context = {"host": reply.pop("host"), "layout": self._layout}
         if self._experiment.host.containment:
             context["contained"] = held.contained
         if held.depth is not None:
@@ -160,17 +163,18 @@ class LocalExecutor:
             environ |= allocators.environ(self._experiment.host.malloc(point.at))
         return tuple(sorted(environ.items()))
 
-    def _server(self, environ: Environ) -> ForkServer:
-        """The fork server for an environment, which takes effect when a process starts."""
-        if environ not in self._servers:
-            home = self._experiment.home
-            server = ForkServer(dict(environ), list(self._folders.values()), home, self._loader)
-            self._servers[environ] = server
+    def _server(self, which: Which) -> ForkServer:
+        """Environments and layouts take effect when a process starts."""
+        if which not in self._servers:
+            environ, layout = which
+            self._servers[which] = server = ForkServer(
+                dict(environ), list(self._folders.values()), self._layouts[layout], self._loader
+            )
             self._journal.note_session(server.group, fork_server.MARK)
-        return self._servers[environ]
+        return self._servers[which]
 
-    def _drop(self, environ: Environ) -> None:
-        server = self._servers.pop(environ)
+    def _drop(self, which: Which) -> None:
+        server = self._servers.pop(which)
         server.stop()
         self._journal.forget_session(server.group)
 
@@ -181,24 +185,26 @@ class LocalExecutor:
         if kept is None:
             return
         try:
-            self._servers[kept.environ].run({})
+            self._servers[kept.which].run({})
         except WorkerLost:
-            self._drop(kept.environ)
+            self._drop(kept.which)
             self._setup.abandon()
 
     def _stop_servers(self) -> None:
-        for environ in list(self._servers):
-            self._drop(environ)
+        for which in list(self._servers):
+            self._drop(which)
 
     def renew(self, points: Sequence[Point]) -> None:
-        """Make the files of a block's points again, so that they lie elsewhere in memory.
+        """Take the next layout of the probe's code, and make the files of a block's points again,
+        so that they lie elsewhere in memory.
 
-        Where a file's pages lie changes what a call costs. Made once, a file would give all
-        blocks the same luck, and a run an interval that its repetition does not keep to.
+        Where code and a file's pages lie changes what a call costs. Placed once, they would give
+        all blocks the same luck, and a run an interval that its repetition does not keep to.
         The trial that makes a file is a warm-up and is not kept: it meets caches full of the
         file's making, which the block's other trials do not. What trials left running ends too.
         """
         self._let_go()
+        self._layout = (self._layout + 1) % len(self._layouts)
         for folder in self._folders.values():
             _empty(folder)
         files = {str(self._file(point)): point for point in points}

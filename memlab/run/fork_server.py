@@ -15,12 +15,13 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from memlab.errors import NotBuilt, WorkerLost
+from memlab.experiment import Experiment
 
 # The server imports memlab from where this process has it, and the compiled probes from where
 # they were built (an editable install keeps them apart); -I -S leaves out everything else.
 _BOOT = (
     "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); import memlab;"
-    "memlab.__path__.insert(0, sys.argv[2]); from memlab.run.worker import main; main()"
+    "memlab.__path__[:0] = sys.argv[2].split(chr(10)); from memlab.run.worker import main; main()"
 )
 MARK = "from memlab.run.worker import main"  # what is on its command line and its workers'
 
@@ -37,9 +38,10 @@ class ForkServer:
     ) -> None:
         """`environ` is added to what the server and its workers are started with. `folders` are
         the descriptors of those that their files lie in. `home` is the folder of the compiled
-        probes, if not memlab's own. `loader` is the command of another libc's (observe.libc)."""
+        probes, if not memlab's own: see `layouts`. `loader` is the command of another libc's
+        (observe.libc)."""
         roots, probes = where()
-        directories = roots, home or probes
+        directories = roots, "\n".join(dict.fromkeys([home or probes, probes]))
         self.served = 0  # trials that were answered
         self._last_words = TemporaryFile()  # noqa: SIM115 - closed by stop
         self._process = subprocess.Popen(
@@ -95,6 +97,15 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
     if process.stdin is None or process.stdout is None:
         raise RuntimeError("the fork server was started without pipes")
     return process.stdin, process.stdout
+
+
+def layouts(experiment: Experiment) -> list[str]:
+    """The folders that hold the experiment's probe, the same machine code at other places in each
+    (CMakeLists.txt); one folder where there are no others, or none are asked for."""
+    _, probes = where()
+    if experiment.home or not experiment.layouts or experiment.probe_file.endswith(".py"):
+        return [experiment.home or probes]
+    return [probes, *sorted(map(str, Path(probes, "layouts").glob("*")))]
 
 
 def where() -> tuple[str, str]:

@@ -39,6 +39,7 @@ def prepare(request: Request) -> Prepared:
     Raises UnknownExperiment, BadLevels, Refused or CannotRun.
     """
     experiment = experiments.load(request.experiment, request.subject)
+    experiment = replace(experiment, layouts=request.layouts)
     directories = Directories(Path(request.directory or default_directory()).absolute())
     _check_cpus(request.cpus)
     if experiment.file:

@@ -22,7 +22,8 @@ class Request:
     virtual machine that the trials run in; None for the host itself. `subject` is the command of
     `memlab try`, as memlab/experiment/command.py declares it. `gentle` is the share of one CPU that
     trials keep within, on a host that others need too; None for no bound. `libc` is the folder of
-    another libc, under which they run; None for the system's.
+    another libc, under which they run; None for the system's. `layouts`: whether blocks take turns
+    with the layouts of the probe's code.
     """
 
     experiment: str
@@ -41,6 +42,7 @@ class Request:
     subject: Mapping[str, Any] | None = None
     gentle: float | None = None
     libc: str | None = None
+    layouts: bool = True
 
     def __post_init__(self) -> None:
         if self.name is not None and self.name != printable(self.name):

@@ -42,7 +42,8 @@ class SampleRow:
     """One trial as it ended. `raw` is what the probe returned, None where it returned nothing.
 
     `context` is what was known beside the probe: `host`, what the host counted meanwhile;
-    `contained`, the group that held the trial; `machine`, the virtual machine that it started.
+    `contained`, the group that held the trial; `machine`, the virtual machine that it started;
+    `layout`, which one of the probe's code lay in memory, from 0.
     None where no worker answered. `readings` is both in one, as metrics read it; None where raw is.
     """
 
@@ -176,6 +177,7 @@ _REQUEST = _holding(
     scaled=_dict(_text),
     gentle=_optional(_time),
     libc=_optional(_text),
+    layouts=lambda value: isinstance(value, bool),
     guest=_optional(
         _holding(
             kernel=_text,

@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from held import RUN
 from synthetic import experiment
 
 from memlab import experiments
+from memlab._built import HASHES
 from memlab.errors import CannotRun, NotBuilt, WorkerLost
+from memlab.experiment import Experiment
 from memlab.observe import proc
 from memlab.run import executor, fork_server, journal
 from memlab.run.admission import Directories
@@ -201,6 +205,54 @@ def test_renewing_makes_each_file_of_a_block_once(directories: Directories) -> N
         executor.renew(points)
         made = [path.name for folder in folders for path in folder.iterdir()]
     assert made == ["cached_4k-1048576"] * 2
+
+
+def addresses(home: str, names: list[str]) -> dict[str, int]:
+    """Where in a cache line the probes lie that are in this folder."""
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1].split(); import _probes; ffi = _probes.ffi;"
+        "print(*(int(ffi.cast('intptr_t', ffi.addressof(_probes.lib, n))) % 64"
+        " for n in sys.argv[2:]))"
+    )
+    backend = find_spec("_cffi_backend")
+    assert backend is not None
+    assert backend.origin is not None
+    roots = f"{home} {Path(backend.origin).parent}"
+    done = subprocess.check_output([sys.executable, "-I", "-S", "-c", code, roots, *names])
+    return dict(zip(names, map(int, done.split()), strict=True))
+
+
+def test_layouts_are_the_same_probes_at_other_places() -> None:
+    homes = fork_server.layouts(experiments.load("mmap-write"))
+    assert len(homes) == 4
+    names = sorted(HASHES)
+    found = [addresses(home, names) for home in homes]
+    for name in names:
+        assert len({places[name] for places in found}) >= 3
+
+
+def test_blocks_take_turns_with_the_layouts(directories: Directories) -> None:
+    """The blocks' trials say which one they met, and each layout has a server of its own."""
+    with open_executor(directories) as opened:
+        met = []
+        for _ in range(5):
+            opened.renew([])
+            met.append([opened.trial(FILE_POINT)["context"]["layout"] for _ in range(2)])
+    first = met[0][0]
+    assert met == [[(first + turn) % 4] * 2 for turn in range(5)]
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        replace(experiments.load("mmap-write"), layouts=False),
+        experiments.load("guest-memory"),  # a probe in Python
+        replace(experiments.load("mmap-write"), home="/own"),
+    ],
+)
+def test_one_layout(declared: Experiment) -> None:
+    homes = fork_server.layouts(declared)
+    assert homes == [declared.home or fork_server.where()[1]]
 
 
 # A folder that another user may rename in

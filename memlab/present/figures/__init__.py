@@ -87,18 +87,23 @@ def chosen(
     panels: Sequence[str] | None = None,
     where: Mapping[str, Sequence[Level]] | None = None,
     samples: bool = False,
+    layers: bool = False,
     against: Sequence[Run | Path] = (),
 ) -> Run:
     """The same run with one figure: a metric over the factor `x`, a line or bar for each level of
     the factors `series`, a panel for each of `panels`, the points that have the levels `where`.
     With `samples` every sample beside its point's median instead, a row per point in that order.
+    With `layers` how far each layer of luck moves a sample, a row per point.
     With `against` the ratio to each of these runs, a row per point that both have.
 
     What is not given is as in the run's first figure, as far as those factors are varied. Raises
     BadRequest where a name is wrong, factors stand twice, or no point is left.
     """
-    if against and (samples or x or series is not None or panels is not None):
-        raise BadRequest("a figure against another run has a row per point: give metric and where")
+    if (against or layers) and (samples or x or series is not None or panels is not None):
+        what = "of layers" if layers else "against another run"
+        raise BadRequest(f"a figure {what} has a row per point: give metric and where")
+    if against and layers:
+        raise BadRequest("a figure is of layers or against another run, not both")
     levels = {name: set(of) for name, of in (where or {}).items()}
     kept = [p for p in run.points if all(p.at[_factor(run, n)] in of for n, of in levels.items())]
     if not kept:
@@ -117,6 +122,8 @@ def chosen(
     watched = metric_of(run.experiment, metric or first.metric).name
     if against:
         return seen.drawn(declared.Ratios(watched, over, by, split, bases=tuple(against)))
+    if layers:
+        return seen.drawn(declared.Layers(watched, over, by, split))
     if samples:
         return seen.drawn(declared.Strips(watched, over, by, split))
     numbers = [level for p in kept if not isinstance(level := p.at[over], str | bool)]

@@ -45,6 +45,8 @@ def _options(run: Run) -> Iterator[str]:
     yield from ("--preset", asked.get("preset", "quick"))
     if not asked.get("controls", True):
         yield "--no-controls"
+    if not asked.get("layouts", True):
+        yield "--no-layouts"
     yield from ("--blocks", str(max(1, run.blocks)))
     if asked.get("budget_s"):
         yield from ("--budget", _level(run.experiment, "", float(asked["budget_s"])))

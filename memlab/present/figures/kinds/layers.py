@@ -1,0 +1,102 @@
+"""How far each layer of luck moves a sample: a row a point, a mark a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+
+from memlab import units
+from memlab.experiment import Layers
+from memlab.present import words
+from memlab.present.figures import frame, style
+from memlab.present.figures import rows as place
+from memlab.present.figures.frame import Mark
+from memlab.present.figures.layout import NARROW, Page, sign
+from memlab.results import Run
+from memlab.results.layers import of_point
+
+_LAYERS = {
+    "session": "the session",
+    "layout": "the layout of the probe's code",
+    "block": "the block",
+}
+_LOOKS: dict[str, dict[str, Any]] = {
+    "session": {"marker": "D", "markersize": 5.5, "markerfacecolor": "white"},
+    "layout": {"marker": "s", "markersize": 6},
+    "block": {"marker": "o", "markersize": 5.5},
+}
+
+
+def title(run: Run, shown: Layers) -> str:
+    return f"{words.metric_label(run.metric(shown.metric))}: how far each layer moves a sample"
+
+
+def rows(run: Run, shown: Layers) -> pd.DataFrame:
+    """A row per point; a column per layer: the relative standard deviation of a sample."""
+    return frame.frame(
+        {
+            "panel": {},
+            "kind": "layers",
+            "series": words.labels(run.experiment, point.at, run.varied) or shown.metric,
+            "levels": dict(point.at),
+            "metric": shown.metric,
+        }
+        | of_point(run, point, shown.metric)
+        | {"samples": run.valued(shown.metric, point).ids}
+        for point in frame.grid(run)
+    )
+
+
+def _layers(found: list[Mark]) -> list[str]:
+    return [name for name in _LAYERS if any(mark.get(name) is not None for mark in found)]
+
+
+def finding(run: Run, shown: Layers, rows: pd.DataFrame) -> str | None:
+    """The median over the points, by layer."""
+    found = frame.marks(rows)
+    said = [
+        f"{units.format_percent(float(np.median(values)))} by {_LAYERS[name]}"
+        for name in _layers(found)
+        if (values := [mark[name] for mark in found if mark.get(name) is not None])
+    ]
+    return f"at the median point a sample is moved {', '.join(said)}" if said else None
+
+
+def draw(page: Page, shown: Layers, rows: pd.DataFrame) -> None:
+    found = [mark for mark in frame.marks(rows) if _layers([mark])]
+    notes = ["a layer's standard deviation; a layer that was not sampled has no mark"]
+    found = place.most(found, notes, lambda mark: float(mark["block"]), "vary")
+    if not found:
+        page.width = NARROW
+        page.lay(0, [], ["too few samples"])
+        return
+    names = _layers(found)
+    axes, middles = place.panel(
+        page,
+        [mark["series"] for mark in found],
+        [", ".join(_numbers(mark, names)) for mark in found],
+        [1.0, *(1 + mark[name] for mark in found for name in names if mark.get(name) is not None)],
+        "a sample / its point's median, one standard deviation up (log)",
+        list(_signs(names)),
+        notes,
+    )
+    for mark, middle in zip(found, middles, strict=True):
+        for name in names:
+            if mark.get(name) is not None:
+                hue = style.colour(list(_LAYERS).index(name))
+                axes.plot([1 + mark[name]], [middle], color=hue, zorder=3, **_LOOKS[name])
+
+
+def _numbers(mark: Mark, names: list[str]) -> Iterator[str]:
+    for name in names:
+        if mark.get(name) is not None:
+            yield f"{name} {units.format_percent(mark[name])}"
+
+
+def _signs(names: list[str]) -> Iterator[Artist]:
+    for name in names:
+        yield sign(_LAYERS[name], color=style.colour(list(_LAYERS).index(name)), **_LOOKS[name])
