@@ -26,9 +26,10 @@ class Crossover:
     where a is surely cheaper, by each size's own interval; None where there is none.
     crossings: how often the median ratio changes side; more than 1 is no simple crossover.
     n: the fewest pairs that any size has.
-    shown: the largest size up to which a is shown to be dearer at each, and the smallest from
-    which on it is shown to be cheaper at each, by sign tests at 2.5 %, in that order, which needs
-    no correction. The bootstrap is too narrow where the curves run nearly parallel.
+    shown: the largest size up to which a is shown to be dearer at each (inf where it is at the
+    largest of all), and the smallest from which on it is shown to be cheaper at each, by sign tests
+    at 2.5 %, in that order, which needs no correction. The bootstrap is too narrow where the
+    curves run nearly parallel.
     """
 
     estimate: float
@@ -139,7 +140,7 @@ def _shown(
     dearer = [sign_test(x, looked=looked) <= tail for x in pairs]
     cheaper = [sign_test(-x, looked=looked) <= tail for x in reversed(pairs)]
     up, down = ([*shown, False].index(False) for shown in (dearer, cheaper))
-    low = inf if up == sizes else float(points[up - 1]) if up else -inf
+    low = inf if dearer[-1] else float(points[up - 1]) if up else -inf
     high = -inf if down == sizes else float(points[-down]) if down else inf
     return low, high
 

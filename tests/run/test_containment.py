@@ -140,7 +140,10 @@ def test_the_worker_enters_and_its_parent_stays_outside(directories: Directories
         reply = held_or_skipped(opened.trial(at(do="open('/proc/self/cgroup').read()")))
         name = group_of(opened).name
         assert f"/{name}\n" in reply["result"]["said"]
-        assert name not in Path(f"/proc/{opened._server(()).group}/cgroup").read_text()
+        assert (
+            name
+            not in Path(f"/proc/{opened._server(((), opened._layout)).group}/cgroup").read_text()
+        )
         assert name not in Path("/proc/self/cgroup").read_text()
 
 
