@@ -31,13 +31,17 @@ _PRINTED = 8  # lines of a command's output
 _WORD = len("contradicted")  # a longer verdict has a line of its own
 
 
-def show(run: Run, *, verbose: bool = False) -> None:
+def show(run: Run, *, verbose: bool = False, judged: bool = False) -> None:
     """Print a run: its tables, crossings, controls, what was published, cost models, noise; with
-    `verbose` every metric too."""
+    `verbose` every metric too, with `judged` first of all how many claims hold."""
     console = table.console()
     if not run.measured:
         console.print(Text(words.nothing_measured(run), style="bold"))
-    for line in _head(run):
+    question, *head = _head(run)
+    console.print(Text(question))
+    if judged and run.measured and run.experiment.claims:
+        console.print(Text(words.headline([_judged(run)])[0], style="bold"))
+    for line in head:
         console.print(Text(line))
     for line in _effects(run, verbose=verbose):
         console.print(Text(line, style="bold"))
@@ -176,12 +180,16 @@ def verdicts_of_sweep(run: Run) -> None:
     if not run.experiment.claims:
         return
     console = table.console()
-    found = Reproduced(run.experiment, run, (), judge(run))
+    found = _judged(run)
     made = verdicts(run, found.judged)
     holding = [claim for claim in made if claim.overall == "holds"]
     console.print()
     console.print(Text(words.headline([found])[0], style="bold"))
     _in_lines(console, made if len(holding) <= _HOLDING else made[: -len(holding)])
+
+
+def _judged(run: Run) -> Reproduced:
+    return Reproduced(run.experiment, run, (), judge(run))
 
 
 def _experiment(console: Console, reproduced: Reproduced, *, tables: bool, verbose: bool) -> None:
