@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from memlab.errors import BadSubject, CannotLook
 from memlab.observe import proc, process
+from memlab.observe.capabilities import privileges
+
+_CAP_SYS_PTRACE = 19  # linux/capability.h: its holder may read any process's memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,9 @@ def _find(pid: int) -> Subject:
     except PermissionError:
         remedy = "run as root" if uid == os.geteuid() else "run as that user or as root"
         if os.geteuid() == 0:
-            remedy = "CAP_SYS_PTRACE is needed, and a kernel or container that allows it"
+            remedy = "this kernel or container does not allow it, not even to root"
+            if not privileges.effective() >> _CAP_SYS_PTRACE & 1:
+                remedy = "CAP_SYS_PTRACE is needed, which root has not here"
         raise CannotLook(
             f"process {pid} ({stat.command}) belongs to {user} and may not be read: {remedy}"
         ) from None

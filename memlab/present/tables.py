@@ -255,7 +255,7 @@ def _lines(row: Row, unit: str, *, mark: bool) -> Iterator[list[Cell | str]]:
 
 def _cells(row: Row, column: str, unit: str, *, mark: bool) -> tuple[Cell, Cell, Cell]:
     cell, here = row.printed[column], row.here[column]
-    ratio = "-" if here.ratio is None else f"{cell.ratio_bound}{here.ratio:.3g}"
+    ratio = "-" if here.ratio is None else f"{cell.ratio_bound}{evidence.number(here.ratio)}"
     unit = words.cell_unit(unit)
     median = words.median(here.median, unit, extrapolated=mark and here.extrapolated)
     samples = f"{here.median.n} samples" if here.median else ""

@@ -14,7 +14,7 @@ from memlab.analysis.crossover import Crossover
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Experiment, Level, Metric
 from memlab.experiment.command import CommandExperiment
-from memlab.judging import summary
+from memlab.judging import evidence, summary
 from memlab.judging.compare import Compared
 from memlab.judging.effects import Change, Effect
 from memlab.judging.reproduce import Reproduced
@@ -168,7 +168,7 @@ def change(found: Change) -> str:
             f"{_more_blocks(compared)})"
         )
     if times:
-        return f"{ratio.estimate:.3g} times ({_times_span(ratio)})"
+        return f"{evidence.number(ratio.estimate)} times ({_times_span(ratio)})"
     sign = "+" if ratio.estimate > 1 else ""
     return f"{sign}{_percent(ratio.estimate)} % ({_percent_span(ratio)})"
 
@@ -180,7 +180,7 @@ def _more_blocks(found: Comparison) -> str:
 
 
 def _times_span(ratio: Interval) -> str:
-    return f"{ratio.low:.3g} to {ratio.high:.3g}"
+    return f"{evidence.number(ratio.low or 0.0)} to {evidence.number(ratio.high or math.inf)}"
 
 
 def _percent_span(ratio: Interval) -> str:

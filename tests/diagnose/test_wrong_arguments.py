@@ -129,3 +129,5 @@ def test_a_process_that_may_not_be_read() -> None:
     assert done.stderr.count("\n") == 1
     assert f"process {other} (" in done.stderr
     assert "may not be read: " in done.stderr
+    if os.geteuid() == 0:
+        assert "CAP_SYS_PTRACE is needed, which root has not here" in done.stderr
