@@ -22,12 +22,13 @@ from tempfile import TemporaryFile
 import msgspec
 
 from memlab.errors import BadExport, BadRequest, CannotRun, Interrupted, StoreError
+from memlab.observe import guest_tools
 from memlab.printable import printable
 from memlab.run.driver import interruptible
 from memlab.store import Store, rows, travel
 
 # Nobody is there to type a password; a link on which nothing comes for 45 s is broken.
-_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15")
+_SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15")
 _SSH_FAILED, _NOT_FOUND = 255, 127
 _FLUSH_S = 0.5  # rows of so long are written together
 _STOP_S = 30.0  # that a host has to end its trial and its sweep
@@ -88,7 +89,10 @@ def command(name: str, host: Host, arguments: Sequence[str]) -> list[str]:
     """The words that run memlab on a host."""
     where = ["--store", host.store] if host.store else []
     words = [*shlex.split(host.memlab), *arguments, *where]
-    return [*_SSH, *host.options, "--", host.ssh or name, shlex.join(words)]
+    ssh = guest_tools.find("ssh")
+    if ssh is None:
+        raise CannotRun("no ssh, by which hosts are reached: apt install openssh-client")
+    return [ssh, *_SSH, *host.options, "--", host.ssh or name, shlex.join(words)]
 
 
 def sweep(

@@ -59,6 +59,7 @@ def run(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionIt
     """Ids and names in the store, the newest first; with --example the recorded experiments."""
     from memlab import recorded
     from memlab.errors import StoreError
+    from memlab.printable import printable
     from memlab.store import Store
 
     if ctx.params.get("example"):
@@ -71,6 +72,7 @@ def run(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionIt
         return []
     items = [CompletionItem("last", help="the newest run")]
     for row in reversed(rows):
-        help = f"{row.experiment}, {row.created_at[:16]}"
+        help = printable(f"{row.experiment}, {row.created_at[:16]}")
         items += [CompletionItem(word, help=help) for word in (row.id, row.name) if word]
+    items = [item for item in items if str(item.value).isprintable()]  # it is typed for the user
     return [item for item in items if str(item.value).startswith(typed)]

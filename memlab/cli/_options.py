@@ -162,9 +162,9 @@ def precision_option(what: str, least: int) -> Option:
     )
 
 
-def echo(line: object) -> None:
+def echo(line: object, *, err: bool = False) -> None:
     """Print one line, whatever is in it."""
-    click.echo(printable(str(line)))
+    click.echo(printable(str(line)), err=err)
 
 
 def echo_json(document: Any) -> None:

@@ -75,7 +75,7 @@ def sweep(
     """Measure a new run."""
     path = store or default_path()
     if request.name and (before := _of_name(request.name, path)):
-        click.echo(
+        echo(
             f"memlab: run {before} has the name {request.name} too, which from now on means the "
             "new run",
             err=True,

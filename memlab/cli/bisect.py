@@ -85,7 +85,7 @@ def command(
 
     def done(rung: ladder.Rung) -> None:
         for line in rung.failed:
-            click.echo(f"memlab: {rung.kernel.version}: {line}", err=True)
+            echo(f"memlab: {rung.kernel.version}: {line}", err=True)
 
     row, found = ladder.bisect(asked, wanted, span, path, Silent(), done, wait_s)
     for line in present.bisected(row, found):

@@ -60,7 +60,7 @@ def command(
         with Store(path) as opened:
             listed, damaged = opened.listed()
         for id, why in damaged.items():
-            click.echo(f"memlab: run {id} is damaged: {why}", err=True)
+            echo(f"memlab: run {id} is damaged: {why}", err=True)
         lacking = (
             one
             for one in listed
@@ -71,12 +71,12 @@ def command(
             try:
                 gallery.add(Run(one.row, path), folder, redacted=not unredacted)
             except BadRequest as error:
-                click.echo(f"memlab: {error}", err=True)
+                echo(f"memlab: {error}", err=True)
     for run in wanted:
         gallery.add(run, folder, redacted=not unredacted)
     built = gallery.build(folder)
     echo(folder / "index.html")
     for name, why in built.wrong.items():
-        click.echo(f"memlab: {folder / name}: {why}"[:500], err=True)
+        echo(f"memlab: {folder / name}: {why}"[:500], err=True)
     if built.wrong:
         raise CannotRun(f"{len(built.wrong)} files in {folder} are of no run, and are left out")

@@ -179,12 +179,14 @@ def _built(source: Path, folder: Path) -> Path:
 
 def _compiler() -> tuple[list[str], str]:
     words = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    # Never the current folder's, which an empty part of PATH would mean.
+    path = os.pathsep.join(folder for folder in os.get_exec_path() if Path(folder).is_absolute())
     try:
+        words[0] = shutil.which(words[0], path=path) or ""
         said = subprocess.run([*words, "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        raise CannotRun(
-            f"no working C compiler ({words[0]}): install gcc or clang, or set CC"
-        ) from None
+        cc = os.environ.get("CC") or "cc"
+        raise CannotRun(f"no working C compiler ({cc}): install gcc or clang, or set CC") from None
     return words, said.stdout.partition("\n")[0]
 
 

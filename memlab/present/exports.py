@@ -14,6 +14,7 @@ from memlab import output as files
 from memlab.errors import BadExport, CannotRun, StoreError
 from memlab.judging import exported
 from memlab.observe import environment
+from memlab.printable import printable
 from memlab.results import Run
 from memlab.store import Store, travel
 
@@ -79,7 +80,8 @@ def _write(path: Path, content: bytes) -> None:
 
 def _text(run: Run, kind: str) -> str:
     if kind == "csv":
-        return str(run.frame.to_csv(index=False, header=_heads(run)))
+        seen = run.frame.map(lambda value: printable(value) if isinstance(value, str) else value)
+        return str(seen.to_csv(index=False, header=_heads(run)))
     return "".join(json.dumps(_without_nan(record)) + "\n" for record in run.records())
 
 

@@ -1,18 +1,21 @@
 """A stored run taken up again: what a store names is checked before it is loaded or written to."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memlab import experiments
+from memlab import experiments, fleet
 from memlab.errors import BadLevels, CannotRun
 from memlab.experiment.points import Point
+from memlab.experiments import _files
 from memlab.observe import guest_tools, ownership
 from memlab.run.plan import build
 from memlab.run.prepare import check_stored
 from memlab.run.request import Request
+from memlab.targets.guest import image
 from memlab.targets.guest.machine import Asked
 
 ALLOCATOR = experiments.load("allocator")
@@ -88,6 +91,25 @@ def test_no_program_of_the_current_folder_is_run(
     for path in ("", ":/usr/bin", ".:/usr/bin", "bin"):
         monkeypatch.setenv("PATH", path)
         assert guest_tools.find("qemu-system-x86_64") in (None, "/usr/bin/qemu-system-x86_64")
+
+
+def test_nor_is_a_compiler_a_linkers_tool_or_ssh_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("cc", "ldd", "ssh"):
+        (tmp_path / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CC", raising=False)
+    for path in ("", ".", ":/usr/sbin"):
+        monkeypatch.setenv("PATH", path)
+        with pytest.raises(CannotRun, match=r"no working C compiler \(cc\)"):
+            _files._compiler()
+        with suppress(CannotRun):
+            list(image._libraries(["/bin/sh"]))
+        with suppress(CannotRun):
+            assert fleet.command("host", fleet.Host(), ["true"])[0].startswith("/")
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.skipif(not ownership.is_host_root(), reason="an ordinary user's PATH is the user's")

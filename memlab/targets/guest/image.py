@@ -253,7 +253,10 @@ def _data(package: Path) -> Iterator[str]:
 
 def _libraries(programs: Iterable[str]) -> Iterator[str]:
     """The shared libraries of programs and libraries, and the loader, by their paths."""
-    ended = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False)
+    ldd = guest_tools.find("ldd")
+    if ldd is None:
+        raise CannotRun("no ldd, which says what a program is made of: apt install libc-bin")
+    ended = subprocess.run([ldd, *programs], capture_output=True, text=True, check=False)
     for word in ended.stdout.split():
         if word.startswith("/") and not word.endswith(":"):
             yield word
