@@ -56,8 +56,18 @@ def _target(path: Path) -> Path:
         path = path.parent.resolve() / path.name
         if _PROC in path.parents or not path.is_symlink():
             return path
+        _check_link(path)
         path = path.parent / path.readlink()
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+
+
+def _check_link(path: Path) -> None:
+    """A link of another user, in a folder where anybody may put one, is not followed, as the kernel
+    does not where fs.protected_symlinks is set (proc_sys_fs(5))."""
+    folder, link = path.parent.stat(), path.lstat()
+    anybodys = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+    if anybodys and link.st_uid not in (os.geteuid(), folder.st_uid):
+        raise PermissionError(errno.EACCES, "another user's link, in a folder of everybody's")
 
 
 def _status(path: Path) -> os.stat_result | None:

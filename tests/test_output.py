@@ -114,6 +114,22 @@ def test_a_planted_link_is_not_followed(folder: Path, monkeypatch: pytest.Monkey
     assert listed(folder) == [".0badc0de.part", "victim"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a link of another user")
+def test_another_users_link_in_a_folder_of_everybodys_is_not_followed(folder: Path) -> None:
+    victim, link = folder.parent / "victim", folder / "out.html"
+    victim.write_bytes(b"kept")
+    link.symlink_to(victim)
+    os.chown(link, 65534, 65534, follow_symlinks=False)
+    folder.chmod(0o1777)
+    os.chown(folder, 0, 0)
+    with pytest.raises(PermissionError, match="another user's link"):
+        output.write({link: b"new"})
+    assert victim.read_bytes() == b"kept"
+    os.chown(link, 0, 0, follow_symlinks=False)
+    output.write({link: b"new"})  # one's own is followed
+    assert victim.read_bytes() == b"new"
+
+
 def test_no_name_can_be_foreseen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     replace = Path.replace

@@ -12,6 +12,7 @@ of this PID namespace is known to be over: the journal of another is left to it.
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import stat
@@ -294,10 +295,10 @@ def undo(path: Path, changed: list[str] | None = None, until: float | None = Non
         os.close(fd)
 
 
-def patiently(attempt: Callable[[], list[str]]) -> list[str]:
-    """The failures of the last attempt to undo a journal, within two seconds: a killed worker may
-    still be in a long write, and a guardian may be undoing the same journal."""
-    deadline = time.monotonic() + _RETRY_S
+def patiently(attempt: Callable[[], list[str]], until: float = math.inf) -> list[str]:
+    """The failures of the last attempt to undo a journal, within two seconds and `until`: a killed
+    worker may still be in a long write, and a guardian may be undoing the same journal."""
+    deadline = min(until, time.monotonic() + _RETRY_S)
     while (failures := attempt()) and time.monotonic() < deadline:
         time.sleep(0.01)
     return failures
@@ -337,7 +338,7 @@ def undo_stale() -> Iterator[Undone]:
     until = time.monotonic() + _ALL_S
     for left in list(stale()):
         changed: list[str] = []
-        failures = patiently(partial(undo, left.path, changed, until))
+        failures = patiently(partial(undo, left.path, changed, until), until)
         yield Undone(left.run, changed, failures)
 
 
