@@ -77,7 +77,8 @@ def harmless(text: str) -> bool:
         "claims --format junit",
         "claims --format github",
         "claims --format bmf",
-        "compare last last --force",
+        "compare last --to method=write",
+        "export last",
         "compare last --to method=write --format github",
         "report -o -",
         "show nosuch",
@@ -221,7 +222,7 @@ def test_a_sweep_whose_messages_nobody_reads_measures_to_the_end(
         assert opened.sessions(row.id)[-1].ended == "blocks"
 
 
-@pytest.mark.parametrize("command", ["show", "claims", "compare last last --force", "doctor"])
+@pytest.mark.parametrize("command", ["show", "claims", "runs", "doctor"])
 def test_an_ascii_terminal_gets_ascii(command: str, hostile: Path) -> None:
     store = {} if command == "doctor" else {"MEMLAB_STORE": str(hostile)}
     done = process(*command.split(), PYTHONIOENCODING="ascii", LC_ALL="C", **store)
