@@ -199,7 +199,9 @@ EXPERIMENT = Experiment(
             },
         ),
         Factor("limit", BYTES, quick=[LIMIT], help="memory limit; of the cgroup", host=True),
-        Factor("file_size", BYTES, quick=[TAKEN], help="memory taken; also the file's size"),
+        Factor(
+            "file_size", BYTES, quick=[TAKEN], least=4096, help="memory taken; also the file's size"
+        ),
         Factor(
             "filesystem",
             choice("dir"),

@@ -229,4 +229,4 @@ def test_another_programs_swap_makes_unlike_only_where_swap_counts() -> None:
     assert environment.unlike(a, b) == ["swap_total_bytes: 0 and 1073741824"]
     assert environment.unlike(a, b, swap_counts=False) == []
     counts = [name for name in experiments.names() if experiments.load(name).host.swap_counts]
-    assert counts == ["mmap-overcommit"]
+    assert counts == ["mmap-overcommit", "reclaim-or-kill"]
