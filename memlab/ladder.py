@@ -138,7 +138,7 @@ def climb(
 
 
 class _Stopping:
-    """A watch that ends the sweep after the trial in flight, once it is told to."""
+    """A watch that ends the sweep after the trial in flight, on request."""
 
     def __init__(self, watch: Watch) -> None:
         self.stopped = False

@@ -1,6 +1,6 @@
 """From which size on is a cheaper than b?
 
-The crossover is where a, dearer below, becomes cheaper and stays so up to the largest size
+The crossover is where a, costlier below, becomes cheaper and stays so up to the largest size
 measured. Outside the measured range it is only known to be "below" or "above".
 """
 
@@ -22,11 +22,11 @@ class Crossover:
     estimate, low, high: a size, or -inf for "below the smallest measured" (a is cheaper
     everywhere), or inf for "above the largest measured" (a is not cheaper there). low and high
     are None below 6 blocks at 95 %.
-    bracket: the largest measured size where a is surely dearer, and the smallest one beyond it
+    bracket: the largest measured size where a is surely costlier, and the smallest one beyond it
     where a is surely cheaper, by each size's own interval; None where there is none.
     crossings: how often the median ratio changes side; more than 1 is no simple crossover.
     n: the fewest pairs that any size has.
-    shown: the largest size up to which a is shown to be dearer at each (inf where it is at the
+    shown: the largest size up to which a is shown to be costlier at each (inf where it is at the
     largest of all), and the smallest from which on it is shown to be cheaper at each, by sign tests
     at 2.5 %, in that order, which needs no correction. The bootstrap is too narrow where the
     curves run nearly parallel.
@@ -108,11 +108,11 @@ def _paired_ratios(
 
 
 def _crossing(log_sizes: FloatArray, medians: FloatArray) -> FloatArray:
-    """Log size of the last passage from dearer to cheaper, per row of medians (..., m)."""
+    """Log size of the last passage from costlier to cheaper, per row of medians (..., m)."""
     cheaper = medians < 0
     last = medians.shape[-1] - 1
-    dearer_at = last - np.argmax(~cheaper[..., ::-1], axis=-1)
-    left = np.minimum(dearer_at, last - 1)
+    costlier_at = last - np.argmax(~cheaper[..., ::-1], axis=-1)
+    left = np.minimum(costlier_at, last - 1)
     before = np.take_along_axis(medians, left[..., None], axis=-1)[..., 0]
     after = np.take_along_axis(medians, left[..., None] + 1, axis=-1)[..., 0]
     rise = np.where(before > after, before - after, 1)
@@ -137,10 +137,10 @@ def _shown(
     """The limits that signs show; -inf or inf where no size limits it."""
     tail, sizes = (1 - level) / 2, points.size
     pairs = [column[~np.isnan(column)] for column in ratios.T]
-    dearer = [sign_test(x, looked=looked) <= tail for x in pairs]
+    costlier = [sign_test(x, looked=looked) <= tail for x in pairs]
     cheaper = [sign_test(-x, looked=looked) <= tail for x in reversed(pairs)]
-    up, down = ([*shown, False].index(False) for shown in (dearer, cheaper))
-    low = inf if dearer[-1] else float(points[up - 1]) if up else -inf
+    up, down = ([*shown, False].index(False) for shown in (costlier, cheaper))
+    low = inf if costlier[-1] else float(points[up - 1]) if up else -inf
     high = -inf if down == sizes else float(points[-down]) if down else inf
     return low, high
 
@@ -148,14 +148,14 @@ def _shown(
 def _bracket(
     points: FloatArray, ratios: FloatArray, level: float, looked: bool
 ) -> tuple[float | None, float | None]:
-    dearer_up_to, cheaper_from = None, None
+    costlier_up_to, cheaper_from = None, None
     for point, column in zip(points, ratios.T, strict=True):
         pairs = column[~np.isnan(column)]
         if pairs.size < least_samples(level):
             continue
         low, _, high = order_interval(pairs, level, looked)
         if low > 0:
-            dearer_up_to, cheaper_from = float(point), None
+            costlier_up_to, cheaper_from = float(point), None
         elif high < 0 and cheaper_from is None:
             cheaper_from = float(point)
-    return dearer_up_to, cheaper_from
+    return costlier_up_to, cheaper_from

@@ -18,7 +18,7 @@ def layers(x: npt.ArrayLike, groups: Mapping[str, npt.ArrayLike]) -> dict[str, f
     `groups`: by layer the group of each sample, shape (n,). Each layer's variance is estimated from
     the sum of squares that it adds to the others' main effects (Henderson's method 3, Biometrics 9
     (1953) 226-252), and is 0 where that is below what chance gives. A layer of one group, or with
-    fewer than two samples a group, cannot be told from the rest, and is left out.
+    fewer than two samples a group, cannot be separated from the rest, and is left out.
     """
     logs = np.log(np.asarray(x, dtype=float))
     codes = {name: np.unique(np.asarray(of), return_inverse=True)[1] for name, of in groups.items()}

@@ -76,8 +76,8 @@ def _deviations(log_ratios: npt.ArrayLike) -> FloatArray:
 def _low_ends(deviations: FloatArray, blocks: int) -> FloatArray:
     """Lower limits, shape (sets,), of the median of so many draws whose true one is 0.
 
-    Each set draws from a sample drawn anew, as large as the one at hand: how little a small sample
-    knows of its own spread is part of what a plan from it can promise.
+    Each set draws from a bootstrap sample of the same size: how uncertain a small sample's spread
+    is limits what a plan made from it can promise.
     """
     rng = np.random.default_rng(1)
     sets, size = max(200, min(_SETS, 1_000_000 // blocks)), deviations.size

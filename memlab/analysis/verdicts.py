@@ -125,14 +125,14 @@ def crossover_verdict(found: Crossover, over: float, up_to: float) -> Verdict:
     """
     if found.low is None or found.high is None:
         return Verdict("inconclusive", None, found.estimate, None, found.n, "needs 6 blocks")
-    dearer_up_to, cheaper_from = found.shown
-    first, last = min(found.low, dearer_up_to), max(found.high, cheaper_from)
+    costlier_up_to, cheaper_from = found.shown
+    first, last = min(found.low, costlier_up_to), max(found.high, cheaper_from)
     low = {-inf: 0.0, inf: found.largest}.get(first, first)
     high = {-inf: found.smallest, inf: inf}.get(last, last)
     text = f"crossover {found.words(found.low)} .. {found.words(found.high)}"
     word: VerdictWord = "inconclusive"
     # Dearer at up_to itself is a crossover beyond it; no size beyond the largest is shown.
-    beyond = up_to < found.low and up_to <= min(dearer_up_to, found.largest)
+    beyond = up_to < found.low and up_to <= min(costlier_up_to, found.largest)
     if high <= over or beyond:
         word = "contradicted"
     elif over <= low and high <= up_to:
@@ -179,7 +179,7 @@ def saturates_verdict(
     within: float,
     looked: bool = False,
 ) -> Verdict:
-    """Claim: from level `knee` on, the cost, shape (blocks, levels), is level; before, dearer.
+    """Claim: from level `knee` on, the cost, shape (blocks, levels), is level; before, costlier.
 
     Level: within 1/(1 + within) .. 1 + within of the last level. Rule, by one-sided sign tests
     at 5 % on the paired log ratios to the last level: reproduced if every level from the knee

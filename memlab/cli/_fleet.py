@@ -31,7 +31,7 @@ def by_host(store: Store, taken: Taken) -> list[Result]:
     return list(found.values())
 
 
-def told(results: Sequence[Result], path: Path, *, as_json: bool) -> None:
+def print_results(results: Sequence[Result], path: Path, *, as_json: bool) -> None:
     """Print what came from each host, and what was wrong. CannotRun where something was."""
     with Store(path) as opened:
         rows = {row.id: row for row in opened.runs()}
@@ -82,7 +82,11 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def arguments(local: Collection[str]) -> list[str]:
+# What is this side's alone: where rows go, and how the result is printed.
+_LOCAL = frozenset({"on", "store", "output", "quiet", "as_json"})
+
+
+def arguments(local: Collection[str] = _LOCAL) -> list[str]:
     """What this command was given, as words for the same command elsewhere, without its `local`
     parameters. A value is passed on as it was written."""
     context = click.get_current_context()
@@ -165,7 +169,7 @@ def reproduce(
         if runs:
             contradicted |= claims(runs)
         try:
-            told(results, store or default_path(), as_json=False)
+            print_results(results, store or default_path(), as_json=False)
         except CannotRun as error:
             failed.append(f"{declared.name}: {error}")
     if failed:

@@ -47,4 +47,4 @@ def command(file: Path, host: str | None, partial: bool, store: Path | None, as_
         except OSError as error:
             raise BadExport(f"cannot read {file}: {error.strerror}") from None
         found = _fleet.by_host(opened, taken)
-    _fleet.told(found, path, as_json=as_json)
+    _fleet.print_results(found, path, as_json=as_json)

@@ -26,4 +26,4 @@ def command(hosts: str, store: Path | None, as_json: bool) -> None:
 
     chosen = fleet.hosts(hosts if ":" in hosts or hosts.endswith(".toml") else f"ssh:{hosts}")
     path = store or default_path()
-    _fleet.told(fleet.pull(chosen, path), path, as_json=as_json)
+    _fleet.print_results(fleet.pull(chosen, path), path, as_json=as_json)

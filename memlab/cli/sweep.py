@@ -30,7 +30,6 @@ from memlab.cli._options import (
 
 _WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json", "--wait", "--jsonl"}
 _WITH_RESUME |= {"--stop-on-input"}
-_LOCAL = {"on", "store", "output", "quiet", "as_json"}  # what a host of a fleet is not told
 
 
 def _given() -> set[str]:
@@ -155,12 +154,10 @@ def command(
 
         if jsonl or dry_run:
             raise click.UsageError("--on goes without --jsonl and --dry-run")
-        results, runs = _fleet.sweep(
-            on, "sweep", _fleet.arguments(_LOCAL), store, quiet=quiet or as_json
-        )
+        results, runs = _fleet.sweep(on, "sweep", _fleet.arguments(), store, quiet=quiet or as_json)
         if runs and runs[0].experiment.claims and not (quiet or as_json):
             _fleet.claims(runs)
-        _fleet.told(results, store or default_path(), as_json=as_json)
+        _fleet.print_results(results, store or default_path(), as_json=as_json)
         return
     from memlab import experiments
     from memlab.cli import _planning, _sweeping

@@ -22,8 +22,6 @@ from memlab.cli._options import (
     wait_option,
 )
 
-_LOCAL = {"on", "store", "output", "quiet", "as_json"}  # what a host of a fleet is not told
-
 
 @click.command(cls=Waiting, context_settings={"allow_interspersed_args": False})
 @click.option(
@@ -238,9 +236,9 @@ def _on(
         raise click.UsageError(
             "--on takes a command of the hosts: without --jsonl, --dry-run, --gate and a file"
         )
-    given = _fleet.arguments(_LOCAL)
+    given = _fleet.arguments()
     results, runs = _fleet.sweep(hosts, "try", given, store, quiet=quiet or as_json)
     if not (quiet or as_json):
         for run in runs:
             terminal.show(run)
-    _fleet.told(results, store or default_path(), as_json=as_json)
+    _fleet.print_results(results, store or default_path(), as_json=as_json)

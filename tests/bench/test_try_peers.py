@@ -175,7 +175,7 @@ WORK = {"base": "6000000", "the same": "06_000_000", "more": "6900000"}  # turns
 
 def test_no_wrong_word_on_15_percent_more_work_and_on_the_same(tmp_path: Path) -> None:
     """20 runs of 20 blocks. How often 15 % are found is shown and not asked: it is the host's noise
-    that decides it. That they are found where the noise is 5 % is simulated in tests/test_try.py."""
+    that decides it. That they are found where the noise is 5 % is simulated in test_try.py."""
     turns = {text: name for name, text in WORK.items()}
     words: Counter[tuple[str, str, str]] = Counter()
     for _ in range(RUNS):
