@@ -449,7 +449,7 @@ def check_ready(subject: Tried) -> None:
         if subject.ready:
             raise BadRequest("--ready is of a service: name it with --serve")
         if subject.keep:
-            raise BadRequest("--keep is of a service: name it with --serve")
+            raise BadRequest("--keep needs a service: name it with --serve")
         return
     if kind not in ("tcp", "unix", "http", "line") or not address:
         raise BadRequest(
