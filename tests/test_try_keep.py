@@ -272,7 +272,7 @@ def test_a_run_that_was_cut_short_goes_on_with_a_new_service(store_path: Path) -
 
 
 def test_keep_is_of_a_service(store_path: Path) -> None:
-    with pytest.raises(BadRequest, match="--keep is of a service"):
+    with pytest.raises(BadRequest, match="--keep needs a service"):
         memlab.trial(["true"], keep=True, store=store_path)
 
 

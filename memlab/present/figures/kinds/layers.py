@@ -69,8 +69,8 @@ def finding(run: Run, shown: Layers, rows: pd.DataFrame) -> str | None:
 def draw(page: Page, shown: Layers, rows: pd.DataFrame) -> None:
     found = [mark for mark in frame.marks(rows) if _layers([mark])]
     notes = [
-        "a layer's standard deviation, an estimate without an interval; 0 %: not separated from the "
-        "blocks' spread; a layer that was not sampled has no mark"
+        "a layer's standard deviation, an estimate without an interval; 0 %: not separated from "
+        "the blocks' spread; a layer that was not sampled has no mark"
     ]
     found = place.most(found, notes, lambda mark: float(mark["block"]), "vary")
     if not found:
