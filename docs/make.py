@@ -75,9 +75,9 @@ def _tables(source: published.Source) -> Iterator[str]:
         ]
         ratios = [ratio for _, ratio in beside]
         where = ", ".join(_page(name) for name in dict.fromkeys(name for name, _ in beside))
-        span = f"{min(ratios):.3g} to {max(ratios):.3g}" if ratios else "-"
-        rows.append([table.title, table.place, span, where or "-"])
-    heads = ["published table", "place", "here / published", "beside it in"]
+        span = f"{min(ratios):.3g} to {max(ratios):.3g} in {where}" if ratios else ""
+        rows.append([table.title, table.place, span])
+    heads = ["published table", "place", "here / published"]
     yield from markdown(Table("", [Column(head) for head in heads], rows))
 
 

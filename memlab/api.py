@@ -139,8 +139,10 @@ def sweep(
     preset: str = "quick",
     controls: bool = True,
     blocks: int | None = None,
-    precision: float | str | None = 0.02,
+    precision: float | str | None = None,
     budget: float | str | None = None,
+    sessions: int = 1,
+    pause: float | str = 0.0,
     seed: int | None = None,
     cpus: Sequence[int] = (),
     directory: str | Path | None = None,
@@ -160,11 +162,13 @@ def sweep(
     experiment: a name of `list_experiments()`, or the path of a declaration: "./mlock_cost.py".
     preset: "quick", "paper" (the published parameters) or "full".
     controls: whether the points that test an explanation are measured too.
-    blocks: measure every point so often; else as often as `precision` asks for, or where that is
-        None until each claim is decided or out of the budget's reach.
+    blocks: measure every point so often; else until each claim is decided or out of the budget's
+        reach, where points that no open claim needs rest.
     precision: half of a median's 95 % interval, as a share of the median, at which a point is
-        done: 0.02 or "2%".
+        done: 0.02 or "2%", which it is where no claim applies to the points, and with sessions.
     budget: wall time, in seconds or as text: 60 or "1m"; else the preset's.
+    sessions: over how many the blocks or the budget are spread, each in fresh processes with new
+        files, so that intervals hold for the next session too; pause: the time between two.
     seed: of the order of trials.
     cpus: those that measure; else the last that are allowed.
     directory: where files on a disk go.
@@ -197,6 +201,8 @@ def sweep(
         blocks=blocks,
         precision=None if precision is None else _share(precision),
         budget_s=_seconds(budget),
+        sessions=sessions,
+        pause_s=_seconds(pause) or 0.0,
         seed=seed,
         cpus=list(cpus),
         directory=None if directory is None else str(directory),
@@ -225,6 +231,8 @@ def trial(
     ready: str = "",
     keep: bool = False,
     guest: Guest | None = None,
+    sessions: int = 1,
+    pause: float | str = 0.0,
     seed: int | None = None,
     store: str | Path | None = None,
     name: str | None = None,
@@ -269,6 +277,8 @@ def trial(
         blocks=blocks,
         precision=_share(precision),
         budget_s=_seconds(budget),
+        sessions=sessions,
+        pause_s=_seconds(pause) or 0.0,
         seed=seed,
         name=name,
     )

@@ -23,6 +23,7 @@ from msgspec import UNSET, Meta, UnsetType
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.diagnosis import Cost
 from memlab.diagnose.finding import Fact
+from memlab.diagnose.heap import Heap
 from memlab.diagnose.look import GroupRoom, Shootdowns, Thread
 from memlab.diagnose.malloc_options import Option
 from memlab.diagnose.memory import Memory
@@ -54,7 +55,8 @@ class Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Interval(Document):
-    """A median, or the median of ratios, with its 95 % interval."""
+    """A median, or the median of ratios, with its 95 % interval. A median of a run that is spread
+    over sessions is that of their medians, and the next session's lies in the interval."""
 
     low: float | None
     """null below 6 samples, which have no such interval."""
@@ -62,7 +64,7 @@ class Interval(Document):
     high: float | None
     """null as low."""
     n: Positive
-    """Samples."""
+    """Samples; sessions where the run is spread over them."""
 
 
 class PrintedRatio(Document):
@@ -139,10 +141,10 @@ class Request(Document):
     controls: bool
     """Whether the controls' points were measured too."""
     blocks: Positive | None
-    """How often every point was to be measured; null: as precision asks for."""
+    """How often every point was to be measured; null: as precision or the claims ask for."""
     precision: Annotated[float, Meta(gt=0)] | None
-    """null: as many blocks as decided the claims."""
-    """Half the interval of a point's median over the median, at which the point is done."""
+    """Half the interval of a point's median over the median, at which the point is done; null: as
+    many blocks as decided the claims."""
     budget_s: Annotated[float, Meta(gt=0)] | None
     """null: the preset's, or none where blocks are given."""
     seed: Number | None
@@ -165,6 +167,11 @@ class Request(Document):
     layouts: bool | UnsetType = UNSET
     """Whether blocks took turns with the layouts of the probe's code. Absent from older runs, which
     had one."""
+    sessions: Positive | UnsetType = UNSET
+    """Over how many sessions, each in fresh processes, the run is spread. Absent from older runs,
+    which are of one."""
+    pause_s: Number | UnsetType = UNSET
+    """Seconds between two of them."""
 
 
 class Filesystem(Document):
@@ -318,6 +325,8 @@ class Show(Document):
     run: RunId
     experiment: str
     name: str | None
+    note: str | None
+    """What `memlab runs --note` wrote beside it."""
     created_at: DateTime
     seed: Number
     """Of the order of the points in each block."""
@@ -428,7 +437,8 @@ class ComparedPoint(Document):
     same_p: Share
     """Of the test that it lies within."""
     blocks_missing: Number
-    """About how many more blocks would decide it; 0 where it is decided."""
+    """About how many more blocks, of runs spread over sessions how many more sessions, would decide
+    it; 0 where it is decided."""
     could_show: float | None
     """The relative change (0.03 is 3 %) that so many samples show as faster or slower with
     probability 0.9; null where there are too few for an interval."""
@@ -496,7 +506,9 @@ class FoundKernel(Document):
     """A kernel at hand."""
 
     version: str
-    """Of its sources, as in 6.1.192."""
+    """Of its sources, as in 6.1.192; 6.12.117-16k where its pages are of 16 KiB."""
+    machine: str
+    """As uname says it: x86_64 or aarch64."""
     release: str | None
     """As the kernel names itself; null: the file is no kernel that boots here."""
     released: str | None
@@ -570,6 +582,46 @@ class Ladder(Document):
     """Of wall time, now, for all of it."""
     guests: int
     """So many ran at once."""
+
+
+class ChangeSide(Document):
+    """What one kernel shows of a change."""
+
+    kernel: str
+    """Its version."""
+    value: float | None
+    """The median, in the metric's unit."""
+    low: float | None
+    """Of its 95 % interval, of a count the range seen."""
+    high: float | None
+    """The same."""
+
+
+class JudgedChange(Document):
+    """What a commit of the kernel claims, and how it was judged."""
+
+    id: str
+    claim: str
+    subject: str
+    """Of the commit, or of the series of patches."""
+    place: str
+    printed: str
+    """What it says, in its own words and digits."""
+    verdict: Word
+    rule: str
+    """Why it is this word."""
+    before: ChangeSide | None
+    """null where nothing was measured."""
+    since: ChangeSide | None
+    """The same."""
+
+
+class Changelog(Document):
+    """What a version of Linux says that it changed, under the kernels at hand around it."""
+
+    changelog: str
+    version: str
+    changes: NonEmpty[JudgedChange]
 
 
 class ListedExperiment(Document):
@@ -722,6 +774,8 @@ class ListedRun(Document):
     run: RunId
     experiment: str
     name: str | None
+    note: str | None
+    """What `memlab runs --note` wrote beside it."""
     created_at: DateTime
     samples: Number
     ended: Ended
@@ -1020,6 +1074,10 @@ class Diagnose(Document):
     """null: the process does not grow, or not steadily."""
     growth_bytes_per_s: float
     """Of anonymous and shared memory, over the look; negative where it fell."""
+    grows_steadily: bool
+    """Each part of the look shows at least half of its share of the growth."""
+    heap: Heap | None
+    """What glibc's malloc holds; null: another malloc, or not read."""
     fault_s: float | None
     """What a page fault on anonymous memory takes on this machine, measured after the look."""
     unseen: Sequence[str]
@@ -1038,6 +1096,7 @@ _NOT_OURS = (
     Shootdowns,
     Memory,
     GroupRoom,
+    Heap,
     Fact,
     Cost,
 )
@@ -1059,6 +1118,7 @@ _COMMANDS: Mapping[str, Any] = {
     "plot": Plot,
     "pull": list[FromHost],
     "reproduce": Claims,
+    "reproduce-changelog": Changelog,
     "runs": list[ListedRun],
     "show": Show,
     "sweep": Show,

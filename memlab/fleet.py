@@ -1,4 +1,5 @@
-"""Many hosts: each sweeps by its own memlab into its own store, and its rows come home by ssh.
+"""Many hosts: each sweeps by its own memlab into its own store, and its rows come home by ssh or
+through a Dask cluster.
 
 A link carries rows and nothing else. What it loses, doubles or cuts off harms no result: the rows
 stay on their host, and the same row comes in once. A host that is lost is reported, and what it was
@@ -16,11 +17,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import msgspec
+from msgspec.structs import replace
 
+from memlab import bootstrap, cluster
 from memlab.errors import BadExport, BadRequest, CannotRun, Interrupted, StoreError
 from memlab.observe import guest_tools
 from memlab.printable import printable
@@ -37,9 +41,10 @@ _SAID_BYTES = 1 << 16  # of what a host says on standard error
 
 class Host(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """How a host is reached: what ssh calls it, further options of ssh, the command and the store
-    there; the defaults are those of the host."""
+    there; the defaults are those of the host. Or the scheduler of which it is a worker."""
 
     ssh: str = ""
+    dask: str = ""
     options: list[str] = []
     memlab: str = "memlab"
     store: str = ""
@@ -65,34 +70,60 @@ class Result:
 
 
 def hosts(text: str) -> dict[str, Host]:
-    """The hosts that `ssh:HOST,...` or a TOML file names. BadRequest for anything else."""
+    """The hosts that `ssh:HOST,...`, a TOML file or a Dask cluster names. BadRequest for anything
+    else."""
     engine, colon, names = text.partition(":")
     if colon and engine == "ssh":
         found = {name: Host() for name in filter(None, names.split(","))}
+    elif colon and engine == "dask":
+        cluster.check_address(names)
+        found = {name: Host(dask=names) for name in cluster.hosts(names)}
     elif text.endswith(".toml"):
         try:
             found = msgspec.toml.decode(Path(text).read_bytes(), type=_File).hosts
         except (OSError, ValueError) as error:
             raise BadRequest(f"{text}: {getattr(error, 'strerror', None) or error}") from None
     else:
-        raise BadRequest(f"{text!r} names no hosts: write ssh:HOST,HOST or a file HOSTS.toml")
+        raise BadRequest(
+            f"{text!r} names no hosts: ssh:HOST,HOST, dask:tls://HOST:PORT or HOSTS.toml"
+        )
     if not found:
         raise BadRequest(f"{text} names no host")
     for name, host in found.items():
         for one in (name, host.ssh or name):
             if not rows.host_name(one):
                 raise BadRequest(f"{one!r} is no host: HOST or USER@HOST")
+        if host.dask:
+            cluster.check_address(host.dask)
+            if host != Host(dask=host.dask):
+                raise BadRequest(f"{name}: dask goes alone; its worker knows the rest")
     return found
 
 
 def command(name: str, host: Host, arguments: Sequence[str]) -> list[str]:
     """The words that run memlab on a host."""
-    where = ["--store", host.store] if host.store else []
-    words = [*shlex.split(host.memlab), *arguments, *where]
+    if host.dask:
+        return cluster.command(host.dask, name, arguments)
+    what, *more = arguments
+    where = ["--store", host.store] if host.store else []  # before the `--` of a command's own
+    return _ssh(name, host, shlex.join([*shlex.split(host.memlab), what, *where, *more]))
+
+
+def bootstrapped(chosen: Mapping[str, Host], say: Callable[[str], None]) -> dict[str, Host]:
+    """The hosts, each with a copy of this memlab. CannotRun where one cannot take it."""
+    if workers := [name for name, host in chosen.items() if host.dask]:
+        raise BadRequest(f"{workers[0]} is a worker, which has a memlab: --bootstrap is for ssh")
+    links = {name: partial(_ssh, name, host) for name, host in chosen.items()}
+    commands = bootstrap.copy(links, say)
+    return {name: replace(host, memlab=commands[name]) for name, host in chosen.items()}
+
+
+def _ssh(name: str, host: Host, line: str) -> list[str]:
+    """The words that run a shell's line on a host."""
     ssh = guest_tools.find("ssh")
     if ssh is None:
         raise CannotRun("no ssh, by which hosts are reached: apt install openssh-client")
-    return [ssh, *_SSH, *host.options, "--", host.ssh or name, shlex.join(words)]
+    return [ssh, *_SSH, *host.options, "--", host.ssh or name, line]
 
 
 def sweep(
@@ -175,9 +206,10 @@ def _measure(
             link.kill()
         cut = arriving.runs and not result.wrong
     if cut and _broken(link):
+        where = f"dask:{host.dask}" if host.dask else result.host
         lost = (
             f"lost after {result.samples} samples; what it measures goes on there, and nowhere "
-            f"else: memlab pull {result.host} fetches it"
+            f"else: memlab pull {where} fetches it"
         )
         result.wrong = "" if arriving.ended else lost
 

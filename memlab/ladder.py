@@ -16,13 +16,13 @@ from pathlib import Path
 from memlab import experiments
 from memlab._version import __version__
 from memlab.errors import BadRequest, CannotRun, Interrupted, UsageError
-from memlab.experiment import Level
+from memlab.experiment import At, Host, Level
 from memlab.experiment.levels import read_levels
 from memlab.judging import ladder as judging
 from memlab.judging.ladder import Bisected, Cell, Row
 from memlab.observe import kvm, proc
 from memlab.results import Run
-from memlab.run import driver
+from memlab.run import driver, plan
 from memlab.run.admission import HEADROOM
 from memlab.run.machine_lock import machine_lock
 from memlab.run.request import Request
@@ -40,10 +40,16 @@ BOOTS = 3  # for one experiment, whose guest is lost each time
 SKIP = 125  # what tells git bisect run that a commit cannot be tested
 
 
+def judges_times(machine: str) -> bool:
+    """Whether guests of a machine run under KVM here, so that their times are the machine's."""
+    return machine == os.uname().machine and kvm.accelerator() == "kvm"
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What is climbed: experiments, of their claims those with an id named (else all that the
-    machine can judge), metrics beside them, levels of factors as text, blocks of every point."""
+    machine can judge), metrics beside them, levels of factors as text, blocks of every point; and
+    what the guests are."""
 
     experiments: Sequence[str]
     claims: Sequence[str] = ()
@@ -51,7 +57,8 @@ class Asked:
     levels: Sequence[str] = ()
     blocks: int = BLOCKS
     memory_bytes: int = MEMORY_BYTES
-    timed: bool = field(default_factory=lambda: kvm.accelerator() == "kvm")
+    append: str = ""  # to the guests' command line
+    timed: bool = field(default_factory=lambda: judges_times(os.uname().machine))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,24 @@ def metrics_of(asked: Asked, name: str) -> list[str]:
     if asked.claims or judging.selected(declared, (), asked.timed):
         return []
     return judging.counted(declared)
+
+
+def cpus_of(asked: Asked) -> int | None:
+    """The CPUs that the points need at once; None where one is enough, and the guest's own default
+    is taken."""
+    needed = [
+        _cpus_at(declared.host, point.at)
+        for one in requests(asked)
+        for declared in [experiments.load(one.experiment)]
+        for point in plan.build(declared, "quick", one.levels, controls=False).points
+    ]
+    return most if (most := max(needed, default=1)) > 1 else None
+
+
+def _cpus_at(host: Host, at: At) -> int:
+    if callable(host.cpus):
+        return host.cpus(at)
+    return 2 if "two CPUs" in host.needs(at) else 1
 
 
 def guests_at_once(asked: Asked) -> int:
@@ -193,7 +218,13 @@ class _Rung:
         """Measure what is pending, each experiment in the guest that runs; a guest that is lost is
         booted again, and goes on."""
         began = time.monotonic()
-        guest = Guest(self.kernel.path, memory=self._asked.memory_bytes)
+        asked = self._asked
+        guest = Guest(
+            self.kernel.path,
+            memory=asked.memory_bytes,
+            cpus=cpus_of(asked),
+            append=asked.append,
+        )
         lost: dict[str, int] = {}
         while self.pending and not watch.stopped:
             booting = time.monotonic()
@@ -276,7 +307,7 @@ def _answers(row: RunRow, one: Request, asked: Asked, kernel: Found) -> bool:
         row.origin is None
         and guest.get("kernel") == str(kernel.path)
         and guest.get("memory_bytes") == asked.memory_bytes
-        and not guest.get("append")
+        and guest.get("append") == asked.append
         and row.memlab == __version__
         and all(row.request.get(name) == value for name, value in same.items())
     )
@@ -294,9 +325,11 @@ def bisect(
     """Between which neighbours of a row of kernels a claim, or a metric, changes; the first and
     the last kernel must differ. CannotRun where they do not, or where one of them says nothing."""
     by_version = {kernel.version: kernel for kernel in kernels}
+    looked: set[tuple[str, int]] = set()
 
     def seen(version: str, more: int = 1) -> list[Row]:
         taken = replace(asked, blocks=asked.blocks * more)
+        looked.add((version, more))
         rungs = climb(taken, [by_version[version]], store, watch, done, wait_s=wait_s)
         return [row for row in rows(taken, rungs) if row.id == wanted]
 
@@ -314,7 +347,7 @@ def bisect(
         ends = cell(row, good), cell(row, bad)
         if ends[0] and ends[1] and ends[0].differs(ends[1]):
             found = judging.bisect(versions, ends[0], ends[1], partial(cell, row))
-            return replace(row, cells=found.measured), found
+            return replace(row, cells=found.measured), replace(found, looks=len(looked))
     raise CannotRun(f"{wanted} shows no difference between {good} and {bad}, or nothing at all")
 
 

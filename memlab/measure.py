@@ -23,8 +23,9 @@ from memlab.observe import capabilities, environment, libc, proc
 from memlab.observe.capabilities import Capability
 from memlab.results import Run
 from memlab.run import admission, beforehand, driver, plan
+from memlab.run.driver import CUT_SHORT, sessions_left
 from memlab.run.prepare import Prepared, check_stored_guest, prepare
-from memlab.run.request import Request
+from memlab.run.request import PRECISION, Request
 from memlab.run.target import LocalTarget, Target
 from memlab.store import RunRow, Store
 from memlab.targets.guest import ahead, doctor
@@ -57,7 +58,7 @@ def sweep(
     check_name(request.name)
     request = _fitted(request, guest)
     with _target(request, guest, wait_s) as target:
-        prepared = target.prepare(request)
+        prepared = _asking(target.prepare(request))
         with Store(store, create=True, tell=tell) as opened:
             return driver.sweep(prepared, opened, watch, target, _asked(store))
 
@@ -65,6 +66,17 @@ def sweep(
 def _asked(store: Path) -> driver.Asked:
     """The points that the claims of a run in this store still need."""
     return lambda row, left_s: questions.open_points(Run(row, store), left_s)
+
+
+def _asking(prepared: Prepared) -> Prepared:
+    """The same with a precision where nothing else ends it: no claim applies to its points, or
+    sessions count once, of which no look at blocks tells when there are enough."""
+    request = prepared.request
+    if request.blocks is not None or request.precision is not None:
+        return prepared
+    if request.sessions == 1 and questions.apply(prepared.experiment, prepared.plan.points):
+        return prepared
+    return replace(prepared, request=replace(request, precision=PRECISION))
 
 
 def check_name(name: str | None) -> None:
@@ -117,6 +129,8 @@ def command(
         keep=keep,
         cap_bytes=int(free * _CAP_SHARE),
     )
+    if how.get("blocks") is None and how.get("precision") is None:
+        how["precision"] = PRECISION  # what levels change is the question, more than expectations
     request = Request(experiment=tried.NAME, subject=msgspec.to_builtins(subject), **how)
     tried.declare(request.subject or {})
     return request
@@ -201,11 +215,11 @@ def dry_run(
 ) -> tuple[Prepared, Mapping[str, Any] | None]:
     """What a sweep would measure, and what is known of its guest. Nothing is made or booted."""
     if guest is None:
-        return prepare(request), None
+        return _asking(prepare(request)), None
     request = _fitted(request, guest)
     _check(request)
     unbooted = guest.unbooted()
-    return ahead.prepare(request, unbooted), ahead.known(unbooted)
+    return _asking(ahead.prepare(request, unbooted)), ahead.known(unbooted)
 
 
 @contextmanager
@@ -268,14 +282,21 @@ def capabilities_here() -> list[Capability]:
 
 
 def requests(
-    study: Study, preset: str, budget_s: float | None, directory: Path | None
+    study: Study,
+    preset: str,
+    budget_s: float | None,
+    directory: Path | None,
+    sessions: int = 1,
+    pause_s: float = 0.0,
 ) -> list[Request]:
     """A sweep for each experiment: blocks enough for its claims, within the preset's budget."""
     return [
         Request(
             experiment=experiment.name,
             preset=preset,
-            blocks=BLOCKS,
+            blocks=max(BLOCKS, sessions),
+            sessions=sessions,
+            pause_s=pause_s,
             budget_s=experiment.budget_s[preset] if budget_s is None else budget_s,
             directory=None if directory is None else str(directory),
         )
@@ -288,9 +309,9 @@ def reproduce(
 ) -> Reproduced:
     """Judge the newest stored run that answers the request, measuring what it lacks.
 
-    A run answers when it was taken on this machine, in the same directory, and holds every
-    point of the request; one that was cut short goes on. `fresh` measures anew. A host that
-    cannot carry the request is an answer too. Raises Interrupted.
+    A run answers when it was taken on this machine, in the same directory, over as many sessions,
+    and holds every point of the request; one that was cut short goes on. `fresh` measures anew. A
+    host that cannot carry the request is an answer too. Raises Interrupted.
     """
     target = LocalTarget(wait_s=wait_s)
     try:
@@ -338,7 +359,7 @@ def _holding(
         if (
             row.experiment == experiment.name
             and row.origin is None
-            and (request is None or row.request.get("directory") == request.directory)
+            and (request is None or _answers(row, request))
             and needed <= {point_key(point.levels) for point in store.points(row.id)}
             and not environment.unlike(
                 row.environment, here, swap_counts=experiment.host.swap_counts
@@ -348,7 +369,15 @@ def _holding(
     return None
 
 
+def _answers(row: RunRow, request: Request) -> bool:
+    asked = row.request
+    return (
+        asked.get("directory") == request.directory and asked.get("sessions", 1) >= request.sessions
+    )
+
+
 def _cut_short(store: Store, row: RunRow) -> bool:
-    """Whether the run's last session ended before its own stop rule or budget did."""
-    sessions = store.sessions(row.id)
-    return not sessions or sessions[-1].ended in (None, "interrupted", "failed")
+    """Whether the run lacks a session, or its last one ended before its own stop rule or budget
+    did."""
+    sessions, wanted = store.sessions(row.id), row.request.get("sessions", 1)
+    return not sessions or sessions[-1].ended in CUT_SHORT or sessions_left(wanted, sessions) > 0

@@ -29,6 +29,16 @@ def write(contents: Mapping[Path, bytes]) -> None:
             step()
 
 
+def check_folder(folder: Path) -> None:
+    """OSError, with the folder's name, where it could not be made or written to: what takes minutes
+    asks this first."""
+    import tempfile  # takes longer than all else here
+
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    with _named(folder), tempfile.TemporaryFile(dir=there):
+        pass
+
+
 def _begin(path: Path, content: bytes, stack: ExitStack) -> Callable[[], None]:
     """Write a new file beside the target; what is returned makes it the target."""
     with _named(path):

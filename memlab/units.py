@@ -231,6 +231,11 @@ def _three_digits(value: float) -> str:
     return number.rstrip("0").rstrip(".") if "." in number else number
 
 
+def counted(count: int, unit: str = "block") -> str:
+    """`20 blocks`, or `10 sessions` of a run that is spread over sessions."""
+    return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
 def _is_whole(value: float) -> bool:
     return math.isfinite(value) and value == int(value)
 

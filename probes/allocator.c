@@ -21,12 +21,12 @@
  */
 #include "probe.h"
 #include "allocator/churn.h"
-#include "allocator/malloc_library.h"
 #include "allocator/pace.h"
 #include "allocator/self_stats.h"
 #include "support/buffer.h"
 #include "support/clock.h"
 #include "support/histogram.h"
+#include "support/malloc_library.h"
 #include "support/pages.h"
 #include "support/series.h"
 #include "support/workers.h"

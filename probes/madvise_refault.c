@@ -145,7 +145,7 @@ static enum probe_status check(const void *params, void *result, struct probe_er
 	snapshot(&script, &out->before);
 	out->call_errno = vm_script_do(&script, checked) == -1 ? errno : 0;
 	if (out->call_errno == EOPNOTSUPP)
-		return probe_failed(err, PROBE_UNAVAILABLE, "the call that is checked");
+		return vm_script_lacks(checked, err);
 	snapshot(&script, &out->after);
 	rehearse(touch->call, script.page_bytes);
 	window_open(&window);

@@ -26,8 +26,17 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+/* Younger than some libc's headers: Linux 6.14 and 6.5. */
+#ifndef RWF_DONTCACHE
+#define RWF_DONTCACHE 0x80
+#endif
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
 
 /* cdef: read by cffi as it stands */
 enum mmap_write_method {
@@ -35,7 +44,8 @@ enum mmap_write_method {
 	MMAP_WRITE_METHOD_WRITE,
 	MMAP_WRITE_METHOD_PWRITE,
 	MMAP_WRITE_METHOD_WRITEV,
-	MMAP_WRITE_METHOD_IO_URING
+	MMAP_WRITE_METHOD_IO_URING,
+	MMAP_WRITE_METHOD_DONTCACHE /* pwritev2 with RWF_DONTCACHE */
 };
 
 struct mmap_write_params {
@@ -59,6 +69,8 @@ struct mmap_write_result {
 	uint64_t floor_ns;
 	uint64_t floor_call_count;
 	bool sliced; /* the slice ended the loop */
+	struct probe_counter
+		cached_bytes; /* of the file in the page cache, at the end: cachestat */
 };
 
 enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_write_result *out,
@@ -128,6 +140,15 @@ static uint64_t uring_calls(struct call_plan *plan)
 		  MOVE_ALL(plan, size, uring_write(ring, fd, source, (uint32_t)size, offset)));
 }
 
+static uint64_t dontcache_calls(struct call_plan *plan)
+{
+	const int fd = plan->fd;
+	const struct iovec part = { plan->buffer, plan->size_bytes };
+
+	CALL_LOOP(plan, offset, size,
+		  MOVE_ALL(plan, size, pwritev2(fd, &part, 1, (off_t)offset, RWF_DONTCACHE)));
+}
+
 static call_loop *store_loop(uint64_t size_bytes)
 {
 	switch (size_bytes) {
@@ -155,10 +176,38 @@ static call_loop *choose_loop(const struct mmap_write_params *in)
 		return writev_calls;
 	case MMAP_WRITE_METHOD_IO_URING:
 		return uring_calls;
+	case MMAP_WRITE_METHOD_DONTCACHE:
+		return dontcache_calls;
 	case MMAP_WRITE_METHOD_MMAP:
 		break;
 	}
 	return store_loop(in->size_bytes);
+}
+
+/* A read is refused like a write, and changes nothing. */
+static bool has_dontcache(int fd)
+{
+	char byte;
+	const struct iovec part = { &byte, sizeof(byte) };
+
+	return preadv2(fd, &part, 1, 0, RWF_DONTCACHE) != -1;
+}
+
+static struct probe_counter cached_bytes(int fd)
+{
+	const struct {
+		uint64_t offset, size_bytes;
+	} range = { 0, 0 }; /* to the end of the file */
+	struct {
+		uint64_t cached, dirty, writeback, evicted, recently_evicted;
+	} pages = { .cached = 0 };
+	struct probe_counter made = { .count = 0 };
+
+	if (syscall(SYS_cachestat, fd, &range, &pages, 0) == -1)
+		made.error = errno;
+	else
+		made.count = pages.cached * (uint64_t)sysconf(_SC_PAGESIZE);
+	return made;
 }
 
 enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_write_result *out,
@@ -181,6 +230,9 @@ enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_wri
 	TRY(fstat(plan.fd, &file));
 	CHECK_PARAM(!mapped || (uint64_t)file.st_size >= in->file_size_bytes,
 		    "the file is shorter than file_size_bytes");
+	FAIL_IF(in->method == MMAP_WRITE_METHOD_DONTCACHE && !has_dontcache(plan.fd),
+		probe_not_offered(errno) || errno == EINVAL ? PROBE_UNAVAILABLE : PROBE_ERROR,
+		"RWF_DONTCACHE, since Linux 6.14 on ext4 and XFS");
 	TRY_MAP(source, buffer_map(in->size_bytes));
 	calls_fit(&plan, in->size_bytes, in->file_size_bytes);
 	plan.handicap_count = in->handicap_count;
@@ -216,6 +268,7 @@ enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_wri
 			TRY(fdatasync(plan.fd));
 		out->sync_ns = clock_ns() - sync_from_ns;
 	}
+	out->cached_bytes = cached_bytes(plan.fd);
 out:
 	if (plan.uring)
 		uring_close(plan.uring);

@@ -95,6 +95,8 @@ static enum probe_status check(const void *params, void *result, struct probe_er
 	int failed = vm_script_do(&script, &in.check_steps[last]);
 	window_close(&window, &out->window);
 	out->call_errno = failed ? errno : 0;
+	if (out->call_errno == EOPNOTSUPP)
+		return vm_script_lacks(&in.check_steps[last], err);
 	if (!script.elsewhere_filled)
 		vm_script_snapshot(&script, &out->after);
 	out->process_vma_count = (uint64_t)smaps_process_vma_count();

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from host_lock import host_lock
 from hypothesis import settings
-from quick import COLLECTED, PURE
+from quick import COLLECTED, pure
 
 from memlab.run.machine_lock import TEST_LOCK
 
@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[COLLECTED] = list(items)
     for item in items:
-        if item.path.parent.name in PURE:
+        if pure(item.path):
             item.add_marker("pure")
 
 
@@ -88,8 +88,8 @@ def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What tests tell; then the skips by reason: a test that did not run has not passed."""
-    for report in terminalreporter.stats.get("passed", []):
-        for name, line in report.user_properties:
+    for report in terminalreporter.stats.get("", []):  # of setup and teardown
+        for name, line in report.user_properties if report.when == "teardown" else ():
             if name == TOLD:
                 terminalreporter.write_line(line)
     skipped = terminalreporter.stats.get("skipped", [])

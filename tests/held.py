@@ -117,11 +117,11 @@ def with_any_setting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused(kind: str, path: Path, **more: str) -> str:
-    """What undoing a damaged journal says; the journal stays."""
+    """Why a damaged journal is not undone; it stays."""
     opened = Journal(RUN)
     opened._write({"undo": kind, "path": str(path)} | more)
     os.close(opened.fd)
     (failure,) = journal.undo(opened.path)
     assert opened.path.exists()
     opened.path.unlink()
-    return failure
+    return failure.removesuffix(f"; look at it, then remove {opened.path}")

@@ -1,13 +1,15 @@
 """Which tests `make test` runs, and which parameters of a test."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-# What the tests of these folders show does not depend on what the host does or is set to: `make
-# test` runs them in a process of their own, beside the others.
-PURE = ("analysis", "judging", "present", "published", "results", "store")
+# What the tests of these folders and files show does not depend on what the host does or is set
+# to: `make test` runs them in a process of their own, beside the others.
+PURE_FOLDERS = ("analysis", "judging", "present", "published", "results", "store")
+PURE_FILES = ("cli/test_several_hosts.py", "test_histogram.py", "test_recorded.py")
 COLLECTED = pytest.StashKey[list[pytest.Item]]()  # every test, those that are left out too
 
 
@@ -18,5 +20,16 @@ def mostly_slow(values: Iterable[Any], *quick: Any) -> list[Any]:
     return [v if v in quick else pytest.param(v, marks=pytest.mark.slow) for v in found]
 
 
+def mostly_quick(values: Iterable[Any], *slow: Any) -> list[Any]:
+    """All as parameters, and these are slow."""
+    found = list(values)
+    return mostly_slow(found, *(value for value in found if value not in slow))
+
+
+def pure(path: Path) -> bool:
+    """Whether a file's tests need nothing of the host."""
+    return path.parent.name in PURE_FOLDERS or path.as_posix().endswith(PURE_FILES)
+
+
 if __name__ == "__main__":
-    print(*(f"tests/{folder}" for folder in PURE))
+    print(*(f"tests/{name}" for name in (*PURE_FOLDERS, *PURE_FILES)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -18,6 +19,20 @@ def commands(page: Path) -> list[str]:
     blocks = _FENCE.findall(page.read_text(encoding="utf-8"))
     lines = [line for block in blocks for line in block.splitlines()]
     return [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+
+
+def written(page: Path) -> list[list[str]]:
+    """The words of each `memlab` command line of a page, those that no test runs included: in a
+    block, with or without `$ `, and in the text. What a line says beside its command is left out.
+    """
+    text = page.read_text(encoding="utf-8")
+    lines = [
+        line for block in _FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()
+    ]
+    inline = re.findall(r"`(memlab [^`]+)`", _FENCE.sub("", text))
+    found = [*lines, *(" ".join(one.split()) for one in inline)]
+    stripped = [re.split(r"   +|\s+[|>&#]", line.removeprefix("$ ").strip())[0] for line in found]
+    return [shlex.split(line) for line in stripped if re.match("memlab [a-z]", line)]
 
 
 SHOWN = [(page, command) for page in PAGES for command in commands(page)]

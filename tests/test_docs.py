@@ -15,8 +15,13 @@ import shlex
 import sys
 from pathlib import Path
 
+import click
 import pytest
-from shown import FLEET, GUESTS, PAGES, ROOT, SHOWN, commands, run, write_files
+from shown import FLEET, GUESTS, PAGES, ROOT, SHOWN, commands, run, write_files, written
+
+from memlab import experiments
+from memlab.cli import cli
+from memlab.experiment import levels
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 OURS = [
@@ -63,6 +68,25 @@ def test_every_shown_command_is_run_here_or_is_part_of_the_installation() -> Non
     run_here = {*OURS, *GUESTS, *FLEET}
     rest = {command for page, command in SHOWN if (page, command) not in run_here}
     assert {shlex.split(command)[0] for command in rest} <= {"make", "git", "cd", "pip", "apt", "."}
+
+
+WRITTEN = [(page, words) for page in PAGES for words in written(page)]
+
+
+@pytest.mark.parametrize(("page", "words"), WRITTEN, ids=[" ".join(words) for _, words in WRITTEN])
+def test_a_command_that_is_written_is_one(
+    page: Path, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is not run too, because it needs another kernel, host or program: the command, its
+    options and the factors and levels of an experiment are there."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for version in ("2.36", "2.41", "2.43"):  # which docs/libc.md unpacks
+        (tmp_path / "memlab/libc" / version).mkdir(parents=True)
+    command = cli.get_command(click.Context(cli), words[1])
+    assert command, f"no command {words[1]}"
+    given, _, _ = command.make_parser(click.Context(command)).parse_args(words[2:])
+    if "levels" in given and given.get("experiment") in experiments.names():
+        levels.read_levels(experiments.load(given["experiment"]), given["levels"])
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -86,6 +87,16 @@ def test_the_wheel_runs_a_sweep_on_its_own(wheel: Path, tmp_path: Path) -> None:
         str(installed / "memlab" / "probe_sources" / "mmap_write.c"),
         "ok ok",
     ]
+
+
+def test_the_wheel_installs_nothing_set_uid_and_no_service(wheel: Path) -> None:
+    files = zipfile.ZipFile(wheel).infolist()
+    assert not [file for file in files if file.external_attr >> 16 & (stat.S_ISUID | stat.S_ISGID)]
+    units = (".service", ".socket", ".timer", ".rules", ".desktop")
+    assert not [file.filename for file in files if file.filename.endswith(units)]
+    # Nor does the Debian package, whose maintainer scripts and units would lie here.
+    debian = {path.name for path in (ROOT / "packaging/debian").iterdir()}
+    assert debian == {"control", "copyright", "rules", "source"}
 
 
 def test_the_wheel_holds_what_it_needs_and_no_more(wheel: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -228,12 +229,31 @@ def test_a_static_program_cannot_preload_a_lock(tmp_path: Path, store_path: Path
     )
     if made.returncode:
         pytest.skip("needs a libc to link statically")
-    run = memlab.trial(
-        [str(tmp_path / "static")], blocks=1, store=store_path, lock=["off", "future"]
+    script = tmp_path / "script"
+    script.write_text(f"#!{tmp_path}/static\n")
+    script.chmod(0o755)
+    for program in (tmp_path / "static", script):
+        run = memlab.trial([str(program)], blocks=1, store=store_path, lock=["off", "future"])
+        said = {s.outcome: s.detail for s in run.samples}
+        assert said["ok"] == ""
+        assert f"{tmp_path}/static is static, and preloads no lock" in said["unavailable"]
+
+
+@pytest.mark.parametrize(
+    ("readings", "outcome"), [([0] * 9, None), ([0] * 10, "unavailable"), ([0] * 10 + [4096], None)]
+)
+def test_few_readings_of_no_lock_may_be_from_before_main(
+    readings: list[int], outcome: str | None
+) -> None:
+    """A start of 10 ms was called unavailable once in 300 trials."""
+    from memlab.python_probes import command as probe
+
+    spec = {"serve": [], "argv": ["true"], "environ": {"MEMLAB_LOCK": "future"}}
+    launched = SimpleNamespace(
+        report={"status": 0}, series=lambda: {"locked_bytes": {"values": readings}}
     )
-    said = {s.outcome: s.detail for s in run.samples}
-    assert said["ok"] == ""
-    assert "is static, and preloads no lock" in said["unavailable"]
+    refused = probe._refused(spec, launched, "") or {"outcome": None}  # type: ignore[arg-type]
+    assert refused["outcome"] == outcome
 
 
 def test_what_is_shown_names_a_missing_metric_once_and_every_metric_on_demand(
@@ -696,6 +716,9 @@ def test_a_file_keeps_a_command_with_its_policies(
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert [p["levels"]["n"] for p in document["points"]] == ["3", "5"]
+    gated = CliRunner().invoke(cli, ["try", "--quiet", str(file), "--gate", "--wait", "--blocks=6"])
+    assert gated.exit_code == 0, gated.output
+    assert len(gated.stdout.split()) == 1
     file.write_text("comand = ['x']")
     refused = CliRunner().invoke(cli, ["try", str(file)])
     assert isinstance(refused.exception, BadRequest)

@@ -25,3 +25,10 @@ def powerless(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`python ARGUMENTS` without any capability at all."""
     command = [*without_capabilities(), sys.executable, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def held_to_limits() -> list[str]:
+    """What a command begins with that setrlimit(2)'s RLIMIT_NPROC is to hold for; it reads all."""
+    reads = "--{}-caps=+dac_override,+dac_read_search"
+    words = ["setpriv", "--reuid=65534", *map(reads.format, ("inh", "ambient"))]
+    return words if os.geteuid() == 0 else []

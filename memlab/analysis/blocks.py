@@ -1,10 +1,13 @@
 """Medians over the blocks of a table, and over the blocks as they might have come instead."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
 from memlab.analysis.intervals import FloatArray
 
+_POINTS = 256  # that are summed at once
 _COUNTED = 64  # blocks from which on counting is faster than sorting
 _BATCH = 1_000_000  # numbers that are sorted at once: 8 MB
 
@@ -50,36 +53,66 @@ def _counted_medians(table: FloatArray, rows: npt.NDArray[np.integer]) -> FloatA
     order = np.argsort(table, axis=0)  # nan comes last
     there = (~np.isnan(table)).sum(axis=0)
     medians = np.full((len(rows), points), np.nan)
-    for point in range(points):
+    whole = np.full(len(rows), blocks, drawn.dtype)
+    for point, below in enumerate(_all_below(drawn, order, there)):
         kept, column = order[: there[point], point], table[:, point]
+        if len(kept) == blocks:
+            lower, upper = _middle(drawn, kept, whole, below)
+            medians[:, point] = (column[lower] + column[upper]) / 2
+            continue
         # How many of its blocks each resample drew.
-        counts = (
-            np.full(len(rows), blocks, drawn.dtype)
-            if len(kept) == blocks
-            else drawn[kept].sum(axis=0, dtype=drawn.dtype)
-        )
+        counts = drawn[kept].sum(axis=0, dtype=drawn.dtype)
         some = counts > 0
-        lower, upper = _middle(drawn[:, some], kept, counts[some])
+        lower, upper = _middle(drawn[:, some], kept, counts[some], below[some])
         medians[some, point] = (column[lower] + column[upper]) / 2
     return medians
+
+
+def _reach(count: int) -> int:
+    """How far from the middle of so many ordered blocks is looked: a resample's middle lies
+    sqrt(count) / 2 places off the column's, and this is five times that."""
+    return int(2.5 * np.sqrt(count))
+
+
+def _first(count: int) -> int:
+    return max(0, count // 2 - _reach(count))
+
+
+def _all_below(
+    drawn: npt.NDArray[np.integer],
+    order: npt.NDArray[np.integer],
+    there: npt.NDArray[np.integer],
+) -> Iterator[npt.NDArray[np.integer]]:
+    """For each point how many blocks before its first each resample drew: sums of many points at
+    once are a product of matrices, and whole numbers so small are exact as float32."""
+    blocks, points = order.shape
+    single = drawn.astype(np.float32)
+    for start in range(0, points, _POINTS):
+        part = range(start, min(points, start + _POINTS))
+        before = np.zeros((len(part), blocks), np.float32)
+        for row, point in enumerate(part):
+            before[row, order[: _first(there[point]), point]] = 1
+        yield from (before @ single).astype(drawn.dtype)
 
 
 def _middle(
     drawn: npt.NDArray[np.integer],
     order: npt.NDArray[np.integer],
     counts: npt.NDArray[np.integer],
-    *,
-    whole: bool = False,
+    below: npt.NDArray[np.integer] | None = None,
 ) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]:
-    """The two middle blocks of each resample, looked for in the middle of `order` alone, or in the
-    whole of it."""
-    # A resample's middle lies sqrt(blocks) / 2 places off the column's; this is five times that.
-    reach = len(order) if whole else int(2.5 * np.sqrt(len(order)))
-    first, last = max(0, len(order) // 2 - reach), min(len(order), len(order) // 2 + reach)
-    below = drawn[order[:first]].sum(axis=0, dtype=drawn.dtype)
+    """The two middle blocks of each resample, looked for in the middle of `order` alone, `below`
+    which it drew so many; or in the whole of it."""
+    whole = below is None
+    first, last = 0, len(order)
+    if below is None:
+        below = np.zeros(len(counts), drawn.dtype)
+    else:
+        first = _first(len(order))
+        last = min(last, last // 2 + _reach(last))
     upto = below + np.cumsum(drawn[order[first:last]], axis=0, dtype=drawn.dtype)
     middles = (counts - 1) // 2, counts // 2
     if not whole and len(counts) and ((below > middles[0]).any() or (upto[-1] <= middles[1]).any()):
-        return _middle(drawn, order, counts, whole=True)
+        return _middle(drawn, order, counts)
     lower, upper = (order[first + (upto <= middle).sum(axis=0)] for middle in middles)
     return lower, upper

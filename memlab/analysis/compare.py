@@ -1,15 +1,15 @@
 """Two sides, point by point: faster, slower, the same, or not yet known."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from math import log, log1p
+from math import inf, log, log1p
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import sign_test
+from memlab.analysis.exact import level_of_look, sign_test
 from memlab.analysis.intervals import (
     Interval,
     logs_of,
@@ -24,7 +24,7 @@ from memlab.analysis.stopping import more_blocks
 ComparisonWord = Literal["faster", "slower", "same", "inconclusive"]
 Samples = tuple[npt.ArrayLike, npt.ArrayLike]
 
-ALPHA = 0.05
+ALPHA, LEVEL = 0.05, 0.95
 LEAST_SAMPLES = 5
 
 
@@ -37,7 +37,8 @@ class Comparison:
 
     ratio: new / base with its 95 % interval. beyond_p and same_p: of the tests that the ratio
     lies beyond and within the threshold, both adjusted for the number of points. blocks_missing:
-    about how many more blocks a run would decide it, 0 where it is decided. n: the smaller sample.
+    about how many more blocks, or what else the `unit` of the samples is, a run would decide it, 0
+    where it is decided. n: the smaller sample.
     """
 
     word: ComparisonWord
@@ -47,6 +48,7 @@ class Comparison:
     threshold: float
     blocks_missing: int
     n: int
+    unit: str = "block"
 
     @property
     def could_show(self) -> float | None:
@@ -61,9 +63,11 @@ class Comparison:
             return f"same within {100 * self.threshold:.3g} %"
         if self.word == "inconclusive":
             if self.blocks_missing > MOST_BLOCKS:
-                return f"inconclusive: over {MOST_BLOCKS:,} more blocks; or a larger threshold"
+                return (
+                    f"inconclusive: over {MOST_BLOCKS:,} more {self.unit}s; or a larger threshold"
+                )
             plural = "" if self.blocks_missing == 1 else "s"
-            return f"inconclusive: about {self.blocks_missing} more block{plural}"
+            return f"inconclusive: about {self.blocks_missing} more {self.unit}{plural}"
         return self.word
 
 
@@ -71,8 +75,12 @@ def compare(
     points: Iterable[Samples],
     threshold: float = 0.05,
     lower_is_better: bool = True,
+    unit: str = "block",
+    looked: tuple[bool, bool] = (False, False),
 ) -> list[Comparison]:
-    """Compare (base, new) at each point; shapes (n,) and (m,), positive, nan missing.
+    """Compare (base, new) at each point; shapes (n,) and (m,), positive, nan missing. `looked`: of
+    which sides the size was chosen by looking; the tests and the interval then are as strict as the
+    boundary of all looks is at that size.
 
     With t = log(1 + threshold) and both p-values after Benjamini and Hochberg over the points:
     - "same": the log ratio is shown to lie within +-t (same_p <= 5 %);
@@ -84,10 +92,28 @@ def compare(
     a little, by what the machine did meanwhile, which no test of their samples can tell.
     """
     pairs = [(present(base), present(new)) for base, new in points]
-    ratios = [unpaired_ratio_interval(new, base) for base, new in pairs]
-    beyond = [beyond_p(base, new, threshold) for base, new in pairs]
-    same = [equivalence_p(base, new, threshold) for base, new in pairs]
-    return _judge_all(ratios, beyond, same, threshold, lower_is_better)
+    levels = [_level([x.size for x, by in zip(pair, looked, strict=True) if by]) for pair in pairs]
+    ratios = [
+        replace(unpaired_ratio_interval(new, base, level or LEVEL), level=LEVEL)
+        for (base, new), level in zip(pairs, levels, strict=True)
+    ]
+    # p <= 5 % where the test's own p is at most what the boundary leaves at this look
+    strict = [ALPHA / (1 - level) if level else inf for level in levels]
+    beyond = [
+        min(1.0, beyond_p(*pair, threshold) * by) for pair, by in zip(pairs, strict, strict=True)
+    ]
+    same = [
+        min(1.0, equivalence_p(*pair, threshold) * by)
+        for pair, by in zip(pairs, strict, strict=True)
+    ]
+    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit)
+
+
+def _level(sizes: Sequence[int]) -> float:
+    """The level of fixed sizes that is as strict as 95 % over all looks at samples that came to be
+    so many; 0 where one has too few for any."""
+    levels = [level_of_look(size, LEVEL) for size in sizes]
+    return 0.0 if 0 in levels else max([LEVEL, *levels])
 
 
 def compare_paired(
@@ -95,6 +121,7 @@ def compare_paired(
     threshold: float = 0.05,
     lower_is_better: bool = True,
     looked: bool = False,
+    unit: str = "block",
 ) -> list[Comparison]:
     """As `compare`, where base[i] and new[i], both shape (n,), were measured in the same block.
 
@@ -109,7 +136,7 @@ def compare_paired(
     shown = partial(sign_test, looked=looked)
     beyond = [min(1.0, 2 * min(shown(x - margin), shown(-margin - x))) for x in logs]
     same = [max(shown(margin - x), shown(x + margin)) for x in logs]
-    return _judge_all(ratios, beyond, same, threshold, lower_is_better)
+    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit)
 
 
 def mann_whitney_p(
@@ -168,18 +195,24 @@ def _judge_all(
     same: Sequence[float],
     threshold: float,
     lower_is_better: bool,
+    unit: str,
 ) -> list[Comparison]:
     if threshold <= 0:
         raise ValueError(f"threshold is a positive share, such as 0.05: {threshold:g}")
     adjusted = zip(ratios, benjamini_hochberg(beyond), benjamini_hochberg(same), strict=True)
     return [
-        _judge(ratio, p_beyond, p_same, threshold, lower_is_better)
+        _judge(ratio, p_beyond, p_same, threshold, lower_is_better, unit)
         for ratio, p_beyond, p_same in adjusted
     ]
 
 
 def _judge(
-    ratio: Interval, p_beyond: float, p_same: float, threshold: float, lower_is_better: bool
+    ratio: Interval,
+    p_beyond: float,
+    p_same: float,
+    threshold: float,
+    lower_is_better: bool,
+    unit: str,
 ) -> Comparison:
     word: ComparisonWord = "inconclusive"
     if ratio.n >= LEAST_SAMPLES and ratio.low is not None and ratio.high is not None:
@@ -189,7 +222,7 @@ def _judge(
         elif p_beyond <= ALPHA and (above or below):
             word = "faster" if below == lower_is_better else "slower"
     missing = _blocks_missing(ratio, threshold) if word == "inconclusive" else 0
-    return Comparison(word, ratio, p_beyond, p_same, threshold, missing, ratio.n)
+    return Comparison(word, ratio, p_beyond, p_same, threshold, missing, ratio.n, unit)
 
 
 def _blocks_missing(ratio: Interval, threshold: float) -> int:

@@ -36,6 +36,8 @@ LEAST_SAMPLES = 5
 FLOOR_SHARE_LIMIT = 0.2
 # An outcome "is what happens" when it happens in at least this share of trials.
 USUAL_SHARE = 0.9
+# The boundary of all looks lies about 3.8 standard deviations of that share below it.
+_LOOKS_OF_SHARE = 3.8**2 * USUAL_SHARE * (1 - USUAL_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Verdict:
     """A word on a claim, the numbers it judged, the samples, and the reason.
 
     p: how often chance alone gives this word at the claim's edge, at most; None where undecided.
+    missing: about how many more samples decide it, where that follows from signs or shares; inf
+    where none do.
     low and high are a 95 % interval, for a count the range seen. None is unknown; inf and -inf
     are "no limit on this side" of a bound, and the censored ends of a crossover.
     """
@@ -54,6 +58,7 @@ class Verdict:
     n: int
     reason: str
     p: float | None = None
+    missing: float | None = None
 
 
 def not_testable(reason: str) -> Verdict:
@@ -221,7 +226,8 @@ def outcome_verdict(outcomes: Sequence[str], expected: str, looked: bool = False
     share_interval = binomtest(hits, n).proportion_ci(level, method="exact")
     low, high = float(share_interval.low), float(share_interval.high)
     word = _word_of_share(hits, n, looked)
-    return Verdict(word, low, hits / n, high, n, reason, _p_of_share(word, hits, n, looked))
+    p = _p_of_share(word, hits, n, looked)
+    return Verdict(word, low, hits / n, high, n, reason, p, _open(word, hits, n))
 
 
 def count_verdict(
@@ -243,7 +249,8 @@ def count_verdict(
     else:
         reason += f": needs {LEAST_SAMPLES}"
     low, middle, high = (float(v) for v in np.quantile(values, [0, 0.5, 1]))
-    return Verdict(word, low, middle, high, n, reason, _p_of_share(word, hits, n, looked))
+    p = _p_of_share(word, hits, n, looked)
+    return Verdict(word, low, middle, high, n, reason, p, _open(word, hits, n))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -332,7 +339,21 @@ def _all_hold(
     else:
         open_ones = [name for name, p in zip(names, claims, strict=True) if p > ALPHA]
         word, reason = "inconclusive", f"{what} not shown for {', '.join(open_ones)}"
-    return Verdict(word, ratio.low, ratio.estimate, ratio.high, n, reason, p)
+    open_still = word == "inconclusive" and n >= LEAST_SAMPLES
+    missing = _missing(n, min(max(claims), *refuted)) if open_still else None
+    return Verdict(word, ratio.low, ratio.estimate, ratio.high, n, reason, p, missing)
+
+
+def _missing(n: int, p: float) -> float:
+    """About how many samples bring a sign test from p to 5 %: the log of p falls as they grow. What
+    seems not to hold at all may still do: p counts as a half at most."""
+    return max(1.0, n * log(ALPHA) / log(min(p, 0.5)) - n)
+
+
+def _missing_of_share(hits: int, n: int) -> float:
+    """About how many samples refute the usual share, at every look; inf where no more do."""
+    away = USUAL_SHARE - hits / (n + 1)
+    return max(1.0, _LOOKS_OF_SHARE / away**2 - n) if away > 0 else inf
 
 
 def _word_of_share(hits: int, n: int, looked: bool) -> VerdictWord:
@@ -342,6 +363,10 @@ def _word_of_share(hits: int, n: int, looked: bool) -> VerdictWord:
         refuted = hits <= most_of_looks(n, ALPHA, USUAL_SHARE)
         return "contradicted" if refuted else "inconclusive"
     return "contradicted" if _p_of_so_few(hits, n) <= ALPHA else "inconclusive"
+
+
+def _open(word: VerdictWord, hits: int, n: int) -> float | None:
+    return _missing_of_share(hits, n) if word == "inconclusive" and n >= LEAST_SAMPLES else None
 
 
 def _p_of_so_few(hits: int, n: int) -> float:

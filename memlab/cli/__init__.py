@@ -31,6 +31,8 @@ _LIMITS = {
     errno.ENOMEM: "too little memory is allowed here: raise `ulimit -v` or the cgroup's limit",
     errno.EAGAIN: "too few processes are allowed here: raise `ulimit -u` or the cgroup's pids.max",
 }
+# Of address space. With less, OpenBLAS ends the process by itself as numpy is imported.
+_LEAST_BYTES = 200 * 1000 * 1024
 _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any length
 
 
@@ -60,10 +62,27 @@ class _Commands(click.Group):
         commands = [CompletionItem(name, help=_summary(name)) for name in names]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities:
+                raise
+            option = error.option_name
+            raise click.UsageError(
+                f"no option {option} before a command; those of a command follow its name: "
+                f"memlab show {option}",
+                ctx,
+            ) from None
+
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in self.list_commands(ctx):
             return None
         command: click.Command = import_module(f"memlab.cli.{name}").command
+        for option in command.params:  # click would take the names of the function's parameters
+            if isinstance(option, click.Option) and not option.envvar:
+                long = max(option.opts, key=len).removeprefix("--")
+                option.envvar = f"MEMLAB_{name}_{long}".upper().replace("-", "_")
         return command
 
     def resolve_command(
@@ -100,6 +119,10 @@ def cli(ctx: click.Context, debug: bool) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
         ctx.exit(UsageError.exit_code)
+    from resource import RLIMIT_AS, getrlimit
+
+    if 0 <= getrlimit(RLIMIT_AS)[0] < _LEAST_BYTES:
+        raise MemoryError
 
 
 def main() -> NoReturn:
@@ -133,12 +156,12 @@ def _line_of(error: BaseException) -> tuple[str, int]:
     """What is said of an error, and the exit code."""
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split()), error.exit_code
-    if isinstance(error, click.Abort | KeyboardInterrupt):
-        return "interrupted", Interrupted.exit_code
     if isinstance(error, MemlabError):
         return str(error), error.exit_code
     if short := _short_of(error):
         return short, HostError.exit_code
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return "interrupted", Interrupted.exit_code
     if not isinstance(error, Exception):
         raise error
     return f"internal error: {type(error).__name__}: {error}; --debug shows where", INTERNAL
@@ -149,11 +172,27 @@ def _short_of(error: BaseException) -> str | None:
     number = error.errno if isinstance(error, OSError) else None
     if isinstance(error, MemoryError) or "failed to map segment" in str(error):  # ld.so(8)
         number = errno.ENOMEM
+    if isinstance(error, click.Abort | KeyboardInterrupt) and not _threads_start():
+        number = errno.EAGAIN  # OpenBLAS raises SIGINT where it cannot start a thread
+    if isinstance(error, SystemError):  # of a library that has no words for it
+        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+
+        number = errno.ENOMEM if getrlimit(RLIMIT_AS)[0] != RLIM_INFINITY else None
     if number in _LIMITS:
         return _LIMITS[number]
     if isinstance(error, FileNotFoundError) and not os.path.exists("/proc/self"):  # noqa: PTH110
         return f"{error.filename} is not there: mount -t proc proc /proc"
     return None
+
+
+def _threads_start() -> bool:
+    import _thread
+
+    try:
+        _thread.start_new_thread(int, ())
+    except RuntimeError:
+        return False
+    return True
 
 
 def _end(message: str, code: int) -> NoReturn:

@@ -12,6 +12,7 @@ from memlab.cli._options import Parsed
 from memlab.targets.guest.check import CPUS_MAX
 
 SIZE = Parsed("size", units.parse_size)
+MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}  # as packages name them, and uname
 OPTIONS = ("--kernel", "--guest-memory", "--guest-cpus", "--guest-iommu", "--append")
 
 
@@ -25,7 +26,14 @@ def small_guest_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Of guests that judge counts, which need little."""
     memory = click.option("--guest-memory", type=SIZE, default="512m", show_default=True)
     blocks = click.option("--blocks", type=click.IntRange(1, 1000), default=6, show_default=True)
-    return blocks(memory(command))
+    arch = click.option(
+        "--arch",
+        type=click.Choice(list(MACHINES)),
+        default="amd64",
+        show_default=True,
+        help="Kernels of this architecture; arm64 is emulated.",
+    )
+    return blocks(memory(arch(command)))
 
 
 _OPTIONS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
@@ -33,6 +34,11 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # not generic before c
             return self._parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def listed(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
+    """A callback for words with commas between them."""
+    return tuple(word for word in (text or "").split(",") if word)
 
 
 def duration(text: str) -> float:
@@ -78,16 +84,49 @@ wait_option = click.option(
 )
 on_option = click.option(
     "--on",
-    metavar="ssh:HOST,...|HOSTS.toml",
+    metavar="ssh:HOST,...|dask:ADDRESS|HOSTS.toml",
     help="Measure on these hosts, all at once, each with its own memlab; their rows come home.",
+)
+bootstrap_option = click.option(
+    "--bootstrap",
+    is_flag=True,
+    help="First copy this memlab, with the packages that it needs, to hosts that lack that copy.",
 )
 seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), help="Of the order; else a random one."
+)
+sessions_option = click.option(
+    "--sessions",
+    type=click.IntRange(1, 1000),
+    default=1,
+    help="Spread the blocks or the budget over so many sessions, each in fresh processes with new "
+    "files, so that intervals hold for the next session too.",
+)
+pause_option = click.option(
+    "--pause", "pause_s", type=DURATION, default=0.0, help="Between two sessions: 10min."
 )
 name_option = click.option("--name", help="A name for the run.")
 no_controls_option = click.option(
     "--no-controls", is_flag=True, help="Leave out the points that test a mechanism."
 )
+
+
+class _OutputFolder(click.Path):
+    """A folder that could be written to, asked before anything is measured."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from memlab import output
+        from memlab.errors import CannotRun
+
+        folder = Path(str(super().convert(value, param, ctx)))
+        try:
+            output.check_folder(folder)
+        except OSError as error:
+            raise CannotRun(f"cannot write {error.filename}: {error.strerror}") from None
+        return folder
+
+
+output_type = _OutputFolder(file_okay=False, path_type=Path)
 directory_option = click.option(
     "--dir",
     "directory",
@@ -97,7 +136,7 @@ directory_option = click.option(
 figure_option = click.option(
     "-o",
     "output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=output_type,
     help="Folder for the figure; else `figures` beside the store.",
 )
 jsonl_option = click.option(
@@ -152,19 +191,32 @@ def preset_option(help: str) -> Option:
     )
 
 
-def precision_option(what: str, least: int) -> Option:
-    """`what` is measured in that many blocks at least."""
+def precision_option(what: str, least: int, default: str) -> Option:
+    """`what` is measured in that many blocks at least; `default` is what ends it without."""
     return click.option(
         "--precision",
         type=SHARE,
-        help=f"A {what} is done when half its median's 95 % interval is under this share "
-        f"(default 2%, at least {least} blocks).",
+        help=f"A {what} is done when half its median's 95 % interval is under this share, such as "
+        f"2% (at least {least} blocks; default: {default}).",
     )
 
 
 def echo(line: object, *, err: bool = False) -> None:
     """Print one line, whatever is in it."""
     click.echo(printable(str(line)), err=err)
+
+
+def echo_behind(begin: str, text: str) -> None:
+    """Print a text behind what it belongs to, in lines as wide as the terminal; in a pipe, where
+    other programs read lines, in one."""
+    import shutil
+    import textwrap
+
+    width = shutil.get_terminal_size(fallback=(sys.maxsize, 1)).columns
+    room = max(20, width - len(begin))
+    lines = textwrap.wrap(printable(text), room, break_long_words=False, break_on_hyphens=False)
+    for number, line in enumerate(lines or [""]):
+        click.echo(f"{' ' * len(begin) if number else printable(begin)}{line}")
 
 
 def echo_json(document: Any) -> None:

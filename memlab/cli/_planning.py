@@ -13,7 +13,7 @@ from memlab.experiment.points import varied_factors
 from memlab.run import admission, beforehand, gentle
 from memlab.run.prepare import Prepared
 from memlab.run.request import Request
-from memlab.run.stop_rule import least_blocks
+from memlab.run.stop_rule import budget_s, least_blocks
 from memlab.targets.guest.handle import Guest
 
 if TYPE_CHECKING:
@@ -58,10 +58,7 @@ def _shows(request: Request, store: Path | None, budget_s: float | None) -> floa
 def _needs(prepared: Prepared) -> dict[str, Any]:
     request, points = prepared.request, prepared.plan.points
     need = admission.need(prepared.experiment, points, prepared.directories)
-    blocks = request.blocks or least_blocks(prepared.experiment)
-    budget_s = request.budget_s
-    if budget_s is None and request.blocks is None:
-        budget_s = prepared.experiment.budget_s[request.preset] / (request.gentle or 1)
+    blocks = request.blocks or least_blocks(prepared.experiment) * request.sessions
     stretch = max(gentle.stretch(prepared.experiment, request, point.at) for point in points)
     return {
         "experiment": prepared.experiment.name,
@@ -70,8 +67,9 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
         "trials": blocks * len(points),
         "memory_bytes": need.memory_bytes,
         "disk_bytes": {str(place): size for place, size in need.disk_bytes.items()},
-        "about_seconds": blocks * (need.block_s + TRIAL_OVERHEAD_S * len(points)) * stretch,
-        "budget_seconds": budget_s,
+        "about_seconds": blocks * (need.block_s + TRIAL_OVERHEAD_S * len(points)) * stretch
+        + request.pause_s * (request.sessions - 1),
+        "budget_seconds": budget_s(prepared.experiment, request),
         "excluded": dict(prepared.plan.excluded),
         "scaled": dict(request.scaled),
     }
@@ -105,6 +103,7 @@ def _show(prepared: Prepared, data: dict[str, Any]) -> None:
         echo(f"files    {units.format_quantity(size, 'B')} in {place}")
     seconds, budget_s = data["about_seconds"], data["budget_seconds"]
     echo(f"time     about {units.format_duration(seconds)} for {blocks} blocks")
+    echo(f"ends     {_ends(prepared.request)}")
     if budget_s is not None:
         short = "; the budget ends it sooner" if seconds > budget_s else ""
         echo(f"budget   {units.format_duration(budget_s)}{short}")
@@ -112,6 +111,15 @@ def _show(prepared: Prepared, data: dict[str, Any]) -> None:
         echo(f"shows    a change over {units.format_percent(shown)}, with probability {_POWER:g}")
     if guest:
         _show_guest(guest, echo)
+
+
+def _ends(request: Request) -> str:
+    """By which rule, should the budget not be spent before."""
+    if request.blocks is not None:
+        return "after so many blocks"
+    if request.precision is None:
+        return "when each claim is decided or out of reach; --precision goes on"
+    return f"when each median is known to ±{units.format_percent(request.precision)}"
 
 
 def _points(prepared: Prepared) -> Iterator[Table]:

@@ -24,7 +24,9 @@ def command(as_json: bool) -> None:
     if as_json:
         from memlab.documents import Clean, Undone
 
-        echo_json(Clean([Undone(run.run, run.changes) for run in undone], failures, foreign))
+        echo_json(
+            Clean([Undone(run.run, run.changes) for run in undone], [*map(str, failures)], foreign)
+        )
     for run in undone if not as_json else ():
         for change in run.changes or ["nothing was left"]:
             echo(f"run {run.run}: {change}")
@@ -33,4 +35,5 @@ def command(as_json: bool) -> None:
     if not (undone or left or as_json):
         echo("nothing to clean")
     if failures:
-        raise CannotRun(f"could not undo {failures[0]}; run `memlab clean` as the sweep's user")
+        remedy = "" if isinstance(failures[0], journal.Lasting) else "; run `memlab clean` again"
+        raise CannotRun(f"could not undo {failures[0]}{remedy}")

@@ -2,7 +2,7 @@
 
 import click
 
-from memlab.cli._options import echo, echo_json, json_option
+from memlab.cli._options import echo, echo_behind, echo_json, json_option
 
 
 @click.command()
@@ -21,13 +21,13 @@ def command(as_json: bool) -> None:
         return
     full = sum(c.available for c in runs)
     partly = "" if full == len(runs) else "; some points of the others are unavailable:"
-    echo(f"{full} of {len(runs)} experiments run here in full{partly}")
+    echo_behind("", f"{full} of {len(runs)} experiments run here in full{partly}")
     for c in runs:
         if not c.available:
-            echo(f"  {c.name.removeprefix(measure.EXPERIMENT)}, {c.detail}: {c.remedy}")
+            echo_behind("  ", f"{c.name.removeprefix(measure.EXPERIMENT)}, {c.detail}: {c.remedy}")
     echo("")
     width = max(len(c.name) for c in machine)
     for c in machine:
-        echo(f"{'yes' if c.available else 'no ':<3}  {c.name:<{width}}  {c.detail}")
+        echo_behind(f"{'yes' if c.available else 'no ':<3}  {c.name:<{width}}  ", c.detail)
         if not c.available and c.remedy:
-            echo(f"{'':<{width + 7}}to get it: {c.remedy}")
+            echo_behind(f"{'':<{width + 7}}", f"to get it: {c.remedy}")

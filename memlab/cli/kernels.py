@@ -73,6 +73,7 @@ def document(found: Found) -> documents.FoundKernel:
 
     return FoundKernel(
         version=found.version,
+        machine=found.machine,
         release=found.kernel.release if found.kernel else None,
         released=found.kernel.released if found.kernel else None,
         path=str(found.path),
@@ -91,6 +92,7 @@ def _show(found: list[Found]) -> None:
     rows: list[list[Cell | str]] = [
         [
             one.version,
+            {"aarch64": "arm64"}.get(one.machine, "amd64"),
             (one.kernel.released if one.kernel else None) or "",
             *(Cell(one.options.get(name, "-")) for name in OPTIONS),
             Cell(
@@ -102,6 +104,6 @@ def _show(found: list[Found]) -> None:
     names = [
         name.lower().replace("_", " ").replace("transparent hugepage", "thp") for name in OPTIONS
     ]
-    heads = ["version", "released", *names, "boots"]
+    heads = ["version", "arch", "released", *names, "boots"]
     columns = [Column(head, "left", wrap=20) for head in heads]
     write(console(), Table("", columns, rows, ["the paths of their images are in --json"]))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from memlab.cli import _completing
-from memlab.cli._guest import small_guest_options
+from memlab.cli._guest import MACHINES, small_guest_options
 from memlab.cli._options import (
     Waiting,
     echo,
@@ -18,6 +18,7 @@ from memlab.cli._options import (
     factor_option,
     figure_option,
     json_option,
+    listed,
     output_folder,
     store_option,
     wait_option,
@@ -29,20 +30,16 @@ if TYPE_CHECKING:
     from memlab.ladder import Rung
 
 
-def _list(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...]:
-    return tuple(word for word in (text or "").split(",") if word)
-
-
 @click.command(cls=Waiting)
 @click.argument("names", metavar="EXPERIMENT...", nargs=-1, shell_complete=_completing.experiment)
 @click.option(
     "--kernels",
     "chosen",
-    callback=_list,
+    callback=listed,
     metavar="LIST|DIR",
     help="6.1,6.12 or a folder; else all that `memlab kernels` lists.",
 )
-@click.option("--claims", callback=_list, metavar="IDS", help="Of their claims these, by id.")
+@click.option("--claims", callback=listed, metavar="IDS", help="Of their claims these, by id.")
 @click.option("--metric", "metrics", multiple=True, help="A row for each point of this metric too.")
 @factor_option("Levels of a factor; else the least that the claims need.")
 @small_guest_options
@@ -66,6 +63,7 @@ def command(
     levels: tuple[str, ...],
     blocks: int,
     guest_memory: int,
+    arch: str,
     guests: int | None,
     fresh: bool,
     verbose: bool,
@@ -83,6 +81,7 @@ def command(
     \b
     memlab ladder vma-lock page-fault
     memlab ladder mmap-write -p file_state=cached_1m -p file_size=1m --kernels 6.1,6.12,7.3
+    memlab ladder vma-lock --arch arm64 --kernels 6.12.117,6.12.117-16k
     """
     from memlab import ladder, units
     from memlab.errors import BadRequest, CannotRun
@@ -95,9 +94,11 @@ def command(
 
     if not names:
         raise BadRequest("name an experiment; `memlab list` lists them")
-    asked = ladder.Asked(names, claims, metrics, levels, blocks, guest_memory)
+    machine = MACHINES[arch]
+    timed = ladder.judges_times(machine)
+    asked = ladder.Asked(names, claims, metrics, levels, blocks, guest_memory, timed=timed)
     ladder.requests(asked)
-    found = kernels.choose(chosen)
+    found = kernels.choose(chosen, machine)
     if not found:
         raise CannotRun("no kernel is at hand: memlab kernels suggest 6.1 7.3")
 

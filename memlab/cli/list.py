@@ -3,7 +3,7 @@
 import click
 
 from memlab import experiments
-from memlab.cli._options import echo, echo_json, json_option
+from memlab.cli._options import echo_behind, echo_json, json_option
 
 
 @click.command()
@@ -29,9 +29,10 @@ def command(verbose: bool, as_json: bool) -> None:
         here = {one.name.removeprefix(measure.EXPERIMENT): one for one in measure.runs_here()}
     for name in experiments.names():
         studies = ", ".join(experiments.sources(name))
-        echo(f"{name:<{width}}  {experiments.question(name)}{f' ({studies})' if studies else ''}")
+        said = f"{experiments.question(name)}{f' ({studies})' if studies else ''}"
+        echo_behind(f"{name:<{width}}  ", said)
         if one := here.get(name):
             lacking = f"; {one.remedy}" if one.remedy else ""
-            echo(f"{'':<{width}}  {one.detail}{lacking}")
+            echo_behind(f"{'':<{width}}  ", f"{one.detail}{lacking}")
     for name in experiments.packaged():
-        echo(f"{name:<{width}}  {experiments.load(name).question}")
+        echo_behind(f"{name:<{width}}  ", experiments.load(name).question)

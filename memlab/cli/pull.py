@@ -1,4 +1,4 @@
-"""Fetch what other hosts measured, over ssh."""
+"""Fetch what other hosts measured, over ssh or Dask."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from memlab.cli._options import json_option, store_option
 
 
 @click.command()
-@click.argument("hosts", metavar="HOST|ssh:HOST,...|HOSTS.toml")
+@click.argument("hosts", metavar="HOST|ssh:HOST,...|dask:ADDRESS|HOSTS.toml")
 @store_option
 @json_option
 def command(hosts: str, store: Path | None, as_json: bool) -> None:

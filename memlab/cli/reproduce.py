@@ -8,11 +8,17 @@ from memlab.cli import _completing
 from memlab.cli._options import (
     DURATION,
     Waiting,
+    bootstrap_option,
     directory_option,
+    echo,
     echo_json,
     json_option,
+    listed,
     on_option,
+    output_type,
+    pause_option,
     preset_option,
+    sessions_option,
     store_option,
     wait_option,
 )
@@ -28,12 +34,28 @@ from memlab.cli._options import (
     type=DURATION,
     help="Wall time an experiment (default: quick 60s, paper 10min, full 30min).",
 )
+@sessions_option
+@pause_option
 @click.option("--fresh", is_flag=True, help="Measure again, whatever the store holds.")
 @directory_option
 @click.option("-v", "--verbose", is_flag=True, help="Every claim with its evidence and controls.")
+@click.option(
+    "-o",
+    "output",
+    type=output_type,
+    metavar="DIR",
+    help="A folder, for the report of the study: STUDY.html.",
+)
 @click.option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
+@click.option(
+    "--kernels",
+    callback=listed,
+    metavar="LIST|DIR",
+    help="For a changelog: of these; else of all that `memlab kernels` lists.",
+)
 @wait_option
 @on_option
+@bootstrap_option
 @store_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @json_option
@@ -41,27 +63,36 @@ def command(
     study: str,
     preset: str,
     budget: float | None,
+    sessions: int,
+    pause_s: float,
     fresh: bool,
     directory: Path | None,
     verbose: bool,
+    output: Path | None,
     gate: bool,
+    kernels: tuple[str, ...],
     wait_s: float,
     on: str | None,
+    bootstrap: bool,
     store: Path | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Re-run what a study needs, and say claim by claim whether it holds on this machine.
+    """Re-run what a study needs, and say claim by claim whether it holds on this machine: the
+    answer first, a table of the experiments last.
 
     Stored runs of this machine are used where they hold every point; what is missing is
-    measured.
+    measured. A changelog of the kernel (linux-6.18) is judged in guests, by the newest kernel at
+    hand before the version and the oldest since: counts anywhere, times under KVM.
 
     \b
     memlab reproduce logstore-mmap
+    memlab reproduce logstore-mmap -o results
     memlab reproduce all --preset paper
     memlab reproduce miao-2021 --on ssh:a,b,c
+    memlab reproduce linux-6.18
     """
-    from memlab import measure
+    from memlab import measure, published
     from memlab.cli import GATE
     from memlab.errors import CannotRun
     from memlab.judging import reproduce, summary
@@ -70,25 +101,48 @@ def command(
     from memlab.store import Store
     from memlab.watch import Silent
 
-    wanted = reproduce.resolve(study)
-    if on:
-        if as_json or verbose or fresh:
-            raise click.UsageError("--on measures anew and prints a table: without --json and -v")
-        from memlab.cli import _fleet
+    if study in published.changelogs():
+        from memlab.cli import _changelog
 
-        how = _fleet.arguments({"on", "store", "quiet", "study", "gate"})
-        if _fleet.reproduce(on, wanted, how, store, quiet=quiet) and gate:
+        words = _changelog.judge(study, kernels, store, wait_s, fresh, quiet, as_json)
+        if gate and "contradicted" in words:
             click.get_current_context().exit(GATE)
         return
-    watch = Silent() if quiet or as_json else Live()
+    if kernels:
+        raise click.UsageError(f"--kernels: for a changelog: {', '.join(published.changelogs())}")
+    wanted = reproduce.resolve(study)
+    if on:
+        if as_json or verbose or fresh or output:
+            raise click.UsageError("--on measures anew and prints a table: without --json, -v, -o")
+        from memlab.cli import _fleet
+
+        how = _fleet.arguments({"on", "bootstrap", "store", "quiet", "study", "gate"})
+        if _fleet.reproduce(on, wanted, how, store, quiet=quiet, bootstrap=bootstrap) and gate:
+            click.get_current_context().exit(GATE)
+        return
+    if bootstrap:
+        raise click.UsageError("--bootstrap goes with --on")
+    found = []
     with Store(store, create=True) as opened:
-        requests = measure.requests(wanted, preset, budget, directory)
-        found = [measure.reproduce(r, opened, watch, fresh=fresh, wait_s=wait_s) for r in requests]
+        requests = measure.requests(wanted, preset, budget, directory, sessions, pause_s)
+        for number, request in enumerate(requests, 1):
+            of = f"{number} of {len(requests)}: " if len(requests) > 1 else ""
+            told = not quiet and not as_json
+            if told and of:
+                echo(of + request.experiment, err=True)
+            watch = Live(of) if told else Silent()
+            found.append(measure.reproduce(request, opened, watch, fresh=fresh, wait_s=wait_s))
     if not any(reproduced.run for reproduced in found):
         raise CannotRun(found[0].refused)
     if as_json:
         echo_json(data.claims(found, wanted.not_built))
     else:
         terminal.claims(found, wanted.not_built, tables=True, verbose=verbose)
+    if output:
+        from memlab.present import report
+
+        path = output / f"{wanted.name}.html"
+        report.write([r.run for r in found if r.run], path)
+        echo(path, err=as_json)
     if gate and any(summary.contradicted(r.judged) for r in found):
         click.get_current_context().exit(GATE)

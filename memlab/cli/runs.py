@@ -6,8 +6,10 @@ import click
 
 from memlab.cli import _completing
 from memlab.cli._options import echo, echo_json, json_option, store_option
+from memlab.printable import printable
 
 _SHOWN = 100  # runs of a table, unless told otherwise
+_NOTE_MAX = 1000  # characters of a note
 
 
 @click.command()
@@ -26,6 +28,12 @@ _SHOWN = 100  # runs of a table, unless told otherwise
     help="Delete a run with its samples, and list nothing.",
 )
 @click.option("--rename", metavar="RUN NAME", nargs=2, help="Name a run, and list nothing.")
+@click.option(
+    "--note",
+    metavar="RUN TEXT",
+    nargs=2,
+    help="Keep a note beside a run, which runs, show and report print; '' removes it.",
+)
 @store_option
 @json_option
 def command(
@@ -34,16 +42,18 @@ def command(
     check: bool,
     delete: tuple[str, ...],
     rename: tuple[str, str] | None,
+    note: tuple[str, str] | None,
     store: Path | None,
     as_json: bool,
 ) -> None:
-    """List the stored runs, newest last; or delete or rename some. Exit 3, after those that are
-    whole, if one is damaged, as far as shows without --check.
+    """List the stored runs, newest last; or delete, rename or note some. Exit 3, after those that
+    are whole, if one is damaged, as far as shows without --check.
 
     \b
     memlab runs --experiment mmap-write -n 5
     memlab runs --delete b2f6ed4e --delete before
     memlab runs --rename last after
+    memlab runs --note last "with the new firmware"
     """
     from memlab import experiments, measure
     from memlab.errors import StoreError
@@ -53,9 +63,10 @@ def command(
     if experiment:
         experiments.load(experiment)
     with Store(store) as opened:
-        if delete or rename:
+        if delete or rename or note:
             gone = [opened.find(run) for run in delete]
             named = opened.find(rename[0]) if rename else None
+            noted = opened.find(note[0]) if note else None
             if rename:
                 measure.check_name(rename[1])
             for run in {run.id: run for run in gone}.values():
@@ -65,6 +76,9 @@ def command(
             if rename and named:
                 opened.rename_run(named.id, rename[1])
                 echo(f"run {named.id} is named {rename[1]}")
+            if note and noted:
+                opened.note_run(noted.id, printable(note[1])[:_NOTE_MAX])
+                echo(f"run {noted.id}: {note[1] or 'no note'}")
             return
         found, damaged = opened.listed()
         damaged |= opened.damaged() if check else {}

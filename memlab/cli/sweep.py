@@ -12,6 +12,7 @@ from memlab.cli._options import (
     DURATION,
     SHARE,
     Waiting,
+    bootstrap_option,
     directory_option,
     factor_option,
     figure_option,
@@ -21,9 +22,11 @@ from memlab.cli._options import (
     no_controls_option,
     on_option,
     output_folder,
+    pause_option,
     precision_option,
     preset_option,
     seed_option,
+    sessions_option,
     store_option,
     wait_option,
 )
@@ -51,18 +54,15 @@ def _given() -> set[str]:
 @click.option(
     "--blocks",
     type=click.IntRange(1, 100_000),
-    help="Measure every point exactly this often; else as often as --precision asks for.",
+    help="Measure every point exactly this often; else until each claim is decided or out of the "
+    "budget's reach, where points that no open claim needs rest.",
 )
-@precision_option("point", 6)
-@click.option(
-    "--until-decided",
-    is_flag=True,
-    help="Measure until each claim is decided or out of the budget's reach; a point that no open "
-    "claim needs rests.",
-)
+@precision_option("point", 6, "until claims are decided; 2% where none applies")
 @click.option(
     "--budget", type=DURATION, help="Wall time (default: quick 60s, paper 10min, full 30min)."
 )
+@sessions_option
+@pause_option
 @seed_option
 @click.option("--cpus", type=CPUS, help="CPUs that measure, like 1 or 2-3; else the last allowed.")
 @directory_option
@@ -102,6 +102,7 @@ def _given() -> set[str]:
 @jsonl_option
 @click.option("--stop-on-input", is_flag=True, hidden=True)
 @on_option
+@bootstrap_option
 def command(
     experiment: str | None,
     levels: tuple[str, ...],
@@ -109,8 +110,9 @@ def command(
     no_controls: bool,
     blocks: int | None,
     precision: float | None,
-    until_decided: bool,
     budget: float | None,
+    sessions: int,
+    pause_s: float,
     seed: int | None,
     cpus: tuple[int, ...] | None,
     directory: Path | None,
@@ -134,6 +136,7 @@ def command(
     jsonl: bool,
     stop_on_input: bool,
     on: str | None,
+    bootstrap: bool,
 ) -> None:
     """Measure EXPERIMENT: randomised, interleaved blocks of every point, each sample stored as it
     is taken; then a table, and a figure on disk. EXPERIMENT is a name, or a file of your own such
@@ -154,11 +157,14 @@ def command(
 
         if jsonl or dry_run:
             raise click.UsageError("--on goes without --jsonl and --dry-run")
-        results, runs = _fleet.sweep(on, "sweep", _fleet.arguments(), store, quiet=quiet or as_json)
-        if runs and runs[0].experiment.claims and not (quiet or as_json):
+        silent, given = quiet or as_json, _fleet.arguments()
+        results, runs = _fleet.sweep(on, "sweep", given, store, quiet=silent, bootstrap=bootstrap)
+        if runs and runs[0].experiment.claims and not silent:
             _fleet.claims(runs)
         _fleet.print_results(results, store or default_path(), as_json=as_json)
         return
+    if bootstrap:
+        raise click.UsageError("--bootstrap goes with --on")
     from memlab import experiments
     from memlab.cli import _planning, _sweeping
     from memlab.run.request import Request
@@ -180,14 +186,6 @@ def command(
         experiment = experiments.named(experiment)
         if blocks is not None and precision is not None:
             raise click.UsageError("--blocks says how often, --precision how exactly; choose one")
-        if until_decided and (blocks is not None or precision is not None):
-            raise click.UsageError(
-                "--until-decided says when to end: leave --blocks and --precision out"
-            )
-        if until_decided and not experiments.load(experiment).claims:
-            raise click.UsageError(
-                f"{experiment} has no claims to decide: take --precision or --blocks"
-            )
         if where == "host" and (wrong := _given() & set(_guest.OPTIONS)):
             raise click.UsageError(f"{min(wrong)} is about a guest; add --in guest")
         guest = None
@@ -206,7 +204,7 @@ def command(
             levels=_sweeping.levels(experiment, levels),
             controls=not no_controls,
             blocks=blocks,
-            precision=(None if until_decided else 0.02) if precision is None else precision,
+            precision=precision,
             budget_s=budget,
             seed=seed,
             cpus=list(cpus or ()),
@@ -215,6 +213,8 @@ def command(
             gentle=gentle,
             libc=None if libc is None else str(libc.absolute()),
             layouts=not no_layouts,
+            sessions=sessions,
+            pause_s=pause_s,
         )
         if dry_run:
             _planning.dry_run(request, guest, as_json, store)

@@ -10,20 +10,37 @@ from memlab.cli._guest import guest_options
 from memlab.cli._options import (
     DURATION,
     Waiting,
+    bootstrap_option,
     figure_option,
     json_option,
     jsonl_option,
     name_option,
     on_option,
     output_folder,
+    pause_option,
     precision_option,
     seed_option,
+    sessions_option,
     store_option,
     wait_option,
 )
 
 
-@click.command(cls=Waiting, context_settings={"allow_interspersed_args": False})
+class _Trying(Waiting):
+    """What follows the first word belongs to that command, but after a file it is memlab's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        rest = super().parse_args(ctx, list(args))
+        words: tuple[str, ...] = ctx.params.get("words") or ()
+        if "--" not in given and len(words) > 1 and words[0].endswith(".toml"):
+            ctx.params.clear()
+            before = given[: len(given) - len(words)]
+            rest = super().parse_args(ctx, [*before, *words[1:], "--", words[0]])
+        return rest
+
+
+@click.command(cls=_Trying, context_settings={"allow_interspersed_args": False})
 @click.option(
     "-p",
     "--policy",
@@ -83,8 +100,10 @@ from memlab.cli._options import (
 )
 @click.option("--gate", is_flag=True, help="End with 1 unless every --expect is shown to hold.")
 @click.option("--blocks", type=click.IntRange(1, 100_000), help="Run every level so often.")
-@precision_option("level", 8)
+@precision_option("level", 8, "2%")
 @click.option("--budget", type=DURATION, help="Wall time (default 60s).")
+@sessions_option
+@pause_option
 @click.option(
     "--timeout",
     "timeout_s",
@@ -105,6 +124,7 @@ from memlab.cli._options import (
 @jsonl_option
 @click.option("--stop-on-input", is_flag=True, hidden=True)
 @on_option
+@bootstrap_option
 @click.argument("words", metavar="[--] COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
 def command(
     assignments: tuple[str, ...],
@@ -119,6 +139,8 @@ def command(
     blocks: int | None,
     precision: float | None,
     budget: float | None,
+    sessions: int,
+    pause_s: float,
     timeout_s: float,
     seed: int | None,
     dry_run: bool,
@@ -137,6 +159,7 @@ def command(
     jsonl: bool,
     stop_on_input: bool,
     on: str | None,
+    bootstrap: bool,
     words: tuple[str, ...],
 ) -> None:
     """Run COMMAND under each level of each policy, in randomised, interleaved blocks; then say
@@ -153,8 +176,18 @@ def command(
     if jsonl and (as_json or gate):
         raise click.UsageError("--jsonl prints rows: without --json and --gate")
     if on:
-        _on(on, words, store, quiet=quiet, as_json=as_json, alone=jsonl or dry_run or gate)
+        _on(
+            on,
+            words,
+            store,
+            quiet=quiet,
+            as_json=as_json,
+            alone=jsonl or dry_run or gate,
+            bootstrap=bootstrap,
+        )
         return
+    if bootstrap:
+        raise click.UsageError("--bootstrap goes with --on")
     from memlab import measure
     from memlab.cli import _planning, _sweeping
     from memlab.experiment import command as tried
@@ -167,6 +200,8 @@ def command(
         "blocks": blocks,
         "precision": precision,
         "budget_s": budget,
+        "sessions": sessions,
+        "pause_s": pause_s,
         "seed": seed,
         "name": name,
     }
@@ -222,10 +257,11 @@ def _on(
     hosts: str,
     words: tuple[str, ...],
     store: Path | None,
-    *,
     quiet: bool,
+    *,
     as_json: bool,
     alone: bool,
+    bootstrap: bool,
 ) -> None:
     """Try the command on every host, and print each one's table."""
     from memlab.cli import _fleet
@@ -237,7 +273,9 @@ def _on(
             "--on takes a command of the hosts: without --jsonl, --dry-run, --gate and a file"
         )
     given = _fleet.arguments()
-    results, runs = _fleet.sweep(hosts, "try", given, store, quiet=quiet or as_json)
+    results, runs = _fleet.sweep(
+        hosts, "try", given, store, quiet=quiet or as_json, bootstrap=bootstrap
+    )
     if not (quiet or as_json):
         for run in runs:
             terminal.show(run)

@@ -7,8 +7,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from memlab import units
-from memlab.diagnose import allocator, counters, fault, group, memory, snapshot, started, subject
+from memlab.diagnose import (
+    allocator,
+    counters,
+    fault,
+    group,
+    heap,
+    memory,
+    snapshot,
+    started,
+    subject,
+)
 from memlab.diagnose.allocator import Allocator
+from memlab.diagnose.heap import Heap
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
@@ -92,6 +103,10 @@ class Look:
     available_seconds_left: float | None
     """At the growth over the whole look; None where a part of it grew by less than half of that."""
     growth_bytes_per_s: float
+    grows_steadily: bool
+    """Each part of the look shows at least half of its share of the growth."""
+    heap: Heap | None
+    """What glibc's malloc holds; None of another malloc, or where it was not read."""
     fault_s: float | None
     """What a page fault on anonymous memory takes on this machine, measured after the look."""
     unseen: tuple[str, ...]
@@ -118,6 +133,13 @@ def at(found: Subject, pidfd: int, seconds: float, *, walk: bool = False) -> Loo
     threads = _threads(found.pid, counts_before, counts_after, elapsed)
     kept, not_held = memory.read(found.pid, after, mappings, walk=walk)
     malloc = allocator.read(found.pid, mappings)
+    heaps, not_read = heap.read(
+        found.pid,
+        mappings,
+        malloc.name if malloc else None,
+        swapped=kept.swapped_bytes > 0,
+        walk=memory.few(after, walk=walk),
+    )
     began = started.read(found)
     subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
     return Look(
@@ -136,11 +158,14 @@ def at(found: Subject, pidfd: int, seconds: float, *, walk: bool = False) -> Loo
         available_bytes=after.machine.get("MemAvailable"),
         available_seconds_left=_host_seconds_left(held, after, elapsed),
         growth_bytes_per_s=(held[-1] - held[0]) / elapsed,
+        grows_steadily=_steadily(held) and _counts(held[-1] - held[0], after),
+        heap=heaps,
         fault_s=fault.seconds(),
         unseen=(
             *_said(unseen),
             *limits,
             *not_held,
+            *not_read,
             *allocator.not_searched(found.pid, malloc),
         ),
     )
@@ -234,14 +259,24 @@ def _room(
 def _host_seconds_left(
     held: Sequence[int], after: snapshot.Snapshot, elapsed: float
 ) -> float | None:
-    """Until the process alone has used up what the machine has available. What grows and falls
-    again, as a cache that is emptied, is no growth: each part of the look must show half of it."""
-    grown = held[-1] - held[0]
+    """Until the process alone has used up what the machine has available."""
     available = after.machine.get("MemAvailable")
-    steady = all(b - a >= grown / (2 * _PARTS) for a, b in pairwise(held))
-    if available is None or not steady:
+    if available is None or not _steadily(held):
         return None
-    return _seconds_left(available, grown, after, elapsed)
+    return _seconds_left(available, held[-1] - held[0], after, elapsed)
+
+
+def _steadily(held: Sequence[int]) -> bool:
+    """What grows and falls again, as a cache that is emptied, is no growth: each part of the look
+    must show half of it."""
+    grown = held[-1] - held[0]
+    return all(b - a >= grown / (2 * _PARTS) for a, b in pairwise(held))
+
+
+def _counts(growth_bytes: int, after: snapshot.Snapshot) -> bool:
+    """Counts of memory move in batches, one for each CPU that is in use: less is no growth."""
+    cpus = min(after.thread_count, len(after.interrupts or {0: 0}))
+    return growth_bytes > _CHARGE_BATCH_BYTES * cpus
 
 
 def _held_bytes(pid: int) -> int:
@@ -258,9 +293,7 @@ def _unshed_bytes(now: snapshot.Snapshot) -> int:
 def _seconds_left(
     left_bytes: int, growth_bytes: int, after: snapshot.Snapshot, elapsed: float
 ) -> float | None:
-    # Counts of memory move in batches, one for each CPU that is in use: less is no growth.
-    cpus = min(after.thread_count, len(after.interrupts or {0: 0}))
-    if growth_bytes <= _CHARGE_BATCH_BYTES * cpus:
+    if not _counts(growth_bytes, after):
         return None
     return max(0, left_bytes) * elapsed / growth_bytes
 

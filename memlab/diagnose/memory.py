@@ -63,6 +63,12 @@ class Memory:
     """Of those, what fills whole huge pages."""
 
 
+def few(now: Snapshot, *, walk: bool) -> bool:
+    """Whether its page tables may be read: they are few, or it was asked for."""
+    held = (now.bytes("VmRSS") or 0) + (now.bytes("VmSwap") or 0)
+    return walk or held <= _WALKED_BYTES_MAX
+
+
 def read(
     pid: int, now: Snapshot, mappings: Sequence[process.Mapping], *, walk: bool
 ) -> tuple[Memory, tuple[str, ...]]:
@@ -70,11 +76,11 @@ def read(
     resident, swapped = now.bytes("VmRSS") or 0, now.bytes("VmSwap") or 0
     locked = now.bytes("VmLck") or 0
     before_s = time.monotonic()
-    few = walk or resident + swapped <= _WALKED_BYTES_MAX
+    walked = few(now, walk=walk)
     sums, detailed, unseen = (
-        _walked(pid, locked, len(mappings)) if few else _not_walked(locked, mappings)
+        _walked(pid, locked, len(mappings)) if walked else _not_walked(locked, mappings)
     )
-    walked_s = time.monotonic() - before_s if few else 0.0
+    walked_s = time.monotonic() - before_s if walked else 0.0
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
     stacks = process.thread_stacks(detailed) if detailed is not None else None
     locked_stacks = [s for s in stacks if "lo" in s.flags] if stacks is not None else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
-from memlab.diagnose.evidence import fact, group_facts, left, limit, share
-from memlab.diagnose.finding import Rule, Threshold
+from memlab.diagnose.evidence import fact, group_facts, left, limit, rate, share, who
+from memlab.diagnose.finding import Fact, Rule, Threshold
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import Policies
 
@@ -41,6 +42,20 @@ def _then(look: Look) -> str:
     return "it is made to wait" if name == "memory.high" else "something in it is killed"
 
 
+def _reads_in_full_group(look: Look) -> float | None:
+    """Major faults where the group is full, page cache included, and nothing is swapped."""
+    group = look.group
+    if group is None or look.memory.swapped_bytes or group.used_bytes < 0.9 * group.limit_bytes:
+        return None
+    return look.rate("major_faults")
+
+
+def _reading_facts(look: Look) -> Iterator[Fact | None]:
+    yield rate(look, "major_faults", "major page faults")
+    yield who(look, "major_faults")
+    yield from group_facts(look)
+
+
 def _locked_share(look: Look) -> float | None:
     memory = look.memory
     if memory.lockable_bytes is None or not memory.locked_bytes:
@@ -59,7 +74,7 @@ RULES = (
             f"its memory cgroup is full in {left(_seconds_left(look))}: then {_then(look)}"
         ),
         experiments=("reclaim-or-kill", "memcg-notify", "coop-reclaim"),
-        explains=("group-nearly-full",),
+        explains=("group-nearly-full", "growing"),
     ),
     _of_group(
         "group-limit-met",
@@ -79,6 +94,19 @@ RULES = (
         experiments=("memcg-notify", "coop-reclaim"),
     ),
     Rule(
+        "group-limit-drops-files",
+        measure=_reads_in_full_group,
+        threshold=Threshold("1/s", note=5, costly=50),
+        title="it waits for mapped files to be read that its full memory cgroup does not keep",
+        evidence=_reading_facts,
+        setting="more memory for the group; no MADV_RANDOM, MADV_SEQUENTIAL (rr, sr in VmFlags of "
+        "smaps) on a mapping whose pages are used again: since Linux 6.3 they are reclaimed first; "
+        "MADV_COLD on pages that are not",
+        proof=_proof_of_more,
+        experiments=("advice-reclaim", "mmap-read"),
+        explains=("reads-files",),
+    ),
+    Rule(
         "machine-fills",
         measure=lambda look: look.available_seconds_left,
         threshold=Threshold("s", costly=1800, critical=600, falling=True),
@@ -95,6 +123,7 @@ RULES = (
         setting="a memory cgroup with a limit, so that it is stopped and not its neighbours",
         proof=lambda look: {"memory_max": ["none", limit((look.available_bytes or 0) / 2)]},
         experiments=("mmap-overcommit",),
+        explains=("growing",),
     ),
     Rule(
         "mappings-limit-nears",

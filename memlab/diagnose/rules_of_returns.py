@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from functools import partial
 
 from memlab.diagnose import malloc_options, started
-from memlab.diagnose.evidence import fact, fault_cost, give_backs, malloc, options, rate, who
+from memlab.diagnose.evidence import (
+    fact,
+    fault_cost,
+    give_backs,
+    malloc,
+    options,
+    rate,
+    share,
+    size,
+    who,
+)
 from memlab.diagnose.finding import Fact, Rule, Threshold
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import Policies
@@ -66,9 +76,14 @@ def _name(look: Look) -> str:
     return look.allocator.name if look.allocator else "malloc"
 
 
-def _evidence(look: Look) -> Iterator[Fact | None]:
+def _evidence_of_malloc(look: Look) -> Iterator[Fact | None]:
     yield malloc(look)
     yield from options(look, *_OPTIONS)
+    yield from _evidence(look)
+
+
+def _evidence(look: Look) -> Iterator[Fact | None]:
+    """Whoever makes the calls: what is set of a malloc is no evidence of a program's own."""
     yield rate(look, "madvise", "madvise")
     yield rate(look, "madvise_dontneed", "of it MADV_DONTNEED")
     yield rate(look, "munmap", "munmap")
@@ -116,8 +131,77 @@ def _sleeps_for_mappings(look: Look) -> float | None:
     return sleeps if sum(look.rate(call) or 0 for call in calls) >= sleeps / 10 else None
 
 
+_RETAINED_BYTES = 16 << 20  # less is not worth a setting
+
+
+def _retained_share(look: Look) -> float | None:
+    """Of its anonymous memory, where that is worth a setting."""
+    heap = look.heap
+    if heap is None or heap.retained_bytes < _RETAINED_BYTES:
+        return None
+    return min(1.0, heap.retained_bytes / max(look.memory.anonymous_bytes, 1))
+
+
+def _retained(look: Look) -> float | None:
+    """What grows is said to grow, whatever is free in it."""
+    return None if look.grows_steadily else _retained_share(look)
+
+
+def _at_the_ends(look: Look) -> bool:
+    heap = look.heap
+    return heap is not None and heap.ends_bytes >= heap.retained_bytes / 2
+
+
+def _free_facts(look: Look) -> Iterator[Fact | None]:
+    heap = look.heap
+    if heap is None:
+        return
+    yield fact("free in malloc and resident", heap.retained_bytes, "B")
+    yield fact("of it at the ends of heaps", heap.ends_bytes, "B")
+    yield fact("in objects", heap.held_bytes - heap.free_bytes, "B")
+    yield fact("arenas", heap.arenas, "count")
+
+
+def _retained_facts(look: Look) -> Iterator[Fact | None]:
+    yield malloc(look)
+    yield from _free_facts(look)
+    yield fact("resident", look.memory.resident_bytes, "B")
+    yield fact("at its peak", look.memory.peak_resident_bytes, "B")
+    yield fact("grew during the look by", look.growth_bytes_per_s, "B/s")
+    yield from options(look, "arena_max", "trim_threshold", "mmap_threshold")
+
+
+def _release(look: Look) -> str:
+    if _at_the_ends(look):
+        return (
+            "MALLOC_TRIM_THRESHOLD_=131072 pins the threshold from which the end of a heap is "
+            "given back; malloc_trim(0) shortens the main one alone"
+        )
+    return (
+        "malloc_trim(0) after the peak: it lies between objects that live, where no setting of "
+        "glibc gives it back"
+    )
+
+
+def _proof_of_release(look: Look) -> Policies:
+    if not _at_the_ends(look):
+        return {}
+    name = "MALLOC_TRIM_THRESHOLD_"
+    return {f"env.{name}": [started.present(look.started, name), "131072"]}
+
+
+def _growing_facts(look: Look) -> Iterator[Fact | None]:
+    yield fact("grows by", look.growth_bytes_per_s, "B/s")
+    yield fact("steadily for", look.seconds, "s")
+    yield fact("anonymous memory", look.memory.anonymous_bytes, "B")
+    yield malloc(look)
+    yield from _free_facts(look)
+    yield rate(look, "minor_faults", "page faults")
+    yield who(look, "minor_faults")
+
+
 _of_any = partial(Rule, evidence=_evidence, setting=_keep_or_reuse, proof=_proof_of_keeping)
-_of_malloc = partial(_of_any, setting=_keep, explains=_CONSEQUENCES)
+_of_malloc = partial(_of_any, evidence=_evidence_of_malloc, setting=_keep, explains=_CONSEQUENCES)
 
 RULES = (
     _of_malloc(
@@ -231,5 +315,30 @@ RULES = (
         "or take it in huge pages (MADV_HUGEPAGE)",
         proof={"lock": ["off", "future"], "thp": ["inherit", "always"]},
         experiments=("page-fault",),
+    ),
+    Rule(
+        "retained",
+        measure=_retained,
+        threshold=Threshold("1", note=0.25),
+        title=lambda look: (
+            f"retained, not leaked: {share(_retained_share(look))} of its memory is free in "
+            "malloc, which has not given it back"
+        ),
+        evidence=_retained_facts,
+        setting=_release,
+        proof=_proof_of_release,
+        experiments=("retained-memory",),
+    ),
+    Rule(
+        "growing",
+        measure=lambda look: look.growth_bytes_per_s if look.grows_steadily else None,
+        threshold=Threshold("B/s", note=100_000),
+        title=lambda look: (
+            f"growing: by {size(look.growth_bytes_per_s)} per second, in every part of the look"
+        ),
+        evidence=_growing_facts,
+        setting="look for what it allocates and keeps (heaptrack, the profile of jemalloc or "
+        "tcmalloc): what is free in malloc explains no growth; a cache needs a bound",
+        experiments=("retained-memory",),
     ),
 )

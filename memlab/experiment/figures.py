@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from memlab.experiment.claims import Explanation
 from memlab.experiment.kinds import Level
 
 Levels = Mapping[str, Level]
@@ -17,6 +18,10 @@ class Figure:
 
     The tables of `show` read it as well: rows are the levels of `over`, columns those of `by`,
     one table a panel. `controls` names those whose points are drawn beside; None: all of them.
+
+    The headline says what is found of `answers`, each at the points that its prediction names; else
+    of the claims that `claims` names by their ids; else what its kind finds, or the claims of its
+    metric.
     """
 
     metric: str
@@ -25,6 +30,8 @@ class Figure:
     panels: Sequence[str] = ()
     log: str = ""  # the axes that are logarithmic: "", "x", "y", "xy"
     controls: Sequence[str] | None = None
+    claims: Sequence[str] = field(default=(), kw_only=True)
+    answers: Sequence[Explanation] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,9 +93,11 @@ class Host:
     """What is set up on the host for a point's trials, and taken back.
 
     `cpus` are those that a trial may use where the user names none: one, all, or how many.
-    `environ` is the worker's, from its start, and so is `malloc`, where it is not the system's.
+    `environ` is the worker's, from its start, and so is `malloc`, where it is not the system's;
+    `libc` is the folder of the C library that it runs under, "" for the system's.
     `settings` are host files and their values; "+8" is 8 more than before, for what others may use
-    as well. `tmpfs` is the bytes that a trial's own files take there, in a folder of the run.
+    as well. `readahead` is how many bytes the kernel reads ahead on the device of the trial's file.
+    `tmpfs` is the bytes that a trial's own files take there, in a folder of the run.
     `needs` is what the probe itself asks of the host: capabilities by the names that `doctor`
     prints, "memory cgroup v2", or files that must exist.
 
@@ -108,7 +110,9 @@ class Host:
     cpus: Literal["one", "all"] | Callable[[At], int] = "one"
     environ: Callable[[At], Mapping[str, str]] = lambda _: {}
     malloc: Callable[[At], Malloc] | None = None
+    libc: Callable[[At], str] = lambda _: ""
     settings: Callable[[At], Mapping[str, str]] = lambda _: {}
+    readahead: Callable[[At], int] | None = None
     tmpfs: Callable[[At], int] | None = None
     virtual_machine: Callable[[At], VirtualMachine] | None = None
     reserved: Callable[[At], ReservedMemory | None] | None = None

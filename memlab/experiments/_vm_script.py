@@ -17,6 +17,7 @@ class Prot(IntFlag):
 class Map(IntFlag):
     SHARED = 1
     PRIVATE = 2
+    DROPPABLE = 8
     ANONYMOUS = 0x20
     LOCKED = 0x2000
 
@@ -32,11 +33,16 @@ class Madv(IntEnum):
     FREE = 8
     COLD = 20
     PAGEOUT = 21
+    POPULATE_READ = 22
+    POPULATE_WRITE = 23
     DONTNEED_LOCKED = 24
+    GUARD_INSTALL = 102
+    GUARD_REMOVE = 103
 
 
 READ_WRITE = Prot.READ | Prot.WRITE
 ANONYMOUS = Map.PRIVATE | Map.ANONYMOUS
+DROPPABLE = Map.DROPPABLE | Map.ANONYMOUS
 _RANGE = ("first", "count")
 
 # Without Map.ANONYMOUS it maps a file of tmpfs, with bytes of its own on each page.
@@ -46,9 +52,11 @@ mmap = Call(
     (*_RANGE, "prot", "flags"),
     {"prot": READ_WRITE, "flags": ANONYMOUS},
 )
+mmap_secret = Call("mmap_secret", "mmap({range}, MAP_SHARED) of memfd_secret()", _RANGE)
 munmap = Call("munmap", "munmap({range})", _RANGE)
 mprotect = Call("mprotect", "mprotect({range}, {prot})", (*_RANGE, "prot"))
 madvise = Call("madvise", "madvise({range}, {madv})", (*_RANGE, "flags"))
+mseal = Call("mseal", "mseal({range})", _RANGE)
 mlock = Call("mlock", "mlock({range})", _RANGE)
 mlock_onfault = Call("mlock_onfault", "mlock2({range}, MLOCK_ONFAULT)", _RANGE)
 mlock_unaligned = Call("mlock_unaligned", "mlock(1 byte after {range})", _RANGE)

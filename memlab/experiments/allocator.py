@@ -1,13 +1,14 @@
 """allocator: what does it cost, and what does it save, when an allocator keeps freed memory?
 
-The load is the same under every malloc: objects are freed, allocated again and touched. The bursty
-load is that of a service with a fixed request rate: its CPU time is the cost of one period's work.
+The load is the same under every malloc. The bursty load is that of a service with a fixed request
+rate: its CPU time is the cost of one period's work.
 """
 
 from collections.abc import Callable
 from statistics import fmean, stdev
 
 from memlab.experiment import *
+from memlab.experiments._libc import LIBC, libc
 
 _FEWEST = 3  # readings of the CPU that a jitter is said of
 
@@ -334,6 +335,7 @@ EXPERIMENT = Experiment(
             quick=[0],
             help="operations per thread; at most, 0: no limit",
         ),
+        LIBC,
     ],
     excludes=[
         Exclude(
@@ -360,7 +362,7 @@ EXPERIMENT = Experiment(
         memory=lambda at: 3 * int(at["live"]) + int(at["burst"]) + 64 * MIB,
         time=lambda at: float(at["slice"]) + 0.5,
     ),
-    host=Host(malloc=malloc, cpus="all"),
+    host=Host(libc=libc, malloc=malloc, cpus="all"),
     tiny={
         "allocator": ["glibc"],
         "live": [4 * MIB],
@@ -395,7 +397,7 @@ EXPERIMENT = Experiment(
             over="allocator",
             by=["setting"],
             series="rss_bytes",
-            quantity="resident memory beyond that before the load",
+            quantity="resident memory added by the load",
             where=SHOWN,
         ),
     },

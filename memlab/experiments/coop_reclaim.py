@@ -1,18 +1,16 @@
 """coop-reclaim: is eviction by the application cheaper than reclaim by the kernel?
 
 A cache is larger than its cgroup's limit. Either it is notified of a threshold below the limit and
-evicts its coldest entries, or it evicts nothing and the kernel swaps, or kills where there is no
-swap. An evicted entry has to be rebuilt when it is requested again. What that costs is a factor: it
-competes with the cost of bringing a page back from swap. Not measured: the rest of the machine,
-which the kernel's writing to swap slows down and an eviction does not; and zram's own memory, which
-is not charged to the cgroup.
+evicts its coldest entries, or the kernel swaps, and kills where there is no swap. What an evicted
+entry costs to rebuild is a factor. Not measured: what the swapping costs the rest of the machine,
+and zram's own memory.
 """
 
 from collections.abc import Mapping
 from itertools import pairwise
 
 from memlab.experiment import *
-from memlab.experiments._swap import swap
+from memlab.experiments._reclaim import swap
 
 MIB = 2**20
 SWAP_BYTES = 256 * MIB
@@ -341,6 +339,34 @@ EXPERIMENT = Experiment(
         by=["eviction"],
         panels=["swap", "miss_cost"],
         base={"eviction": "kernel"},
+        answers=[
+            Explanation(
+                Ratio(
+                    metric="operation_rate",
+                    where={"swap": "file", "skew": "uniform", "miss_cost": cost_s},
+                    of=NOTIFIED,
+                    to=KERNEL,
+                    above=above,
+                    below=below,
+                ),
+                finding,
+                confirmed=confirmed,
+                refuted=refuted,
+            )
+            for finding, cost_s, above, below, confirmed, refuted in (
+                (
+                    "with a swap file and 10 µs to rebuild an entry, eviction serves {of} and "
+                    "swapping {to}",
+                    10e-6,
+                    *(1.0, None, "eviction is faster", "swapping is faster"),
+                ),
+                (
+                    "with 1 ms to rebuild it, {of} and {to}",
+                    1e-3,
+                    *(None, 1.0, "swapping is faster", "eviction is faster"),
+                ),
+            )
+        ],
     ),
     more_figures={
         "miss-cost": Lines(

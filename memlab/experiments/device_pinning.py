@@ -1,8 +1,7 @@
 """device-pinning: how does /proc show memory that is pinned for a device?
 
 What passing a device through does to a virtual machine, in one call and a few pages: VFIO maps all
-of the guest's memory for the device. Not included: iommufd, the other interface to an IOMMU (Linux
-6.2), which counts in VmPin as io_uring does.
+of the guest's memory. Not included: iommufd (Linux 6.2), which counts in VmPin as io_uring does.
 """
 
 from memlab.experiment import *

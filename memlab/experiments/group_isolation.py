@@ -1,16 +1,15 @@
 """group-isolation: groups with equal loads side by side, one of which wants more memory.
 
 After the paper's Figure 3, UnixBench in 16 containers of 1.5 GB each. Each group here is a process
-with a mix of loads like UnixBench's. A share is small, since the question is who gets how much of
-all shares together, not how much that is. In a trial with a hog, groups without a cgroup of their
-own run together in one cgroup of the size of all shares: it stands for the machine.
+with a mix of loads like UnixBench's. Shares are small: the question is who gets how much of all.
+In a trial with a hog, groups without a cgroup of their own share one of the total size.
 """
 
 import math
 from collections.abc import Callable, Sequence
 
 from memlab.experiment import *
-from memlab.experiments._swap import swap
+from memlab.experiments._reclaim import swap
 
 LOADS = ("arithmetic", "copy", "pipe", "switch", "spawn", "calls", "memory")  # enum mix_load
 HOG_GROUP = 0  # the probe's: where a hog is

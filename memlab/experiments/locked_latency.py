@@ -1,14 +1,12 @@
 """locked-latency: what does touching idle memory cost after another process took the memory?
 
-The arena and the antagonist share a memory cgroup whose limit is the antagonist's size, so that
-the antagonist alone fills it. Not measured: what swap readahead (vm.page-cluster, 3 in most
-kernels) would bring in ahead of a sequential walk, since the pages are touched in random order; and
-the cost of writing, since a touch is a load.
+The arena and the antagonist share a memory cgroup whose limit is the antagonist's size. Not
+measured: swap readahead, since pages are touched in random order, and the cost of writing.
 """
 
 from memlab.experiment import *
 from memlab.experiment.attribution import TRACE, metrics, traced
-from memlab.experiments._swap import swap
+from memlab.experiments._reclaim import swap
 
 
 def major_faults(above: float | None = None, below: float | None = None) -> Within:

@@ -1,7 +1,6 @@
 """madvise-refault: what madvise, munmap and mprotect leave, and what a touch then meets.
 
-The last step of a check is the touch, and the one before it is the call that is checked. The
-article's states 0 to 3 are claimed, and the words of madvise(2) beside them.
+The last step of a check is the touch, and the one before it is the call that is checked.
 """
 
 import errno
@@ -24,12 +23,14 @@ MAN = "madvise(2)"
 MMAP = "mmap(2)"
 MPROTECT = "mprotect(2)"
 SMAPS = "proc(5), LazyFree"
+SEAL = "userspace-api/mseal.rst"
+DROP = "commit 9651fcedf7b9, MAP_DROPPABLE"
 OWN = "memlab's own"
 
 
 def faults(count: int, source: str, sentence: str) -> list[Claim]:
     """By rusage and as exceptions: a touch takes no fault without one."""
-    how = "each fault an exception" if count else "and takes no exception"
+    how = "by exceptions" if count else "no exception"
     return [
         reads("minor_faults", count, source, sentence),
         reads("trapped", count, source, f"{sentence}, {how}"),
@@ -38,9 +39,9 @@ def faults(count: int, source: str, sentence: str) -> list[Claim]:
 
 def segv(code: int, source: str, after: str) -> list[Claim]:
     """Every touch of the 23 pages is one."""
-    why = "SEGV_MAPERR, nothing is mapped" if code == MAPERR else "SEGV_ACCERR, no access"
+    why = "SEGV_MAPERR" if code == MAPERR else "SEGV_ACCERR"
     return [
-        reads("signal_count", 23, source, f"after {after} every touch is a segmentation fault"),
+        reads("signal_count", 23, source, f"after {after} every touch is a SIGSEGV"),
         reads("signal", signal.SIGSEGV, source, f"after {after} a touch is signal 11"),
         reads("signal_code", code, "sigaction(2)", f"after {after} its code is {why}"),
     ]
@@ -50,6 +51,7 @@ WRITTEN = mmap(0, 23), fill(0, 23)
 TWO_VMAS = mmap(0, 23), mmap(25, 5), fill(0, 23)
 PRIVATE_FILE = mmap(0, 23, READ_WRITE, Map.PRIVATE), fill(0, 23)
 SHARED_FILE = mmap(0, 23, READ_WRITE, Map.SHARED), fill(0, 23)
+DROPPABLE_WRITTEN = mmap(0, 23, READ_WRITE, DROPPABLE), fill(0, 23)
 LOCKED = mmap(0, 7), fill(0, 7), mlock(0, 7)
 
 # fmt: off
@@ -128,6 +130,34 @@ CHECKS = [
           *faults(0, OWN, "a cold page does not fault")),
     check("pageout", [*WRITTEN, madvise(0, 23, Madv.PAGEOUT), load(0, 23)],
           reads("kept_pages", 23, MAN, "MADV_PAGEOUT keeps the bytes, with and without swap")),
+    check("populate_write", [mmap(0, 23), madvise(0, 23, Madv.POPULATE_WRITE), store(0, 23)],
+          reads("resident_pages", 23, MAN, "MADV_POPULATE_WRITE brings in every page"),
+          *faults(0, MAN, "after MADV_POPULATE_WRITE a store does not fault")),
+    check("populate_read", [mmap(0, 23), madvise(0, 23, Madv.POPULATE_READ), store(0, 23)],
+          reads("resident_pages", 0, OWN, "MADV_POPULATE_READ maps the zero page, not resident"),
+          *faults(23, MAN, "after MADV_POPULATE_READ a store faults once a page")),
+    check("guard", [*WRITTEN, madvise(0, 23, Madv.GUARD_INSTALL), load(0, 23)],
+          reads("resident_pages", 0, MAN, "MADV_GUARD_INSTALL frees its pages at once"),
+          reads("vma_count", 1, MAN, "a guard needs no VMA of its own"),
+          *segv(MAPERR, MAN, "MADV_GUARD_INSTALL")),
+    check("guard_removed", [*WRITTEN, madvise(0, 23, Madv.GUARD_INSTALL),
+                            madvise(0, 23, Madv.GUARD_REMOVE), store(0, 23)],
+          *faults(23, MAN, "after MADV_GUARD_REMOVE a store faults once a page"),
+          reads("zero_pages", 23, MAN, "after MADV_GUARD_REMOVE the memory is zeros")),
+    check("droppable_pageout", [*DROPPABLE_WRITTEN, madvise(0, 23, Madv.PAGEOUT), load(0, 23)],
+          reads("resident_pages", 0, DROP, "reclaim drops a MAP_DROPPABLE mapping without swap"),
+          reads("zero_pages", 23, DROP, "a dropped page comes back as zeros")),
+    check("munmap_sealed", [*WRITTEN, mseal(0, 23), munmap(0, 23), load(0, 23)],
+          reads("call_errno", errno.EPERM, SEAL, "munmap of a sealed mapping is refused"),
+          reads("kept_pages", 23, SEAL, "a refused munmap leaves the bytes")),
+    check("dontneed_sealed", [*WRITTEN, mseal(0, 23), madvise(0, 23, Madv.DONTNEED),
+                              load(0, 23)],
+          reads("zero_pages", 23, SEAL, "DONTNEED discards a sealed mapping that is writable")),
+    check("dontneed_sealed_read", [*WRITTEN, mprotect(0, 23, Prot.READ), mseal(0, 23),
+                                   madvise(0, 23, Madv.DONTNEED), load(0, 23)],
+          reads("call_errno", errno.EPERM, SEAL, "DONTNEED of what is sealed and read-only is "
+                "refused"),
+          reads("kept_pages", 23, SEAL, "a refused DONTNEED leaves the bytes")),
     check("munmap_private_file", [*PRIVATE_FILE, munmap(0, 23), load(0, 23)],
           *segv(MAPERR, MMAP, "munmap of a private file mapping")),
     check("munmap_shared_file", [*SHARED_FILE, munmap(0, 23), load(0, 23)],

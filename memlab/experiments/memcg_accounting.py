@@ -1,8 +1,7 @@
 """memcg-accounting: which memory cgroup pays for a page, exactly.
 
-Two groups lie beside one another. What they are charged is read from memory.stat, which is exact;
-memory.usage_in_bytes (memory.current) is not, since a CPU takes 64 pages from it at a time. The
-paper's sentences are claimed, and those of the kernel's own documentation beside them.
+What two groups are charged is read from memory.stat, which is exact. memory.usage_in_bytes
+(memory.current) is not, since a CPU takes 64 pages from it at a time.
 """
 
 import errno

@@ -1,7 +1,7 @@
 """memcpy: what decides the speed of a copy: the method, the size, or the destination's pages?
 
-Not measured here: uncached memory (see reserved-copy), files on a disk, and a source that was never
-written, all of whose pages are the one zero page.
+Not measured: uncached memory (see reserved-copy), files on a disk, and a source that was never
+written.
 """
 
 from collections.abc import Mapping
@@ -401,7 +401,7 @@ EXPERIMENT = Experiment(
         Factor(
             "slice",
             SECONDS,
-            quick=[0.02],
+            quick=[0.1],
             paper=[1.0],
             help="longest time in the copies after the first; at least one is made, 0: all passes",
         ),

@@ -1,9 +1,8 @@
 """mmap-lock: which memory call holds up which, in one process?
 
-Every process has one mmap_lock for all of its mappings. Who takes it, how often, and for writing or
-for reading is counted by the kernel's tracepoints and is exact. Since Linux 6.4 each mapping also
-has a lock of its own, and kind after kind of work does without the mmap_lock: the same counts under
-an older kernel show what that changed.
+Every process has one mmap_lock for all of its mappings. The kernel's tracepoints count exactly who
+takes it, how often, and whether for writing. Since Linux 6.4 each mapping also has a lock of its
+own, and kind after kind of work does without the mmap_lock.
 """
 
 from memlab.experiment import *
@@ -75,7 +74,7 @@ def outcome(id: str, text: str, caller: str, victim: str, published: str, *, hel
         id=id,
         text=text,
         metric="held_up",
-        where={"caller": caller, "victim": victim, **THREADS},
+        where={"caller": caller, "victim": victim, "size": 4 * MIB, **THREADS},
         above=0.5 if held else None,
         below=None if held else 0.5,
         published=published,
@@ -396,6 +395,7 @@ EXPERIMENT = Experiment(
         over="victim",
         by=["caller"],
         panels=["sharing"],
+        claims=["populate-passes-fault-anonymous", "convoy"],
         word=word,
         calm=lambda said: said != HOLDS,
     ),

@@ -2,8 +2,7 @@
 
 The study's machine had 16 G of memory and swap together. Here a memory cgroup stands for it: its
 limit and the swap area are 16 parts, and the file is 30 of them, or 15 for each of two processes.
-A cgroup does not decide what mmap itself grants, so the factor `scope` also maps those parts of the
-whole host's memory and swap, without touching a page.
+Whether mmap itself is granted depends on the host: `scope` maps the same parts of its memory.
 """
 
 import errno
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from memlab.experiment import *
 from memlab.experiments._file_io import FILE_STATES, MIB
-from memlab.experiments._swap import swap
+from memlab.experiments._reclaim import swap
 
 SWAP_BYTES = 32 * MIB
 LEAST_LIMIT = 8 * MIB  # the probe itself is in the group
@@ -366,6 +365,7 @@ EXPERIMENT = Experiment(
         over="mapping",
         by=("scenario",),
         panels=("scope", "swap", "overcommit"),
+        claims=["case-2-killed", "case-3-written"],
         word=word,
         calm=lambda said: said in (GRANTED, WRITTEN),
         printed=Printed(

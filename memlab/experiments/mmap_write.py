@@ -14,8 +14,9 @@ EXPERIMENT = Experiment(
             "method",
             ENUM,
             quick=["mmap", "write"],
-            full=["mmap", "write", "pwrite", "writev", "io_uring"],
-            help="method; mmap: a store into a MAP_SHARED mapping; the others: the system call",
+            full=["mmap", "write", "pwrite", "writev", "io_uring", "dontcache"],
+            help="method; mmap: a store into a MAP_SHARED mapping; dontcache: pwritev2(2) with "
+            "RWF_DONTCACHE, not on tmpfs; the others: the system call",
             level_labels={"write": "write(2)", "pwrite": "pwrite(2)", "writev": "writev(2)"},
         ),
         FILESYSTEM,
@@ -39,6 +40,10 @@ EXPERIMENT = Experiment(
                 at["method"] != "mmap" and (at["advice"] != "normal" or bool(at["populate"]))
             ),
             "advice and populate need a mapping, and only method=mmap has one",
+        ),
+        Exclude(
+            lambda at: at["method"] == "dontcache" and at["filesystem"] == "tmpfs",
+            "what tmpfs holds is in the page cache alone",
         ),
         *EXCLUDES,
     ],
@@ -87,6 +92,12 @@ EXPERIMENT = Experiment(
     ],
     metrics=[
         *METRICS,
+        Metric(
+            "cached",
+            "B",
+            "bytes of the file in the page cache; at the end, after sync, by cachestat(2)",
+            of=lambda raw, at: raw.get("cached_bytes", {}).get("count"),  # of newer samples
+        ),
         Metric(
             "time_2gib_synced",
             "s",

@@ -3,6 +3,7 @@
 from math import ceil
 
 from memlab.experiment import *
+from memlab.experiments._libc import LIBC, libc
 from memlab.experiments._threads import FUTURE, OFF, lock
 
 KIB, MIB = 2**10, 2**20
@@ -195,8 +196,10 @@ EXPERIMENT = Experiment(
             help="transparent huge pages; never: off for the process; always: the host's setting "
             "(needs root)",
         ),
+        LIBC,
     ],
     host=Host(
+        libc=libc,
         settings=lambda at: {} if at["thp"] == "never" else {THP: str(at["thp"])},
         containment=Containment(
             lambda at: memory_bytes(at) + memory_bytes(at) // 4 + 64 * MIB, required=lambda _: False

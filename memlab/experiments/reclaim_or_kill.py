@@ -1,15 +1,14 @@
 """reclaim-or-kill: at the limit, reclaim, stall or death?
 
-A process takes twice the memory that its memory cgroup may have. What becomes of it depends on what
-the memory is: page cache can be dropped or written back, anonymous memory and tmpfs need swap, and
-locked memory can go nowhere. All of it happens inside of a second group with a limit of 256 MiB.
+A process takes twice the memory that its memory cgroup may have. Page cache can be dropped or
+written back, anonymous memory and tmpfs need swap, and locked memory can go nowhere.
 """
 
 import errno
 
 from memlab.experiment import *
 from memlab.experiments._file_io import FILE_STATES, MIB
-from memlab.experiments._swap import swap
+from memlab.experiments._reclaim import mglru, mglru_settings, swap
 
 BUDGET = 256 * MIB
 SWAP_BYTES = 128 * MIB
@@ -22,7 +21,7 @@ COREOS = "fedora-coreos-tracker#2094"
 NOT_REDUCED = f"{V2}: where usage 'can't be reduced, the OOM killer is invoked in the cgroup'"
 RECLAIMED = f"{V1}: 'we first try to reclaim memory from the cgroup'"
 LOCKED = "mlock(2): locked pages stay in RAM, so swap does not help"
-PLAIN: dict[str, Level] = {"bound": "none", "killer": "process", "interval": 0.0}
+PLAIN: dict[str, Level] = {"bound": "none", "killer": "process", "interval": 0.0, "mglru": "host"}
 
 DONE, KILLED, REFUSED, STALLED = "survives", "OOM-killed", "refused", "stalls"
 GROUP_KILLED, PSI_KILLED = "killed with its group", "killed by PSI"
@@ -212,6 +211,7 @@ EXPERIMENT = Experiment(
         Factor(
             "file_state", FILE_STATES, quick=["sparse"], help="state of the file; sparse: empty"
         ),
+        mglru(),
         Factor("interval", SECONDS, quick=[0.0], help="pause; after each 64 KiB, 0: none"),
         Factor("slice", SECONDS, quick=[10.0], help="time to take the memory; at most"),
     ],
@@ -239,6 +239,7 @@ EXPERIMENT = Experiment(
             pass_group=True,
             fresh=True,
         ),
+        settings=mglru_settings,
         swap_counts=True,
         needs=needs,
     ),
@@ -286,6 +287,20 @@ EXPERIMENT = Experiment(
                 "with memory.oom.group {value} bystanders are killed",
                 confirmed="no process of the group is left",
                 refuted="a process of the group is left",
+            ),
+        ),
+        control(
+            "mglru",
+            "The other of the kernel's two ways to choose what is reclaimed.",
+            {"mglru": ["on", "off"], "memory": ["anonymous", "clean_file"], "swap": "none"},
+            *(
+                Explanation(
+                    predicts("killed", 1, mglru=level),
+                    f"{said} MGLRU anonymous memory ends with {{value}} kills",
+                    confirmed=f"the limit kills {said} MGLRU",
+                    refuted=f"the limit does not kill {said} MGLRU",
+                )
+                for level, said in (("on", "with"), ("off", "without"))
             ),
         ),
         control(
@@ -376,7 +391,8 @@ EXPERIMENT = Experiment(
         "time",
         over="swap",
         by=("memory",),
-        panels=("bound", "killer", "interval"),
+        panels=("bound", "killer", "interval", "mglru"),
+        claims=["anonymous-killed", "dirty-file-killed"],
         word=word,
         calm=lambda said: said == DONE,
     ),

@@ -1,7 +1,7 @@
 """reserved-copy: what does copying cost within memory that is reserved from the kernel?
 
-The rows of reserved memory need root and a range of memory reserved at boot (mem=, memmap=);
-elsewhere they say `unavailable`. A guest has both (docs/reserved.md).
+Reserved memory needs root and a boot parameter (mem=, memmap=). A guest has both
+(docs/reserved.md).
 """
 
 import errno

@@ -1,6 +1,7 @@
 """stack-map: what does a thread's stack cost in memory and in time, locked and not?"""
 
 from memlab.experiment import *
+from memlab.experiments._libc import LIBC, libc
 from memlab.experiments._threads import *
 
 STACK, TOUCHED = 10 * MIB, 1 * MIB
@@ -48,6 +49,7 @@ EXPERIMENT = Experiment(
             help="threads; alive at once. The published 2000 would lock 20 GB",
             least=1,
         ),
+        LIBC,
     ],
     excludes=[
         STACK_TOO_SMALL,
@@ -124,9 +126,10 @@ EXPERIMENT = Experiment(
     ],
     cost=Cost(memory=memory, time=lambda at: 0.02 + memory(at) / 1e9),
     host=Host(
+        libc=libc,
         containment=Containment(
             limit=lambda at: memory(at) * 5 // 4 + 64 * MIB, required=lambda _: False
-        )
+        ),
     ),
     shrinks="threads",
     tiny={"threads": [2], "lock": ["off"], "stack": [2 * MIB]},

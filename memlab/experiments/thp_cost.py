@@ -1,15 +1,20 @@
 """thp-cost: are huge pages good or bad for this access?
 
 The claims are those of guides that ask for huge pages to be switched off, and of the kernel's own
-documentation. What a child copies has changed: until Linux 5.7 a store to a shared huge page copied
-2 MiB; since 5.8 it splits the mapping and copies one small page (commit 3917c80280c9).
+documentation. Until Linux 5.7 a store to a shared huge page copied 2 MiB; since 5.8 it splits the
+mapping and copies one small page (commit 3917c80280c9).
 """
+
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 
 from memlab.experiment import *
 
 KIB, MIB = 2**10, 2**20
 PAGE_BYTES = 4 * KIB  # for what a point needs; a sample says its own
 HUGE_BYTES = 2 * MIB
+ENABLED = "/sys/kernel/mm/transparent_hugepage/enabled"
 SIZES = "/sys/kernel/mm/transparent_hugepage/hugepages-{}kB/enabled"
 
 KERNEL = "Documentation/admin-guide/mm/transhuge.rst"
@@ -33,10 +38,19 @@ def expected_faults(raw: Raw, at: At) -> float:
     return huge / HUGE_BYTES + (int(at["size"]) - huge) / int(raw["page_bytes"])
 
 
+@cache  # of the host as it was before the first trial
+def switched_off() -> bool:
+    """As a kernel does by itself on a machine of under 512 MiB."""
+    with suppress(OSError):  # a kernel without huge pages has no such file
+        return "[never]" in Path(ENABLED).read_text()
+    return False
+
+
 def settings(at: At) -> dict[str, str]:
-    """The size of a huge page, where it is not the largest (Linux 6.8)."""
+    """Huge pages on advice, where the host has none at all; their size, where it is not the
+    largest (Linux 6.8)."""
     if at["folio"] == HUGE_BYTES:
-        return {}
+        return {ENABLED: "madvise"} if at["pages"] != "small" and switched_off() else {}
     return {SIZES.format(int(at["folio"]) // KIB): "madvise", SIZES.format(2048): "never"}
 
 
@@ -341,6 +355,13 @@ EXPERIMENT = Experiment(
         "loads": Bars("load_time", over="used", by=["pages"], base=SMALL),
         "memory": Bars("resident_over_used", over="used", by=["pages"], log="y", base=SMALL),
         "fork": Bars("fork_time", over="used", by=["pages"], log="y", base=SMALL),
-        "write": Bars("write_time", over="used", by=["pages"], log="y", base=SMALL),
+        "write": Bars(
+            "write_time",
+            over="used",
+            by=["pages"],
+            log="y",
+            base=SMALL,
+            claims=["copies-huge", "copies-small"],
+        ),
     },
 )

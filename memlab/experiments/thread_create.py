@@ -3,6 +3,7 @@
 import errno
 
 from memlab.experiment import *
+from memlab.experiments._libc import LIBC, libc
 from memlab.experiments._threads import *
 
 
@@ -198,6 +199,7 @@ EXPERIMENT = Experiment(
     question="How many threads can processes create per second, and what does mlockall cost of it?",
     probe="thread_create",
     host=Host(
+        libc=libc,
         cpus="all",
         containment=Containment(
             limit=lambda at: memory(at) * 5 // 4 + 64 * MIB, required=lambda _: False
@@ -272,7 +274,8 @@ EXPERIMENT = Experiment(
             quick=[0],
             help="threads in all; created by each process, 0: as many as the slice allows",
         ),
-        Factor("slice", SECONDS, quick=[0.05], paper=[0.25], help="time in the loop"),
+        Factor("slice", SECONDS, quick=[0.1], paper=[0.25], help="time in the loop"),
+        LIBC,
     ],
     excludes=[
         STACK_TOO_SMALL,
@@ -365,7 +368,39 @@ EXPERIMENT = Experiment(
         where={"stack_touched": 0},
         terms=[CostTerm("thread", lambda raw, at: 1.0), CostTerm("fault", faults)],
     ),
-    figure=Bars("threads_per_s", over="processes", by=["lock"], panels=["live_threads"], base=OFF),
+    figure=Bars(
+        "threads_per_s",
+        over="processes",
+        by=["lock"],
+        panels=["live_threads"],
+        base=OFF,
+        answers=[
+            Explanation(
+                Ratio(
+                    metric="threads_per_s",
+                    where={"processes": 16, "live_threads": 5},
+                    of=FUTURE,
+                    to=OFF,
+                    below=0.1,
+                ),
+                "16 processes of 5 live threads create {of} with MCL_FUTURE and {to} without",
+                confirmed="less than a tenth is left",
+                refuted="more than a tenth is left",
+            ),
+            Explanation(
+                Ratio(
+                    metric="threads_per_s",
+                    where={"processes": 16, "live_threads": 1},
+                    of=FUTURE,
+                    to=OFF,
+                    above=0.9,
+                ),
+                "of one live thread, {of} and {to}",
+                confirmed="the lock costs nothing",
+                refuted="the lock costs something",
+            ),
+        ],
+    ),
     more_figures={
         "mechanism": Against(
             "threads_per_s",

@@ -1,7 +1,6 @@
 """vma-lock: what locking memory does to mappings, limits, children and threads, exactly.
 
-The paper's sentences are claimed as they are printed, and those of mlock(2) beside them. Most
-checks are on 7 pages.
+The paper's sentences are claimed as they are printed, and those of mlock(2) beside them.
 """
 
 import errno
@@ -20,6 +19,11 @@ LRU = "section 1, on the unevictable list and PG_mlocked"
 TASKS = "section 1, on fork and threads"
 PURPOSE = "section 1, the three functions of mlock"
 MAN = "mlock(2)"
+MADVISE = "madvise(2)"
+SECRET = "memfd_secret(2)"
+SEAL = "userspace-api/mseal.rst"
+DROP = "commit 9651fcedf7b9, MAP_DROPPABLE"
+OWN = "memlab's own"
 
 # fmt: off
 CHECKS = [
@@ -131,6 +135,35 @@ CHECKS = [
     check("limit_munlockall", [mmap(0, 7), mlock(0, 7), limit(0), munlockall()],
           reads("call_errno", errno.EPERM, ROOT_ALONE, "munlockall is refused to any but root"),
           reads("locked_pages", 0, MAN, "munlockall needs neither right nor limit")),
+    check("pageout_of_locked", [mmap(0, 7), mlock(0, 7), madvise(0, 7, Madv.PAGEOUT)],
+          reads("call_errno", errno.EINVAL, MADVISE, "MADV_PAGEOUT refuses locked pages"),
+          reads("locked_pages", 7, MADVISE, "MADV_PAGEOUT that is refused leaves the pages")),
+    check("populate_onfault", [mmap(0, 7), mlock_onfault(0, 7),
+                               madvise(0, 7, Madv.POPULATE_WRITE)],
+          reads("locked_pages", 7, MADVISE, "MADV_POPULATE_WRITE locks pages of MLOCK_ONFAULT")),
+    check("guard_of_locked", [mmap(0, 7), mlock(0, 7), madvise(0, 7, Madv.GUARD_INSTALL)],
+          reads("call_errno", errno.EINVAL, MADVISE, "MADV_GUARD_INSTALL refuses locked memory"),
+          reads("locked_pages", 7, MADVISE, "a guard that is refused leaves the pages")),
+    check("lock_of_guard", [mmap(0, 7), madvise(3, 1, Madv.GUARD_INSTALL), mlock(0, 7)],
+          reads("call_errno", errno.ENOMEM, OWN, "mlock over a guard fails with ENOMEM"),
+          reads("locked_vma_count", 1, OWN, "mlock over a guard locks the whole VMA"),
+          reads("resident_pages", 3, OWN, "mlock brings in the pages before a guard alone")),
+    check("secret", [mmap_secret(0, 7)],
+          reads("locked_vma_count", 1, SECRET, "memory of memfd_secret is locked without mlock"),
+          reads("vm_lck_pages", 7, SECRET, "memory of memfd_secret counts in VmLck"),
+          reads("resident_pages", 0, OWN, "memory of memfd_secret is not brought in at once")),
+    check("munlock_secret", [mmap_secret(0, 7), munlock(0, 7)],
+          reads("call_errno", 0, OWN, "munlock of memfd_secret's memory succeeds"),
+          reads("locked_vma_count", 1, OWN, "munlock leaves memfd_secret's memory locked")),
+    check("limit_secret", [limit(5), mmap_secret(0, 6)],
+          reads("call_errno", errno.EAGAIN, SECRET,
+                "mmap of memfd_secret beyond the limit is EAGAIN")),
+    check("munlock_sealed", [mmap(0, 7), mlock(0, 7), mseal(0, 7), munlock(0, 7)],
+          reads("call_errno", 0, SEAL, "mseal does not hold munlock back"),
+          reads("locked_pages", 0, SEAL, "munlock of a sealed mapping unlocks it")),
+    check("mlock_droppable", [mmap(0, 7, READ_WRITE, DROPPABLE), mlock(0, 7)],
+          reads("call_errno", 0, DROP, "mlock of a MAP_DROPPABLE mapping succeeds"),
+          reads("locked_vma_count", 0, DROP, "mlock does not lock a MAP_DROPPABLE mapping")),
     check("max_map_count", [use_up_vmas(8), mmap(1, 29), mlock_alternate(2, 27)],
           reads("call_errno", errno.ENOMEM, MAN, "mlock that needs one VMA too many fails"),
           reads("vma_room", 0, MAN, "mlock fails at vm.max_map_count and not before"),

@@ -49,11 +49,12 @@ class Judged:
 
 def judge(run: Run) -> list[Judged]:
     """Judge every claim of the run's experiment, in declared order. Nothing is measured."""
-    found = [
-        _judge(run, claim, setting)
-        for claim in run.experiment.claims
-        for setting in settings(run, claim)
+    claims = [
+        (claim, setting) for claim in run.experiment.claims for setting in settings(run, claim)
     ]
+    label = f"verdicts on {[(claim.id, claim.text, setting) for claim, setting in claims]}"
+    kept = run.once(label, list[_Found], lambda: [_found(run, *one) for one in claims])
+    found = [_judged(run, *one, kept) for one, kept in zip(claims, kept, strict=True)]
     # An undecided claim was a chance to be wrong too: it counts, with a p of 1.
     tested = [one for one in found if one.word != "not testable here"]
     adjusted = iter(benjamini_hochberg([_or_one(one.verdict.p) for one in tested]))
@@ -68,18 +69,39 @@ def _or_one(p: float | None) -> float:
     return 1.0 if p is None else p
 
 
-def _judge(run: Run, claim: Claim, setting: At) -> Judged:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is judged of a claim at a setting, as it is kept."""
+
+    verdict: Verdict
+    evidence: str
+    control_says: str
+    points: list[int]
+    clearance: float | None
+    lines: list[str]
+
+
+def _found(run: Run, claim: Claim, setting: At) -> _Found:
     found = find(run, claim, setting)
-    points = [point.index for point in found.points]
-    samples = [id for index in points for id in run.by_point[index].ids]
+    return _Found(
+        verdict=found.verdict,
+        evidence=found.evidence,
+        control_says=mechanism.says(run, claim, setting),
+        points=[point.index for point in found.points],
+        clearance=found.clearance,
+        lines=list(found.lines),
+    )
+
+
+def _judged(run: Run, claim: Claim, setting: At, found: _Found) -> Judged:
     return Judged(
         claim=claim,
         setting=setting,
         verdict=found.verdict,
         evidence=found.evidence,
-        control_says=mechanism.says(run, claim, setting),
-        points=points,
-        samples=samples,
+        control_says=found.control_says,
+        points=found.points,
+        samples=[id for index in found.points for id in run.by_point[index].ids],
         clearance=found.clearance,
         lines=found.lines,
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from memlab import units
 from memlab.analysis.compare import Comparison, compare
-from memlab.analysis.intervals import Interval, median_interval
+from memlab.analysis.intervals import Interval
 from memlab.errors import NotComparable, Unlike, nearest
 from memlab.experiment import At, Experiment, Metric, renamed
 from memlab.experiment.points import point_key, point_label
@@ -22,6 +22,7 @@ from memlab.observe import environment
 from memlab.results import Run
 
 _NAMED = 4  # levels or points that a message names
+_FLAGGED_SHARE = 0.25  # of a side's samples, above which a comparison says so
 FAILS = {"regression": ("slower",), "difference": ("slower", "faster")}
 
 
@@ -35,6 +36,8 @@ class Measured:
     probe_hashes: frozenset[str]
     environment: Mapping[str, Any] | None
     others_busy: float | None = None  # the share of time that other CPUs were; None: unknown
+    unit: str = "block"  # what counts once; or `session`
+    looked: bool | None = None  # whether how many there are was chosen by looking; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,11 @@ class Compared:
     only_new: Sequence[At]
     remarks: Sequence[str]
     heads: tuple[str, str] = ("base", "new")  # of a table's columns
+
+    @property
+    def unit(self) -> str:
+        """What counts once: `block`, or `session`."""
+        return self.points[0].comparison.unit
 
     @property
     def counts(self) -> Counter[str]:
@@ -94,6 +102,8 @@ def compare_runs(
     remarks += _machines(experiment, before, after, force)
     remarks += _probes(before, after)
     remarks += _disturbance(before, after)
+    remarks += _flagged([side for side in (base, new) if isinstance(side, Run)])
+    remarks += _sessions(before, after)
     shared = [key for key in after.values if key in before.values]
     if not shared:
         raise NotComparable(
@@ -110,6 +120,9 @@ def compare_runs(
         [(before.values[key], after.values[key]) for key in shared],
         threshold,
         chosen.lower_is_better,
+        "block" if "block" in (before.unit, after.unit) else "session",
+        # What a file does not say is taken to be as of the run beside it.
+        (bool(after.looked if before.looked is None else before.looked), bool(after.looked)),
     )
     return Compared(
         experiment=experiment,
@@ -122,7 +135,7 @@ def compare_runs(
                 after.at[key],
                 float(np.median(before.values[key])),
                 float(np.median(after.values[key])),
-                median_interval(after.values[key], looked=new.looked),
+                new.interval(after.values[key]),
                 comparison,
             )
             for key, comparison in zip(shared, found, strict=True)
@@ -165,7 +178,19 @@ def _of_run(run: Run, metric: Metric) -> Measured:
             key = point_key(point.at)
             values[key], at[key] = found.tolist(), point.at
     hashes = frozenset(run.samples.probe_hashes)
-    return Measured(f"run {run.id}", values, at, hashes, run.environment, run.others_busy)
+    name, busy = f"run {run.id}", run.others_busy
+    return Measured(name, values, at, hashes, run.environment, busy, run.unit, run.looked)
+
+
+def _sessions(base: Measured, new: Measured) -> list[str]:
+    """A remark where one side alone says how much a session differs from the next."""
+    sides = {side.unit: side.name for side in (base, new)}
+    if len(sides) == 1:
+        return []
+    return [
+        f"{sides['block']} is of one session: how far another one would lie is not in its samples; "
+        "measure it with --sessions too"
+    ]
 
 
 def _disturbance(base: Measured, new: Measured) -> list[str]:
@@ -180,15 +205,33 @@ def _disturbance(base: Measured, new: Measured) -> list[str]:
     ]
 
 
+def _flagged(sides: Sequence[Run]) -> list[str]:
+    """A remark where so many samples of a side were disturbed that its medians may be."""
+    counts = [(int(run.disturbed(run.samples).sum()), len(run.samples)) for run in sides]
+    if not any(count > _FLAGGED_SHARE * of for count, of in counts):
+        return []
+    said = [
+        f"{count} of {of} samples of run {run.id}"
+        for run, (count, of) in zip(sides, counts, strict=True)
+    ]
+    return [
+        f"flagged as disturbed: {', '.join(said)}; measured one after the other, sides differ in "
+        "what disturbs them; levels of one sweep share it"
+    ]
+
+
 def _of_file(path: Path, experiment: Experiment, metric: Metric) -> tuple[Measured, list[str]]:
     found = exported.read(path, experiment, metric.name)
-    values: dict[str, list[float]] = {}
+    parts: dict[tuple[str, str | None], list[float]] = {}
     at: dict[str, At] = {}
     for row in found.rows:
         if row.value is not None:
             key = point_key(row.at)
-            values.setdefault(key, []).append(row.value)
+            parts.setdefault((key, row.session), []).append(row.value)
             at[key] = row.at
+    values: dict[str, list[float]] = {}
+    for (key, session), of in parts.items():
+        values.setdefault(key, []).extend(of if session is None else [float(np.median(of))])
     hashes = frozenset(row.probe_hash for row in found.rows if row.probe_hash)
     machine = exported.machine(path)
     remarks = []
@@ -196,7 +239,8 @@ def _of_file(path: Path, experiment: Experiment, metric: Metric) -> tuple[Measur
         remarks.append(f"{path} does not record a machine; assuming this one")
     if found.unknown:
         remarks.append(f"columns of {path} that are not known here: {', '.join(found.unknown)}")
-    return Measured(f"{path} (run {found.run})", values, at, hashes, machine), remarks
+    unit = "block" if found.rows[0].session is None else "session"
+    return Measured(f"{path} (run {found.run})", values, at, hashes, machine, None, unit), remarks
 
 
 def no_ratio(metric: Metric, where: str) -> NotComparable:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from memlab.analysis.compare import compare_paired
-from memlab.analysis.intervals import FloatArray, median_interval
+from memlab.analysis.intervals import FloatArray
 from memlab.errors import NotComparable
 from memlab.experiment import Level, Metric
 from memlab.experiment.levels import check_levels
@@ -45,14 +45,18 @@ def compare_levels(
         raise no_ratio(chosen, run.id)
     kept = [found for found in pairs if min(found[1].min(), found[2].min()) > 0]
     found = compare_paired(
-        [(old, new) for _, old, new in kept], threshold, chosen.lower_is_better, run.looked
+        [(old, new) for _, old, new in kept],
+        threshold,
+        chosen.lower_is_better,
+        run.looked,
+        run.unit,
     )
     points = [
         PointComparison(
             new.at,
             float(np.nanmedian(run.values(chosen.name, old))),
             float(np.nanmedian(run.values(chosen.name, new))),
-            median_interval(run.values(chosen.name, new), looked=run.looked),
+            run.interval(run.values(chosen.name, new)),
             comparison,
         )
         for ((old, new), _, _), comparison in zip(kept, found, strict=True)
@@ -95,7 +99,7 @@ def partners(run: Run, levels: Mapping[str, Level]) -> Iterator[tuple[Point, Poi
 def shared_values(
     run: Run, metric: Metric, pair: tuple[Point, Point]
 ) -> tuple[FloatArray, FloatArray]:
-    """The values of the blocks that have both."""
+    """The values of the blocks, or sessions, that have both."""
     base, new = (run.values(metric.name, point) for point in pair)
     both = np.isfinite(base) & np.isfinite(new)
     return base[both], new[both]

@@ -48,8 +48,8 @@ def monotone(claim: Monotone, sight: Sight) -> Finding:
     text = (
         f"{lead}{last} / {first}: {evidence.interval(whole)}; "
         f"the flattest step is {span[0]} to {span[1]}, x{evidence.interval(steps[worst])}; "
-        f"{evidence.blocks(verdict.n)}"
-        f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, len(steps))}"
+        f"{units.counted(verdict.n, sight.run.unit)}"
+        f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, len(steps), sight.run.unit)}"
     )
     return Finding(verdict, text, curve.points)
 
@@ -80,8 +80,9 @@ def saturates(claim: Saturates, sight: Sight) -> Finding:
         least = f"{evidence.interval(ratios[nearest])} at {names[nearest]}"
         told.insert(0, f"{least}, the least below {names[knee]} (claim: over {bound})")
     text = (
-        f"cost / cost at {names[last]}: {'; '.join(told)}; {evidence.blocks(verdict.n)}"
-        f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, 2 * last)}"
+        f"cost / cost at {names[last]}: {'; '.join(told)}; "
+        f"{units.counted(verdict.n, sight.run.unit)}"
+        f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, 2 * last, sight.run.unit)}"
     )
     return Finding(verdict, text, curve.points)
 
@@ -104,7 +105,7 @@ def crosses(claim: Crossover, sight: Sight) -> Finding:
     claimed = " and ".join(evidence.size(factor, size) for size in (claim.low, claim.high))
     text = (
         f"{of} is cheaper than {to} {evidence.crossing(found, factor)}, claimed between {claimed}, "
-        f"{evidence.blocks(found.n)}{times}{remark}"
+        f"{units.counted(found.n, sight.run.unit)}{times}{remark}"
     )
     return Finding(verdict, text, first.points + second.points)
 
@@ -125,7 +126,7 @@ def shift(claim: Shift, sight: Sight) -> Finding:
         facts[f"beside_{name}"] = units.format_quantity(float(np.nanmedian(beside)), unit)
         points += first.points + second.points
     verdict = _apart(found["base"], found["at"], claim.by)
-    text = f"{facts['at']} against {facts['base']}, {evidence.blocks(verdict.n)}"
+    text = f"{facts['at']} against {facts['base']}, {units.counted(verdict.n, sight.run.unit)}"
     return Finding(verdict, text, points, facts)
 
 
@@ -159,11 +160,11 @@ def _whole_and_net(rule: Callable[..., Verdict], *curves: Curve) -> tuple[Verdic
     return replace(whole, word="inconclusive", reason=reason, p=None), f"; {reason}"
 
 
-def _too_few(verdict: Verdict, tests: float) -> str:
-    """A remark where so few blocks refute nothing: Holm asks one sign test for 5 % / tests."""
+def _too_few(verdict: Verdict, tests: float, unit: str) -> str:
+    """A remark where so few samples refute nothing: Holm asks one sign test for 5 % / tests."""
     least = ceil(log2(tests / verdicts.ALPHA))
     few = verdict.word == "inconclusive" and verdict.n < least
-    return f"; it needs at least {least} blocks to reject any level" if few else ""
+    return f"; it needs at least {least} {unit}s to reject any level" if few else ""
 
 
 def _heavy(sight: Sight, over: str, curve: Curve) -> str:

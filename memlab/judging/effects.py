@@ -26,6 +26,8 @@ class Change:
     """How many blocks, where both have the same number in every one; else 0."""
     comparison: Comparison | None
     """None where a 0 allows no ratio."""
+    unit: str = "block"
+    """What counts once: `block`, or `session` in a run that is spread over sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +94,4 @@ def _change(
         return None
     equal_blocks = before.size if np.array_equal(before, after) else 0
     medians = float(np.median(before)), float(np.median(after))
-    return Change(metric, *medians, equal_blocks, comparison)
+    return Change(metric, *medians, equal_blocks, comparison, run.unit)

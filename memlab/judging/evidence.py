@@ -34,10 +34,6 @@ def measured(found: Interval, unit: str) -> str:
     return f"{estimate} ({low} to {high})"
 
 
-def blocks(count: int) -> str:
-    return f"{count} block{'' if count == 1 else 's'}"
-
-
 def side(experiment: Experiment, levels: At) -> str:
     """`read, none`: one side of a comparison by its levels, bare where they are words."""
     return ", ".join(_level(experiment, name, level) for name, level in levels.items())

@@ -21,7 +21,7 @@ from memlab.store import rows
 # What `export` writes beside the factors and the metrics (results.run.Run.record).
 _COLUMNS = {
     *("run", "sample", "point", "control", "block", "position", "outcome", "detail"),
-    *("started_at", "trial_s", "cpu", "probe_hash", "noise"),
+    *("started_at", "trial_s", "session", "cpu", "probe_hash", "noise"),
 }
 _MISSING = ("", None)
 # What a file from elsewhere may ask for: a sample is some 1 kB, a machine some 4 kB.
@@ -30,11 +30,13 @@ _LINE_MAX, _SAMPLES_MAX, _MACHINE_BYTES_MAX = 1 << 20, 1_000_000, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One exported sample: its point, its probe and one metric, None where it has none."""
+    """One exported sample: its point, its probe and one metric, None where it has none; of a run
+    that is spread over sessions, which of them took it."""
 
     at: At
     probe_hash: str
     value: float | None
+    session: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,8 @@ def _row(experiment: Experiment, metric: str, record: Mapping[str, Any]) -> Row:
         raise ValueError(f"it lacks {error}") from None
     if measured is not None and not math.isfinite(measured):
         raise ValueError(f"{metric} is {measured}")
-    return Row(at, probe, measured if outcome == "ok" else None)
+    session = str(record["session"]) if "session" in record else None
+    return Row(at, probe, measured if outcome == "ok" else None, session)
 
 
 def _literal(value: Any) -> Level:

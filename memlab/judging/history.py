@@ -68,8 +68,10 @@ def of_runs(runs: Sequence[Run], metric: Metric, points: Sequence[Point], rate: 
         )
     typical = np.median([np.nanmedian(values, axis=1) for values in logs], axis=0)
     levels = [
-        _exponentiated(median_interval(np.nanmedian(values - typical[:, None], axis=0)))
-        for values in logs
+        _exponentiated(
+            median_interval(np.nanmedian(values - typical[:, None], axis=0), looked=run.looked)
+        )
+        for run, values in zip(whole, logs, strict=True)
     ]
     return History(
         metric=metric,
@@ -86,8 +88,8 @@ def of_runs(runs: Sequence[Run], metric: Metric, points: Sequence[Point], rate: 
 
 
 def _logs(run: Run, metric: Metric, points: Sequence[Point]) -> FloatArray | None:
-    """Logs of a run's values, shape (points, blocks), nan where a block has none; None where a
-    point is missing, or without a value above 0."""
+    """Logs of a run's values, shape (points, blocks or sessions), nan where one has none; None
+    where a point is missing, or without a value above 0."""
     there = {point_key(point.at): point for point in run.points}
     keys = [point_key(point.at) for point in points]
     if not all(key in there for key in keys):

@@ -9,6 +9,7 @@ from itertools import pairwise
 from memlab.analysis.verdicts import ALPHA, Verdict
 from memlab.experiment import At, Claim, Count, Experiment, Level, Outcome, Within
 from memlab.judging.claims import judge
+from memlab.judging.summary import standing
 from memlab.results import Run
 from memlab.units import finite
 
@@ -18,12 +19,14 @@ _APART = 0.01  # of a count: less is no step, where a count is not exact
 @dataclass(frozen=True, slots=True)
 class Cell:
     """What one kernel shows: a verdict's word, or nothing where the row is a metric; the number
-    with its 95 % interval (of a count the range seen), None where there is none."""
+    with its 95 % interval (of a count the range seen), None where there is none. p: the verdict's,
+    None where it is undecided."""
 
     word: str
     value: float | None = None
     low: float | None = None
     high: float | None = None
+    p: float | None = None
 
     def differs(self, other: Cell) -> bool:
         """Another verdict, or a number beyond the other's interval."""
@@ -54,6 +57,12 @@ class Row:
     def steps(self) -> list[tuple[str, str]]:
         """The kernels between which it changes: before, since."""
         return [(a, b) for a, b in pairwise(self.cells) if self.cells[b].differs(self.cells[a])]
+
+
+def stand(rows: Sequence[Row], over: str) -> str:
+    """How many verdicts of all rows and kernels, or hosts, stand together; empty without any."""
+    cells = [(row.id, cell) for row in rows for cell in row.cells.values()]
+    return standing([(id, cell.word, cell.p) for id, cell in cells], over)
 
 
 def selected(experiment: Experiment, ids: Sequence[str], timed: bool) -> list[Claim]:
@@ -111,9 +120,10 @@ def _claims(run: Run, ids: Sequence[str], timed: bool) -> Iterator[tuple[Row, Ce
 
 def _cell(verdict: Verdict, number: bool) -> Cell:
     if not number:
-        return Cell(verdict.word)
-    ends = (finite(end) if end is not None else None for end in (verdict.low, verdict.high))
-    return Cell(verdict.word, None if verdict.estimate is None else finite(verdict.estimate), *ends)
+        return Cell(verdict.word, p=verdict.p)
+    ends = (verdict.estimate, verdict.low, verdict.high)
+    value, low, high = (None if end is None else finite(end) for end in ends)
+    return Cell(verdict.word, value, low, high, verdict.p)
 
 
 def _metrics(run: Run, names: Sequence[str]) -> Iterator[tuple[Row, Cell]]:
@@ -129,17 +139,20 @@ def _metrics(run: Run, names: Sequence[str]) -> Iterator[tuple[Row, Cell]]:
 @dataclass(frozen=True, slots=True)
 class Bisected:
     """The two neighbours between which a row changes; kernels between them that said nothing; what
-    was measured, kernel by kernel, in order."""
+    was measured, kernel by kernel, in order. `looks`: at how many runs, undecided ones among them.
+    """
 
     before: str
     since: str
     skipped: Sequence[str]
     measured: Mapping[str, Cell]
+    looks: int = 0
 
     @property
     def error_percent(self) -> int:
-        """At most so often is one of the verdicts, and with it the answer, a wrong one."""
-        return min(100, round(100 * ALPHA * len(self.measured)))
+        """At most so often is one of the verdicts, and the answer with it, a wrong one: each look
+        at a run has 5 %, and a kernel that stays undecided has two."""
+        return min(100, round(100 * ALPHA * max(self.looks, len(self.measured))))
 
 
 def bisect(

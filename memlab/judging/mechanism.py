@@ -18,6 +18,15 @@ def says(run: Run, claim: Claim, setting: At) -> str:
     return "\n".join(sentence for c in controls for sentence in _sentences(run, c, at))
 
 
+def answers(run: Run, explanations: Sequence[Explanation]) -> Iterator[str]:
+    """What is found of each explanation at its first setting; nothing where it has no fact."""
+    for explanation in explanations:
+        for setting in settings(run, explanation.predicts)[:1]:
+            found = find(run, explanation.predicts, setting)
+            if found.facts:
+                yield _sentence(explanation, found)
+
+
 def _sentences(run: Run, control: Control, at: At) -> Iterator[str]:
     """One sentence for each explanation of a control that has points to go with `at`."""
     for explanation in control.explanations:

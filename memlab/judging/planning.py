@@ -86,7 +86,7 @@ def _deviations(run: Run, metric: str) -> Iterator[tuple[str, FloatArray]]:
     for name in run.varied:
         baseline = next(point.at[name] for point in run.points)
         for base, new in partners(run, {name: baseline}):
-            over, under = run.values(metric, new), run.values(metric, base)
+            over, under = run.by_block(metric, new), run.by_block(metric, base)
             both = np.isfinite(over) & np.isfinite(under) & (over > 0) & (under > 0)
             if np.count_nonzero(both) >= LEAST:
                 logs = paired_log_ratios(over[both], under[both])

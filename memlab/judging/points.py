@@ -48,7 +48,7 @@ def within(claim: Within, sight: Sight) -> Finding:
     text = (
         f"{lead}{sight.metric.label}: {evidence.measured(found, unit)}, "
         f"{evidence.bounds(*limits)}, "
-        f"{evidence.blocks(found.n)}{note}"
+        f"{units.counted(found.n, sight.run.unit)}{note}"
     )
     facts = {
         "value": units.format_quantity(found.estimate, unit),
@@ -61,7 +61,9 @@ def within(claim: Within, sight: Sight) -> Finding:
 
 def count(claim: Count, sight: Sight) -> Finding:
     side = sight.side({})
-    verdict = verdicts.count_verdict(side.values, claim.equals, claim.within, sight.run.looked)
+    values = sight.run.by_block(claim.metric, side.point)  # the median of a session would hide one
+    stopped = sight.run.stopped
+    verdict = verdicts.count_verdict(values, claim.equals, claim.within, stopped)
     low, middle, high = (
         units.format_quantity(value or 0.0, sight.metric.unit)
         for value in (verdict.low, verdict.estimate, verdict.high)
@@ -74,7 +76,7 @@ def count(claim: Count, sight: Sight) -> Finding:
     lead = f"{at}: " if at else ""
     text = (
         f"{lead}{sight.metric.label}: {seen}; claim: {bound}{claim.equals:,}{margin}; "
-        f"{evidence.blocks(verdict.n)}"
+        f"{units.counted(verdict.n)}"
     )
     lines = sight.lines(side.point, claim.equals)
     return Finding(verdict, text, [side.point], {"value": seen}, lines=lines)
@@ -89,7 +91,7 @@ def outcome(claim: Outcome, sight: Sight) -> Finding:
     if set(outcomes) == {"unavailable"} and claim.outcome != "unavailable":
         detail = next(iter(samples.details), "")
         raise NotHere(f"unavailable: {detail}", testable=False)
-    verdict = verdicts.outcome_verdict(outcomes, claim.outcome, sight.run.looked)
+    verdict = verdicts.outcome_verdict(outcomes, claim.outcome, sight.run.stopped)
     seen = ", ".join(f"{count} {word}" for word, count in Counter(outcomes).most_common())
     text = f"ended as: {seen}; claimed {claim.outcome}, {len(outcomes)} samples"
     return Finding(verdict, text, [point])
@@ -117,7 +119,7 @@ def _ratio_between(sight: Sight, of: At, to: At, above: float, below: float) -> 
     )
     text = (
         f"{names[0]} / {names[1]}{at}: {kind}{evidence.interval(ratio)}, {claimed}, "
-        f"{evidence.blocks(ratio.n)}{note}"
+        f"{units.counted(ratio.n, sight.run.unit)}{note}"
     )
     facts = {
         "of": units.format_quantity(float(np.nanmedian(first.values)), sight.metric.unit),

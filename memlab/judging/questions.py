@@ -2,43 +2,86 @@
 
 from __future__ import annotations
 
-from math import inf, log
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import inf, isfinite, log
 
 import numpy as np
 
 from memlab.analysis.stopping import more_blocks
+from memlab.experiment import Claim, Crossover, Experiment
+from memlab.experiment.points import Point
 from memlab.judging.claims import Judged, judge
+from memlab.judging.sight import over, parts
 from memlab.results import Run
+
+_FAR = 10  # times the time left: estimates of few blocks are off by factors
+
+
+def apply(experiment: Experiment, points: Sequence[Point]) -> bool:
+    """Whether the points hold what any claim compares."""
+    return any(_holds(points, claim) for claim in experiment.claims)
+
+
+def _holds(points: Sequence[Point], claim: Claim) -> bool:
+    """Whether each side has a point, and a curve two."""
+    least = 2 if over(claim) else 1
+    return all(
+        sum(all(point.at.get(name) == level for name, level in side.items()) for point in points)
+        >= least
+        for side in parts(claim)
+    )
 
 
 def open_points(run: Run, left_s: float | None) -> frozenset[int]:
     """The points of the claims that are undecided, and that what is left of the budget may decide.
 
-    A claim that lacks points or values cannot be decided by more blocks. One is out of reach where
-    all that is left, spent on its points alone, is less than a tenth of what its interval takes to
-    leave the bound, should the estimate stay: estimates of few blocks are off by factors.
+    A claim that lacks points or values cannot be decided by more blocks, and one that would take
+    ten times what is left is out of reach. Where the rest cannot all be decided, those that take
+    the least time go first, as many as what is left is enough for: time shared among all would
+    decide none of them.
     """
-    open_ones = (one for one in judge(run) if one.word == "inconclusive" and one.points)
-    return frozenset(
-        point
-        for one in open_ones
-        if blocks_missing(one) <= 10 * _affordable(run, one, left_s)
-        for point in one.points
-    )
+    asked = [one for one in judge(run) if one.word == "inconclusive" and one.points]
+    trial_s = _trial_s(run, {point for one in asked for point in one.points})
+    blocks = {id(one): max(1.0, blocks_missing(one)) for one in asked}
+
+    def time_s(one: Judged) -> float:
+        return blocks[id(one)] * sum(trial_s[point] for point in one.points)
+
+    most_s = inf if left_s is None else left_s
+    within_reach = [one for one in asked if time_s(one) <= _FAR * most_s]
+    chosen: dict[int, float] = {}  # blocks by point
+    for one in sorted(within_reach, key=time_s):
+        more = chosen | {p: max(chosen.get(p, 0.0), blocks[id(one)]) for p in one.points}
+        if chosen and sum(trial_s[point] * count for point, count in more.items()) > most_s:
+            continue
+        chosen = more
+    return frozenset(chosen)
 
 
 def blocks_missing(one: Judged) -> float:
-    """About how many more blocks decide a claim; 0 where its kind has no bound to measure from."""
+    """About how many more blocks decide a claim, should the estimate stay; inf where none do, 0
+    where nothing says so. An estimate may turn out a quarter of its half-width off."""
     verdict = one.verdict
-    if one.clearance is None or not verdict.low or not verdict.high or not 0 < verdict.high < inf:
+    if verdict.missing is not None:
+        return verdict.missing
+    low, middle, high = (
+        log(end) if end is not None and 0 < end < inf else inf
+        for end in (verdict.low, verdict.estimate, verdict.high)
+    )
+    half = (high - low) / 2
+    if not isfinite(half) or half == 0:
         return 0
-    half = log(verdict.high / verdict.low) / 2
-    away = half - log(one.clearance)  # of the estimate from the bound, were it in the middle
-    return more_blocks(verdict.n, half, away) if away > 0 else inf
+    if isinstance(one.claim, Crossover) and isfinite(middle):
+        bounds = [log(bound) for bound in (one.claim.low, one.claim.high) if bound > 0]
+        away = min(abs(middle - bound) for bound in bounds)
+    elif one.clearance is not None:
+        away = half - log(one.clearance)  # from the middle, where the estimate is about
+    else:
+        return 0
+    return more_blocks(verdict.n, half, max(away, half / 4))
 
 
-def _affordable(run: Run, one: Judged, left_s: float | None) -> float:
-    if left_s is None:
-        return inf
-    spent_s = [np.median(run.by_point[point].taken("trial_s")) for point in one.points]
-    return left_s / max(1e-9, float(np.sum(spent_s)))
+def _trial_s(run: Run, points: Iterable[int]) -> Mapping[int, float]:
+    """What a trial of a point takes, in seconds."""
+    found: Collection[int] = set(points)
+    return {p: max(1e-6, float(np.median(run.by_point[p].taken("trial_s")))) for p in found}

@@ -17,6 +17,7 @@ from memlab.results.beside import Beside, tables
 class Study:
     """What is to be reproduced: experiments, and the tables of its sources that none declares."""
 
+    name: str
     experiments: Sequence[Experiment]
     not_built: Sequence[str]
 
@@ -39,12 +40,12 @@ def resolve(wanted: str) -> Study:
     """
     declared = [experiments.load(name) for name in experiments.names()]
     if wanted == "all":
-        return Study(declared, _not_built(declared, published.ids()))
+        return Study(wanted, declared, _not_built(declared, published.ids()))
     name = _unique([*published.ids(), *experiments.names()], wanted)
     if name in published.ids():
         about = [e for e in declared if any(source == name for source, _ in e.tables)]
-        return Study(about, _not_built(declared, [name]))
-    return Study([experiments.load(name)], [])
+        return Study(name, about, _not_built(declared, [name]))
+    return Study(name, [experiments.load(name)], [])
 
 
 def of_run(run: Run) -> Reproduced:
@@ -60,7 +61,8 @@ def _unique(names: Sequence[str], wanted: str) -> str:
         return matches[0]
     if matches:
         raise UnknownExperiment(f"{wanted!r} fits {', '.join(matches)}; write one of them")
-    hint = nearest(wanted, [*names, "all"], f"there are: {', '.join([*names, 'all'])}")
+    known = [*names, *published.changelogs(), "all"]
+    hint = nearest(wanted, known, f"there are: {', '.join(known)}")
     raise UnknownExperiment(f"no study or experiment {wanted!r}; {hint}")
 
 

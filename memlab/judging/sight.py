@@ -191,7 +191,7 @@ def settings(run: Run, claim: Claim) -> list[At]:
     setting where the run has none of them at all.
     """
     sides = parts(claim)
-    named = {name for side in sides for name in side} | {_over(claim)}
+    named = {name for side in sides for name in side} | {over(claim)}
     # Of the points, not of the declaration: an older run may lack a factor.
     free = [name for name in run.points[0].at if name not in named]
     looked_at = [
@@ -204,7 +204,7 @@ def settings(run: Run, claim: Claim) -> list[At]:
     return [dict(pairs) for pairs in dict.fromkeys(found)] or [{}]
 
 
-def _over(claim: Claim) -> str:
+def over(claim: Claim) -> str:
     """The factor along which a claim looks, or an empty name."""
     return claim.over if isinstance(claim, Monotone | Crossover | Saturates | Shift) else ""
 

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from memlab.analysis.compare import benjamini_hochberg
+from memlab.analysis.verdicts import ALPHA
 from memlab.experiment import At, Claim, Level
 from memlab.judging.claims import Judged
 
@@ -18,6 +20,7 @@ _OVERALL = {
 DIFFERS = "depends on the setting"
 ORDER = ("contradicted", DIFFERS, "not decided", "not testable here", "holds")  # as it is printed
 HERE = "on this machine"
+_TESTED = ("reproduced", "contradicted", "inconclusive")
 _UNDECIDED = "undecided (too few or too noisy samples)"
 
 
@@ -64,7 +67,8 @@ def by_claim(judged: Iterable[Judged]) -> list[ClaimSummary]:
 
 
 def sentence(summaries: Sequence[ClaimSummary], place: str = HERE) -> list[str]:
-    """`3 of 4 claims hold on this machine; 1 is contradicted.`, then each contradicted claim."""
+    """`3 of 4 claims hold on this machine; 1 is contradicted.`, then each contradicted claim.
+    `place` may be empty."""
     if not summaries:
         return ["no claim is declared"]
     counts = Counter(s.overall for s in summaries)
@@ -83,21 +87,29 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE) -> list[str]:
     ]
     of = f"{holding} of {total} claim{'' if holding == total == 1 else 's'}"
     verb = "holds" if holding == 1 else "hold"
-    headline = f"{'; '.join([f'{of} {verb} {place}', *said])}."
+    headline = f"{'; '.join([f'{of} {verb} {place}'.rstrip(), *said])}."
     wrong = [s.claim.text for s in summaries if s.overall == "contradicted"]
     return [headline, *(f"Contradicted: {text}." for text in wrong)]
 
 
-def stand(judged: Sequence[Judged]) -> str:
+def stand(judged: Sequence[Judged], over: str = "") -> str:
     """How many verdicts stand where at most 5 % of them may be false, and which do not."""
-    decided = [one for one in judged if one.verdict.p is not None]
-    fall = list(dict.fromkeys(one.claim.id for one in decided if not one.stands))
+    return standing([(j.claim.id, j.word, j.verdict.p) for j in judged], over)
+
+
+def standing(found: Sequence[tuple[str, str, float | None]], over: str = "") -> str:
+    """The same of verdicts as (claim, word, p), corrected over all of them: of one run, or of what
+    `over` names. One that is undecided was a chance to be wrong too: it counts, with a p of 1."""
+    tested = [one for one in found if one[1] in _TESTED]
+    adjusted = benjamini_hochberg([1.0 if p is None else p for _, _, p in tested])
+    decided = [(id, q) for (id, _, p), q in zip(tested, adjusted, strict=True) if p is not None]
     if not decided:
         return ""
-    standing = sum(one.stands for one in decided)
+    fall = list(dict.fromkeys(id for id, q in decided if q > ALPHA))
+    standing = sum(q <= ALPHA for _, q in decided)
     said = (
         f"{standing} of {len(decided)} verdicts stand where at most 5 % of those that stand are "
-        "expected to be false (Benjamini and Hochberg)"
+        f"expected to be false (Benjamini and Hochberg{f' over {over}' if over else ''})"
     )
     return f"{said}; not: {', '.join(fall)}" if fall else said
 

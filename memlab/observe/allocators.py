@@ -2,7 +2,7 @@
 
 An option is read when a process starts, and its name and meaning change between versions, so the
 version is read from the library's file, before any process has loaded it. What a process then
-really runs under, the process must say itself (probes/allocator/malloc_library.c).
+really runs under, the process must say itself (probes/support/malloc_library.c).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Version = tuple[int, ...]
 Options = Mapping[str, str]
 
 _NEVER_BYTES = str(2**62)  # of a threshold that nothing reaches
-_OPTIONS = ("MALLOC_", "GLIBC_TUNABLES", "TCMALLOC_", "MIMALLOC_")  # what the variables begin with
+OPTIONS = ("MALLOC_", "GLIBC_TUNABLES", "TCMALLOC_", "MIMALLOC_")  # what the variables begin with
 _ELF_MACHINE = slice(18, 20)  # e_machine, elf(5)
 
 
@@ -118,7 +118,7 @@ def environ(malloc: Malloc, others: Mapping[str, str] | None = None) -> dict[str
     Options that are in the environment already (`others`) would mix with the setting.
     """
     others = os.environ if others is None else others
-    if foreign := next((name for name in others if name.startswith(_OPTIONS)), None):
+    if foreign := next((name for name in others if name.startswith(OPTIONS)), None):
         raise NotHere(
             f"{foreign} is set in this environment and would mix with the setting: unset it"
         )

@@ -8,15 +8,17 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab.observe import ownership
+from memlab import ownership
 
 QEMU = "qemu-system-x86_64"
 QEMU_REMEDY = "apt install qemu-system-x86"
 
+QEMU_ARM64 = "qemu-system-aarch64"
+_QEMUS = {"x86_64": (QEMU, QEMU_REMEDY), "aarch64": (QEMU_ARM64, "apt install qemu-system-arm")}
+
 # Each with what to install. busybox is the guest's first process, modprobe says which modules need
 # which.
 _NEEDED = {
-    QEMU: QEMU_REMEDY,
     "busybox": "apt install busybox-static",
     "modprobe": "apt install kmod",
 }
@@ -50,9 +52,15 @@ def find(program: str) -> str | None:
     return shutil.which(program, path=search_path())
 
 
-def missing() -> Missing | None:
-    """The first program that is not here; None where all are."""
-    for program, remedy in _NEEDED.items():
+def qemu(machine: str) -> str:
+    """The program that runs guests of a machine, as uname says it."""
+    program, _ = _QEMUS[machine]
+    return find(program) or program
+
+
+def missing(machine: str = "x86_64") -> Missing | None:
+    """The first program that is not here for guests of a machine; None where all are."""
+    for program, remedy in (_QEMUS[machine], *_NEEDED.items()):
         if find(program) is None:
             return Missing(program, remedy)
     return None

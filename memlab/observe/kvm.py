@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from pathlib import Path
 
 from memlab.observe import guest_tools
@@ -31,11 +30,12 @@ def beats(qemu: str) -> bool:
     """Whether a guest runs under KVM here."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
-    with tempfile.TemporaryDirectory(prefix="memlab-") as folder:
-        rom = Path(folder) / "heartbeat"
-        rom.write_bytes(rom_image())
-        command = [qemu, "-accel", "kvm", *machine(rom)]
-        return exits(command)
+    rom = os.memfd_create("memlab-heartbeat")  # a file that nobody else can put another for
+    try:
+        os.write(rom, rom_image())
+        return exits([qemu, "-accel", "kvm", *machine(Path(f"/proc/self/fd/{rom}"))], rom)
+    finally:
+        os.close(rom)
 
 
 def rom_image() -> bytes:
@@ -51,9 +51,12 @@ def machine(rom: Path) -> list[str]:
     ]
 
 
-def exits(command: list[str]) -> bool:
+def exits(command: list[str], *files: int) -> bool:
+    """Whether QEMU ends as the guest asks; `files` are descriptors that it inherits."""
     try:
-        ended = subprocess.run(command, capture_output=True, timeout=LIMIT_S, check=False)
+        ended = subprocess.run(
+            command, capture_output=True, timeout=LIMIT_S, check=False, pass_fds=files
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return ended.returncode == 2 * _CODE + 1

@@ -64,15 +64,19 @@ def _lines(experiment: Experiment, width: int) -> Iterator[str]:
         yield from wrapped(f"{metric.help} ({metric.unit})", 2, len(named), named)
     yield ""
     yield "CONTROLS, points beside the grid that test an explanation"
+    if not experiment.controls:
+        yield "  none"
     for control in experiment.controls:
         where = "" if len(control.presets) == len(PRESETS) else f" ({', '.join(control.presets)})"
         yield from wrapped(f"{control.name}{where}: {control.description}", 2)
     yield ""
     yield "STUDIES whose claims it tests"
+    if not experiment.sources:
+        yield "  none: its claims name where they are from"
     for source in experiment.sources:
         yield from wrapped(f"{source}: {studies.load(source).reference}", 2)
     yield ""
-    yield "CLAIMS of the published studies"
+    yield "CLAIMS, with what they rest on"
     for claim in experiment.claims:
         yield from wrapped(f"{claim.id}: {claim.text}{_basis(claim)}", 2)
     for published in experiment.published:

@@ -5,6 +5,7 @@ Plain text, without rich: importing that takes as much CPU time as the whole loo
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Iterable, Iterator
 
@@ -14,7 +15,8 @@ from memlab.diagnose.finding import Fact, Finding, Severity
 from memlab.diagnose.look import Look
 from memlab.diagnose.prediction import Predicted, Prediction
 
-_WIDTH = 100
+_WIDTH = 100  # characters: longer lines are hard to read
+_LEAST = 60
 _THREADS_SHOWN = 5
 _CALLS = {
     "madvise": "madvise",
@@ -234,11 +236,12 @@ def _table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _wrapped(first: str, texts: Iterable[str]) -> Iterator[str]:
-    """Each text after `first`, its further lines under its beginning."""
+    """Each text after `first`, its further lines under its beginning, as wide as the terminal."""
+    width = min(_WIDTH, max(_LEAST, shutil.get_terminal_size((_WIDTH, 1)).columns))
     for line in texts:
         yield from textwrap.wrap(
             line,
-            _WIDTH,
+            width,
             initial_indent=first,
             subsequent_indent=" " * min(len(first), 18),
             break_long_words=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from memlab.judging.fleet import Level, Split
-from memlab.judging.ladder import Row
+from memlab.judging.ladder import Row, stand
 from memlab.present import table, words
 from memlab.present.table import Cell, Column, Table, Text, write
 from memlab.results import Run
@@ -46,6 +46,8 @@ def show(
         console.print()
         for line in _split(runs, split):
             console.print(Text(line))
+    if together := stand(rows, "all hosts"):
+        console.print(Text(together, style="dim"))
 
 
 def _by_claim(runs: Mapping[str, Run], rows: Sequence[Row]) -> dict[str, set[str]]:

@@ -131,8 +131,8 @@ def figure(found: History, path: Path) -> Path:
 
     import matplotlib.dates as mdates
     import numpy as np
-    from matplotlib.figure import Figure
 
+    from memlab.present import figures
     from memlab.present.figures import style
 
     measured = [datetime.fromisoformat(night.run.row.created_at) for night in found.nights]
@@ -140,7 +140,7 @@ def figure(found: History, path: Path) -> Path:
     days = [number(at.replace(tzinfo=None)) for at in measured]
     levels = np.array([100 * (night.level.estimate - 1) for night in found.nights])
     with style.settings():
-        made = Figure(figsize=(8, 4.2), layout="constrained")
+        made = figures.RunFigure(figsize=(8, 4.2), layout="constrained", dpi=200)
         axes = made.add_subplot()
         for day, night, level in zip(days, found.nights, levels, strict=True):
             low, high = night.level.low, night.level.high
@@ -188,6 +188,4 @@ def figure(found: History, path: Path) -> Path:
         axes.set_ylabel(f"{label}, % of the typical run")
         axes.spines[["top", "right"]].set_visible(False)
         made.suptitle(next(_answer(found)), x=0.01, ha="left", fontsize=10)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        made.savefig(path, dpi=200)
-    return path
+    return figures.write_png(made, path)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memlab import experiments
-from memlab.judging.ladder import Bisected, Cell, Row
+from memlab.judging.ladder import Bisected, Cell, Row, stand
 from memlab.present import table, words
 from memlab.present.table import Column, Table, Text, write
 
@@ -39,6 +39,8 @@ def show(kernels: Sequence[str], rows: Sequence[Row], *, verbose: bool) -> None:
         if hold and not verbose:
             said = f"{name}: {words.count(len(hold), 'more row')} alike under every kernel (-v)"
             console.print(Text(said, style="dim"))
+    if verbose and (together := stand(rows, "all kernels")):
+        console.print(Text(together, style="dim"))
 
 
 def steps(rows: Sequence[Row]) -> list[str]:
@@ -93,14 +95,13 @@ def _cell(row: Row, cell: Cell | None) -> table.Cell | str:
 def figure(kernels: Sequence[str], rows: Sequence[Row], path: Path) -> Path:
     """The rows that change or do not hold, as coloured cells with their words; all rows where none
     does. Written as PNG."""
-    from matplotlib.figure import Figure
-
+    from memlab.present import figures
     from memlab.present.figures import style
 
     shown = [row for row in rows if _telling(row)] or list(rows)
     with style.settings():
         wide, high = 4.0 + 1.05 * len(kernels), 1.0 + 0.32 * len(shown)
-        made = Figure(figsize=(wide, high))
+        made = figures.RunFigure(figsize=(wide, high), dpi=200)
         axes = made.add_axes((3.9 / wide, 0.1 / high, 1 - 4.0 / wide, 1 - 1.0 / high))
         axes.set(xlim=(0, len(kernels)), ylim=(len(shown), 0))
         axes.xaxis.tick_top()
@@ -115,6 +116,4 @@ def figure(kernels: Sequence[str], rows: Sequence[Row], path: Path) -> Path:
                 said = "-" if cell is None else _said(row, cell)
                 axes.text(x + 0.5, y + 0.5, said, ha="center", va="center", fontsize=6.5)
         made.suptitle("Under which kernel does it hold?", x=0.02, ha="left", fontsize=10)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        made.savefig(path, dpi=200)
-    return path
+    return figures.write_png(made, path)

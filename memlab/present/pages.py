@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 
-from memlab.experiment import Checks, Experiment, Factor
-from memlab.judging import reproduce
+from memlab.experiment import Checks, Experiment
+from memlab.judging import reproduce, summary
 from memlab.present import describe, words
 from memlab.present.figures import caption, names
 from memlab.present.table import Column, Table, markdown
@@ -17,7 +17,6 @@ from memlab.present.verdicts import ClaimVerdicts, Verdict, verdicts
 from memlab.results import Run
 
 _SHOWN = "quick"  # the preset of the recorded runs
-_MANY = 5  # levels that a sentence can list
 # Where a verdict's number ends: how sure it is, and where it failed, `memlab claims -v` says.
 _REST = re.compile(r"[,;] \d+ blocks\b|: not in this run; to get it: |: E[A-Z]+ at probes/")
 
@@ -42,16 +41,9 @@ def _declared(experiment: Experiment) -> Iterator[str]:
     if more := _more(experiment):
         yield from ("", more)
     varied = [one for one in experiment.factors if len(one.levels(_SHOWN)) > 1]
-    yield from ("", f"**Varied:** {'; '.join(_levels(experiment, one) for one in varied)}.")
-    if shown := [one for one in experiment.controls if _SHOWN in one.presets]:
-        yield from ("", "**Controls**, points that each test an explanation:", "")
-        yield from (f"- {one.name}: {_first(_inline(one.why))}" for one in shown)
-    name = experiment.name
-    yield ""
-    yield (
-        f"In full: `memlab describe {name}`, `memlab show --example {name}`, "
-        f"`memlab claims -v --example {name}`; the code: `{experiment.probe_file}`."
-    )
+    yield from ("", f"**Varied:** {', '.join(one.label for one in varied)}.")
+    if shown := [one.name for one in experiment.controls if _SHOWN in one.presets]:
+        yield from ("", f"**Controls**, which test explanations: {', '.join(shown)}.")
 
 
 def _first(text: str) -> str:
@@ -71,30 +63,20 @@ def _more(experiment: Experiment) -> str:
     return _inline((inspect.getdoc(module) or "").partition("\n\n")[2])
 
 
-def _levels(experiment: Experiment, factor: Factor) -> str:
-    """`bytes per call (1 B to 10 KiB)`, `method (mmap, write(2))`: as the figures call them."""
-    levels = factor.levels(_SHOWN)
-    said = [words.label(experiment, factor.name, level) for level in levels]
-    if len(levels) > _MANY:
-        numbers = factor.kind.levels is None
-        said = [f"{said[0]} to {said[-1]}" if numbers else f"{len(levels)} levels"]
-    return f"{factor.label} ({', '.join(said)})"
-
-
 def _found(run: Run) -> Iterator[str]:
     found = reproduce.of_run(run)
-    if found.judged:
-        yield words.headline([found])[0]  # what is contradicted stands first in the table
-    for name in names(run):
-        stem = f"{run.experiment.name}-{name}" if name else run.experiment.name
-        yield from ("", f"[![{caption(run, name)}]({stem}.svg)]({stem}.svg)")  # a phone enlarges it
+    # What is contradicted stands first in the table.
+    said = summary.sentence(summary.by_claim(found.judged), place="")[:1] if found.judged else []
     cpu, count = run.environment.get("cpu_model"), run.environment.get("cpu_count")
     kernel = run.environment.get("kernel_release")
-    yield ""
-    yield (
+    recorded = (
         f"Recorded on {run.row.created_at[:10]}: {count} CPUs of {cpu}, Linux {kernel}, "
         f"{len(run.samples)} samples, {run.blocks} blocks."
     )
+    yield " ".join([*said, recorded])
+    for name in names(run):
+        stem = f"{run.experiment.name}-{name}" if name else run.experiment.name
+        yield from ("", f"[![{caption(run, name)}]({stem}.svg)]({stem}.svg)")  # a phone enlarges it
     sources = [f"[{source}](../studies.md#{source})" for source in run.experiment.sources]
     if sources:
         yield from ("", f"Claims of {', '.join(sources)}:")
@@ -105,15 +87,29 @@ def _found(run: Run) -> Iterator[str]:
 
 
 def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
-    """A row per claim, without the exact checks that hold where a figure lists them."""
+    """A row per claim that has a number, without the exact checks that hold where a figure lists
+    them; of the others a line per reason."""
     exact = [c for c in made if c.overall == "holds" and _is_count(c.verdicts[0].number)]
     if not listed:
         exact = []
-    rows = []
+    rows, above = [], ""
+    undecided: dict[str, list[str]] = {}
     for claim in (claim for claim in made if claim not in exact):
-        rows.append([claim.text, claim.published, "\n".join(_said(claim.verdicts))])
+        reasons = {f"**{one.word}**: {_REST.split(one.reason)[0]}" for one in claim.verdicts}
+        if len(reasons) == 1 and not claim.verdicts[0].samples:
+            undecided.setdefault(reasons.pop(), []).append(claim.text)
+            continue
+        said = f"*{claim.published if claim.published != above else 'as above'}*"
+        claimed = f"{claim.text}\n{said}" if claim.published else claim.text
+        rows.append([claimed, "\n".join(_said(claim.verdicts))])
+        above = claim.published
     if rows:
-        yield from ("", *_table(["claim", "published", "here"], rows))
+        yield from ("", *_table(["claim, *and what it rests on*", "here"], rows))
+    for reason, texts in undecided.items():
+        first, *more = map(_inline, texts)
+        yield from ("", f"{_inline(reason)}:{'' if more else f' {first}'}")
+        if more:
+            yield from ("", *(f"- {text}" for text in (first, *more)))
     if exact:
         said = "1 exact check holds" if len(exact) == 1 else f"{len(exact)} exact checks hold"
         yield from ("", f"{said}: the figure lists them.")
@@ -123,7 +119,10 @@ def _said(found: Sequence[Verdict]) -> Iterator[str]:
     """A line per verdict, or one where all settings have the same word and number."""
     # A count alone does not say what it should have been.
     numbers = [one.reason if _is_count(one.number) else one.number for one in found]
-    lines = [(one, _REST.split(said)[0]) for one, said in zip(found, numbers, strict=True)]
+    lines = [
+        (one, _REST.split(words.shared_reason(said))[0])
+        for one, said in zip(found, numbers, strict=True)
+    ]
     if len({(one.word, said) for one, said in lines}) == 1 < len(found):
         yield f"**{found[0].word}** in all {len(found)} settings: {lines[0][1]}"
         return

@@ -16,9 +16,10 @@ from memlab.watch import Progress
 
 
 class Live:
-    """Says where a sweep is."""
+    """Says where a sweep is; `part` is its place among several, as `2 of 7: `."""
 
-    def __init__(self) -> None:
+    def __init__(self, part: str = "") -> None:
+        self._part = part
         self._console = console(stderr=True)
         self._status: Status | None = None
         self._block = -1
@@ -30,8 +31,11 @@ class Live:
     def started(self, run: RunRow, points: Sequence[Point], taken: int) -> None:
         self._experiment = experiments.load(run.experiment, run.request.get("subject"))
         self._names = varied_factors(points)
-        kept = f", {taken} samples already" if taken else ""
-        click.echo(f"run {run.id}: {self._experiment.name}, {len(points)} points{kept}", err=True)
+        kept = f", {units.counted(taken, 'sample')} already" if taken else ""
+        click.echo(
+            f"run {run.id}: {self._experiment.name}, {units.counted(len(points), 'point')}{kept}",
+            err=True,
+        )
         if self._console.is_terminal:
             self._status = self._console.status("starting")
             self._status.start()
@@ -39,16 +43,17 @@ class Live:
     def sampled(self, progress: Progress) -> None:
         self._measured |= progress.outcome != "unavailable"
         if self._status:
-            self._status.update(Text(self._line(progress)))
+            self._status.update(Text(self._part + self._line(progress)))
         elif progress.block != self._block:
             self._block = progress.block
-            click.echo(self._block_line(progress), err=True)
+            click.echo(self._part + self._block_line(progress), err=True)
 
     def ended(self, reason: str) -> None:
         if self._status:
             self._status.stop()
         why = {
-            "decided": "every claim is decided or out of the budget's reach",
+            "decided": "every claim is decided or out of the budget's reach "
+            "(--precision measures on, for narrower intervals)",
             "precise": "every point is as precise as asked",
             "blocks": "all blocks are done",
             "budget": "the budget is spent",
@@ -59,8 +64,8 @@ class Live:
     def _block_line(self, progress: Progress) -> str:
         left = "" if progress.left_s is None else f", {progress.left_s:.0f} s left"
         return (
-            f"block {progress.block + 1}: {progress.in_block} trials, "
-            f"{progress.done_points} of {progress.points} points done{left}"
+            f"block {progress.block + 1}: {units.counted(progress.in_block, 'trial')}, "
+            f"{progress.done_points} of {units.counted(progress.points, 'point')} done{left}"
         )
 
     def _line(self, progress: Progress) -> str:
@@ -72,7 +77,8 @@ class Live:
             width = progress.interval.halfwidth_relative
             seen += f" ±{width:.1%}" if width is not None else ""
         left = "" if progress.left_s is None else f" · {progress.left_s:.0f} s left"
+        done = f"{progress.done_points}/{units.counted(progress.points, 'point')} done"
         return (
             f"block {progress.block + 1}, trial {progress.position + 1}/{progress.in_block} · "
-            f"{at} · {seen} · {progress.done_points}/{progress.points} points done{left}"
+            f"{at} · {seen} · {done}{left}"
         )

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
 from memlab import recorded, units
 from memlab.analysis.compare import MOST_BLOCKS
 from memlab.analysis.exact import least_samples
 from memlab.analysis.intervals import Interval
-from memlab.experiment import Against, At, Metric
+from memlab.experiment import Against, At, Experiment, Metric
 from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import point_key
 from memlab.experiment.window import WINDOW_METRICS
 from memlab.judging import evidence
 from memlab.judging.compare import Compared, PointComparison
+from memlab.judging.reproduce import Reproduced
+from memlab.judging.summary import DIFFERS, by_claim
 from memlab.present import words
 from memlab.present.table import Cell, Column, Table
 from memlab.published import Cell as Printed
@@ -53,7 +55,7 @@ def medians(run: Run) -> list[Table]:
     for panel, part in zip(panels, inside, strict=True):
         flags = [metric.name in s.extrapolated for s in part if s.medians]
         every = bool(flags) and all(flags)
-        place = words.levels(run.experiment, panel, panel_names) + _filesystem(run, panel)
+        place = _levels(run.experiment, panel, panel_names) + _filesystem(run, panel)
         title = f"{metric.label} ({metric.unit})" + (f": {place}" if place else "")
         title += "; all extrapolated" if every else ""
         made.append(_panel(run, title, part, by, turned=turned, mark=not every))
@@ -147,8 +149,27 @@ def _column(run: Run, at: At) -> Column:
 def _label(run: Run, at: At) -> str:
     """A level of the axis alone, others with their names where they need them."""
     if list(at) == [run.experiment.figure.over]:
-        return run.experiment.describe_level(*next(iter(at.items())))
-    return words.levels(run.experiment, at, at)
+        return words.label(run.experiment, *next(iter(at.items())))
+    return _levels(run.experiment, at, at)
+
+
+def _levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
+    """As figures call them; those of a user's command are the user's own words."""
+    said = words.levels if isinstance(experiment, CommandExperiment) else words.labels
+    return said(experiment, at, names)
+
+
+def names_of_levels(run: Run) -> str:
+    """What `-p` takes for the levels that the tables call otherwise: `method=write for write(2)`;
+    empty where there are none."""
+    factors = [run.experiment.factor(name) for name in run.varied]
+    said = {
+        f"{factor.name}={factor.kind.format(level)} for {label}": None
+        for factor in factors
+        for level in dict.fromkeys(point.at[factor.name] for point in run.points)
+        if (label := factor.level_labels.get(level)) and label != factor.kind.format(level)
+    }
+    return f"-p takes {', '.join(said)}" if said else ""
 
 
 def _filesystem(run: Run, panel: At) -> str:
@@ -190,7 +211,7 @@ def controls(run: Run) -> Iterator[Table]:
         found = [s for s in run.summaries if s.point.control == control.name]
         if not found:
             continue
-        columns = [Column("point", "left"), Column(metric.name)]
+        columns = [Column("point", "left"), Column(metric.label)]
         rows = [[_point_name(run, s), median(s, metric, metric.unit)] for s in found]
         yield Table(f"control {control.name}: {control.why}", columns, rows)
 
@@ -203,12 +224,33 @@ def _point_name(run: Run, found: PointSummary) -> str:
         for f in run.experiment.factors
         if f.name in run.varied or (control and f.name in control.levels)
     ]
-    return words.levels(run.experiment, found.point.at, names) or "the only point"
+    return _levels(run.experiment, found.point.at, names) or "the only point"
+
+
+_VERDICTS = {  # heads of a terminal's width
+    "holds": "hold",
+    "contradicted": "contradicted",
+    DIFFERS: "depend on\nthe setting",
+    "not decided": "not\ndecided",
+    "not testable here": "not\ntestable",
+}
+
+
+def by_experiment(found: Sequence[Reproduced]) -> Table:
+    """A row per experiment: how many claims have which verdict, of verdicts that any has."""
+    counts = [Counter(c.overall for c in by_claim(one.judged)) for one in found]
+    seen = [word for word in _VERDICTS if any(count[word] for count in counts)]
+    columns = [Column("experiment", "left"), *(Column(_VERDICTS[word]) for word in seen)]
+    rows: list[list[Cell | str]] = []
+    for one, count in zip(found, counts, strict=True):
+        said = [str(count[word] or "") for word in seen]
+        rows.append([one.experiment.name, *said, one.run.id if one.run else "does not run here"])
+    return Table("", [*columns, Column("run", "left")], rows)
 
 
 def setting(run: Run, beside: Beside) -> str:
     varied = [name for name in beside.setting if name in run.varied]
-    return words.levels(run.experiment, beside.setting, varied)
+    return _levels(run.experiment, beside.setting, varied)
 
 
 def published(run: Run, beside: Beside) -> Table:
@@ -353,20 +395,39 @@ def noise(run: Run) -> Table:
     return Table(title, [Column("flag", "left"), Column("samples"), Column("share")], rows)
 
 
+def _spent(run: Run) -> str:
+    """`, 64 % of it inside timed windows, 12 % beside them in trials, ...`."""
+    inside, trials = run.window_share, run.trials_share
+    if not run.samples or inside is None or trials is None:
+        return ""
+    beside, between = (
+        units.format_percent(max(0.0, share)) for share in (trials - inside, 1 - trials)
+    )
+    return (
+        f", {units.format_percent(inside)} of it inside timed windows, {beside} beside them in "
+        f"trials (making ready, releasing), {between} between trials (new files, storing, looking)"
+    )
+
+
 def ended(run: Run, *, points: bool = True) -> Iterator[str]:
     """How the sweep ended, and with `points` the samples that are not ok; a reason that several
     share, once."""
     wall_s = sum(session.wall_s for session in run.sessions)
-    share = "-" if run.window_share is None else units.format_percent(run.window_share)
     how = run.sessions[-1].ended if run.sessions else None
     yield (
-        f"{words.count(len(run.samples), 'sample')} in {words.quantity(wall_s, 's')}, {share} of "
-        f"it inside timed windows; the sweep ended: {how or 'not yet, or killed'}"
+        f"{words.count(len(run.samples), 'sample')} in {words.quantity(wall_s, 's')}"
+        f"{_spent(run)}; the sweep ended: {how or 'not yet, or killed'}"
     )
     if how in ("budget", "interrupted") and (short := _short_of_samples(run, wall_s)):
         yield short
     for name, scaled in run.row.request.get("scaled", {}).items():
         yield f"scaled to fit this host: {name} {scaled}"
+    if run.spread:
+        yield (
+            f"spread over {words.count(len(run.sessions), 'session')}, each in fresh processes: "
+            "± is half of where the next session's median lies at 95 %; ratios and verdicts count "
+            "a session once"
+        )
     if libc := run.row.request.get("libc"):
         version = run.environment.get("libc_version", "a libc")
         yield f"the probes ran under {version}, of {libc}"
@@ -386,6 +447,8 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
 
 def _short_of_samples(run: Run, wall_s: float) -> str:
     """How many points have an interval, and what would give the others one; empty where all do."""
+    if run.spread:  # what an interval takes are sessions
+        return ""
     least = least_samples(0.95)
     taken = [s.outcomes.total() for s in run.summaries if set(s.outcomes) != {"unavailable"}]
     missing = sum(max(0, least - count) for count in taken)
@@ -420,7 +483,10 @@ def compared(found: Sequence[Compared]) -> Table:
         columns.append(Column(f"{head}{'median' if several else one.heads[1]}", group=group))
         columns.append(Column(f"{head}ratio", group=group))
         columns.append(Column(f"{head}verdict", "left", group=group))
-        columns.append(Column(f"{head}more blocks" if several else "more\nblocks", group=group))
+        unit_s = f"{one.unit}s"
+        columns.append(
+            Column(f"{head}more {unit_s}" if several else f"more\n{unit_s}", group=group)
+        )
         columns += [] if several else [Column("p")]
     rows = []
     for key, levels in at.items():
@@ -467,10 +533,11 @@ def compared_counts(found: Sequence[Compared]) -> list[str]:
 
 
 def ratio_legend(found: Compared) -> str:
+    unit = found.unit
     return (
-        f"ratio: the median over the blocks of {' / '.join(reversed(found.heads))}, with its 95 % "
-        "interval, and not the quotient of the two medians; more blocks: about how many would "
-        f"decide an inconclusive point (over {MOST_BLOCKS:,}: take a larger threshold); p: of the "
-        "test for the verdict (of any difference if inconclusive), adjusted for the number of "
-        "points"
+        f"ratio: the median over the {unit}s of {' / '.join(reversed(found.heads))}, with its "
+        f"95 % interval, and not the quotient of the two medians; more {unit}s: about how many "
+        f"would decide an inconclusive point (over {MOST_BLOCKS:,}: take a larger threshold); p: "
+        "of the test for the verdict (of any difference if inconclusive), adjusted for the number "
+        "of points"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -18,6 +19,7 @@ from memlab.judging.effects import effects
 from memlab.judging.reproduce import Reproduced
 from memlab.present import attribution, modes, table, tables, words
 from memlab.present.table import STYLES, Cell, Column, Table, Text, write
+from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, verdicts
 from memlab.results import Run
 from memlab.results import beside as published
@@ -53,17 +55,19 @@ def show(run: Run, *, verbose: bool = False, judged: bool = False) -> None:
         write(console, tables.every_metric(run))
     if run.measured:
         console.print(Text(tables.LEGEND, style="dim"))
+    if run.measured and (taken := tables.names_of_levels(run)):
+        console.print(Text(taken, style="dim"))
     for crossed in crossings(run):
-        where = words.levels(run.experiment, crossed.panel, crossed.panel)
+        where = words.labels(run.experiment, crossed.panel, crossed.panel)
         place = f"{where}: " if where else ""
         console.print(Text(place + words.crossing(run.experiment, crossed), style="bold"))
     for shown in tables.controls(run) if run.measured else ():
         write(console, shown)
     _published(console, run)
     console.print()
-    for line in (*costs.lines_for_show(run), *attribution.lines(run)):
-        console.print(Text(line))
-    console.print()
+    if explained := [*costs.lines_for_show(run), *attribution.lines(run)]:
+        for line in [*explained, ""]:
+            console.print(Text(line))
     flags = tables.noise(run)
     said = ", ".join(f"{row[0].text} {row[1].text}" for row in flags.cells) or "none"
     console.print(Text(f"noise: {said}, of {len(run.samples)} samples; flagged, none dropped"))
@@ -85,6 +89,8 @@ def _head(run: Run) -> Iterator[str]:
         f"{words.machine(run)}; {words.count(len(run.points), 'point')}, "
         f"{each} sample{'' if each == '1' else 's'} each, seed {run.row.seed}"
     )
+    if run.note:
+        yield f"note: {run.note}"
     if remark := words.machine_remark(run.environment):
         yield remark
 
@@ -136,7 +142,9 @@ def _published(console: Console, run: Run) -> None:
 
 def runs(rows: Sequence[ListedRun]) -> None:
     """Print a row per stored run."""
-    heads = ["run", "measured", "experiment", "name", "samples", "ended", "machine"]
+    noted = any(row.note for row in rows)
+    heads = ["run", "measured", "experiment", "name", "samples", "ended"]
+    heads += [*["note"] * noted, "machine"]
     cells: list[list[Cell | str]] = [
         [
             row.run,
@@ -145,6 +153,7 @@ def runs(rows: Sequence[ListedRun]) -> None:
             row.name or "",
             str(row.samples),
             row.ended or "unfinished",
+            *([row.note or ""] if noted else []),
             row.machine if row.host is None else f"{row.host}: {row.machine}",
         ]
         for row in rows
@@ -161,7 +170,8 @@ def runs(rows: Sequence[ListedRun]) -> None:
 def claims(
     found: Sequence[Reproduced], not_built: Sequence[str], *, tables: bool, verbose: bool
 ) -> None:
-    """Print the answer first, then a line per claim, or with `verbose` all its grounds."""
+    """Print the answer first, then a line per claim, or with `verbose` all its grounds; of several
+    experiments a row each last."""
     console = table.console()
     console.print(Text(words.headline(found)[0], style="bold"))
     for reproduced in found:
@@ -169,6 +179,11 @@ def claims(
         stand = summary.stand(reproduced.judged)
         if stand and (verbose or not all(o.stands for o in reproduced.judged if o.verdict.p)):
             console.print(Text(stand))
+    if len(found) > 1:
+        if verbose:
+            together = [one for reproduced in found for one in reproduced.judged]
+            console.print(Text(summary.stand(together, "all experiments")))
+        write(console, by_experiment(found))
     if not_built:
         console.print()
     for line in not_built:
@@ -216,7 +231,7 @@ def _experiment(console: Console, reproduced: Reproduced, *, tables: bool, verbo
 
 def _in_lines(console: Console, found: Sequence[ClaimVerdicts]) -> None:
     """A line per claim, or per setting where these differ; a reason that several share, once."""
-    lines = [line for claim in found for line in _lines(claim)]
+    lines = _without_repeats([line for claim in found for line in _lines(claim)])
     width = max((len(word) for word, _, _ in lines if len(word) <= _WORD), default=0) + 2
     shared: dict[tuple[str, str], list[str]] = {}
     for word, text, reason in lines:
@@ -231,6 +246,16 @@ def _in_lines(console: Console, found: Sequence[ClaimVerdicts]) -> None:
         _said(console, word, f"{reason}:", width)
         for text in texts:
             _indented(console, Text(f"- {text}"), width)
+
+
+def _without_repeats(lines: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Without a sentence that holds and that the next one, with the same number, begins with."""
+    return [
+        line
+        for line, after in zip_longest(lines, lines[1:], fillvalue=("", "", ""))
+        if not (line[::2] == after[::2] and after[1].startswith(f"{line[1]}, "))
+        or line[0] != "reproduced"
+    ]
 
 
 def _lines(claim: ClaimVerdicts) -> Iterator[tuple[str, str, str]]:

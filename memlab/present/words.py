@@ -149,14 +149,15 @@ def change(found: Change) -> str:
     or that nothing is shown yet, and what would."""
     compared = found.comparison
     if blocks := found.equal_blocks:
-        return f"the same in {'all ' if blocks > 1 else ''}{count(blocks, 'block')}"
+        return f"the same in {'all ' if blocks > 1 else ''}{count(blocks, found.unit)}"
     if compared is None:
         unit = cell_unit(found.metric.unit)
         new, base = (quantity(value, unit) for value in (found.new, found.base))
         return f"{new} instead of {base}"
     ratio = compared.ratio
     if ratio.low is None or ratio.high is None:
-        return f"not decided (too few blocks for an interval; {_more_blocks(compared)})"
+        few = f"too few {compared.unit}s for an interval"
+        return f"not decided ({few}; {_more_blocks(compared)})"
     times = not 0.5 <= ratio.estimate <= 2
     between = f"{_times_span(ratio)} times" if times else f"{_percent_span(ratio)} %"
     if compared.word == "same":
@@ -176,7 +177,7 @@ def change(found: Change) -> str:
 def _more_blocks(found: Comparison) -> str:
     about = "" if found.blocks_missing > MOST_BLOCKS else "about "
     plural = "" if found.blocks_missing == 1 else "s"
-    return f"{about}{blocks_missing(found)} more block{plural}"
+    return f"{about}{blocks_missing(found)} more {found.unit}{plural}"
 
 
 def _times_span(ratio: Interval) -> str:
@@ -257,11 +258,13 @@ def factor_label(experiment: Experiment, name: str) -> str:
 
 
 def label(experiment: Experiment, name: str, level: Level) -> str:
-    """What a figure calls a level: its label where it has one, else `free write` of free_write."""
-    if said := experiment.factor(name).level_labels.get(level):
+    """What figures and tables call a level: its label where it has one, else `free write` of
+    free_write."""
+    factor = experiment.factor(name)
+    if said := factor.level_labels.get(level):
         return said
     said = experiment.describe_level(name, level)
-    return said.replace("_", " ") if said.islower() else said
+    return said.replace("_", " ") if factor.kind.levels and said.islower() else said
 
 
 def labels(experiment: Experiment, at: At, names: Iterable[str]) -> str:

@@ -29,6 +29,7 @@ class Memlab:
         *,
         budget: float | str | None = None,
         blocks: int | None = None,
+        sessions: int = 1,
         preset: str = "quick",
         controls: bool = True,
         guest: Guest | None = None,
@@ -42,7 +43,8 @@ class Memlab:
         __tracebackhide__ = True
         from memlab import api
 
-        wanted = {"blocks": blocks, "preset": preset, "controls": controls, "guest": guest}
+        wanted: dict[str, Any] = {"blocks": blocks, "sessions": sessions, "preset": preset}
+        wanted |= {"controls": controls, "guest": guest}
         return self._measured(partial(api.sweep, experiment), budget, wanted | levels)
 
     def trial(

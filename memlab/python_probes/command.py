@@ -59,6 +59,8 @@ _MOST_PIECES = 16  # of 64 KiB: more than a pipe holds, less than what prints fo
 _LONGEST_LINE_BYTES = 65536  # of the output: a longer line is searched for metrics in pieces
 _MOST_FILE_BYTES = 64 << 20  # of a file that the command writes
 _LOCK_REFUSED = 121  # launch/lock.c
+_SCRIPTS = 4  # that name one another as interpreters: execve(2) follows no more
+_READINGS_OF_NO_LOCK = 10  # the first are before main; a short program has no others
 _REFUSED_POLICIES = ("setrlimit", "setpriority", "personality", "prctl")
 # What an allocator and ld.so print of options or libraries that they pass over.
 _COMPLAINT = r"<jemalloc>: (Invalid|Malformed) conf|ERROR: ld\.so: |ld\.so: invalid GLIBC_TUNABLES"
@@ -174,14 +176,19 @@ _FLUSHES = _flushes()  # once, as the fork server imports this: tracefs takes mi
 
 def _check_preloads(word: str, environ: dict[str, str]) -> None:
     """ld.so(8): a static program preloads nothing, and neither does a set-user-ID one of another
-    user. A script's interpreter is looked at by the readings of VmLck alone."""
+    user. Of a script that holds for its interpreter, which may be a script too (execve(2))."""
     path = shutil.which(word, path=environ.get("PATH")) or word
-    try:
-        status, file = os.stat(path), open(path, "rb")  # noqa: PTH116, SIM115
-    except OSError:
-        return  # the launcher says why it cannot start
-    with file:
-        head = file.read(1 << 16)
+    for _ in range(_SCRIPTS + 1):
+        try:
+            status, file = os.stat(path), open(path, "rb")  # noqa: PTH116, SIM115
+        except OSError:
+            return  # the launcher says why it cannot start
+        with file:
+            head = file.read(1 << 16)
+        interpreter = head[2:].split(b"\n", 1)[0].split()[:1] if head[:2] == b"#!" else []
+        if not interpreter:
+            break
+        path = word = os.fsdecode(interpreter[0])
     if status.st_mode & stat.S_ISUID and status.st_uid != os.geteuid():
         raise Failed(f"{word} is set-user-ID, and preloads no lock", errno.EPERM, "unavailable")
     if head[:4] == b"\x7fELF" and not _has_interpreter(head):
@@ -951,7 +958,8 @@ def _refused(spec: dict[str, Any], launched: _Launched, said: str) -> dict[str, 
         return None
     if report["status"] == _LOCK_REFUSED:
         return {"outcome": "unavailable", "detail": f"the lock was refused{said}"}
-    if not max(launched.series()["locked_bytes"]["values"], default=1):
+    locked = launched.series()["locked_bytes"]["values"]
+    if len(locked) >= _READINGS_OF_NO_LOCK and not any(locked):
         refused = "no memory was locked: is the program static or set-user-ID?"
         return {"outcome": "unavailable", "detail": refused}
     return None

@@ -9,9 +9,7 @@ from __future__ import annotations
 import atexit
 import gzip
 import hashlib
-import shutil
-import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 
@@ -74,6 +72,6 @@ def _copies() -> Path:
 @cache
 def _temporary() -> Path:
     """A folder of this process, which removes it at its end."""
-    folder = tempfile.mkdtemp(prefix="memlab-recorded-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+    until_the_end = ExitStack()
+    atexit.register(until_the_end.close)
+    return until_the_end.enter_context(folders.temporary("recorded"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +21,17 @@ class Crossing:
     cost: float  # of the first line at the crossing, in the metric's unit; nan outside the range
 
 
-def crossings(run: Run) -> Iterator[Crossing]:
+def crossings(run: Run) -> Sequence[Crossing]:
     """The crossings that the experiment's figure asks for; none where a line is missing."""
     figure = run.experiment.figure
     if not isinstance(figure, Lines) or figure.crossing is None:
-        return
+        return []
+    of = f"{figure.metric} over {figure.over}, {figure.crossing}, {figure.panels}"
+    return run.once(f"crossings of {of}", list[Crossing], lambda: [*_crossings(run, figure)])
+
+
+def _crossings(run: Run, figure: Lines) -> Iterator[Crossing]:
+    assert figure.crossing is not None
     of, to = figure.crossing
     panels = dict.fromkeys(
         tuple((name, point.at[name]) for name in figure.panels) for point in run.points

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable
@@ -28,8 +29,9 @@ Words = dict[str, list[str]]
 Failed = dict[str, str]
 
 _MOST_BYTES = 2 << 30  # of all that is kept; what was used longest ago goes first
-_CODE = ("analysis", "experiment", "experiments", "results")  # what a number is derived by
+_CODE = ("analysis", "experiment", "experiments", "judging", "results")  # what numbers come from
 _WORDS = "words.json"
+_OURS = re.compile(r"[0-9a-f]{32}|part-\w+")
 
 
 def read(store: Path, run: str, code: Iterable[Any]) -> tuple[Columns, Words, Failed] | None:
@@ -110,9 +112,11 @@ def _sources(code: Iterable[Any]) -> set[Path]:
 
 
 def _bound(folder: Path) -> None:
-    """Remove what was used longest ago, beyond _MOST_BYTES in all."""
+    """Remove what was used longest ago, beyond _MOST_BYTES in all; nothing that others put there,
+    nor what a link names."""
     left = _MOST_BYTES
-    for one in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True):
+    ours = [one for one in folder.iterdir() if _OURS.fullmatch(one.name) and not one.is_symlink()]
+    for one in sorted(ours, key=lambda path: path.stat().st_mtime, reverse=True):
         left -= sum(path.stat().st_size for path in one.iterdir())
         if left < 0:
             shutil.rmtree(one, ignore_errors=True)

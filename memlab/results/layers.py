@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from memlab.analysis.layers import layers
+from memlab.analysis.layers import Spread, layers
 from memlab.experiment.points import Point
 from memlab.results.run import Run
 
 
-def of_point(run: Run, point: Point, metric: str) -> dict[str, float]:
-    """The relative standard deviation of a sample by layer: `session`, `layout`, and `block` for
-    what differs between blocks of one layout; a layer that was not sampled is left out. Empty where
-    there are too few samples, or where one is not positive."""
+def of_point(run: Run, point: Point, metric: str) -> dict[str, Spread]:
+    """The relative standard deviation of a sample by layer, with 95 % limits: `session`,
+    `layout`, and `block` for what differs between blocks of one layout; a layer that was not
+    sampled is left out. Empty where there are too few samples, or where one is not positive."""
     samples = run.valued(metric, point)
     values = samples.column(metric)
     if not len(values) or values.min() <= 0:
         return {}
-    began = [session.started_at for session in run.sessions]
     found = layers(
         values,
         {
-            "session": np.searchsorted(began, samples.taken("started_at"), side="right"),
+            "session": run.sitting(samples),
             "layout": [(sample.context or {}).get("layout", 0) for sample in samples],
         },
     )
     if "rest" in found:
         found["block"] = found.pop("rest")
-    return {name: float(np.expm1(deviation)) for name, deviation in found.items()}
+    return {
+        name: Spread(*(float(np.expm1(end)) for end in (one.deviation, one.low, one.high)))
+        for name, one in found.items()
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -9,14 +10,19 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from memlab import experiments
-from memlab.analysis.intervals import Interval, median_interval
+from memlab.analysis.intervals import (
+    Interval,
+    median_interval,
+    median_intervals,
+    next_session_interval,
+)
 from memlab.analysis.noise import outliers
 from memlab.errors import StoreError
 from memlab.experiment import Against, At, CostTerm, Experiment, Figure, Level, Metric, Raw
@@ -54,7 +60,15 @@ class PointSummary:
         return self.floors[metric] / found.estimate
 
 
-_SUMMARIES = "summaries"
+Kept = TypeVar("Kept")
+_Numbers = Callable[[slice], npt.NDArray[Any]]  # of some of the samples
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as one of Python's, which is what is kept."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} cannot be kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +116,10 @@ def _noise_bits(raw: Raw, _: At) -> Any:
 
 
 def _inside_ns(raw: Raw, _: At) -> Any:
-    return raw["window"]["elapsed_ns"]
+    """Of all its windows: a probe may have a second one, as memory_copy's `steady`."""
+    others = (part for name, part in raw.items() if name != "window" and isinstance(part, dict))
+    more = sum(part["elapsed_ns"] for part in others if "started_ns" in part)
+    return raw["window"]["elapsed_ns"] + more
 
 
 def _of_host(name: str) -> Expression:
@@ -135,6 +152,7 @@ class Run:
                 Point(p.point, self._levels(first, p), p.control) for p in store.points(row.id)
             ]
             self.sessions: Sequence[SessionRow] = store.sessions(row.id)
+            self.note: str | None = store.notes().get(row.id)  # a user's own words
         at = {point.index: point.at for point in self.points}
         table = Table(row, store_path, at, dict(self._derived()))
         self.samples = Samples(table, np.arange(len(table)))
@@ -166,9 +184,25 @@ class Run:
         return self.row.id
 
     @property
-    def looked(self) -> bool:
+    def stopped(self) -> bool:
         """Whether how many blocks there are was chosen by looking at what they held."""
         return self.row.request.get("blocks", 1) is None
+
+    @property
+    def looked(self) -> bool:
+        """The same of what counts once: how many sessions a run is spread over never is."""
+        return self.stopped and not self.spread
+
+    @property
+    def spread(self) -> bool:
+        """Whether the run is spread over sessions, each of which then counts once: what a whole
+        session shares is in no difference between its blocks."""
+        return int(self.row.request.get("sessions", 1)) > 1
+
+    @property
+    def unit(self) -> str:
+        """What is repeated, and counts once: `block` or `session`."""
+        return "session" if self.spread else "block"
 
     @property
     def environment(self) -> Mapping[str, Any]:
@@ -196,10 +230,10 @@ class Run:
         return other
 
     def as_if(self, row: RunRow, points: Sequence[Point], said: Callable[[str], str]) -> Run:
-        """The same samples under another row and with other levels; `said` changes what trials
-        said that were not ok."""
+        """The same samples under another row and with other levels, without a note; `said` changes
+        what trials said that were not ok."""
         other = self._fresh()
-        other.row, other.points = row, list(points)
+        other.row, other.points, other.note = row, list(points), None
         other.samples = Samples(self.samples.table.saying(said), self.samples.rows)
         return other
 
@@ -236,21 +270,49 @@ class Run:
         for term in self.experiment.costs.terms if self.experiment.costs else ():
             yield count_of(term), Derived(term.count, f"the cost of a {term.name}")
         yield _NOISE, Derived(_noise_bits, "noise")
-        yield _INSIDE, Derived(_inside_ns, "the time in windows", lambda sample: sample.raw or None)
+        yield _INSIDE, Derived(_inside_ns, "the time in windows", "raw")
         for name in _TICKS:
-            yield name, Derived(_of_host(name), "the work of others", lambda one: one.readings)
+            yield name, Derived(_of_host(name), "the work of others", "any")
 
     @cached_property
     def by_point(self) -> Mapping[int, Samples]:
         there = self.samples.by_point()
         return {point.index: there[point.index] for point in self.points}
 
-    def values(self, metric: str, point: Point) -> npt.NDArray[np.float64]:
+    def by_block(self, metric: str, point: Point) -> npt.NDArray[np.float64]:
         """A point's values by block, shape (blocks,), nan where a block has no sample."""
         found = np.full(self.blocks, np.nan)
         samples = self.by_point[point.index]
         found[samples.taken("block")] = samples.column(metric)
         return found
+
+    def values(self, metric: str, point: Point) -> npt.NDArray[np.float64]:
+        """A point's values by what counts once, nan where it has none: shape (blocks,), or of a
+        run that is spread over sessions shape (sessions,), each the median of its own."""
+        if not self.spread:
+            return self.by_block(metric, point)
+        samples = self.by_point[point.index]
+        session, values = self.sitting(samples), samples.column(metric)
+        parts = [values[session == number] for number in range(len(self.sessions))]
+        return np.array(
+            [np.nan if np.isnan(part).all() else float(np.nanmedian(part)) for part in parts]
+        )
+
+    def sitting(self, samples: Samples) -> IntArray:
+        """Which of the run's sessions took each of these samples, from 0."""
+        ends = np.cumsum([session.samples for session in self.sessions[:-1]])
+        return np.searchsorted(ends, samples.rows, side="right")  # a sweep may still be adding some
+
+    def units(self, samples: Samples) -> IntArray:
+        """Where in `values` each of these samples is."""
+        return self.sitting(samples) if self.spread else samples.taken("block").astype(np.int64)
+
+    def interval(self, values: npt.ArrayLike) -> Interval:
+        """The median of a point's `values` with its interval; of a run that is spread over sessions
+        where the next session's median lies."""
+        if self.spread:
+            return next_session_interval(values)
+        return median_interval(values, looked=self.looked)
 
     @cached_property
     def measured(self) -> bool:
@@ -292,29 +354,60 @@ class Run:
         found: npt.NDArray[np.bool_] = np.nan_to_num(samples.column(_NOISE)) > 0
         return found
 
+    def once(self, label: str, kind: type[Kept], make: Callable[[], Kept]) -> Kept:
+        """What is made of all samples. Of a long run it is kept, until the store or the code
+        changes; `label` says what it is, and what else it is made of."""
+        table = self.samples.table
+        if not table.keeps or len(self.samples) != len(table):
+            return make()
+        label = f"{label}, {len(self.points)} points"
+        digest = hashlib.sha256(label.encode("utf-8", "surrogateescape")).hexdigest()
+        name = f"{label.split()[0]}-{digest[:32]}"
+        if content := table.part(name):
+            with suppress(msgspec.MsgspecError):
+                return msgspec.msgpack.decode(content, type=kind)
+        made = make()
+        table.keep_part(name, msgspec.msgpack.encode(made, enc_hook=_plain))
+        return made
+
     @cached_property
     def summaries(self) -> Sequence[PointSummary]:
         """One summary a point, in the plan's order. Those of a long run are kept."""
-        table = self.samples.table
-        whole = len(self.samples) == len(table)
-        if whole and (content := table.part(_SUMMARIES)):
-            with suppress(msgspec.DecodeError, KeyError):
-                known = msgspec.msgpack.decode(content, type=dict[int, _Summary])
-                return tuple(known[point.index].of(point) for point in self.points)
-        made = tuple(self._summarise(point) for point in self.points)
-        if whole:
-            known = {one.point.index: _Summary.from_(one) for one in made}
-            table.keep_part(_SUMMARIES, msgspec.msgpack.encode(known))
-        return made
+        if not self.samples.table.keeps:
+            return self._summarised()
+        known = self.once(
+            "summaries of", list[_Summary], lambda: [*map(_Summary.from_, self._summarised())]
+        )
+        return tuple(one.of(point) for one, point in zip(known, self.points, strict=True))
 
-    def _summarise(self, point: Point) -> PointSummary:
+    def _summarised(self) -> Sequence[PointSummary]:
+        medians = {metric.name: self._medians(metric.name) for metric in self.metrics}
+        return tuple(self._summarise(point, medians) for point in self.points)
+
+    def _medians(self, metric: str) -> Mapping[int, Interval]:
+        """The median of each point that has one, by its index; of all points at once."""
+        values = {
+            point.index: self.values(metric, point)
+            if self.spread
+            else self.by_point[point.index].column(metric)
+            for point in self.points
+        }
+        valued = {index: found for index, found in values.items() if np.isfinite(found).any()}
+        if self.spread:
+            return {index: self.interval(found) for index, found in valued.items()}
+        return dict(
+            zip(valued, median_intervals([*valued.values()], looked=self.looked), strict=True)
+        )
+
+    def _summarise(
+        self, point: Point, all_medians: Mapping[str, Mapping[int, Interval]]
+    ) -> PointSummary:
         samples = self.by_point[point.index]
         medians, floors = {}, {}
         extrapolated = set()
         for metric in self.metrics:
-            values = samples.column(metric.name)
-            if np.isfinite(values).any():
-                medians[metric.name] = median_interval(values, looked=self.looked)
+            if found := all_medians[metric.name].get(point.index):
+                medians[metric.name] = found
                 floor = self.floor(metric, point)
                 if floor.size:
                     floors[metric.name] = float(np.median(floor))
@@ -361,6 +454,12 @@ class Run:
         inside_ns = np.nansum(self.samples.column(_INSIDE))
         return float(inside_ns) * 1e-9 / wall_s if wall_s else None
 
+    @cached_property
+    def trials_share(self) -> float | None:
+        """The share that trials took: their windows, and what is made ready and released beside."""
+        wall_s = sum(session.wall_s for session in self.sessions)
+        return float(self.samples.taken("trial_s").sum()) / wall_s if wall_s else None
+
     @property
     def others_busy(self) -> float | None:
         """The share of their time that the CPUs which the run did not use were busy."""
@@ -380,7 +479,7 @@ class Run:
             {
                 name: pd.Series(found[0]).take(found[1][part]).array
                 if isinstance(found, tuple)
-                else found[part]
+                else found(part)
                 for name, found in self._cells.items()
             }
         )
@@ -392,16 +491,27 @@ class Run:
             columns = [
                 [found[0][i] for i in found[1][part]]
                 if isinstance(found, tuple)
-                else found[part].tolist()
+                else found(part).tolist()
                 for found in self._cells.values()
             ]
             for row in zip(*columns, strict=True):
                 yield dict(zip(self._cells, row, strict=True))
 
     @cached_property
-    def _cells(self) -> dict[str, npt.NDArray[Any] | tuple[list[Any], IntArray]]:
-        """The columns of the frame: numbers, or what there is and which of it each sample has."""
+    def _cells(self) -> dict[str, _Numbers | tuple[list[Any], IntArray]]:
+        """The columns of the frame: numbers, part by part, since all of them together are as much
+        as the run; or what there is and which of it each sample has."""
         samples = self.samples
+
+        def taken(name: str) -> _Numbers:
+            return lambda part: samples[part].taken(name)
+
+        def counted(name: str) -> _Numbers:
+            return lambda part: samples[part].taken(name).astype(np.int64)
+
+        def column(name: str) -> _Numbers:
+            return lambda part: samples[part].column(name)
+
         by_index = {point.index: point for point in self.points}
         indices, of_point = np.unique(samples.taken("point"), return_inverse=True)
         points = [by_index[int(index)] for index in indices]
@@ -410,15 +520,16 @@ class Run:
         cpus, of_cpu = np.unique(samples.taken("cpu"), return_inverse=True)
         return {
             "run": ([self.id], np.zeros(len(samples), np.int64)),
-            "sample": samples.taken("id"),
-            "point": samples.taken("point").astype(np.int64),
+            "sample": taken("id"),
+            "point": counted("point"),
             "control": ([point.control for point in points], of_point),
-            "block": samples.taken("block").astype(np.int64),
-            "position": samples.taken("position").astype(np.int64),
+            "block": counted("block"),
+            "position": counted("position"),
             "outcome": samples.coded("outcome"),
             "detail": samples.coded("detail"),
-            "started_at": samples.taken("started_at"),
-            "trial_s": samples.taken("trial_s"),
+            "started_at": taken("started_at"),
+            "trial_s": taken("trial_s"),
+            **({"session": lambda part: self.sitting(samples[part])} if self.spread else {}),
             "cpu": ([None if np.isnan(cpu) else int(cpu) for cpu in cpus], of_cpu),
             "probe_hash": samples.coded("probe_hash"),
             "noise": (noise, of_bits),
@@ -426,7 +537,7 @@ class Run:
                 factor.name: ([point.at[factor.name] for point in points], of_point)
                 for factor in self.experiment.factors
             },
-            **{metric.name: samples.column(metric.name) for metric in self.metrics},
+            **{metric.name: column(metric.name) for metric in self.metrics},
         }
 
     def summary(self) -> pd.DataFrame:

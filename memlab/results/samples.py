@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from memlab.errors import StoreError
 from memlab.experiment import At
 from memlab.results import kept
-from memlab.results.columns import Expression, Fields, Unreadable, evaluate
+from memlab.results.columns import Expression, Fields, Shapes, Unreadable, evaluate
 from memlab.store import RunRow, SampleRow, Store
 
 IntArray = npt.NDArray[np.int64]
@@ -43,19 +44,112 @@ def _taken(name: str) -> str:
     return f"taken {name}"
 
 
-def readings(sample: SampleRow) -> Mapping[str, Any] | None:
-    """What metrics are read from: of a sample that is ok."""
-    return sample.readings if sample.outcome == "ok" else None
+Of = Literal["ok", "any", "raw"]
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
     """A number derived from a sample: the expression, what it is in words, and what of the sample
-    it is read from; nan where that is None."""
+    it is read from: its readings where it is `ok`, or however it ended (`any`), or what the probe
+    alone returned (`raw`). nan where it has none."""
 
     expression: Expression
     what: str
-    of: Callable[[SampleRow], Mapping[str, Any] | None] = readings
+    of: Of = "ok"
+
+
+Read = tuple[IntArray, Sequence[Mapping[str, Any]], Fields]  # which samples, and what of them
+
+
+class _Rows:
+    """Samples of a point."""
+
+    def __init__(self, samples: Sequence[SampleRow]) -> None:
+        self._samples = samples
+
+    def column(self, name: str) -> Sequence[Any]:
+        return [getattr(sample, name) for sample in self._samples]
+
+    def read(self, of: Of) -> Read:
+        found = [_read(sample, of) for sample in self._samples]
+        there = np.flatnonzero([one is not None for one in found])
+        kept = [one for one in found if one is not None]
+        return there, kept, Fields(kept)
+
+
+def _read(sample: SampleRow, of: Of) -> Mapping[str, Any] | None:
+    if of == "raw":
+        return sample.raw or None
+    return sample.readings if of == "any" or sample.outcome == "ok" else None
+
+
+class _Columns:
+    """The same of the columns that a store gives, all of one shape."""
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]], shapes: tuple[Shapes, Shapes]) -> None:
+        self._columns = columns
+        self._there = [i for i, text in enumerate(columns["raw"]) if text is not None]
+        self._texts = [
+            [columns[name][i] for i in self._there if columns[name][i] is not None]
+            for name in ("raw", "context")
+        ]
+        self._parts = [
+            known.read(texts) if texts else ()
+            for known, texts in zip(shapes, self._texts, strict=True)
+        ]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of them could be read, each with a context or none."""
+        raw, context = self._parts
+        return None not in (raw, context) and len(context or ()) in (0, len(self._there))
+
+    def column(self, name: str) -> Sequence[Any]:
+        return self._columns[name]
+
+    def read(self, of: Of) -> Read:
+        outcomes = self._columns["outcome"]
+        some = [n for n, i in enumerate(self._there) if of != "ok" or outcomes[i] == "ok"]
+        texts = [[values[n] for n in some] if values else [] for values in self._texts]
+        parts = [[values[n] for n in some] if values else [] for values in self._parts]
+        if of == "raw":
+            texts[1], parts[1] = [], []
+        there = np.array([self._there[n] for n in some], np.int64)
+        return there, _Readings(*texts), Fields(*parts)
+
+
+def _columns(
+    store: Store, run: str, ids: Sequence[int], shapes: tuple[Shapes, Shapes]
+) -> _Columns | None:
+    """Samples as columns, where they are all as they should be and of one shape."""
+    columns = store.columns(run, ids)
+    found = None if columns is None else _Columns(columns, shapes)
+    return found if found and found.whole else None
+
+
+class _Readings(Sequence[Mapping[str, Any]]):
+    """What samples hold, read where it is asked for."""
+
+    def __init__(self, raw: Sequence[str], context: Sequence[str]) -> None:
+        self._raw, self._context = raw, context or ["{}"] * len(raw)
+        self._known: dict[int, Mapping[str, Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    @overload
+    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Mapping[str, Any]]: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return _Readings(self._raw[index], self._context[index])
+        if index not in self._known:
+            decode = msgspec.json.decode
+            self._known[index] = {**decode(self._raw[index]), **decode(self._context[index])}
+        return self._known[index]
 
 
 class Table:
@@ -81,6 +175,8 @@ class Table:
             else:
                 self._read(store)
                 kept.write(store_path, row.id, code, self._columns, self._words, self._failed)
+                if found := kept.read(store_path, row.id, code):  # on disk: what is read of it
+                    self._columns, self._words, self._failed = found
 
     def __len__(self) -> int:
         return len(self._columns[_taken("id")])
@@ -90,7 +186,7 @@ class Table:
         if name not in self._columns:
             self._add({name: np.float64})
             for point, rows in self.by_point(np.arange(len(self))).items():
-                self._derive([name], rows, [*self.rows(rows)], self._at[point])
+                self._derive([name], rows, _Rows([*self.rows(rows)]), self._at[point])
         if name in self._failed:
             raise StoreError(self._failed[name])
         return self._columns[name]
@@ -147,7 +243,7 @@ class Table:
     def _hold(self, samples: Sequence[SampleRow]) -> None:
         self._held = samples
         self._add({_taken(name): kind for name, kind in _HEADS.items()}, len(samples))
-        self._fill(np.arange(len(samples)), samples)
+        self._fill(np.arange(len(samples)), _Rows(samples))
 
     def _read(self, store: Store) -> None:
         places = np.fromiter(store.places(self._row.id), np.dtype("i8,i4"))
@@ -155,16 +251,19 @@ class Table:
         self._add({_taken(name): kind for name, kind in _HEADS.items()}, len(places))
         self._add(dict.fromkeys(self._derived, np.float64))
         self._columns[_taken("point")][:] = places["f1"]
+        shapes = Shapes(), Shapes()
         for point, rows in self.by_point(np.arange(len(self))).items():
             for part in np.split(rows, range(_AT_ONCE, len(rows), _AT_ONCE)):
-                samples = [*store.some_samples(self._row.id, places["f0"][part].tolist())]
+                ids = places["f0"][part].tolist()
+                samples: _Rows | _Columns | None = _columns(store, self._row.id, ids, shapes)
+                samples = samples or _Rows([*store.some_samples(self._row.id, ids)])
                 self._fill(part, samples)
                 self._derive(self._derived, part, samples, self._at[point])
 
-    def _fill(self, rows: IntArray, samples: Sequence[SampleRow]) -> None:
+    def _fill(self, rows: IntArray, samples: _Rows | _Columns) -> None:
         """Write how these samples were taken."""
         for name, kind in _HEADS.items():
-            values = [getattr(sample, name) for sample in samples]
+            values = samples.column(name)
             if name in _WORDS:
                 known: dict[str | None, int] = {None: -1}
                 known |= {word: number for number, word in enumerate(self._words[name])}
@@ -175,17 +274,14 @@ class Table:
             self._columns[_taken(name)][rows] = np.array(values, kind)
 
     def _derive(
-        self, names: Iterable[str], rows: IntArray, samples: Sequence[SampleRow], at: At
+        self, names: Iterable[str], rows: IntArray, samples: _Rows | _Columns, at: At
     ) -> None:
         """Write what is derived from samples of a point, which has the levels `at`."""
-        read: dict[Any, tuple[IntArray, Sequence[Mapping[str, Any]], Fields]] = {}
+        read: dict[Of, Read] = {}
         for name in names:
             derived = self._derived[name]
             if derived.of not in read:
-                found = [derived.of(sample) for sample in samples]
-                there = np.flatnonzero([one is not None for one in found])
-                kept = [one for one in found if one is not None]
-                read[derived.of] = (there, kept, Fields(kept))
+                read[derived.of] = samples.read(derived.of)
             there, values, fields = read[derived.of]
             column = np.full(len(rows), np.nan)
             try:
@@ -193,8 +289,9 @@ class Table:
             except Unreadable as error:
                 self._failed.setdefault(
                     name,
-                    f"run {self._row.id} in {self._path}: sample {samples[there[error.number]].id} "
-                    f"does not hold what {derived.what} is read from ({error})",
+                    f"run {self._row.id} in {self._path}: sample "
+                    f"{samples.column('id')[there[error.number]]} does not hold what "
+                    f"{derived.what} is read from ({error})",
                 )
             self._columns[name][rows] = column
 

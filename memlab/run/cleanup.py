@@ -28,6 +28,7 @@ ZRAM_CONTROL = Path("/sys/class/zram-control")
 PATIENCE_S = 10.0  # until killed processes, which may be large, have left a group and the swap
 # The settings that an experiment may change are these files and those below these folders.
 SETTINGS = ("/proc/sys/vm/", "/sys/kernel/mm/")
+_READAHEAD = re.compile(r"/sys/devices/virtual/bdi/\d+:\d+/read_ahead_kb")
 
 
 class Refused(OSError):
@@ -48,7 +49,7 @@ def check_setting(path: Path, value: str) -> None:
     """Refused unless this is a setting that memlab changes, so that a planted journal sets no
     other."""
     if os.path.normpath(path) == str(path) and not path.is_symlink():
-        if str(path).startswith(SETTINGS):
+        if str(path).startswith(SETTINGS) or _READAHEAD.fullmatch(str(path)):
             return
         passed_on = (path.name, value) == ("cgroup.subtree_control", "-memory")
         if passed_on and proc.filesystem_of(path) == "cgroup2":

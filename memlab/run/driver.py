@@ -6,11 +6,12 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -25,9 +26,9 @@ from memlab.run import admission, gentle, journal, plan
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared, check_stored
 from memlab.run.request import Request
-from memlab.run.stop_rule import StopRule
+from memlab.run.stop_rule import StopRule, budget_s
 from memlab.run.target import LOCAL, Executor, Target
-from memlab.store import PointRow, RunRow, SampleRow, Store
+from memlab.store import PointRow, RunRow, SampleRow, SessionRow, Store
 from memlab.watch import Progress, Watch
 
 
@@ -38,6 +39,8 @@ def new_id() -> str:
         pass
     return drawn
 
+
+CUT_SHORT = (None, "interrupted", "failed")  # how a session ends before its own stop rule ends it
 
 Asked = Callable[[RunRow, float | None], frozenset[int]]
 """The points that a run's questions still need, with so many seconds left of its budget."""
@@ -106,10 +109,11 @@ def resume(
 def _tidy(watch: Watch) -> None:
     """Undo what killed runs left behind, before the host is inspected."""
     for run in journal.undo_stale():
-        for failure in run.failures:
+        for failure in run.failures if not run.told else ():
+            remedy = "" if isinstance(failure, journal.Lasting) else "; run `memlab clean`"
             watch.warned(
                 f"run {run.run} left something on this host that could not be undone: "
-                f"{failure}; run `memlab clean` as its user"
+                f"{failure}{remedy}"
             )
     for left in journal.left_alone():
         if left.damaged:
@@ -127,11 +131,73 @@ def _measure(
     target: Target,
     asked: Asked | None,
 ) -> None:
-    """One session of a run, until the stop rule, the budget or an interrupt ends it."""
+    """The sessions that a run lacks, each with an equal share of what is left; of a run that has
+    all of them, one more."""
+    before = store.sessions(run.id)
+    left = max(1, sessions_left(request.sessions, before))
+    done = max(0, request.sessions - left)
+    whole_s = budget_s(experiment, request)
+    share = replace(request, budget_s=None if whole_s is None else whole_s / left)
+    for number in range(left):
+        if number:
+            _pause(run, store, request.pause_s)
+        until = request.blocks
+        if until is not None:
+            until = until * (done + number + 1) // (done + left)
+        reason = _session(
+            run, experiment, points, share, until, directories, store, watch, target, asked
+        )
+        if reason == "unmeasured":
+            break
+
+
+def sessions_left(wanted: int, before: Sequence[SessionRow]) -> int:
+    """How many of the wanted sessions a run lacks; none where nothing can be measured."""
+    whole = [session.ended for session in before if session.ended not in CUT_SHORT]
+    return 0 if "unmeasured" in whole else max(0, wanted - len(whole))
+
+
+def _pause(run: RunRow, store: Store, pause_s: float) -> None:
+    try:
+        with interruptible():
+            time.sleep(pause_s)
+    except KeyboardInterrupt as interrupt:
+        raise _interrupted(run, store, interrupt) from None
+
+
+def _interrupted(run: RunRow, store: Store, interrupt: KeyboardInterrupt) -> Interrupted:
+    number = interrupt.args[0] if interrupt.args else signal.SIGINT
+    return Interrupted(run.id, store.sample_count(run.id), number)
+
+
+def _session(
+    run: RunRow,
+    experiment: Experiment,
+    points: Sequence[Point],
+    request: Request,
+    until: int | None,
+    directories: Directories,
+    store: Store,
+    watch: Watch,
+    target: Target,
+    asked: Asked | None,
+) -> str:
+    """One session of a run, until the stop rule, the budget, the block `until` or an interrupt ends
+    it. Returns which. What sessions of a spread run saw says nothing of how exact the next is."""
     stop_rule = StopRule(experiment, points, request, partial(asked, run) if asked else None)
+    taken, first = set(), 0
     for sample in store.samples(run.id):
-        stop_rule.add(sample.point, sample.outcome, sample.readings)
-    taken = store.taken(run.id)
+        taken.add((sample.block, sample.point))
+        if request.sessions == 1:
+            stop_rule.add(sample.point, sample.outcome, sample.readings)
+            continue
+        stop_rule.add_earlier(sample.point, sample.outcome)
+    last = max((block for block, _ in taken), default=-1)
+    # A block that an earlier session ended in stays as it is, and so do those in which points
+    # rested: what a new sample would pair with was measured at another time.
+    if until is None and (request.sessions > 1 or stop_rule.rests(last)):
+        first = last + 1
+    blocks = count(first) if until is None else range(first, until)
     session, began = store.begin_session(run.id), time.monotonic()
     watch.started(run, points, len(taken))
     reason, rest_s = "interrupted", 0.0
@@ -140,7 +206,7 @@ def _measure(
         with interruptible() as heard, opened as executor:
             block = None
             kept = experiment.host.kept
-            for trial in _trials(run, points, request, taken, stop_rule, began, kept):
+            for trial in _trials(run, points, blocks, taken, stop_rule, began, kept):
                 if heard:  # and lost, where Python was in a callback that raises to nobody
                     raise KeyboardInterrupt(heard[0])
                 left_s = stop_rule.left_s(time.monotonic() - began)
@@ -166,14 +232,14 @@ def _measure(
                 reason = stop_rule.reason()
     except KeyboardInterrupt as interrupt:
         reason = "interrupted"
-        number = interrupt.args[0] if interrupt.args else signal.SIGINT
-        raise Interrupted(run.id, store.sample_count(run.id), number) from None
+        raise _interrupted(run, store, interrupt) from None
     except BaseException:
         reason = "failed"
         raise
     finally:
         store.end_session(run.id, session, time.monotonic() - began, reason)
         watch.ended(reason)
+    return reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +253,15 @@ class _Trial:
 def _trials(
     run: RunRow,
     points: Sequence[Point],
-    request: Request,
+    blocks: Iterable[int],
     taken: set[tuple[int, int]],
     stop_rule: StopRule,
     began: float,
     kept: Callable[[At], str],
 ) -> Iterator[_Trial]:
     """The trials that are still missing, block after block, without the points that are done."""
-    block = 0
-    while request.blocks is None or block < request.blocks:
-        stop_rule.look(block, time.monotonic() - began)
+    for block in blocks:
+        stop_rule.look(block, lambda: time.monotonic() - began)
         active = [
             point
             for point in plan.order(points, run.seed, block, kept)
@@ -207,7 +272,6 @@ def _trials(
         for position, point in enumerate(active):
             if (block, point.index) not in taken:
                 yield _Trial(block, position, active, point)
-        block += 1
 
 
 def _sample(executor: Executor, trial: _Trial) -> SampleRow:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
-from memlab.errors import CannotRun, WorkerLost
+from memlab.errors import BadRequest, CannotRun, WorkerLost
 from memlab.experiment import At, Experiment
 from memlab.experiment.points import Point
-from memlab.observe import allocators, physical_memory
+from memlab.observe import allocators, libc, physical_memory
 from memlab.run import fork_server
 from memlab.run.admission import Directories
 from memlab.run.fork_server import ForkServer
@@ -23,10 +23,13 @@ from memlab.run.settings import Unavailable
 from memlab.run.tmpfs import TmpfsFolder
 from memlab.run.trial_setup import TrialContext, TrialSetup
 
+WARM_S = 0.005  # in the loop of a trial that is not kept
 SETUP_LIMIT_S = 60.0  # what a trial may take beyond its window before it is killed
 
 Environ = tuple[tuple[str, str], ...]  # what is added to the environment, sorted by name
-Which = tuple[Environ, int]  # a fork server: its environment, and its layout of the probes
+Loader = tuple[str, ...]  # the command of a libc's loader; empty: the system's
+# A fork server: its environment, its layout of the probes, and its libc.
+Which = tuple[Environ, int, Loader]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ class LocalExecutor:
     ) -> None:
         """`patience` multiplies the time limit of every trial. `loader` is the command of the libc
         that they run under, if not the system's."""
-        self._loader = loader
+        self._loader = tuple(loader)
+        self._loaders: dict[str, Loader] = {"": self._loader}
         self._experiment = experiment
         self._patience = patience
         self._cpus = list(cpus)
@@ -72,7 +76,7 @@ class LocalExecutor:
             self._setup = TrialSetup(experiment, journal, run, directories.dir)
             self._servers: dict[Which, ForkServer] = {}
             self._layouts = fork_server.layouts(experiment)
-            self._layout = crc32(run.encode()) % len(self._layouts)
+            self._layout = secrets.randbelow(len(self._layouts))  # each session begins elsewhere
             stack.callback(self._stop_servers)
             self._kept: _Kept | None = None
             stack.callback(self._let_go)
@@ -103,7 +107,7 @@ class LocalExecutor:
             "keep": bool(keep),
         }
         try:
-            which = self._environ(point), self._layout
+            which = self._environ(point), self._layout, self._loader_of(point)
             folder = self._folder(point.at)
             held = kept.held if kept else self._setup.prepare(point.at)
         except (Unavailable, allocators.NotHere) as unavailable:
@@ -163,12 +167,22 @@ class LocalExecutor:
             environ |= allocators.environ(self._experiment.host.malloc(point.at))
         return tuple(sorted(environ.items()))
 
+    def _loader_of(self, point: Point) -> Loader:
+        """Raises Unavailable where the libc is not there or does not run."""
+        folder = self._experiment.host.libc(point.at)
+        if folder not in self._loaders:
+            try:
+                self._loaders[folder] = tuple(libc.find(Path(folder)).command)
+            except BadRequest as wrong:
+                raise Unavailable(str(wrong)) from None
+        return self._loaders[folder]
+
     def _server(self, which: Which) -> ForkServer:
         """Environments and layouts take effect when a process starts."""
         if which not in self._servers:
-            environ, layout = which
+            environ, layout, loader = which
             self._servers[which] = server = ForkServer(
-                dict(environ), list(self._folders.values()), self._layouts[layout], self._loader
+                dict(environ), list(self._folders.values()), self._layouts[layout], loader
             )
             self._journal.note_session(server.group, fork_server.MARK)
         return self._servers[which]
@@ -190,6 +204,11 @@ class LocalExecutor:
             self._drop(kept.which)
             self._setup.abandon()
 
+    def _brief(self, point: Point) -> Point:
+        """The same with a short loop, where its experiment lets the loop's time be chosen."""
+        at = {**point.at, "slice": WARM_S} if point.at.get("slice") else point.at
+        return replace(point, at=at)
+
     def _stop_servers(self) -> None:
         for which in list(self._servers):
             self._drop(which)
@@ -209,7 +228,7 @@ class LocalExecutor:
             _empty(folder)
         files = {str(self._file(point)): point for point in points}
         for point in files.values() if self._experiment.file else ():
-            self.trial(point)
+            self.trial(self._brief(point))
 
     def _file(self, point: Point) -> Mapping[str, Any] | None:
         if self._experiment.file is None:

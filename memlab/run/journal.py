@@ -11,6 +11,7 @@ of this PID namespace is known to be over: the journal of another is left to it.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -24,9 +25,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memlab import folders
+from memlab import folders, ownership
 from memlab.errors import CannotRun
-from memlab.observe import ownership, proc
+from memlab.observe import proc
 from memlab.run import cleanup
 from memlab.run.cleanup import PREFIX, value_of
 
@@ -71,8 +72,8 @@ class Journal:
     def make_folder(self, parent: Path, name: str) -> Path:
         """Make a folder that is removed when the run ends. OSError, for root also where another
         user could put something else in its place."""
-        if ownership.is_host_root() and (why := ownership.exposed(parent)):
-            raise cleanup.Refused(f"no place for root's files: {why}")
+        if why := ownership.unfit(parent):
+            raise cleanup.Refused(why)
         path = parent / f"{PREFIX}{name}"
         self._write({"undo": "folder", "path": str(path)})
         path.mkdir(mode=0o700)
@@ -123,6 +124,10 @@ class Journal:
             os.close(self.fd)
 
 
+class Lasting(str):
+    """A failure that no wait mends; it says what does."""
+
+
 class Unusable(Exception):
     """A journal that is not to be undone here; one clause says why. `damaged`: nor anywhere."""
 
@@ -153,6 +158,9 @@ _KINDS: dict[str, tuple[frozenset[str], _Undo]] = {
     "nothing": (frozenset(), lambda *_: False),
 }
 _FIRST = {"session": 0, "cgroup": 1}  # what runs may still use the rest
+_PASSING = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ENOMEM})
+_TOLD = "its failures last, and were told"  # the path of an entry that says so
+_TOLD_ENTRY = json.dumps({"undo": "nothing", "path": _TOLD}).encode() + b"\n"
 _OUTLIVES_A_BOOT = frozenset({"folder"})  # nothing else survives a boot
 _HEAD = {"run": str, "driver": int, "start": int, "boot": str, "machine": str, "pids": int}
 
@@ -244,7 +252,7 @@ def undo_open(
     First what runs, which may still use the rest; else the newest change first. What has to wait
     waits no longer than `until`, by the monotonic clock; else ten seconds in all.
     """
-    failures = []
+    failures: list[str] = []
     head, *changes = _lines(fd) or [{}]
     ended = {entry["path"] for entry in changes if entry["undo"] == "nothing"}
     this_boot = head.get("boot") == proc.boot_id()
@@ -257,17 +265,27 @@ def undo_open(
         if entry["undo"] == "session" and entry["path"] in ended:
             continue
         if entry["undo"] not in _KINDS:
-            failures.append(f"{what}: this memlab cannot undo it; use the one that made it")
+            said = "this memlab cannot undo it; use `memlab clean` of the one that made it"
+            failures.append(Lasting(f"{what}: {said}"))
             continue
         try:
             if _KINDS[entry["undo"]][1](entry, deadline) and changed is not None:
                 changed.append(what)
         except OSError as error:
-            failures.append(f"{what}: {error.strerror}")
+            failures.append(_failure(entry, path, error))
     if not failures:
         _remove(fd, path)
         os.ftruncate(fd, 0)  # whoever else has it open finds nothing to undo
     return failures
+
+
+def _failure(entry: Mapping[str, str], journal: Path, error: OSError) -> str:
+    said = f"{entry['undo']} {entry['path']}: {error.strerror}"
+    if isinstance(error, cleanup.Refused):
+        return Lasting(f"{said}; look at it, then remove {journal}")
+    if entry["undo"] == "value" and error.errno not in _PASSING:
+        return Lasting(f"{said}; write {entry['value']!r} to it yourself, then remove {journal}")
+    return said
 
 
 def _remove(fd: int, path: Path) -> None:
@@ -297,9 +315,12 @@ def undo(path: Path, changed: list[str] | None = None, until: float | None = Non
 
 def patiently(attempt: Callable[[], list[str]], until: float = math.inf) -> list[str]:
     """The failures of the last attempt to undo a journal, within two seconds and `until`: a killed
-    worker may still be in a long write, and a guardian may be undoing the same journal."""
+    worker may still be in a long write, and a guardian may be undoing the same journal. What lasts
+    is not waited for."""
     deadline = min(until, time.monotonic() + _RETRY_S)
-    while (failures := attempt()) and time.monotonic() < deadline:
+    while failures := attempt():
+        if all(isinstance(one, Lasting) for one in failures) or time.monotonic() >= deadline:
+            break
         time.sleep(0.01)
     return failures
 
@@ -326,11 +347,13 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What there was to undo of a run, and a line for what could not be."""
+    """What there was to undo of a run, and a line for what could not be. `told`: an earlier sweep
+    has said so of failures that last."""
 
     run: str
     changes: list[str]
     failures: list[str]
+    told: bool
 
 
 def undo_stale() -> Iterator[Undone]:
@@ -339,7 +362,27 @@ def undo_stale() -> Iterator[Undone]:
     for left in list(stale()):
         changed: list[str] = []
         failures = patiently(partial(undo, left.path, changed, until), until)
-        yield Undone(left.run, changed, failures)
+        lasting = bool(failures) and all(isinstance(one, Lasting) for one in failures)
+        yield Undone(left.run, changed, failures, lasting and _told(left.path))
+
+
+def _told(path: Path) -> bool:
+    """Whether the journal has an entry that says its failures were told; else it gets one."""
+    try:
+        fd = _open(path)
+    except OSError:
+        return False
+    try:
+        lines = _lines(fd)
+        told = any(line.get("path") == _TOLD for line in lines)
+        if lines and not told:
+            os.ftruncate(fd, os.pread(fd, _BYTES_MAX, 0).rindex(b"\n") + 1)  # a line cut short
+            os.pwrite(fd, _TOLD_ENTRY, os.fstat(fd).st_size)
+    except (OSError, Unusable):
+        return False
+    finally:
+        os.close(fd)
+    return told
 
 
 def stale() -> Iterator[Stale]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from memlab.errors import BadRequest, CannotRun
 from memlab.observe import proc
@@ -18,6 +20,11 @@ TO_INSTALL = "apt install linux-image-amd64, or name one with --kernel PATH"
 # Documentation/arch/x86/boot.rst: the header's magic, and where the version's text lies.
 _MAGIC, _MAGIC_AT = b"HdrS", 0x202
 _VERSION_AT = 0x20E
+# Documentation/arch/arm64/booting.rst: the header's magic, and its flags with the size of a page.
+_ARM64_MAGIC, _ARM64_AT, _ARM64_FLAGS_AT = b"ARM\x64", 0x38, 0x18
+_ARM64_PAGE_BYTES = {1: 4096, 2: 16384, 3: 65536}
+_ARM64_BANNER = b"Linux version "
+X86_64, AARCH64 = "x86_64", "aarch64"  # as uname says them
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +34,18 @@ class Kernel:
     path: Path
     release: str
     banner: str = field(default="", compare=False)
+    machine: str = X86_64
+    page_bytes: int = 4096
 
     @property
     def version(self) -> str:
-        """`6.1.192`, where a distribution's release is 6.1.0-56-amd64."""
-        found = re.search(r"Debian (\d+(?:\.\d+)+)", self.banner) or re.match(
+        """`6.1.192`, where a distribution's release is 6.1.0-56-amd64; `6.12.117-16k` where its
+        pages have another size than 4 KiB."""
+        found = re.search(r"SMP .*Debian (\d+(?:\.\d+)+)", self.banner) or re.match(
             r"(\d+(?:\.\d+)+)", self.release
         )
-        return found[1] if found else self.release
+        version = found[1] if found else self.release
+        return version if self.page_bytes == 4096 else f"{version}-{self.page_bytes // 1024}k"
 
     @property
     def released(self) -> str | None:
@@ -68,28 +79,49 @@ def installed(root: Path = proc.ROOT) -> Kernel | None:
             kernel = read(path)
         except (BadRequest, CannotRun):
             continue
-        if (root / "lib/modules" / kernel.release / "modules.dep").exists():
+        dependencies = root / "lib/modules" / kernel.release / "modules.dep"
+        if kernel.machine == X86_64 and dependencies.exists():
             kernels.append(kernel)
     return max(kernels, key=lambda kernel: version_order(kernel.release), default=None)
 
 
 def read(path: Path, named_by: str = "--kernel") -> Kernel:
-    """An image that x86 boots, and the release that it says it is. `named_by` is what took the
-    path, for the message."""
+    """An image that x86 or arm64 boots, and the release that it says it is. `named_by` is what took
+    the path, for the message."""
     try:
         with path.open("rb") as file:
             head = file.read(0x10000)
+            arm64 = _arm64_banner(file) if head[_ARM64_AT:][:4] == _ARM64_MAGIC else None
     except FileNotFoundError:
         raise BadRequest(f"no kernel at {path}; {named_by} takes a vmlinuz") from None
     except IsADirectoryError:
         raise BadRequest(f"{path} is a directory; {named_by} takes the vmlinuz inside") from None
     except OSError as error:
         raise CannotRun(f"cannot read the kernel {path}: {error.strerror}; run as root") from None
+    if arm64 is not None:
+        (flags,) = struct.unpack_from("<Q", head, _ARM64_FLAGS_AT)
+        page_bytes = _ARM64_PAGE_BYTES.get(flags >> 1 & 3, 4096)
+        return Kernel(path, *_named(arm64), AARCH64, page_bytes)
     if head[_MAGIC_AT : _MAGIC_AT + 4] != _MAGIC:
-        raise BadRequest(f"{path} is no bootable x86 kernel (a vmlinuz, or a build's bzImage)")
+        raise BadRequest(
+            f"{path} is no bootable kernel: a vmlinuz or a bzImage of x86, or an Image of arm64"
+        )
     (offset,) = struct.unpack_from("<H", head, _VERSION_AT)
-    banner = head[0x200 + offset :].partition(b"\0")[0].decode(errors="replace")
-    return Kernel(path, (banner.split() or ["unknown"])[0], printable(banner))
+    return Kernel(path, *_named(head[0x200 + offset :].partition(b"\0")[0]))
+
+
+def _named(banner: bytes) -> tuple[str, str]:
+    """The release and the whole banner."""
+    text = banner.decode(errors="replace")
+    return (text.split() or ["unknown"])[0], printable(text)
+
+
+def _arm64_banner(file: IO[bytes]) -> bytes:
+    """What follows the words of linux_banner, which lies anywhere in an Image."""
+    with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as image:
+        at = image.find(_ARM64_BANNER)
+        line = image[at + len(_ARM64_BANNER) : at + 500] if at >= 0 else b""
+    return re.split(rb"[\0\n]", line, maxsplit=1)[0]
 
 
 def modules(kernel: Kernel) -> Path | None:

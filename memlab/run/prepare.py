@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memlab import experiments
+from memlab import experiments, ownership
 from memlab.errors import CannotRun
 from memlab.experiment import FOUND, Experiment
 from memlab.experiment.kinds import PATH
 from memlab.experiment.levels import check_levels
 from memlab.experiment.points import Point
-from memlab.observe import ownership
 from memlab.run import admission, gentle
 from memlab.run.admission import Directories
 from memlab.run.executor import default_directory
@@ -78,11 +77,8 @@ def check_directory(path: Path, level: str = "dir") -> None:
         raise CannotRun(f"{path} is not a directory; {remedy}")
     if not os.access(path, os.W_OK | os.X_OK):
         raise CannotRun(f"{path} cannot be written; {remedy}")
-    if ownership.is_host_root() and (why := ownership.exposed(path)):
-        raise CannotRun(
-            f"{path} is no place for root's files, which another user could replace: {why}; name "
-            "another directory with --dir"
-        )
+    if why := ownership.unfit(path):
+        raise CannotRun(f"{why}; name another directory with --dir")
 
 
 def check_stored(experiment: Experiment, points: Sequence[Point], request: Request) -> None:
@@ -90,7 +86,7 @@ def check_stored(experiment: Experiment, points: Sequence[Point], request: Reque
     loaded, booted or written to. Raises BadLevels or CannotRun."""
     for name, value in ((name, value) for point in points for name, value in point.at.items()):
         check_levels(experiment, {name: value})
-        if experiment.factor(name).kind is PATH and value != FOUND:
+        if experiment.factor(name).kind.noun == PATH.noun and value != FOUND:
             _check_named(Path(str(value)))
     _check_cpus(request.cpus)
     if request.libc is not None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from memlab.errors import BadRequest
 from memlab.experiment import PRESETS, Level
 from memlab.printable import printable
+
+PRECISION = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +20,15 @@ class Request:
 
     `blocks` set means exactly that many; unset, as many as `precision` asks for (the relative
     half-width of each median's 95 % interval), or where that is None as many as decide the
-    experiment's claims, within `budget_s`. `directory` is where files
-    on a disk go. `scaled` says, by factor, what was made smaller to fit the host. `guest` is the
-    virtual machine that the trials run in; None for the host itself. `subject` is the command of
-    `memlab try`, as memlab/experiment/command.py declares it. `gentle` is the share of one CPU that
-    trials keep within, on a host that others need too; None for no bound. `libc` is the folder of
-    another libc, under which they run; None for the system's. `layouts`: whether blocks take turns
-    with the layouts of the probe's code.
+    experiment's claims, within `budget_s`: `measure` puts PRECISION there where no claim applies.
+    `directory` is where files on a disk go. `scaled` says, by factor, what was made smaller to fit
+    the host. `guest` is the virtual machine that the trials run in; None for the host itself.
+    `subject` is the command of `memlab try`, as memlab/experiment/command.py declares it. `gentle`
+    is the share of one CPU that trials keep within, on a host that others need too; None for no
+    bound. `libc` is the folder of another libc, under which they run; None for the system's.
+    `layouts`: whether blocks take turns with the layouts of the probe's code. `sessions`: over how
+    many the run is spread, each in fresh processes with files of its own and an equal share of the
+    blocks or the budget; `pause_s` lies between two of them.
     """
 
     experiment: str
@@ -31,7 +36,7 @@ class Request:
     levels: Mapping[str, Sequence[Level]] = field(default_factory=dict)
     controls: bool = True
     blocks: int | None = None
-    precision: float | None = 0.02
+    precision: float | None = None
     budget_s: float | None = None
     seed: int | None = None
     cpus: Sequence[int] = ()
@@ -43,6 +48,8 @@ class Request:
     gentle: float | None = None
     libc: str | None = None
     layouts: bool = True
+    sessions: int = 1
+    pause_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.name is not None and self.name != printable(self.name):
@@ -57,3 +64,17 @@ class Request:
             raise BadRequest(f"gentle is a share of one CPU up to 100%, not {self.gentle:.0%}")
         if self.budget_s is not None and not self.budget_s > 0:
             raise BadRequest(f"budget is a time above 0, not {self.budget_s:g} s")
+        self._check_sessions()
+
+    def _check_sessions(self) -> None:
+        if self.sessions < 1 or not 0 <= self.pause_s < inf:
+            raise BadRequest(
+                f"sessions is a count of at least 1, not {self.sessions}, and the pause between "
+                f"them a time, not {self.pause_s:g} s"
+            )
+        if self.sessions == 1:
+            if self.pause_s:
+                raise BadRequest("a pause lies between sessions: ask for several")
+            return
+        if self.blocks is not None and self.blocks < self.sessions:
+            raise BadRequest(f"{self.sessions} sessions take {self.sessions} blocks at least")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +12,16 @@ from memlab.run.journal import Journal
 
 class Unavailable(Exception):
     """This host lacks what a trial needs; the message says what, and what to do."""
+
+
+def readahead_file(folder: Path) -> str:
+    """The setting, in KiB, of the block device that a folder lies on. Raises Unavailable."""
+    device = folder.stat().st_dev
+    block = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+    for holder in (block, block.parent):  # a partition has its disk's
+        if (holder / "bdi").exists():
+            return str((holder / "bdi").resolve() / "read_ahead_kb")
+    raise Unavailable(f"needs a file system on a block device, and {folder} is on none: --dir")
 
 
 class Settings:

@@ -26,6 +26,16 @@ def least_blocks(experiment: Experiment) -> int:
     return _LEAST_BLOCKS_OF_LEVELS if levels else LEAST_BLOCKS
 
 
+def budget_s(experiment: Experiment, request: Request) -> float | None:
+    """The wall time of a run: what was asked for, else the preset's; None where blocks are."""
+    if request.budget_s is not None or request.blocks is not None:
+        return request.budget_s
+    return experiment.budget_s[request.preset] / (request.gentle or 1)
+
+
+_LOOKING = 20  # times what a look took, before the next
+
+
 Ask = Callable[[float | None], frozenset[int]]
 """What is left of the budget, in seconds, to the points that questions still need."""
 
@@ -39,7 +49,8 @@ class StopRule:
         ask: Ask | None = None,
     ) -> None:
         """`ask` is needed where the request has neither blocks nor a precision."""
-        self._ask, self._needed, self._ask_at = ask, frozenset(p.index for p in points), 0
+        self._ask, self._needed = ask, frozenset(p.index for p in points)
+        self._ask_at, self._ask_at_s = 0, 0.0
         self._metric = experiment.metrics[0]
         self._least_blocks = least_blocks(experiment)
         self._points = {point.index: point for point in points}
@@ -48,19 +59,24 @@ class StopRule:
         self._done: set[int] = set()
         self._measured = False  # whether any trial could be done here
         self._request = request
-        self._budget_s = request.budget_s
-        if self._budget_s is None and request.blocks is None:
-            self._budget_s = experiment.budget_s[request.preset] / (request.gentle or 1)
+        self._asks = request.blocks is None and request.precision is None
+        self._budget_s = budget_s(experiment, request)
 
     def add(self, point: int, outcome: str, readings: Mapping[str, Any] | None) -> None:
         """Count one sample, and check whether its point is done."""
+        self.add_earlier(point, outcome)
         self._trials[point] += 1
-        self._measured |= outcome != "unavailable"
         if outcome == "ok" and readings is not None:
             value = self._metric.of(readings, self._points[point].at)
             if value is not None:
                 self._values[point].append(value)
-        if outcome == "unavailable" or self._measured_enough(point):
+        if self._measured_enough(point):
+            self._done.add(point)
+
+    def add_earlier(self, point: int, outcome: str) -> None:
+        """A sample of a session that stands for itself: it says what can be measured here."""
+        self._measured |= outcome != "unavailable"
+        if outcome == "unavailable":
             self._done.add(point)
 
     def _measured_enough(self, point: int) -> bool:
@@ -72,13 +88,21 @@ class StopRule:
         values = self._values[point]
         return not values or narrow_enough(values, precision)
 
-    def look(self, block: int, elapsed_s: float) -> None:
+    def look(self, block: int, elapsed: Callable[[], float]) -> None:
         """Ask before a block which points are needed; from the least blocks on, and then each time
-        there are a fifth more. A question that further samples open again is measured again."""
-        asks = self._request.blocks is None and self._request.precision is None
-        if asks and self._ask and block >= max(self._least_blocks, self._ask_at):
-            self._needed = self._ask(self.left_s(elapsed_s))
+        there are a fifth more, if that took no more than a twentieth of the time since. A question
+        that further samples open again is measured again."""
+        now_s = elapsed()
+        if not self._asks or block < max(self._least_blocks, self._ask_at):
+            return
+        if self._ask and now_s >= self._ask_at_s:
+            self._needed = self._ask(self.left_s(now_s))
             self._ask_at = block + max(1, block // 5)
+            self._ask_at_s = now_s + (elapsed() - now_s) * _LOOKING
+
+    def rests(self, block: int) -> bool:
+        """Whether points may have rested in a block because no question needed them."""
+        return self._asks and block >= self._least_blocks
 
     def done(self, point: int) -> bool:
         """Whether the interval is narrow enough, the point cannot be measured here, or no question

@@ -13,7 +13,7 @@ from memlab.experiment import At, Experiment
 from memlab.observe import cgroup
 from memlab.run.containment import Group, Shape
 from memlab.run.journal import Journal
-from memlab.run.settings import Settings, Unavailable
+from memlab.run.settings import Settings, Unavailable, readahead_file
 from memlab.run.swap import Swap
 from memlab.run.virtual_machine import Started, VirtualMachines
 
@@ -35,7 +35,7 @@ class TrialSetup:
     """Resources are created when the first trial needs them; the journal removes them."""
 
     def __init__(self, experiment: Experiment, journal: Journal, run: str, place: Path) -> None:
-        self._experiment, self._journal = experiment, journal
+        self._experiment, self._journal, self._place = experiment, journal, place
         self._settings = Settings(journal)
         declared = experiment.host.containment
         self._swap = Swap(journal, run, declared.swap_bytes, place) if declared else None
@@ -45,8 +45,12 @@ class TrialSetup:
 
     def prepare(self, at: At) -> TrialContext:
         """Raises Unavailable or OSError where the host cannot provide it."""
-        self._settings.apply(self._experiment.host.settings(at))
-        machine = self._experiment.host.virtual_machine
+        host = self._experiment.host
+        wanted = dict(host.settings(at))
+        if host.readahead:
+            wanted[readahead_file(self._place)] = str(host.readahead(at) // 1024)
+        self._settings.apply(wanted)
+        machine = host.virtual_machine
         started = None if machine is None else self._machines.start(machine(at))
         return replace(self._held(at), machine=started)
 

@@ -128,7 +128,10 @@ def lack(wanted: VirtualMachine, root: Path = proc.ROOT) -> str:
 def _find(named: str, root: Path) -> Kernel:
     try:
         if named != FOUND:
-            return kernel.read(Path(named), "-p kernel")
+            image = kernel.read(Path(named), "-p kernel")
+            if image.machine != kernel.X86_64:
+                raise Unavailable(f"{named} is a kernel of {image.machine}, not of x86_64")
+            return image
     except (BadRequest, CannotRun) as wrong:
         raise Unavailable(str(wrong)) from None
     found = kernel.installed(root)

@@ -14,12 +14,13 @@ import sqlite3
 import stat
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.parse import quote
 
+from memlab import folders
 from memlab._version import __version__
 from memlab.errors import StoreError
 
@@ -116,6 +117,13 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         UPDATE runs SET checksum = {CHECKSUMS["runs"]} WHERE checksum = -1;
         """,
     ),
+    (
+        "notes: what a user writes beside a run; it does not travel with the run",
+        """
+        CREATE TABLE notes (
+            run TEXT PRIMARY KEY REFERENCES runs(id) ON DELETE CASCADE, text TEXT NOT NULL) STRICT;
+        """,
+    ),
 )
 FORMAT = len(MIGRATIONS)
 _CONTEXT = ("host", "contained", "machine")  # what format 1 kept in raw
@@ -167,6 +175,63 @@ def checksum(*values: float | str | None) -> int:
     return zlib.crc32(b"".join(parts))
 
 
+SAMPLE = (
+    "point, block, position, outcome, detail, started_at, trial_s, cpu, probe_hash, raw, context"
+)
+
+
+def samples_sealed(run: str, rows: Iterable[tuple[Any, ...]]) -> bool:
+    """Whether samples, each its values as SAMPLE has them and then its checksum, are as they were
+    written: as `checksum` says, in a third of the time. False may also say that one has values of
+    types that no sample has."""
+    head = zlib.crc32(b"str %d %b" % (len(encoded := run.encode()), encoded))
+    for (
+        point,
+        block,
+        position,
+        outcome,
+        detail,
+        began,
+        took,
+        cpu,
+        probe,
+        raw,
+        context,
+        seal,
+    ) in rows:
+        p, b, o, s, t = f"{point}", f"{block}", f"{position}", f"{began!r}", f"{took!r}"
+        text = (
+            f"int {len(p)} {p}int {len(b)} {b}int {len(o)} {o}str {len(outcome)} {outcome}"
+            f"{_optional(detail)}float {len(s)} {s}float {len(t)} {t}"
+            f"{'NoneType 4 None' if cpu is None else f'int {len(str(cpu))} {cpu}'}"
+            f"str {len(probe)} {probe}{_optional(raw)}{_optional(context)}"
+        )
+        if text.isascii():
+            found = zlib.crc32(text.encode(), head)
+        else:  # of which the bytes are counted, and not the letters
+            values = (
+                point,
+                block,
+                position,
+                outcome,
+                detail,
+                began,
+                took,
+                cpu,
+                probe,
+                raw,
+                context,
+            )
+            found = checksum(run, *values)
+        if found != seal:
+            return False
+    return True
+
+
+def _optional(text: str | None) -> str:
+    return "NoneType 4 None" if text is None else f"str {len(text)} {text}"
+
+
 def opened(path: Path, create: bool, closing: ExitStack) -> sqlite3.Connection:
     """A connection to the store at `path`, in the newest format; StoreError. `closing` closes it.
 
@@ -213,8 +278,7 @@ def _log(path: Path) -> Path:
 
 def copied(path: Path, closing: ExitStack) -> Path:
     """A copy of the store and its log in a folder of this user's own, which `closing` removes."""
-    folder = closing.enter_context(TemporaryDirectory(prefix="memlab-store-"))
-    copy = Path(folder) / "store.db"
+    copy = closing.enter_context(folders.temporary("store")) / "store.db"
     shutil.copyfile(path, copy)
     if _log(path).exists():
         shutil.copyfile(_log(path), _log(copy))

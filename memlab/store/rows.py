@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NoReturn, TypeVar
@@ -85,6 +85,7 @@ class Listed:
     row: RunRow
     samples: int
     ended: str | None
+    note: str | None = None
 
 
 # What a stored value has to be: a store may come from anybody. Text is cut where it is shown.
@@ -178,6 +179,8 @@ _REQUEST = _holding(
     gentle=_optional(_time),
     libc=_optional(_text),
     layouts=lambda value: isinstance(value, bool),
+    sessions=_count(),
+    pause_s=_time,
     guest=_optional(
         _holding(
             kernel=_text,
@@ -245,6 +248,28 @@ def checked(kind: type[Row], values: Mapping[str, Any]) -> Row:
         read: Callable[[Any, str, Any], Any] = _alike if name in _ALIKE else _good
         found[name] = read(kind, name, values[name])
     return kind(**found)
+
+
+def sound(samples: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether columns of samples, of which `raw` and `context` are unread texts, pass the checks of
+    a sample's values. What is unusual does not: it is for `checked` to say."""
+    for name in ("point", "block", "position"):
+        column = samples[name]
+        if {*map(type, column)} != {int} or min(column) < 0 or max(column) > _COUNT_MAX:
+            return False
+    for name in ("outcome", "probe_hash"):
+        if {*map(type, samples[name])} != {str} or max(map(len, samples[name])) > _TEXT_MAX:
+            return False
+    return (
+        {*map(type, samples["detail"])} <= {str, type(None)}
+        and max(len(text or "") for text in {*samples["detail"]}) <= _TEXT_MAX
+        and all(
+            {*map(type, samples[name])} == {float} and all(map(math.isfinite, samples[name]))
+            for name in ("started_at", "trial_s")
+        )
+        and {*map(type, samples["cpu"])} <= {int, type(None)}
+        and {*map(type, samples["raw"])} | {*map(type, samples["context"])} <= {str, type(None)}
+    )
 
 
 def _good(kind: type, name: str, value: Any) -> Any:

@@ -19,7 +19,7 @@ from memlab import experiments, folders
 from memlab.errors import StoreError, UnknownRun, nearest
 
 from . import database, lines
-from .rows import Listed, PointRow, Row, RunRow, SampleRow, SessionRow, checked
+from .rows import Listed, PointRow, Row, RunRow, SampleRow, SessionRow, checked, sound
 
 _READ = {"detail": "substr(detail, 1, 10000)"}  # nobody reads more of what a trial said
 _EXPECTED = "SELECT total(samples) FROM sessions WHERE run = ?1"
@@ -101,6 +101,13 @@ class Store:
         with database.transaction(self._db, self.path) as db:
             db.execute("UPDATE runs SET name = ? WHERE id = ?", (name, run))
             database.seal(db, "runs", "id = ?", run)
+
+    def note_run(self, run: str, text: str) -> None:
+        """Keep a user's words beside a run, in place of older ones; empty ones are none."""
+        with database.transaction(self._db, self.path) as db:
+            db.execute("DELETE FROM notes WHERE run = ?", (run,))
+            if text:
+                db.execute("INSERT INTO notes VALUES (?, ?)", (run, text))
 
     def begin_session(self, run: str) -> int:
         with database.transaction(self._db, self.path) as db:
@@ -253,6 +260,7 @@ class Store:
             counts = dict(self._db.execute("SELECT run, count(*) FROM samples GROUP BY run"))
             expected = dict(self._db.execute("SELECT run, total(samples) FROM sessions GROUP BY 1"))
             ended = dict(self._db.execute("SELECT run, ended FROM sessions ORDER BY run, session"))
+            notes = self.notes()
             for id, row in self._runs().items():
                 count = counts.get(id, 0)
                 if isinstance(row, str):
@@ -260,13 +268,21 @@ class Store:
                 elif lost := count - expected.get(id, 0):
                     damaged[id] = f"{abs(lost):.0f} of its samples or sessions are lost"
                 else:
-                    found.append(Listed(row, count, ended.get(id)))
+                    found.append(Listed(row, count, ended.get(id), notes.get(id)))
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} is damaged: {error}") from None
         finally:
             with suppress(sqlite3.Error):  # nothing was written, and a damaged file may refuse
                 self._db.execute("ROLLBACK")
         return sorted(found, key=lambda one: one.row.created_at), damaged
+
+    def notes(self) -> dict[str, str]:
+        """By run, what a user noted of it. Where they cannot be read there are none: no number
+        depends on them."""
+        with suppress(sqlite3.Error):
+            found = self._db.execute("SELECT run, CAST(substr(text, 1, 1000) AS BLOB) FROM notes")
+            return {str(run): bytes(text or b"").decode(errors="replace") for run, text in found}
+        return {}
 
     def find(self, wanted: str) -> RunRow:
         """A run by its id, the start of its id, its name, `last`, or as the newest run of an
@@ -331,6 +347,23 @@ class Store:
         with self._naming(run):
             where = "id IN (SELECT value FROM json_each(?)) AND +run = ? ORDER BY id"
             yield from self._rows(SampleRow, "samples", where, json.dumps(ids), run)
+
+    def columns(self, run: str, ids: Sequence[int]) -> Mapping[str, Sequence[Any]] | None:
+        """What `some_samples` gives, as columns, with `raw` and `context` as the texts that are
+        stored, yet unread. None where a sample is not as it should be: `some_samples` says why."""
+        where = "id IN (SELECT value FROM json_each(?)) AND +run = ? ORDER BY id"
+        read = f"SELECT {database.SAMPLE}, checksum, id FROM samples WHERE {where}"
+        try:
+            rows = self._db.execute(read, [json.dumps(ids), run]).fetchall()
+            if len(rows) != len(ids) or not database.samples_sealed(
+                run, (row[:-1] for row in rows)
+            ):
+                return None
+        except (sqlite3.Error, TypeError):
+            return None
+        names = [*database.SAMPLE.split(", "), "checksum", "id"]
+        found = dict(zip(names, zip(*rows, strict=True), strict=True))
+        return found if sound(found) else None
 
     def places(self, run: str) -> Iterator[tuple[int, int]]:
         """Each sample's id and point, in no order. StoreError where some are missing."""

@@ -13,9 +13,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO
 
+from memlab import folders
 from memlab.errors import BadExport, StoreError
 
 from . import database, lines
@@ -225,9 +225,8 @@ def is_store(path: Path) -> bool:
 @contextmanager
 def _staged() -> Iterator[Path]:
     """Where a store may lie for a while, that nobody else sees."""
-    folder = os.environ.get("TMPDIR") or "/var/tmp"
-    with TemporaryDirectory(prefix="memlab-import-", dir=folder) as made:
-        yield Path(made) / "rows.db"
+    with folders.temporary("import") as made:
+        yield made / "rows.db"
 
 
 def lines_of(source: IO[bytes], *, partial: bool) -> Iterator[str]:

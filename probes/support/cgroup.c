@@ -98,28 +98,39 @@ int cgroup_read(const char *group, const char *file, uint64_t *value)
 	return read_text(group, file, text, sizeof(text)) == -1 ? -1 : number_in(text, NULL, value);
 }
 
-static int read_stat(const char *group, const char *key, uint64_t *bytes)
-{
-	char text[8192]; /* about 2 KiB are used */
+static const struct {
+	const char *v2;
+	const char *v1;
+} renamed_stats[] = {
+	{ "anon", "rss" },
+	{ "file", "cache" },
+};
 
+/* A number of memory.stat under v2's name; `prefix` is before v1's names. */
+static int read_stat(const char *group, const char *prefix, const char *key, uint64_t *value)
+{
+	char text[8192], own_key[64]; /* about 2 KiB are used */
+
+	for (size_t i = 0; prefix && i < sizeof(renamed_stats) / sizeof(*renamed_stats); i++)
+		if (strcmp(key, renamed_stats[i].v2) == 0) {
+			key = renamed_stats[i].v1;
+			break;
+		}
+	snprintf(own_key, sizeof(own_key), "%s%s", prefix ? prefix : "", key);
 	return read_text(group, "memory.stat", text, sizeof(text)) == -1
 		       ? -1
-		       : number_in(text, key, bytes);
+		       : number_in(text, own_key, value);
 }
 
-int cgroup_stat(const char *group, const char *key, uint64_t *bytes)
+int cgroup_stat(const char *group, const char *key, uint64_t *value)
 {
-	const bool is_anon = strcmp(key, "anon") == 0;
-
-	if (cgroup_is_v1(group))
-		key = is_anon ? "total_rss" : "total_shmem";
-	return read_stat(group, key, bytes);
+	return read_stat(group, cgroup_is_v1(group) ? "total_" : NULL, key, value);
 }
 
-int cgroup_own_stat(const char *group, const char *key, uint64_t *bytes)
+int cgroup_own_stat(const char *group, const char *key, uint64_t *value)
 {
 	if (cgroup_is_v1(group))
-		return read_stat(group, strcmp(key, "anon") == 0 ? "rss" : key, bytes);
+		return read_stat(group, "", key, value);
 	errno = EOPNOTSUPP;
 	return -1;
 }

@@ -18,10 +18,11 @@ int cgroup_open(const char *group, const char *file, int flags);
 /* The one number that a file holds; "max" is UINT64_MAX. */
 int cgroup_read(const char *group, const char *file, uint64_t *value);
 
-/* A number of memory.stat, "anon" (v1: rss) or "shmem", in bytes: of the group with the groups
- * inside it, or of the group without them, which v2 does not say: EOPNOTSUPP. */
-int cgroup_stat(const char *group, const char *key, uint64_t *bytes);
-int cgroup_own_stat(const char *group, const char *key, uint64_t *bytes);
+/* A number of memory.stat by its name of v2, such as "anon" (v1: rss) or "file" (v1: cache): of the
+ * group with the groups inside it, or of the group without them, which v2 does not say:
+ * EOPNOTSUPP. */
+int cgroup_stat(const char *group, const char *key, uint64_t *value);
+int cgroup_own_stat(const char *group, const char *key, uint64_t *value);
 
 int cgroup_write(const char *group, const char *file, const char *text);
 int cgroup_write_bytes(const char *group, const char *file, uint64_t bytes);

@@ -8,6 +8,7 @@
 #include "smaps.h"
 #include "stack.h"
 
+#include <fcntl.h>
 #include <linux/memfd.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -15,10 +16,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Younger than some libc's headers. */
+#ifndef MAP_DROPPABLE
+#define MAP_DROPPABLE 0x08
+#endif
+#ifndef SYS_memfd_secret
+#define SYS_memfd_secret 447
+#endif
+#ifndef SYS_mseal
+#define SYS_mseal 462
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+
 #define READ_WRITE (PROT_READ | PROT_WRITE)
 #define RESERVED (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
-#define STACK_BYTES ((uint64_t)64 * 1024)
-#define VMA_LIMIT_MOST (INT64_C(1) << 20) /* each VMA takes some 200 B of kernel memory */
+#define STACK_BYTES ((uint64_t)256 * 1024) /* arm64 has no smaller than 128 KiB */
+#define VMA_LIMIT_MOST (INT64_C(1) << 20)  /* each VMA takes some 200 B of kernel memory */
 
 int vm_script_open(struct vm_script *script)
 {
@@ -61,7 +77,26 @@ static int map_at(void *at, size_t size_bytes, const struct vm_step *step, int f
 {
 	void *mapped = mmap(at, size_bytes, step->prot, step->flags | MAP_FIXED, fd, 0);
 
+	if (mapped == MAP_FAILED && errno == EINVAL && step->flags & MAP_DROPPABLE)
+		errno = EOPNOTSUPP;
 	return mapped == MAP_FAILED ? -1 : 0;
+}
+
+static int map_secret(void *at, size_t size_bytes)
+{
+	static const struct vm_step shared = { .prot = READ_WRITE, .flags = MAP_SHARED };
+	int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
+
+	if (fd == -1) {
+		if (errno == ENOSYS)
+			errno = EOPNOTSUPP;
+		return -1;
+	}
+	int failed = ftruncate(fd, (off_t)size_bytes);
+	if (!failed)
+		failed = map_at(at, size_bytes, &shared, fd);
+	close_quietly(fd);
+	return failed;
 }
 
 /* The file is filled through a shared mapping, so that it is in the page cache. */
@@ -91,6 +126,15 @@ static int advise(void *at, size_t size_bytes, int advice)
 		return -1;
 	}
 	return madvise(at, size_bytes, advice);
+}
+
+static int seal(void *at, size_t size_bytes)
+{
+	int failed = (int)syscall(SYS_mseal, at, size_bytes, 0);
+
+	if (failed && errno == ENOSYS)
+		errno = EOPNOTSUPP;
+	return failed;
 }
 
 static int lock_alternate(const struct vm_script *script, const struct vm_step *step)
@@ -208,12 +252,16 @@ int vm_script_do(struct vm_script *script, const struct vm_step *step)
 		if (step->flags & MAP_ANONYMOUS)
 			return map_at(at, size_bytes, step, -1);
 		return map_file(at, size_bytes, page_bytes, step);
+	case VM_CALL_MMAP_SECRET:
+		return map_secret(at, size_bytes);
 	case VM_CALL_MUNMAP:
 		return munmap(at, size_bytes);
 	case VM_CALL_MPROTECT:
 		return mprotect(at, size_bytes, step->prot);
 	case VM_CALL_MADVISE:
 		return advise(at, size_bytes, step->flags);
+	case VM_CALL_MSEAL:
+		return seal(at, size_bytes);
 	case VM_CALL_MLOCK:
 		return mlock(at, size_bytes);
 	case VM_CALL_MLOCK_ONFAULT: /* by number: glibc has had it since 2.27 */
@@ -258,6 +306,24 @@ int vm_script_do(struct vm_script *script, const struct vm_step *step)
 	return 0;
 }
 
+static const char *since(const struct vm_step *step)
+{
+	if (step->call == VM_CALL_MMAP_SECRET)
+		return "memfd_secret, since Linux 5.14 where secretmem.enable is set";
+	if (step->call == VM_CALL_MSEAL)
+		return "mseal, since Linux 6.10";
+	if (step->call == VM_CALL_MMAP && step->flags & MAP_DROPPABLE)
+		return "MAP_DROPPABLE, since Linux 6.11";
+	if (step->call == VM_CALL_MADVISE && step->flags == MADV_GUARD_INSTALL)
+		return "MADV_GUARD_INSTALL, since Linux 6.13";
+	return "a call of the check";
+}
+
+enum probe_status vm_script_lacks(const struct vm_step *step, struct probe_error *err)
+{
+	return probe_failed(err, PROBE_UNAVAILABLE, since(step));
+}
+
 enum probe_status vm_script_prepare(struct vm_script *script, const struct vm_step *steps,
 				    uint32_t count, struct probe_error *err)
 {
@@ -266,6 +332,8 @@ enum probe_status vm_script_prepare(struct vm_script *script, const struct vm_st
 	for (uint32_t i = 0; i < count; i++) {
 		if (vm_script_do(script, &steps[i]) == 0)
 			continue;
+		if (errno == EOPNOTSUPP)
+			return vm_script_lacks(&steps[i], err);
 		enum probe_status status = probe_not_offered(errno) ? PROBE_UNAVAILABLE : PROBE_OK;
 		snprintf(where, sizeof(where), "step %u of the check", i + 1);
 		return probe_failed(err, status, where);

@@ -13,9 +13,11 @@ enum vm_call {
 	VM_CALL_END, /* no step: the script ends before it */
 	/* prot, flags. Without MAP_ANONYMOUS the file is a memfd, so of tmpfs: contents.h */
 	VM_CALL_MMAP,
+	VM_CALL_MMAP_SECRET, /* shared, of a memfd_secret file: readable and writable */
 	VM_CALL_MUNMAP,
 	VM_CALL_MPROTECT, /* prot */
 	VM_CALL_MADVISE,  /* flags: the advice */
+	VM_CALL_MSEAL,
 	VM_CALL_MLOCK,
 	VM_CALL_MLOCK_ONFAULT,   /* mlock2 */
 	VM_CALL_MLOCK_UNALIGNED, /* starts one byte after the start of page `first` */
@@ -81,6 +83,9 @@ uint32_t vm_script_length(const struct vm_step *steps);
 
 /* Does one step. Returns 0, or -1 and errno; EOPNOTSUPP if this kernel lacks the call. */
 int vm_script_do(struct vm_script *script, const struct vm_step *step);
+
+/* A step that this kernel lacks, with the kernel that has it. Returns PROBE_UNAVAILABLE. */
+enum probe_status vm_script_lacks(const struct vm_step *step, struct probe_error *err);
 
 void vm_script_snapshot(const struct vm_script *script, struct vm_view *view);
 

@@ -12,7 +12,16 @@
 #include <sys/mman.h>
 
 #define LINE_SIZE 512
-#define ANCHOR_COUNT 6
+#define ANCHOR_COUNT 7
+
+/* What functions with a guarded stack read: on arm64 a variable, of which a program may hold the one
+   copy; elsewhere a word of the thread's storage. */
+#ifdef __aarch64__
+extern const uintptr_t __stack_chk_guard;
+#define STACK_GUARD ((uintptr_t)&__stack_chk_guard)
+#else
+#define STACK_GUARD ((uintptr_t)pthread_self())
+#endif
 
 /* An address that stays mapped, as does the whole file of its mapping. */
 struct anchor {
@@ -91,6 +100,7 @@ int trim_address_space(const void *kept)
 		{ .address = getauxval(AT_BASE) },        /* the dynamic linker */
 		{ .address = (uintptr_t)pthread_self() }, /* where the thread's storage lies */
 		{ .address = (uintptr_t)__builtin_frame_address(0) },
+		{ .address = STACK_GUARD },
 	};
 	char line[LINE_SIZE];
 	struct lines lines;

@@ -1,4 +1,5 @@
-"""Simulated truth: the noise that the tests judge by, and the tables of docs/statistics.md.
+"""Simulated truth: the noise that the tests judge by, and the tables of
+docs/reference/error-rates.md.
 
 `python tests/analysis/tables.py` prints the tables (two minutes). Every cell has its own
 fixed seed, so one cell can be computed again alone.

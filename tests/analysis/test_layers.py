@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
-from memlab.analysis.layers import layers
+from memlab.analysis import layers as analysed
 
 LAYOUT, SESSION = np.arange(3600) % 60, np.arange(3600) // 60
+
+
+def layers(x, groups):
+    return {name: one.deviation for name, one in analysed.layers(x, groups).items()}
 
 
 def drawn(rng, session=0.0, layout=0.0, rest=0.02):
@@ -43,3 +47,30 @@ def test_of_two_layers_that_change_together_neither_can_be_told():
 
 def test_one_sample_has_no_spread():
     assert layers([1.0], {"l": [0]}) == {}
+
+
+@pytest.mark.parametrize("deviation", [0.0, 0.01, 0.05])
+def test_the_intervals_hold_the_layers_that_samples_were_drawn_from(deviation):
+    """24 blocks that take turns with four layouts, as a sweep's do; one standard error is 1 %."""
+    rng, layout, held = np.random.default_rng(3), np.arange(24) % 4, []
+    for _ in range(500):
+        logs = deviation * rng.standard_normal(4)[layout] + 0.02 * rng.standard_normal(24)
+        found = analysed.layers(np.exp(logs), {"layout": layout})
+        held.append(
+            [
+                found["layout"].low <= deviation <= found["layout"].high,
+                found["rest"].low <= 0.02 <= found["rest"].high,
+            ]
+        )
+    assert (np.mean(held, axis=0) >= 0.925).all()
+
+
+def test_an_interval_by_hand():
+    """As by_hand: SS between is 16 with 1 degree of freedom, within 4 with 2; F is 8, and chi
+    squared's and F's quantiles are of tables."""
+    found = analysed.layers(np.exp([1.0, 3.0, 5.0, 7.0]), {"l": ["a", "a", "b", "b"]})
+    assert found["rest"].low == pytest.approx((4 / 7.3778) ** 0.5, rel=1e-4)
+    assert found["rest"].high == pytest.approx((4 / 0.050636) ** 0.5, rel=1e-4)
+    assert found["l"].low == 0  # F of 38.5 would be needed
+    high = (16 / 0.00098207 * (1 - 0.0012531 / 8) / 2) ** 0.5
+    assert found["l"].high == pytest.approx(high, rel=1e-3)

@@ -1,12 +1,14 @@
-"""docs/statistics.md shows what the code gives: its tables, computed again."""
+"""The tables of error rates are what the code gives, computed again."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from .tables import BLOCKS, coverage_rows, power_rows, stopped_rows
 
-DOC = Path(__file__).parents[2] / "docs" / "statistics.md"
+DOCS = Path(__file__).parents[2] / "docs"
+DOC = DOCS / "reference" / "error-rates.md"
 
 
 def documented():
@@ -52,3 +54,34 @@ def test_coverage_row(label):
 )
 def test_power_cell(label, n):
     assert documented()[label][n] == pytest.approx(100 * power_rows()[label](n), abs=4)
+
+
+@pytest.mark.parametrize(
+    ("said", "begins", "cells"),
+    [
+        ("a median's interval holds the truth", "median, ", slice(4)),
+        ("a paired ratio's, under drift", "paired ratio under drift, ", slice(4)),
+        ("a lone median's, under drift", "median under drift", slice(4)),
+        ("a bootstrapped mean's", "bootstrap of a mean, ", slice(4)),
+        ("a median's or ratio's in a sweep that stops", "stopped, ", slice(1, 2)),
+        ("the same with intervals for fixed blocks", "stopped, ", slice(1)),
+    ],
+)
+def test_the_summary_spans_the_rows(said: str, begins: str, cells: slice) -> None:
+    rows = [[*of.values()][cells] for label, of in documented().items() if label.startswith(begins)]
+    found = [cell for row in rows for cell in row]
+    (line,) = (
+        line
+        for line in (DOCS / "statistics.md").read_text().splitlines()
+        if line.startswith(f"| {said}")
+    )
+    assert f"| {min(found)} to {max(found)} % |" in line
+
+
+def test_the_power_that_is_said_is_the_rows() -> None:
+    ends = re.findall(r" \| (\d[\d. |]*) \|$", (DOCS / "statistics.md").read_text(), re.M)
+    numbers = [[float(cell) for cell in end.split(" | ")] for end in ends]
+    said = [row for row in numbers if len(row) == len(BLOCKS)]
+    rows = [[*of.values()] for of in documented().values()]
+    assert len(said) == 6
+    assert [row for row in said if row not in rows] == []

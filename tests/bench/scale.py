@@ -1,10 +1,11 @@
 """Large stores that no machine measured, and what the commands that read them cost.
 
-    python -m tests.bench.scale [FOLDER]
+    python -m tests.bench.scale [FOLDER [SHAPES [PAGE]]]
 
 makes the stores in FOLDER once and prints a table in Markdown: wall seconds, in brackets the
 processor's, and the peak of resident memory (ru_maxrss of the command and its children, which the
-kernel keeps).
+kernel keeps). SHAPES are digits, 0123 for all; PAGE, docs/bench.md, takes the table in between
+its marks.
 """
 
 from __future__ import annotations
@@ -158,11 +159,31 @@ def cost(command: Sequence[str], path: Path, cache: Path) -> tuple[float, float,
     return time.monotonic() - start, cpu_s, used.ru_maxrss / 1024, child.returncode
 
 
-def main(folder: Path, wanted: str = "") -> None:
+HEAD = "| store | command | first, s | again, s | peak, MB |\n| --- | --- | ---: | ---: | ---: |"
+BEGIN, END = "<!-- scale: python -m tests.bench.scale writes this -->", "<!-- end of scale -->"
+
+
+def write(page: Path, table: str) -> None:
+    """Put the table between the page's marks."""
+    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{after}", "utf-8")
+
+
+def main(folder: Path, wanted: str = "", page: str = "") -> None:
+    """Measure, and print each line as it comes."""
+    lines = [HEAD]
+    print(HEAD)
+    for line in _measured(folder, wanted):
+        lines.append(line)
+        print(line, flush=True)
+    if page:
+        write(Path(page), "\n".join(lines))
+
+
+def _measured(folder: Path, wanted: str) -> Iterator[str]:
     experiments.load(EXPERIMENT)
     folder.mkdir(parents=True, exist_ok=True)
-    print("| store | command | first, s | again, s | peak, MB |")
-    print("| --- | --- | ---: | ---: | ---: |")
     for number, shape in enumerate(SHAPES):
         if wanted and str(number) not in wanted:
             continue
@@ -176,13 +197,12 @@ def main(folder: Path, wanted: str = "") -> None:
             )
             failed = f" (exit {codes[0]})" if any(codes) else ""
             said = [f"{wall:.2f} ({cpu:.2f})" for wall, cpu in zip(times, cpus, strict=True)]
-            print(
+            yield (
                 f"| {shape.name} | {name}{failed} | {said[0]} | {''.join(said[1:])} "
-                f"| {max(peaks):.0f} |",
-                flush=True,
+                f"| {max(peaks):.0f} |"
             )
 
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/scale"), *sys.argv[2:3])
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/scale"), *sys.argv[2:4])

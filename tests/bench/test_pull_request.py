@@ -39,6 +39,7 @@ def test_small_writes(memlab):
     run = memlab.sweep("mmap-write", {HOW}, handicap=int(os.environ["HANDICAP"]))
     run.assert_not_slower_than(by="5%")
 """
+SPREAD = APART.replace(HOW, HOW.replace("blocks=30", "blocks=30, sessions=10"))
 BASELINE = Path("base") / "test_io.py" / "test_small_writes.csv"
 
 
@@ -76,11 +77,15 @@ def test_base_and_head_in_one_sweep(tmp_path: Path) -> None:
     assert (missed, alarms) == ([], [])
 
 
-def test_head_against_a_baseline_that_was_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("how", "test"),
+    [("one after the other", APART), ("one after the other, ten sessions each", SPREAD)],
+)
+def test_head_against_a_baseline_that_was_kept(tmp_path: Path, how: str, test: str) -> None:
     missed, alarms = [], []
     for number in range(REQUESTS):
         turns = turns_for(SLOWDOWN, tmp_path / f"tuning-{number}.db")
-        folder = project(tmp_path / str(number), APART)
+        folder = project(tmp_path / str(number), test)
         base = session(folder, 0, "--memlab-save=base")
         assert base.returncode == 0, base.stdout
         clean = session(folder, 0, "--memlab-compare=base")
@@ -90,7 +95,7 @@ def test_head_against_a_baseline_that_was_kept(tmp_path: Path) -> None:
         slowed = session(folder, turns, "--memlab-compare=base")
         missed += [] if caught(slowed) else [slowed.stdout]
         alarms += [clean.stdout] if caught(clean) else []
-    tell("one after the other", missed, alarms)
+    tell(how, missed, alarms)
     assert alarms == []
 
 

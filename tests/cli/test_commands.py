@@ -2,11 +2,13 @@
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -72,15 +74,27 @@ def test_help_is_the_option_in_words(command: Command) -> None:
     assert "no command 'run'; did you mean runs" in command("help", "run").stderr
 
 
-def test_version(command: Command) -> None:
-    assert said(command("--version")) == f"memlab, version {memlab.__version__}\n"
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version(command: Command, option: str) -> None:
+    assert said(command(option)) == f"memlab, version {memlab.__version__}\n"
+
+
+def test_an_option_before_its_command_is_told_its_place(command: Command) -> None:
+    done = command("-v", "show")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "memlab: no option -v before a command; those of a command follow its name: "
+        "memlab show -v\n"
+    )
 
 
 def test_the_installed_command_is_the_module(command: Command) -> None:
     script = Path(sys.executable).with_name("memlab")
     if not script.exists():
         pytest.skip("memlab is not installed as a command")
-    done = subprocess.run([script, "list"], capture_output=True, text=True, timeout=300)
+    # readline tells the children of whoever imports it, pytest's too, how wide a terminal is.
+    seen = dict(os.environ)
+    done = subprocess.run([script, "list"], env=seen, capture_output=True, text=True, timeout=300)
     assert said(done) == said(command("list"))
 
 
@@ -205,6 +219,22 @@ def test_output_makes_its_folder(command: Command, run: str, tmp_path: Path) -> 
         assert file.exists()
 
 
+@pytest.mark.slow
+def test_output_to_a_device_leaves_it_a_device(command: Command, run: str, tmp_path: Path) -> None:
+    """As root a report to /dev/null once replaced it, for every user of the host."""
+    null, link = tmp_path / "null", tmp_path / "link.html"
+    try:
+        os.mknod(null, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        null.write_bytes(b"")
+    except PermissionError:
+        null = Path("/dev/null")
+    link.symlink_to(null)
+    for path in (null, link):
+        assert said(command("report", "-o", str(path))) == f"{path}\n"
+        assert stat.S_ISCHR(null.stat().st_mode)
+    assert link.is_symlink()
+
+
 def test_export_to_a_place_that_cannot_be(command: Command, run: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = command("export", "-o", str(tmp_path / "file" / "samples.csv"))
@@ -271,12 +301,26 @@ def test_options_come_from_the_environment(command: Command, tmp_path: Path) -> 
             command(
                 *("sweep", "mmap-write", "--dry-run", "--json"),
                 MEMLAB_SWEEP_BLOCKS="3",
-                MEMLAB_SWEEP_DIRECTORY=str(tmp_path),
+                MEMLAB_SWEEP_DIR=str(tmp_path),
             )
         )
     )
     assert found["least_blocks"] == 3
     assert str(tmp_path) in found["disk_bytes"]
+
+
+def test_the_variable_of_an_option_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = click.Context(cli.cli)
+    for name in cli.cli.list_commands(group):
+        declared = cli.cli.get_command(group, name)
+        assert declared
+        for option in declared.params:
+            if isinstance(option, click.Option) and "--store" not in option.opts:
+                long = max(option.opts, key=len).removeprefix("--").replace("-", "_")
+                variable = f"MEMLAB_{name}_{long}".upper()
+                monkeypatch.setenv(variable, "given")
+                context = click.Context(declared, auto_envvar_prefix=f"MEMLAB_{name.upper()}")
+                assert option.resolve_envvar_value(context) == "given", variable
 
 
 def in_a_terminal(*arguments: str, **environment: str) -> bytes:

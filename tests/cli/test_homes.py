@@ -35,7 +35,7 @@ def without_home(folder: Path, arguments: str, **environment: str) -> subprocess
     """A command by a user whom nothing knows."""
     user = _USER if os.geteuid() == 0 else []
     return subprocess.run(
-        [*user, sys.executable, "-m", "memlab", *arguments.format(folder).split()],
+        [*user, sys.executable, "-m", "memlab", *arguments.replace("{}", str(folder)).split()],
         env={"PATH": os.environ["PATH"], "TMPDIR": str(folder), **environment},
         capture_output=True,
         text=True,
@@ -65,7 +65,16 @@ def test_a_home_that_cannot_be_written_is_not_needed(home: str, folder: Path) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who can be a user without a home")
-@pytest.mark.parametrize("command", ["runs", "show", "sweep mmap-write --dir {}"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "runs",
+        "show",
+        "clean",
+        "sweep mmap-write --dir {}",
+        "sweep mmap-write --dir {} --store {}/r.db",  # its journal has no place
+    ],
+)
 def test_without_a_home_a_store_has_to_be_named(command: str, folder: Path) -> None:
     done = without_home(folder, command)
     if "memlab:" not in done.stderr:

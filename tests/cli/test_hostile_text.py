@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 from command import memlab, process
 
-from memlab import recorded
+from memlab import cli, recorded
+from memlab.cli import _completing, runs
 from memlab.printable import json_text, printable
 from memlab.store import Store
 
@@ -94,6 +96,32 @@ def test_a_hostile_store_prints_nothing_that_acts(hostile: Path, arguments: str)
     if "junit" in arguments:
         ElementTree.fromstring(done.stdout)
     assert "<script>|" not in done.stdout or "report" not in arguments
+
+
+@pytest.mark.slow
+def test_a_gallery_of_a_hostile_store_prints_nothing_that_acts(
+    hostile: Path, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    done = memlab("publish", str(site), "last", "--store", str(hostile))
+    assert done.returncode in (0, 2, 3), done.stderr
+    (site / "runs").mkdir(parents=True, exist_ok=True)
+    (site / "runs" / "x\n::error::b\x1b]0;pwn.json").write_text("{}")
+    again = memlab("publish", str(site), "--index")
+    assert again.returncode == 3
+    for text in (done.stdout, done.stderr, again.stdout, again.stderr):
+        assert harmless(text)
+    assert not [page for page in site.rglob("*.html") if "<script>|" in page.read_text()]
+
+
+def test_completion_offers_no_name_that_acts(hostile: Path) -> None:
+    """What is offered is typed for the user."""
+    context = click.Context(cli.cli)
+    context.params = {"store": str(hostile)}
+    (parameter,) = (p for p in runs.command.params if p.name == "delete")
+    items = _completing.run(context, parameter, "")
+    assert len(items) == 2  # `last`, and the run's id
+    assert all(harmless(f"{item.value}{item.help}") for item in items)
 
 
 @pytest.mark.parametrize(

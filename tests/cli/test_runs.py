@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -54,6 +55,26 @@ def test_a_run_is_renamed(command: Command, runs: list[str], store_path: Path) -
     assert command("runs", "--rename", runs[0], "last").returncode == UsageError.exit_code
 
 
+def test_a_note_stands_beside_its_run(command: Command, runs: list[str], store_path: Path) -> None:
+    text = "new firmware;\x1b[1m 2 DIMMs"
+    for words in (text[:3], text):
+        assert command("runs", "--note", runs[0], words).returncode == 0
+    seen = "new firmware;\\x1b[1m 2 DIMMs"
+    assert f"\nnote: {seen}\n" in command("show", runs[0]).stdout
+    assert json.loads(command("show", runs[0], "--json").stdout)["note"] == seen
+    listed = json.loads(command("runs", "--json").stdout)
+    assert {row["run"]: row["note"] for row in listed} == dict.fromkeys(runs) | {runs[0]: seen}
+    assert "new firmware" in command("runs", COLUMNS="200").stdout
+    assert seen in command("report", runs[0], "-o", "-").stdout
+    assert command("runs", "--note", "nosuch", "x").returncode == UsageError.exit_code
+    assert command("runs", "--note", runs[0], "").returncode == 0
+    assert "note" not in command("runs", COLUMNS="200").stdout
+    command("runs", "--note", runs[0], "goes with its run")
+    command("runs", "--delete", runs[0])
+    with Store(store_path) as opened:
+        assert opened.notes() == {}
+
+
 @pytest.mark.parametrize("name", ["last", "", "mmap-write"])
 def test_a_name_that_could_not_be_addressed_is_refused(store_path: Path, name: str) -> None:
     with pytest.raises(BadRequest, match="name it otherwise"):
@@ -75,7 +96,7 @@ def test_debug_keeps_the_exit_code(command: Command, runs: list[str]) -> None:
 def test_an_example_without_a_name_says_which_there_are(command: Command) -> None:
     done = command("show", "--example")
     assert done.returncode == UsageError.exit_code
-    assert "--example wants an experiment; there are: allocator, " in done.stderr
+    assert "--example wants an experiment; there are: advice-reclaim, " in done.stderr
 
 
 def test_the_name_of_an_older_run_is_said_to_change_hands(

@@ -18,12 +18,15 @@ import jsonschema
 import pytest
 from command import Command
 from made_up import Machine
+from quick import mostly_quick, mostly_slow
 from synthetic import failed, run_row, sample
 
-from memlab import api, cli, documents, experiments, recorded
+from memlab import api, cli, documents, experiments, published, recorded
+from memlab.cli._changelog import document as as_changelog
 from memlab.cli.ladder import document as as_document
 from memlab.errors import HostError
 from memlab.judging import ladder
+from memlab.judging.changelog import JudgedChange, Side
 from memlab.ladder import Rung
 from memlab.observe import proc
 from memlab.run import journal, plan
@@ -56,6 +59,7 @@ DOCUMENTS = {
     "plot": "plot {run}",
     "pull": "import {folder}/rows --host b",  # the same, without ssh
     "reproduce": "reproduce vma-lock --budget 1s",
+    "reproduce-changelog": "",  # see changelog_document
     "runs": "runs",
     "show": "show {run}",
     "sweep": f"sweep mmap-write {TINY} --no-controls --blocks 1",
@@ -131,7 +135,7 @@ def store_run(path: Path, outcomes: tuple[str, ...] = (), experiment: str = "mma
                 store.add_sample(RUN, session, 1.0, sample(point.index, block, reply))
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", mostly_quick(DOCUMENTS, "plot", "show", "try"))
 def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_type(
     command: Command, measured: Path, tmp_path: Path, name: str
 ) -> None:
@@ -150,6 +154,8 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
         own = str(tmp_path / "new.db")
     if name == "ladder":
         document = ladder_document()
+    elif name == "reproduce-changelog":
+        document = changelog_document()
     else:
         document = valid(command(*arguments, "--json", MEMLAB_STORE=str(own)), name)
     if name == "clean":  # here nothing was left, which shows no entry
@@ -186,6 +192,18 @@ def ladder_document() -> Any:
     rows.append(ladder.Row("vma-lock", "x", "text", {"check": "mlock"}, "count", cells))
     document = as_document(rungs, rows, Path("ladder.png"), 60.0, 1)
     return held("ladder", strict_json(documents.text(document)))
+
+
+def changelog_document() -> Any:
+    """A claim with both numbers and one with none; tests/judging judges them."""
+    one, other = published.changelog("linux-6.18").changes
+    sides = Side("6.17.1", ladder.Cell("", 256, 256, 256)), Side("6.18.1", ladder.Cell("", 1, 1, 1))
+    judged = [
+        JudgedChange(one, "reproduced", "why", *sides),
+        JudgedChange(other, "not testable here", "why"),
+    ]
+    document = as_changelog(published.changelog("linux-6.18"), judged)
+    return held("reproduce-changelog", strict_json(documents.text(document)))
 
 
 def closed(
@@ -312,7 +330,9 @@ def test_a_run_without_samples(printed: Printed, store_path: Path) -> None:
     assert {c["n"] for c in printed("claims", RUN)["experiments"][0]["claims"]} == {0}
 
 
-@pytest.mark.parametrize("experiment", experiments.names())
+@pytest.mark.parametrize(
+    "experiment", mostly_slow(experiments.names(), "mmap-write", "thp-cost", "vma-lock")
+)
 def test_trials_that_ended_badly(printed: Printed, store_path: Path, experiment: str) -> None:
     words = ("unavailable", "enomem", "oom-killed", "sigbus", "sigsegv", "timeout", "error")
     store_run(store_path, words, experiment)

@@ -178,6 +178,12 @@ def test_the_gate_closes_on_the_night_of_the_alarm_alone(
     assert (done.returncode, "no change in" in done.stdout) == (0, True)
 
 
+def test_a_folder_that_cannot_be_written_is_the_hosts_fault(nights: Path, command: Command) -> None:
+    done = command("history", "mmap-write", "-o", "/proc/nosuch")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "memlab: cannot write /proc/nosuch: No such file or directory\n"
+
+
 def test_the_history_of_no_run_and_of_one_is_a_line(
     nights: Path, command: Command, tmp_path: Path
 ) -> None:

@@ -1,6 +1,10 @@
 """Wrong arguments: one line that says what and what to do, the right exit code, nothing made."""
 
 import errno
+import os
+import re
+import resource
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +21,7 @@ SWEEP = ["sweep", "mmap-write"]
 # arguments: what the line must hold
 WRONG_USAGE = {
     "sweep page-fault --in guest --kernel /no/vmlinuz": ["no kernel at /no/vmlinuz", "--kernel"],
-    "sweep page-fault --in guest --kernel /etc/hostname": ["/etc/hostname is no bootable x86"],
+    "sweep page-fault --in guest --kernel /etc/hostname": ["/etc/hostname is no bootable kernel"],
     "sweep page-fault --in guest --kernel /etc": ["/etc is a directory", "the vmlinuz inside"],
     "sweep page-fault --in guest --guest-cpus 0": ["--guest-cpus", "0 is not in the range"],
     "sweep page-fault --in guest --guest-memory 1m": ["--guest-memory", "256 MiB or more"],
@@ -30,6 +34,8 @@ WRONG_USAGE = {
     "sweep page-fault --in guest --kernel /etc --dry-run": ["/etc is a directory"],
     "sweep page-fault --in guest -p chnks=1": ["did you mean chunks?"],
     "sweep page-fault --kernel /boot/vmlinuz": ["--kernel is about a guest; add --in guest"],
+    "worker": ["tls://HOST:PORT"],
+    "worker tcp://10.0.0.1:8786": ["without TLS", "tls://HOST:PORT"],
     "swep": ["no command 'swep'", "did you mean sweep?"],
     "zzz": ["no command 'zzz'", "`memlab --help` lists them"],
     "--nosuch": ["--nosuch"],
@@ -72,6 +78,9 @@ WRONG_USAGE = {
 }
 CANNOT = {
     "sweep mmap-write --cpus 65535": ["--cpus: CPU 65535 is not among those allowed here ("],
+    "sweep mmap-write -o /proc/nosuch": ["cannot write /proc/nosuch: No such file or directory"],
+    "reproduce miao-2021 -o /proc/nosuch": ["cannot write /proc/nosuch"],
+    "try -o /etc/hostname/x -- true": ["cannot write /etc/hostname/x: Not a directory"],
     "sweep mmap-write --dir /nonexistent": ["/nonexistent is not a directory", "--dir"],
     "sweep mmap-write --dir /proc/self/stat": ["/proc/self/stat is not a directory", "--dir"],
     "sweep mmap-write -p file_size=1000t": [
@@ -201,3 +210,50 @@ def test_a_limit_of_this_process_is_no_internal_error(
     status, line = place.refused(["list"])
     assert status == CANNOT_RUN
     assert remedy in line
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_what_a_library_has_no_words_for_is_the_limits_fault_where_there_is_one(
+    place: Place, limited: bool
+) -> None:
+    """numpy under `ulimit -v 210000`, where more than the least is asked for."""
+
+    def short(*_: object) -> None:
+        raise SystemError("error return without exception set")
+
+    most = 210 << 20 if limited else resource.RLIM_INFINITY
+    place.patch.setattr(experiments, "names", short)
+    place.patch.setattr(resource, "getrlimit", lambda _: (most, most))
+    status, line = place.refused(["list"])
+    assert status == (CANNOT_RUN if limited else cli.INTERNAL)
+    assert ("raise `ulimit -v`" in line) == limited
+
+
+@pytest.mark.parametrize("kilobytes", [90_000, 120_000, 146_000, 180_000])
+def test_too_little_address_space_is_a_line(kilobytes: int) -> None:
+    words = f'ulimit -v {kilobytes}; exec "$0" -m memlab show --example page-fault'
+    done = subprocess.run(["bash", "-c", words, sys.executable], capture_output=True, text=True)
+    assert done.returncode == CANNOT_RUN
+    assert re.fullmatch("memlab: .*raise `ulimit -v`.*\n", done.stderr)
+
+
+def test_too_few_processes_are_a_line() -> None:
+    """numpy's OpenBLAS starts a thread per CPU, and raises SIGINT where it cannot."""
+    words = 'ulimit -u 1; exec "$0" -m memlab show --example page-fault'
+    held = unprivileged.held_to_limits()
+    command = [*held, "bash", "-c", words, sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == CANNOT_RUN
+    assert "raise `ulimit -u`" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can cover /proc for a process")
+@pytest.mark.parametrize(
+    ("command", "code"), [("sweep mmap-write", 3), ("doctor", 0), ("clean", 0)]
+)
+def test_without_proc_what_needs_it_says_how_to_have_it(command: str, code: int) -> None:
+    cover = 'mount -t tmpfs none /proc && exec "$@"'
+    words = ["unshare", "--mount", "sh", "-c", cover, "-", sys.executable, "-m", "memlab"]
+    done = subprocess.run([*words, *command.split()], capture_output=True, text=True, check=False)
+    wanted = "memlab: /proc/meminfo is not there: mount -t proc proc /proc\n" if code else ""
+    assert (done.returncode, done.stderr) == (code, wanted)

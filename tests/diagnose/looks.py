@@ -6,6 +6,7 @@ from typing import Any
 
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.counters import EVENTS
+from memlab.diagnose.heap import Heap
 from memlab.diagnose.look import GroupRoom, Look, Shootdowns, Thread
 from memlab.diagnose.malloc_options import Option
 from memlab.diagnose.memory import Memory
@@ -73,6 +74,17 @@ def group(**changes: Any) -> GroupRoom:
     return GroupRoom(**half | changes)
 
 
+def heap(**changes: Any) -> Heap:
+    free: dict[str, Any] = {
+        "arenas": 4,
+        "held_bytes": 40 * MiB,
+        "free_bytes": 24 * MiB,
+        "retained_bytes": 20 * MiB,
+        "ends_bytes": 16 * MiB,
+    }
+    return Heap(**free | changes)
+
+
 def look(**changes: Any) -> Look:
     quiet: dict[str, Any] = {
         "subject": Subject(4711, "quiet", "quiet --still", "nobody", 65534, 1),
@@ -90,6 +102,8 @@ def look(**changes: Any) -> Look:
         "available_bytes": 8 * GiB,
         "available_seconds_left": None,
         "growth_bytes_per_s": 0.0,
+        "grows_steadily": False,
+        "heap": None,
         "fault_s": 5e-7,
         "unseen": (),
     }

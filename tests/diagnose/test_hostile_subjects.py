@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import memory
+from memlab.diagnose import heap, memory
 from memlab.observe import files, proc, process
 
 from .live import Compiled, running
@@ -30,6 +30,92 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
         assert files.content(other, 100) is None
     assert files.content(file, 7) == b"1234567"
     assert files.content(file, 6) is None
+
+
+def test_a_file_that_shrinks_is_read_as_far_as_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mapped, it would end this process with SIGBUS."""
+    file = tmp_path / "library.so"
+    file.write_bytes(b"x" * 1_000_000)
+    fstat = os.fstat
+
+    def then_shrunk(fd: int) -> os.stat_result:
+        found = fstat(fd)
+        os.truncate(file, 7)
+        return found
+
+    monkeypatch.setattr(files.os, "fstat", then_shrunk)
+    assert files.content(file, 1_000_000) == b"x" * 7
+
+
+RESERVES = """
+import ctypes, sys, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+PRIVATE_ANONYMOUS_NORESERVE = 0x4022
+at = libc.mmap(None, ctypes.c_size_t(int(sys.argv[1])), 3, PRIVATE_ANONYMOUS_NORESERVE, -1, 0)
+print(at, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("reserved", "seen"), [(1 << 40, True), (80 << 40, False)])
+def test_what_a_process_reserved_and_never_touched_stays_untouched(
+    reserved: int, seen: bool
+) -> None:
+    """As sanitizers and Java do: a page table for each 64 MiB of it would be 64 MiB per TiB."""
+    words = [sys.executable, "-c", RESERVES, str(reserved)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout
+            assert 0 < int(program.stdout.readline()) < 1 << 63
+            before = page_tables_bytes(program.pid)
+            maps = process.maps(program.pid)
+            held, unseen = heap.read(program.pid, maps, "glibc", swapped=False, walk=True)
+            assert page_tables_bytes(program.pid) - before <= 1 << 20
+        finally:
+            program.kill()
+    assert (held is not None) == seen
+    assert bool(unseen) != seen
+
+
+SCRIBBLES = """
+import mmap, random, struct, sys, time, ctypes
+draw = random.Random(int(sys.argv[1]))
+whole = 64 << 20
+held = mmap.mmap(-1, 2 * whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+begin = ctypes.addressof(ctypes.c_char.from_buffer(held))
+start = -(-begin // whole) * whole
+at = start - begin
+sizes = [0, 1, 8, 16, 32, 33, 4096, whole, 1 << 63, 2**64 - 1, -16 % 2**64]
+for place in range(at, at + (1 << 20), 8):
+    held[place : place + 8] = struct.pack("Q", draw.choice(sizes))
+held[at : at + 24] = struct.pack("3Q", start + 32, 0, whole)  # a heap_info, as in malloc/arena.c
+print(start, flush=True)
+time.sleep(60)
+"""
+
+
+def page_tables_bytes(pid: int) -> int:
+    status = (proc.ROOT / f"proc/{pid}/status").read_text()
+    return int(status.partition("VmPTE:")[2].split()[0]) * 1024
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_heap_that_holds_anything_is_given_up(seed: int) -> None:
+    """[heap] and the place of a thread's heap hold random words, sizes of 0 among them."""
+    words = [sys.executable, "-c", SCRIBBLES, str(seed)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout
+            start = int(program.stdout.readline())
+            ours = process.Mapping(start, start + (64 << 20), "rw-p", "")
+            held, unseen = heap.read(program.pid, [ours], "glibc", swapped=False, walk=True)
+        finally:
+            program.kill()
+    assert held is None
+    assert unseen == () or "another form" in unseen[0] or "not resident" in unseen[0]
 
 
 def test_a_fifo_in_place_of_a_library_is_passed_over(binary: Compiled, tmp_path: Path) -> None:

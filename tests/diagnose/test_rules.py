@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import pytest
 from memlab import experiments
 from memlab.diagnose.finding import Finding, Severity, Threshold, find
 from memlab.diagnose.look import Look
+from memlab.diagnose.malloc_options import Option
 from memlab.diagnose.rules import RULES
 
-from .looks import GLIBC, JEMALLOC, GiB, MiB, busy, group, look, memory, rates
+from .looks import GLIBC, JEMALLOC, GiB, MiB, busy, group, heap, look, memory, rates
 
 NOTE, COSTLY, CRITICAL = Severity
+TRIMMING = replace(GLIBC, options=(Option("trim_threshold", "131072", "default of glibc 2.36"),))
 
 PURGING = rates(madvise=4e3, madvise_dontneed=4e3, minor_faults=6e4, shootdowns_taken=3e3)
 UNSEEN = rates(
@@ -69,6 +72,10 @@ FOUND: list[tuple[dict[str, Any], list[tuple[str, Severity]]]] = [
     ({"memory": memory(swapped_bytes=64 * MiB), "per_s": rates(major_faults=200.0)},
      [("reads-swap", COSTLY)]),
     ({"per_s": rates(major_faults=200.0)}, [("reads-files", COSTLY)]),
+    ({"group": group(used_bytes=62 * MiB), "per_s": rates(major_faults=200.0)},
+     [("group-limit-drops-files", COSTLY)]),
+    ({"group": group(used_bytes=40 * MiB), "per_s": rates(major_faults=200.0)},
+     [("reads-files", COSTLY)]),
     ({"group": group()}, []),
     ({"group": group(seconds_left=90.0, growth_bytes_per_s=4e5)},
      [("group-limit-nears", CRITICAL)]),
@@ -78,6 +85,15 @@ FOUND: list[tuple[dict[str, Any], list[tuple[str, Severity]]]] = [
     ({"group": group(needed_bytes=63 * MiB, reached_per_s=500.0)},
      [("group-limit-met", CRITICAL)]),
     ({"available_seconds_left": 120.0}, [("machine-fills", CRITICAL)]),
+    ({"heap": heap(retained_bytes=12 * MiB)}, []),
+    ({"heap": heap(), "memory": memory(anonymous_bytes=40 * MiB)}, [("retained", NOTE)]),
+    ({"heap": heap(), "memory": memory(anonymous_bytes=200 * MiB)}, []),
+    # What grows is not called retained, though some of it is free.
+    ({"heap": heap(), "memory": memory(anonymous_bytes=40 * MiB), "growth_bytes_per_s": 2e6,
+      "grows_steadily": True}, [("growing", NOTE)]),
+    ({"growth_bytes_per_s": 2e6}, []),
+    ({"growth_bytes_per_s": 2e6, "grows_steadily": True, "available_seconds_left": 120.0},
+     [("machine-fills", CRITICAL)]),
     # The worst first, whatever the order of the rules.
     ({"allocator": JEMALLOC, "per_s": PURGING, "group": group(seconds_left=90.0),
       "memory": memory(pinned_bytes=2 * GiB)},
@@ -136,6 +152,20 @@ def test_the_setting_is_in_the_words_of_the_malloc_in_use() -> None:
     assert "GLIBC_TUNABLES" in found.setting
     (found,) = found_on({"allocator": None, "per_s": PURGING})
     assert "its malloc is not known here" in found.setting
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_what_malloc_is_set_to_is_no_evidence_of_calls_that_may_be_the_programs(
+    large: bool,
+) -> None:
+    """stress-ng --mmap calls munmap itself; the advice says `if it is malloc's`."""
+    calls = rates(munmap=100.0, minor_faults=5e4) if large else rates(munmap=5e3)
+    (found,) = found_on({"allocator": TRIMMING, "per_s": calls})
+    assert found.name == ("gives-back-large-pieces" if large else "gives-memory-back")
+    assert not {fact.name for fact in found.evidence} & {"malloc", "trim_threshold"}
+    assert "if it is malloc's: " in found.setting
+    (found,) = found_on({"allocator": TRIMMING, "per_s": rates(brk=5e3, minor_faults=6e4)})
+    assert {"malloc", "trim_threshold"} <= {fact.name for fact in found.evidence}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quick import mostly_quick
 
 from memlab import api, experiments, probe, published
 from memlab.experiment import (
@@ -41,6 +42,16 @@ FIELD_KINDS = {
     PATH: "str",
     PHYSICAL_RANGE: "str",
 }
+
+
+TAKE_SECONDS = (
+    "coop-reclaim",
+    "locked-latency",
+    "memcg-notify",
+    "memcpy",
+    "mmap-lock",
+    "mmap-overcommit",
+)
 
 
 @pytest.fixture(params=NAMES)
@@ -241,6 +252,7 @@ def all_measured(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[s
 
 
 @pytest.mark.changes_host
+@pytest.mark.parametrize("declared", mostly_quick(NAMES, *TAKE_SECONDS), indirect=True)
 def test_metrics_read_what_the_probe_returns(declared: Experiment, tmp_path: Path) -> None:
     for at, raw in all_measured(declared, tmp_path):
         assert isinstance(noise(raw), list)

@@ -8,7 +8,7 @@ from memlab import probe
 from memlab.errors import NotBuilt
 from memlab.experiment import ENUM, Factor, enum_levels
 
-METHODS = ("mmap", "write", "pwrite", "writev", "io_uring")
+METHODS = ("mmap", "write", "pwrite", "writev", "io_uring", "dontcache")
 
 
 def test_levels_are_those_of_the_enum_in_its_order() -> None:

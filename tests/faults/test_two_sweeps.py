@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -135,6 +135,65 @@ def test_the_lock_is_the_machines_and_not_a_network_namespaces(
     words = rf"\(pid {beside.pid} of \S+, for less than a minute: "
     with pytest.raises(Busy, match=words), machine_lock():
         pass
+
+
+IN_A_CONTAINER = """
+import sys
+from memlab.errors import Busy
+from memlab.run.machine_lock import machine_lock
+try:
+    with machine_lock():
+        print("measures", flush=True)
+        sys.stdin.read()
+except Busy as busy:
+    print(busy, flush=True)
+"""
+CONTAINER = ["unshare", "--net", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
+
+
+@contextmanager
+def container(run_lock: Path) -> Iterator[tuple[int, str]]:
+    """A process with a network namespace of its own, and this folder as its /run/lock: its pid,
+    and what it says when it wants to measure."""
+    run_lock.mkdir(exist_ok=True)
+    shell = 'mount --bind "$0" /run/lock && exec "$@"'
+    command = [*CONTAINER, "sh", "-c", shell, str(run_lock), sys.executable, "-c", IN_A_CONTAINER]
+    environ = {name: value for name, value in os.environ.items() if name != TEST_LOCK}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environ, **pipes) as begun:
+        assert begun.stdout is not None
+        if not (said := begun.stdout.readline()):
+            pytest.skip("no container can be made here, or /run/lock is missing")
+        yield begun.pid, said.strip()
+
+
+def test_containers_see_each_other_where_they_share_run_lock(tmp_path: Path) -> None:
+    """`docker run -v /run/lock:/run/lock`; without it each measures beside the other."""
+    with container(tmp_path / "a") as (first, said):
+        assert said == "measures"
+        with container(tmp_path / "b") as (_, beside):
+            assert beside == "measures"
+        with container(tmp_path / "a") as (_, refused):
+            assert f"(pid {first} of " in refused
+    with container(tmp_path / "a") as (_, later):
+        assert later == "measures"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user, and end their lock")
+def test_another_users_holder_is_named_and_root_can_end_it(folder: Path) -> None:
+    """Any user may measure, and so may hold the lock for as long as they like."""
+    code = "import fcntl, os, sys, time; held = os.open(sys.argv[1], 0); os.setuid(65534)"
+    code += "; fcntl.flock(held, 2); print(flush=True); time.sleep(60)"
+    command = [sys.executable, "-I", "-S", "-c", code, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        with pytest.raises(Busy, match=rf"\(pid {holder.pid} of nobody, "), machine_lock():
+            pass
+        holder.kill()
+        holder.wait()
+        with machine_lock():
+            pass
 
 
 def test_the_tests_lock_is_for_what_a_test_started_alone(

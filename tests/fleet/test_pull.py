@@ -147,7 +147,7 @@ WRONG = {
     "ssh:-oProxyCommand=x": "'-oProxyCommand=x' is no host",
     "ssh:a b": "'a b' is no host",
     "a;b": "names no hosts",
-    "dask:tcp://a": "names no hosts",
+    "dask:tcp://a": "no scheduler's address",
     "gone.toml": "gone.toml: No such file or directory",
 }
 
@@ -168,7 +168,7 @@ def test_a_file_of_hosts(tmp_path: Path) -> None:
     words = fleet.command(name, host, ["sweep", "-p", "size=1;rm"])
     assert words[-5:-1] == ["-p", "2222", "--", "me@10.0.0.1"]
     assert words[-1] == (
-        "/opt/memlab/bin/memlab --debug sweep -p 'size=1;rm' --store '/data/it'\"'\"'s.db'"
+        "/opt/memlab/bin/memlab --debug sweep --store '/data/it'\"'\"'s.db' -p 'size=1;rm'"
     )
     path.write_text('[hosts.big]\nshell = "x"\n')
     with pytest.raises(BadRequest, match="shell"):

@@ -1,5 +1,5 @@
-"""Four hosts on this machine, each a network namespace with an sshd, an identity and a store of its
-own: what ssh really does when two clients measure at once and a link is killed."""
+"""Four hosts with an sshd and a store of their own: what ssh really does when two clients measure
+at once and a link is killed."""
 
 from __future__ import annotations
 
@@ -8,45 +8,28 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from command import memlab
+from four_hosts import LACKING, NAMES, host, run, started, taken_one_at_a_time, theirs, until
 from pretended_hosts import held
 
 from memlab.store import Store
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
-LACKING = [name for name in ("ssh", "ssh-keygen", "ip", "unshare") if not shutil.which(name)]
+MISSING = LACKING or [name for name in ("ssh", "ssh-keygen") if not shutil.which(name)]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.changes_host,
     pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and sshd need root"),
-    pytest.mark.skipif(SSHD is None or bool(LACKING), reason="no sshd: apt install openssh-server"),
+    pytest.mark.skipif(SSHD is None or bool(MISSING), reason="no sshd: apt install openssh-server"),
 ]
-NAMES = ("a", "b", "c", "d")
 BLOCKS = 25  # of two points by four hosts: 200 trials for each client
-SWEEP = ["sweep", "mmap-write", "-p", "size=4k", "-p", "file_size=1m", "-p", "filesystem=tmpfs"]
-SWEEP += ["-p", "slice=2ms", "--no-controls", "--blocks", str(BLOCKS), "--budget", "5min"]
+HOW = ["-p", "slice=2ms", "--blocks", str(BLOCKS), "--wait=5min"]
 
-HOST = """
-mount --make-rprivate / && mount -t tmpfs tmpfs /run && mkdir -p /run/sshd /run/lock
-for file in machine-id boot_id; do
-    tr -d - < /proc/sys/kernel/random/uuid > {folder}/$file
-done
-[[ -f /etc/machine-id ]] && mount --bind {folder}/machine-id /etc/machine-id
-cat /proc/sys/kernel/random/uuid > {folder}/boot_id
-mount --bind {folder}/boot_id /proc/sys/kernel/random/boot_id
-hostname {name}
-ip link set lo up
-until ip link show {name}1 > {folder}/log 2>&1; do sleep 0.05; done
-ip address add 10.9.{number}.2/30 dev {name}1 && ip link set {name}1 up
-exec {sshd} -D -e -f {folder}/config >> {folder}/log 2>&1
-"""
 CONFIG = """
 HostKey {folder}/key
 AuthorizedKeysFile {keys}
@@ -65,17 +48,6 @@ memlab = "{python} -m memlab"
 """
 
 
-def run(*words: str | Path) -> None:
-    subprocess.run(words, check=True, capture_output=True)
-
-
-def until(there: Callable[[], object], limit_s: float = 90.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not there():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[Path]:
     """A file of four hosts; the folder of each beside it."""
@@ -85,33 +57,16 @@ def hosts(tmp_path: Path) -> Iterator[Path]:
         for number, name in enumerate(NAMES, 1):
             folder = tmp_path / name
             folder.mkdir()
-            said = {"folder": folder, "name": name, "number": number, "sshd": SSHD, "key": key}
+            said = {"folder": folder, "name": name, "number": number, "key": key}
             said |= {"keys": f"{key}.pub", "python": sys.executable}
             run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "key")
             (folder / "config").write_text(CONFIG.format(**said))
-            host = subprocess.Popen(["unshare", "-nmu", "bash", "-c", HOST.format(**said)])
-            stack.callback(host.wait)
-            stack.callback(host.kill)
-            until(lambda at=folder: (at / "log").exists())
-            run("ip", "link", "add", f"{name}0", "type", "veth", "peer", f"{name}1")
-            run("ip", "link", "set", f"{name}1", "netns", str(host.pid))
-            run("ip", "address", "add", f"10.9.{number}.1/30", "dev", f"{name}0")
-            run("ip", "link", "set", f"{name}0", "up")
+            stack.enter_context(host(folder, name, f"{SSHD} -D -e -f {folder}/config"))
             file.write(REACHED.format(**said))
         for name in NAMES:
             until(lambda at=tmp_path / name: "Server listening" in (at / "log").read_text())
         file.flush()
         yield reached
-
-
-def started(hosts: Path, store: Path, *more: str) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "memlab", *SWEEP, *more]
-    return subprocess.Popen(
-        [*words, "--on", str(hosts), "--store", str(store)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def links(client: subprocess.Popen[str], number: int) -> list[int]:
@@ -131,10 +86,9 @@ def links(client: subprocess.Popen[str], number: int) -> list[int]:
 def test_two_clients_four_hosts_and_a_link_that_is_killed(
     hosts: Path, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    theirs = {name: tmp_path / name / "data/memlab/results.db" for name in NAMES}
     stores = [tmp_path / "first.db", tmp_path / "second.db"]
-    first = started(hosts, stores[0], "--wait=5min", "--name", "first")
-    second = started(hosts, stores[1], "--wait=5min", "--name", "second")
+    first = started(str(hosts), stores[0], *HOW, "--name", "first")
+    second = started(str(hosts), stores[1], *HOW, "--name", "second")
 
     def some_of_c() -> bool:
         return any(len(one[1]) > 5 for one in held(stores[0], "c").values())
@@ -148,23 +102,18 @@ def test_two_clients_four_hosts_and_a_link_that_is_killed(
     came = len(held(stores[0], "c").popitem()[1][1])
 
     def ended(name: str) -> bool:
-        return all(one[2][-1][1] for one in held(theirs[name], None).values())
+        return all(one[2][-1][1] for one in held(theirs(tmp_path, name), None).values())
 
     until(lambda: ended("c"))
     for store in stores:
         done = memlab("pull", str(hosts), "--store", str(store))
         assert done.returncode == 0, done.stderr
         for name in NAMES:
-            assert held(store, name) == held(theirs[name], None)
+            assert held(store, name) == held(theirs(tmp_path, name), None)
     trials = 0
     for name in NAMES:
-        with Store(theirs[name]) as opened:
+        with Store(theirs(tmp_path, name)) as opened:
             assert sorted(row.name or "" for row in opened.runs()) == ["first", "second"]
-            taken = [s for row in opened.runs() for s in opened.samples(row.id)]
-            identity = {row.environment["boot_id"] for row in opened.runs()}
-        assert len(identity) == 1
-        trials += len(taken)
-        spans = sorted((s.started_at, s.started_at + s.trial_s) for s in taken)
-        assert all(a[1] <= b[0] for a, b in pairwise(spans))
+        trials += len(taken_one_at_a_time(theirs(tmp_path, name)))
     assert trials == 2 * len(NAMES) * 2 * BLOCKS
     tell(f"{trials} trials of two clients on four hosts; a link killed after {came} samples of c")

@@ -17,7 +17,10 @@ from memlab.errors import CannotLook, CannotRun
 
 @pytest.fixture
 def rule(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tell: Callable[[str], None]
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    tell: Callable[[str], None],
 ) -> Iterator[Rule]:
     """Nothing is measured, and no process is looked at: only what is asked for is checked."""
 
@@ -43,7 +46,8 @@ def rule(
         yield made
     finally:
         signal.signal(signal.SIGALRM, usual)
-    tell(f"fuzzed: {sum(made.ended.values())} commands, by exit code {dict(made.ended)}")
+    name, count = request.node.name.removeprefix("test_"), sum(made.ended.values())
+    tell(f"fuzzed, {name}: {count} commands, by exit code {dict(made.ended)}")
     assert not made.broken
     assert canary.read_text() == "sings"
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "store") == before

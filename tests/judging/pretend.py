@@ -104,6 +104,7 @@ def add(
     world: World,
     *,
     blocks: int = 10,
+    sessions: int = 1,
     levels: Mapping[str, list[Level]] | None = None,
     ended: str | None = "blocks",
     **row: Any,
@@ -119,12 +120,14 @@ def add(
         | row
     )
     store.add_run(run, [PointRow(p.index, dict(p.at), p.control) for p in points])
-    session = store.begin_session(run.id)
-    for block in range(blocks):
-        for made in _block(points, world, block):
-            store.add_sample(run.id, session, 1.0, made)
-    if ended:
-        store.end_session(run.id, session, 1.0, ended)
+    each = blocks // sessions
+    for number in range(sessions):
+        session = store.begin_session(run.id)
+        for block in range(number * each, (number + 1) * each):
+            for made in _block(points, world, block):
+                store.add_sample(run.id, session, 1.0, made)
+        if ended:
+            store.end_session(run.id, session, 1.0, ended)
     return run.id
 
 

@@ -124,7 +124,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 class TestStoredRuns:
     def answer(self, path: Path, *, fresh: bool = False, directory: Path | None = None) -> Run:
-        target = Study([DECLARED], [])
+        target = Study("pretend", [DECLARED], [])
         (request,) = measure.requests(target, "quick", None, directory)
         with Store(path / "results.db", create=True) as store:
             found = measure.reproduce(request, store, Silent(), fresh=fresh)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.observe import capabilities, perf_event, proc, tracefs
+from memlab.observe import capabilities, cgroup, perf_event, proc, tracefs
 from memlab.observe.capabilities import Capability
 
 from .trees import BARE_METAL, HYBRID, V2, grow
@@ -46,12 +46,26 @@ def test_no_check_needs_any_file(tmp_path: Path) -> None:
 
 
 def test_asking_changes_nothing() -> None:
-    def state() -> tuple[list[str], str, str]:
-        return (
+    """Of this process, and of the host's settings, swap, mounts and groups."""
+
+    def setting(path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except OSError:
+            return None  # it may only be written
+
+    def state() -> list[object]:
+        folders = ("/proc/sys/vm", "/sys/kernel/mm/transparent_hugepage")
+        mount = cgroup.locate().memory_mount
+        return [
             sorted(fd.name for fd in Path("/proc/self/fd").iterdir()),
             proc.status()["VmLck"],
             proc.read(Path("/proc/self/oom_score_adj")),
-        )
+            {path: setting(path) for folder in folders for path in Path(folder).glob("*")},
+            [area["path"] for area in proc.parse_swaps(proc.read(Path("/proc/swaps")))],
+            proc.read(Path("/proc/self/mountinfo")),
+            sorted(mount.glob(f"memlab-*-{os.getpid()}*")) if mount else None,
+        ]
 
     capabilities.read()  # imports and caches settle
     before = state()

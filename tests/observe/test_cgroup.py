@@ -8,6 +8,7 @@ from memlab.observe import cgroup
 
 from .trees import HYBRID, V2, grow
 
+DIVIDES = "\r\x0b\x0c\x1c\x85\u2028"  # where str.splitlines divides, and the kernel does not
 OWN_GROUP_ONLY = {
     "proc/self/mountinfo": "35 31 0:32 /docker/ab /sys/fs/cgroup/memory rw - cgroup c memory\n",
     "proc/self/cgroup": "4:memory:/docker/ab/sub\n",
@@ -29,6 +30,13 @@ def test_on_a_hybrid_host_the_tree_with_the_controller_is_chosen(tmp_path: Path)
     groups = cgroup.locate(grow(tmp_path, HYBRID))
     assert (groups.version, groups.memory_version) == ("hybrid", "1")
     assert groups.memory_dir == tmp_path / "sys/fs/cgroup/memory/batch/job"
+
+
+def test_a_mount_of_any_name_hides_no_controller(tmp_path: Path) -> None:
+    """memcg-notify said that no controller was mounted."""
+    odd = "".join(f"{n} 31 0:{n} / /mnt/a{c}b rw - tmpfs t rw\n" for n, c in enumerate(DIVIDES, 90))
+    files = HYBRID | {"proc/self/mountinfo": odd + HYBRID["proc/self/mountinfo"] + odd}
+    assert cgroup.locate(grow(tmp_path, files)).memory_version == "1"
 
 
 def test_a_v2_limit_is_the_least_of_the_group_and_those_above(tmp_path: Path) -> None:

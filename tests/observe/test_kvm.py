@@ -1,5 +1,6 @@
 """The heartbeat: the sixteen bytes run where anything runs, and nothing else is taken for them."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -20,6 +21,15 @@ def asked(tmp_path: Path, *more: str) -> list[str]:
 @needs_qemu
 def test_the_program_says_its_byte(tmp_path: Path) -> None:
     assert kvm.exits(asked(tmp_path))
+
+
+@needs_qemu
+def test_the_program_needs_no_file_that_has_a_name() -> None:
+    rom = os.memfd_create("rom")
+    os.write(rom, kvm.rom_image())
+    machine = kvm.machine(Path(f"/proc/self/fd/{rom}"))
+    assert kvm.exits([str(QEMU), "-accel", "tcg", *machine], rom)
+    os.close(rom)
 
 
 @needs_qemu

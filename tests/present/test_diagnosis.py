@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import jsonschema
+import pytest
 from diagnose.looks import JEMALLOC, MiB, busy, group, look, memory, rates
 
 from memlab import documents
@@ -95,8 +96,12 @@ def test_the_look_says_what_it_cost() -> None:
     ) in joined(look())
 
 
-def test_no_line_is_wider_than_a_terminal() -> None:
-    assert max(map(len, lines(look(unseen=("x " * 200,))))) <= 100
+@pytest.mark.parametrize(("columns", "most"), [("80", 80), ("300", 100)])
+def test_no_line_is_wider_than_a_terminal(
+    columns: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert max(map(len, lines(look(unseen=("x " * 200,))))) in range(most - 2, most + 1)
 
 
 def test_the_data_holds_to_the_schema() -> None:

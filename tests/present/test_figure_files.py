@@ -19,7 +19,8 @@ from stored_runs import (
 
 from memlab import api
 from memlab.errors import CannotRun
-from memlab.present import figures
+from memlab.judging.ladder import Cell, Row
+from memlab.present import figures, ladder
 from memlab.present.figures import sidecar
 from memlab.results import Run
 
@@ -54,6 +55,16 @@ def test_the_same_run_gives_the_same_files(run: Run, tmp_path: Path) -> None:
     assert [p.name for p in first] == ["x.png", "x.svg", "x.pdf", "x.json"]
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()
+
+
+def test_the_ladders_figure_is_written_whole_or_refused(tmp_path: Path) -> None:
+    cells = {"6.1": Cell("reproduced", 7, 7, 7), "6.12": Cell("contradicted", 0, 0, 0)}
+    rows = [Row("vma-lock", "x", "", {}, "count", cells)]
+    path = ladder.figure(list(cells), rows, tmp_path / "new" / "ladder.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert [one.name for one in path.parent.iterdir()] == ["ladder.png"]
+    with pytest.raises(CannotRun, match="cannot write /proc/nosuch: No such file or directory"):
+        ladder.figure(list(cells), rows, Path("/proc/nosuch/ladder.png"))
 
 
 def test_an_unknown_format_is_refused_and_nothing_is_made(run: Run, tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""A kind of figure is one file: the one of the documentation, word for word."""
+"""A kind of figure is one file: the one that docs/adding.md names."""
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,13 +9,14 @@ from types import ModuleType
 
 import pytest
 from looking import collisions, written
+from quick import mostly_slow
 from stored_runs import beside, of_kind, stored
 
+from memlab import api, recorded
 from memlab.experiment import Figure
 from memlab.present import figures
 
-PAGE = Path(__file__).parents[2] / "docs" / "adding.md"
-FILE = re.compile(r"^```python\n# memlab/(\S+)\.py, all of it\n(.*?)^```", re.M | re.S)
+PATH = Path(__file__).parent / "drift_figure.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,9 @@ class Drift(Figure):
 
 
 def test_one_file_more_is_a_kind_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ((path, text),) = FILE.findall(PAGE.read_text(encoding="utf-8"))
-    name = f"memlab.{path.replace('/', '.')}"
+    name = "memlab.present.figures.kinds.drift"
     module = ModuleType(name)
-    exec(compile(text, path, "exec"), module.__dict__)
+    exec(compile(PATH.read_text(encoding="utf-8"), PATH, "exec"), module.__dict__)
     monkeypatch.setitem(sys.modules, name, module)
     run = stored(tmp_path, controls=False)
     drift = Drift("time_2gib", over="size", by=["method"], log="y")
@@ -41,6 +40,12 @@ def test_one_file_more_is_a_kind_more(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [file.name for file in saved] == ["x.svg", "x-drift.svg", "x.json"]
     assert "<title>Time for 2 GiB, block by block</title>" in saved[1].read_text()
     assert "<desc>" in saved[1].read_text()
+
+
+@pytest.mark.parametrize("name", mostly_slow(recorded.names(), "memcg-notify", "guest-memory"))
+def test_every_figure_of_a_recorded_run_has_a_headline(name: str) -> None:
+    run = api.load(name, example=True)
+    assert [figure for figure in figures.names(run) if not figures.headline(run, figure)] == []
 
 
 def test_figures_of_one_run_have_titles_of_their_own(tmp_path: Path) -> None:

@@ -205,6 +205,16 @@ def test_a_verdict_stands_beside_each_claim(run: Run, page: Page) -> None:
     assert "word reproduced" in badges
 
 
+def test_a_long_path_breaks_in_the_verdicts_instead_of_widening_them(html: str) -> None:
+    (rule,) = re.findall(r"^\.verdicts table \{(.*?)\}", html, re.MULTILINE)
+    assert "table-layout: fixed" in rule
+    (rule,) = re.findall(r"^\.verdicts :is\(th, td\) \{(.*?)\}", html, re.MULTILINE)
+    assert "overflow-wrap: anywhere" in rule
+    head = html.partition('class="scroll verdicts"')[2].partition("</thead>")[0]
+    # What the controls say stands below the evidence: a column of it was a quarter of the width.
+    assert re.findall(r">(\w+)</th>", head) == ["claim", "where", "verdict", "evidence"]
+
+
 def test_the_source_names_the_rows_the_probe_and_the_command(run: Run, page: Page) -> None:
     assert f"rows 1 to {len(run.samples)} of the store" in page.words
     assert f"probes/mmap_write.c, sha256 {HASH}" in page.words

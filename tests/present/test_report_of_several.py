@@ -28,7 +28,7 @@ def test_the_runs_are_compared_first(text: str) -> None:
     compared = text.partition('id="compared"')[2].partition("</section>")[0]
     assert "run 00000002 against run 00000001" in compared
     assert compared.count(">slower<") == 4
-    assert "2 (1.98 to 2.02)" in compared
+    assert "2 (1.97 to 2.03)" in compared
 
 
 def test_the_machine_is_said_once(text: str) -> None:

@@ -9,8 +9,9 @@ import pytest
 from report_runs import stored
 from rich.console import Console
 
-from memlab.present import report, tables
-from memlab.present.table import Cell, Column, Table, markdown, write
+from memlab.present import report, table, tables
+from memlab.present.progress import Live
+from memlab.present.table import Cell, Column, Table, Text, markdown, write
 from memlab.results.beside import tables as published
 
 SIZES = Table(
@@ -29,6 +30,19 @@ def lines(shown: Table, width: int) -> list[str]:
     write(console, shown)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue().splitlines()
+
+
+def test_brackets_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    """`[tmpfs]` was swallowed, and `[/x]` ended the command."""
+    shown = Table("[old]", [Column("[tmpfs]", "left"), Column("b")], [["[/x]", "[red]2"]])
+    assert lines(shown, 60) == ["", "[old]", "[tmpfs]       b", "─" * 15, "[/x]     [red]2"]
+    table.console().print(Text("store: /d/[old]/r.db"))
+    live = Live()
+    live.warned("[/x]")
+    live._console.print(Text("[tmpfs]"))
+    said = capsys.readouterr()
+    assert said.out == "store: /d/[old]/r.db\n"
+    assert said.err == "memlab: [/x]\n[tmpfs]\n"
 
 
 def test_what_fits_is_one_grid() -> None:

@@ -46,8 +46,8 @@ def test_three_runs_in_one_table(
     assert "…" not in text
     assert f"run {runs[1]}: 8 points: 4 slower, 4 same within 5 %" in text
     assert f"run {runs[2]}: 8 points: 4 faster, 4 same within 5 %" in text
-    assert "2 (1.98 to 2.02)" in text
-    assert "0.5 (0.495 to 0.505)" in text
+    assert "2 (1.97 to 2.03)" in text
+    assert "0.5 (0.493 to 0.508)" in text
 
 
 def test_a_gate_closes_on_any_of_them(runs: list[str]) -> None:

@@ -198,9 +198,9 @@ def test_a_control_that_is_named_is_drawn_in_panels_of_its_own(make: Make) -> No
 
 def test_the_finding_is_the_peak(make: Make) -> None:
     text = written(figures.draw(make()))
-    assert "Peak: 40 MiB (told), 60 MiB (left)" in text
+    assert ": 40 MiB (told), 60 MiB (left)" in text
     many = make(levels={"swap": ["file", "zram"]})
-    assert "Peak: 40 MiB (file, told) to 60 MiB (zram, left)" in written(figures.draw(many))
+    assert ": 40 MiB (file, told) to 60 MiB (zram, left)" in written(figures.draw(many))
 
 
 def test_what_was_lost_and_what_failed_is_said(make: Make) -> None:

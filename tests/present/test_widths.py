@@ -50,6 +50,27 @@ def test_what_is_said_beforehand(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         printed(monkeypatch, width, "describe", name)
 
 
+@pytest.mark.parametrize("words", [["list"], ["list", "-v"]])
+def test_what_there_is_and_what_runs_here(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [letters(printed(monkeypatch, width, *words)) for width in WIDTHS]
+    assert len(set(texts)) == 1
+
+
+def test_only_a_word_that_is_longer_leaves_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as the path of a cgroup, which has to be copied whole."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = CliRunner().invoke(cli, ["doctor"]).output.splitlines()
+    assert {len(line.split()) for line in lines if len(line) > 80} <= {1}
+
+
+def test_in_a_pipe_a_line_is_an_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    done = CliRunner().invoke(cli, ["list"])
+    assert [line.split()[0] for line in done.output.splitlines()] == experiments.names()
+
+
 @pytest.mark.slow
 def test_show_of_every_metric_fits(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A metric may be 0, and so may its baseline loop."""
@@ -65,6 +86,14 @@ def test_show_has_every_name_head_and_cell(run: Run, monkeypatch: pytest.MonkeyP
         text = printed(monkeypatch, width, "show", "--example", run.experiment.name)
         found = set(text.split())
         assert [part for part in parts if not set(part.split()) <= found] == []
+
+
+def test_tables_call_levels_as_figures_do_and_say_what_p_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = " ".join(printed(monkeypatch, 80, "show", "--example", "coop-reclaim").split())
+    assert "application evicts" in text
+    assert "-p takes eviction=notified for application evicts, " in text
 
 
 def parts_of(table: Table) -> list[str]:

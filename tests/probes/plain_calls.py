@@ -16,6 +16,7 @@ from memlab.experiment import Step
 PAGE = os.sysconf("SC_PAGE_SIZE")
 RESERVED = 32  # pages
 PR_SET_THP_DISABLE = 41  # prctl(2)
+SYS_MEMFD_SECRET, SYS_MSEAL = 447, 462  # the same numbers on all architectures
 SYS_MLOCK2 = {"x86_64": 325, "aarch64": 284}.get(os.uname().machine, 0)
 IN_FILE, WRITTEN = 5, 7  # the bytes of a file's pages, and of those that are filled
 
@@ -64,6 +65,12 @@ class Pages:
             return getattr(_libc, call)(address, length)
         if call in ("mprotect", "madvise"):
             return getattr(_libc, call)(address, length, prot or flags)
+        if call == "mseal":
+            return _libc.syscall(SYS_MSEAL, at, size, 0)
+        if call == "mmap_secret":
+            fd = _libc.syscall(SYS_MEMFD_SECRET, 0, 0, 0)
+            os.ftruncate(fd, size)
+            return _libc.mmap(at, size, 3, 0x11, fd, 0)  # to read and write, MAP_SHARED | MAP_FIXED
         if call == "mlock_unaligned":
             return _libc.mlock(_LONG(at + 1), length)
         if call == "mlock_onfault":

@@ -13,7 +13,7 @@ from memlab.observe import allocators
 PROBES = Path(__file__).parents[2] / "probes"
 # Its code takes malloc's address: that gives a position-dependent program an entry of its own.
 PROGRAM = r"""
-#include "allocator/malloc_library.h"
+#include "support/malloc_library.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -49,7 +49,7 @@ def test_malloc_is_the_librarys_and_not_the_programs(
         pytest.skip(str(missing))
     source, program = tmp_path / "whose.c", tmp_path / "whose"
     source.write_text(PROGRAM)
-    library = PROBES / "allocator" / "malloc_library.c"
+    library = PROBES / "support" / "malloc_library.c"
     flags = ["-D_GNU_SOURCE", f"-I{PROBES}", *LINKED[linked], "-O2", "-Wall", "-Werror"]
     subprocess.run([cc, *flags, "-o", program, source, library, "-ldl"], check=True)
     done = subprocess.run(

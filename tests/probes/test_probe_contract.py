@@ -68,7 +68,7 @@ def test_params_of_mmap_write() -> None:
         "path": "str",
         "size_bytes": "int",
         "file_size_bytes": "int",
-        "method": ("mmap", "write", "pwrite", "writev", "io_uring"),
+        "method": ("mmap", "write", "pwrite", "writev", "io_uring", "dontcache"),
         "advice": ("normal", "sequential", "populate_read", "populate_write", "hugepage"),
         "populate": "bool",
         "sync": "bool",

@@ -58,6 +58,7 @@ def result(folder: Path, check: Check) -> dict[str, Any]:
     return call(folder, list(check.steps))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("check", EXACT, ids=lambda check: check.name)
 def test_a_row_holds_every_time(folder: Path, check: Check) -> None:
     """Changes that the kernel had not yet added up would show here. What the paper says of the

@@ -125,6 +125,17 @@ def test_the_slice_of_one_run_does_not_end_the_next(shm: Path) -> None:
     assert (result["call_count"], result["sliced"]) == (1 << 20, False)
 
 
+@pytest.mark.parametrize("method", ["write", "dontcache"])
+def test_what_stays_in_the_page_cache_is_counted(tmp_path: Path, method: str) -> None:
+    """RWF_DONTCACHE drops a page as soon as it is on the disk."""
+    path = sparse(tmp_path, PRIME * PAGE)
+    result = write(path, method=method, sync=True)
+    assert path.read_bytes() == source(PAGE) * PRIME
+    if result["cached_bytes"]["error"]:
+        pytest.skip(f"cachestat: {result['cached_bytes']['error']}")
+    assert result["cached_bytes"]["count"] == (0 if method == "dontcache" else PRIME * PAGE)
+
+
 @pytest.mark.parametrize("method", ["write", "writev"])
 def test_a_full_disk_is_named(method: str) -> None:
     with pytest.raises(probe.ProbeError, match=rf"{method}\(.*\): ENOSPC at probes/mmap_write.c"):

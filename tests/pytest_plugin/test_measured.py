@@ -35,6 +35,27 @@ def test_a_slowdown_is_caught(project: pytest.Pytester, monkeypatch: pytest.Monk
     second.stdout.fnmatch_lines(["E*size=1 B method=write *: slower: *", "*points: 2 slower"])
 
 
+NOWHERE = """
+def test_groups(memlab):
+    run = memlab.sweep(
+        "group-isolation", controller=["v1", "beancounters"], antagonist="no_hog", blocks=1,
+        slice="1ms", controls=False,
+    )
+    run.assert_claim("mean-over-beancounters")
+"""
+
+
+def test_a_claim_that_cannot_be_tested_here_is_skipped(project: pytest.Pytester) -> None:
+    """OpenVZ's beancounters were never in Linux itself."""
+    project.makepyfile(NOWHERE)
+    store = "--memlab-store=results.db"
+    found = project.runpytest_inprocess(store, "-rs")
+    found.assert_outcomes(skipped=1)
+    found.stdout.fnmatch_lines(["SKIPPED*mean score*", "*not testable here*beancounters*"])
+    found = project.runpytest_inprocess(store, "--memlab-inconclusive=fail")
+    found.assert_outcomes(failed=1)
+
+
 TRIAL = """
 def test_faults(memlab):
     run = memlab.trial(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,7 @@ def test_summaries_are_kept_until_the_run_changes(
     long: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     expected = opened(long).summaries
-    (file,) = (tmp_path / "cache").rglob("summaries")
+    (file,) = (tmp_path / "cache").rglob("summaries-*")
     with monkeypatch.context() as without:
         without.setattr(Run, "_summarise", None)  # to summarise again would fail
         assert opened(long).summaries == expected
@@ -179,3 +180,37 @@ def test_summaries_are_kept_until_the_run_changes(
         session = store.begin_session("0123abcd")
         store.add_samples("0123abcd", session, [sample(0, 40, ok(9_000_000))])
     assert opened(long).summaries[0].outcomes["ok"] == expected[0].outcomes["ok"] + 1
+
+
+class TestShapes:
+    def test_objects_of_one_shape_are_read_as_dicts_are(self) -> None:
+        rows = [{"ns": i, "deep": {"calls": i / 3, "none": None}, "list": [i]} for i in range(40)]
+        shapes = columns.Shapes()
+        found = shapes.read([json.dumps(row) for row in rows])
+        assert found is not None
+        for read in (
+            lambda raw, at: raw["ns"] + raw["deep"]["calls"] + raw.get("other", 1),
+            lambda raw, at: raw["deep"]["none"],
+            lambda raw, at: 1.0 if "list" in raw and "calls" not in raw else 0.0,
+        ):
+            known = evaluate(read, rows, Fields(rows), {})
+            assert np.array_equal(evaluate(read, rows, Fields(found), {}), known, equal_nan=True)
+
+    def test_what_is_read_beside_them_goes_first(self) -> None:
+        under, over = columns.Shapes(), columns.Shapes()
+        both = Fields(under.read(['{"a": 1, "b": 2}']) or (), over.read(['{"a": 3}']) or ())
+        assert (both["a"], both["b"], "c" in both) == (3, 2, False)
+
+    @pytest.mark.parametrize(
+        "other", ['{"ns": 1, "more": 2}', "{}", '{"calls": 1}', "[1]", '{"ns": ', '{"ns": {"a": 1}']
+    )
+    def test_another_shape_is_none_of_theirs(self, other: str) -> None:
+        assert columns.Shapes().read(['{"ns": 1}', other]) is None
+
+    @pytest.mark.parametrize("name", ["a b", "class", "_own", "__init__", ""])
+    def test_a_name_that_no_field_can_have(self, name: str) -> None:
+        text = json.dumps({"ns": 1, "deep": {name: 5}})
+        found = columns.Shapes().read([text, text])
+        assert found is not None
+        assert Fields(found)["deep"][name] == 5
+        assert columns.Shapes().read([json.dumps({name: 1})]) is None

@@ -62,6 +62,31 @@ def test_median_and_interval_of_six(path: Path) -> None:
     assert found.high == pytest.approx((6 - 5 / 14) * 1e-6)
 
 
+def test_of_a_run_over_sessions_each_counts_once(path: Path) -> None:
+    """Two sessions of three and of two blocks; one block of the second failed."""
+    row = run_row(request={"experiment": "synthetic", "blocks": 5, "sessions": 2})
+    points = build(experiment(), "quick", {}).points
+    sessions = [[ok(1000), ok(9000), ok(2000)], [failed("error", "why"), ok(4000)]]
+    with Store(path, create=True) as opened:
+        opened.add_run(row, [PointRow(p.index, dict(p.at), p.control) for p in points])
+        blocks = iter(range(5))
+        for replies in sessions:
+            session = opened.begin_session(row.id)
+            for reply in replies:
+                opened.add_sample(row.id, session, 1.0, sample(0, next(blocks), reply))
+            opened.end_session(row.id, session, 2.0, "blocks")
+    run = Run(row, path)
+    point = run.points[0]
+    np.testing.assert_allclose(run.values("call_time", point), [2e-6, 4e-6])
+    assert run.sitting(run.by_point[0]).tolist() == [0, 0, 0, 1, 1]
+    assert run.frame["session"].tolist() == [0, 0, 0, 1, 1]
+    assert np.isnan(run.values("call_time", run.points[1])).all()
+    median = run.summaries[0].medians["call_time"]
+    assert (median.n, median.estimate, run.unit) == (2, pytest.approx(3e-6), "session")
+    assert median.low is not None
+    assert "session" not in stored(path.with_name("one.db"), {0: [ok(1000)]}).frame
+
+
 @pytest.mark.parametrize("elapsed_ns", [1e308, 1e-200])
 def test_what_nothing_measures_is_no_value(path: Path, elapsed_ns: float) -> None:
     """What is made of two such numbers is infinite, or 0."""

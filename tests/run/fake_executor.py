@@ -27,6 +27,7 @@ class FakeExecutor:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.asked: list[int] = []
+        self.opened: list[int] = []  # trials asked before each session
         self.renewed: list[tuple[int, list[int]]] = []  # trials asked before, and the points
         self.clock_s = 100.0
         self.slept: list[float] = []
@@ -35,6 +36,7 @@ class FakeExecutor:
         return self
 
     def __enter__(self) -> FakeExecutor:
+        self.opened.append(len(self.asked))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,8 +1,8 @@
 """Sweeps of a machine whose truth is known, from the driver to the verdict that is printed.
 
 `PYTHONPATH=tests python tests/run/known_truth.py` runs 2,000 and prints the table of
-docs/statistics.md (minutes). The driver, the store, the judging and the command line are memlab's
-own; the probe is a draw from a distribution, and its clock is counted, not waited for.
+docs/reference/error-rates.md (minutes). The driver, the store, the judging and the command line are
+memlab's own; the probe is a draw from a distribution, and its clock is counted, not waited for.
 """
 
 from __future__ import annotations
@@ -114,6 +114,9 @@ class KnownProbe(FakeExecutor):
 
     def environment(self, *_: object) -> Mapping[str, Any]:
         return {"kernel_release": "6.1.0", "cpu_model": "known"}
+
+    def shortage(self, *_: object) -> None:
+        return None
 
     def executor(self, *_: object) -> KnownProbe:
         return self

@@ -142,7 +142,9 @@ def test_the_worker_enters_and_its_parent_stays_outside(directories: Directories
         assert f"/{name}\n" in reply["result"]["said"]
         assert (
             name
-            not in Path(f"/proc/{opened._server(((), opened._layout)).group}/cgroup").read_text()
+            not in Path(
+                f"/proc/{opened._server(((), opened._layout, ())).group}/cgroup"
+            ).read_text()
         )
         assert name not in Path("/proc/self/cgroup").read_text()
 

@@ -47,7 +47,7 @@ class Lab:
     def sweep(self, answer: Answer, **request: Any) -> RunRow:
         self._install(answer)
         request = {"controls": False, "seed": 7} | request
-        asked = prepared(Request("synthetic", **request))
+        asked = prepared(Request("synthetic", **{"precision": 0.02, **request}))
         return driver.sweep(asked, self.store, self.heard)
 
     def resume(self, run: RunRow, answer: Answer, budget_s: float | None = None) -> RunRow:
@@ -125,6 +125,72 @@ def test_blocks_are_exact(lab: Lab) -> None:
 def test_one_block_of_wild_points(lab: Lab) -> None:
     run = lab.sweep(wild, blocks=1)
     assert lab.taken(run) == in_order(1)
+
+
+def test_blocks_are_spread_over_sessions(lab: Lab) -> None:
+    """Each is fresh: its executor is opened anew."""
+    run = lab.sweep(steady, blocks=7, sessions=3)
+    assert lab.taken(run) == in_order(7)
+    assert lab.executor.opened == [0, 2 * POINTS, 4 * POINTS]
+    assert [(s.ended, s.samples) for s in lab.store.sessions(run.id)] == [
+        ("blocks", 2 * POINTS),
+        ("blocks", 2 * POINTS),
+        ("blocks", 3 * POINTS),
+    ]
+
+
+def test_a_pause_lies_between_sessions(lab: Lab) -> None:
+    lab.sweep(steady, blocks=3, sessions=3, pause_s=600)
+    assert lab.executor.slept == [600, 600]
+
+
+def test_sessions_share_the_budget_and_no_block(lab: Lab) -> None:
+    run = lab.sweep(wild, budget_s=30, sessions=3)  # a trial takes 1 s
+    blocks = [block for block, _ in lab.taken(run)]
+    assert [sorted({*blocks[i : i + 10]}) for i in (0, 10, 20)] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    assert [s.ended for s in lab.store.sessions(run.id)] == ["budget"] * 3
+
+
+def test_how_exact_a_session_is_says_nothing_of_the_next(lab: Lab) -> None:
+    run = lab.sweep(steady, budget_s=300, sessions=3)
+    assert len(lab.taken(run)) == 3 * LEAST * POINTS
+    assert [s.ended for s in lab.store.sessions(run.id)] == ["precise"] * 3
+
+
+def test_where_nothing_can_be_measured_one_session_is_enough(lab: Lab) -> None:
+    run = lab.sweep(lambda *_: failed("unavailable", "ENOSYS"), blocks=9, sessions=3)
+    assert [s.ended for s in lab.store.sessions(run.id)] == ["unmeasured"]
+    assert driver.sessions_left(3, lab.store.sessions(run.id)) == 0
+
+
+@pytest.mark.parametrize("how", [{"blocks": 6}, {"budget_s": 24}])
+def test_an_interrupted_run_gets_the_sessions_that_it_lacks(lab: Lab, how: dict[str, Any]) -> None:
+    with pytest.raises(Interrupted) as interrupted:
+        lab.sweep(interrupting(after=2 * POINTS + 3), sessions=3, **how)
+    run = lab.store.run(interrupted.value.run)
+    assert run is not None
+    assert driver.sessions_left(3, lab.store.sessions(run.id)) == 2
+    lab.resume(run, wild)
+    ended = [s.ended for s in lab.store.sessions(run.id)]
+    whole = "blocks" if "blocks" in how else "budget"
+    assert ended == [whole, "interrupted", whole, whole]
+    if "blocks" in how:
+        assert sorted(lab.taken(run)) == sorted(in_order(6))
+    lab.resume(run, wild)  # of a run that has all of them
+    assert driver.sessions_left(3, lab.store.sessions(run.id)) == 0
+
+
+def test_ctrl_c_in_a_pause_keeps_the_sessions_that_are_there(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FakeExecutor, "sleep", staticmethod(interrupted))
+    with pytest.raises(Interrupted, match="8 samples"):
+        lab.sweep(steady, blocks=6, sessions=3, pause_s=1)
+    (run,) = lab.store.runs()
+    assert [s.ended for s in lab.store.sessions(run.id)] == ["blocks"]
 
 
 def test_budget_ends_in_the_middle_of_a_block(lab: Lab) -> None:
@@ -323,7 +389,7 @@ def test_the_files_are_made_anew_for_each_block(lab: Lab) -> None:
 def test_what_a_dead_run_left_and_cannot_be_undone_is_told(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver.journal, "_RETRY_S", 0.0)
+    """Once, where no wait mends it; the next sweep tries once more, and says nothing."""
     with_any_setting(monkeypatch)
     busy = tmp_path / "busy"
     busy.mkdir()
@@ -335,13 +401,27 @@ def test_what_a_dead_run_left_and_cannot_be_undone_is_told(
     run = lab.sweep(steady, blocks=1)
     assert lab.heard.warnings == [
         "run 0123abcd left something on this host that could not be undone: "
-        f"value {busy}: Is a directory; run `memlab clean` as its user"
+        f"value {busy}: Is a directory; write 'old' to it yourself, then remove {path}"
     ]
     assert len(lab.taken(run)) == POINTS  # and the sweep goes on
+    lab.sweep(steady, blocks=1)
+    assert (lab.heard.warnings, path.exists()) == ([], True)
     busy.rmdir()
     busy.write_text("new")
     lab.resume(run, steady)
     assert (lab.heard.warnings, busy.read_text()) == ([], "old")
+
+
+def test_a_sweep_goes_on_beside_a_damaged_journal(lab: Lab) -> None:
+    path = driver.journal.folder() / "0123abcd-1.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"\0" * 100 + b"\n")
+    run = lab.sweep(steady, blocks=1)
+    assert lab.heard.warnings == [
+        f"a journal of changes to this host cannot be read: {path}: it is not one memlab wrote; "
+        "remove it"
+    ]
+    assert len(lab.taken(run)) == POINTS
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

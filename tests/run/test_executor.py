@@ -148,7 +148,7 @@ def test_a_lost_parent_is_an_error_and_is_replaced(directories: Directories) -> 
     with open_executor(directories, "noop") as opened:
         opened._experiment = experiment(factors=[])
         assert opened.trial(POINT)["outcome"] == "ok"
-        os.killpg(opened._server(((), opened._layout)).group, signal.SIGKILL)
+        os.killpg(opened._server(((), opened._layout, ())).group, signal.SIGKILL)
         reply = opened.trial(POINT)
         assert reply["outcome"] == "error"
         assert reply["detail"] == "the fork server ended with status -9"
@@ -297,7 +297,7 @@ def test_workers_die_with_their_server_and_that_with_the_driver(directories: Dir
     """Both the driver and its guardian are killed: nothing is left that measures."""
     told = [str(directories.dir), str(directories.tmpfs), RUN]
     trial = LEAVE.replace(
-        "for pid in", "print(left._server(((), left._layout)).group, flush=True)\nfor pid in"
+        "for pid in", "print(left._server(((), left._layout, ())).group, flush=True)\nfor pid in"
     )
     left = subprocess.run([sys.executable, "-c", trial, *told], capture_output=True, text=True)
     assert left.returncode == -signal.SIGKILL

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -171,7 +172,9 @@ def test_what_cannot_be_undone_keeps_the_journal(tmp_path: Path) -> None:
     made.mkdir()
     setting = {"undo": "value", "path": str(busy), "value": "old"}
     path = of_a_dead_driver("0123abcd", setting, folder_entry(made))
-    assert journal.undo(path) == [f"value {busy}: Is a directory"]
+    assert journal.undo(path) == [
+        f"value {busy}: Is a directory; write 'old' to it yourself, then remove {path}"
+    ]
     assert path.exists()
     assert not made.exists()  # the rest was undone
 
@@ -216,8 +219,39 @@ def test_what_runs_goes_before_what_it_uses(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_kind_that_this_memlab_does_not_know_is_told() -> None:
     path = of_a_dead_driver("0123abcd", {"undo": "later", "path": "/x"})
-    assert journal.undo(path) == ["later /x: this memlab cannot undo it; use the one that made it"]
+    (failure,) = journal.undo(path)
+    assert failure.startswith("later /x: this memlab cannot undo it; use `memlab clean` of the one")
     assert path.exists()
+
+
+def test_a_setting_that_the_kernel_refuses_is_tried_once_and_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every sweep waited two seconds for it, for ever."""
+    setting = Path("/proc/sys/vm/overcommit_memory")
+    before = setting.read_text()
+    path = of_a_dead_driver("0123abcd", {"undo": "value", "path": str(setting), "value": "7"})
+    tried: list[str] = []
+    restore = cleanup.restore
+    monkeypatch.setattr(cleanup, "restore", lambda *of: tried.append("once") or restore(*of))
+    (first,), (second,) = list(journal.undo_stale()), list(journal.undo_stale())
+    assert tried == ["once", "once"]  # by each sweep
+    assert re.fullmatch(
+        rf"value {setting}: .*; write '7' to it yourself, then remove {path}", *first.failures
+    )
+    assert (first.told, second.told, first.failures) == (False, True, second.failures)
+    assert (setting.read_text(), path.exists()) == (before, True)
+
+
+def test_that_it_was_told_is_no_part_of_a_line_that_was_cut_short(tmp_path: Path) -> None:
+    value = {"undo": "value", "path": str(tmp_path), "value": "old"}
+    path = of_a_dead_driver("0123abcd", value, tail='{"undo": "folder", "pa')
+    assert [left.told for left in journal.undo_stale()] == [False]
+    assert [left.told for left in journal.undo_stale()] == [True]
+    assert list(journal.left_alone()) == []
+    path.write_text(path.read_text().replace(proc.boot_id(), "before"))
+    assert [left.failures for left in journal.undo_stale()] == [[]]  # the kernel's own again
+    assert not path.exists()
 
 
 # Whose journal it is
@@ -367,6 +401,7 @@ def test_root_does_not_undo_another_users_journal(tmp_path: Path) -> None:
 
 
 REFUSED = [
+    {"undo": "value", "path": "/sys/devices/virtual/bdi/0:0/max_ratio", "value": "1"},
     {"undo": "value", "path": "/proc/sys/kernel/core_pattern", "value": "|/tmp/x"},
     {"undo": "value", "path": "/proc/sys/vm/../kernel/core_pattern", "value": "|/tmp/x"},
     {"undo": "value", "path": "/etc/hostname", "value": "x"},

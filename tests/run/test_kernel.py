@@ -36,6 +36,24 @@ def test_release_is_read_from_the_image(tmp_path: Path) -> None:
     assert kernel.find(str(path)) == kernel.Kernel(path, "6.1.0-56-amd64")
 
 
+@pytest.mark.parametrize(("size", "page_bytes"), [(1, 4096), (2, 16384), (3, 65536)])
+def test_an_image_of_arm64_says_its_pages(tmp_path: Path, size: int, page_bytes: int) -> None:
+    """Documentation/arch/arm64/booting.rst. The compiler's version is not the kernel's."""
+    head = bytearray(0x2000)
+    head[0x38:0x3C] = b"ARMd"
+    struct.pack_into("<Q", head, 0x18, size << 1 | 8)
+    said = b"6.12.1+deb13-arm64 (x@y) (gcc (Debian 14.2)) #1 SMP Debian 6.12.117-1 (2026-11-12)"
+    head[0x1000 : 0x1000 + len(said) + 14] = b"Linux version " + said
+    path = tmp_path / "vmlinuz"
+    path.write_bytes(bytes(head))
+    found = kernel.read(path)
+    assert (found.machine, found.page_bytes) == ("aarch64", page_bytes)
+    assert found.release == "6.12.1+deb13-arm64"
+    assert found.released == "2026-11-12"
+    suffix = "" if page_bytes == 4096 else f"-{page_bytes // 1024}k"
+    assert found.version == f"6.12.117{suffix}"
+
+
 def test_newest_installed_by_number_and_only_with_modules(tmp_path: Path) -> None:
     for release in ("6.1.0-9-amd64", "6.1.0-56-amd64", "6.12.1-amd64"):
         image(tmp_path / f"boot/vmlinuz-{release}", release)
@@ -57,7 +75,7 @@ def test_wrong_paths_are_one_line_each(tmp_path: Path) -> None:
     for named, said in (
         (tmp_path / "nothing", "no kernel at"),
         (tmp_path, "is a directory"),
-        (text, "no bootable x86 kernel"),
+        (text, "no bootable kernel: a vmlinuz or a bzImage of x86, or an Image of arm64"),
     ):
         with pytest.raises(BadRequest, match=said):
             kernel.find(str(named))

@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from memlab import measure
+from memlab import experiments, measure
 from memlab.errors import BadRequest, CannotRun
+from memlab.experiment.levels import read_levels
+from memlab.experiment.points import Point
 from memlab.observe import libc
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor
 from memlab.run.fork_server import ForkServer
 from memlab.run.request import Request
 from memlab.store import Store
@@ -95,3 +99,48 @@ def test_not_in_a_guest(guest_less: Guest, store_path: Path) -> None:
 def guest_less() -> Guest:
     """A guest that is never booted."""
     return Guest("/nowhere/vmlinuz")
+
+
+def test_it_is_a_factor_within_a_run(
+    unpacked: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Levels are folders, a version's in memlab's own, and `found`; each has its own server. One
+    that is no libc is `unavailable`, and the others are measured."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    version = libc.find(unpacked).version
+    own = tmp_path / "cache/memlab/libc" / version
+    own.parent.mkdir(parents=True)
+    shutil.copytree(unpacked, own)
+    none = tmp_path / "none"
+    none.mkdir()
+    declared = experiments.load("stack-map")
+    levels = read_levels(declared, (f"glibc=found,{version},{none}",))
+    assert levels["glibc"] == ["found", str(own), str(none)]
+    assert declared.describe_level("glibc", str(own)) == version
+    asked = Request(
+        "stack-map",
+        levels={"lock": ["off"], "stack": [1 << 20], "touched": [4096], "threads": [2], **levels},
+        controls=False,
+        blocks=1,
+    )
+    row = measure.sweep(asked, store_path, Silent())
+    with Store(store_path) as store:
+        points = {point.point: point.levels for point in store.points(row.id)}
+        seen = {points[s.point]["glibc"]: s for s in store.samples(row.id)}
+    assert {level: one.outcome for level, one in seen.items()} == {
+        "found": "ok",
+        str(own): "ok",
+        str(none): "unavailable",
+    }
+    assert "has no libc" in (seen[str(none)].detail or "")
+
+
+def test_the_loader_is_the_points(unpacked: Path, tmp_path: Path) -> None:
+    """`--libc` is what a point without a libc of its own takes."""
+    declared = experiments.load("stack-map")
+    at = {factor.name: factor.quick[0] for factor in declared.factors}
+    given = ("/any/loader",)
+    with LocalExecutor("0123abcd", declared, Directories(tmp_path), [0], 1.0, given) as executor:
+        assert executor._loader_of(Point(0, at, None)) == given
+        other = executor._loader_of(Point(0, at | {"glibc": str(unpacked)}, None))
+        assert list(other) == libc.find(unpacked).command

@@ -19,6 +19,11 @@ BAD = [
     ({"precision": float("nan")}, "precision is a share above 0"),
     ({"budget_s": 0.0}, "budget is a time above 0, not 0 s"),
     ({"budget_s": -1.0}, "not -1 s"),
+    ({"sessions": 0}, "sessions is a count of at least 1, not 0"),
+    ({"sessions": 2, "pause_s": -1.0}, "a time, not -1 s"),
+    ({"sessions": 2, "pause_s": float("nan")}, "a time, not nan s"),
+    ({"pause_s": 5.0}, "a pause lies between sessions"),
+    ({"sessions": 5, "blocks": 4}, "5 sessions take 5 blocks at least"),
 ]
 TINY = {"size": "4k", "file_size": "64k", "filesystem": "dir", "slice": "1ms", "method": "mmap"}
 

@@ -8,14 +8,14 @@ import pytest
 from held import RUN, with_any_setting
 from synthetic import experiment
 
-from memlab.experiment import At, Experiment, Factor, Host, choice
+from memlab.experiment import BYTES, At, Experiment, Factor, Host, choice
 from memlab.experiment.points import Point
 from memlab.observe import files
 from memlab.run import journal
 from memlab.run.admission import Directories
 from memlab.run.cleanup import value_of
 from memlab.run.executor import LocalExecutor
-from memlab.run.settings import Settings, Unavailable
+from memlab.run.settings import Settings, Unavailable, readahead_file
 
 pytestmark = pytest.mark.changes_host
 
@@ -136,3 +136,25 @@ def test_blanks_do_not_tell_values_apart(setting: Path) -> None:
     Settings(own).apply({str(setting): "4096 87380 6291456"})
     assert entries() == []
     own.close()
+
+
+def test_the_readahead_of_a_folders_device_is_set_for_a_trial(tmp_path: Path) -> None:
+    try:
+        file = Path(readahead_file(tmp_path))
+    except Unavailable as none:
+        pytest.skip(str(none))
+    before = value_of(file)
+    size = Factor("size", BYTES, "readahead", [0, 92 * 1024], host=True)
+    declared = experiment(
+        probe="noop", factors=[size], host=Host(readahead=lambda at: int(at["size"]))
+    )
+    with LocalExecutor(RUN, declared, Directories(tmp_path), [CPU]) as opened:
+        for wanted in (0, 92 * 1024):
+            assert opened.trial(Point(0, {"size": wanted}, None))["outcome"] == "ok"
+            assert value_of(file) == str(wanted // 1024)
+    assert value_of(file) == before
+
+
+def test_a_folder_on_no_block_device_has_no_readahead() -> None:
+    with pytest.raises(Unavailable, match="needs a file system on a block device, and /proc is on"):
+        readahead_file(Path("/proc"))

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from memlab import experiments, fleet
+from memlab import experiments, fleet, ownership
 from memlab.errors import BadLevels, CannotRun
+from memlab.experiment.levels import read_levels
 from memlab.experiment.points import Point
 from memlab.experiments import _files
-from memlab.observe import guest_tools, ownership
+from memlab.observe import guest_tools
 from memlab.run.plan import build
-from memlab.run.prepare import check_stored
+from memlab.run.prepare import check_stored, prepare
 from memlab.run.request import Request
 from memlab.targets.guest import image
 from memlab.targets.guest.machine import Asked
@@ -64,6 +65,18 @@ def test_nor_is_what_another_user_owns(tmp_path: Path, what: str) -> None:
     points = loading(theirs) if what == "library" else LIKE_A_NEW_RUNS
     with pytest.raises(CannotRun, match="theirs belongs to user nobody"):
         check_stored(ALLOCATOR, points, request(guest=guest))
+
+
+def test_a_library_that_its_user_names_is_taken_whosever_it_is(tmp_path: Path) -> None:
+    """Of a new run: whoever names a library on the command line has chosen to load it."""
+    library = tmp_path / "theirs.so"
+    library.touch()
+    library.chmod(0o666)
+    if os.geteuid() == 0:
+        os.chown(library, 65534, 65534)
+    levels = read_levels(ALLOCATOR, ["allocator=other", f"library={library}"])
+    prepared = prepare(request(levels=levels, controls=False))
+    assert {point.at["library"] for point in prepared.plan.points} == {str(library)}
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,18 @@ def test_a_journal_that_names_another_area_is_refused(tmp_path: Path) -> None:
         assert refused("zram", path, node="/dev/null") == f"zram {path}: not a zram device"
 
 
+def test_a_swap_file_is_removed_and_not_overwritten(tmp_path: Path) -> None:
+    """Whoever reads the disk below finds what was swapped out: memlab's own patterns."""
+    opened = Journal(RUN)
+    made = opened.make_folder(tmp_path, f"{RUN}-swap")
+    (made / "swap").write_bytes(b"pattern" * mmap.PAGESIZE)
+    opened.note_swap_file(made / "swap")
+    with (made / "swap").open("rb") as held:
+        opened.close()
+        assert not made.exists()
+        assert held.read() == b"pattern" * mmap.PAGESIZE
+
+
 def test_a_zram_number_that_went_to_another_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from known_truth import KNOWN, KnownProbe, known
+from resting import rates
 
 from memlab.experiment import Experiment, Ratio, Within
 from memlab.judging import questions
@@ -105,3 +106,51 @@ def _never(folder: Path, **asked: Any) -> None:
             experiment, plan, Directories(Path("/")), Request("known", seed=1, **asked)
         )
         driver.sweep(prepared, store, Silent(), probe, asks)
+
+
+def test_a_resumed_run_completes_no_block_in_which_points_rested(tmp_path: Path) -> None:
+    """A sample of now has no partner in a block of then."""
+    row, run, _ = sweep(tmp_path, PLAIN, CLOSE, budget_s=150.0)
+    taken = {(sample.block, sample.point) for sample in run.samples}
+    assert any((run.blocks - 1, point.index) not in taken for point in run.points)
+    path, more = tmp_path / "results.db", declared(PLAIN, CLOSE, EDGE)  # which asks for rested ones
+    probe = KnownProbe("lognormal", np.random.default_rng(2), drifts=False)
+    with known(probe, more), Store(path) as store:
+        driver.resume(
+            row,
+            store,
+            Silent(),
+            300.0,
+            probe,
+            lambda row, left_s: questions.open_points(Run(row, path), left_s),
+        )
+        after = {(sample.block, sample.point) for sample in Run(row, path).samples}
+    assert after > taken
+    assert min(block for block, _ in after - taken) == run.blocks
+
+
+def test_what_takes_the_least_time_goes_first(tmp_path: Path) -> None:
+    _, run, _ = sweep(tmp_path, CLOSE, EDGE, drifts=False, budget_s=50.0)
+    with known(KnownProbe("lognormal", np.random.default_rng(1), drifts=False)):
+        open_ones = [one for one in judge(run) if one.word == "inconclusive"]
+    first, last = sorted(open_ones, key=lambda one: questions.blocks_missing(one) * len(one.points))
+    time_s = questions.blocks_missing(first) * len(first.points)
+    assert questions.open_points(run, time_s) == set(first.points)
+    assert questions.open_points(run, 1e9) == {*first.points, *last.points}
+
+
+def test_claims_apply_where_the_points_hold_their_sides() -> None:
+    points = build(declared(PLAIN), "quick", {}).points
+    assert questions.apply(declared(PLAIN), points)
+    assert not questions.apply(declared(PLAIN), [p for p in points if p.at["method"] == "a"])
+    assert not questions.apply(declared(), points)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["lognormal", "bimodal 50/50"])
+def test_intervals_hold_the_truth_where_points_rested(noise: str) -> None:
+    """160 intervals: a standard error at 95 % is 1.7 points."""
+    found = rates(noise, 40)
+    assert found["rested"] > 0.3
+    assert found["held"] >= 0.95 - 3 * 0.017
+    assert max(share for what, share in found.items() if what.endswith("false")) <= 0.15

@@ -200,6 +200,19 @@ def test_a_value_of_another_type_or_without_bounds_is_refused(
     assert len(str(refused.value)) < 1000
 
 
+def test_whoever_writes_the_checksum_too_is_believed(two: Path) -> None:
+    """A checksum finds damage. It is no signature: who may write to the store may write it."""
+    db = loosened(two)
+    db.execute("UPDATE samples SET trial_s = 77 WHERE run = ?", (RUNS[0],))
+    with Store(two) as opened, pytest.raises(StoreError, match="is damaged"):
+        everything(opened, RUNS[0])
+    for sealed in VALUES:
+        database.seal(db, sealed, "true")
+    db.close()
+    with Store(two) as opened:
+        assert {sample.trial_s for sample in opened.samples(RUNS[0])} == {77.0}
+
+
 @pytest.mark.parametrize(
     "statement",
     [

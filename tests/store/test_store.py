@@ -11,7 +11,7 @@ from filled import POINTS, fill
 from synthetic import ok, run_row, sample, without_id
 
 from memlab.errors import StoreError
-from memlab.store import Store
+from memlab.store import Store, database
 
 
 def test_what_goes_in_comes_out_in_the_order_taken(path: Path) -> None:
@@ -146,3 +146,16 @@ def test_raw_is_stored_as_json_that_others_can_read(path: Path) -> None:
     (raw,) = database.execute("SELECT raw FROM samples WHERE id = 1").fetchone()
     database.close()
     assert json.loads(raw)["window"]["elapsed_ns"] == 5
+
+
+@pytest.mark.parametrize("text", [None, "", "plain", "Größe \N{SNOWMAN}", "\ud800", "a\x00b"])
+@pytest.mark.parametrize("cpu", [None, -1, 12])
+def test_many_samples_are_checked_as_one_is(text: str | None, cpu: int | None) -> None:
+    row = (3, 0, 7, "ok", text, 1.7e9, 0.25, cpu, "5eed", '{"a":1}', text)
+    sealed = (*row, database.checksum("0123abcd", *row))
+    assert database.samples_sealed("0123abcd", [sealed, sealed])
+    assert not database.samples_sealed("another0", [sealed])
+    for place in range(len(row)):
+        changed = list(sealed)
+        changed[place] = "x" if isinstance(row[place], str | None) else row[place] + 1
+        assert not database.samples_sealed("0123abcd", [sealed, tuple(changed)])

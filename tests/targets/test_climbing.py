@@ -40,7 +40,8 @@ class Booted(LocalTarget):
         if request.experiment in self._guest.loses:
             raise GuestLost("the guest ended: kernel panic: Oops")
         prepared = super().prepare(request)
-        data = {"kernel": self._guest.path, "memory_bytes": self._guest.memory, "append": ""}
+        data = {"kernel": self._guest.path, "memory_bytes": self._guest.memory}
+        data["append"] = self._guest.append
         object.__setattr__(prepared.request, "guest", data)
         return prepared
 
@@ -51,8 +52,8 @@ class Guest:
     boots: list[str] = []  # noqa: RUF012
     loses: tuple[str, ...] = ()
 
-    def __init__(self, path: Path, *, memory: int) -> None:
-        self.path, self.memory = str(path), memory
+    def __init__(self, path: Path, *, memory: int, cpus: int | None, append: str) -> None:
+        self.path, self.memory, self.cpus, self.append = str(path), memory, cpus, append
 
     @contextmanager
     def open(self, wait_s: float | None) -> Iterator[Booted]:
@@ -240,6 +241,22 @@ def test_a_step_of_git_bisect(image: str, code: int, boots: list[str], store_pat
     assert ladder.step(asked, claim, kernel(image), store_path, Silent()) == code
 
 
+def test_a_bisection_that_cannot_be_is_a_line(boots: list[str], store_path: Path) -> None:
+    """Ends that are alike, here both this host, and an end that does not come up, with why."""
+    asked = ladder.Asked(["vma-lock"], ["mlock-resident-pages-7"], blocks=6, timed=False)
+    for name, why in (("7.3", ""), ("7.3-hangs", "7.3: the guest did not come up")):
+        said: list[str] = []
+
+        def done(rung: ladder.Rung, said: list[str] = said) -> None:
+            said.extend(f"{rung.kernel.version}: {line}" for line in rung.failed)
+
+        with pytest.raises(CannotRun, match=r"shows no difference between 6\.1 and 7\.3"):
+            ladder.bisect(
+                asked, asked.claims[0], [kernel("6.1"), kernel(name)], store_path, Silent(), done
+            )
+        assert any(line.startswith(why) for line in said) == bool(why)
+
+
 @pytest.mark.slow
 def test_two_kernels_for_real(
     guest_kernel: str,
@@ -263,3 +280,12 @@ def test_two_kernels_for_real(
     assert [cell["word"] for cell in row["cells"].values()] == ["reproduced"] * 2
     assert row["steps"] == []
     assert (tmp_path / "ladder-vma-lock.png").stat().st_size > 1000
+
+
+def test_guests_have_the_cpus_that_the_points_need() -> None:
+    """An emulated guest has one else."""
+    asked = {name: ladder.Asked([name], timed=False) for name in ("mmap-lock", "vma-lock")}
+    assert {name: ladder.cpus_of(one) for name, one in asked.items()} == {
+        "mmap-lock": 2,
+        "vma-lock": None,
+    }

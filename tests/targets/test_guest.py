@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import process as memlab_process
 
 import memlab
 from memlab.api import Run
@@ -22,6 +23,7 @@ from memlab.errors import CannotRun, Interrupted
 from memlab.experiment import Level
 from memlab.judging.claims import judge
 from memlab.judging.compare import compare_runs
+from memlab.observe import proc
 from memlab.observe.environment import EMULATED
 from memlab.present import words
 from memlab.run import driver, journal
@@ -186,13 +188,27 @@ def in_a_guest(kernel: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+WRITES_TO_THE_HOST = """
+import contextlib, ctypes, os, sys
+x = b"x" * 60_000_000
+place = "/a mount of my own"
+os.makedirs(place, exist_ok=True)
+ctypes.CDLL(None).mount(b"memlab-host", place.encode(), b"9p", 0, b"trans=virtio,version=9p2000.L")
+for path in (sys.argv[1], place + sys.argv[1]):
+    with contextlib.suppress(OSError), open(path, "w") as file:
+        file.write("guest")
+"""
+
+
 @pytest.mark.slow
 def test_a_command_of_ones_own_in_a_guest_with_cgroups_of_v2(
-    guest_kernel: str, store_path: Path
+    guest_kernel: str, store_path: Path, tmp_path: Path
 ) -> None:
-    takes = "x = b'x' * 60_000_000"
+    """It also tries to write to a file of the host, by name and through a mount of its own."""
+    file = tmp_path / "of the host"
+    file.write_text("host")
     run = memlab.trial(
-        [sys.executable, "-I", "-S", "-c", takes],
+        [sys.executable, "-I", "-c", WRITES_TO_THE_HOST, str(file)],
         blocks=1,
         store=store_path,
         guest=memlab.Guest(guest_kernel, memory=MEMORY),
@@ -205,6 +221,7 @@ def test_a_command_of_ones_own_in_a_guest_with_cgroups_of_v2(
     if killed["group_peak_bytes"] is not None:  # since Linux 5.19
         assert killed["group_peak_bytes"] <= 32 * MiB
     assert (of["ok"].context or {})["contained"]["version"] == "2"
+    assert file.read_text() == "host"
 
 
 @pytest.mark.slow
@@ -253,22 +270,47 @@ def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+def until_it_boots(asked: subprocess.Popen[str]) -> int:
+    """Its guardian's pid. The QEMU that asks /dev/kvm for a heartbeat ends before that begins."""
+    deadline = time.monotonic() + 60
+    while True:
+        assert asked.poll() is None, asked.communicate()
+        assert time.monotonic() < deadline
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                own = proc.life(process.name).parent == asked.pid
+                guards = own and b"run.guardian" in (process / "cmdline").read_bytes()
+                if guards and any("qemu-system" in line for line in leftovers()):
+                    return int(process.name)
+        time.sleep(0.02)
+
+
 @pytest.mark.slow
 def test_kill_9_of_memlab_leaves_nothing_of_its_guest(
     guest_kernel: str, store_path: Path, leaves_nothing: None
 ) -> None:
     asked = in_a_guest(guest_kernel, "page-fault")
-    deadline = time.monotonic() + 60
-    while not any("qemu-system" in line for line in leftovers()):
-        assert asked.poll() is None, asked.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until_it_boots(asked)
     asked.kill()
     asked.communicate()
     deadline = time.monotonic() + 2
     while left := leftovers():
         assert time.monotonic() < deadline, left
         time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_a_guest_whose_guardian_was_killed_too_ends_with_clean(
+    guest_kernel: str, store_path: Path, leaves_nothing: None
+) -> None:
+    asked = in_a_guest(guest_kernel, "page-fault")
+    guardian = until_it_boots(asked)
+    os.kill(guardian, signal.SIGKILL)
+    asked.kill()
+    asked.communicate()
+    done = memlab_process("clean")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "run guest-" in done.stdout
 
 
 def _run(store: Path) -> str:

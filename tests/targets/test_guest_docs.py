@@ -1,7 +1,6 @@
 """Every command of the documentation that is about guests, as it stands there.
 
-Where a page names a kernel, the kernel of the tests lies at that path. Of README's command the plan
-alone is asked for; the page about guests boots its own.
+Where the page names a kernel, the kernel of the tests lies at that path.
 """
 
 from __future__ import annotations
@@ -44,15 +43,6 @@ def put_kernel(named: str, folder: Path, home: Path, guest_kernel: str) -> None:
         beside.parent.mkdir(parents=True, exist_ok=True)
         if not beside.exists():
             beside.symlink_to(found)
-
-
-@pytest.mark.parametrize("command", [command for page, command in GUESTS if page != PAGE])
-def test_the_plan_of_another_pages_command(
-    command: str, environment: dict[str, str], home: Path, guest_kernel: str
-) -> None:
-    for named in KERNEL.findall(command):
-        put_kernel(named, home, home, guest_kernel)
-    assert "guest    " in run(f"{command} --dry-run", home, environment).stdout
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from memlab.present.figures import (
     style,
     verdicts,
 )
+from memlab.present.figures.kinds import Kind
 from memlab.present.figures.layout import Page
 from memlab.printable import printable
 from memlab.results import Run
@@ -64,7 +65,8 @@ def findings(run: Run) -> Iterator[str]:
     for name in names(run):
         shown, seen = _showing(run, name)
         kind = kinds.of(shown)
-        if said := kind.finding(seen, shown, kind.rows(seen, shown)):
+        said = verdicts.declared(seen, shown) or kind.finding(seen, shown, kind.rows(seen, shown))
+        if said:
             yield said
 
 
@@ -72,6 +74,18 @@ def caption(run: Run, name: str = "") -> str:
     """What a figure shows, in a line."""
     shown, seen = _showing(run, name)
     return upper(kinds.of(shown).title(seen, shown))
+
+
+def headline(run: Run, name: str = "") -> str:
+    """What a figure found, or what the run's claims say of it; may be empty."""
+    shown, seen = _showing(run, name)
+    kind = kinds.of(shown)
+    return _said(seen, shown, kind, kind.rows(seen, shown))
+
+
+def _said(run: Run, shown: declared.Figure | declared.Against, kind: Kind, rows: Any) -> str:
+    found = verdicts.declared(run, shown) or kind.finding(run, shown, rows)
+    return upper(found or verdicts.headline(run, shown))
 
 
 def upper(text: str) -> str:
@@ -172,7 +186,7 @@ def draw(run: Run, name: str = "") -> RunFigure:
         figure.title, figure.description = caption(run, name), run.experiment.question
         kind = kinds.of(shown)
         rows = kind.rows(seen, shown)
-        said = upper(kind.finding(seen, shown, rows) or verdicts.headline(seen, shown))
+        said = _said(seen, shown, kind, rows)
         figure.description = said or figure.description
         kind.draw(Page(figure, seen, figure.title, said), shown, rows)
     return figure
@@ -197,6 +211,12 @@ def save(
         made |= {f"{named}.{kind}": _rendered(figure, kind) for kind in formats}
     made[f"{stem}.json"] = sidecar.as_json(run).encode()
     return _write(folder, made)
+
+
+def write_png(figure: RunFigure, path: Path) -> Path:
+    """Write one figure; its folder is made. CannotRun where that cannot be written."""
+    (written,) = _write(path.parent, {path.name: _rendered(figure, "png")})
+    return written
 
 
 def _rendered(figure: RunFigure, kind: str) -> bytes:

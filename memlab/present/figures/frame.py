@@ -164,7 +164,7 @@ def rank(places: Iterable[At], names: Sequence[str], at: At) -> int:
 
 
 def ratio_cells(run: Run, name: str, of: Point, to: Point) -> Mark | None:
-    """The cells of metric(of) / metric(to) over the blocks that hold both; None where there is no
+    """The cells of metric(of) / metric(to) over what holds both; None where there is no
     ratio. Its samples are those of both points."""
     over, under = run.values(name, of), run.values(name, to)
     both = np.isfinite(over) & np.isfinite(under)
@@ -172,7 +172,7 @@ def ratio_cells(run: Run, name: str, of: Point, to: Point) -> Mark | None:
         return None
     metric = run.metric(name)
     valued = [run.valued(name, point) for point in (of, to)]
-    behind = [samples[both[samples.taken("block")]] for samples in valued]
+    behind = [samples[both[run.units(samples)]] for samples in valued]
     return {
         "metric": name,
         "unit": "1",

@@ -4,7 +4,7 @@ at its foot what holds for all of it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ _DIGITS = 10  # of a share of the page: far below a point, far above what a floa
 GAP = 14.0  # from the frame to the names at the lines' ends
 _HANDLE = 46.0  # of a legend's sign and the gap behind it
 _REACH = 6.0  # of a mark
+_NO_ROOM = 1.0  # points high, which the layout engine still takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +112,17 @@ class Page:
         handles: Sequence[Artist] = (),
         notes: Sequence[str] = (),
         pad: float = 6.0,
+        flat: Collection[int] = (),
     ) -> list[list[Axes]]:
         """For each title a panel: as many axes above each other as there are heights. matplotlib
-        makes room for what stands around them, see `settle`. `pad` is below a title."""
+        makes room for what stands around them, see `settle`. `pad` is below a title; in the rows of
+        panels that are `flat` the last axes take no room."""
         rows = math.ceil(len(titles) / columns)
+        each = [[*heights[:-1], _NO_ROOM if row in flat else heights[-1]] for row in range(rows)]
         limit = (self.width - 2 * EDGE) / columns - 90
         wrapped = [style.wrap(text, style.TEXT, limit, "bold") for text in titles]
         head = max(map(len, wrapped), default=0) * style.TEXT * style.LINE_HEIGHT
-        body = rows * (sum(heights) + head + pad + 38 + 8 * len(heights))
+        body = sum(map(sum, each)) + rows * (head + pad + 38 + 8 * len(heights))
         self.lay(body, handles, notes)
         # The rectangle is (left, bottom, width, height), as shares of the page.
         area = (0.006, self.bottom / self.height, 0.988, body / self.height)
@@ -129,7 +133,7 @@ class Page:
             rows * len(heights),
             columns,
             squeeze=False,
-            gridspec_kw={"height_ratios": list(heights) * rows},
+            gridspec_kw={"height_ratios": [height for row in each for height in row]},
         )
         found = []
         for i, lines in enumerate(wrapped):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import AbstractContextManager
 from functools import cache
 
@@ -81,9 +82,10 @@ def width(text: str, size: float, weight: str = "normal") -> float:
 
 
 def wrap(text: str, size: float, limit: float, weight: str = "normal") -> list[str]:
-    """The text in lines of at most `limit` points, broken at spaces."""
+    """The text in lines of at most `limit` points, broken at spaces, and not at those that do not
+    break."""
     lines: list[str] = []
-    for word in printable(text, keep="\n").split():
+    for word in re.findall(r"[^ \n]+", printable(text, keep="\n")):
         if lines and width(f"{lines[-1]} {word}", size, weight) <= limit:
             lines[-1] += f" {word}"
         else:

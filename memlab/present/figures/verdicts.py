@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from memlab.experiment import Against, Figure, Timeline
-from memlab.judging import summary
+from memlab.judging import mechanism, summary
 from memlab.judging.claims import judge
+from memlab.judging.summary import ClaimSummary
 from memlab.results import Run
 
 _SAID_MAX = 2  # claims that the headline says in words
 _WORDS = {"contradicted": "contradicted", "holds": "holds"}
+
+
+def declared(run: Run, shown: Figure | Against) -> str:
+    """What is found of the answers, or of the claims, that a figure names; nothing of one that
+    names none."""
+    if not isinstance(shown, Figure):
+        return ""
+    return "; ".join(mechanism.answers(run, shown.answers)) or _of_claims(
+        [one for one in summary.by_claim(judge(run)) if one.claim.id in shown.claims]
+    )
 
 
 def headline(run: Run, shown: Figure | Against) -> str:
@@ -20,11 +32,12 @@ def headline(run: Run, shown: Figure | Against) -> str:
     metrics += [shown.beside] if isinstance(shown, Against) else [getattr(shown, "against", "")]
     if isinstance(shown, Timeline):
         return ""
-    found = [
-        one for one in summary.by_claim(judge(run)) if getattr(one.claim, "metric", "") in metrics
-    ]
-    said = [f"{word}: {one.claim.text}" for word in _WORDS for one in found if one.overall == word]
-    rest = Counter(one.overall for one in found)
+    return _of_claims([s for s in summary.by_claim(judge(run)) if s.claim.metric in metrics])
+
+
+def _of_claims(about: Sequence[ClaimSummary]) -> str:
+    said = [f"{word}: {one.claim.text}" for word in _WORDS for one in about if one.overall == word]
+    rest = Counter(one.overall for one in about)
     for word in _WORDS:
         rest[word] -= sum(text.startswith(f"{word}: ") for text in said[:_SAID_MAX])
     left = [_counted(count, word, more=bool(said)) for word, count in rest.items() if count > 0]

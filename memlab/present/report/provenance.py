@@ -28,6 +28,7 @@ def source(run: Run) -> Source:
         ("store", str(run.store_path)),
         ("probe", f"{run.experiment.probe_file}, sha256 {', '.join(hashes) or 'none'}"),
         ("again", again(run)),
+        *([("note", run.note)] if run.note else []),
         ("raw samples", f"memlab export {run.id} --store {shlex.quote(str(run.store_path))}"),
     )
     return Source(run.id, rows)

@@ -22,6 +22,7 @@ from memlab.run.admission import HEADROOM, Directories, Need
 from memlab.run.executor import default_directory
 from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
+from memlab.run.kernel import Kernel
 from memlab.run.machine_lock import machine_lock
 from memlab.run.plan import Plan
 from memlab.run.prepare import Prepared, check_directory
@@ -57,11 +58,12 @@ class Guest:
         check(asked)
         self.asked = asked
         self.image = kernel.find(asked.kernel)
-        _check_host(asked)
+        _check_host(asked, self.image)
         check_directory(self.place)
         check_directory(default_directory())
         kernel.check_modules(self.image)
-        self.accelerator = kvm.accelerator()
+        native = self.image.machine == kernel.X86_64
+        self.accelerator = kvm.accelerator() if native else "tcg"
         self.asked = replace(asked, cpus=asked.cpus or machine.CPUS[self.accelerator])
         self.silence_s = silence_s or SILENCE_S[self.accelerator]
         self._wait_s = wait_s
@@ -84,7 +86,9 @@ class Guest:
             _check_port(folder)
             disk = _make_disk(place / "disk", self.disk_bytes)
             boots = image.make(self.image, folder, device.MODULES if self.asked.iommu else {})
-            command = machine.command(self.asked, boots, self.accelerator, folder, disk)
+            command = machine.command(
+                self.asked, boots, self.accelerator, folder, disk, self.image.machine
+            )
             self._machine = Machine(command, folder)
             stack.callback(journal.forget_session, self._machine.group)
             stack.callback(self._machine.stop)
@@ -240,14 +244,16 @@ def _declared(experiment: Experiment) -> dict[str, Any]:
     return {"experiment": experiment.name, "subject": experiment.declared_from}
 
 
-def _check_host(asked: Asked) -> None:
+def _check_host(asked: Asked, image: Kernel) -> None:
     if os.uname().machine != "x86_64":
         raise CannotRun(f"guests run on x86_64 alone, and this is {os.uname().machine}")
-    if lacks := guest_tools.missing():
+    if lacks := guest_tools.missing(image.machine):
         raise CannotRun(f"a guest needs {lacks.program}, and it is not here: {lacks.remedy}")
     need = Need(memory_bytes=asked.memory_bytes, disk_bytes={}, block_s=0.0)
     if short := admission.shortage(need, "the guest"):
         raise Refused(f"{short}; give it less with --guest-memory")
+    if asked.iommu and image.machine != kernel.X86_64:
+        raise CannotRun("--guest-iommu: QEMU emulates that IOMMU for x86_64 alone")
     for path in (Path(sys.executable), Path(__file__)):
         for hidden in _HIDDEN:
             if path.is_relative_to(hidden):

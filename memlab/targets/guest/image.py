@@ -26,11 +26,13 @@ from memlab.observe import guest_tools, proc
 from memlab.run import fork_server, kernel
 from memlab.run.initramfs import CONSOLE, Member, archive
 from memlab.run.kernel import Kernel
+from memlab.targets.guest import foreign
 
 HOST_TAG = "memlab-host"  # of this host's root, as 9p has it
 # Without the first two the guest cannot be heard; the others are for what trials do.
 _NEEDED = ("virtio_pci", "virtio_console")
-_WANTED = ("virtio_blk", "ext4", "zram", "overlay", "9pnet_virtio", "9p")
+_OF_HOST = ("overlay", "9pnet_virtio", "9p")
+_WANTED = ("virtio_blk", "ext4", "zram", *_OF_HOST)
 
 # The ELF note by which QEMU finds the entry, after its name's size (Xen's elfnote.h,
 # XEN_ELFNOTE_PHYS32_ENTRY).
@@ -85,6 +87,7 @@ $b cp /{place}/busybox run/busybox
 $b mount --move . /
 exec $b chroot . /run/busybox sh -c {main}
 """
+_SHARED = ("published/*.toml", "python_probes/*.py")  # what memlab reads beside its modules
 _FOLDERS = ("host", "lower", "root", "top")
 _MOUNTED_ON = ("proc", "sys", "dev", "run", "var", "var/tmp", "tmp", "etc")
 
@@ -93,19 +96,23 @@ def make(image: Kernel, folder: Path, modules: Mapping[str, Iterable[str]]) -> t
     """The kernel and the initramfs, written to a folder. `modules` are loaded beside the guest's
     own, by name with their options. CannotRun where the kernel lacks what a guest needs."""
     unpacked, initramfs = folder / "vmlinux", folder / "initramfs"
-    if (vmlinux := uncompressed(image.path.read_bytes())) is None:
+    vmlinux = uncompressed(image.path.read_bytes()) if image.machine == kernel.X86_64 else None
+    if vmlinux is None:
         unpacked = image.path
     else:
         unpacked.write_bytes(vmlinux)
     if why := lacks(image, vmlinux):
         raise CannotRun(f"the kernel {image.path} cannot be a guest's: {why}")
-    members = [*CONSOLE, *_place(image, modules), *_lower()]
+    lower = _lower() if image.machine == kernel.X86_64 else _foreign()
+    members = [*CONSOLE, *_place(image, modules), *lower]
     initramfs.write_bytes(archive(members))
     return unpacked, initramfs
 
 
 def lacks(image: Kernel, vmlinux: bytes | None) -> str:
     """Why a guest of this kernel could not be heard; empty where it can, or where nobody knows."""
+    if why := foreign.lacks(image.machine):
+        return why
     folder = kernel.modules(image)
     if folder is None:  # what is built in has left its names
         named = vmlinux is None or all(name in vmlinux for name in (b"virtio-ports", b"virtio-pci"))
@@ -147,6 +154,8 @@ def _decompressed(packed: bytes) -> bytes | None:
 def _place(image: Kernel, modules: Mapping[str, Iterable[str]]) -> Iterator[Member]:
     """/init, busybox, and the modules in the order in which they are loaded."""
     busybox = guest_tools.find("busybox") or "busybox"
+    if image.machine != kernel.X86_64:
+        busybox = f"{foreign.root()}{foreign.BUSYBOX}"
     yield _folder(_PLACE)
     for name in (*_FOLDERS, "modules"):
         yield _folder(f"{_PLACE}/{name}")
@@ -172,7 +181,10 @@ def _init(image: Kernel) -> str:
     linked = shlex.quote(f"lib/modules/{image.release}")
     beside = f"/{_PLACE}/host{folder}"
     mount = f"$b mkdir -p {linked} && $b mount --bind {shlex.quote(beside)} {linked}"
-    words = [sys.executable, "-I", "-S", "-c", _MAIN, *fork_server.where()]
+    python, where = sys.executable, fork_server.where()
+    if image.machine != kernel.X86_64:
+        python, where = foreign.PYTHON, foreign.where()
+    words = [python, "-I", "-S", "-c", _MAIN, *where]
     main = f"{shlex.join(words)}; /run/busybox reboot -f"
     return _INIT.format(
         place=_PLACE,
@@ -188,7 +200,9 @@ def _modules(image: Kernel, beside: Mapping[str, Iterable[str]]) -> list[tuple[P
     if folder is None:
         return []  # a kernel with all of it built in
     found: dict[Path, str] = {}
-    for name in (*_NEEDED, *_WANTED, *beside):
+    # Of this host's root nothing runs in a guest of another architecture.
+    shared = () if image.machine == kernel.X86_64 else _OF_HOST
+    for name in (name for name in (*_NEEDED, *_WANTED, *beside) if name not in shared):
         steps = _steps(folder, image, name)
         for path in steps:
             found.setdefault(path, "")
@@ -222,6 +236,20 @@ def _lower() -> Iterator[Member]:
     return iter(tree.values())
 
 
+def _foreign() -> Iterator[Member]:
+    """As _lower, for another architecture: its own files, and memlab's modules of this host."""
+    imported = _imported()
+    package = Path(__file__).parents[2]
+    tree: dict[str, Member] = {}
+    for name in foreign.files(imported):
+        _add(Path(name), tree, foreign.root())
+    own = (name for name in imported if Path(name).is_relative_to(package))
+    shared = (str(path) for kind in _SHARED for path in sorted(package.glob(kind)))
+    for name in (*_with_bytecode(own), *shared):
+        _add(Path(name), tree)
+    return iter(tree.values())
+
+
 def _imported() -> list[str]:
     ended = subprocess.run(
         [sys.executable, "-I", "-S", "-c", _IMPORTS, *fork_server.where()],
@@ -246,7 +274,7 @@ def _with_bytecode(files: Iterable[str]) -> Iterator[str]:
 def _data(package: Path) -> Iterator[str]:
     """What memlab reads beside its modules."""
     built = Path(fork_server.where()[1])
-    for kind in ("published/*.toml", "python_probes/*.py"):
+    for kind in _SHARED:
         yield from map(str, sorted(package.glob(kind)))
     yield from map(str, sorted((built / "launch").glob("*")))
 
@@ -262,21 +290,22 @@ def _libraries(programs: Iterable[str]) -> Iterator[str]:
             yield word
 
 
-def _add(path: Path, tree: dict[str, Member]) -> None:
-    """A file, and every folder and link on the way to it."""
+def _add(path: Path, tree: dict[str, Member], root: Path = proc.ROOT) -> None:
+    """A file by its path below a root, and every folder and link on the way to it."""
     at = Path("/")
     for part in Path(os.path.abspath(path)).parts[1:]:  # noqa: PTH100 - links are kept
         at /= part
         name = f"{_PLACE}/lower{at}"
-        status = at.lstat()
+        there = root / at.relative_to("/")
+        status = there.lstat()
         if stat.S_ISLNK(status.st_mode):
-            target = os.readlink(at)  # noqa: PTH115 - as it is written
+            target = os.readlink(there)  # noqa: PTH115 - as it is written
             tree.setdefault(name, Member(name, status.st_mode, target.encode()))
             rest = path.relative_to(at)
-            _add(at.parent / target / rest, tree)
+            _add(at.parent / target / rest, tree, root)
             return
         if name not in tree:
-            content = at.read_bytes() if stat.S_ISREG(status.st_mode) else b""
+            content = there.read_bytes() if stat.S_ISREG(status.st_mode) else b""
             tree[name] = Member(name, status.st_mode, content, modified_s=int(status.st_mtime))
 
 

@@ -50,6 +50,10 @@ class Found:
     def version(self) -> str:
         return self.kernel.version if self.kernel else self.path.name
 
+    @property
+    def machine(self) -> str:
+        return self.kernel.machine if self.kernel else kernel.X86_64
+
 
 def folder() -> Path:
     """Where `unpack` puts them."""
@@ -79,7 +83,8 @@ def look(path: Path) -> Found:
     try:
         kernel.check_modules(read)
         bare = kernel.modules(read) is None
-        why = image.lacks(read, image.uncompressed(path.read_bytes()) if bare else None)
+        packed = bare and read.machine == kernel.X86_64
+        why = image.lacks(read, image.uncompressed(path.read_bytes()) if packed else None)
     except (CannotRun, OSError) as wrong:
         return Found(path, read, str(wrong), options=options)
     return Found(path, read, why, "modules, so without a disk" if bare else "", options)
@@ -99,19 +104,24 @@ def _options(read: Kernel) -> dict[str, str]:
     return {}
 
 
-def choose(words: Sequence[str]) -> list[Found]:
-    """The kernels that a list names: versions (6.1, 6.12.107) or releases among those at hand, the
-    newest of each; images; folders, with all in them. None: all at hand, of builds of one version
-    the last. BadRequest where one fits nothing."""
+def choose(words: Sequence[str], machine: str = kernel.X86_64) -> list[Found]:
+    """The kernels of a machine that a list names: versions (6.1, 6.12.107) or releases among those
+    at hand, the newest of each; images; folders, with all in them. None: all at hand, of builds of
+    one version the last. BadRequest where one fits nothing, or is another machine's."""
+    named = not words or any("/" not in word for word in words)
+    here = [found for found in at_hand() if found.machine == machine] if named else []
     if not words:
-        return list({found.version: found for found in at_hand()}.values())
-    here = at_hand() if any("/" not in word for word in words) else []
+        return list({found.version: found for found in here}.values())
     chosen: dict[Path, Found] = {}
     for word in words:
         fits = [found for found in here if _fits(found, word)][-1:]
         if "/" in word:
             folder = os.path.isdir(word)  # noqa: PTH112 - False for what is no path at all
             fits = at_hand(Path(word)) if folder else [look(Path(word).absolute())]
+            if folder:
+                fits = [found for found in fits if found.machine == machine]
+            elif fits[0].kernel and fits[0].machine != machine:
+                raise BadRequest(f"{word} is a kernel of {fits[0].machine}, not of {machine}")
         if not fits:
             raise BadRequest(
                 f"no kernel {word!r} is at hand; `memlab kernels` lists those that are"
@@ -128,6 +138,9 @@ def between(first: Found, last: Found) -> list[Found]:
         found.version: found
         for found in at_hand()
         if not found.why
+        and found.kernel
+        and first.kernel
+        and (found.machine, found.kernel.page_bytes) == (first.machine, first.kernel.page_bytes)
         and version_order(first.version)
         < version_order(found.version)
         < version_order(last.version)

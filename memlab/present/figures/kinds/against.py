@@ -78,17 +78,18 @@ def _pair(
 
 
 def finding(run: Run, shown: Against, rows: pd.DataFrame) -> str | None:
-    """`current and future / off: 0.98 to 1.01 up to 40 MiB, 0.05 to 0.4 beyond`."""
-    marks = frame.marks(rows, kind="ratio")
+    """`current and future / off: 0.98 to 1.01 below 40 MiB, 0.05 to 0.4 from there on`, of the
+    grid: a control may have moved the line."""
+    marks = [mark for mark in frame.marks(rows, kind="ratio") if not mark["_control"]]
     if shown.mark is None or not marks:
         return None
     at, _ = shown.mark
-    up_to, beyond = [m for m in marks if m["x"] <= at], [m for m in marks if m["x"] > at]
+    below, beyond = [m for m in marks if m["x"] < at], [m for m in marks if m["x"] >= at]
     parts = [
         f"{_range(inside)} {where}"
         for inside, where in (
-            (up_to, f"up to {words.quantity(at, shown.x_unit)}"),
-            (beyond, "beyond"),
+            (below, f"below {words.quantity(at, shown.x_unit)}"),
+            (beyond, "from there on"),
         )
         if inside
     ]

@@ -208,29 +208,34 @@ def draw(page: Page, shown: Bars, rows: pd.DataFrame) -> None:
     upper = 150.0 if page.width == NARROW else 190.0
     heights = [upper, 100.0] if lower else [upper]
     lost = frame.unavailable(rows)
+    compared = [any(mark["kind"] in _RATIOS for mark in part) for part in parts]
+    starts = range(0, len(parts), columns)
     grid = page.grid(
         titles,
         columns,
         heights,
         list(_signs(run, found, dots=dots)),
         frame.said_lost(rows),
+        flat=[i // columns for i in starts if lower and not any(compared[i : i + columns])],
     )
     ratios = [mark for mark in found if mark["kind"] in _RATIOS]
     ends = ("low", "median", "high", "value")
     up = frame.values((mark for mark in found if mark["kind"] not in _RATIOS), *ends)
     up += [mark["value"] * 1.5 for mark in found if mark.get("bound") == ">"]
     for i, (panel, part) in enumerate(zip(grid, parts, strict=True)):
+        if lower and not compared[i]:
+            panel.pop().remove()
         scales.quantities(panel[0].yaxis, metric.unit, up, upper, log="y" in shown.log)
         for axes in panel:
             axes.set_xlim(-0.5, len(groups) - 0.5)
             axes.set_xticks([])
             for edge in range(1, len(groups)):
                 axes.axvline(edge - 0.5, color=style.FAINT, linewidth=0.7, zorder=0)
-        if lower:
+        if compared[i]:
             scales.ratios(panel[1].yaxis, frame.values(ratios, *ends), 100.0)
         if i % columns == 0:
             scales.y_label(panel[0], scales.metric(metric, log="y" in shown.log), upper)
-            if lower:
+            if compared[i]:
                 base = words.labels(run.experiment, shown.base or {}, shown.base or {})
                 scales.y_label(panel[1], f"ratio to {base} (log)", 100.0)
         else:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 
 from memlab import units
+from memlab.analysis.layers import Spread
 from memlab.experiment import Layers
 from memlab.present import words
 from memlab.present.figures import frame, style
@@ -18,6 +20,9 @@ from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import NARROW, Page, sign
 from memlab.results import Run
 from memlab.results.layers import of_point
+
+_APART = 5.0  # points between the layers of a row
+_BEYOND = 3  # times the largest mark, where the axis ends
 
 _LAYERS = {
     "session": "the session",
@@ -36,7 +41,7 @@ def title(run: Run, shown: Layers) -> str:
 
 
 def rows(run: Run, shown: Layers) -> pd.DataFrame:
-    """A row per point; a column per layer: the relative standard deviation of a sample."""
+    """A row per point; by layer the relative standard deviation of a sample, its low and high."""
     return frame.frame(
         {
             "panel": {},
@@ -45,10 +50,18 @@ def rows(run: Run, shown: Layers) -> pd.DataFrame:
             "levels": dict(point.at),
             "metric": shown.metric,
         }
-        | of_point(run, point, shown.metric)
+        | _numbers_of(of_point(run, point, shown.metric))
         | {"samples": run.valued(shown.metric, point).ids}
         for point in frame.grid(run)
     )
+
+
+def _numbers_of(found: Mapping[str, Spread]) -> dict[str, float]:
+    return {
+        name + end: value
+        for name, one in found.items()
+        for end, value in (("", one.deviation), ("_low", one.low), ("_high", one.high))
+    }
 
 
 def _layers(found: list[Mark]) -> list[str]:
@@ -69,8 +82,9 @@ def finding(run: Run, shown: Layers, rows: pd.DataFrame) -> str | None:
 def draw(page: Page, shown: Layers, rows: pd.DataFrame) -> None:
     found = [mark for mark in frame.marks(rows) if _layers([mark])]
     notes = [
-        "a layer's standard deviation, an estimate without an interval; 0 %: not separated from "
-        "the blocks' spread; a layer that was not sampled has no mark"
+        "a layer's standard deviation and its 95 % interval, of normal layers on logs; 0 %: not "
+        "separated from the blocks' spread; an arrow: beyond the axis; a layer that was not "
+        "sampled has no mark"
     ]
     found = place.most(found, notes, lambda mark: float(mark["block"]), "vary")
     if not found:
@@ -78,26 +92,39 @@ def draw(page: Page, shown: Layers, rows: pd.DataFrame) -> None:
         page.lay(0, [], ["too few samples"])
         return
     names = _layers(found)
+    seen = [(mark, name) for mark in found for name in names if mark.get(name) is not None]
+    most = _BEYOND * max(mark[name] for mark, name in seen)  # a layer of few groups has no near end
     axes, middles = place.panel(
         page,
         [mark["series"] for mark in found],
-        [", ".join(_numbers(mark, names)) for mark in found],
-        [1.0, *(1 + mark[name] for mark in found for name in names if mark.get(name) is not None)],
+        ["; ".join(_numbers(mark, names)) for mark in found],
+        [1.0, *(1 + min(most, mark[f"{name}_high"]) for mark, name in seen)],
         "a sample / its point's median, one standard deviation up (log)",
         list(_signs(names)),
         notes,
     )
     for mark, middle in zip(found, middles, strict=True):
-        for name in names:
+        for number, name in enumerate(names):
             if mark.get(name) is not None:
-                hue = style.colour(list(_LAYERS).index(name))
-                axes.plot([1 + mark[name]], [middle], color=hue, zorder=3, **_LOOKS[name])
+                up = middle + _APART * ((len(names) - 1) / 2 - number)
+                _draw(axes, mark, name, up, most)
+
+
+def _draw(axes: Axes, mark: Mark, name: str, up: float, most: float) -> None:
+    """A layer's mark on the line of its interval, which ends in an arrow beyond the axis."""
+    hue, high = style.colour(list(_LAYERS).index(name)), mark[f"{name}_high"]
+    end = 1 + min(most, high)
+    axes.plot([1 + mark[f"{name}_low"], end], [up, up], color=hue, linewidth=1.2, zorder=2)
+    if high > most:
+        axes.plot([end], [up], marker=">", markersize=4, color=hue, clip_on=False, zorder=2)
+    axes.plot([1 + mark[name]], [up], color=hue, zorder=3, **_LOOKS[name])
 
 
 def _numbers(mark: Mark, names: list[str]) -> Iterator[str]:
     for name in names:
         if mark.get(name) is not None:
-            yield f"{name} {units.format_percent(mark[name])}"
+            low, high = (units.format_percent(mark[f"{name}_{end}"]) for end in ("low", "high"))
+            yield f"{name} {units.format_percent(mark[name])} ({low} to {high})"
 
 
 def _signs(names: list[str]) -> Iterator[Artist]:

@@ -108,7 +108,7 @@ def _cell(run: Run, shown: Matrix, mark: Mark | None) -> Cell:
     if mark is None or not mark["words"]:
         return Cell(quiet=["not measured"])
     many = sum(mark["words"].values())
-    said = [w if n == many else f"{w}: {n} of {many}" for w, n in mark["words"].items()]
+    said = [w if n == many else f"{w}: {n}\xa0of\xa0{many}" for w, n in mark["words"].items()]
     quiet = []
     if "median" in mark:
         metric = run.metric(shown.metric)

@@ -134,11 +134,12 @@ def finding(run: Run, shown: Nines, rows: pd.DataFrame) -> str:
     if not curves:
         return "no point has latencies enough for a median"
     shared = min(sum("n" in mark for mark in curve) for curve in curves) - 1
+    several = any(curve[0]["panel"] != curves[0][0]["panel"] for curve in curves)
     values = []
     for curve in curves:
         mark = curve[shared]
-        names = [mark["series"], *filter(None, [frame.place(run, mark["panel"], whole=False)])]
-        values.append((mark["value"], ", ".join(names)))
+        place = frame.place(run, mark["panel"], whole=False) if several else ""
+        values.append((mark["value"], ", ".join(filter(None, [mark["series"], place]))))
     said = [f"{units.format_quantity(value_s, 's')} ({name})" for value_s, name in sorted(values)]
     few = ", ".join(said) if len(said) <= _SAID_MAX else f"{said[0]} to {said[-1]}"
     return f"{percent(SHARES[shared])} of latencies are within {few}"

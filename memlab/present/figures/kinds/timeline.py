@@ -131,7 +131,7 @@ def finding(run: Run, shown: Timeline, rows: pd.DataFrame) -> str:
         said = " to ".join(_said(shown, mark, several) for mark in (ordered[0], ordered[-1]))
     else:
         said = ", ".join(_said(shown, mark, several) for mark in found)
-    return f"peak: {said}"
+    return f"peak {shown.quantity}: {said}"
 
 
 def _said(shown: Timeline, mark: Mark, several: bool) -> str:

@@ -18,6 +18,10 @@ typedef int mallctl_call(const char *name, void *old, size_t *old_size, void *ne
 typedef const char *tc_version_call(int *major, int *minor, const char **patch);
 typedef int mi_version_call(void);
 typedef const char *gnu_get_libc_version_call(void);
+typedef int malloc_info_call(int options, FILE *stream);
+typedef int malloc_trim_call(size_t pad);
+typedef void release_call(void);
+typedef void mi_collect_call(bool force);
 
 /* Each library's name, and a function that only this library defines. */
 static const struct {
@@ -209,4 +213,94 @@ void malloc_purges(enum malloc_library library, struct probe_counter *count)
 		count->count = dirty;
 	else
 		count->error = ENOENT; /* built without statistics */
+}
+
+/* mallinfo2(3), since glibc 2.33: declared here, because an older one's headers lack it. */
+struct mallinfo2_numbers {
+	size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks,
+		keepcost;
+};
+
+typedef struct mallinfo2_numbers mallinfo2_call(void);
+
+void malloc_numbers(enum malloc_library library, struct malloc_numbers *numbers)
+{
+	const struct probe_counter unknown = { .error = EOPNOTSUPP };
+	mallinfo2_call *const mallinfo2 = (mallinfo2_call *)dlsym(RTLD_DEFAULT, "mallinfo2");
+	size_t allocated, resident;
+
+	*numbers = (struct malloc_numbers) { .in_use = unknown, .held = unknown };
+	if (library == MALLOC_LIBRARY_GLIBC && mallinfo2) {
+		const struct mallinfo2_numbers said = mallinfo2();
+
+		numbers->in_use = (struct probe_counter) { .count = said.uordblks + said.hblkhd };
+		numbers->held = (struct probe_counter) { .count = said.arena + said.hblkhd };
+	} else if (library == MALLOC_LIBRARY_JEMALLOC) {
+		refresh();
+		if (control("stats.allocated", &allocated, sizeof(allocated)) &&
+		    control("stats.resident", &resident, sizeof(resident))) {
+			numbers->in_use = (struct probe_counter) { .count = allocated };
+			numbers->held = (struct probe_counter) { .count = resident };
+		}
+	}
+}
+
+#define HEAP "<heap nr=" /* of an arena, in what malloc_info(3) writes */
+
+void malloc_arenas(enum malloc_library library, struct probe_counter *count)
+{
+	FILE *said = NULL;
+	char *text = NULL;
+	size_t size;
+
+	*count = (struct probe_counter) { .error = EOPNOTSUPP };
+	malloc_info_call *const malloc_info =
+		(malloc_info_call *)dlsym(RTLD_DEFAULT, "malloc_info");
+	if (library != MALLOC_LIBRARY_GLIBC || !malloc_info)
+		return;
+	said = open_memstream(&text, &size);
+	count->error = said && malloc_info(0, said) == 0 ? 0 : errno;
+	if (said && fclose(said) == EOF)
+		count->error = errno;
+	const char *heap = count->error ? NULL : strstr(text, HEAP);
+	for (; heap; heap = strstr(heap + 1, HEAP))
+		count->count++;
+	free(text);
+}
+
+static int purge_all(void)
+{
+	mallctl_call *const mallctl = (mallctl_call *)own_function(MALLOC_LIBRARY_JEMALLOC);
+
+	errno = mallctl("arena.4096.purge", NULL, NULL, NULL, 0); /* ALL_ARENAS */
+	return errno ? -1 : 0;
+}
+
+int malloc_give_back(enum malloc_library library)
+{
+	void *call = NULL;
+
+	switch (library) {
+	case MALLOC_LIBRARY_GLIBC:
+		call = dlsym(RTLD_DEFAULT, "malloc_trim");
+		if (call)
+			((malloc_trim_call *)call)(0);
+		break;
+	case MALLOC_LIBRARY_JEMALLOC:
+		return purge_all();
+	case MALLOC_LIBRARY_TCMALLOC:
+		call = dlsym(RTLD_DEFAULT, "MallocExtension_ReleaseFreeMemory");
+		if (call)
+			((release_call *)call)();
+		break;
+	case MALLOC_LIBRARY_MIMALLOC:
+		call = dlsym(RTLD_DEFAULT, "mi_collect");
+		if (call)
+			((mi_collect_call *)call)(true);
+		break;
+	case MALLOC_LIBRARY_OTHER:
+		break;
+	}
+	errno = EOPNOTSUPP;
+	return call ? 0 : -1;
 }

@@ -5,10 +5,10 @@
 #ifndef MEMLAB_MALLOC_LIBRARY_H
 #define MEMLAB_MALLOC_LIBRARY_H
 
+#include "probe.h"
+
 #include <stdbool.h>
 #include <stddef.h>
-
-struct probe_counter;
 
 /* cdef: read by cffi as it stands */
 enum malloc_library {
@@ -17,6 +17,12 @@ enum malloc_library {
 	MALLOC_LIBRARY_TCMALLOC,
 	MALLOC_LIBRARY_MIMALLOC,
 	MALLOC_LIBRARY_OTHER /* any other */
+};
+
+/* What malloc says of itself, in bytes; EOPNOTSUPP where it does not. */
+struct malloc_numbers {
+	struct probe_counter in_use; /* allocated, and not freed */
+	struct probe_counter held;   /* taken from the kernel, and not given back */
 };
 /* end */
 
@@ -37,5 +43,13 @@ void malloc_setting(enum malloc_library library, char *text, size_t size);
 
 /* The calls of madvise by which jemalloc has returned memory so far; EOPNOTSUPP for others. */
 void malloc_purges(enum malloc_library library, struct probe_counter *count);
+
+void malloc_numbers(enum malloc_library library, struct malloc_numbers *numbers);
+
+/* How many arenas glibc has; EOPNOTSUPP for others. It allocates. */
+void malloc_arenas(enum malloc_library library, struct probe_counter *count);
+
+/* Gives what is free back to the kernel, as far as the library can. Returns 0, or -1 and errno. */
+int malloc_give_back(enum malloc_library library);
 
 #endif

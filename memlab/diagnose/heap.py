@@ -1,0 +1,183 @@
+"""What glibc's malloc holds free of a live process: read from the headers of its pieces.
+
+glibc keeps threads' arenas in heaps that begin at multiples of 64 MiB, and the main one in [heap]:
+pieces lie one behind another, each with its size and whether the one before it is in use
+(malloc/malloc.c, malloc/arena.c of glibc 2.26 to 2.43). A walk that does not fit that form is given
+up, for the process may hold anything. Only pages that are resident are read: another one would be
+brought in, with the page tables above it. What lies in a thread's own cache is in use here.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from memlab.observe import process
+from memlab.observe.proc import ROOT
+
+_HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE of 64-bit machines
+_ARENA_BYTES = (2200, 2112)  # sizeof(struct malloc_state) since 2.26, and of 2.43
+_INFO_BYTES_MAX = 64  # sizeof(heap_info): 32, and 48 since 2.35
+_LEAST, _ALIGNED, _IN_USE_BEFORE = 32, 16, 1
+_PIECES_MAX = 1_000_000  # some 2 s of processor time
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PRESENT = 1 << 63  # of /proc/PID/pagemap
+
+
+@dataclass(frozen=True, slots=True)
+class Heap:
+    """Of glibc's arenas; what is mapped for one object alone is none of it."""
+
+    arenas: int
+    held_bytes: int
+    """What malloc has taken for them."""
+    free_bytes: int
+    """Of it in no object, touched or not."""
+    retained_bytes: int
+    """Of that resident."""
+    ends_bytes: int
+    """Of that at the ends of the heaps, which trimming shortens; the rest lies between objects."""
+
+
+class _Strange(Exception):
+    """No heap of the form that is known, or one that changed while it was read."""
+
+
+def read(
+    pid: int, mappings: Sequence[process.Mapping], malloc: str | None, *, swapped: bool, walk: bool
+) -> tuple[Heap | None, tuple[str, ...]]:
+    """What is free, and what is not seen. `walk`: the process is small, or was asked for."""
+    if malloc != "glibc" or struct.calcsize("P") != 8:
+        return None, ()
+    what = "what malloc holds free"
+    if not walk or swapped:
+        why = "it is in swap, and would be read back" if swapped else "--walk reads it"
+        return None, (f"{what}: {why}",)
+    try:
+        with _Memory(pid) as memory:
+            return _walked(memory, mappings), ()
+    except PermissionError:
+        return None, (f"{what}: its memory may not be read: run as root",)
+    except (OSError, _Strange) as error:
+        return None, (f"{what}: {str(error) or 'its heap is of another form'}",)
+    except struct.error:
+        return None, (f"{what}: the process ended",)
+
+
+def _walked(memory: _Memory, mappings: Sequence[process.Mapping]) -> Heap | None:
+    """Raises _Strange where no form fits."""
+    for arena_bytes in _ARENA_BYTES:
+        try:
+            parts = list(_parts(memory, mappings, arena_bytes))
+            free = [piece for part in parts for piece in memory.free_pieces(*part[1:])]
+            break
+        except _Strange as error:
+            strange = error
+    else:
+        raise strange
+    resident = [memory.resident(at, size) for at, size, _ in free]
+    found = Heap(
+        arenas=len({arena for arena, _, _ in parts}),
+        held_bytes=sum(end - start for _, start, end in parts),
+        free_bytes=sum(size for _, size, _ in free),
+        retained_bytes=sum(resident),
+        ends_bytes=sum(size for size, (_, _, is_end) in zip(resident, free, strict=True) if is_end),
+    )
+    return found if parts else None
+
+
+def _parts(
+    memory: _Memory, mappings: Sequence[process.Mapping], arena_bytes: int
+) -> Iterator[tuple[int, int, int]]:
+    """Of every heap its arena, its first piece and its end."""
+    for mapping in mappings:
+        if mapping.path == "[heap]":
+            yield 0, mapping.start, mapping.end
+        if mapping.path or mapping.permissions != "rw-p":
+            continue
+        for start in range(
+            -(-mapping.start // _HEAP_BYTES) * _HEAP_BYTES, mapping.end, _HEAP_BYTES
+        ):
+            if part := _thread_part(memory, start, mapping.end, arena_bytes):
+                yield part
+
+
+def _thread_part(
+    memory: _Memory, start: int, end: int, arena_bytes: int
+) -> tuple[int, int, int] | None:
+    """None where what begins there is no heap."""
+    page = memory.page(start // _PAGE)
+    if page is None:
+        return None
+    arena, before, size = struct.unpack_from("3Q", page)
+    info = arena % _HEAP_BYTES
+    whole = _PAGE <= size <= min(end - start, _HEAP_BYTES) and size % _PAGE == 0
+    if not whole or before % _HEAP_BYTES or not 0 < info <= _INFO_BYTES_MAX or info % 8:
+        return None
+    if (arena == start + info) == bool(before):  # the arena lies in its first heap
+        return None
+    first = info if before else -(-(info + arena_bytes) // _ALIGNED) * _ALIGNED
+    return arena, start + first, start + size
+
+
+class _Memory:
+    """Of a process, page by page."""
+
+    def __init__(self, pid: int) -> None:
+        self._folder = ROOT / f"proc/{pid}"
+        self._left = _PIECES_MAX
+
+    def __enter__(self) -> _Memory:
+        self._memory = os.open(self._folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._pagemap = os.open(self._folder / "pagemap", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            os.close(self._memory)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._memory)
+        os.close(self._pagemap)
+
+    def page(self, number: int) -> bytes | None:
+        """None where it is not resident."""
+        self._left -= 1
+        if self._left <= 0:
+            raise _Strange(f"over {_PIECES_MAX:,} pieces and places of heaps")
+        (entry,) = struct.unpack("Q", os.pread(self._pagemap, 8, 8 * number))
+        return os.pread(self._memory, _PAGE, number * _PAGE) if entry & _PRESENT else None
+
+    def free_pieces(self, at: int, end: int) -> Iterator[tuple[int, int, bool]]:
+        """Address and size of each, and whether it is the last one, which grows and shrinks."""
+        page, held = -1, None
+        before: tuple[int, int] | None = None
+        while at < end:
+            if at // _PAGE != page:
+                page = at // _PAGE
+                held = self.page(page)
+            if held is None:
+                raise _Strange("a header of its heap is not resident")
+            (word,) = struct.unpack_from("Q", held, at % _PAGE + 8)
+            size = word & ~7
+            if before and not word & _IN_USE_BEFORE:
+                yield *before, False
+            if size <= _ALIGNED and end - at <= 2 * _LEAST:  # what closes a heap with a next one
+                return
+            self._left -= 1
+            if size < _LEAST or size % _ALIGNED or at + size > end or self._left <= 0:
+                raise _Strange
+            before, at = (at, size), at + size
+        if before:
+            yield *before, True
+
+    def resident(self, at: int, size: int) -> int:
+        """Of a free piece: all but the whole pages in it that are not there."""
+        first, last = -(-(at + 2 * _LEAST) // _PAGE), (at + size) // _PAGE
+        if last <= first:
+            return size
+        seen = os.pread(self._pagemap, 8 * (last - first), 8 * first)
+        entries = struct.unpack(f"{len(seen) // 8}Q", seen)
+        return size - _PAGE * sum(not entry & _PRESENT for entry in entries)

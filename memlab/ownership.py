@@ -1,0 +1,68 @@
+"""Who but this user may replace a file or a folder. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_EVERY_UID = ["0", "0", "4294967295"]  # user_namespaces(7): the map of the initial namespace
+
+
+def is_host_root(root: Path = Path("/")) -> bool:
+    """Whether this process is root of the machine, and not of a user namespace alone. Without a
+    /proc that says so, it is."""
+    if os.geteuid() != 0:
+        return False
+    with suppress(OSError):
+        return (root / "proc/self/uid_map").read_text().split() == _EVERY_UID
+    return True
+
+
+def unfit(place: Path) -> str | None:
+    """Why root's files may not lie in `place`, in a clause; None where they may, and for every
+    other user. Raises OSError."""
+    if is_host_root() and (why := exposed(place)):
+        return f"{place} is no place for root's files, which another user could replace: {why}"
+    return None
+
+
+def exposed(path: Path) -> str | None:
+    """Why another user may replace `path` or what lies on the way to it; None where only root and
+    this user may. Raises OSError.
+
+    In a sticky folder only the owner of an entry, and the folder's own, may rename it (unlink(2)).
+    """
+    path.resolve(strict=True)  # the way has an end
+    for step in _way(path.absolute(), set()):
+        link = step.is_symlink()
+        status = step.lstat() if link else step.stat()
+        if status.st_uid not in (0, os.geteuid()):
+            return f"{step} belongs to {_name(status.st_uid)}"
+        by_group = status.st_mode & stat.S_IWGRP and status.st_gid != 0
+        if (by_group or status.st_mode & stat.S_IWOTH) and not (
+            link or (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
+        ):
+            return f"others may write to {step}"
+    return None
+
+
+def _way(path: Path, seen: set[Path]) -> Iterator[Path]:
+    """The path, the folders and links on the way to it, and those on the way of each link."""
+    for step in (path, *path.parents):
+        if step in seen:
+            continue
+        seen.add(step)
+        yield step
+        if step.is_symlink():
+            yield from _way(step.parent / step.readlink(), seen)
+
+
+def _name(uid: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"user {uid}"

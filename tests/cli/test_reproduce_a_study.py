@@ -1,0 +1,65 @@
+"""`memlab reproduce` of a study, on the recorded runs: nothing is measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from memlab import api, measure
+from memlab.cli import cli
+from memlab.judging.reproduce import Reproduced, of_run
+from memlab.run.request import Request
+
+STUDY = ["mmap-overcommit", "mmap-read", "mmap-write"]
+
+
+@pytest.fixture
+def reproduced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    def recorded(request: Request, *_: Any, **__: Any) -> Reproduced:
+        return of_run(api.load(request.experiment, example=True))
+
+    monkeypatch.setattr(measure, "reproduce", recorded)
+    monkeypatch.setenv("MEMLAB_STORE", str(tmp_path / "store.db"))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def reproduce(*words: str) -> Result:
+        done = CliRunner().invoke(cli, ["reproduce", "logstore-mmap", *words])
+        assert done.exit_code == 0, done.output
+        return done
+
+    return reproduce
+
+
+def test_the_answer_is_first_and_a_table_by_experiment_last(reproduced: Any) -> None:
+    lines = reproduced().stdout.splitlines()
+    assert "claims hold" in lines[0]
+    heads = next(i for i, line in enumerate(lines) if line.startswith("experiment "))
+    rows = [line.split() for line in lines[heads + 2 :] if line.strip()]
+    assert [row[0] for row in rows] == STUDY
+    run = api.load("mmap-write", example=True)
+    assert rows[-1][-1] == run.id
+    holding = list(run.claims().id.unique())
+    assert sum(int(cell) for cell in rows[-1][1:-1]) == len(holding)
+
+
+def test_on_demand_it_says_which_verdicts_stand_together(reproduced: Any) -> None:
+    said = " ".join(reproduced("-v").stdout.split())
+    assert "(Benjamini and Hochberg over all experiments)" in said
+
+
+def test_progress_says_which_experiment_of_how_many(reproduced: Any) -> None:
+    said = reproduced().stderr.splitlines()
+    assert said == [f"{i} of 3: {name}" for i, name in enumerate(STUDY, 1)]
+    assert reproduced("--quiet").stderr == ""
+
+
+@pytest.mark.slow
+def test_the_report_of_the_study_is_written(reproduced: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "made" / "here"
+    last = reproduced("-o", str(folder)).stdout.splitlines()[-1]
+    assert last == str(folder / "logstore-mmap.html")
+    text = (folder / "logstore-mmap.html").read_text()
+    assert all(api.load(name, example=True).id in text for name in STUDY)

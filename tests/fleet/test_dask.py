@@ -1,0 +1,136 @@
+"""What a worker refuses, and which workers of a cluster measure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from command import Command, process
+from pretended_hosts import TINY, held
+
+from memlab import cluster
+from memlab.errors import BadRequest, CannotRun
+
+LACKS_DASK = pytest.mark.skipif(find_spec("distributed") is None, reason="no Dask: memlab[dask]")
+MEMLAB = [sys.executable, "-m", "memlab"]
+
+
+@pytest.mark.parametrize("address", ["tcp://10.0.0.1:8786", "tcp://example.org:8786"])
+def test_without_tls_only_this_machine_is_reached(address: str, command: Command) -> None:
+    for words in (["worker", address], ["pull", f"dask:{address}"]):
+        done = command(*words)
+        assert done.returncode == 2
+        assert "without TLS whoever reaches the scheduler can start commands" in done.stderr
+    cluster.check_address("tcp://127.0.0.1:8786")
+    cluster.check_address("tls://10.0.0.1:8786")
+
+
+@pytest.mark.parametrize("address", ["", "host", "http://a:1", "tcp://", "tcp://a", "tcp://a:b"])
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(BadRequest, match="no scheduler's address"):
+        cluster.check_address(address)
+
+
+@pytest.mark.parametrize(
+    "name", ["MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES", "LD_PRELOAD", "MIMALLOC_PURGE_DELAY"]
+)
+def test_what_would_change_a_measurement_is_refused(name: str) -> None:
+    with pytest.raises(CannotRun, match=f"{name} is set"):
+        cluster.check_environment({"HOME": "/", name: "1"})
+    cluster.check_environment({"HOME": "/"})
+
+
+def test_a_worker_starts_no_other_command() -> None:
+    commands = cluster._Commands({}, [])
+    assert "a worker starts sweep" in commands.start("1", ["clean", "--yes"])["refused"]
+    assert "a worker starts sweep" in commands.start("2", [])["refused"]
+    assert commands.running == {}
+
+
+def test_dask_goes_alone_in_a_file_of_hosts(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "hosts.toml"
+    file.write_text('[hosts.a]\ndask = "tls://h:1"\nmemlab = "/bin/memlab"\n')
+    done = command("pull", str(file))
+    assert (done.returncode, done.stderr) == (
+        2,
+        "memlab: a: dask goes alone; its worker knows the rest\n",
+    )
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[str]:
+    file = tmp_path / "scheduler.json"
+    words = ["scheduler", "--host", "tcp://127.0.0.1", "--port", "0", "--no-dashboard"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "dask", *words, "--scheduler-file", str(file)],
+        stderr=subprocess.DEVNULL,
+    ) as made:
+        while not file.exists():
+            assert made.poll() is None
+            time.sleep(0.05)
+        time.sleep(0.2)
+        yield json.loads(file.read_text())["address"]
+        made.kill()
+
+
+@pytest.mark.slow
+@LACKS_DASK
+def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
+    """A worker of Dask's own is passed over; a name has one worker, and a machine too. Told to end,
+    a worker ends its sweep first."""
+    done = process("pull", f"dask:{scheduler}")
+    assert done.returncode == 3
+    assert f"has no worker that measures; on each host: memlab worker {scheduler}" in done.stderr
+    plain = subprocess.Popen(
+        [sys.executable, "-m", "dask", "worker", scheduler, "--no-nanny", "--no-dashboard"],
+        stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
+    )
+    there = tmp_path / "there.db"
+    mine = subprocess.Popen(
+        [*MEMLAB, "worker", scheduler, "--name", "a", "--store", str(there)],
+        stderr=subprocess.PIPE,
+    )
+    other = None
+    try:
+        assert mine.stderr
+        assert b"worker a of" in mine.stderr.readline()
+        store = str(tmp_path / "home.db")
+        on = ("--on", f"dask:{scheduler}", "--store", store)
+        done = process("sweep", *TINY, "--blocks", "2", *on)
+        assert done.returncode == 0, done.stderr
+        assert held(Path(store), "a") == held(there, None)
+        assert "a: nothing new" in process("pull", *on[1:]).stdout
+        done = process("sweep", "mmap-write", "-p", "size=-4", *on)
+        assert (done.returncode, done.stderr[:10]) == (3, "memlab: a:"), done.stderr
+        done = process("worker", scheduler, "--name", "a")
+        assert done.returncode == 3
+        assert "a worker a is there already: --name NAME" in done.stderr
+        other = subprocess.Popen(
+            [*MEMLAB, "worker", scheduler, "--name", "b"], stderr=subprocess.PIPE
+        )
+        assert other.stderr
+        assert b"worker b of" in other.stderr.readline()
+        done = process("sweep", *TINY, *on)
+        assert done.returncode == 3
+        assert "are on one machine, where they would measure each other" in done.stderr
+        other.terminate()
+        assert other.wait(30) == 0
+        long = subprocess.Popen([*MEMLAB, "sweep", *TINY, "--blocks", "90000", "-q", *on])
+        while [*held(Path(store), "a").values()][-1][2][-1][1] == "blocks":
+            time.sleep(0.1)
+        mine.terminate()
+        assert mine.wait(60) == 0
+        assert long.wait(60) == 3
+        assert [one[2][-1][1] for one in held(there, None).values()][-1] == "interrupted"
+    finally:
+        for one in (plain, mine, other):
+            if one:
+                one.kill()
+                one.communicate()

@@ -1,0 +1,43 @@
+"""What docs/fleet.md gives to other programs: they can read it, and memlab takes its words."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from memlab.cli import cli
+
+PAGE = (Path(__file__).parents[2] / "docs/fleet.md").read_text("utf-8")
+RECIPES = PAGE[PAGE.index("## Recipes") : PAGE.index("## A gallery")]
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", RECIPES, re.DOTALL)
+COMMANDS = [line for _, text in BLOCKS for line in re.findall(r"memlab [a-z]+ .*", text)]
+
+
+@pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "yaml"])
+def test_yaml_is_read(text: str) -> None:
+    assert yaml.safe_load(text)
+
+
+@pytest.mark.parametrize("text", [text for kind, text in BLOCKS if kind == "bash"])
+def test_shell_is_read(text: str) -> None:
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+
+
+def test_there_are_some() -> None:
+    assert len(COMMANDS) >= 9
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_memlab_takes_its_words(line: str) -> None:
+    own = re.split(r" 2>| > | \||; |'|\"\]", line.replace('"$f"', "f"))[0]
+    name, *words = shlex.split(re.sub(r"\"?\$[({].*", "x", own))[1:]
+    with click.Context(cli) as context:
+        command = cli.get_command(context, name)
+        assert command
+        command.make_parser(click.Context(command)).parse_args(words)

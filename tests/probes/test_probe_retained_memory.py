@@ -1,0 +1,92 @@
+"""retained_memory: what is freed, what lives and the number of arenas are known exactly."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from held import RUN
+
+from memlab import probe
+from memlab.experiment.points import Point
+from memlab.experiments.retained_memory import EXPERIMENT
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor
+
+MIB = 2**20
+PRIME = 23  # objects of a thread
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[LocalExecutor]:
+    cpus = sorted(os.sched_getaffinity(0))
+    with LocalExecutor(RUN, EXPERIMENT, Directories(tmp_path), cpus) as opened:
+        yield opened
+
+
+def result(bench: LocalExecutor, **levels: Any) -> dict[str, Any]:
+    own = {factor.name: factor.quick[0] for factor in EXPERIMENT.factors if factor.quick}
+    at = own | {"at_once": 7, "object": 64 * 1024, "held": PRIME * 64 * 1024} | levels
+    reply = bench.trial(Point(0, at, None))
+    assert reply["outcome"] == "ok", reply
+    found: dict[str, Any] = reply["result"]
+    return found
+
+
+@pytest.mark.parametrize("threads", ["kept", "per_round"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_lives_is_exact(bench: LocalExecutor, threads: str, times: int) -> None:
+    held = times * PRIME * 64 * 1024
+    found = result(bench, threads=threads, held=held, survivors=PRIME)
+    assert found["live_bytes"] == times * 7 * 64 * 1024  # the first of each 23
+    assert found["peak_bytes"] >= 7 * held
+    assert found["given_bytes"] <= found["after_bytes"] <= found["peak_bytes"]
+    assert found["after_bytes"] > found["live_bytes"]
+
+
+@pytest.mark.parametrize(("setting", "arenas"), [("one_arena", 1), ("two_arenas", 2)])
+def test_there_are_as_many_arenas_as_allowed(
+    bench: LocalExecutor, setting: str, arenas: int
+) -> None:
+    assert result(bench, setting=setting)["arena_count"]["count"] == arenas
+
+
+def test_an_object_that_is_mapped_by_itself_goes_back_when_freed(bench: LocalExecutor) -> None:
+    found = result(bench, setting="map_1m", object=2 * MIB, held=6 * MIB)
+    assert found["peak_bytes"] >= 7 * 6 * MIB
+    assert found["after_bytes"] < 2 * MIB
+    assert found["live_bytes"] == 0
+
+
+def test_what_is_given_back_is_faulted_in_again(bench: LocalExecutor) -> None:
+    """Free memory lies between objects that live, so that no arena's end can be trimmed."""
+    found = result(bench, object=1024, held=4 * MIB, survivors=64)
+    pages = (found["after_bytes"] - found["given_bytes"]) // 4096
+    assert found["after_bytes"] > 7 * 3 * MIB
+    assert pages * 4096 > 7 * 2 * MIB
+    assert found["again_fault_count"] - found["last_fault_count"] > 0.9 * pages
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"at_once_count": 0}, "at_once_count must be from 1 to 256"),
+        ({"at_once_count": 257}, "at_once_count must be from 1 to 256"),
+        ({"held_bytes": 99}, "held_bytes must be at least one object"),
+        ({"object_bytes": 0}, "held_bytes must be at least one object"),
+        ({"rounds_count": 0}, "rounds_count must be at least 1"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(change: dict[str, int], message: str) -> None:
+    params: dict[str, Any] = {
+        "allocator": "glibc",
+        "threads": "kept",
+        "at_once_count": 1,
+        "object_bytes": 100,
+        "held_bytes": 100,
+        "survivors_count": 0,
+        "rounds_count": 1,
+    }
+    with pytest.raises(probe.ProbeError, match=message):
+        probe.call("retained_memory", params | change)
