@@ -183,12 +183,11 @@ class Store:
                 before = dict(db.execute(_COUNTS))
                 for statement in _MERGE:
                     db.execute(statement)
+                for run, count in [*db.execute(_UNEVEN)]:
+                    db.execute(_AS_THERE, [run, count])
                 # Where the middle of a run is missing yet, who took what is not known.
                 for run, count in [*db.execute(_UNEVEN)]:
-                    last = "session = (SELECT max(session) FROM sessions WHERE run = ?1)"
-                    db.execute(
-                        f"UPDATE sessions SET samples = ?2 * ({last}) WHERE run = ?1", [run, count]
-                    )
+                    db.execute(_LAST_HAS_ALL, [run, count])
                 for table, id in (("runs", "id"), ("sessions", "run")):
                     database.seal(db, table, f"{id} IN (SELECT id FROM other.runs)")
                 return {run: n - before.get(run, 0) for run, n in db.execute(_COUNTS)}
@@ -516,6 +515,12 @@ _COUNTS = (
 _UNEVEN = (
     "SELECT r.id, (SELECT count(*) FROM main.samples WHERE run = r.id) AS here FROM other.runs r"
     " WHERE here IS NOT (SELECT total(samples) FROM main.sessions WHERE run = r.id)"
+)
+_AS_THERE = (
+    "UPDATE main.sessions SET samples = coalesce((SELECT samples FROM other.sessions o"
+    " WHERE o.run = ?1 AND o.session = main.sessions.session), 0) WHERE run = ?1"
+    " AND ?2 = (SELECT count(*) FROM other.samples WHERE run = ?1)"
+    " AND ?2 = (SELECT total(samples) FROM other.sessions WHERE run = ?1)"
 )
 _LAST_HAS_ALL = (
     "UPDATE main.sessions SET samples = iif("

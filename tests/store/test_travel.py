@@ -110,6 +110,28 @@ def test_only_what_is_not_known_is_sent(path: Path, theirs: Path) -> None:
     assert everything(path) == everything(theirs)
 
 
+def test_a_hole_in_the_first_session_is_filled(path: Path, theirs: Path) -> None:
+    """A host fell before all its samples came home, and what was resumed there came live: a pull
+    brings the rest, and each session has the samples that it took."""
+    last = rows(theirs).splitlines()
+    lost = next(at for at, line in enumerate(last) if '"row":"sample"' in line)
+    with Store(path, create=True) as opened:
+        arriving = travel.Arriving(opened, "b", live=True)
+        for line in last[:lost] + last[lost + 1 :]:
+            if '"row":"end"' not in line:
+                arriving.take(line)
+        arriving.flush()
+        assert [one.samples for one in opened.sessions(RUN)] == [2, 1]
+        first = rows(theirs, travel.known(opened))
+    take(path, first)
+    assert take(path, rows(theirs, {})).runs[RUN] == 1
+    with Store(path) as here, Store(theirs) as there:
+        assert here.sessions(RUN) == there.sessions(RUN)
+        assert [one.samples for one in here.sessions(RUN)] == [3, 1]
+        assert here.sample_count(RUN) == 4
+        assert here.damaged() == {}
+
+
 @pytest.mark.parametrize("where", range(0, 100, 7))
 def test_a_file_cut_anywhere_is_refused_and_taken_in_part_on_request(
     path: Path, theirs: Path, where: int
