@@ -11,6 +11,7 @@ import pytest
 from host_lock import host_lock
 from hypothesis import settings
 from quick import COLLECTED, pure
+from still_measuring import still_measuring
 
 from memlab.run.machine_lock import TEST_LOCK
 
@@ -50,6 +51,8 @@ def _host(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     with host_lock(changes=request.node.get_closest_marker("changes_host") is not None):
         yield
+        if left := still_measuring():
+            pytest.fail(f"the test has left a sweep running, pid {left}, which is ended")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,11 +1,16 @@
-"""Who changes the host is alone with it, and is not kept waiting by those who do not."""
+"""Who changes the host is alone with it, and is not kept waiting by those who do not; no test
+leaves a sweep to the next."""
 
+import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import host_lock
 import pytest
+import still_measuring
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +50,15 @@ def test_who_changes_the_host_is_let_in_although_others_never_cease(
     for thread in others:
         thread.join()
     assert alone == 0
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_left_is_ended(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(still_measuring, "PATIENCE_S", 0.1)
+    words = ["page-fault", "--blocks", "90000", "--quiet"]
+    with subprocess.Popen([sys.executable, "-m", "memlab", "sweep", *words]) as left:
+        while not (held := still_measuring.still_measuring()):
+            assert left.poll() is None
+        assert held == left.pid
+        assert left.wait(30) == 130
+    assert still_measuring.still_measuring() is None

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from command import Command, process
+from four_hosts import until
 from pretended_hosts import TINY, held
 
 from memlab import cluster
@@ -97,7 +98,7 @@ def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
         [*MEMLAB, "worker", scheduler, "--name", "a", "--store", str(there)],
         stderr=subprocess.PIPE,
     )
-    other = None
+    other = long = None
     try:
         assert mine.stderr
         assert b"worker a of" in mine.stderr.readline()
@@ -123,14 +124,19 @@ def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
         other.terminate()
         assert other.wait(30) == 0
         long = subprocess.Popen([*MEMLAB, "sweep", *TINY, "--blocks", "90000", "-q", *on])
-        while [*held(Path(store), "a").values()][-1][2][-1][1] == "blocks":
-            time.sleep(0.1)
+        until(lambda: last_session(Path(store), "a") == [None])
         mine.terminate()
         assert mine.wait(60) == 0
         assert long.wait(60) == 3
-        assert [one[2][-1][1] for one in held(there, None).values()][-1] == "interrupted"
+        assert last_session(there, None) == ["interrupted"]
     finally:
-        for one in (plain, mine, other):
+        for one in (plain, mine, other, long):
             if one:
-                one.kill()
-                one.communicate()
+                one.terminate()  # a worker ends its sweep first
+                one.communicate(timeout=60)
+
+
+def last_session(store: Path, origin: str | None) -> list[str | None]:
+    """How the last session of the newest run ended; nothing where none has begun."""
+    *_, (_, _, sessions) = held(store, origin).values()
+    return [ended for _, ended, _ in sessions[-1:]]
