@@ -18,7 +18,7 @@ from memlab.errors import BadLevels, BadRequest
 from memlab.experiment import command
 from memlab.judging.compare_levels import compare_levels
 from memlab.observe import cgroup
-from memlab.present import terminal
+from memlab.present import figures, terminal
 from memlab.present import words as words_of
 
 PAGE = os.sysconf("SC_PAGESIZE")
@@ -617,6 +617,7 @@ def test_expectations_are_claims(toucher: str, store_path: Path) -> None:
         store=store_path,
         n=[1000, 5000],
     )
+    assert figures.headline(run).startswith("With n=5000: elapsed time ")
     verdicts = dict(zip(run.claims()["id"], run.claims()["verdict"], strict=True))
     assert verdicts == {
         "expect-1": "reproduced",

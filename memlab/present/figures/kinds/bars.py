@@ -16,7 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from memlab.experiment import At, Bars, Level
+from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import point_key
+from memlab.judging.effects import effects
 from memlab.present import words
 from memlab.present.figures import frame, scales, style
 from memlab.present.figures.against import quotient_of
@@ -39,6 +41,7 @@ _PRINTED: Mapping[str, Any] = {
     "markeredgewidth": 1.0,
     "linestyle": "",
 }
+_SAID_MAX = 2  # levels that the headline says in words
 _RATIOS = ("ratio", "published ratio")
 
 
@@ -144,8 +147,13 @@ def _cell(found: _Printed) -> Mark:
     return cells | {"source": found.source}
 
 
-def finding(run: Run, shown: Bars, rows: pd.DataFrame) -> None:
-    """None: the claims say it."""
+def finding(run: Run, shown: Bars, rows: pd.DataFrame) -> str | None:
+    """Of a user's command what each level changes; of all others the claims say it."""
+    if not isinstance(run.experiment, CommandExperiment):
+        return None
+    said = [f"with {words.effect(run.experiment, one)}" for one in effects(run, [shown.metric])]
+    more = [f"{len(said) - _SAID_MAX} more"] if len(said) > _SAID_MAX else []
+    return "; ".join((*said[:_SAID_MAX], *more))
 
 
 @dataclass(frozen=True, slots=True)
