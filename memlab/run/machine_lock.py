@@ -27,6 +27,7 @@ from memlab.watch import Silent
 # its own by it, so that the variable alone lets nobody measure beside others.
 TEST_LOCK = "_MEMLAB_TEST_LOCK"
 _FOLDERS = ("/run/lock", "/run", "/tmp")  # the first that is there is locked: nothing is written
+_SOCKET = "\0memlab-measures"
 _ASKED_EVERY_S = 0.25
 
 
@@ -56,7 +57,7 @@ def _take(held: ExitStack) -> str | None:
             except BlockingIOError:
                 return _said(_holder_of(folder))
         lock = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        address = "\0memlab-measures" if name is None else f"\0memlab-test-{name}"
+        address = _SOCKET if name is None else f"\0memlab-test-{name}"
         try:
             lock.bind(address)  # unix(7): the kernel drops it with its holder, however that ends
             lock.listen()

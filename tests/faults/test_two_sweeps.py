@@ -95,13 +95,15 @@ def test_a_stopped_holder_is_named_as_such(lab: Lab) -> None:
     settled(lab)
 
 
-# The lock of a machine, which these tests may not take: another folder stands for the system's.
+# The lock of a machine, which these tests may not take, and which a sweep beside them may have:
+# another folder and another name stand for the system's.
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv(TEST_LOCK)
     monkeypatch.setattr(machine_lock_module, "_FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr(machine_lock_module, "_SOCKET", f"\0memlab-test-{tmp_path}")
     return tmp_path
 
 
@@ -216,7 +218,7 @@ def test_any_number_of_refusals_is_answered_at_once(folder: Path) -> None:
         for _ in range(300):
             asking = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
             asking.setblocking(False)
-            asking.connect_ex("\0memlab-measures")
+            asking.connect_ex(machine_lock_module._SOCKET)
         with pytest.raises(Busy, match="it cannot be seen from here"), machine_lock():
             pass
 

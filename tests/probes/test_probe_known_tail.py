@@ -46,8 +46,12 @@ def adds_up(one: dict[str, Any]) -> bool:
 @needs_two
 @pytest.mark.parametrize(("way", "cause"), SENT.items())
 def test_every_interrupt_that_was_sent_is_in_a_slow_operation(way: str, cause: str) -> None:
-    found, _ = judged(way)
-    assert tail(found, 100)["causes"][cause]["met_count"] == PRIME
+    """What another program sent to that CPU comes on top, so the least of some is exact."""
+    met = []
+    while PRIME not in met and len(met) < 5:
+        found, _ = judged(way)
+        met.append(tail(found, 100)["causes"][cause]["met_count"])
+    assert min(met) == PRIME, met
 
 
 @needs_two
