@@ -88,7 +88,10 @@ def next_session_interval(x: npt.ArrayLike, level: float = 0.95) -> Interval:
     """Where the next session's value lies, from those of x, shape (sessions,): Student's t on logs,
     or on the values where one is not positive. Limits are None below 2 sessions.
 
-    Order statistics would take 39 sessions for 95 %. The estimate is the sessions' median.
+    At half the error asked for: what sessions differ by has tails, and a t of 95 % holds 93 % of
+    t with 3 degrees of freedom, of skewed luck or of a slow state; one of 97.5 % holds 95 % or
+    more from 6 sessions on, and is 19 % wider with ten. Order statistics, which assume nothing,
+    would take 39 sessions. The estimate is the sessions' median.
     """
     values = present(x)
     estimate, n = float(np.median(values)), values.size
@@ -101,7 +104,7 @@ def next_session_interval(x: npt.ArrayLike, level: float = 0.95) -> Interval:
 
     positive = bool((values > 0).all())
     scaled = np.log(values) if positive else values
-    half = float(stdtrit(n - 1, (1 + level) / 2) * scaled.std(ddof=1) * np.sqrt(1 + 1 / n))
+    half = float(stdtrit(n - 1, 1 - (1 - level) / 4) * scaled.std(ddof=1) * np.sqrt(1 + 1 / n))
     ends = scaled.mean() - half, scaled.mean() + half
     low, high = np.exp(ends) if positive else np.array(ends)
     if values.min() >= 0:

@@ -52,7 +52,7 @@ def _shows(request: Request, store: Path | None, budget_s: float | None) -> floa
     except MemlabError:
         return None
     blocks = request.blocks or int((budget_s or 0.0) / noise.block_s)
-    return planning.shows(noise.typical, blocks, _POWER)
+    return planning.shows(noise.typical, blocks, _POWER, looked=request.blocks is None)
 
 
 def _needs(prepared: Prepared) -> dict[str, Any]:

@@ -79,6 +79,7 @@ def command(
     memlab plan mmap-write -p size=4k --detect 1% --pilot
     """
     from memlab import documents, experiments, measure
+    from memlab.analysis.power import ENOUGH_RATIOS
     from memlab.api import Run
     from memlab.cli import _sweeping
     from memlab.judging import planning
@@ -134,9 +135,11 @@ def command(
     for line in _lines(found, noise.noisiest_pair, detect, power, budget_s):
         echo(line)
     echo(
-        f"by the noise of {noise.metric} in run {run.id}: {noise.pairs} pairs of its "
-        f"{len(run.points)} points that differ in one factor"
+        f"by the noise of {noise.metric} in run {run.id}: {noise.typical.size} ratios of "
+        f"{noise.pairs} pairs of its {len(run.points)} points that differ in one factor"
     )
+    if noise.typical.size < ENOUGH_RATIOS:
+        echo(f"fewer than {ENOUGH_RATIOS} ratios hardly show tails: it can promise too much")
     if blocks := found["typical"].blocks:
         asked = " ".join(f"-p {one}" for one in levels)
         echo(f"next: memlab sweep {experiment} {asked}{' ' if asked else ''}--blocks {blocks}")

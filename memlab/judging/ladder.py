@@ -9,7 +9,7 @@ from itertools import pairwise
 from memlab.analysis.verdicts import ALPHA, Verdict
 from memlab.experiment import At, Claim, Count, Experiment, Level, Outcome, Within
 from memlab.judging.claims import judge
-from memlab.judging.summary import standing
+from memlab.judging.summary import Said
 from memlab.results import Run
 from memlab.units import finite
 
@@ -59,10 +59,9 @@ class Row:
         return [(a, b) for a, b in pairwise(self.cells) if self.cells[b].differs(self.cells[a])]
 
 
-def stand(rows: Sequence[Row], over: str) -> str:
-    """How many verdicts of all rows and kernels, or hosts, stand together; empty without any."""
-    cells = [(row.id, cell) for row in rows for cell in row.cells.values()]
-    return standing([(id, cell.word, cell.p) for id, cell in cells], over)
+def verdicts(rows: Sequence[Row]) -> list[Said]:
+    """The verdicts of all rows and kernels, or hosts."""
+    return [(row.id, cell.word, cell.p) for row in rows for cell in row.cells.values()]
 
 
 def selected(experiment: Experiment, ids: Sequence[str], timed: bool) -> list[Claim]:

@@ -31,8 +31,8 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Blocks that show a change, None where over 1,000; and the change that the budget shows, None
-    where that is too short for an interval."""
+    """Blocks that show a change, None where over 1,000; and the change that a sweep shows which
+    stops by looking when the budget is spent, None where that is too short for an interval."""
 
     blocks: int | None
     seconds: float | None
@@ -72,13 +72,13 @@ def planned(
         blocks=blocks,
         seconds=None if blocks is None else blocks * block_s,
         budget_blocks=affordable,
-        budget_shows=shows(log_ratios, affordable, power),
+        budget_shows=shows(log_ratios, affordable, power, looked=True),
     )
 
 
-def shows(log_ratios: FloatArray, blocks: int, power: float) -> float | None:
+def shows(log_ratios: FloatArray, blocks: int, power: float, looked: bool) -> float | None:
     """The change that so many blocks show; None where they have no interval."""
-    return smallest_change(log_ratios, blocks, power) if blocks >= LEAST else None
+    return smallest_change(log_ratios, blocks, power, looked) if blocks >= LEAST else None
 
 
 def _deviations(run: Run, metric: str) -> Iterator[tuple[str, FloatArray]]:

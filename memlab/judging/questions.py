@@ -7,6 +7,7 @@ from math import inf, isfinite, log
 
 import numpy as np
 
+from memlab.analysis.exact import least_samples
 from memlab.analysis.stopping import more_blocks
 from memlab.experiment import Claim, Crossover, Experiment
 from memlab.experiment.points import Point
@@ -14,6 +15,7 @@ from memlab.judging.claims import Judged, judge
 from memlab.judging.sight import over, parts
 from memlab.results import Run
 
+LEVEL = 0.95
 _FAR = 10  # times the time left: estimates of few blocks are off by factors
 
 
@@ -36,34 +38,42 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
     """The points of the claims that are undecided, and that what is left of the budget may decide.
 
     A claim that lacks points or values cannot be decided by more blocks, and one that would take
-    ten times what is left is out of reach. Where the rest cannot all be decided, those that take
-    the least time go first, as many as what is left is enough for: time shared among all would
-    decide none of them.
+    ten times what is left is out of reach. Where the rest cannot all be decided, those go first
+    that take the least time beside what is chosen already, as many as what is left is enough for:
+    time shared among all would decide none of them.
     """
     asked = [one for one in judge(run) if one.word == "inconclusive" and one.points]
     trial_s = _trial_s(run, {point for one in asked for point in one.points})
-    blocks = {id(one): max(1.0, blocks_missing(one)) for one in asked}
-
-    def time_s(one: Judged) -> float:
-        return blocks[id(one)] * sum(trial_s[point] for point in one.points)
-
     most_s = inf if left_s is None else left_s
-    within_reach = [one for one in asked if time_s(one) <= _FAR * most_s]
     chosen: dict[int, float] = {}  # blocks by point
-    for one in sorted(within_reach, key=time_s):
-        more = chosen | {p: max(chosen.get(p, 0.0), blocks[id(one)]) for p in one.points}
-        if chosen and sum(trial_s[point] * count for point, count in more.items()) > most_s:
-            continue
-        chosen = more
+
+    def more_s(blocks: Mapping[int, float]) -> float:
+        added = ((p, count - chosen.get(p, 0.0)) for p, count in blocks.items())
+        return sum(trial_s[point] * count for point, count in added if count > 0)
+
+    waiting = [dict.fromkeys(one.points, max(1.0, blocks_missing(one))) for one in asked]
+    waiting = [blocks for blocks in waiting if more_s(blocks) <= _FAR * most_s]
+    spent_s = 0.0
+    while waiting:
+        blocks = min(waiting, key=more_s)
+        taken_s = more_s(blocks)
+        if chosen and spent_s + taken_s > most_s:
+            break
+        waiting.remove(blocks)
+        spent_s += taken_s
+        chosen |= {p: max(chosen.get(p, 0.0), count) for p, count in blocks.items()}
     return frozenset(chosen)
 
 
 def blocks_missing(one: Judged) -> float:
     """About how many more blocks decide a claim, should the estimate stay; inf where none do, 0
-    where nothing says so. An estimate may turn out a quarter of its half-width off."""
+    where nothing says so. An estimate may turn out a quarter of its half-width off. Before there is
+    an interval, what that takes."""
     verdict = one.verdict
     if verdict.missing is not None:
         return verdict.missing
+    if verdict.n < (least := least_samples(LEVEL)):
+        return least - verdict.n
     low, middle, high = (
         log(end) if end is not None and 0 < end < inf else inf
         for end in (verdict.low, verdict.estimate, verdict.high)

@@ -80,38 +80,55 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE) -> list[str]:
         "not decided": (f"is {_UNDECIDED}", f"are {_UNDECIDED}"),
         "not testable here": ("is not testable", "are not testable"),
     }
-    said = [
+    parts = [
         f"{counts[overall]} {one if counts[overall] == 1 else several}"
         for overall, (one, several) in words.items()
         if counts[overall]
     ]
     of = f"{holding} of {total} claim{'' if holding == total == 1 else 's'}"
     verb = "holds" if holding == 1 else "hold"
-    headline = f"{'; '.join([f'{of} {verb} {place}'.rstrip(), *said])}."
+    headline = f"{'; '.join([f'{of} {verb} {place}'.rstrip(), *parts])}."
     wrong = [s.claim.text for s in summaries if s.overall == "contradicted"]
     return [headline, *(f"Contradicted: {text}." for text in wrong)]
 
 
-def stand(judged: Sequence[Judged], over: str = "") -> str:
-    """How many verdicts stand where at most 5 % of them may be false, and which do not."""
-    return standing([(j.claim.id, j.word, j.verdict.p) for j in judged], over)
+Said = tuple[str, str, float | None]
+"""A verdict: the claim's id, the word, the p."""
 
 
-def standing(found: Sequence[tuple[str, str, float | None]], over: str = "") -> str:
-    """The same of verdicts as (claim, word, p), corrected over all of them: of one run, or of what
-    `over` names. One that is undecided was a chance to be wrong too: it counts, with a p of 1."""
+def verdicts(judged: Iterable[Judged]) -> list[Said]:
+    return [(j.claim.id, j.word, j.verdict.p) for j in judged]
+
+
+def standing(found: Sequence[Said], over: str = "") -> str:
+    """How many verdicts stand where at most 5 % of them may be false, and which do not: of one run,
+    or of what `over` names."""
+    decided, fallen = _corrected(found)
+    if not decided:
+        return ""
+    told = (
+        f"{decided - len(fallen)} of {decided} verdicts stand where at most 5 % of those that "
+        "stand are expected to be false "
+        f"(Benjamini and Hochberg{f' over {over}' if over else ''})"
+    )
+    return f"{told}; not: {', '.join(dict.fromkeys(fallen))}" if fallen else told
+
+
+def standing_in_short(found: Sequence[Said]) -> str:
+    """The same for an answer's first line; empty where all stand."""
+    decided, fallen = _corrected(found)
+    left = decided - len(fallen)
+    verb = "stands" if left == 1 else "stand"
+    return f"Judged together, {left} of {decided} verdicts {verb} at 5 %." if fallen else ""
+
+
+def _corrected(found: Sequence[Said]) -> tuple[int, list[str]]:
+    """How many are decided, and the claims of those that do not stand once all are corrected. One
+    that is undecided was a chance to be wrong too: it counts, with a p of 1."""
     tested = [one for one in found if one[1] in _TESTED]
     adjusted = benjamini_hochberg([1.0 if p is None else p for _, _, p in tested])
     decided = [(id, q) for (id, _, p), q in zip(tested, adjusted, strict=True) if p is not None]
-    if not decided:
-        return ""
-    fall = list(dict.fromkeys(id for id, q in decided if q > ALPHA))
-    standing = sum(q <= ALPHA for _, q in decided)
-    said = (
-        f"{standing} of {len(decided)} verdicts stand where at most 5 % of those that stand are "
-        f"expected to be false (Benjamini and Hochberg{f' over {over}' if over else ''})"
-    )
-    return f"{said}; not: {', '.join(fall)}" if fall else said
+    return len(decided), [id for id, q in decided if q > ALPHA]
 
 
 def groups(summary: ClaimSummary, along: str) -> list[Group]:

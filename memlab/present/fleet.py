@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from memlab.judging.fleet import Level, Split
-from memlab.judging.ladder import Row, stand
+from memlab.judging.ladder import Row, verdicts
+from memlab.judging.summary import standing
 from memlab.present import table, words
 from memlab.present.table import Cell, Column, Table, Text, write
 from memlab.results import Run
@@ -46,7 +47,7 @@ def show(
         console.print()
         for line in _split(runs, split):
             console.print(Text(line))
-    if together := stand(rows, "all hosts"):
+    if together := standing(verdicts(rows), "all hosts"):
         console.print(Text(together, style="dim"))
 
 

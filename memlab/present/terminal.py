@@ -170,19 +170,20 @@ def runs(rows: Sequence[ListedRun]) -> None:
 def claims(
     found: Sequence[Reproduced], not_built: Sequence[str], *, tables: bool, verbose: bool
 ) -> None:
-    """Print the answer first, then a line per claim, or with `verbose` all its grounds; of several
-    experiments a row each last."""
+    """Print the answer first, with how many verdicts stand together unless all do; then a line per
+    claim, or with `verbose` all its grounds; of several experiments a row each last."""
     console = table.console()
-    console.print(Text(words.headline(found)[0], style="bold"))
+    together = summary.verdicts(one for reproduced in found for one in reproduced.judged)
+    answer = words.headline(found)[0], summary.standing_in_short(together)
+    console.print(Text(" ".join(filter(None, answer)), style="bold"))
     for reproduced in found:
         _experiment(console, reproduced, tables=tables or verbose, verbose=verbose)
-        stand = summary.stand(reproduced.judged)
+        stand = summary.standing(summary.verdicts(reproduced.judged))
         if stand and (verbose or not all(o.stands for o in reproduced.judged if o.verdict.p)):
             console.print(Text(stand))
     if len(found) > 1:
         if verbose:
-            together = [one for reproduced in found for one in reproduced.judged]
-            console.print(Text(summary.stand(together, "all experiments")))
+            console.print(Text(summary.standing(together, "all experiments")))
         write(console, by_experiment(found))
     if not_built:
         console.print()

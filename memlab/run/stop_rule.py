@@ -51,6 +51,8 @@ class StopRule:
         """`ask` is needed where the request has neither blocks nor a precision."""
         self._ask, self._needed = ask, frozenset(p.index for p in points)
         self._ask_at, self._ask_at_s = 0, 0.0
+        self._first_block: int | None = None  # of this session
+        self._short = False  # whether the budget is less than the least blocks of all points take
         self._metric = experiment.metrics[0]
         self._least_blocks = least_blocks(experiment)
         self._points = {point.index: point for point in points}
@@ -91,18 +93,29 @@ class StopRule:
     def look(self, block: int, elapsed: Callable[[], float]) -> None:
         """Ask before a block which points are needed; from the least blocks on, and then each time
         there are a fifth more, if that took no more than a twentieth of the time since. A question
-        that further samples open again is measured again."""
+        that further samples open again is measured again. Where the budget is too short for the
+        least blocks of all points, it is asked from the second block on."""
         now_s = elapsed()
-        if not self._asks or block < max(self._least_blocks, self._ask_at):
+        if self._first_block is None:
+            self._first_block = block
+        elif left_s := self.left_s(now_s):
+            block_s = now_s / (block - self._first_block)
+            self._short |= (self._least_blocks - block) * block_s > left_s
+        first = 1 if self._short else self._least_blocks
+        if not self._asks or block < max(first, self._ask_at):
             return
         if self._ask and now_s >= self._ask_at_s:
-            self._needed = self._ask(self.left_s(now_s))
+            # What no question needs has the least blocks too, when the questions are answered.
+            self._needed = self._ask(self.left_s(now_s)) or self._lacking()
             self._ask_at = block + max(1, block // 5)
             self._ask_at_s = now_s + (elapsed() - now_s) * _LOOKING
 
+    def _lacking(self) -> frozenset[int]:
+        return frozenset(p for p, count in self._trials.items() if count < self._least_blocks)
+
     def rests(self, block: int) -> bool:
         """Whether points may have rested in a block because no question needed them."""
-        return self._asks and block >= self._least_blocks
+        return self._asks and block > 0
 
     def done(self, point: int) -> bool:
         """Whether the interval is narrow enough, the point cannot be measured here, or no question

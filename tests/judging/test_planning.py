@@ -65,3 +65,23 @@ def test_what_a_budget_too_short_for_an_interval_shows(machine: Machine) -> None
     assert "an interval takes 6" in printed(machine, "--budget", "1ms")
     found = json.loads(printed(machine, "--budget", "1ms", "--json"))
     assert found["typical"]["budget_shows"] is None
+
+
+def test_a_plan_by_few_ratios_says_so(machine: Machine) -> None:
+    points = {"size": ["1", "4k"], "method": ["mmap", "write"], "file_state": ["cached_4k"]}
+    points["filesystem"] = ["dir"]
+    asked = [f"-p{name}={','.join(levels)}" for name, levels in list(points.items())[1:]]
+    for blocks, few in ((8, True), (60, False)):
+        machine.blocks = blocks
+        run = machine.sweep("mmap-write", controls=False, **points)
+        assert (planning.noise(run).typical.size < 60) == few
+        assert ("fewer than 60 ratios" in printed(machine, *asked)) == few
+
+
+def test_a_sweep_that_looks_shows_less_than_one_of_as_many_blocks(machine: Machine) -> None:
+    run = machine.sweep("mmap-write", size=["1", "4k"], controls=False)
+    ratios = planning.noise(run).typical
+    fixed, looked = (planning.shows(ratios, 20, 0.9, looked=looked) for looked in (False, True))
+    assert fixed is not None
+    assert looked is not None
+    assert fixed < looked

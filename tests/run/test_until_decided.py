@@ -24,6 +24,7 @@ from memlab.watch import Silent
 A, B = {"method": "a"}, {"method": "b"}
 PLAIN = Ratio(id="plain", metric="time", where={"size": 1}, of=A, to=B, above=1.5)  # it is 2
 CLOSE = Ratio(id="close", metric="time", where={"size": 2}, of=A, to=B, above=1.0)  # it is 1.1
+EASY = Ratio(id="easy", metric="time", where={"size": 1}, of=A, to=B, above=1.0)  # it is 2
 EDGE = Within(id="edge", metric="time", where={"size": 8, **B}, below=1.0)  # it is 1.0
 
 
@@ -85,6 +86,37 @@ def test_what_is_out_of_reach_is_left(tmp_path: Path) -> None:
     with known(KnownProbe("lognormal", np.random.default_rng(1), drifts=False), declared(CLOSE)):
         assert questions.open_points(run, 1e9) or judge(run)[0].word != "inconclusive"
         assert questions.open_points(run, 1e-9) == frozenset()
+
+
+def test_claims_come_first_where_the_budget_is_too_short_for_all_points(tmp_path: Path) -> None:
+    """Of 8 points a block in 30 s there are three blocks, too few to decide anything."""
+    _, run, probe = sweep(tmp_path, EASY, budget_s=30.0, drifts=False)
+    (one,) = judge(run)
+    asked = {point.index: probe.asked.count(point.index) for point in run.points}
+    assert one.word == "reproduced"
+    assert min(asked.values()) >= 1
+    assert all(asked[point] >= 6 for point in one.points)
+
+
+def test_other_points_have_their_blocks_when_the_claims_are_decided(tmp_path: Path) -> None:
+    """Six blocks of all take 48 s, and once the first has been slow they seem to take more."""
+    _, run, probe = sweep(tmp_path, EASY, budget_s=47.0, drifts=False)
+    asked = [probe.asked.count(point.index) for point in run.points]
+    assert [one.word for one in judge(run)] == ["reproduced"]
+    assert run.sessions[-1].ended == "budget"
+    assert min(asked) >= 4
+
+
+def test_what_takes_little_beside_what_is_chosen_goes_before_what_takes_little_alone(
+    tmp_path: Path,
+) -> None:
+    """`median` shares its point with `ratio`; `other` takes as long, but of another point."""
+    shared = Within(id="median", metric="time", where={"size": 2, **B}, below=1.0)
+    other = Within(id="other", metric="time", where={"size": 4, **B}, below=1.0)
+    _, run, _ = sweep(tmp_path, CLOSE, shared, other, drifts=False, blocks=1)
+    close = next(one for one in judge(run) if one.claim is CLOSE)
+    with known(KnownProbe("lognormal", np.random.default_rng(1), drifts=False)):
+        assert questions.open_points(run, 11.0) == set(close.points)
 
 
 def test_a_request_for_blocks_asks_nothing(tmp_path: Path) -> None:
