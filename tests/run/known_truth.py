@@ -212,6 +212,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "20 blocks": {"blocks": 20},
     "stopped at 10%": {"precision": 0.1, "budget_s": BUDGET_S},
     "until decided": {"precision": None, "budget_s": BUDGET_S},
+    # Less than six blocks of all points, so that those of claims come first.
+    "until decided, short": {"precision": None, "budget_s": 5.0 * 2 * len(SIZES)},
 }
 
 

@@ -3,12 +3,16 @@ measured, and what they would still have decided.
 
 `python tests/run/replay.py` prints a row for each (a minute). A recorded run cannot be replayed
 beyond its last block, so what the time saved could have decided elsewhere is not counted.
+`python tests/run/replay.py 60` prints how many claims are decided in a budget of 60 s,
+`python tests/run/replay.py quick` in that of the quick preset.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -16,7 +20,8 @@ from memlab import api, recorded
 from memlab.judging import questions
 from memlab.judging.claims import judge
 from memlab.results import Run
-from memlab.run.stop_rule import LEAST_BLOCKS
+from memlab.run.request import Request
+from memlab.run.stop_rule import LEAST_BLOCKS, StopRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,50 @@ def replay(name: str) -> Replayed:
     return Replayed(name, whole[True], whole[False], _decided(_of(run, kept))[True], saved)
 
 
+def decided_in(name: str, budget_s: float | None = None) -> Counter[bool]:
+    """Claims by whether they are decided when the budget is spent, by the stop rule as it is, each
+    trial taking what it took. A sweep that would go on beyond the recorded blocks ends there."""
+    run = api.load(name, example=True)
+    blocks, points = run.samples.taken("block"), run.samples.taken("point")
+    trial_s, outcomes = run.samples.taken("trial_s"), run.samples.outcomes
+    overhead = sum(session.wall_s for session in run.sessions) / float(trial_s.sum())
+    kept, spent_s = np.zeros(len(run.samples), dtype=bool), 0.0
+    if budget_s is None:
+        budget_s = run.experiment.budget_s["quick"]
+    request = Request(run.experiment.name, budget_s=budget_s)
+    rule = StopRule(
+        run.experiment,
+        run.points,
+        request,
+        lambda left_s: questions.open_points(_of(run, kept), left_s),
+    )
+    for block in range(run.blocks):
+        rule.look(block, partial(float, spent_s))
+        for row in np.flatnonzero(blocks == block):
+            if rule.done(int(points[row])):
+                continue
+            if spent_s >= budget_s:
+                break
+            spent_s += float(trial_s[row]) * overhead
+            kept[row] = True
+            rule.add(int(points[row]), outcomes[row], None)
+    return _decided(_of(run, kept))
+
+
+def main(budget_s: float | None) -> None:
+    print("| recorded run | decided | of |")
+    total: Counter[bool] = Counter()
+    for name in recorded.names():
+        found = decided_in(name, budget_s)
+        total += found
+        print(f"| {name} | {found[True]} | {found.total()} |", flush=True)
+    print(f"| in all | {total[True]} | {total.total()} |")
+
+
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        main(None if sys.argv[1] == "quick" else float(sys.argv[1]))
+        sys.exit()
     print("| recorded run | decided | undecided | decided until decided | time saved |")
     print("| --- | ---: | ---: | ---: | ---: |")
     for one in map(replay, recorded.names()):
