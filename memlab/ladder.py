@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -16,14 +16,16 @@ from pathlib import Path
 from memlab import experiments
 from memlab._version import __version__
 from memlab.errors import BadRequest, CannotRun, Interrupted, UsageError
-from memlab.experiment import At, Host, Level
+from memlab.experiment import At, Experiment, Host, Level
 from memlab.experiment.levels import read_levels
+from memlab.experiment.points import Point
 from memlab.judging import ladder as judging
 from memlab.judging.ladder import Bisected, Cell, Row
 from memlab.observe import kvm, proc
 from memlab.results import Run
 from memlab.run import driver, plan
 from memlab.run.admission import HEADROOM
+from memlab.run.beforehand import libcs
 from memlab.run.machine_lock import machine_lock
 from memlab.run.request import Request
 from memlab.run.target import Target
@@ -110,11 +112,21 @@ def cpus_of(asked: Asked) -> int | None:
     is taken."""
     needed = [
         _cpus_at(declared.host, point.at)
-        for one in requests(asked)
-        for declared in [experiments.load(one.experiment)]
-        for point in plan.build(declared, "quick", one.levels, controls=False).points
+        for declared, points in _planned(asked)
+        for point in points
     ]
     return most if (most := max(needed, default=1)) > 1 else None
+
+
+def libcs_of(asked: Asked) -> list[Path]:
+    """The folders of the C libraries that points run under."""
+    return [folder for declared, points in _planned(asked) for folder in libcs(declared, points)]
+
+
+def _planned(asked: Asked) -> Iterator[tuple[Experiment, Sequence[Point]]]:
+    for one in requests(asked):
+        declared = experiments.load(one.experiment)
+        yield declared, plan.build(declared, "quick", one.levels, controls=False).points
 
 
 def _cpus_at(host: Host, at: At) -> int:
@@ -229,7 +241,10 @@ class _Rung:
         while self.pending and not watch.stopped:
             booting = time.monotonic()
             try:
-                with guest.open(None) as target, Store(self._path, create=True) as opened:
+                with (
+                    guest.open(None, libcs_of(asked)) as target,
+                    Store(self._path, create=True) as opened,
+                ):
                     self._boots.append(time.monotonic() - booting)
                     while self.pending:
                         request = self.pending.pop(0)

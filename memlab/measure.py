@@ -228,8 +228,9 @@ def _target(request: Request, guest: Guest | None, wait_s: float) -> Iterator[Ta
     if guest is None:
         yield _local(request.libc, wait_s)
         return
-    _check(request)
-    with guest.open(wait_s) as booted:
+    points = _check(request)
+    libcs = beforehand.libcs(experiments.load(request.experiment, request.subject), points)
+    with guest.open(wait_s, libcs) as booted:
         yield booted
 
 
@@ -246,19 +247,22 @@ def _fitted(request: Request, guest: Guest | None) -> Request:
     return replace(request, subject={**request.subject, "cap_bytes": cap_bytes})
 
 
-def _check(request: Request) -> None:
+def _check(request: Request) -> Sequence[Point]:
     """What is wrong with a request whatever the guest: said before one boots. The guest makes the
-    plan itself, since levels may depend on its CPUs."""
+    plan itself, since levels may depend on its CPUs; its points by this host's."""
     if request.directory is not None:
         raise BadRequest("a guest has a disk of its own: Guest(directory=) says where it lies")
     if request.libc is not None:
-        raise BadRequest("--libc: a guest's probes run under this host's libc alone")
+        raise BadRequest(
+            "--libc: a guest's own Python needs this host's libc; choose a trial's by -p glibc=DIR"
+        )
     if request.gentle is not None:
         raise BadRequest("a guest takes its memory as long as it runs: be gentle on the host alone")
     experiment = experiments.load(request.experiment, request.subject)
     if experiment.home:
         raise BadRequest(f"{experiment.name} is not memlab's own: it runs on the host alone")
-    plan.build(experiment, request.preset, request.levels, controls=request.controls)
+    built = plan.build(experiment, request.preset, request.levels, controls=request.controls)
+    return built.points
 
 
 def runs_here() -> list[Capability]:

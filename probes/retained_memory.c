@@ -45,6 +45,8 @@ struct retained_memory_result {
 	uint64_t peak_bytes;  /* resident: the most, while all threads held theirs */
 	uint64_t after_bytes; /* resident, after the last round */
 	uint64_t given_bytes; /* resident, after free memory was given back */
+	struct probe_counter after_table_bytes; /* VmPTE, after the last round */
+	struct probe_counter given_table_bytes; /* VmPTE, after free memory was given back */
 	uint64_t give_back_ns;
 	uint64_t last_ns; /* the last round before */
 	uint64_t last_fault_count;
@@ -231,6 +233,7 @@ static enum probe_status measure(struct crowd *crowd, struct retained_memory_res
 	out->window.cpu_at_open = out->window.cpu_at_close = -1; /* several threads have not one */
 	TRY_UNLESS(played == -1, "pthread_create(a thread of the round)");
 	out->after_bytes = beyond(before);
+	out->after_table_bytes = proc_status_bytes(0, "VmPTE:");
 	malloc_numbers(library, &out->numbers);
 	malloc_arenas(library, &out->arena_count);
 	for (uint64_t i = 0; i < crowd->object_count; i++)
@@ -241,6 +244,7 @@ static enum probe_status measure(struct crowd *crowd, struct retained_memory_res
 	TRY_OPTIONAL(malloc_give_back(library));
 	out->give_back_ns = clock_ns() - from_ns;
 	out->given_bytes = beyond(before);
+	out->given_table_bytes = proc_status_bytes(0, "VmPTE:");
 
 	const uint64_t faults = fault_count();
 	from_ns = clock_ns();

@@ -4,7 +4,8 @@
  * Window: from the opening of the common barrier until the last reader has stopped. One thread, the
  * initiator, waits until the readers run. It then writes to every page of its ranges, releases the
  * ranges, and repeats this until slice_ns are over or operations_count are done. elapsed_ns is the
- * time of these operations, without the wait. Meanwhile the readers load from other memory and
+ * time of these operations, without the wait; of one in eight the release is timed alone too, by two
+ * more readings of the clock, which the baseline loop has as well. Meanwhile the readers load from other memory and
  * record how late each load is (tlb_shootdown/reader.h).
  * Excluded: making threads and processes; mapping; two operations beforehand, which bring in the
  * code; the readers' first pass over their memory; the known answer; the baseline loops.
@@ -62,7 +63,9 @@ struct tlb_shootdown_result {
 	struct probe_histogram floor_latency;
 	struct probe_attribution attribution; /* of the loads */
 	uint64_t operation_count;
-	uint64_t elapsed_ns; /* the initiator's */
+	uint64_t elapsed_ns;          /* the initiator's */
+	uint64_t timed_release_count; /* operations whose release was timed alone: one of eight */
+	uint64_t timed_release_ns;
 	uint64_t reader_load_counts[64];
 	uint64_t reader_count;
 	uint64_t floor_ns;
@@ -236,6 +239,8 @@ static void gather(const struct trial *trial, struct tlb_shootdown_result *out)
 {
 	out->operation_count = trial->initiator.operation_count;
 	out->elapsed_ns = trial->initiator.elapsed_ns;
+	out->timed_release_count = trial->initiator.timed_release_count;
+	out->timed_release_ns = trial->initiator.timed_release_ns;
 	out->floor_ns = trial->initiator.floor_ns;
 	out->floor_operation_count = trial->initiator.floor_operation_count;
 	out->reader_count = trial->reader_count;

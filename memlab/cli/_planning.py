@@ -28,7 +28,8 @@ def dry_run(
 ) -> None:
     """Print what a request would measure and need. Nothing is made and no guest is booted."""
     prepared, known = measure.dry_run(request, guest)
-    lacking = {} if guest else beforehand.lacking(prepared.experiment, prepared.plan.points)
+    points = prepared.plan.points
+    lacking = beforehand.lacking(prepared.experiment, points, in_guest=guest is not None)
     data = _needs(prepared) | {"unavailable": lacking, "guest": known}
     blocks = None if guest else _shows(prepared.request, store, data["budget_seconds"])
     data["budget_shows"] = blocks

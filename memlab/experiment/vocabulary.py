@@ -42,6 +42,8 @@ class Metric:
     # What a cost by the model (CostTerms) is in this metric; a level of the point may lie between
     # those measured.
     of_cost: Callable[[float, At], float] | None = None
+    # Why no machine of this environment has the metric; "" where that is not known.
+    lacks: Callable[[Mapping[str, Any]], str] = lambda _: ""
 
     @property
     def label(self) -> str:

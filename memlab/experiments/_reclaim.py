@@ -27,8 +27,34 @@ def mglru() -> Factor:
     )
 
 
-def mglru_settings(at: At) -> dict[str, str]:
+def zswap() -> Factor:
+    """Whether pages are kept compressed in memory before they go to the swap area."""
+    return Factor(
+        "zswap",
+        choice("host", "on", "off"),
+        "zswap; /sys/module/zswap/parameters/enabled, host: as it is",
+        quick=["host"],
+        host=True,
+        level_labels={"host": "zswap as the host has it", "on": "zswap", "off": "no zswap"},
+    )
+
+
+NO_ZSWAP = Exclude(
+    lambda at: at["zswap"] != "host" and at["swap"] != "file",
+    "zswap holds pages on their way to a swap file, and there is none",
+)
+
+# Per factor: the host's file, and what it holds for each level.
+_SETTINGS = {
+    "mglru": ("/sys/kernel/mm/lru_gen/enabled", {"on": "0x0007", "off": "0x0000"}),
+    "zswap": ("/sys/module/zswap/parameters/enabled", {"on": "Y", "off": "N"}),
+}
+
+
+def reclaim_settings(at: At) -> dict[str, str]:
     """The host's settings of a point."""
-    if at["mglru"] == "host":
-        return {}
-    return {"/sys/kernel/mm/lru_gen/enabled": "0x0007" if at["mglru"] == "on" else "0x0000"}
+    return {
+        file: values[str(at[name])]
+        for name, (file, values) in _SETTINGS.items()
+        if at.get(name, "host") != "host"
+    }

@@ -13,7 +13,7 @@ from itertools import count, islice
 
 from memlab.experiment import *
 from memlab.experiments._file_io import FILE_STATES, KIB, MIB
-from memlab.experiments._reclaim import mglru, mglru_settings
+from memlab.experiments._reclaim import mglru, reclaim_settings
 
 COLD_ONE_IN = 8  # as in probes/advice_reclaim.c
 BATCH_PAGES = 64  # a CPU charges its group in such steps (MEMCG_CHARGE_BATCH)
@@ -400,7 +400,7 @@ EXPERIMENT = Experiment(
     host=Host(
         containment=Containment(limit=lambda at: int(at["limit"]), pass_group=True),
         readahead=lambda at: int(at["readahead"]),
-        settings=mglru_settings,
+        settings=reclaim_settings,
     ),
     controls=[
         control(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from memlab.experiment import *
-from memlab.experiments._reclaim import swap
+from memlab.experiments._reclaim import NO_ZSWAP, mglru, reclaim_settings, swap, zswap
 
 MIB = 2**20
 SWAP_BYTES = 256 * MIB
@@ -61,6 +61,8 @@ FACTORS = [
     Factor("entry", BYTES, quick=[16 * 2**10], help="entry size", least=4096),
     Factor("slice", SECONDS, quick=[0.35], paper=[1.0], help="time for the operations"),
     Factor("operations", COUNT, quick=[0], help="operations; at most, 0: no limit"),
+    mglru(),
+    zswap(),
 ]
 
 
@@ -291,6 +293,7 @@ EXPERIMENT = Experiment(
     probe="coop_reclaim",
     factors=FACTORS,
     excludes=[
+        NO_ZSWAP,
         Exclude(
             lambda at: int(at["threshold"]) + 2 * MIB > int(at["limit"]),
             "a threshold less than 2 MiB below the limit would notify too late",
@@ -322,7 +325,8 @@ EXPERIMENT = Experiment(
             swap=lambda at: str(at["swap"]),
             swap_bytes=SWAP_BYTES,
             pass_group=True,
-        )
+        ),
+        settings=reclaim_settings,
     ),
     tiny={
         "limit": [24 * MIB],

@@ -6,7 +6,7 @@ measured: swap readahead, since pages are touched in random order, and the cost 
 
 from memlab.experiment import *
 from memlab.experiment.attribution import TRACE, metrics, traced
-from memlab.experiments._reclaim import swap
+from memlab.experiments._reclaim import NO_ZSWAP, mglru, reclaim_settings, swap, zswap
 
 
 def major_faults(above: float | None = None, below: float | None = None) -> Within:
@@ -170,8 +170,11 @@ EXPERIMENT = Experiment(
         ),
         Factor("slice", SECONDS, quick=[5.0], help="longest time in the loop; 0: all pages"),
         TRACE,
+        mglru(),
+        zswap(),
     ],
     excludes=[
+        NO_ZSWAP,
         Exclude(
             lambda at: int(at["antagonist"]) < int(at["arena"]) + 4 * MIB,
             "the antagonist's memory is the cgroup's limit, and the arena and the probe must fit "
@@ -240,7 +243,8 @@ EXPERIMENT = Experiment(
             limit=lambda at: int(at["antagonist"]),
             swap=lambda at: str(at["swap"]),
             swap_bytes=SWAP_BYTES,
-        )
+        ),
+        settings=reclaim_settings,
     ),
     tiny={"arena": [4 * MIB], "antagonist": [16 * MIB], "cycles": [1], "slice": [1.0]},
     judges={"miao-2021": ["3"]},

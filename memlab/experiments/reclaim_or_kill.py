@@ -8,7 +8,7 @@ import errno
 
 from memlab.experiment import *
 from memlab.experiments._file_io import FILE_STATES, MIB
-from memlab.experiments._reclaim import mglru, mglru_settings, swap
+from memlab.experiments._reclaim import mglru, reclaim_settings, swap
 
 BUDGET = 256 * MIB
 SWAP_BYTES = 128 * MIB
@@ -239,7 +239,7 @@ EXPERIMENT = Experiment(
             pass_group=True,
             fresh=True,
         ),
-        settings=mglru_settings,
+        settings=reclaim_settings,
         swap_counts=True,
         needs=needs,
     ),

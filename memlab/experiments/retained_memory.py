@@ -25,6 +25,12 @@ def beyond_live(field: str) -> Reading:
     return lambda raw, at: float(max(0, raw[field] - raw["live_bytes"]))
 
 
+def counted_since(field: str) -> Reading:
+    """None in runs of a memlab that did not count it yet."""
+    count = read(field)
+    return lambda raw, at: count(raw, at) if field in raw else None
+
+
 RETAINED, LEFT = beyond_live("after_bytes"), beyond_live("given_bytes")
 
 
@@ -293,6 +299,19 @@ EXPERIMENT = Experiment(
             "share given back; of what was retained, not given where that is under 1 MiB",
             of=given_share,
             lower_is_better=False,
+        ),
+        Metric(
+            "page_tables",
+            "B",
+            "page tables after the peak; VmPTE",
+            of=counted_since("after_table_bytes"),
+        ),
+        Metric(
+            "page_tables_left",
+            "B",
+            "page tables after giving back; VmPTE. Linux 6.14 and later (x86-64) frees those that "
+            "madvise empties",
+            of=counted_since("given_table_bytes"),
         ),
         Metric("give_back_time", "s", "time to give back; one call", of=read("give_back_ns")),
         Metric("last_time", "s", "time of the last round; before that", of=read("last_ns")),

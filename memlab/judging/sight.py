@@ -233,7 +233,9 @@ def _no_value(sight: Sight, point: Point) -> NotHere:
     if outcomes == {"unavailable"}:
         return NotHere(f"{where} is unavailable{detail}", testable=False)
     if outcomes == {"ok"}:
-        return NotHere(f"{where} has no {sight.metric.name} here", testable=False)
+        why = sight.metric.lacks(sight.run.environment)
+        reason = f"{where} has no {sight.metric.name} here" + (f": {why}" if why else "")
+        return NotHere(reason, testable=False)
     return NotHere(f"{where} ended as {', '.join(sorted(outcomes))}{detail}")
 
 

@@ -34,6 +34,7 @@ def read(root: Path) -> dict[str, Any]:
         "socket_count": _distinct(system, cpus, "physical_package_id"),
         "core_count": _distinct(system, cpus, "thread_siblings_list"),
         "smt_active": files.flag(system / "smt/active"),
+        "tlb_broadcast": _tlb_broadcast(block),
         "caches": _caches(one / "cache"),
         "mitigations": {
             name: files.text(system / "vulnerabilities" / name)
@@ -66,6 +67,19 @@ def _model(block: dict[str, str]) -> str | None:
         return name
     fields = ("CPU implementer", "CPU part", "CPU variant", "CPU revision")
     return " ".join(f"{field.removeprefix('CPU ')} {block.get(field)}" for field in fields)
+
+
+def _tlb_broadcast(block: dict[str, str]) -> str | None:
+    """How this processor flushes TLBs of others without interrupting them; None where it does not,
+    or where its kernel does not know how (arch/x86/include/asm/cpufeatures.h)."""
+    if "CPU implementer" in block:
+        return "arm64 flushes the TLBs of other CPUs by an instruction, TLBI, and interrupts none"
+    if "invlpgb" in block.get("flags", "").split():
+        return (
+            "Linux 6.15 and later flushes the TLBs of this processor by an instruction, INVLPGB, "
+            "where a process runs on more than three CPUs, and then interrupts none"
+        )
+    return None
 
 
 def _distinct(system: Path, cpus: tuple[int, ...], name: str) -> int | None:

@@ -31,6 +31,7 @@ _COMPARED = (
     "socket_count",
     "core_count",
     "smt_active",
+    "tlb_broadcast",
     "caches",
     "frequency_driver",
     "frequency_governor",

@@ -11,18 +11,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from memlab.errors import BadRequest
 from memlab.experiment import At, Experiment
 from memlab.experiment.points import Point
-from memlab.observe import allocators, capabilities, cgroup, proc
+from memlab.observe import allocators, capabilities, cgroup, libc, proc
 from memlab.run import containment, swap, virtual_machine
 from memlab.run.cleanup import value_of
+from memlab.run.settings import no_such_file
 
 
-def lacking(experiment: Experiment, points: Sequence[Point]) -> dict[str, int]:
-    """Why points cannot be measured here, and how many; the most frequent reason first."""
+def lacking(
+    experiment: Experiment, points: Sequence[Point], *, in_guest: bool = False
+) -> dict[str, int]:
+    """Why points cannot be measured here, and how many; the most frequent reason first. Of a guest
+    that has not booted, what it takes of this host is known alone."""
     host = _Host()
-    reasons = (next(filter(None, host.lacks(experiment, point.at)), "") for point in points)
+    lacks = host.lends if in_guest else host.lacks
+    reasons = (next(filter(None, lacks(experiment, point.at)), "") for point in points)
     return dict(Counter(filter(None, reasons)).most_common())
+
+
+def libcs(experiment: Experiment, points: Sequence[Point]) -> list[Path]:
+    """The folders of the C libraries that points name."""
+    named = dict.fromkeys(experiment.host.libc(point.at) for point in points)
+    return [Path(folder) for folder in named if folder]
 
 
 class _Host:
@@ -34,10 +46,12 @@ class _Host:
         self._swap = lru_cache(swap.lack)
         self._machine = lru_cache(virtual_machine.lack)
         self._file = lru_cache(_file)
+        self._libc = lru_cache(_libc)
         self._need = lru_cache(self._needs)
 
     def lacks(self, experiment: Experiment, at: At) -> Iterator[str]:
         host, held = experiment.host, experiment.host.containment
+        yield from self.lends(experiment, at)
         if held:
             kind, limit = held.swap(at), held.limit(at)
             if kind != "none":
@@ -51,6 +65,10 @@ class _Host:
         if host.virtual_machine:
             yield self._machine(host.virtual_machine(at))
         yield from map(self._need, host.needs(at))
+
+    def lends(self, experiment: Experiment, at: At) -> Iterator[str]:
+        """Of what a trial in a guest takes of this host."""
+        yield self._libc(experiment.host.libc(at))
 
     def _needs(self, name: str) -> str:
         if name.startswith("/"):
@@ -68,10 +86,19 @@ class _Host:
 def _file(file: str, value: str) -> str:
     path = Path(file)
     if not path.exists():
-        return f"needs {file} = {value}, and there is no such file: use a kernel that has it"
+        return no_such_file(file, value)
     if os.access(path, os.W_OK) or value_of(path).split() == value.split():
         return ""
     return f"needs {file} = {value}, and it may not be written: run as root"
+
+
+def _libc(folder: str) -> str:
+    try:
+        if folder:
+            libc.find(Path(folder))
+    except BadRequest as wrong:
+        return str(wrong)
+    return ""
 
 
 def _malloc(experiment: Experiment, at: At) -> str:

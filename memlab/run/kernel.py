@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import re
 import struct
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -132,6 +133,19 @@ def modules(kernel: Kernel) -> Path | None:
         if folder.is_dir():
             return folder
     return None
+
+
+def config(kernel: Kernel) -> dict[str, str]:
+    """The options of its config, without CONFIG_: `y`, `m` or `n`. Empty where it has none."""
+    folder = modules(kernel)
+    places = [kernel.path.with_name(f"config-{kernel.release}"), kernel.path.with_name("config")]
+    places += [folder / "config"] if folder else []
+    for place in places:
+        with suppress(OSError):
+            text = place.read_text(errors="replace")
+            found = re.findall(r"^(?:# )?CONFIG_(\w+)(?:=([ym])| is not set)$", text, re.MULTILINE)
+            return {name: value or "n" for name, value in found}
+    return {}
 
 
 def check_modules(kernel: Kernel) -> None:

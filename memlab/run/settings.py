@@ -14,6 +14,21 @@ class Unavailable(Exception):
     """This host lacks what a trial needs; the message says what, and what to do."""
 
 
+# Files that came with a version of Linux, by how their paths begin.
+_SINCE = {
+    "/sys/kernel/mm/transparent_hugepage/hugepages-": "Linux 6.8",
+    "/sys/kernel/mm/lru_gen/": "Linux 6.1 with CONFIG_LRU_GEN",
+    "/sys/module/zswap/": "a kernel with CONFIG_ZSWAP",
+}
+
+
+def no_such_file(file: str, value: str) -> str:
+    """Why a setting cannot be made, and which kernel has it."""
+    having = (kernel for start, kernel in _SINCE.items() if file.startswith(start))
+    use = next(having, "a kernel that has it")
+    return f"needs {file} = {value}, and there is no such file: use {use}"
+
+
 def readahead_file(folder: Path) -> str:
     """The setting, in KiB, of the block device that a folder lies on. Raises Unavailable."""
     device = folder.stat().st_dev
@@ -41,9 +56,7 @@ class Settings:
                     f"needs {file} = {value}, and it may not be written: run as root"
                 ) from None
             except FileNotFoundError:
-                raise Unavailable(
-                    f"needs {file} = {value}, and there is no such file: use a kernel that has it"
-                ) from None
+                raise Unavailable(no_such_file(file, value)) from None
             except OSError as error:
                 raise Unavailable(
                     f"needs {file} = {value}, and writing it fails: {error.strerror}"

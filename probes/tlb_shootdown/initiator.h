@@ -10,7 +10,9 @@ struct initiator {
 	struct release release;
 	uint64_t operation_count;
 	uint64_t elapsed_ns;
-	uint64_t floor_ns; /* of the loop without touch and release */
+	uint64_t timed_release_count; /* one operation of each batch */
+	uint64_t timed_release_ns;    /* of the calls that released its ranges */
+	uint64_t floor_ns;            /* of the loop without touch and release */
 	uint64_t floor_operation_count;
 	int failed_errno; /* of the operation that ended it */
 };

@@ -116,3 +116,21 @@ def test_there_are_readers_for_every_cpu_but_one(
 def test_more_cpus_than_a_crew_has_seats(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tlb_shootdown, "CPUS", 256)
     assert tlb_shootdown.reader_levels() == [0, 1, 2, 4, 8, 16, 32, 63]
+
+
+def test_a_release_is_timed_by_page_and_older_runs_have_none() -> None:
+    counted_nothing = sample(
+        known_sent=REFUSED, known_interrupts=REFUSED, sent=REFUSED, interrupts=REFUSED
+    )
+    timed = counted_nothing | {"timed_release_count": 5, "timed_release_ns": 640_000}
+    metric = EXPERIMENT.metric("release_time_per_page")
+    assert metric.of(timed, {**AT, "pages": 2, "ranges": 64}) == pytest.approx(1e-6)
+    assert metric.of(timed | {"timed_release_count": 0}, AT) is None
+    assert metric.of(counted_nothing, AT) is None
+
+
+@pytest.mark.parametrize("name", ["shootdowns_per_op", "interrupts_per_op"])
+def test_a_flush_by_broadcast_is_the_reason_for_no_count(name: str) -> None:
+    lacks = EXPERIMENT.metric(name).lacks
+    assert lacks({"tlb_broadcast": "by TLBI"}) == "by TLBI"
+    assert lacks({"tlb_broadcast": None}) == lacks({}) == ""

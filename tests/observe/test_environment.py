@@ -74,6 +74,16 @@ def test_arm64_is_named_by_its_numbers_and_hides_nothing_that_can_be_read(tmp_pa
     assert found["virtual_machine"] is None
     assert found["shootdowns_hidden"] is None
     assert "another architecture" in found["shootdowns_hidden_reason"]
+    assert "TLBI" in found["tlb_broadcast"]
+
+
+def test_a_processor_that_flushes_by_broadcast_is_known_by_its_flag(tmp_path: Path) -> None:
+    """cpuid's bit is the flag invlpgb; a kernel before 6.15 has no name for it."""
+    blocks = BARE_METAL["proc/cpuinfo"]
+    with_it = BARE_METAL | {"proc/cpuinfo": blocks.replace("flags\t\t: ", "flags\t\t: invlpgb ")}
+    assert with_it != BARE_METAL
+    assert "INVLPGB" in environment.read(grow(tmp_path / "amd", with_it))["tlb_broadcast"]
+    assert environment.read(grow(tmp_path / "intel", BARE_METAL))["tlb_broadcast"] is None
 
 
 def test_an_arm64_guest_is_known_by_its_firmware(tmp_path: Path) -> None:

@@ -43,6 +43,9 @@ def test_what_lives_is_exact(bench: LocalExecutor, threads: str, times: int) -> 
     assert found["peak_bytes"] >= 7 * held
     assert found["given_bytes"] <= found["after_bytes"] <= found["peak_bytes"]
     assert found["after_bytes"] > found["live_bytes"]
+    tables = [found[f"{when}_table_bytes"]["count"] for when in ("given", "after")]
+    assert 0 < tables[0] <= tables[1] < found["peak_bytes"]
+    assert [count % os.sysconf("SC_PAGESIZE") for count in tables] == [0, 0]
 
 
 @pytest.mark.parametrize(("setting", "arenas"), [("one_arena", 1), ("two_arenas", 2)])

@@ -152,6 +152,14 @@ def test_it_runs_unpinned_and_unpaced_and_alone(change: dict) -> None:
     assert (result["latency"]["total"] > 0) == (result["reader_count"] > 0)
 
 
+@pytest.mark.parametrize(("operations", "timed"), [(1, 1), (8, 1), (23, 3)])
+def test_of_eight_releases_one_is_timed_alone(operations: int, timed: int) -> None:
+    result = shoot(operations_count=operations, readers_count=0)
+    assert result["operation_count"] == operations
+    assert result["timed_release_count"] == timed
+    assert 0 < result["timed_release_ns"] < result["elapsed_ns"]
+
+
 def test_the_slice_ends_it() -> None:
     result = shoot(operations_count=0, slice_ns=2_000_000)
     assert result["operation_count"] > 0

@@ -15,6 +15,7 @@ from memlab.errors import BadRequest, CannotRun
 from memlab.experiment.levels import read_levels
 from memlab.experiment.points import Point
 from memlab.observe import libc
+from memlab.run import beforehand, plan
 from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor
 from memlab.run.fork_server import ForkServer
@@ -133,6 +134,21 @@ def test_it_is_a_factor_within_a_run(
         str(none): "unavailable",
     }
     assert "has no libc" in (seen[str(none)].detail or "")
+
+
+@pytest.mark.parametrize("in_guest", [False, True])
+def test_a_folder_without_a_libc_is_said_before_anything_is_made(
+    unpacked: Path, tmp_path: Path, in_guest: bool
+) -> None:
+    declared = experiments.load("stack-map")
+    levels = {"glibc": ["found", str(unpacked), str(tmp_path / "nosuch")], "lock": ["off"]}
+    points = plan.build(declared, "quick", levels, controls=False).points
+    assert len(points) == 3
+    lacking = beforehand.lacking(declared, points, in_guest=in_guest)
+    assert [(why.partition(":")[0], count) for why, count in lacking.items()] == [
+        (f"{tmp_path}/nosuch has no libc", 1)
+    ]
+    assert beforehand.libcs(declared, points) == [unpacked, tmp_path / "nosuch"]
 
 
 def test_the_loader_is_the_points(unpacked: Path, tmp_path: Path) -> None:

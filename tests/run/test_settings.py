@@ -15,7 +15,7 @@ from memlab.run import journal
 from memlab.run.admission import Directories
 from memlab.run.cleanup import value_of
 from memlab.run.executor import LocalExecutor
-from memlab.run.settings import Settings, Unavailable, readahead_file
+from memlab.run.settings import Settings, Unavailable, no_such_file, readahead_file
 
 pytestmark = pytest.mark.changes_host
 
@@ -158,3 +158,15 @@ def test_the_readahead_of_a_folders_device_is_set_for_a_trial(tmp_path: Path) ->
 def test_a_folder_on_no_block_device_has_no_readahead() -> None:
     with pytest.raises(Unavailable, match="needs a file system on a block device, and /proc is on"):
         readahead_file(Path("/proc"))
+
+
+@pytest.mark.parametrize(
+    ("file", "kernel"),
+    [
+        ("/sys/kernel/mm/lru_gen/enabled", "Linux 6.1 with CONFIG_LRU_GEN"),
+        ("/sys/kernel/mm/transparent_hugepage/hugepages-64kB/enabled", "Linux 6.8"),
+        ("/sys/kernel/mm/transparent_hugepage/enabled", "a kernel that has it"),
+    ],
+)
+def test_a_file_that_came_with_a_version_names_it(file: str, kernel: str) -> None:
+    assert no_such_file(file, "1").endswith(f"use {kernel}")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from memlab.observe.libc import Libc
 from memlab.run.initramfs import Member
 from memlab.run.kernel import Kernel, read
 from memlab.targets.guest import image
@@ -62,7 +63,7 @@ def test_files_keep_their_links(tmp_path: Path) -> None:
 
 def test_what_the_guest_imports_is_there(tmp_path: Path) -> None:
     """Python itself, its libraries, memlab's worker and probes, a declaration and its bytecode."""
-    tree = {member.name for member in image._lower()}
+    tree = {member.name for member in image._lower([])}
     root = Path(image.__file__).parents[3]
     python = Path(os.path.realpath(sys.executable))
     for path in (python, root / "memlab/run/worker.py", root / "memlab/experiments/vma_lock.py"):
@@ -78,6 +79,37 @@ def test_a_module_comes_after_those_that_it_needs(guest_kernel: str) -> None:
     ]
     assert names.index("virtio_ring") < names.index("virtio_pci") < names.index("virtio_console")
     assert names.index("9pnet") < names.index("9p")
+
+
+def test_a_libc_of_trials_is_there_at_its_own_path(tmp_path: Path) -> None:
+    folder = tmp_path / "libc/usr/lib/x86_64-linux-gnu"
+    folder.mkdir(parents=True)
+    for name in ("ld-linux-x86-64.so.2", "libc.so.6", "libm.so.6", "gconv.conf"):
+        (folder / name).write_text(name)
+    tree = {m.name for m in image._lower([Libc(folder / "ld-linux-x86-64.so.2", "2.41")])}
+    own = {name.rpartition("/")[2] for name in tree if str(folder) in name}
+    assert own == {folder.name, "ld-linux-x86-64.so.2", "libc.so.6", "libm.so.6"}
+
+
+@pytest.mark.parametrize(
+    ("config", "kept"),
+    [("", False), ("CONFIG_MODULE_SIG_FORCE=y\n", True)],
+    ids=["any module loads", "signed ones alone"],
+)
+def test_signatures_are_left_out_where_the_kernel_takes_a_module_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, kept: bool
+) -> None:
+    signature = bytes(23)
+    ends = struct.pack(">8xI", len(signature)) + b"~Module signature appended~\n"
+    (tmp_path / "ext4.ko").write_bytes(b"\x7fELF code" + signature + ends)
+    (tmp_path / "zram.ko").write_bytes(b"\x7fELF without one")
+    (tmp_path / "config").write_text(config)
+    files = [(tmp_path / name, "") for name in ("ext4.ko", "zram.ko")]
+    monkeypatch.setattr(image, "_modules", lambda *_: files)
+    members = image._place(Kernel(tmp_path / "vmlinuz", "6.1.0-made-up"), {})
+    content = {m.name.rpartition("-")[2]: m.content for m in members if m.name.endswith(".ko")}
+    assert content["zram.ko"] == b"\x7fELF without one"
+    assert content["ext4.ko"] == b"\x7fELF code" + (signature + ends if kept else b"")
 
 
 def test_a_kernel_without_virtio_is_refused(tmp_path: Path) -> None:

@@ -66,6 +66,17 @@ def test_an_iommu_is_asked_of_qemu_and_of_the_kernel(tmp_path: Path, iommu: bool
     assert ("intel_iommu=on" in appended) == iommu
 
 
+@pytest.mark.parametrize("accelerated", ["kvm", "tcg"])
+def test_only_an_emulated_guest_boots_with_less(tmp_path: Path, accelerated: str) -> None:
+    """Under KVM times are the machine's, and so must its kernel be."""
+    boots = (tmp_path / "vmlinux", tmp_path / "initramfs")
+    made = machine.command(Asked(), boots, accelerated, tmp_path, tmp_path / "disk")
+    appended = made[made.index("-append") + 1]
+    emulated = accelerated == "tcg"
+    assert ("mitigations=off" in appended, "initcall_blacklist=" in appended) == (emulated,) * 2
+    assert ("erms=off" in made[made.index("-cpu") + 1]) == emulated
+
+
 def test_a_guest_may_only_read_the_host_and_has_no_network(tmp_path: Path) -> None:
     """-nodefaults leaves out the network that QEMU gives otherwise."""
     opened = Journal("0123abcd")

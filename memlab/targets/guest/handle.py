@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -86,11 +86,12 @@ class Guest:
         return host.Guest(self._asked)
 
     @contextmanager
-    def open(self, wait_s: float | None = 0.0) -> Iterator[host.Guest]:
+    def open(self, wait_s: float | None = 0.0, libcs: Sequence[Path] = ()) -> Iterator[host.Guest]:
         """The target for one sweep: the guest that runs, else one for as long as this lasts, which
-        waits so long for another memlab to end. None: the caller has the machine's lock."""
+        waits so long for another memlab to end. None: the caller has the machine's lock. `libcs`
+        are for host.Guest; a guest that runs has those of this host's root alone."""
         if self._booted is not None:
             yield self._booted
             return
-        with host.Guest(self._asked, wait_s=wait_s) as booted:
+        with host.Guest(self._asked, wait_s=wait_s, libcs=libcs) as booted:
             yield booted

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from memlab import experiments
-from memlab.errors import CannotRun, Refused
+from memlab.errors import BadRequest, CannotRun, Refused
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
-from memlab.observe import guest_tools, kvm, proc
+from memlab.observe import guest_tools, kvm, libc, proc
+from memlab.observe.libc import Libc
 from memlab.run import admission, kernel
 from memlab.run.admission import HEADROOM, Directories, Need
 from memlab.run.executor import default_directory
@@ -51,10 +52,15 @@ class Guest:
     """A target (run.target). Open, its guest runs; however it is left, nothing of it stays."""
 
     def __init__(
-        self, asked: Asked, silence_s: float | None = None, wait_s: float | None = 0.0
+        self,
+        asked: Asked,
+        silence_s: float | None = None,
+        wait_s: float | None = 0.0,
+        libcs: Sequence[Path] = (),
     ) -> None:
         """Check what can be checked. BadRequest or CannotRun where this guest cannot be. Booting
-        waits `wait_s` for another memlab to end; None: the caller has the machine's lock."""
+        waits `wait_s` for another memlab to end; None: the caller has the machine's lock. `libcs`
+        are the folders of those that its trials may run under."""
         check(asked)
         self.asked = asked
         self.image = kernel.find(asked.kernel)
@@ -67,6 +73,7 @@ class Guest:
         self.asked = replace(asked, cpus=asked.cpus or machine.CPUS[self.accelerator])
         self.silence_s = silence_s or SILENCE_S[self.accelerator]
         self._wait_s = wait_s
+        self._libcs = libcs
         self._stack = ExitStack()
         self._machine: Machine | None = None
         self._cut_short = False  # a question is unanswered, or a sweep's executor is open
@@ -85,7 +92,9 @@ class Guest:
                 place = journal.make_folder(self.place, f"{journal.name}-disk")
             _check_port(folder)
             disk = _make_disk(place / "disk", self.disk_bytes)
-            boots = image.make(self.image, folder, device.MODULES if self.asked.iommu else {})
+            modules = device.MODULES if self.asked.iommu else {}
+            libcs = [found for named in self._libcs for found in _libc(named)]
+            boots = image.make(self.image, folder, modules, libcs)
             command = machine.command(
                 self.asked, boots, self.accelerator, folder, disk, self.image.machine
             )
@@ -258,6 +267,12 @@ def _check_host(asked: Asked, image: Kernel) -> None:
         for hidden in _HIDDEN:
             if path.is_relative_to(hidden):
                 raise CannotRun(f"{path} is not seen in a guest, where {hidden} is empty: move it")
+
+
+def _libc(named: Path) -> Iterator[Libc]:
+    """None where there is none: the trial that asks for it is unavailable, and says why."""
+    with suppress(BadRequest):
+        yield libc.find(named)
 
 
 def _check_port(folder: Path) -> None:

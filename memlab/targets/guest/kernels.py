@@ -13,7 +13,6 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -79,7 +78,8 @@ def look(path: Path) -> Found:
         read = kernel.read(path)
     except MemlabError as wrong:
         return Found(path, None, str(wrong))
-    options = _options(read)
+    set_to = kernel.config(read)
+    options = {name: set_to[name] for name in OPTIONS if name in set_to}
     try:
         kernel.check_modules(read)
         bare = kernel.modules(read) is None
@@ -88,20 +88,6 @@ def look(path: Path) -> Found:
     except (CannotRun, OSError) as wrong:
         return Found(path, read, str(wrong), options=options)
     return Found(path, read, why, "modules, so without a disk" if bare else "", options)
-
-
-def _options(read: Kernel) -> dict[str, str]:
-    """`y`, `m` or `n` for each of OPTIONS that its config mentions."""
-    modules = kernel.modules(read)
-    places = [read.path.with_name(f"config-{read.release}"), read.path.with_name("config")]
-    places += [modules / "config"] if modules else []
-    for place in places:
-        with suppress(OSError):
-            text = place.read_text(errors="replace")
-            found = re.findall(r"^(?:# )?CONFIG_(\w+)(?:=([ym])| is not set)$", text, re.MULTILINE)
-            set_to = {name: value or "n" for name, value in found}
-            return {name: set_to[name] for name in OPTIONS if name in set_to}
-    return {}
 
 
 def choose(words: Sequence[str], machine: str = kernel.X86_64) -> list[Found]:
