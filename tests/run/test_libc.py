@@ -92,7 +92,7 @@ def test_a_run_keeps_it(unpacked: Path, store_path: Path, monkeypatch: pytest.Mo
 
 
 def test_not_in_a_guest(guest_less: Guest, store_path: Path) -> None:
-    with pytest.raises(BadRequest, match="--libc: a guest's probes run under this host's libc"):
+    with pytest.raises(BadRequest, match="--libc: a guest's own Python needs this host's libc"):
         measure.sweep(Request("stack-map", libc="/x"), store_path, Silent(), guest_less)
 
 
