@@ -20,6 +20,7 @@ from memlab.experiment.kinds import At, Level
 from memlab.printable import printable
 
 Raw = Mapping[str, Any]  # what the probe returned, its window included
+Levels = Mapping[str, Any]  # `At`, or the levels of many samples at once, as arrays
 
 PRESETS = ("quick", "paper", "full")
 
@@ -34,10 +35,14 @@ class Metric:
     name: str
     unit: str
     help: str
-    of: Callable[[Raw, At], float | None]
+    of: Callable[[Raw, Levels], float | None]
     lower_is_better: bool = True
-    floor: Callable[[Raw, At], float | None] | None = None  # the same loop without the operation
-    extrapolated: Callable[[Raw, At], bool] | None = None  # is this value more than was measured?
+    floor: Callable[[Raw, Levels], float | None] | None = (
+        None  # the same loop without the operation
+    )
+    extrapolated: Callable[[Raw, Levels], bool] | None = (
+        None  # is this value more than was measured?
+    )
     evidence: Callable[[Raw, At], str] | None = None  # the lines of /proc that it was read from
     # What a cost by the model (CostTerms) is in this metric; a level of the point may lie between
     # those measured.
@@ -159,7 +164,7 @@ class CostTerm:
     """One term of a cost: how often it is paid in a sample; its constant is what is fitted."""
 
     name: str  # what one is: a call, a byte, a fault
-    count: Callable[[Raw, At], float]
+    count: Callable[[Raw, Levels], float]
 
 
 @dataclass(frozen=True, slots=True)

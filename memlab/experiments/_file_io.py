@@ -85,9 +85,9 @@ METRICS = [
         "time for 2 GiB; at the measured rate",
         of=lambda raw, at: raw["window"]["elapsed_ns"] * 1e-9 * TABLE_BYTES / raw["byte_count"],
         floor=lambda raw, at: (
-            raw["floor_ns"] * 1e-9 / raw["floor_call_count"] * (TABLE_BYTES / int(at["size"]))
+            raw["floor_ns"] * 1e-9 / raw["floor_call_count"] * (TABLE_BYTES / at["size"])
         ),
-        extrapolated=lambda raw, at: bool(raw["byte_count"] < TABLE_BYTES - int(at["size"])),
+        extrapolated=lambda raw, at: raw["byte_count"] < TABLE_BYTES - at["size"],
         of_cost=lambda call_time, at: call_time * TABLE_BYTES / float(at["size"]),
     ),
     Metric(

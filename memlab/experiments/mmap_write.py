@@ -178,7 +178,7 @@ EXPERIMENT = Experiment(
         over="size",
         terms=[
             CostTerm("call", lambda raw, at: 1.0),
-            CostTerm("byte", lambda raw, at: float(at["size"])),
+            CostTerm("byte", lambda raw, at: at["size"]),
             CostTerm(
                 "fault", lambda raw, at: raw["window"]["minor_fault_count"] / raw["call_count"]
             ),

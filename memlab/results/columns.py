@@ -28,10 +28,16 @@ FOREIGN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 FEWEST = 32  # samples below which arrays are no faster
 _LARGEST = 1e100  # and 1e-100 the least: what is made of two such numbers is finite
 _EXACT = 2.0**53  # integers up to here are exact as floats
+_PARTS = 4  # how often samples are parted by an expression's branches
 
 
 class Uneven(Exception):
-    """The samples differ in more than numbers: there is no one array to read."""
+    """The samples differ in more than numbers: there is no one array to read. `parts` is what tells
+    them apart, where they have to be computed in two parts."""
+
+    def __init__(self, parts: npt.NDArray[np.bool_] | None = None) -> None:
+        super().__init__()
+        self.parts = parts
 
 
 class Unreadable(Exception):
@@ -39,7 +45,7 @@ class Unreadable(Exception):
 
     def __init__(self, number: int, error: Exception) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
-        self.number = number
+        self.number, self.error = number, error
 
 
 class Column(np.ndarray[Any, np.dtype[Any]]):
@@ -50,7 +56,7 @@ class Column(np.ndarray[Any, np.dtype[Any]]):
         if there.all():
             return True
         if there.any():
-            raise Uneven
+            raise Uneven(there)
         return False
 
 
@@ -86,10 +92,31 @@ class Fields(Mapping[str, Any]):
         return self[name] if name in self else default  # noqa: SIM401, it is what get is
 
     def __iter__(self) -> Iterator[str]:
-        raise Uneven
+        return iter(dict.fromkeys(name for layer in self._layers for name in _names(layer)))
 
     def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def one(self, number: int) -> Mapping[str, Any]:
+        """What one sample has, where no fields lie over it."""
+        found: Mapping[str, Any] = self._layers[0][number]  # type: ignore[assignment]
+        return found
+
+    def some(self, numbers: Sequence[int]) -> Fields:
+        """The fields of some of the samples."""
+        found = Fields(())
+        found._layers = [[layer[i] for i in numbers] for layer in self._layers]  # type: ignore[misc]
+        return found
+
+
+def _names(many: Many) -> Sequence[str]:
+    """The names of the fields, in order; Uneven where they differ."""
+    if isinstance(many[0], msgspec.Struct):
+        return many[0].__struct_fields__
+    first, *others = ([*sample] for sample in many)  # type: ignore[misc]
+    if any(names != first for names in others):
         raise Uneven
+    return first
 
 
 def _has(many: Many, name: object) -> bool:
@@ -145,11 +172,12 @@ def _type_of(shape: Any) -> Any:
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    first, kinds = values[0], {*map(type, values)}
-    if kinds == {dict} or (len(kinds) == 1 and isinstance(first, msgspec.Struct)):
-        return Fields(values)
-    if len(kinds) == 1 and all(value == first for value in values):
+    first, objects = values[0], isinstance(values[0], dict | msgspec.Struct)
+    if not objects and values.count(first) == len(values):
         return first
+    kinds = {*map(type, values)}
+    if objects and len(kinds) == 1:
+        return Fields(values)
     if not kinds <= {int, float}:
         raise Uneven
     found = np.array(values, dtype=float)
@@ -159,18 +187,49 @@ def _joined(values: Sequence[Any]) -> Any:
 
 
 def evaluate(
-    expression: Expression, samples: Sequence[Mapping[str, Any]], fields: Fields, at: At
+    expression: Expression,
+    samples: Sequence[Mapping[str, Any]],
+    fields: Fields,
+    at: Fields,
+    parts: int = _PARTS,
 ) -> FloatArray:
     """An expression's value of each sample, shape (samples,), nan for None. `fields` are those of
-    the samples. Raises Unreadable where a sample does not hold what the expression reads."""
-    if len(samples) >= FEWEST and (found := _at_once(expression, samples, fields, at)) is not None:
-        return found
+    the samples, and `at` has the levels that each was taken at. Raises Unreadable where a sample
+    does not hold what the expression reads."""
+    try:
+        if len(samples) >= FEWEST and (
+            (found := _at_once(expression, samples, fields, at)) is not None
+        ):
+            return found
+    except Uneven as uneven:
+        if parts and uneven.parts is not None and uneven.parts.shape == (len(samples),):
+            return _in_parts(expression, samples, fields, at, uneven.parts, parts - 1)
     found = np.empty(len(samples))
     for number, sample in enumerate(samples):
         try:
-            found[number] = _one(expression, sample, at)
+            found[number] = _one(expression, sample, at.one(number))
         except FOREIGN as error:
             raise Unreadable(number, error) from error
+    return found
+
+
+def _in_parts(
+    expression: Expression,
+    samples: Sequence[Mapping[str, Any]],
+    fields: Fields,
+    at: Fields,
+    first: npt.NDArray[np.bool_],
+    parts: int,
+) -> FloatArray:
+    """The same where an expression's branch takes some of the samples, and another the others."""
+    found = np.empty(len(samples))
+    for part in (first, ~first):
+        numbers = np.flatnonzero(part).tolist()
+        some = [samples[i] for i in numbers], fields.some(numbers), at.some(numbers)
+        try:
+            found[part] = evaluate(expression, *some, parts)
+        except Unreadable as error:
+            raise Unreadable(numbers[error.number], error.error) from error
     return found
 
 
@@ -185,20 +244,23 @@ def _one(expression: Expression, sample: Mapping[str, Any], at: At) -> float:
 
 
 def _at_once(
-    expression: Expression, samples: Sequence[Mapping[str, Any]], fields: Fields, at: At
+    expression: Expression, samples: Sequence[Mapping[str, Any]], fields: Fields, at: Fields
 ) -> FloatArray | None:
     """None where the expression has to be asked sample by sample: it fails on arrays, or says
-    something else of the first, the middle or the last sample (it took a mean over all)."""
+    something else of the first, the middle or the last sample (it took a mean over all). Uneven
+    where two parts can be asked."""
     count = len(samples)
     try:
         with np.errstate(all="raise"):
             value = expression(fields, at)
         found = np.full(count, np.nan if value is None else np.asarray(value, dtype=float))
+    except Uneven:
+        raise
     except Exception:  # whatever it is, asking sample by sample raises it again or does not
         return None
     size = np.abs(found[~np.isnan(found) & (found != 0)])
     if ((size <= 1 / _LARGEST) | (size >= _LARGEST)).any():
         return None
     some = [0, count // 2, count - 1]
-    alone = [_one(expression, samples[i], at) for i in some]
+    alone = [_one(expression, samples[i], at.one(i)) for i in some]
     return found if np.array_equal(found[some], alone, equal_nan=True) else None

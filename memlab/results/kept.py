@@ -84,8 +84,7 @@ def write_part(store: Path, run: str, code: Iterable[Any], name: str, content: b
 
 
 def _loaded(path: Path) -> npt.NDArray[Any]:
-    found: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    return found
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))  # memmap's own [] is slow
 
 
 def _folder(store: Path, run: str, code: Iterable[Any]) -> Path:

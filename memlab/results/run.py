@@ -117,7 +117,7 @@ def _noise_bits(raw: Raw, _: At) -> Any:
 
 def _inside_ns(raw: Raw, _: At) -> Any:
     """Of all its windows: a probe may have a second one, as memory_copy's `steady`."""
-    others = (part for name, part in raw.items() if name != "window" and isinstance(part, dict))
+    others = (part for name, part in raw.items() if name != "window" and isinstance(part, Mapping))
     more = sum(part["elapsed_ns"] for part in others if "started_ns" in part)
     return raw["window"]["elapsed_ns"] + more
 

@@ -1,7 +1,8 @@
 """A run's samples as columns: how each one was taken, and the numbers derived from it.
 
-The samples of a short run are held as they were read. Those of a long run are read once, point by
-point, and only their columns are held; a figure or an evidence that wants samples reads them again.
+The samples of a short run are held as they were read. Those of a long run are read once, in the
+order in which they lie in the store, and only their columns are held; a figure or an evidence that
+wants samples reads them again.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from memlab.errors import StoreError
-from memlab.experiment import At
+from memlab.experiment import At, Level
 from memlab.results import kept
 from memlab.results.columns import Expression, Fields, Shapes, Unreadable, evaluate
 from memlab.store import RunRow, SampleRow, Store
@@ -26,7 +27,7 @@ from memlab.store import RunRow, SampleRow, Store
 IntArray = npt.NDArray[np.int64]
 
 HELD = 5000  # samples of a run that are held in memory, some 25 kB each
-_AT_ONCE = 1000  # samples that are read at once of a longer run
+_AT_ONCE = 4000  # samples that are read at once of a longer run
 _WORDS = ("outcome", "detail", "probe_hash")  # a number for each that there is, -1 for None
 _HEADS = {
     "id": np.int64,
@@ -44,6 +45,7 @@ def _taken(name: str) -> str:
     return f"taken {name}"
 
 
+Kind = TypeVar("Kind")
 Of = Literal["ok", "any", "raw"]
 
 
@@ -88,9 +90,9 @@ class _Columns:
 
     def __init__(self, columns: Mapping[str, Sequence[Any]], shapes: tuple[Shapes, Shapes]) -> None:
         self._columns = columns
-        self._there = [i for i, text in enumerate(columns["raw"]) if text is not None]
+        self._there = np.flatnonzero([text is not None for text in columns["raw"]])
         self._texts = [
-            [columns[name][i] for i in self._there if columns[name][i] is not None]
+            [text for text in _of(columns[name], self._there) if text is not None]
             for name in ("raw", "context")
         ]
         self._parts = [
@@ -108,14 +110,20 @@ class _Columns:
         return self._columns[name]
 
     def read(self, of: Of) -> Read:
-        outcomes = self._columns["outcome"]
-        some = [n for n, i in enumerate(self._there) if of != "ok" or outcomes[i] == "ok"]
-        texts = [[values[n] for n in some] if values else [] for values in self._texts]
-        parts = [[values[n] for n in some] if values else [] for values in self._parts]
+        some = np.arange(len(self._there))
+        if of == "ok":
+            outcomes = _of(self._columns["outcome"], self._there)
+            some = np.flatnonzero([outcome == "ok" for outcome in outcomes])
+        texts = [_of(values, some) if values else () for values in self._texts]
+        parts = [_of(values, some) if values else () for values in self._parts]
         if of == "raw":
-            texts[1], parts[1] = [], []
-        there = np.array([self._there[n] for n in some], np.int64)
-        return there, _Readings(*texts), Fields(*parts)
+            texts[1] = parts[1] = ()
+        return self._there[some], _Readings(*texts), Fields(*parts)
+
+
+def _of(values: Sequence[Kind], numbers: IntArray) -> Sequence[Kind]:
+    """Some of the values, or the values themselves where it is all."""
+    return values if len(numbers) == len(values) else [values[i] for i in numbers.tolist()]
 
 
 def _columns(
@@ -185,8 +193,8 @@ class Table:
         """A column. StoreError where a sample does not hold what it is read from."""
         if name not in self._columns:
             self._add({name: np.float64})
-            for point, rows in self.by_point(np.arange(len(self))).items():
-                self._derive([name], rows, _Rows([*self.rows(rows)]), self._at[point])
+            for rows in self.by_point(np.arange(len(self))).values():
+                self._derive([name], rows, _Rows([*self.rows(rows)]))
         if name in self._failed:
             raise StoreError(self._failed[name])
         return self._columns[name]
@@ -252,13 +260,13 @@ class Table:
         self._add(dict.fromkeys(self._derived, np.float64))
         self._columns[_taken("point")][:] = places["f1"]
         shapes = Shapes(), Shapes()
-        for point, rows in self.by_point(np.arange(len(self))).items():
+        for rows in self._by_words(np.arange(len(self))):
             for part in np.split(rows, range(_AT_ONCE, len(rows), _AT_ONCE)):
                 ids = places["f0"][part].tolist()
                 samples: _Rows | _Columns | None = _columns(store, self._row.id, ids, shapes)
                 samples = samples or _Rows([*store.some_samples(self._row.id, ids)])
                 self._fill(part, samples)
-                self._derive(self._derived, part, samples, self._at[point])
+                self._derive(self._derived, part, samples)
 
     def _fill(self, rows: IntArray, samples: _Rows | _Columns) -> None:
         """Write how these samples were taken."""
@@ -267,22 +275,36 @@ class Table:
             if name in _WORDS:
                 known: dict[str | None, int] = {None: -1}
                 known |= {word: number for number, word in enumerate(self._words[name])}
-                values = [known.setdefault(value, len(known) - 1) for value in values]
+                for word in dict.fromkeys(values):
+                    known.setdefault(word, len(known) - 1)
+                values = [*map(known.__getitem__, values)]
                 self._words[name] = [word for word in known if word is not None]
-            if name == "cpu":
-                values = [np.nan if value is None else value for value in values]
             self._columns[_taken(name)][rows] = np.array(values, kind)
 
-    def _derive(
-        self, names: Iterable[str], rows: IntArray, samples: _Rows | _Columns, at: At
-    ) -> None:
-        """Write what is derived from samples of a point, which has the levels `at`."""
-        read: dict[Of, Read] = {}
+    def _by_words(self, rows: IntArray) -> Iterator[IntArray]:
+        """These samples in parts whose points differ in numbers alone: they are likely of one
+        shape, and computed at once."""
+        known: dict[Any, int] = {}
+        kinds = {
+            point: known.setdefault(tuple(_word(level) for level in at.values()), len(known))
+            for point, at in self._at.items()
+        }
+        of_row = np.array([*kinds.values()])[
+            np.searchsorted([*kinds], self._columns[_taken("point")][rows])
+        ]
+        for kind in range(len(known)):
+            yield rows[of_row == kind]
+
+    def _derive(self, names: Iterable[str], rows: IntArray, samples: _Rows | _Columns) -> None:
+        """Write what is derived from samples."""
+        read: dict[Of, tuple[Read, Fields]] = {}
+        levels = [self._at[point] for point in self._columns[_taken("point")][rows].tolist()]
         for name in names:
             derived = self._derived[name]
             if derived.of not in read:
-                read[derived.of] = samples.read(derived.of)
-            there, values, fields = read[derived.of]
+                found = samples.read(derived.of)
+                read[derived.of] = found, Fields([levels[i] for i in found[0].tolist()])
+            (there, values, fields), at = read[derived.of]
             column = np.full(len(rows), np.nan)
             try:
                 column[there] = evaluate(derived.expression, values, fields, at)
@@ -294,6 +316,11 @@ class Table:
                     f"{derived.what} is read from ({error})",
                 )
             self._columns[name][rows] = column
+
+
+def _word(level: Level) -> Level | None:
+    """A level; None of a number."""
+    return None if type(level) in (int, float) else level
 
 
 class Samples(Sequence[SampleRow]):

@@ -185,6 +185,7 @@ def samples_sealed(run: str, rows: Iterable[tuple[Any, ...]]) -> bool:
     written: as `checksum` says, in a third of the time. False may also say that one has values of
     types that no sample has."""
     head = zlib.crc32(b"str %d %b" % (len(encoded := run.encode()), encoded))
+    cells = _Cells()
     for (
         point,
         block,
@@ -199,12 +200,11 @@ def samples_sealed(run: str, rows: Iterable[tuple[Any, ...]]) -> bool:
         context,
         seal,
     ) in rows:
-        p, b, o, s, t = f"{point}", f"{block}", f"{position}", f"{began!r}", f"{took!r}"
+        s, t = f"{began!r}", f"{took!r}"
         text = (
-            f"int {len(p)} {p}int {len(b)} {b}int {len(o)} {o}str {len(outcome)} {outcome}"
-            f"{_optional(detail)}float {len(s)} {s}float {len(t)} {t}"
-            f"{'NoneType 4 None' if cpu is None else f'int {len(str(cpu))} {cpu}'}"
-            f"str {len(probe)} {probe}{_optional(raw)}{_optional(context)}"
+            f"{cells[point]}{cells[block]}{cells[position]}{cells[outcome]}{cells[detail]}"
+            f"float {len(s)} {s}float {len(t)} {t}{cells[cpu]}{cells[probe]}"
+            f"{_optional(raw)}{cells[context]}"
         )
         if text.isascii():
             found = zlib.crc32(text.encode(), head)
@@ -226,6 +226,16 @@ def samples_sealed(run: str, rows: Iterable[tuple[Any, ...]]) -> bool:
         if found != seal:
             return False
     return True
+
+
+class _Cells(dict[Any, str]):
+    """What `checksum` is of, of a value that many samples have: an integer, a text or None."""
+
+    def __missing__(self, value: int | str | None) -> str:
+        said = f"int {len(f'{value}')} {value}" if isinstance(value, int) else _optional(value)
+        if len(said) < 200:
+            self[value] = said
+        return said
 
 
 def _optional(text: str | None) -> str:

@@ -9,7 +9,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -351,24 +351,30 @@ class Store:
         """What `some_samples` gives, as columns, with `raw` and `context` as the texts that are
         stored, yet unread. None where a sample is not as it should be: `some_samples` says why."""
         where = "id IN (SELECT value FROM json_each(?)) AND +run = ? ORDER BY id"
-        read = f"SELECT {database.SAMPLE}, checksum, id FROM samples WHERE {where}"
+        read = f"SELECT {database.SAMPLE}, checksum FROM samples WHERE {where}"
         try:
             rows = self._db.execute(read, [json.dumps(ids), run]).fetchall()
-            if len(rows) != len(ids) or not database.samples_sealed(
-                run, (row[:-1] for row in rows)
-            ):
+            if len(rows) != len(ids) or not database.samples_sealed(run, rows):
                 return None
         except (sqlite3.Error, TypeError):
             return None
-        names = [*database.SAMPLE.split(", "), "checksum", "id"]
-        found = dict(zip(names, zip(*rows, strict=True), strict=True))
+        names = [*database.SAMPLE.split(", "), "checksum"]
+        found = {**dict(zip(names, zip(*rows, strict=True), strict=True)), "id": sorted(ids)}
         return found if sound(found) else None
 
     def places(self, run: str) -> Iterator[tuple[int, int]]:
         """Each sample's id and point, in no order. StoreError where some are missing."""
         with self._naming(run):
-            points = {point.point for point in self._points(run)}
-            yield from self._counted(run, self._read_places(run, points))
+            least = self._one(_EXPECTED, run)
+            of_none = "point NOT IN (SELECT point FROM points WHERE run = ?1)"
+            if id := self._one(f"SELECT max(id) FROM samples WHERE run = ?1 AND {of_none}", run):
+                raise _Damaged(f"sample {id} is of no point")
+            count = self._one("SELECT count(*) FROM samples WHERE run = ?", run)
+            self._check_count(run, least, count)
+            try:
+                yield from self._db.execute("SELECT id, point FROM samples WHERE run = ?", [run])
+            except sqlite3.Error as error:
+                raise _Damaged(str(error)) from None
 
     def taken(self, run: str) -> set[tuple[int, int]]:
         """The (block, point) pairs that have a sample."""
@@ -449,15 +455,6 @@ class Store:
                 raise _Damaged(f"sample {row.id} is of no point")
             yield row
 
-    def _read_places(self, run: str, points: Collection[int]) -> Iterator[tuple[int, int]]:
-        try:
-            for id, point in self._db.execute("SELECT id, point FROM samples WHERE run = ?", [run]):
-                if point not in points:
-                    raise _Damaged(f"sample {id} is of no point")
-                yield id, point
-        except sqlite3.Error as error:
-            raise _Damaged(str(error)) from None
-
     def _counted(self, run: str, rows: Iterable[Any]) -> Iterator[Any]:
         """The rows, of which there must be one a sample."""
         least = self._one(_EXPECTED, run)
@@ -465,6 +462,9 @@ class Store:
         for row in rows:
             count += 1
             yield row
+        self._check_count(run, least, count)
+
+    def _check_count(self, run: str, least: float, count: int) -> None:
         if not least <= count <= self._one(_EXPECTED, run):  # a sweep may be adding some
             raise _Damaged("some of its samples or sessions are lost")
 

@@ -26,7 +26,7 @@ def numbered(**fields: Any) -> list[dict[str, Any]]:
 
 
 def value(expression: Any, rows: list[dict[str, Any]]) -> list[float]:
-    return evaluate(expression, rows, Fields(rows), {}).tolist()
+    return evaluate(expression, rows, Fields(rows), Fields([{}] * len(rows))).tolist()
 
 
 class TestFields:
@@ -58,6 +58,48 @@ class TestFields:
         alone = [expression(row, {}) for row in rows]
         expected = [float("nan") if one is None else float(one) for one in alone]
         assert np.array_equal(value(expression, rows), expected, equal_nan=True)
+
+    @pytest.mark.parametrize(
+        "expression",
+        [
+            lambda raw, at: raw["ns"] / at["size"],
+            lambda raw, at: raw["ns"] if at["size"] > 20 else raw["ns"] / at["size"],
+            lambda raw, at: raw["ns"] / int(at["size"]),
+            lambda raw, at: raw["ns"] if at["method"] == "slow" else None,
+            lambda raw, at: raw["ns"] < at["size"],
+        ],
+    )
+    def test_an_expression_says_the_same_of_many_points(self, expression: Any) -> None:
+        rows = numbered(ns=lambda i: 20 + i % 5)
+        at = numbered(size=lambda i: i + 1, method=lambda i: ["slow", "fast"][i % 2])
+        expected = [expression(row, levels) for row, levels in zip(rows, at, strict=True)]
+        found = evaluate(expression, rows, Fields(rows), Fields(at))
+        assert np.array_equal(found, np.array(expected, dtype=float), equal_nan=True)
+
+    def test_a_branch_parts_the_samples(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(columns, "FEWEST", 4)
+        asked = []
+        rows = numbered(ns=lambda i: i)
+
+        def half(raw: Any, at: Any) -> Any:
+            asked.append(1)
+            return raw["ns"] * 2 if raw["ns"] < 10 else raw["ns"]
+
+        assert value(half, rows) == [2 * i if i < 10 else i for i in range(MANY)]
+        assert len(asked) == 1 + 2 * 4  # at once, and of each part as of a whole
+        broken = [*rows[:-1], {"ns": MANY, "none": 0}]
+        with pytest.raises(Unreadable, match="ZeroDivisionError") as raised:
+            value(lambda raw, at: 1 / (MANY - raw["ns"]) if raw["ns"] >= 10 else 1.0, broken)
+        assert raised.value.number == MANY - 1
+
+    def test_all_fields_are_walked_where_the_samples_have_the_same(self) -> None:
+        rows = numbered(a=lambda i: i, b=lambda i: {"c": 2 * i})
+        found = value(
+            lambda raw, at: sum(v["c"] for n, v in raw.items() if n != "a") + raw["a"], rows
+        )
+        assert found == [3 * i for i in range(MANY)]
+        with pytest.raises(Uneven):
+            [*Fields([{"a": 1}, {"b": 1}])]
 
     def test_numbers_are_read_as_one_array(self) -> None:
         asked = []
@@ -193,8 +235,9 @@ class TestShapes:
             lambda raw, at: raw["deep"]["none"],
             lambda raw, at: 1.0 if "list" in raw and "calls" not in raw else 0.0,
         ):
-            known = evaluate(read, rows, Fields(rows), {})
-            assert np.array_equal(evaluate(read, rows, Fields(found), {}), known, equal_nan=True)
+            at = Fields([{}] * len(rows))
+            known = evaluate(read, rows, Fields(rows), at)
+            assert np.array_equal(evaluate(read, rows, Fields(found), at), known, equal_nan=True)
 
     def test_what_is_read_beside_them_goes_first(self) -> None:
         under, over = columns.Shapes(), columns.Shapes()
