@@ -37,6 +37,7 @@ from memlab.printable import printable
 from memlab.store import rows
 
 LOST = 255  # ssh's exit code where the link fails, and not the command
+CUT = 254  # the same where the command was started
 
 _COMMANDS = ("sweep", "try", "export")  # what a worker starts
 _EVERY_S = 1.0  # a host's lines come together so often
@@ -49,6 +50,7 @@ _STOP_S = 30.0  # that a command has to end
 _JOIN_S = 60.0  # that a scheduler has to be there
 _HEARTBEAT_S = 10.0  # Dask's own is 0.5 s; a scheduler drops workers after 5 min
 _ADDRESS = "tls://HOST:PORT"
+_BROKEN = (OSError, TimeoutError, EOFError)  # what a link that fails raises
 
 # Nothing of Dask's own work is of use here, and some of it wakes up a hundred times a second.
 _QUIET = {
@@ -168,6 +170,9 @@ async def _remote(address: str, name: str, words: Sequence[str]) -> int:
         passing = asyncio.create_task(_pass_input(ask))
         try:
             return await _pass_output(ask)
+        except _BROKEN as error:
+            print(_last(error), file=sys.stderr)
+            return CUT
         finally:
             passing.cancel()
 
@@ -433,7 +438,7 @@ def _run(main: Any) -> Any:
     """Run it, with each failure of a link as CannotRun."""
     try:
         return asyncio.run(main)
-    except (OSError, TimeoutError, EOFError) as error:
+    except _BROKEN as error:
         raise CannotRun(_last(error)) from None
 
 

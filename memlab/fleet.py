@@ -204,14 +204,30 @@ def _measure(
         except (ValueError, StoreError) as error:
             result.wrong = f"its rows are not taken any more: {error}"
             link.kill()
-        cut = arriving.runs and not result.wrong
-    if cut and _broken(link):
-        where = f"dask:{host.dask}" if host.dask else result.host
-        lost = (
+        refused = bool(result.wrong)
+    if _broken(link) and not refused:
+        result.wrong = _cut(link, host, result, arriving)
+
+
+def _cut(
+    link: subprocess.Popen[bytes], host: Host, result: Result, arriving: travel.Arriving
+) -> str:
+    """What is known of a sweep whose link broke; nothing is wrong where all of it came before."""
+    where = f"dask:{host.dask}" if host.dask else result.host
+    fetch = f"memlab pull {where} fetches it"
+    if not arriving.runs:
+        if link.returncode != cluster.CUT:
+            return result.wrong
+        return f"lost before its first row, and may go on there: {fetch}"
+    if not arriving.ended:
+        return (
             f"lost after {result.samples} samples; what it measures goes on there, and nowhere "
-            f"else: memlab pull {where} fetches it"
+            f"else: {fetch}"
         )
-        result.wrong = "" if arriving.ended else lost
+    if arriving.interrupted:
+        run = [*arriving.runs][-1]
+        return f"interrupted there after {result.samples} samples: memlab sweep --resume {run}"
+    return ""
 
 
 def pull(chosen: Mapping[str, Host], store: Path) -> list[Result]:
@@ -296,13 +312,13 @@ def _close(link: subprocess.Popen[bytes]) -> None:
 
 
 def _broken(link: subprocess.Popen[bytes]) -> bool:
-    """Whether ssh itself ended, and not the command at its other end."""
-    return link.returncode == _SSH_FAILED or link.returncode < 0
+    """Whether the link itself ended, and not the command at its other end."""
+    return link.returncode in (_SSH_FAILED, cluster.CUT) or link.returncode < 0
 
 
 def _said(code: int, host: Host, lines: Sequence[str]) -> str:
     last = printable(lines[-1].removeprefix("memlab: ")[:500]) if lines else f"exit code {code}"
-    if code == _SSH_FAILED:
+    if code in (_SSH_FAILED, cluster.CUT):
         return f"not reached: {last}"
     if code == _NOT_FOUND:
         return (

@@ -125,6 +125,11 @@ class Arriving:
         if isinstance(row, SampleRow):
             self._add(row)
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether the last session that came was interrupted."""
+        return self._session is not None and self._session.ended == "interrupted"
+
     def taken(self, runs: Mapping[str, int]) -> Taken:
         return Taken(runs, self.expected, self.ahead_s, self.ended)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from pretended_hosts import TINY, held
 
 from memlab import cluster
 from memlab.errors import BadRequest, CannotRun
+from memlab.run.machine_lock import machine_lock
 
 LACKS_DASK = pytest.mark.skipif(find_spec("distributed") is None, reason="no Dask: memlab[dask]")
 MEMLAB = [sys.executable, "-m", "memlab"]
@@ -140,3 +144,34 @@ def last_session(store: Path, origin: str | None) -> list[str | None]:
     """How the last session of the newest run ended; nothing where none has begun."""
     *_, (_, _, sessions) = held(store, origin).values()
     return [ended for _, ended, _ in sessions[-1:]]
+
+
+@pytest.mark.slow
+@LACKS_DASK
+def test_a_worker_lost_before_its_first_row(scheduler: str, tmp_path: Path) -> None:
+    """Its sweep was started, and waits for its turn: nobody here can say that it did not go on."""
+    words = [*MEMLAB, "worker", scheduler, "--name", "a", "--store", str(tmp_path / "there.db")]
+    on = ("--on", f"dask:{scheduler}", "--store", str(tmp_path / "home.db"))
+    with machine_lock(), subprocess.Popen(words, stderr=subprocess.PIPE) as worker:
+        assert worker.stderr
+        assert b"worker a of" in worker.stderr.readline()
+        asked = [*MEMLAB, "sweep", *TINY, "--wait=10s", "-q", *on]
+        client = subprocess.Popen(asked, stderr=subprocess.PIPE, text=True)
+        children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children")
+        try:
+            while not children.read_text().strip():
+                assert client.poll() is None
+                time.sleep(0.1)
+            time.sleep(1.0)  # that the answer comes back
+            started = [int(pid) for pid in children.read_text().split()]
+            worker.kill()
+            _, said = client.communicate(timeout=90)
+        finally:
+            worker.kill()
+            client.kill()
+        for pid in started:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert client.returncode == 3
+    fetch = f"memlab pull dask:{scheduler} fetches it"
+    assert said == f"memlab: a: lost before its first row, and may go on there: {fetch}\n"

@@ -91,6 +91,21 @@ def test_ctrl_c_ends_the_sweeps_of_all_hosts(hosts: Hosts) -> None:
         assert held(home(), name) == held(hosts.store(name), None)
 
 
+def test_a_sweep_that_ends_with_its_link_is_told_as_interrupted(
+    hosts: Hosts, command: Command, tmp_path: Path
+) -> None:
+    """All of its rows came, and its exit code did not."""
+    file = tmp_path / "hosts.toml"
+    file.write_text('[hosts.a]\nmemlab = "timeout --signal=INT 5 memlab"\n')
+    hosts.cut("a", 10**9)
+    done = command("sweep", *TINY, "--blocks", "100000", "--budget", "1h", "--on", str(file))
+    ((run, (_, samples, sessions)),) = held(home(), "a").items()
+    assert held(home(), "a") == held(hosts.store("a"), None)
+    assert sessions[0][1] == "interrupted"
+    what = f"interrupted there after {len(samples)} samples: memlab sweep --resume {run}"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (3, f"memlab: a: {what}")
+
+
 def test_what_a_host_refuses_is_its_own_words(hosts: Hosts, command: Command) -> None:
     done = command("sweep", "mmap-write", "-p", "size=-1", "--on", "ssh:a,b")
     assert done.returncode == 3
