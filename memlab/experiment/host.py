@@ -99,7 +99,8 @@ class Host:
     as well. `readahead` is how many bytes the kernel reads ahead on the device of the trial's file.
     `tmpfs` is the bytes that a trial's own files take there, in a folder of the run.
     `needs` is what the probe itself asks of the host: capabilities by the names that `doctor`
-    prints, "memory cgroup v2", or files that must exist.
+    prints, "memory cgroup v2", or files that must exist. A trial that `endangers` all that runs on
+    its machine runs in a guest of memlab's alone.
 
     `kept` names what a trial may leave running, "" for nothing. The trials of a block with one name
     follow each other, in one worker and without a preparation between them, as long as a trial's
@@ -118,4 +119,5 @@ class Host:
     reserved: Callable[[At], ReservedMemory | None] | None = None
     swap_counts: bool = False
     needs: Callable[[At], Sequence[str]] = lambda _: ()
+    endangers: Callable[[At], bool] = lambda _: False
     kept: Callable[[At], str] = lambda _: ""

@@ -35,8 +35,8 @@ def latency(name: str, operation: str) -> Metric:
 
 
 def longest(field: str) -> Callable[[Raw, At], float | None]:
-    """In seconds, exact."""
-    return lambda raw, _: raw[field]["max_ns"] * 1e-9
+    """In seconds, exact; None where nothing was timed."""
+    return lambda raw, _: raw[field]["max_ns"] * 1e-9 if raw[field]["total"] else None
 
 
 LONGEST = Metric(

@@ -275,7 +275,7 @@ EXPERIMENT = Experiment(
             "longest",
             "s",
             "longest latency",
-            of=lambda raw, at: longest("latency")(raw, at) or None,
+            of=longest("latency"),
             floor=longest("floor_latency"),
         ),
         Metric(

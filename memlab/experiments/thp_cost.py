@@ -3,6 +3,10 @@
 The claims are those of guides that ask for huge pages to be switched off, and of the kernel's own
 documentation. Until Linux 5.7 a store to a shared huge page copied 2 MiB; since 5.8 it splits the
 mapping and copies one small page (commit 3917c80280c9).
+
+Free memory is broken up in guests alone, where the whole machine is memlab's: all of it is taken,
+and 15 of each 16 pages are given back. Compaction can move the pages that stay, or not. Counts of
+huge pages and of compaction are those of /proc/vmstat in the window, of the whole machine.
 """
 
 from contextlib import suppress
@@ -14,18 +18,31 @@ from memlab.experiment import *
 KIB, MIB = 2**10, 2**20
 PAGE_BYTES = 4 * KIB  # for what a point needs; a sample says its own
 HUGE_BYTES = 2 * MIB
-ENABLED = "/sys/kernel/mm/transparent_hugepage/enabled"
-SIZES = "/sys/kernel/mm/transparent_hugepage/hugepages-{}kB/enabled"
+THP = "/sys/kernel/mm/transparent_hugepage"
+ENABLED = f"{THP}/enabled"
+SIZES = f"{THP}/hugepages-{{}}kB/enabled"
+HOUR_MS, SOON_MS = 3_600_000, 10
 
 KERNEL = "Documentation/admin-guide/mm/transhuge.rst"
 REDIS = "Netdata, Redis and Transparent Huge Pages (2026)"
 MONGODB = "MongoDB 4.0, Disable Transparent Huge Pages"
+MIMALLOC = "mimalloc#1373"
 
 SMALL: dict[str, Level] = {"pages": "small"}
 HUGE: dict[str, Level] = {"pages": "huge"}
 ALL: dict[str, Level] = {"used": "all"}
 SPARSE: dict[str, Level] = {"used": "sparse"}
 PMD: dict[str, Level] = {"folio": HUGE_BYTES}
+# A host as it is, and memory that is loaded from at random; what the first claims are made of.
+PLAIN: dict[str, Level] = {
+    "free_memory": "host",
+    "defrag": "host",
+    "khugepaged": "host",
+    "order": "random",
+    "touches_timed": False,
+}
+# Huge pages in free memory that was broken up, with nothing but the fault to compact it.
+BROKEN: dict[str, Level] = HUGE | ALL | {"khugepaged": "off", "touches_timed": False}
 
 
 def expected_faults(raw: Raw, at: At) -> float:
@@ -46,12 +63,62 @@ def switched_off() -> bool:
     return False
 
 
-def settings(at: At) -> dict[str, str]:
+def sizes(at: At) -> dict[str, str]:
     """Huge pages on advice, where the host has none at all; their size, where it is not the
     largest (Linux 6.8)."""
     if at["folio"] == HUGE_BYTES:
         return {ENABLED: "madvise"} if at["pages"] != "small" and switched_off() else {}
     return {SIZES.format(int(at["folio"]) // KIB): "madvise", SIZES.format(2048): "never"}
+
+
+def khugepaged(at: At) -> dict[str, str]:
+    """It has no switch of its own, so off is a pause of an hour."""
+    if at["khugepaged"] == "host":
+        return {}
+    if at["khugepaged"] == "off":
+        return {f"{THP}/khugepaged/scan_sleep_millisecs": str(HOUR_MS)}
+    return {
+        f"{THP}/khugepaged/defrag": str(int(at["khugepaged"] == "on")),
+        f"{THP}/khugepaged/alloc_sleep_millisecs": str(SOON_MS),
+        f"{THP}/khugepaged/scan_sleep_millisecs": str(SOON_MS),
+    }
+
+
+def broken_up(at: At) -> bool:
+    return at["free_memory"] != "host"
+
+
+def settings(at: At) -> dict[str, str]:
+    """Where free memory is broken up, the kernel keeps little of it back in large blocks, and does
+    not compact by itself."""
+    wanted = sizes(at) | khugepaged(at)
+    if at["defrag"] != "host":
+        wanted[f"{THP}/defrag"] = str(at["defrag"])
+    if broken_up(at):
+        wanted |= {"/proc/sys/vm/min_free_kbytes": "1024"}
+        wanted |= {"/proc/sys/vm/compaction_proactiveness": "0"}
+    return wanted
+
+
+def event(name: str, part: str = "touch") -> Reading:
+    """A count of /proc/vmstat in a part of the trial, per 2 MiB of the memory."""
+    count = read(f"{part}_events.{name}_count")
+
+    def each(raw: Raw, at: At) -> float | None:
+        found = count(raw, at)
+        return None if found is None else found / (int(at["size"]) / HUGE_BYTES)
+
+    return each
+
+
+def collapsed(reading: Reading) -> Reading:
+    return lambda raw, at: reading(raw, at) if at["pages"] in ("collapsed", "khugepaged") else None
+
+
+def khugepaged_time(raw: Raw, at: At) -> float | None:
+    """None where it did not collapse all of the memory in time."""
+    all_of_it = at["pages"] == "khugepaged" and raw["huge_bytes"] == at["size"]
+    return float(raw["collapse_ns"]) * 1e-9 if all_of_it else None
 
 
 def ratio(
@@ -69,7 +136,7 @@ def ratio(
         id=id,
         text=text,
         metric=metric,
-        where={**where, **PMD},
+        where={**where, **PMD, **PLAIN},
         of=HUGE,
         to=SMALL,
         published=published,
@@ -80,9 +147,153 @@ def ratio(
 
 
 def count(id: str, text: str, metric: str, where: At, equals: int, published: str) -> Count:
-    where = {**where, **PMD}
+    where = {**PLAIN, **where, **PMD}
     return Count(id=id, text=text, metric=metric, where=where, equals=equals, published=published)
 
+
+def broken(id: str, text: str, metric: str, where: At, equals: int, published: str) -> Count:
+    """What a count is in free memory that was broken up."""
+    return count(id, text, metric, BROKEN | dict(where), equals, published)
+
+
+def over(id: str, text: str, metric: str, where: At, above: float, published: str) -> Within:
+    """A count that is not exact there: one compaction that fails puts off the next ones."""
+    return Within(
+        id=id,
+        text=text,
+        metric=metric,
+        where=PLAIN | BROKEN | dict(where) | PMD,
+        above=above,
+        timed=False,
+        published=published,
+    )
+
+
+NEVER: dict[str, Level] = {"free_memory": "movable", "defrag": "never"}
+DEFER: dict[str, Level] = {"free_memory": "movable", "defrag": "defer"}
+MADVISE: dict[str, Level] = {"free_memory": "movable", "defrag": "madvise"}
+ALWAYS: dict[str, Level] = {"free_memory": "movable", "defrag": "always"}
+PINNED: dict[str, Level] = {"free_memory": "unmovable", "defrag": "always"}
+
+
+def left_to_khugepaged(free_memory: str, level: str) -> dict[str, Level]:
+    return {"pages": "khugepaged", "free_memory": free_memory, "khugepaged": level}
+
+
+BROKEN_UP: list[Claim] = [
+    broken(
+        "broken-never",
+        "with defrag=never every huge page falls back to small ones where free memory is in pieces",
+        "huge_fallbacks",
+        NEVER,
+        1,
+        f"{KERNEL}: 'simply fallback to regular pages unless hugepages are immediately available'",
+    ),
+    broken(
+        "broken-never-stalls",
+        "with defrag=never no first touch waits for compaction",
+        "compact_stalls",
+        NEVER,
+        0,
+        f"{KERNEL}: 'never try to defrag memory'",
+    ),
+    broken(
+        "broken-defer-stalls",
+        "with defrag=defer no first touch waits for compaction",
+        "compact_stalls",
+        DEFER,
+        0,
+        f"{KERNEL}: 'will wake kswapd in the background to reclaim pages and wake kcompactd'",
+    ),
+    over(
+        "broken-madvise",
+        "with defrag=madvise, the default, advised memory still gets huge pages: by compaction",
+        "huge_faults",
+        MADVISE,
+        0,
+        f"{KERNEL}: 'will enter direct reclaim like always but only for regions that are have "
+        "used madvise(MADV_HUGEPAGE)'",
+    ),
+    over(
+        "broken-always",
+        "with defrag=always memory still gets huge pages: by compaction",
+        "huge_faults",
+        ALWAYS,
+        0,
+        f"{KERNEL}: 'directly reclaim pages and compact memory in an effort to allocate a THP "
+        "immediately'",
+    ),
+    over(
+        "broken-always-stalls",
+        "with defrag=always most first touches of 2 MiB wait for compaction",
+        "compact_stalls",
+        ALWAYS,
+        0.5,
+        f"{KERNEL}: 'will stall on allocation failure'",
+    ),
+    over(
+        "broken-moves",
+        "a huge page in fragmented memory costs moving small ones",
+        "pages_moved",
+        ALWAYS,
+        1,
+        f"{MIMALLOC}: 'a fragmented memory system where the OS needs to move physical 4k pages to "
+        "make space for a single huge page'",
+    ),
+    over(
+        "broken-unmovable",
+        "where pages that cannot be moved lie between, most huge pages fall back even with "
+        "defrag=always",
+        "huge_fallbacks",
+        PINNED,
+        0.5,
+        f"{KERNEL}: 'in an effort to allocate a THP immediately'",
+    ),
+    over(
+        "broken-unmovable-stalls",
+        "and the first touch waits for compaction that fails",
+        "compact_failures",
+        PINNED,
+        0.5,
+        f"{KERNEL}: 'will stall on allocation failure'",
+    ),
+    Ratio(
+        id="broken-slower",
+        text="in fragmented memory the first touch is slower with huge pages than with small ones",
+        metric="touch_time",
+        where=PLAIN | BROKEN | {"free_memory": "movable"} | PMD,
+        of=HUGE | {"defrag": "always"},
+        to=SMALL | {"defrag": "host"},
+        above=1,
+        published=f"{MIMALLOC}: slower with huge pages, and 1.28 times faster once a virtual "
+        "machine of 18 GB had ended",
+    ),
+    broken(
+        "khugepaged",
+        "khugepaged makes touched small pages huge, also where free memory is in pieces",
+        "huge_share",
+        left_to_khugepaged("movable", "on"),
+        1,
+        f"{KERNEL}: 'the responsibility of khugepaged to then install the THP pages later'",
+    ),
+    broken(
+        "khugepaged-no-defrag",
+        "with khugepaged/defrag = 0 it makes none where free memory is in pieces",
+        "huge_share",
+        left_to_khugepaged("movable", "no_defrag"),
+        0,
+        f"{KERNEL}: khugepaged/defrag, 'use a defrag function'",
+    ),
+    count(
+        "khugepaged-off",
+        "without khugepaged touched small pages stay small",
+        "huge_share",
+        ALL | left_to_khugepaged("host", "off"),
+        0,
+        f"{KERNEL}: 'khugepaged daemon that scans memory and collapses sequences of basic pages "
+        "into huge pages'",
+    ),
+]
 
 EXPERIMENT = Experiment(
     name="thp-cost",
@@ -94,8 +305,13 @@ EXPERIMENT = Experiment(
             ENUM,
             quick=["small", "huge"],
             help="pages; small: MADV_NOHUGEPAGE; huge: MADV_HUGEPAGE; collapsed: touched as small "
-            "ones, then MADV_COLLAPSE",
-            level_labels={"small": "4 KiB pages", "huge": "huge pages", "collapsed": "collapsed"},
+            "ones, then MADV_COLLAPSE; khugepaged: touched as small ones, then left to khugepaged",
+            level_labels={
+                "small": "4 KiB pages",
+                "huge": "huge pages",
+                "collapsed": "collapsed",
+                "khugepaged": "left to khugepaged",
+            },
         ),
         Factor(
             "used",
@@ -129,12 +345,85 @@ EXPERIMENT = Experiment(
             most=HUGE_BYTES,
             host=True,
         ),
+        Factor(
+            "order",
+            ENUM,
+            quick=["random"],
+            help="order of the loads; sequential: in that of the addresses",
+            level_labels={"random": "random loads", "sequential": "sequential loads"},
+        ),
+        Factor(
+            "free_memory",
+            ENUM,
+            quick=["host"],
+            help="free memory; host: as it is; else broken into pieces of 15 pages at most, by "
+            "pages that compaction can move or by those that it cannot (in guests alone)",
+            level_labels={
+                "host": "free memory as it is",
+                "movable": "in pieces, movable",
+                "unmovable": "in pieces, unmovable",
+            },
+        ),
+        Factor(
+            "defrag",
+            choice("host", "always", "defer", "defer+madvise", "madvise", "never"),
+            quick=["host"],
+            help="defrag; what a fault does where no huge page is free, host: as it is",
+            host=True,
+            level_labels={"host": "defrag as the host has it"},
+        ),
+        Factor(
+            "khugepaged",
+            choice("host", "on", "no_defrag", "off"),
+            quick=["host"],
+            help="khugepaged; host: as it is; on: it looks every 10 ms; no_defrag: with "
+            "khugepaged/defrag = 0; off: it looks once an hour",
+            host=True,
+            level_labels={
+                "host": "khugepaged as the host has it",
+                "on": "khugepaged",
+                "no_defrag": "khugepaged without defrag",
+                "off": "no khugepaged",
+            },
+        ),
+        Factor("wait", SECONDS, quick=[0.2], help="time for khugepaged; at most"),
+        Factor(
+            "touches_timed",
+            FLAG,
+            quick=[False],
+            help="each touch timed; yes: for percentiles, at the price of reading the clock",
+            level_labels={True: "each touch timed", False: "touches timed together"},
+        ),
+    ],
+    excludes=[
+        Exclude(
+            lambda at: broken_up(at) and at["used"] == "sparse",
+            "free memory is broken up where every page is used",
+        ),
+        Exclude(
+            lambda at: broken_up(at) and at["khugepaged"] == "host",
+            "khugepaged compacts what was broken up: say -p khugepaged=off or another level",
+        ),
+        Exclude(
+            lambda at: at["pages"] != "huge" and at["defrag"] != "host",
+            "defrag is what a fault for a huge page does; others go by other settings",
+        ),
+        Exclude(
+            lambda at: (
+                at["pages"] != "khugepaged"
+                and at["khugepaged"] not in ("host", "off" if broken_up(at) else "host")
+            ),
+            "khugepaged is at work where pages are left to it",
+        ),
     ],
     host=Host(
         settings=settings,
         containment=Containment(
-            lambda at: 2 * int(at["size"]) + 128 * MIB, required=lambda _: False
+            # What breaks up free memory is the machine's, and in no group.
+            lambda at: None if broken_up(at) else 2 * int(at["size"]) + 128 * MIB,
+            required=lambda _: False,
         ),
+        endangers=broken_up,
     ),
     controls=[
         control(
@@ -183,7 +472,78 @@ EXPERIMENT = Experiment(
             "smaller",
             "Folios between the two sizes: fewer faults than small pages, less unused memory than "
             "2 MiB.",
-            {"pages": ["huge"], "folio": [64 * KIB, 256 * KIB], "used": ["all", "sparse"]},
+            {
+                "pages": ["huge"],
+                "folio": [2**power * KIB for power in range(4, 11)],
+                "used": ["all", "sparse"],
+            },
+            presets=("full",),
+        ),
+        control(
+            "sequential",
+            "Loads in the order of the addresses, of which the processor walks few page tables.",
+            {"order": ["sequential"], "used": "all"},
+            Explanation(
+                Ratio(
+                    metric="load_time",
+                    where=ALL | PMD | PLAIN | {"order": "sequential"},
+                    of=HUGE,
+                    to=SMALL,
+                    above=0.9,
+                ),
+                "a load in the order of the addresses takes {of} with huge pages and {to} with "
+                "small ones",
+                confirmed="huge pages save little where the next page is the one beside it",
+                refuted="huge pages save loads in any order",
+            ),
+        ),
+        control(
+            "timed",
+            "Each touch timed on its own: what a mean over the memory hides.",
+            {"touches_timed": [True], "used": "all"},
+        ),
+        control(
+            "khugepaged",
+            "Touched as small pages and left to khugepaged.",
+            {"pages": ["khugepaged"], "khugepaged": ["on", "off"], "used": "all"},
+            Explanation(
+                Count(
+                    metric="huge_share",
+                    where=PLAIN | ALL | PMD | left_to_khugepaged("host", "on"),
+                    equals=1,
+                ),
+                "khugepaged makes {value} of the memory huge within 0.2 s if it looks every 10 ms",
+                confirmed="what a fault did not bring in huge, it repairs",
+                refuted="it does not repair it in this time",
+            ),
+        ),
+        control(
+            "in_pieces",
+            "Free memory broken up, in a guest.",
+            {
+                "pages": ["huge"],
+                "used": "all",
+                "khugepaged": "off",
+                "free_memory": ["movable", "unmovable"],
+                "defrag": ["always", "madvise", "defer", "never"],
+            },
+            presets=("full",),
+        ),
+        control(
+            "in_pieces_small",
+            "Small pages in the same memory.",
+            {"pages": ["small"], "used": "all", "khugepaged": "off", "free_memory": ["movable"]},
+            presets=("full",),
+        ),
+        control(
+            "in_pieces_khugepaged",
+            "Small pages there, left to khugepaged.",
+            {
+                "pages": ["khugepaged"],
+                "used": "all",
+                "khugepaged": ["on", "no_defrag"],
+                "free_memory": ["movable"],
+            },
             presets=("full",),
         ),
     ],
@@ -226,6 +586,69 @@ EXPERIMENT = Experiment(
             "minor faults / expected faults; expected is one per folio",
             of=lambda raw, at: raw["window"]["minor_fault_count"] / expected_faults(raw, at),
         ),
+        latency("p50", "touch"),
+        latency("p99", "touch"),
+        LONGEST,
+        Metric(
+            "huge_faults",
+            "1",
+            "huge pages / 2 MiB; that a first touch got (thp_fault_alloc)",
+            of=event("thp_fault_alloc"),
+        ),
+        Metric(
+            "huge_fallbacks",
+            "1",
+            "fallbacks to small pages / 2 MiB; of first touches (thp_fault_fallback)",
+            of=event("thp_fault_fallback"),
+        ),
+        Metric(
+            "compact_stalls",
+            "1",
+            "waits for compaction / 2 MiB; of the first touch (compact_stall)",
+            of=event("compact_stall"),
+        ),
+        Metric(
+            "compact_successes",
+            "1",
+            "compactions that made a huge page / 2 MiB; of the first touch (compact_success)",
+            of=event("compact_success"),
+        ),
+        Metric(
+            "compact_failures",
+            "1",
+            "compactions that made none / 2 MiB; of the first touch (compact_fail)",
+            of=event("compact_fail"),
+        ),
+        Metric(
+            "pages_moved",
+            "1",
+            "pages moved / 2 MiB; while memory was first touched (pgmigrate_success)",
+            of=event("pgmigrate_success"),
+        ),
+        Metric(
+            "free_huge_before",
+            "count",
+            "free blocks of 2 MiB at first; before free memory was broken up (/proc/buddyinfo)",
+            of=read("free_huge_before_count"),
+        ),
+        Metric(
+            "free_huge",
+            "count",
+            "free blocks of 2 MiB; right before the first touch (/proc/buddyinfo)",
+            of=read("free_huge_count"),
+        ),
+        Metric(
+            "unmovable_blocks",
+            "count",
+            "unmovable blocks; right before the first touch (/proc/pagetypeinfo)",
+            of=read("unmovable_count"),
+        ),
+        Metric(
+            "collapsed_pages",
+            "1",
+            "huge pages made of small ones / 2 MiB; afterwards (thp_collapse_alloc)",
+            of=collapsed(event("thp_collapse_alloc", "collapse")),
+        ),
         Metric("fork_time", "s", "time of fork(2); in the parent", of=read("fork_ns")),
         Metric(
             "write_time",
@@ -253,6 +676,12 @@ EXPERIMENT = Experiment(
             of=read("collapse_ns", when={"pages": "collapsed"}),
         ),
         Metric(
+            "khugepaged_time",
+            "s",
+            "time of khugepaged; until all is huge, to 5 ms, where it became so in time",
+            of=khugepaged_time,
+        ),
+        Metric(
             "touch_over_zeroing",
             "1",
             "first touch / zeroing again; of all of the memory",
@@ -261,7 +690,13 @@ EXPERIMENT = Experiment(
     ],
     cost=Cost(
         memory=lambda at: 2 * int(at["size"]) + 64 * MIB,
-        time=lambda at: 0.05 + int(at["size"]) / PAGE_BYTES * 4e-6 + int(at["loads"]) * 4e-7,
+        time=lambda at: (
+            0.05
+            + int(at["size"]) / PAGE_BYTES * 4e-6
+            + int(at["loads"]) * 4e-7
+            + (float(at["wait"]) if at["pages"] == "khugepaged" else 0)
+            + (3 if broken_up(at) else 0)
+        ),
     ),
     tiny={"size": [4 * MIB], "loads": [101]},
     shrinks="size",
@@ -349,6 +784,7 @@ EXPERIMENT = Experiment(
             PAGE_BYTES,
             "commit 3917c80280c9 (Linux 5.8)",
         ),
+        *BROKEN_UP,
     ],
     figure=Bars("touch_time", over="used", by=["pages"], log="y", base=SMALL),
     more_figures={

@@ -44,6 +44,8 @@ _CONTAINER_GROUPS = (
 _PV_FLUSH = "KVM setup pv remote TLB flush"
 _BOOT_RECORDS = 2000
 
+GUEST_PORT = "memlab"  # the name of the virtio port of a guest that memlab boots
+
 
 def read(root: Path) -> dict[str, Any]:
     """Everything here about virtualisation, JSON-able, None where unknown."""
@@ -66,6 +68,12 @@ def read(root: Path) -> dict[str, Any]:
             root / "sys/devices/system/clocksource/clocksource0/current_clocksource"
         ),
     }
+
+
+def memlab_guest(root: Path) -> bool:
+    """Whether memlab booted this machine, for its own trials alone."""
+    ports = (root / "sys/class/virtio-ports").glob("*/name")
+    return any(files.text(port) == GUEST_PORT for port in ports)
 
 
 def emulated(root: Path) -> bool | None:

@@ -17,7 +17,7 @@ from memlab.experiment.points import Point
 from memlab.observe import allocators, capabilities, cgroup, libc, proc
 from memlab.run import containment, swap, virtual_machine
 from memlab.run.cleanup import value_of
-from memlab.run.settings import no_such_file
+from memlab.run.settings import endangered, no_such_file
 
 
 def lacking(
@@ -51,6 +51,8 @@ class _Host:
 
     def lacks(self, experiment: Experiment, at: At) -> Iterator[str]:
         host, held = experiment.host, experiment.host.containment
+        if host.endangers(at):
+            yield endangered()
         yield from self.lends(experiment, at)
         if held:
             kind, limit = held.swap(at), held.limit(at)

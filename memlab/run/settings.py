@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from memlab.observe import proc, virtualization
 from memlab.run.cleanup import value_of
 from memlab.run.journal import Journal
 
@@ -27,6 +28,14 @@ def no_such_file(file: str, value: str) -> str:
     having = (kernel for start, kernel in _SINCE.items() if file.startswith(start))
     use = next(having, "a kernel that has it")
     return f"needs {file} = {value}, and there is no such file: use {use}"
+
+
+def endangered() -> str:
+    """Why nothing may be done here that endangers all that runs on this machine; empty where memlab
+    booted it."""
+    if virtualization.memlab_guest(proc.ROOT):
+        return ""
+    return "needs a machine of its own, and this host is not put at risk: --in guest"
 
 
 def readahead_file(folder: Path) -> str:

@@ -13,7 +13,7 @@ from memlab.experiment import At, Experiment
 from memlab.observe import cgroup
 from memlab.run.containment import Group, Shape
 from memlab.run.journal import Journal
-from memlab.run.settings import Settings, Unavailable, readahead_file
+from memlab.run.settings import Settings, Unavailable, endangered, readahead_file
 from memlab.run.swap import Swap
 from memlab.run.virtual_machine import Started, VirtualMachines
 
@@ -46,6 +46,8 @@ class TrialSetup:
     def prepare(self, at: At) -> TrialContext:
         """Raises Unavailable or OSError where the host cannot provide it."""
         host = self._experiment.host
+        if host.endangers(at) and (why := endangered()):
+            raise Unavailable(why)
         wanted = dict(host.settings(at))
         if host.readahead:
             wanted[readahead_file(self._place)] = str(host.readahead(at) // 1024)

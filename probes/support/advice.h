@@ -12,7 +12,7 @@
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
-/* Kernel 4.5, 5.4 and 5.18. */
+/* Kernel 4.5, 5.4, 5.18 and 6.1. */
 #ifndef MADV_FREE
 #define MADV_FREE 8
 #endif
@@ -22,6 +22,9 @@
 #endif
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
 #endif
 
 /* cdef: read by cffi as it stands */

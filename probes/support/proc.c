@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LABEL_SIZE 16
+#define LABEL_SIZE 32
 
 /* Where the reader stands in the line. */
 enum place { BEFORE_LABEL, IN_LABEL, BETWEEN, IN_NUMBER, REST_OF_LINE };

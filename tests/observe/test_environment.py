@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memlab import experiments
-from memlab.observe import capabilities, environment
+from memlab.observe import capabilities, environment, virtualization
 
 from .trees import ARM64, BARE_METAL, HYBRID, KVM_GUEST, V2, V2_MOUNT, grow
 
@@ -240,3 +240,12 @@ def test_another_programs_swap_makes_unlike_only_where_swap_counts() -> None:
     assert environment.unlike(a, b, swap_counts=False) == []
     counts = [name for name in experiments.names() if experiments.load(name).host.swap_counts]
     assert counts == ["mmap-overcommit", "reclaim-or-kill"]
+
+
+def test_only_a_port_of_memlabs_name_makes_a_guest(tmp_path: Path) -> None:
+    """Other hypervisors have ports as well, and nothing may be risked on their guests."""
+    assert not virtualization.memlab_guest(tmp_path)
+    grow(tmp_path, {"sys/class/virtio-ports/vport1p1/name": "org.qemu.guest_agent.0\n"})
+    assert not virtualization.memlab_guest(tmp_path)
+    grow(tmp_path, {"sys/class/virtio-ports/vport2p1/name": "memlab\n"})
+    assert virtualization.memlab_guest(tmp_path)

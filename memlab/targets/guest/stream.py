@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from memlab.errors import CannotRun
+from memlab.observe.virtualization import GUEST_PORT
 
-PORT = "memlab"  # the name of the virtio port
+PORT = GUEST_PORT
 
 
 class Damaged(CannotRun):
