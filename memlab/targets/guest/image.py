@@ -194,7 +194,7 @@ def _place(image: Kernel, modules: Mapping[str, Iterable[str]]) -> Iterator[Memb
 
 def _unsigned(module: bytes) -> bytes:
     """Without the signature at its end (the kernel's admin-guide/module-signing.rst), whose check
-    is a seventh of an emulated boot."""
+    is a fifth of an emulated boot."""
     if not module.endswith(_SIGNED):
         return module
     (length,) = struct.unpack_from(">I", module, len(module) - len(_SIGNED) - 4)
