@@ -34,6 +34,7 @@
 #define NEARLY_BYTES ((size_t)32 << 20) /* with more there are blocks, which is not looked at */
 #define PIPE_BYTES ((size_t)16 << 20)
 #define HUGE_PAGES_MAX ((size_t)32)
+#define IN_VAIN_MAX 4   /* a CPU's own list of free huge pages gives some as well */
 #define DEFERRED_MAX 64 /* 1 << COMPACT_MAX_DEFER_SHIFT, mm/compaction.c */
 #define PORTS "/sys/class/virtio-ports/*/name"
 
@@ -251,13 +252,13 @@ static int take_huge_blocks(struct fragments *fragments, struct failure *failure
 	    madvise(fragments->huge, HUGE_PAGES_MAX * HUGE_BYTES, MADV_DONTFORK) == -1)
 		return failure_keep(failure, "madvise(huge)");
 	huge = fragments->huge + (HUGE_BYTES - (uintptr_t)fragments->huge % HUGE_BYTES);
-	for (size_t i = 0; i < HUGE_PAGES_MAX - 1; i++) {
+	for (size_t i = 0, in_vain = 0; i < HUGE_PAGES_MAX - 1 && in_vain < IN_VAIN_MAX; i++) {
 		const uint64_t before = free_huge_blocks().count;
 
-		if (before > 0)
-			*(volatile uint8_t *)(huge + i * HUGE_BYTES) = 1;
-		if (free_huge_blocks().count >= before)
+		if (before == 0)
 			break;
+		*(volatile uint8_t *)(huge + i * HUGE_BYTES) = 1;
+		in_vain += free_huge_blocks().count >= before;
 	}
 	return 0;
 }
