@@ -6,8 +6,8 @@
  * latency ends when it returns. It was held up where a call that ran when it began ended first.
  * Excluded: what a caller does between two calls, such as filling the memory that it is to unmap:
  * meanwhile the victim begins nothing. Lock takes are counted on the threads themselves: the
- * victim's alone (alone) and beside the callers (beside), a caller's in its calls only. Each made
- * its operation or call once beforehand.
+ * victim's alone (alone) and beside the callers (beside), a caller's in its calls only; so are page
+ * faults. Each made its operation or call once beforehand.
  *
  * All mappings have small pages and lie between inaccessible ones, so that none is merged with
  * another. A page of a file is one of a memfd, in memory already, mapped without fault-around
@@ -41,6 +41,9 @@ enum mmap_lock_caller {
 	MMAP_LOCK_CALLER_MLOCK,
 	MMAP_LOCK_CALLER_DONTNEED,
 	MMAP_LOCK_CALLER_FREE,
+	MMAP_LOCK_CALLER_COLD,
+	MMAP_LOCK_CALLER_PAGEOUT,
+	MMAP_LOCK_CALLER_WILLNEED,
 	MMAP_LOCK_CALLER_SEQUENTIAL,
 	MMAP_LOCK_CALLER_POPULATE,
 	MMAP_LOCK_CALLER_MAPS,
@@ -79,8 +82,9 @@ struct mmap_lock_result {
 	uint64_t call_ns;    /* the sum of their times */
 	struct mmap_lock_counts alone;
 	struct mmap_lock_counts beside;
-	struct mmap_lock_counts calls; /* of the first caller */
-	uint64_t counted_call_count;   /* made by it */
+	struct mmap_lock_counts calls;    /* of the first caller */
+	uint64_t counted_call_count;      /* made by it */
+	struct vma_lock_counts vma_locks; /* beside the callers, of the whole host */
 	struct probe_histogram latency;
 	struct probe_histogram floor_latency;
 };
@@ -121,6 +125,7 @@ struct report {
 	uint64_t alone_ns;
 	struct mmap_lock_counts alone;
 	struct mmap_lock_counts locks;
+	struct vma_lock_counts vma_locks;
 	struct probe_histogram latency;
 	struct probe_histogram floor_latency;
 	struct failure failure;
@@ -187,12 +192,15 @@ static int before_call(struct report *own, enum mmap_lock_caller caller, size_t 
 			       : madvise(own->start, size_bytes, MADV_DONTNEED);
 	case MMAP_LOCK_CALLER_DONTNEED:
 	case MMAP_LOCK_CALLER_FREE:
+	case MMAP_LOCK_CALLER_COLD:
+	case MMAP_LOCK_CALLER_PAGEOUT:
 		pages_touch(own->start, size_bytes, (size_t)sysconf(_SC_PAGESIZE));
 		return 0;
 	case MMAP_LOCK_CALLER_POPULATE:
 		return madvise(own->start, size_bytes, MADV_DONTNEED);
 	case MMAP_LOCK_CALLER_MPROTECT:
 	case MMAP_LOCK_CALLER_SEQUENTIAL:
+	case MMAP_LOCK_CALLER_WILLNEED:
 	case MMAP_LOCK_CALLER_MAPS:
 	case MMAP_LOCK_CALLER_SMAPS:
 		break;
@@ -237,6 +245,12 @@ static int call(struct report *own, enum mmap_lock_caller caller, size_t size_by
 		return madvise(own->start, size_bytes, MADV_DONTNEED);
 	case MMAP_LOCK_CALLER_FREE:
 		return madvise(own->start, size_bytes, MADV_FREE);
+	case MMAP_LOCK_CALLER_COLD:
+		return advise(own->start, size_bytes, MADV_COLD);
+	case MMAP_LOCK_CALLER_PAGEOUT:
+		return advise(own->start, size_bytes, MADV_PAGEOUT);
+	case MMAP_LOCK_CALLER_WILLNEED:
+		return madvise(own->start, size_bytes, MADV_WILLNEED);
 	case MMAP_LOCK_CALLER_SEQUENTIAL:
 		return madvise(own->start, size_bytes, own->turned ? MADV_SEQUENTIAL : MADV_NORMAL);
 	case MMAP_LOCK_CALLER_POPULATE:
@@ -296,6 +310,20 @@ static int unreserve(const struct report *own, size_t size_bytes, size_t page_by
 	return own->start ? munmap(first - page_bytes, 2 * size_bytes + 3 * page_bytes) : 0;
 }
 
+/* The program's own file: one that is there already, and of which no page is written. Its mapping
+ * may reach beyond its end. */
+static int map_program(struct report *own, size_t size_bytes)
+{
+	const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	if (fd == -1)
+		return -1;
+	const bool made = mmap(own->start, size_bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) !=
+			  MAP_FAILED;
+	close(fd);
+	return made ? 0 : -1;
+}
+
 static size_t victim_bytes(const struct plan *plan)
 {
 	return (2 * plan->in->operations_count + 1) * plan->page_bytes; /* alone, beside, before */
@@ -342,7 +370,8 @@ static enum probe_status prepare_caller(const struct plan *plan, struct report *
 
 	TRY(reserve(own, size_bytes, plan->page_bytes));
 	own->brk_at = (uintptr_t)syscall(SYS_brk, 0);
-	TRY(fill(own->start, size_bytes));
+	TRY(plan->in->caller == MMAP_LOCK_CALLER_WILLNEED ? map_program(own, size_bytes)
+							  : fill(own->start, size_bytes));
 	TRY(before_call(own, plan->in->caller, size_bytes));
 	if (call(own, plan->in->caller, size_bytes) == -1) {
 		const bool lock = plan->in->caller == MMAP_LOCK_CALLER_MLOCK;
@@ -423,16 +452,19 @@ static uint64_t deadline(const struct plan *plan)
 static void run_victim(const struct plan *plan, struct report *own)
 {
 	struct lock_counts alone, beside;
+	struct vma_lock_counting counting;
 
 	lock_counts_open(&alone, &plan->events);
 	lock_counts_open(&beside, &plan->events);
 	lock_counts_resume(&alone);
 	run_alone(plan, own, deadline(plan));
 	lock_counts_pause(&alone);
+	vma_lock_counts_begin(&counting);
 	__atomic_store_n(&plan->board->calling, true, __ATOMIC_RELEASE);
 	lock_counts_resume(&beside);
 	run_beside(plan, own, deadline(plan));
 	lock_counts_pause(&beside);
+	vma_lock_counts_end(&counting, &own->vma_locks);
 	__atomic_store_n(&plan->board->end, true, __ATOMIC_RELEASE);
 	lock_counts_close(&alone, &own->alone);
 	lock_counts_close(&beside, &own->locks);
@@ -509,6 +541,7 @@ static enum probe_status gather(const struct workers *workers, struct mmap_lock_
 	out->alone_ns = victim->alone_ns;
 	out->alone = victim->alone;
 	out->beside = victim->locks;
+	out->vma_locks = victim->vma_locks;
 	out->latency = victim->latency;
 	out->floor_latency = victim->floor_latency;
 out:

@@ -5,6 +5,9 @@ takes it, how often, and whether for writing. Since Linux 6.4 each mapping also 
 own, and kind after kind of work does without the mmap_lock.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from memlab.experiment import *
 
 KIB, MIB = 2**10, 2**20
@@ -19,6 +22,8 @@ DOWNGRADED = (
     f"{DOCUMENT}: a 'downgraded lock prevents a new write lock from being obtained until the "
     "original lock is released'"
 )
+EITHER = f"{DOCUMENT}: who reads or changes a mapping holds the mmap_lock or the mapping's own lock"
+MADVISE = "mm/madvise.c"
 THREADS: dict[str, Level] = {"sharing": "threads", "callers": 1, "mappings": 0}
 
 
@@ -53,6 +58,55 @@ def word(raw: Raw, at: At) -> str:
     if share is None:
         return SHORT if raw["operation_count"] else NONE
     return HOLDS if share > 0.5 else PASSES
+
+
+WHOLE, PER_VMA, BOTH, NOT_TOLD = "mmap_lock", "per-VMA", "either", "not told"
+
+
+def counted(raw: Raw, side: str, name: str) -> float | None:
+    counter: Mapping[str, Any] = raw[side].get(name, {})  # faults: of newer samples
+    return counter.get("count")
+
+
+def lock(raw: Raw, side: str, *, faults: bool) -> str:
+    """Which lock was taken, by the takes of the mmap_lock: whoever has none holds the lock of the
+    mapping (EITHER). Operations that are to be faults tell it by their faults."""
+    takes = [counted(raw, side, name) for name in ("writes", "reads")]
+    events = counted(raw, side, "faults") if faults else None
+    if None in takes or (faults and not events):
+        return NOT_TOLD
+    if not any(takes):
+        return PER_VMA
+    return BOTH if events and sum(filter(None, takes)) < events else WHOLE
+
+
+def locks_word(raw: Raw, at: At) -> str:
+    faults = str(at["victim"]).startswith("fault_")
+    operation = lock(raw, "beside", faults=faults) if raw["operation_count"] else NOT_TOLD
+    call = lock(raw, "calls", faults=False) if raw["counted_call_count"] else NOT_TOLD
+    return f"call: {call}, operation: {operation}"
+
+
+def under_mmap_lock(side: str) -> Reading:
+    """The share of the faults; None for operations that are none."""
+
+    def share(raw: Raw, at: At) -> float | None:
+        faults = counted(raw, side, "faults")
+        takes = [counted(raw, side, name) for name in ("writes", "reads")]
+        if not str(at["victim"]).startswith("fault_") or not faults or None in takes:
+            return None
+        return sum(filter(None, takes)) / faults
+
+    return share
+
+
+def vma_lock(name: str) -> Reading:
+    def per_operation(raw: Raw, at: At) -> float | None:
+        count = counted(raw, "vma_locks", name) if "vma_locks" in raw else None
+        operations = raw["operation_count"]
+        return count / operations if count is not None and operations else None
+
+    return per_operation
 
 
 def takes(id: str, text: str, metric: str, equals: int, published: str, **where: Level) -> Count:
@@ -92,11 +146,21 @@ WRITERS = {
     "brk": "brk",
     "sequential": "madvise(MADV_SEQUENTIAL)",
 }
+# Advice, and how often it takes the mmap_lock for reading.
+READERS = {"cold": 1, "pageout": 1, "willneed": 2}
+MADVISED = ("dontneed", "free", *READERS, "sequential", "populate")
 LONG_CALLS = {
     "populate": "MADV_POPULATE_WRITE",
     "mmap_populate": "mmap with MAP_POPULATE",
     "mlock": "mlock",
     "munmap": "munmap",
+}
+# Of /proc/vmstat.
+VMA_LOCK = {
+    "success": "faults under the lock of their mapping",
+    "abort": "faults whose mapping's lock was held or changed",
+    "retry": "faults begun again under the mmap_lock",
+    "miss": "mappings that were replaced while a fault looked them up",
 }
 
 
@@ -108,14 +172,14 @@ EXPERIMENT = Experiment(
         Factor(
             "caller",
             ENUM,
-            help="call; made by other threads. munmap, mprotect, mremap, dontneed, free, maps and "
-            "smaps find the memory filled, the others empty; maps and smaps: reading the file of "
-            "/proc/self; sequential: MADV_SEQUENTIAL and MADV_NORMAL in turn; populate: "
-            "MADV_POPULATE_WRITE",
+            help="call; made by other threads. munmap, mprotect, mremap, dontneed, free, cold, "
+            "pageout, maps and smaps find the memory filled, the others empty; willneed: on the "
+            "program's own file; maps and smaps: reading the file of /proc/self; sequential: "
+            "MADV_SEQUENTIAL and MADV_NORMAL in turn; populate: MADV_POPULATE_WRITE",
             level_labels={
                 "mmap_populate": "mmap(MAP_POPULATE)",
                 **{name: name for name in ("mmap", "munmap", "mprotect", "mremap", "brk", "mlock")},
-                **{name: name.upper() for name in ("dontneed", "free", "sequential", "populate")},
+                **{name: name.upper() for name in MADVISED},
                 "maps": "reading maps",
                 "smaps": "reading smaps",
             },
@@ -251,10 +315,47 @@ EXPERIMENT = Experiment(
             of=locks("calls", "counted_call_count"),
         ),
         Metric(
+            "call_reads",
+            "locks/call",
+            "mmap_lock takes for reading; per call of a caller",
+            of=read("calls.reads", per="counted_call_count"),
+        ),
+        Metric(
             "call_writes",
             "locks/call",
             "mmap_lock takes for writing; per call of a caller",
             of=read("calls.writes", per="counted_call_count"),
+        ),
+        Metric(
+            "beside_locks",
+            "locks/op",
+            "mmap_lock takes per operation; of the victim beside the callers",
+            of=locks("beside", "operation_count"),
+        ),
+        Metric(
+            "faults_alone",
+            "1",
+            "faults under the mmap_lock; share of the first touches alone. The others took the "
+            "lock of their mapping",
+            of=under_mmap_lock("alone"),
+        ),
+        Metric(
+            "faults_beside",
+            "1",
+            "faults under the mmap_lock beside the callers; share of the first touches. The others "
+            "took the lock of their mapping",
+            of=under_mmap_lock("beside"),
+        ),
+        *(
+            Metric(
+                f"vma_lock_{name}",
+                "faults/op",
+                f"{said}; per operation beside the callers, of the whole host: /proc/vmstat, "
+                "CONFIG_PER_VMA_LOCK_STATS",
+                of=vma_lock(name),
+                lower_is_better=name != "success",
+            )
+            for name, said in VMA_LOCK.items()
         ),
         Metric(
             "lock_sleeps",
@@ -327,7 +428,7 @@ EXPERIMENT = Experiment(
             "reading /proc/self/maps takes no mmap_lock",
             "operation_locks",
             0,
-            "Linux 6.17: /proc/pid/maps is read under per-VMA locks",
+            "commit 5631da56c9a8 (Linux 6.17): /proc/pid/maps is read under per-VMA locks",
             victim="maps",
         ),
         *(
@@ -350,10 +451,37 @@ EXPERIMENT = Experiment(
                 f"madvise(MADV_{name.upper()}) takes no mmap_lock",
                 "call_locks",
                 0,
-                "Linux 6.17: MADV_DONTNEED and MADV_FREE under the per-VMA lock",
+                f"commit {commit} (Linux 6.17): 'use per_vma lock for MADV_{name.upper()}'",
                 caller=name,
             )
-            for name in ("dontneed", "free")
+            for name, commit in (("dontneed", "a6fde7add78d"), ("free", "4f8ba33bbdfc"))
+        ),
+        *(
+            takes(
+                f"reads-{name}",
+                f"madvise(MADV_{name.upper()}) takes the mmap_lock "
+                f"{'once' if times == 1 else 'twice'}, for reading",
+                "call_locks",
+                times,
+                f"{MADVISE}: it lets go of the lock while the file system is asked to read ahead"
+                if name == "willneed"
+                else f"{MADVISE}: advice that does not change a mapping's flags needs the lock "
+                "for reading alone",
+                caller=name,
+            )
+            for name, times in READERS.items()
+        ),
+        *(
+            takes(
+                f"{dashed(name)}-faults-per-vma",
+                f"beside {said} no first touch of another mapping takes the mmap_lock",
+                "beside_locks",
+                0,
+                ON_FAULT,
+                caller=name,
+                victim="fault_anonymous",
+            )
+            for name, said in LONG_CALLS.items()
         ),
         *(
             outcome(
@@ -399,6 +527,17 @@ EXPERIMENT = Experiment(
         word=word,
         calm=lambda said: said != HOLDS,
     ),
-    more_figures={"checks": Checks("call_writes", over="caller", by=["victim"])},
+    more_figures={
+        "checks": Checks("call_writes", over="caller", by=["victim"]),
+        "locks": Matrix(
+            "beside_locks",
+            over="victim",
+            by=["caller"],
+            controls=(),
+            claims=[f"{dashed(name)}-faults-per-vma" for name in LONG_CALLS],
+            word=locks_word,
+            calm=lambda said: said != f"call: {WHOLE}, operation: {WHOLE}",
+        ),
+    },
     budget_s={"quick": 120.0, "paper": 600.0, "full": 1800.0},
 )

@@ -8,14 +8,15 @@
 #include <unistd.h>
 
 /* LCB_F_READ is 2, LCB_F_WRITE is 4, and a spinning lock has LCB_F_SPIN beside them:
- * include/trace/events/lock.h. */
+ * include/trace/events/lock.h. Page faults are an event of perf's own. */
 static const struct {
-	const char *tracepoint;
+	const char *tracepoint; /* NULL: page faults */
 	const char *filter;
 } counted[LOCK_COUNTS] = {
 	{ "mmap_lock/mmap_lock_start_locking", "write == 1" },
 	{ "mmap_lock/mmap_lock_start_locking", "write == 0" },
 	{ "lock/contention_begin", "flags == 2 || flags == 4" },
+	{ NULL, NULL },
 };
 
 static int open_event(uint32_t type, uint64_t config, int leader)
@@ -33,7 +34,8 @@ static int open_event(uint32_t type, uint64_t config, int leader)
 void lock_events_find(struct lock_events *events)
 {
 	for (int i = 0; i < LOCK_COUNTS; i++)
-		events->ids[i] = tracepoint_id(counted[i].tracepoint);
+		events->ids[i] = counted[i].tracepoint ? tracepoint_id(counted[i].tracepoint)
+						       : PERF_COUNT_SW_PAGE_FAULTS;
 }
 
 void lock_counts_open(struct lock_counts *counts, const struct lock_events *events)
@@ -46,10 +48,12 @@ void lock_counts_open(struct lock_counts *counts, const struct lock_events *even
 		counts->errors[i] = events->ids[i] < 0 ? -events->ids[i] : refused;
 		if (counts->errors[i])
 			continue;
-		counts->fds[i] =
-			open_event(PERF_TYPE_TRACEPOINT, (uint64_t)events->ids[i], counts->leader);
+		const uint32_t type =
+			counted[i].tracepoint ? PERF_TYPE_TRACEPOINT : PERF_TYPE_SOFTWARE;
+		counts->fds[i] = open_event(type, (uint64_t)events->ids[i], counts->leader);
 		if (counts->fds[i] == -1 ||
-		    ioctl(counts->fds[i], PERF_EVENT_IOC_SET_FILTER, counted[i].filter) == -1)
+		    (counted[i].filter &&
+		     ioctl(counts->fds[i], PERF_EVENT_IOC_SET_FILTER, counted[i].filter) == -1))
 			counts->errors[i] = errno;
 	}
 }
@@ -66,9 +70,40 @@ void lock_counts_pause(const struct lock_counts *counts)
 		ioctl(counts->leader, PERF_EVENT_IOC_DISABLE, 0);
 }
 
+void vma_lock_counts_begin(struct vma_lock_counting *counting)
+{
+	static const char *const labels[VMA_LOCK_COUNTS] = {
+		"vma_lock_success",
+		"vma_lock_abort",
+		"vma_lock_retry",
+		"vma_lock_miss",
+	};
+
+	for (int i = 0; i < VMA_LOCK_COUNTS; i++)
+		counting->before[i] = (struct proc_field) { .label = labels[i], .take = 1 };
+	proc_read("/proc/vmstat", counting->before, VMA_LOCK_COUNTS);
+}
+
+void vma_lock_counts_end(const struct vma_lock_counting *counting, struct vma_lock_counts *out)
+{
+	struct probe_counter *into[VMA_LOCK_COUNTS] = { &out->success, &out->abort, &out->retry,
+							&out->miss };
+	struct proc_field now[VMA_LOCK_COUNTS];
+
+	for (int i = 0; i < VMA_LOCK_COUNTS; i++)
+		now[i] = (struct proc_field) { .label = counting->before[i].label, .take = 1 };
+	proc_read("/proc/vmstat", now, VMA_LOCK_COUNTS);
+	for (int i = 0; i < VMA_LOCK_COUNTS; i++)
+		*into[i] = (struct probe_counter) {
+			.count = now[i].error ? 0 : now[i].sum - counting->before[i].sum,
+			.error = now[i].error,
+		};
+}
+
 void lock_counts_close(struct lock_counts *counts, struct mmap_lock_counts *out)
 {
-	struct probe_counter *into[LOCK_COUNTS] = { &out->writes, &out->reads, &out->waits };
+	struct probe_counter *into[LOCK_COUNTS] = { &out->writes, &out->reads, &out->waits,
+						    &out->faults };
 
 	for (int i = 0; i < LOCK_COUNTS; i++) {
 		uint64_t count = 0;

@@ -30,7 +30,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, number: int, *scopes: perf_event.Sco
 
 def test_every_check_has_one_line_and_a_remedy_exactly_where_it_fails() -> None:
     found = capabilities.read()
-    assert len({one.name for one in found}) == len(found) == 21
+    assert len({one.name for one in found}) == len(found) == 22
     for one in found:
         assert one.detail
         assert (one.remedy is None) is one.available
@@ -224,6 +224,8 @@ def test_cgroups_that_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ({"dev/mem": ""}, "/dev/mem", True),
         ({"proc/self/clear_refs": ""}, "reset VmHWM", True),
         ({"proc/self/oom_score_adj": "0\n"}, "choose the OOM victim", True),
+        ({"proc/vmstat": "nr_free_pages 9\nvma_lock_success 7\n"}, "per-VMA lock counts", True),
+        ({"proc/vmstat": "nr_free_pages 9\npgfault 7\n"}, "per-VMA lock counts", False),
     ],
 )
 def test_settings_of_a_tree(

@@ -23,6 +23,9 @@ CALLS = {
     "brk": (1, 0),
     "mlock": (1, 1),
     "sequential": (1, 0),
+    "cold": (0, 1),
+    "pageout": (0, 1),
+    "willneed": (0, 2),  # it lets go of the lock to read ahead
     "populate": (0, 1),
 }
 OPERATIONS = {
@@ -73,6 +76,32 @@ def test_an_operation_takes_the_lock_so_often(victim: str, times: int) -> None:
     assert result["floor_latency"]["total"] == result["latency"]["total"] == times * PRIME
     assert takes(result["alone"]) == (writes * times * PRIME, reads * times * PRIME)
     assert result["alone"]["waits"]["count"] == 0
+
+
+@pytest.mark.parametrize("victim", ["fault_anonymous", "fault_file"])
+def test_a_first_touch_is_one_fault_under_the_lock_of_its_mapping(victim: str) -> None:
+    """Beside munmap too, which holds the mmap_lock for writing."""
+    result = run(caller="munmap", victim=victim)
+    taken = int(KERNEL < (6, 4)) if victim == "fault_anonymous" else int(KERNEL < (6, 6))
+    for side in ("alone", "beside"):
+        assert takes(result[side]) == (0, taken * PRIME)
+        assert result[side]["faults"]["count"] == PRIME
+
+
+def test_what_is_no_fault_counts_none() -> None:
+    result = run(caller="populate", victim="mincore")
+    takes(result["alone"])
+    sides = [result[side]["faults"]["count"] for side in ("alone", "beside", "calls")]
+    assert sides == [0, 0, 0]
+
+
+def test_the_kernels_own_counts_of_the_mappings_locks() -> None:
+    """Of the whole host, so that others may add to them."""
+    counts = run(victim="fault_anonymous")["vma_locks"]
+    if counts["success"]["error"]:
+        assert {one["error"] for one in counts.values()} == {"ENOENT"}
+        pytest.skip("/proc/vmstat: the kernel lacks CONFIG_PER_VMA_LOCK_STATS")
+    assert counts["success"]["count"] >= PRIME
 
 
 @pytest.mark.parametrize("caller", CALLS)

@@ -43,6 +43,7 @@ _CHECKS: tuple[Callable[[Path], Capability], ...] = (
     machine.iommu,
     memory.hugetlb,
     memory.thp,
+    memory.vma_locks,
     machine.command,
     machine.compiler,
     machine.cpus,

@@ -92,6 +92,15 @@ def thp(root: Path) -> Capability:
     return Capability(name, not off, enabled, remedy if off else None)
 
 
+def vma_locks(root: Path) -> Capability:
+    """Whether the kernel counts the faults that took the lock of their mapping."""
+    name = "per-VMA lock counts"
+    if "\nvma_lock_success " in (files.text(root / "proc/vmstat") or ""):
+        return Capability(name, True, "vma_lock_success and three more in /proc/vmstat", None)
+    remedy = "use a kernel with CONFIG_PER_VMA_LOCK_STATS; mmap-lock tells the lock without it"
+    return Capability(name, False, "not in this kernel", remedy)
+
+
 def dev_mem(root: Path) -> Capability:
     name = "/dev/mem"
     if refusal := refusal_of(root / "dev/mem", os.O_RDONLY):
