@@ -6,19 +6,27 @@ which setting of glibc ends it: they speak of different objects and lifetimes, a
 those for which it ends retention, does nothing, or makes it worse.
 """
 
+import bisect
+
 from memlab.experiment import *
 
 KIB, MIB = 2**10, 2**20
 SMALL, MIDDLE, LARGE = KIB, 64 * KIB, 4 * MIB
 
-# glibc's environment (mallopt(3)).
+# Environments: glibc's (mallopt(3)) and jemalloc's (jemalloc(3)).
 SETTINGS: dict[str, dict[str, str]] = {
     "default": {},
     "one_arena": {"MALLOC_ARENA_MAX": "1"},
     "two_arenas": {"MALLOC_ARENA_MAX": "2"},
     "map_1m": {"MALLOC_MMAP_THRESHOLD_": str(MIB)},
     "trim_128k": {"MALLOC_TRIM_THRESHOLD_": str(128 * KIB)},
+    "decay_1s": {"MALLOC_CONF": "dirty_decay_ms:1000"},
+    "background": {"MALLOC_CONF": "background_thread:true"},
+    "background_1s": {"MALLOC_CONF": "background_thread:true,dirty_decay_ms:1000"},
 }
+OF_JEMALLOC = ("decay_1s", "background", "background_1s")
+OF_GLIBC = [name for name in SETTINGS if name not in OF_JEMALLOC]
+WAIT, LONG_WAIT = 2.0, 12.0  # seconds; the decay times are 1 s, and 10 by default
 
 
 def beyond_live(field: str) -> Reading:
@@ -45,6 +53,47 @@ def given_share(raw: Raw, at: At) -> float | None:
     return 1 - left / retained if retained > MIB else None
 
 
+def left_after(wait_s: float) -> Reading:
+    """Retained so long after the last round; None where the wait was shorter."""
+
+    def left(raw: Raw, at: At) -> float | None:
+        if float(at["wait"]) < wait_s:
+            return None
+        course = raw["resident"]
+        until = bisect.bisect_right(course["at_ns"], wait_s * 1e9)
+        return float(max(0, course["values"][until - 1] - raw["live_bytes"]))
+
+    return left
+
+
+def waited(raw: Raw, at: At) -> float | None:
+    return beyond_live("waited_bytes")(raw, at) if at["wait"] else None
+
+
+def waited_share(raw: Raw, at: At) -> float | None:
+    """None where hardly anything is retained."""
+    retained, left = RETAINED(raw, at) or 0.0, waited(raw, at)
+    return left / retained if left is not None and retained > MIB else None
+
+
+def half_time(raw: Raw, at: At) -> float | None:
+    """None where half of it is there to the end of the wait."""
+    if not at["wait"] or (RETAINED(raw, at) or 0.0) <= MIB:
+        return None
+    course = raw["resident"]
+    half = raw["live_bytes"] + (RETAINED(raw, at) or 0.0) / 2
+    times = zip(course["at_ns"], course["values"], strict=True)
+    return next((at_ns * 1e-9 for at_ns, value in times if value <= half), None)
+
+
+def faults_per_page(raw: Raw, at: At) -> float | None:
+    """None where less than 1 MiB is missing from the peak."""
+    if not at["wait"]:
+        return None
+    given = raw["peak_bytes"] - raw["waited_bytes"]
+    return float(raw["retaken_fault_count"] * raw["page_bytes"] / given) if given > MIB else None
+
+
 def free_in_malloc(raw: Raw, at: At) -> float | None:
     held, used = read("numbers.held")(raw, at), read("numbers.in_use")(raw, at)
     return None if held is None or used is None else max(0.0, held - used)
@@ -68,6 +117,136 @@ def less(id: str, text: str, setting: str, below: float, published: str, **where
         timed=False,
     )
 
+
+JEMALLOC = "jemalloc(3), opt.dirty_decay_ms: unused dirty pages are purged in that time"
+TUNING = (
+    "jemalloc, TUNING.md: background threads avoid 'unintended purging delay caused by application "
+    "inactivity'"
+)
+RELEASE = (
+    "gperftools, tcmalloc: TCMALLOC_RELEASE_RATE is 1 by default, the 'rate at which we release "
+    "unused memory to the system'"
+)
+LEVIATH = (
+    "leviath-alloc 0.3.9: mimalloc's delay 'is not a timer': memory stays in an idle program, "
+    "'then released by the next moment of allocator activity'"
+)
+
+
+def decays(
+    id: str, text: str, allocator: str, setting: str, meanwhile: str, published: str, **bound: float
+) -> Within:
+    """What is left after the wait, of what was retained at its begin."""
+    where: dict[str, Level] = {"allocator": allocator, "setting": setting, "meanwhile": meanwhile}
+    wait = bound.pop("wait", WAIT)
+    return Within(
+        id=id,
+        text=text,
+        metric="waited_share",
+        where=where | {"wait": wait, "threads": "kept", "survivors": 0},
+        published=published,
+        timed=False,
+        **bound,
+    )
+
+
+DECAY: list[Claim] = [
+    decays(
+        "jemalloc-idle",
+        "in an idle program jemalloc retains over nine tenths after twice its decay time of 1 s",
+        "jemalloc",
+        "decay_1s",
+        "idle",
+        TUNING,
+        above=0.9,
+    ),
+    decays(
+        "jemalloc-background",
+        "with a background thread jemalloc retains under a tenth after twice its decay time of 1 s",
+        "jemalloc",
+        "background_1s",
+        "idle",
+        JEMALLOC,
+        below=0.1,
+    ),
+    decays(
+        "jemalloc-background-10s",
+        "with a background thread jemalloc retains under a tenth after 12 s, with its default of 10",
+        "jemalloc",
+        "background",
+        "idle",
+        f"{JEMALLOC}; 'the default decay time is 10 seconds'",
+        wait=LONG_WAIT,
+        below=0.1,
+    ),
+    decays(
+        "jemalloc-busy",
+        "in a busy program jemalloc retains under a tenth after twice its decay time of 1 s",
+        "jemalloc",
+        "decay_1s",
+        "busy",
+        JEMALLOC,
+        below=0.1,
+    ),
+    decays(
+        "mimalloc-idle",
+        "in an idle program mimalloc retains over nine tenths for 2 s",
+        "mimalloc",
+        "default",
+        "idle",
+        LEVIATH,
+        above=0.9,
+    ),
+    decays(
+        "mimalloc-busy",
+        "in a busy program mimalloc retains under half after 2 s",
+        "mimalloc",
+        "default",
+        "busy",
+        LEVIATH,
+        below=0.5,
+    ),
+    decays(
+        "tcmalloc-busy",
+        "in a busy program tcmalloc gives memory back: under nine tenths are retained after 2 s",
+        "tcmalloc",
+        "default",
+        "busy",
+        RELEASE,
+        below=0.9,
+    ),
+    *(
+        Within(
+            id=f"jemalloc-{name}-half",
+            text=f"{said} half of it is back at half of jemalloc's decay time of 1 s",
+            metric="half_time",
+            where={"allocator": "jemalloc", "setting": setting, "meanwhile": meanwhile}
+            | {"wait": WAIT},
+            above=0.3,
+            below=0.7,
+            published="jemalloc(3), opt.dirty_decay_ms: purged 'according to a sigmoidal decay "
+            "curve that starts and ends with zero purge rate'",
+        )
+        for name, said, setting, meanwhile in (
+            ("busy", "in a busy program", "decay_1s", "busy"),
+            (
+                "background",
+                "with a background thread, in an idle program,",
+                "background_1s",
+                "idle",
+            ),
+        )
+    ),
+    Count(
+        id="retaken-faults",
+        text="what was given back in the wait costs a page fault per page when it is taken again",
+        metric="faults_per_page",
+        where={"allocator": "jemalloc", "setting": "background_1s", "wait": WAIT},
+        equals=1,
+        within=0.05,
+        published="memlab's own: the kernel gives a page back at its first touch",
+    ),
+]
 
 CLAIMS: list[Claim] = [
     Within(
@@ -186,15 +365,20 @@ EXPERIMENT = Experiment(
         Factor(
             "setting",
             choice(*SETTINGS),
-            quick=list(SETTINGS),
-            help="setting of glibc; one_arena, two_arenas: MALLOC_ARENA_MAX; map_1m: "
-            "MALLOC_MMAP_THRESHOLD_ of 1 MiB; trim_128k: MALLOC_TRIM_THRESHOLD_ of 128 KiB",
+            quick=OF_GLIBC,
+            help="setting; of glibc: one_arena, two_arenas: MALLOC_ARENA_MAX; map_1m: "
+            "MALLOC_MMAP_THRESHOLD_ of 1 MiB; trim_128k: MALLOC_TRIM_THRESHOLD_ of 128 KiB; of "
+            "jemalloc: decay_1s: dirty_decay_ms of 1,000, 10,000 by default; background: "
+            "background_thread, off by default; background_1s: both",
             host=True,
             level_labels={
                 "one_arena": "1 arena",
                 "two_arenas": "2 arenas",
                 "map_1m": "mmap threshold 1 MiB",
                 "trim_128k": "trim threshold 128 KiB",
+                "decay_1s": "decay in 1 s",
+                "background": "background thread",
+                "background_1s": "background thread, decay in 1 s",
             },
         ),
         Factor("object", BYTES, quick=[SMALL, MIDDLE, LARGE], help="object size", least=16),
@@ -214,11 +398,32 @@ EXPERIMENT = Experiment(
             help="one survivor in; so many objects, which lives until the next round; 0: none",
         ),
         Factor("rounds", COUNT, quick=[8], help="rounds; of allocating and freeing", least=1),
+        Factor(
+            "wait",
+            SECONDS,
+            quick=[0.0],
+            help="wait; after the last round, in which what is resident is read. 0: none",
+            most=60,
+        ),
+        Factor(
+            "meanwhile",
+            ENUM,
+            quick=["idle"],
+            help="threads in the wait; busy: each allocates and frees 1,001 objects per 10 ms",
+            level_labels={"idle": "idle", "busy": "busy threads"},
+        ),
     ],
     excludes=[
         Exclude(
-            lambda at: at["allocator"] != "glibc" and at["setting"] != "default",
-            "the settings are glibc's",
+            lambda at: (
+                at["setting"] != "default"
+                and at["allocator"] != ("jemalloc" if at["setting"] in OF_JEMALLOC else "glibc")
+            ),
+            "each setting is glibc's or jemalloc's",
+        ),
+        Exclude(
+            lambda at: at["meanwhile"] != "idle" and (at["threads"] != "kept" or not at["wait"]),
+            "kept threads can be busy, in a wait",
         ),
         Exclude(lambda at: at["allocator"] == "other", "an allocator of the list is needed"),
         Exclude(
@@ -272,6 +477,60 @@ EXPERIMENT = Experiment(
                 refuted="whether threads are kept changes what is retained",
             ),
         ),
+        control(
+            "decay",
+            "The program waits: idle, or with threads that allocate a little, which gives their "
+            "allocator occasions to give memory back.",
+            {
+                "wait": WAIT,
+                "meanwhile": ["idle", "busy"],
+                "object": [MIDDLE],
+                "setting": ["default", "decay_1s", "background_1s"],
+            },
+            *(
+                Explanation(
+                    Within(
+                        metric="waited_share",
+                        where={
+                            "allocator": "jemalloc",
+                            "setting": "decay_1s",
+                            "meanwhile": meanwhile,
+                        },
+                        below=0.1,
+                        timed=False,
+                    ),
+                    f"{said} jemalloc retains a share of {{value}} after its decay time",
+                    confirmed=confirmed,
+                    refuted=refuted,
+                )
+                for meanwhile, said, confirmed, refuted in (
+                    (
+                        "idle",
+                        "in an idle program",
+                        "the delay is a timer",
+                        "the delay is no timer: some call of the allocator has to follow",
+                    ),
+                    (
+                        "busy",
+                        "in a busy program",
+                        "calls of the allocator give memory back once the delay is over",
+                        "calls of the allocator do not give it back",
+                    ),
+                )
+            ),
+            presets=("paper", "full"),
+        ),
+        control(
+            "decay-default",
+            "jemalloc's default decay time of 10 s.",
+            {
+                "allocator": "jemalloc",
+                "wait": LONG_WAIT,
+                "object": [MIDDLE],
+                "setting": ["background"],
+            },
+            presets=("paper", "full"),
+        ),
     ],
     metrics=[
         Metric("peak", "B", "resident at the peak; beyond that before", of=read("peak_bytes")),
@@ -286,6 +545,49 @@ EXPERIMENT = Experiment(
             "1",
             "retained / freed; of what was freed after the peak",
             of=share,
+        ),
+        Metric(
+            "waited",
+            "B",
+            "retained after the wait; resident, and of no object that lives",
+            of=waited,
+        ),
+        Metric(
+            "waited_share",
+            "1",
+            "retained after the wait / before; not given where that is under 1 MiB",
+            of=waited_share,
+        ),
+        *(
+            Metric(
+                f"after_{name}",
+                "B",
+                f"retained after {said}; of the wait, not given where it is shorter",
+                of=left_after(wait_s),
+            )
+            for name, said, wait_s in (
+                ("100ms", "0.1 s", 0.1),
+                ("1s", "1 s", 1.0),
+                ("10s", "10 s", 10.0),
+            )
+        ),
+        Metric(
+            "half_time",
+            "s",
+            "time until half is given back; not given where half is there to the wait's end",
+            of=half_time,
+        ),
+        Metric(
+            "retaken_faults",
+            "faults",
+            "page faults of the round after the wait",
+            of=lambda raw, at: float(raw["retaken_fault_count"]) if at["wait"] else None,
+        ),
+        Metric(
+            "faults_per_page",
+            "faults",
+            "page faults per page given back; of the round after the wait",
+            of=faults_per_page,
         ),
         Metric(
             "left",
@@ -336,7 +638,9 @@ EXPERIMENT = Experiment(
     cost=Cost(
         memory=lambda at: 2 * int(at["at_once"]) * int(at["held"]) + 64 * MIB,
         time=lambda at: (
-            0.3 + int(at["rounds"]) * int(at["at_once"]) * int(at["held"]) / (500 * MIB)
+            0.3
+            + float(at["wait"])
+            + int(at["rounds"]) * int(at["at_once"]) * int(at["held"]) / (500 * MIB)
         ),
     ),
     shrinks="held",
@@ -348,7 +652,7 @@ EXPERIMENT = Experiment(
         "object": [SMALL],
         "rounds": [2],
     },
-    claims=CLAIMS,
+    claims=[*CLAIMS, *DECAY],
     figure=Bars(
         "retained", over="object", by=["setting"], panels=["allocator"], base={"setting": "default"}
     ),
@@ -359,6 +663,16 @@ EXPERIMENT = Experiment(
             by=["setting"],
             panels=["allocator"],
             claims=["large-trim", "mixed-trim"],
+        ),
+        "decay": Timeline(
+            "waited",
+            over="allocator",
+            by=["setting", "meanwhile"],
+            series="resident",
+            quantity="resident memory",
+            where={"wait": WAIT},
+            controls=["decay"],
+            claims=["jemalloc-background", "mimalloc-idle"],
         ),
     },
     budget_s={"quick": 120.0, "paper": 600.0, "full": 1200.0},

@@ -177,6 +177,18 @@ void malloc_setting(enum malloc_library library, char *text, size_t size)
 		snprintf(text, size, "purge:%s,decay_time:%zd", purge, decay_s);
 }
 
+int malloc_start_threads(enum malloc_library library)
+{
+	mallctl_call *const mallctl = (mallctl_call *)own_function(MALLOC_LIBRARY_JEMALLOC);
+	bool on = false;
+
+	if (library != MALLOC_LIBRARY_JEMALLOC ||
+	    !control("opt.background_thread", &on, sizeof(on)) || !on)
+		return 0;
+	errno = mallctl("background_thread", NULL, NULL, &on, sizeof(on));
+	return errno ? -1 : 0;
+}
+
 /* Writing to epoch refreshes jemalloc's statistics. */
 static void refresh(void)
 {

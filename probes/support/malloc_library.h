@@ -41,6 +41,10 @@ void malloc_version(enum malloc_library library, char *text, size_t size);
 /* The library's options for returning memory, as it reports them; empty for all but jemalloc. */
 void malloc_setting(enum malloc_library library, char *text, size_t size);
 
+/* Starts the background threads that jemalloc's options ask for: a child of fork(2) has none
+ * (background_thread_postfork_child in jemalloc). Returns 0, or -1 and errno. */
+int malloc_start_threads(enum malloc_library library);
+
 /* The calls of madvise by which jemalloc has returned memory so far; EOPNOTSUPP for others. */
 void malloc_purges(enum malloc_library library, struct probe_counter *count);
 

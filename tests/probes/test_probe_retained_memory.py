@@ -71,6 +71,48 @@ def test_what_is_given_back_is_faulted_in_again(bench: LocalExecutor) -> None:
     assert found["again_fault_count"] - found["last_fault_count"] > 0.9 * pages
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_went_back_costs_a_fault_per_page_when_it_is_taken_again(
+    bench: LocalExecutor, times: int
+) -> None:
+    """Each object of 2 MiB is a mapping of its own, which free(3) unmaps: 512 pages are touched."""
+    found = result(bench, setting="map_1m", object=2 * MIB, held=times * 6 * MIB, wait=0.002)
+    pages = times * 7 * 3 * 512
+    assert pages <= found["retaken_fault_count"] < pages + 64
+
+
+def test_what_stayed_is_taken_again_without_a_fault(bench: LocalExecutor) -> None:
+    found = result(bench, object=4 * MIB, held=4 * MIB, wait=0.002)
+    assert found["waited_bytes"] > 7 * 3 * MIB
+    assert found["retaken_fault_count"] < 512  # 7 * 1024 pages were touched
+
+
+@pytest.mark.parametrize("meanwhile", ["idle", "busy"])
+def test_the_wait_is_read_to_its_end(bench: LocalExecutor, meanwhile: str) -> None:
+    found = result(bench, wait=0.1, meanwhile=meanwhile)
+    course = found["resident"]
+    assert course["at_ns"][0] < 10_000_000
+    assert course["at_ns"][-1] >= 100_000_000
+    assert course["at_ns"] == sorted(course["at_ns"])
+    assert course["lost"] == 0
+    assert len(course["values"]) == len(course["at_ns"]) > 2
+    assert found["live_bytes"] == 0
+
+
+def test_without_a_wait_nothing_is_read(bench: LocalExecutor) -> None:
+    found = result(bench)
+    assert found["resident"]["at_ns"] == []
+    assert found["retaken_fault_count"] == 0
+
+
+@pytest.mark.parametrize("times", [1, 20])
+def test_busy_threads_end_with_a_wait_however_short(bench: LocalExecutor, times: int) -> None:
+    """Each time all of them come back for the next round."""
+    for _ in range(times):
+        found = result(bench, wait=1e-6, meanwhile="busy", rounds=1)
+        assert found["peak_bytes"] >= 7 * PRIME * 64 * 1024
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -79,6 +121,7 @@ def test_what_is_given_back_is_faulted_in_again(bench: LocalExecutor) -> None:
         ({"held_bytes": 99}, "held_bytes must be at least one object"),
         ({"object_bytes": 0}, "held_bytes must be at least one object"),
         ({"rounds_count": 0}, "rounds_count must be at least 1"),
+        ({"threads": "per_round", "meanwhile": "busy"}, "busy threads must be kept ones"),
     ],
 )
 def test_what_has_no_meaning_is_refused(change: dict[str, int], message: str) -> None:
@@ -90,6 +133,8 @@ def test_what_has_no_meaning_is_refused(change: dict[str, int], message: str) ->
         "held_bytes": 100,
         "survivors_count": 0,
         "rounds_count": 1,
+        "wait_ns": 0,
+        "meanwhile": "idle",
     }
     with pytest.raises(probe.ProbeError, match=message):
         probe.call("retained_memory", params | change)

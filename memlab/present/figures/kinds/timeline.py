@@ -35,6 +35,7 @@ def rows(run: Run, shown: Timeline) -> pd.DataFrame:
     """A row per line. The course itself is the sample's own, in the store."""
     held, of = _held(run, shown), (None, *shown.controls)
     points = [p for p in run.points if p.control in of and frame.has(p.at, held)]
+    points = [p for p in points if _recorded(run, shown, p)]
     own = [name for name in (*shown.panels, shown.over) if name not in shown.by]
     apart = varied_factors(points)
     names = [*own, *(name for name in apart if name not in (*own, *shown.by))]
@@ -59,11 +60,23 @@ def rows(run: Run, shown: Timeline) -> pd.DataFrame:
 
 def _held(run: Run, shown: Timeline) -> At:
     """The levels that the figure is confined to; where the run lacks one, its first."""
-    held = {}
+    held, of = {}, (None, *shown.controls)
     for name, level in shown.where.items():
-        if there := [point.at[name] for point in frame.grid(run)]:
+        if there := [point.at[name] for point in run.points if point.control in of]:
             held[name] = level if level in there else there[0]
     return held
+
+
+def _recorded(run: Run, shown: Timeline, point: Point) -> bool:
+    """Whether a trial records over time there: no one waits at a point without a wait."""
+    found = [s.readings for s in run.by_point[point.index] if s.outcome == "ok" and s.readings]
+    return not found or any(_course(raw, shown)["values"] for raw in found)
+
+
+def _course(raw: Raw, shown: Timeline) -> Raw:
+    """Empty in samples that are older than the series."""
+    course: Raw = raw.get(shown.series, {"values": []})
+    return course
 
 
 def _cells(run: Run, shown: Timeline, point: Point) -> Mark:
@@ -71,7 +84,7 @@ def _cells(run: Run, shown: Timeline, point: Point) -> Mark:
     trials = [
         (value, _trial(sample, sample.readings, shown))
         for value, sample in zip(samples.column(shown.metric).tolist(), samples, strict=True)
-        if sample.outcome == "ok" and sample.readings and sample.readings[shown.series]["values"]
+        if sample.outcome == "ok" and sample.readings and _course(sample.readings, shown)["values"]
     ]
     if not trials:
         return frame.lost_cells(run, point, "nothing was recorded over time")
@@ -94,7 +107,7 @@ def _cells(run: Run, shown: Timeline, point: Point) -> Mark:
 
 
 def _trial(sample: SampleRow, raw: Raw, shown: Timeline) -> Trial:
-    course = raw[shown.series]
+    course = _course(raw, shown)
     events: Raw = raw[shown.marks] if shown.marks else {"at_ns": [], "values": [], "lost": 0}
     values = events["values"]
     if shown.moments:
