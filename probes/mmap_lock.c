@@ -310,20 +310,6 @@ static int unreserve(const struct report *own, size_t size_bytes, size_t page_by
 	return own->start ? munmap(first - page_bytes, 2 * size_bytes + 3 * page_bytes) : 0;
 }
 
-/* The program's own file: one that is there already, and of which no page is written. Its mapping
- * may reach beyond its end. */
-static int map_program(struct report *own, size_t size_bytes)
-{
-	const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-
-	if (fd == -1)
-		return -1;
-	const bool made = mmap(own->start, size_bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) !=
-			  MAP_FAILED;
-	close(fd);
-	return made ? 0 : -1;
-}
-
 static size_t victim_bytes(const struct plan *plan)
 {
 	return (2 * plan->in->operations_count + 1) * plan->page_bytes; /* alone, beside, before */
@@ -370,7 +356,7 @@ static enum probe_status prepare_caller(const struct plan *plan, struct report *
 
 	TRY(reserve(own, size_bytes, plan->page_bytes));
 	own->brk_at = (uintptr_t)syscall(SYS_brk, 0);
-	TRY(plan->in->caller == MMAP_LOCK_CALLER_WILLNEED ? map_program(own, size_bytes)
+	TRY(plan->in->caller == MMAP_LOCK_CALLER_WILLNEED ? map_file(own, size_bytes)
 							  : fill(own->start, size_bytes));
 	TRY(before_call(own, plan->in->caller, size_bytes));
 	if (call(own, plan->in->caller, size_bytes) == -1) {

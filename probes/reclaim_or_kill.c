@@ -9,8 +9,8 @@
  * first choice, so the probe, which stays outside of the group, survives them.
  *
  * The file is sparse. Reading it fills the page cache with pages that need no device; a mapped file
- * is read through its mapping. What is written is random, so that zram has to keep it. What was
- * reclaimed and swapped is counted for the whole host, pressure for the group (v2) or for the host
+ * is read through its mapping. What is written is random, so that zram has to keep it and zswap
+ * refuses it, or 64 bytes again and again, which both compress. What was reclaimed and swapped is counted for the whole host, pressure for the group (v2) or for the host
  * (v1). A process that was killed has its last step counted until the probe sees its end, which it
  * looks for every 5 ms. There is no baseline loop: the result is how it ended.
  */
@@ -53,6 +53,12 @@ enum reclaim_or_kill_killer {
 	RECLAIM_OR_KILL_KILLER_PSI /* the probe kills, once the group has stalled for 0.1 s: v2 */
 };
 
+/* Of what is written. */
+enum reclaim_or_kill_contents {
+	RECLAIM_OR_KILL_CONTENTS_RANDOM,
+	RECLAIM_OR_KILL_CONTENTS_REPEATED
+};
+
 struct reclaim_or_kill_params {
 	const char *path;  /* a sparse file */
 	const char *group; /* with a group "0" inside, where the limit is */
@@ -63,6 +69,7 @@ struct reclaim_or_kill_params {
 	enum reclaim_or_kill_killer killer;
 	uint64_t interval_ns; /* between the starts of two steps; 0: as fast as it can */
 	uint64_t slice_ns;
+	enum reclaim_or_kill_contents contents;
 };
 
 struct reclaim_or_kill_result {
@@ -78,6 +85,7 @@ struct reclaim_or_kill_result {
 	struct probe_counter reclaimed_anonymous_pages;
 	struct probe_counter reclaimed_file_pages;
 	struct probe_counter swapped_out_pages;
+	struct probe_counter zswapped_pages; /* kept by zswap */
 	uint64_t page_bytes;
 };
 
@@ -88,7 +96,8 @@ enum probe_status reclaim_or_kill(const struct reclaim_or_kill_params *in,
 #define STEP_BYTES ((size_t)64 << 10)
 #define BYSTANDER_BYTES ((size_t)256 << 10)
 #define PSI_STALL_NS 100000000
-#define COUNTED 3
+#define REPEATED_BYTES ((size_t)64)
+#define COUNTED 4
 
 struct plan {
 	const struct reclaim_or_kill_params *in;
@@ -156,6 +165,9 @@ static enum probe_status prepare(const struct worker *worker, struct probe_error
 		goto out;
 	}
 	random_fill(own->random, STEP_BYTES, 0);
+	if (plan->in->contents == RECLAIM_OR_KILL_CONTENTS_REPEATED)
+		for (size_t at = REPEATED_BYTES; at < STEP_BYTES; at += REPEATED_BYTES)
+			memcpy(own->random + at, own->random, REPEATED_BYTES);
 	if (memory == RECLAIM_OR_KILL_MEMORY_TMPFS)
 		TRY_OPTIONAL(own->fd = memfd_create("memlab", MFD_CLOEXEC));
 	else if (is_file(memory))
@@ -283,7 +295,8 @@ static int limit_hits(const char *group, uint64_t *count)
 
 static void read_counts(struct proc_field *fields)
 {
-	static const char *const labels[COUNTED] = { "pgsteal_anon", "pgsteal_file", "pswpout" };
+	static const char *const labels[COUNTED] = { "pgsteal_anon", "pgsteal_file", "pswpout",
+						     "zswpout" };
 
 	for (int i = 0; i < COUNTED; i++)
 		fields[i] = (struct proc_field) { .label = labels[i], .take = 1 };
@@ -364,6 +377,7 @@ enum probe_status reclaim_or_kill(const struct reclaim_or_kill_params *in,
 	out->reclaimed_anonymous_pages = since(before[0].sum, after[0].sum, before[0].error);
 	out->reclaimed_file_pages = since(before[1].sum, after[1].sum, before[1].error);
 	out->swapped_out_pages = since(before[2].sum, after[2].sum, before[2].error);
+	out->zswapped_pages = since(before[3].sum, after[3].sum, before[3].error);
 	out->page_bytes = plan.page_bytes;
 	TRY(limit_hits(plan.group, &hits_after));
 	out->limit_hit_count = hits_after - hits_before;

@@ -1,6 +1,7 @@
 """What experiments share whose cgroup reclaims."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from memlab.experiment import *
 
@@ -9,10 +10,33 @@ def swap(
     *kinds: str, quick: Sequence[Level], help: str, full: Sequence[Level] | None = None
 ) -> Factor:
     """What the cgroup of a trial may swap to."""
-    labels: dict[Level, str] = {"none": "no swap", "file": "swap file", "zram": "zram"}
+    labels: dict[Level, str] = {
+        "none": "no swap",
+        "file": "swap file",
+        "zram": "zram",
+        "zswap": "zswap",
+    }
     return Factor(
         "swap", choice(*kinds), help, quick=quick, full=full, host=True, level_labels=labels
     )
+
+
+ZSWAP = Path("/sys/module/zswap/parameters/enabled")
+
+
+def zswap_settings(at: At) -> dict[str, str]:
+    """Zswap compresses what goes to a swap file. Of that alone it is kept, whatever the host has;
+    zram needs none."""
+    if at["swap"] == "zswap":
+        return {str(ZSWAP): "Y"}
+    return {str(ZSWAP): "N"} if at["swap"] == "file" and ZSWAP.exists() else {}
+
+
+def dirty_settings(at: At) -> dict[str, str]:
+    limit = int(at["dirty_limit"])
+    folder = "/proc/sys/vm/dirty_"
+    levels = {"bytes": limit, "background_bytes": limit // 2}
+    return {f"{folder}{name}": str(level) for name, level in levels.items()} if limit else {}
 
 
 def mglru() -> Factor:

@@ -146,8 +146,7 @@ WRITERS = {
     "brk": "brk",
     "sequential": "madvise(MADV_SEQUENTIAL)",
 }
-# Advice, and how often it takes the mmap_lock for reading.
-READERS = {"cold": 1, "pageout": 1, "willneed": 2}
+READERS = ("cold", "pageout", "willneed")  # advice that changes no mapping
 MADVISED = ("dontneed", "free", *READERS, "sequential", "populate")
 LONG_CALLS = {
     "populate": "MADV_POPULATE_WRITE",
@@ -173,8 +172,8 @@ EXPERIMENT = Experiment(
             "caller",
             ENUM,
             help="call; made by other threads. munmap, mprotect, mremap, dontneed, free, cold, "
-            "pageout, maps and smaps find the memory filled, the others empty; willneed: on the "
-            "program's own file; maps and smaps: reading the file of /proc/self; sequential: "
+            "pageout, maps and smaps find the memory filled, the others empty; willneed: on a "
+            "file in memory; maps and smaps: reading the file of /proc/self; sequential: "
             "MADV_SEQUENTIAL and MADV_NORMAL in turn; populate: MADV_POPULATE_WRITE",
             level_labels={
                 "mmap_populate": "mmap(MAP_POPULATE)",
@@ -459,17 +458,14 @@ EXPERIMENT = Experiment(
         *(
             takes(
                 f"reads-{name}",
-                f"madvise(MADV_{name.upper()}) takes the mmap_lock "
-                f"{'once' if times == 1 else 'twice'}, for reading",
-                "call_locks",
-                times,
-                f"{MADVISE}: it lets go of the lock while the file system is asked to read ahead"
-                if name == "willneed"
-                else f"{MADVISE}: advice that does not change a mapping's flags needs the lock "
-                "for reading alone",
+                f"madvise(MADV_{name.upper()}) takes the mmap_lock once, for reading",
+                "call_reads",
+                1,
+                f"{MADVISE}: advice that does not change a mapping's flags needs the lock for "
+                "reading alone",
                 caller=name,
             )
-            for name, times in READERS.items()
+            for name in READERS
         ),
         *(
             takes(

@@ -8,7 +8,13 @@ import errno
 
 from memlab.experiment import *
 from memlab.experiments._file_io import FILE_STATES, MIB
-from memlab.experiments._reclaim import mglru, reclaim_settings, swap
+from memlab.experiments._reclaim import (
+    dirty_settings,
+    mglru,
+    reclaim_settings,
+    swap,
+    zswap_settings,
+)
 
 BUDGET = 256 * MIB
 SWAP_BYTES = 128 * MIB
@@ -21,7 +27,15 @@ COREOS = "fedora-coreos-tracker#2094"
 NOT_REDUCED = f"{V2}: where usage 'can't be reduced, the OOM killer is invoked in the cgroup'"
 RECLAIMED = f"{V1}: 'we first try to reclaim memory from the cgroup'"
 LOCKED = "mlock(2): locked pages stay in RAM, so swap does not help"
-PLAIN: dict[str, Level] = {"bound": "none", "killer": "process", "interval": 0.0, "mglru": "host"}
+PLAIN: dict[str, Level] = {
+    "bound": "none",
+    "killer": "process",
+    "interval": 0.0,
+    "mglru": "host",
+    "dirty_limit": 0,
+    "contents": "random",
+}
+DIRTY_LIMIT = 8 * MIB
 
 DONE, KILLED, REFUSED, STALLED = "survives", "OOM-killed", "refused", "stalls"
 GROUP_KILLED, PSI_KILLED = "killed with its group", "killed by PSI"
@@ -51,7 +65,7 @@ def pages(field: str) -> Reading:
     count = read(field)
 
     def size(raw: Raw, at: At) -> float | None:
-        found = count(raw, at)
+        found = count(raw, at) if field in raw else None  # zswap: of newer samples
         return None if found is None else found * raw["page_bytes"]
 
     return size
@@ -105,7 +119,7 @@ def _claims() -> list[Claim]:
                 swap="none",
             )
         ]
-        for area in ("file", "zram"):
+        for area in ("file", "zram", "zswap"):
             locked = kind == "locked"
             end = "still ends with the OOM killer" if locked else "is taken"
             found += [
@@ -173,8 +187,10 @@ EXPERIMENT = Experiment(
             "none",
             "file",
             "zram",
-            quick=["none", "file", "zram"],
-            help="swap; of the cgroup, 128 MiB",
+            "zswap",
+            quick=["none", "file", "zram", "zswap"],
+            help="swap; of the cgroup, 128 MiB. zswap: a swap file behind zswap, which is off with "
+            "a file",
         ),
         Factor(
             "bound",
@@ -212,6 +228,23 @@ EXPERIMENT = Experiment(
             "file_state", FILE_STATES, quick=["sparse"], help="state of the file; sparse: empty"
         ),
         mglru(),
+        Factor(
+            "dirty_limit",
+            BYTES,
+            quick=[0],
+            help="dirty limit; vm.dirty_bytes of the whole host, and half of it in "
+            "vm.dirty_background_bytes, for the trial's time. 0: the host's own",
+            most=BUDGET,
+            host=True,
+        ),
+        Factor(
+            "contents",
+            ENUM,
+            quick=["random"],
+            help="contents; of what is written: random bytes, or 64 of them repeated, which zram "
+            "and zswap compress",
+            level_labels={"random": "random bytes", "repeated": "repeated bytes"},
+        ),
         Factor("interval", SECONDS, quick=[0.0], help="pause; after each 64 KiB, 0: none"),
         Factor("slice", SECONDS, quick=[10.0], help="time to take the memory; at most"),
     ],
@@ -232,14 +265,14 @@ EXPERIMENT = Experiment(
     host=Host(
         containment=Containment(
             limit=lambda _: BUDGET,
-            swap=lambda at: str(at["swap"]),
+            swap=lambda at: "file" if at["swap"] == "zswap" else str(at["swap"]),
             swap_bytes=SWAP_BYTES,
             members=lambda _: 1,
             member_limit=lambda at: int(at["limit"]),
             pass_group=True,
             fresh=True,
         ),
-        settings=reclaim_settings,
+        settings=lambda at: reclaim_settings(at) | zswap_settings(at) | dirty_settings(at),
         swap_counts=True,
         needs=needs,
     ),
@@ -304,6 +337,37 @@ EXPERIMENT = Experiment(
             ),
         ),
         control(
+            "dirty",
+            "Dirty pages are bounded below the limit; the host's own bound is above it.",
+            {"dirty_limit": DIRTY_LIMIT, "memory": ["dirty_file"], "swap": "none"},
+            Explanation(
+                Count(
+                    metric="killed",
+                    where={"memory": "dirty_file", "dirty_limit": DIRTY_LIMIT},
+                    equals=0,
+                ),
+                "with 8 MiB of dirty pages at most, a file that is written ends with {value} kills",
+                confirmed="dirty limits do not decide whether the process is killed",
+                refuted="a bound on dirty pages kills",
+            ),
+        ),
+        control(
+            "zswap",
+            "What is swapped can be compressed: zswap keeps it, and refuses random bytes.",
+            {"contents": "repeated", "memory": ["anonymous"], "swap": ["zswap", "file"]},
+            Explanation(
+                Within(
+                    metric="zswapped",
+                    where={"memory": "anonymous", "swap": "zswap"},
+                    above=TAKEN - LIMIT,
+                    timed=False,
+                ),
+                "{value} of compressible memory go to zswap",
+                confirmed="zswap keeps all that does not fit",
+                refuted="what does not fit goes to the file",
+            ),
+        ),
+        control(
             "psi",
             "A killer in user space that goes by the group's pressure.",
             {"killer": ["psi"], "memory": ["anonymous"], "swap": ["none", "file"]},
@@ -365,6 +429,7 @@ EXPERIMENT = Experiment(
             of=pages("reclaimed_file_pages"),
         ),
         Metric("swapped_out", "B", "swapped out; on the whole host", of=pages("swapped_out_pages")),
+        Metric("zswapped", "B", "kept by zswap; on the whole host", of=pages("zswapped_pages")),
         Metric(
             "outside_killed",
             "count",
@@ -391,7 +456,7 @@ EXPERIMENT = Experiment(
         "time",
         over="swap",
         by=("memory",),
-        panels=("bound", "killer", "interval", "mglru"),
+        panels=("bound", "killer", "interval", "mglru", "dirty_limit", "contents"),
         claims=["anonymous-killed", "dirty-file-killed"],
         word=word,
         calm=lambda said: said == DONE,

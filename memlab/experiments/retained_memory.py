@@ -171,7 +171,7 @@ DECAY: list[Claim] = [
     ),
     decays(
         "jemalloc-background-10s",
-        "with a background thread jemalloc retains under a tenth after 12 s, with its default of 10",
+        "with a background thread jemalloc retains under a tenth after 12 s (default: 10)",
         "jemalloc",
         "background",
         "idle",

@@ -27,7 +27,14 @@ LABEL_AT = 1024 + 12 + 16  # of volume_name in union swap_header, include/linux/
 ZRAM_CONTROL = Path("/sys/class/zram-control")
 PATIENCE_S = 10.0  # until killed processes, which may be large, have left a group and the swap
 # The settings that an experiment may change are these files and those below these folders.
-SETTINGS = ("/proc/sys/vm/", "/sys/kernel/mm/")
+SETTINGS = ("/proc/sys/vm/", "/sys/kernel/mm/", "/sys/module/zswap/parameters/enabled")
+# Of each pair the kernel sets one to 0 when the other is written, and refuses a 0 itself
+# (Documentation/admin-guide/sysctl/vm.rst): what restores a 0 is the other's value.
+PAIRS = {
+    f"/proc/sys/vm/dirty_{one}": f"/proc/sys/vm/dirty_{other}"
+    for name in ("", "background_")
+    for one, other in ((f"{name}bytes", f"{name}ratio"), (f"{name}ratio", f"{name}bytes"))
+}
 _READAHEAD = re.compile(r"/sys/devices/virtual/bdi/\d+:\d+/read_ahead_kb")
 
 
@@ -43,6 +50,14 @@ def value_of(path: Path) -> str:
     word."""
     text = path.read_text().strip()
     return text.partition("[")[2].partition("]")[0] or text
+
+
+def restored_by(path: Path, value: str) -> tuple[Path, str]:
+    """The setting that gives `path` its value back, and that one's own."""
+    other = PAIRS.get(str(path))
+    if other is None or value != "0":
+        return path, value
+    return Path(other), value_of(Path(other))
 
 
 def check_setting(path: Path, value: str) -> None:

@@ -81,9 +81,9 @@ class Journal:
 
     def set_value(self, path: Path, value: str) -> None:
         """Change a setting (a sysctl, a sysfs file) and restore it when the run ends."""
-        before = value_of(path)
-        cleanup.check_setting(path, before)
-        self._write({"undo": "value", "path": str(path), "value": before})
+        cleanup.check_setting(path, value)
+        keeper, before = cleanup.restored_by(path, value_of(path))
+        self._write({"undo": "value", "path": str(keeper), "value": before})
         path.write_text(value)
 
     def enable_memory(self, group: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memlab.observe import proc, virtualization
-from memlab.run.cleanup import value_of
+from memlab.run.cleanup import PAIRS, restored_by, value_of
 from memlab.run.journal import Journal
 
 
@@ -57,7 +57,8 @@ class Settings:
 
     def apply(self, wanted: Mapping[str, str]) -> None:
         """Apply these settings and restore those of earlier trials. Raises Unavailable."""
-        for file, value in {**self._before, **wanted}.items():
+        before = {file: at for file, at in self._before.items() if PAIRS.get(file) not in wanted}
+        for file, value in {**before, **wanted}.items():
             try:
                 self._write(file, self._resolved(file, value))
             except PermissionError:
@@ -82,12 +83,12 @@ class Settings:
         path = Path(file)
         if _same(value_of(path), value):
             return
-        if file in self._before:
+        if {file, PAIRS.get(file)} & self._before.keys():
             path.write_text(value)
         else:
-            before = value_of(path)
+            keeper, before = restored_by(path, value_of(path))
             self._journal.set_value(path, value)
-            self._before[file] = before
+            self._before[str(keeper)] = before
         if not _same(now := value_of(path), value):  # nr_hugepages gives what there is
             raise Unavailable(f"needs {file} = {value}, and the kernel made it {now}: free memory")
 

@@ -25,7 +25,7 @@ CALLS = {
     "sequential": (1, 0),
     "cold": (0, 1),
     "pageout": (0, 1),
-    "willneed": (0, 2),  # it lets go of the lock to read ahead
+    "willneed": (0, 1),
     "populate": (0, 1),
 }
 OPERATIONS = {

@@ -82,6 +82,28 @@ def test_what_cannot_be_reclaimed_is_killed(bench: LocalExecutor, memory: str) -
     assert result["done_bytes"] <= LIMIT
 
 
+@pytest.mark.parametrize(("contents", "kept"), [("repeated", True), ("random", False)])
+def test_zswap_keeps_what_it_can_compress(bench: LocalExecutor, contents: str, kept: bool) -> None:
+    """What does not fit is compressed, and random bytes go to the swap file behind."""
+    said, result = end(bench, swap="zswap", contents=contents)
+    assert said == DONE
+    count = result["zswapped_pages"]["count"]
+    if result["zswapped_pages"]["error"]:
+        pytest.skip("/proc/vmstat: no zswpout in this kernel")
+    assert (count * result["page_bytes"] >= TWICE - LIMIT) is kept
+    _, plain = end(bench, swap="file", contents=contents)
+    assert plain["zswapped_pages"]["count"] == 0
+
+
+def test_a_bound_on_dirty_pages_holds_for_the_trial_alone(bench: LocalExecutor) -> None:
+    files = [Path(f"/proc/sys/vm/dirty_{name}") for name in ("bytes", "ratio")]
+    before = [path.read_text() for path in files]
+    assert end(bench, memory="dirty_file", dirty_limit=4 * MIB)[0] == DONE
+    assert [path.read_text().split() for path in files] == [[str(4 * MIB)], ["0"]]
+    assert end(bench, memory="dirty_file")[0] == DONE
+    assert [path.read_text() for path in files] == before
+
+
 def test_time_ends_a_slow_one(bench: LocalExecutor) -> None:
     said, result = end(bench, interval=0.01, slice=0.05)
     assert said == STALLED
@@ -117,6 +139,7 @@ def test_what_would_have_no_bound_is_refused(change: dict[str, int], message: st
         "killer": "process",
         "interval_ns": 0,
         "slice_ns": 1,
+        "contents": "random",
     }
     with pytest.raises(probe.ProbeError, match=message):
         probe.call("reclaim_or_kill", params | change)

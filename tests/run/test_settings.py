@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,42 @@ def test_a_setting_follows_the_points_and_comes_back(setting: Path, tmp_path: Pa
             assert setting.read_text() == seen
         assert entries() == ["before"]  # once, however often it was written
     assert setting.read_text() == "before"
+
+
+VM = Path("/proc/sys/vm")
+DIRTY = [f"dirty_{name}" for name in ("bytes", "ratio", "background_bytes", "background_ratio")]
+
+
+@pytest.fixture
+def dirty_limits() -> Iterator[dict[str, str]]:
+    """The host's own; of each pair one is 0, which the kernel takes from nobody."""
+    before = {name: value_of(VM / name) for name in DIRTY}
+    if not os.access(VM / "dirty_bytes", os.W_OK):
+        pytest.skip("vm.dirty_bytes may not be written: needs root")
+    yield before
+    for name, value in before.items():
+        if value != "0":
+            (VM / name).write_text(value)
+    assert {name: value_of(VM / name) for name in DIRTY} == before
+
+
+@pytest.mark.parametrize("own", ["ratio", "bytes"])
+def test_dirty_limits_come_back_as_a_ratio_or_as_bytes(
+    dirty_limits: dict[str, str], own: str
+) -> None:
+    if own == "bytes":
+        (VM / "dirty_bytes").write_text(str(256 << 20))
+    before = {name: value_of(VM / name) for name in DIRTY}
+    journal_of_run = journal.Journal("0123abcd")
+    settings = Settings(journal_of_run)
+    for limit in (64 << 20, 32 << 20, 0, 64 << 20, 64 << 20, 0, 32 << 20):
+        settings.apply({str(VM / "dirty_bytes"): str(limit)} if limit else {})
+        found = {name: value_of(VM / name) for name in DIRTY}
+        assert found == (
+            before | {"dirty_bytes": str(limit), "dirty_ratio": "0"} if limit else before
+        )
+    journal_of_run.close()
+    assert {name: value_of(VM / name) for name in DIRTY} == before
 
 
 def test_more_is_counted_from_what_the_host_had(setting: Path, tmp_path: Path) -> None:
