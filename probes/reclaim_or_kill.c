@@ -9,12 +9,13 @@
  * first choice, so the probe, which stays outside of the group, survives them.
  *
  * The file is sparse. Reading it fills the page cache with pages that need no device; a mapped file
- * is read through its mapping. What is written is random, so that zram has to keep it and zswap
- * refuses it, or 64 bytes again and again, which both compress. What was reclaimed and swapped is counted for the whole host, pressure for the group (v2) or for the host
+ * is read through its mapping. What is written is random, so that neither zram nor
+ * zswap can compress it, or 64 bytes again and again. What was reclaimed and swapped is counted for the whole host, pressure for the group (v2) or for the host
  * (v1). A process that was killed has its last step counted until the probe sees its end, which it
  * looks for every 5 ms. There is no baseline loop: the result is how it ended.
  */
 #include "probe.h"
+#include "support/advice.h"
 #include "support/cgroup.h"
 #include "support/clock.h"
 #include "support/pages.h"
@@ -37,7 +38,8 @@ enum reclaim_or_kill_memory {
 	RECLAIM_OR_KILL_MEMORY_TMPFS,
 	RECLAIM_OR_KILL_MEMORY_CLEAN_FILE,
 	RECLAIM_OR_KILL_MEMORY_MAPPED_FILE,
-	RECLAIM_OR_KILL_MEMORY_DIRTY_FILE
+	RECLAIM_OR_KILL_MEMORY_DIRTY_FILE,
+	RECLAIM_OR_KILL_MEMORY_POPULATED /* anonymous, by MADV_POPULATE_WRITE */
 };
 
 /* A second bound, below the limit. */
@@ -85,7 +87,8 @@ struct reclaim_or_kill_result {
 	struct probe_counter reclaimed_anonymous_pages;
 	struct probe_counter reclaimed_file_pages;
 	struct probe_counter swapped_out_pages;
-	struct probe_counter zswapped_pages; /* kept by zswap */
+	struct probe_counter zswapped_pages;  /* kept by zswap */
+	struct probe_counter activated_pages; /* put on the active list: not to be reclaimed next */
 	uint64_t page_bytes;
 };
 
@@ -97,7 +100,7 @@ enum probe_status reclaim_or_kill(const struct reclaim_or_kill_params *in,
 #define BYSTANDER_BYTES ((size_t)256 << 10)
 #define PSI_STALL_NS 100000000
 #define REPEATED_BYTES ((size_t)64)
-#define COUNTED 4
+#define COUNTED 5
 
 struct plan {
 	const struct reclaim_or_kill_params *in;
@@ -147,7 +150,8 @@ static struct probe_counter pressure(const char *path, const char *kind)
 
 static bool is_file(enum reclaim_or_kill_memory memory)
 {
-	return memory >= RECLAIM_OR_KILL_MEMORY_CLEAN_FILE;
+	return memory >= RECLAIM_OR_KILL_MEMORY_CLEAN_FILE &&
+	       memory <= RECLAIM_OR_KILL_MEMORY_DIRTY_FILE;
 }
 
 static enum probe_status prepare(const struct worker *worker, struct probe_error *err)
@@ -201,6 +205,8 @@ static int step(struct report *own, enum reclaim_or_kill_memory memory, size_t p
 		break;
 	case RECLAIM_OR_KILL_MEMORY_ANONYMOUS:
 		break;
+	case RECLAIM_OR_KILL_MEMORY_POPULATED:
+		return advise(own->mapping + at, STEP_BYTES, MADV_POPULATE_WRITE);
 	case RECLAIM_OR_KILL_MEMORY_TMPFS:
 	case RECLAIM_OR_KILL_MEMORY_DIRTY_FILE:
 		return moved_all(pwrite(own->fd, own->random, STEP_BYTES, (off_t)at));
@@ -296,7 +302,7 @@ static int limit_hits(const char *group, uint64_t *count)
 static void read_counts(struct proc_field *fields)
 {
 	static const char *const labels[COUNTED] = { "pgsteal_anon", "pgsteal_file", "pswpout",
-						     "zswpout" };
+						     "zswpout", "pgactivate" };
 
 	for (int i = 0; i < COUNTED; i++)
 		fields[i] = (struct proc_field) { .label = labels[i], .take = 1 };
@@ -378,6 +384,7 @@ enum probe_status reclaim_or_kill(const struct reclaim_or_kill_params *in,
 	out->reclaimed_file_pages = since(before[1].sum, after[1].sum, before[1].error);
 	out->swapped_out_pages = since(before[2].sum, after[2].sum, before[2].error);
 	out->zswapped_pages = since(before[3].sum, after[3].sum, before[3].error);
+	out->activated_pages = since(before[4].sum, after[4].sum, before[4].error);
 	out->page_bytes = plan.page_bytes;
 	TRY(limit_hits(plan.group, &hits_after));
 	out->limit_hit_count = hits_after - hits_before;

@@ -84,8 +84,8 @@ def ends(id: str, text: str, metric: str, equals: int, published: str, **where: 
 
 KINDS = {
     "anonymous": "anonymous memory",
-    "tmpfs": "a file on tmpfs",
     "locked": "locked memory",
+    "tmpfs": "a file on tmpfs",
     "clean_file": "a file that is read",
     "mapped_file": "a mapped file that is read",
     "dirty_file": "a file that is written",
@@ -172,8 +172,10 @@ EXPERIMENT = Experiment(
         Factor(
             "memory",
             ENUM,
+            quick=list(KINDS),
             help="memory; anonymous, locked (mlock), of a file on tmpfs, or page cache: of a file "
-            "that is read, mapped and read, or written",
+            "that is read, mapped and read, or written; populated: anonymous, by "
+            "MADV_POPULATE_WRITE",
             level_labels={
                 "anonymous": "anonymous memory",
                 "locked": "locked memory",
@@ -181,6 +183,7 @@ EXPERIMENT = Experiment(
                 "clean_file": "file, read",
                 "mapped_file": "file, mapped",
                 "dirty_file": "file, written",
+                "populated": "populated memory",
             },
         ),
         swap(
@@ -353,7 +356,7 @@ EXPERIMENT = Experiment(
         ),
         control(
             "zswap",
-            "What is swapped can be compressed: zswap keeps it, and refuses random bytes.",
+            "What is swapped can be compressed.",
             {"contents": "repeated", "memory": ["anonymous"], "swap": ["zswap", "file"]},
             Explanation(
                 Within(
@@ -365,6 +368,34 @@ EXPERIMENT = Experiment(
                 "{value} of compressible memory go to zswap",
                 confirmed="zswap keeps all that does not fit",
                 refuted="what does not fit goes to the file",
+            ),
+        ),
+        control(
+            "populated",
+            "The memory is populated by the kernel, which marks each page as accessed.",
+            {"memory": ["anonymous", "populated"], "swap": "file"},
+            Explanation(
+                Within(
+                    metric="activated",
+                    where={"memory": "populated", "swap": "file"},
+                    above=LIMIT * 3 // 4,
+                    timed=False,
+                ),
+                "{value} of populated memory are put on the active list",
+                confirmed="reclaim passes over populated pages before it takes one, so that the "
+                "limit may kill although there is swap",
+                refuted="populated pages are reclaimed as stored ones are",
+            ),
+            Explanation(
+                Within(
+                    metric="activated",
+                    where={"memory": "anonymous", "swap": "file"},
+                    below=LIMIT // 4,
+                    timed=False,
+                ),
+                "{value} of stored memory are put on the active list",
+                confirmed="a page that was stored to once is reclaimed",
+                refuted="pages that were stored to are passed over too",
             ),
         ),
         control(
@@ -429,6 +460,12 @@ EXPERIMENT = Experiment(
             of=pages("reclaimed_file_pages"),
         ),
         Metric("swapped_out", "B", "swapped out; on the whole host", of=pages("swapped_out_pages")),
+        Metric(
+            "activated",
+            "B",
+            "put on the active list; on the whole host, which reclaim does not take next",
+            of=pages("activated_pages"),
+        ),
         Metric("zswapped", "B", "kept by zswap; on the whole host", of=pages("zswapped_pages")),
         Metric(
             "outside_killed",
