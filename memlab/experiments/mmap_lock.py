@@ -60,7 +60,7 @@ def word(raw: Raw, at: At) -> str:
     return HOLDS if share > 0.5 else PASSES
 
 
-WHOLE, PER_VMA, BOTH, NOT_TOLD = "mmap_lock", "per-VMA", "either", "not told"
+WHOLE, PER_VMA, BOTH, NOT_TOLD = "whole", "per-VMA", "either", "not told"
 
 
 def counted(raw: Raw, side: str, name: str) -> float | None:
@@ -68,23 +68,23 @@ def counted(raw: Raw, side: str, name: str) -> float | None:
     return counter.get("count")
 
 
-def lock(raw: Raw, side: str, *, faults: bool) -> str:
-    """Which lock was taken, by the takes of the mmap_lock: whoever has none holds the lock of the
-    mapping (EITHER). Operations that are to be faults tell it by their faults."""
+def lock(raw: Raw, side: str, made: float, *, faults: bool) -> str:
+    """Which lock was taken: the process's whole one, or a mapping's own, which whoever does not
+    take the first holds (EITHER). Operations that are to be faults tell it by their faults."""
     takes = [counted(raw, side, name) for name in ("writes", "reads")]
-    events = counted(raw, side, "faults") if faults else None
-    if None in takes or (faults and not events):
+    events = counted(raw, side, "faults") if faults else made
+    if None in takes or not events:
         return NOT_TOLD
     if not any(takes):
         return PER_VMA
-    return BOTH if events and sum(filter(None, takes)) < events else WHOLE
+    return BOTH if sum(filter(None, takes)) < events else WHOLE
 
 
 def locks_word(raw: Raw, at: At) -> str:
     faults = str(at["victim"]).startswith("fault_")
-    operation = lock(raw, "beside", faults=faults) if raw["operation_count"] else NOT_TOLD
-    call = lock(raw, "calls", faults=False) if raw["counted_call_count"] else NOT_TOLD
-    return f"call: {call}, operation: {operation}"
+    call = lock(raw, "calls", raw["counted_call_count"], faults=False)
+    operation = lock(raw, "beside", raw["operation_count"], faults=faults)
+    return f"call {call}, operation {operation}"
 
 
 def under_mmap_lock(side: str) -> Reading:
@@ -526,13 +526,13 @@ EXPERIMENT = Experiment(
     more_figures={
         "checks": Checks("call_writes", over="caller", by=["victim"]),
         "locks": Matrix(
-            "beside_locks",
+            "held_up",
             over="victim",
             by=["caller"],
             controls=(),
             claims=[f"{dashed(name)}-faults-per-vma" for name in LONG_CALLS],
             word=locks_word,
-            calm=lambda said: said != f"call: {WHOLE}, operation: {WHOLE}",
+            calm=lambda said: said != f"call {WHOLE}, operation {WHOLE}",
         ),
     },
     budget_s={"quick": 120.0, "paper": 600.0, "full": 1800.0},

@@ -134,19 +134,28 @@ LEVIATH = (
 
 
 def decays(
-    id: str, text: str, allocator: str, setting: str, meanwhile: str, published: str, **bound: float
+    id: str,
+    text: str,
+    allocator: str,
+    setting: str,
+    meanwhile: str,
+    published: str,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    wait: float = WAIT,
 ) -> Within:
     """What is left after the wait, of what was retained at its begin."""
     where: dict[str, Level] = {"allocator": allocator, "setting": setting, "meanwhile": meanwhile}
-    wait = bound.pop("wait", WAIT)
     return Within(
         id=id,
         text=text,
         metric="waited_share",
         where=where | {"wait": wait, "threads": "kept", "survivors": 0},
+        above=above,
+        below=below,
         published=published,
         timed=False,
-        **bound,
     )
 
 

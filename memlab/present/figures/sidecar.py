@@ -25,8 +25,13 @@ def shown(run: Run) -> dict[str, declared.Figure | declared.Against]:
     return {
         name: figure
         for name, figure in every.items()
-        if not isinstance(figure, declared.Causes) or attribution.tried(run)
+        if (not isinstance(figure, declared.Causes) or attribution.tried(run))
+        and not (name and isinstance(figure, declared.Timeline) and not _has(run, figure.metric))
     }
+
+
+def _has(run: Run, metric: str) -> bool:
+    return any(metric in summary.medians for summary in run.summaries)
 
 
 def as_json(run: Run) -> str:
