@@ -21,17 +21,6 @@ def swap(
     )
 
 
-ZSWAP = Path("/sys/module/zswap/parameters/enabled")
-
-
-def zswap_settings(at: At) -> dict[str, str]:
-    """Zswap compresses what goes to a swap file. Of that alone it is kept, whatever the host has;
-    zram needs none."""
-    if at["swap"] == "zswap":
-        return {str(ZSWAP): "Y"}
-    return {str(ZSWAP): "N"} if at["swap"] == "file" and ZSWAP.exists() else {}
-
-
 def dirty_settings(at: At) -> dict[str, str]:
     limit = int(at["dirty_limit"])
     folder = "/proc/sys/vm/dirty_"
@@ -82,3 +71,11 @@ def reclaim_settings(at: At) -> dict[str, str]:
         for name, (file, values) in _SETTINGS.items()
         if at.get(name, "host") != "host"
     }
+
+
+def zswap_settings(at: At) -> dict[str, str]:
+    """Of the swap level `zswap`, and of `file`, from which zswap is kept whatever the host has."""
+    file, values = _SETTINGS["zswap"]
+    if at["swap"] == "zswap":
+        return {file: values["on"]}
+    return {file: values["off"]} if at["swap"] == "file" and Path(file).exists() else {}

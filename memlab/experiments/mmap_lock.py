@@ -529,7 +529,7 @@ EXPERIMENT = Experiment(
             "held_up",
             over="victim",
             by=["caller"],
-            controls=(),
+            panels=["sharing", "mappings"],
             claims=[f"{dashed(name)}-faults-per-vma" for name in LONG_CALLS],
             word=locks_word,
             calm=lambda said: said != f"call {WHOLE}, operation {WHOLE}",
