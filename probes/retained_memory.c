@@ -61,7 +61,7 @@ struct retained_memory_result {
 	uint64_t waited_bytes;        /* resident, after the wait */
 	uint64_t retaken_fault_count; /* of the round after a wait */
 	uint64_t page_bytes;
-	uint64_t given_bytes; /* resident, after free memory was given back */
+	uint64_t given_bytes;                   /* resident, after free memory was given back */
 	struct probe_counter after_table_bytes; /* VmPTE, after the last round */
 	struct probe_counter given_table_bytes; /* VmPTE, after free memory was given back */
 	uint64_t give_back_ns;
