@@ -141,6 +141,10 @@ static int break_up_movable(struct fragments *fragments, struct failure *failure
 	size_t at = 0;
 
 	fragments->size_bytes = free_bytes() / HUGE_BYTES * HUGE_BYTES;
+	if (fragments->size_bytes == 0) {
+		errno = ENOMEM;
+		return failure_keep(failure, "free memory of 2 MiB");
+	}
 	fragments->pages = mmap_anonymous(fragments->size_bytes, MAP_PRIVATE | MAP_NORESERVE);
 	if (fragments->pages == MAP_FAILED)
 		return failure_keep(failure, "mmap(fragments)");
