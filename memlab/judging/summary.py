@@ -22,6 +22,7 @@ ORDER = ("contradicted", DIFFERS, "not decided", "not testable here", "holds")  
 HERE = "on this machine"
 _TESTED = ("reproduced", "contradicted", "inconclusive")
 _UNDECIDED = "undecided (too few or too noisy samples)"
+_NO_SAMPLE = "not measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,11 @@ class ClaimSummary:
     def overall(self) -> str:
         words = {_OVERALL[j.verdict.word] for j in self.judged}
         return words.pop() if len(words) == 1 else DIFFERS
+
+    @property
+    def no_sample(self) -> bool:
+        """Undecided since the run has no sample of what it needs."""
+        return self.overall == "not decided" and not any(j.verdict.n for j in self.judged)
 
     @property
     def counts(self) -> str:
@@ -71,13 +77,14 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE) -> list[str]:
     `place` may be empty."""
     if not summaries:
         return ["no claim is declared"]
-    counts = Counter(s.overall for s in summaries)
+    counts = Counter(_NO_SAMPLE if s.no_sample else s.overall for s in summaries)
     total = len(summaries)
     holding = counts["holds"]
     words = {
         "contradicted": ("is contradicted", "are contradicted"),
         DIFFERS: ("depends on the setting", "depend on the setting"),
         "not decided": (f"is {_UNDECIDED}", f"are {_UNDECIDED}"),
+        _NO_SAMPLE: ("needs points that were not measured", "need points that were not measured"),
         "not testable here": ("is not testable", "are not testable"),
     }
     parts = [
@@ -97,7 +104,8 @@ Said = tuple[str, str, float | None]
 
 
 def verdicts(judged: Iterable[Judged]) -> list[Said]:
-    return [(j.claim.id, j.word, j.verdict.p) for j in judged]
+    """Those that had a sample: without one there was no chance to be wrong."""
+    return [(j.claim.id, j.word, j.verdict.p) for j in judged if j.verdict.n]
 
 
 def standing(found: Sequence[Said], over: str = "") -> str:
@@ -112,14 +120,6 @@ def standing(found: Sequence[Said], over: str = "") -> str:
         f"(Benjamini and Hochberg{f' over {over}' if over else ''})"
     )
     return f"{told}; not: {', '.join(dict.fromkeys(fallen))}" if fallen else told
-
-
-def standing_in_short(found: Sequence[Said]) -> str:
-    """The same for an answer's first line; empty where all stand."""
-    decided, fallen = _corrected(found)
-    left = decided - len(fallen)
-    verb = "stands" if left == 1 else "stand"
-    return f"Judged together, {left} of {decided} verdicts {verb} at 5 %." if fallen else ""
 
 
 def _corrected(found: Sequence[Said]) -> tuple[int, list[str]]:

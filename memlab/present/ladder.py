@@ -7,7 +7,7 @@ from pathlib import Path
 
 from memlab import experiments
 from memlab.judging.ladder import Bisected, Cell, Row, verdicts
-from memlab.judging.summary import standing, standing_in_short
+from memlab.judging.summary import standing
 from memlab.present import table, words
 from memlab.present.table import Column, Table, Text, write
 
@@ -22,10 +22,10 @@ _COLOURS = {"reproduced": "#cfe8d5", "contradicted": "#f3c6c0", "": "#dbe4f0"}
 
 
 def show(kernels: Sequence[str], rows: Sequence[Row], *, verbose: bool) -> None:
-    """Print what changes between the kernels and whether all verdicts stand together, then the
-    matrix: the rows that change or that do not hold, or all of them."""
+    """Print what changes between the kernels, then the matrix: the rows that change or that do not
+    hold, or all of them."""
     console = table.console()
-    for line in filter(None, [*steps(rows), standing_in_short(verdicts(rows))]):
+    for line in steps(rows):
         console.print(Text(line, style="bold"))
     shown = [row for row in rows if verbose or _telling(row)]
     if shown:

@@ -170,12 +170,10 @@ def runs(rows: Sequence[ListedRun]) -> None:
 def claims(
     found: Sequence[Reproduced], not_built: Sequence[str], *, tables: bool, verbose: bool
 ) -> None:
-    """Print the answer first, with how many verdicts stand together unless all do; then a line per
-    claim, or with `verbose` all its grounds; of several experiments a row each last."""
+    """Print the answer first; then a line per claim, or with `verbose` all its grounds; of several
+    experiments a row each last."""
     console = table.console()
-    together = summary.verdicts(one for reproduced in found for one in reproduced.judged)
-    answer = words.headline(found)[0], summary.standing_in_short(together)
-    console.print(Text(" ".join(filter(None, answer)), style="bold"))
+    console.print(Text(words.headline(found)[0], style="bold"))
     for reproduced in found:
         _experiment(console, reproduced, tables=tables or verbose, verbose=verbose)
         stand = summary.standing(summary.verdicts(reproduced.judged))
@@ -183,6 +181,7 @@ def claims(
             console.print(Text(stand))
     if len(found) > 1:
         if verbose:
+            together = summary.verdicts(one for reproduced in found for one in reproduced.judged)
             console.print(Text(summary.standing(together, "all experiments")))
         write(console, by_experiment(found))
     if not_built:
