@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -56,7 +56,7 @@ class Guest:
         self.path, self.memory, self.cpus, self.append = str(path), memory, cpus, append
 
     @contextmanager
-    def open(self, wait_s: float | None) -> Iterator[Booted]:
+    def open(self, wait_s: float | None, libcs: Sequence[Path] = ()) -> Iterator[Booted]:
         self.boots.append(self.path)
         if "hangs" in self.path:
             raise CannotRun("the guest did not come up; the guest has been silent")
@@ -133,9 +133,9 @@ def test_several_guests_at_once(
 
     class Meeting(Guest):
         @contextmanager
-        def open(self, wait_s: float | None) -> Iterator[Booted]:
+        def open(self, wait_s: float | None, libcs: Sequence[Path] = ()) -> Iterator[Booted]:
             assert wait_s is None  # the ladder has the lock for all of them
-            with super().open(wait_s) as booted:
+            with super().open(wait_s, libcs) as booted:
                 both.wait()
                 yield booted
 
