@@ -127,10 +127,10 @@ def command(
         requests = measure.requests(wanted, preset, budget, directory, sessions, pause_s)
         for number, request in enumerate(requests, 1):
             of = f"{number} of {len(requests)}: " if len(requests) > 1 else ""
-            told = not quiet and not as_json
-            if told and of:
+            progress = not quiet and not as_json
+            if progress and of:
                 echo(of + request.experiment, err=True)
-            watch = Live(of) if told else Silent()
+            watch = Live(of) if progress else Silent()
             found.append(measure.reproduce(request, opened, watch, fresh=fresh, wait_s=wait_s))
     if not any(reproduced.run for reproduced in found):
         raise CannotRun(found[0].refused)

@@ -60,7 +60,7 @@ def word(raw: Raw, at: At) -> str:
     return HOLDS if share > 0.5 else PASSES
 
 
-WHOLE, PER_VMA, BOTH, NOT_TOLD = "whole", "per-VMA", "either", "not told"
+WHOLE, PER_VMA, EITHER, UNKNOWN = "whole", "per-VMA", "either", "unknown"
 
 
 def counted(raw: Raw, side: str, name: str) -> float | None:
@@ -74,10 +74,10 @@ def lock(raw: Raw, side: str, made: float, *, faults: bool) -> str:
     takes = [counted(raw, side, name) for name in ("writes", "reads")]
     events = counted(raw, side, "faults") if faults else made
     if None in takes or not events:
-        return NOT_TOLD
+        return UNKNOWN
     if not any(takes):
         return PER_VMA
-    return BOTH if sum(filter(None, takes)) < events else WHOLE
+    return EITHER if sum(filter(None, takes)) < events else WHOLE
 
 
 def locks_word(raw: Raw, at: At) -> str:

@@ -71,16 +71,16 @@ def saturates(claim: Saturates, sight: Sight) -> Finding:
     names = [sight.level(claim.over, level) for level in curve.levels]
     furthest = max(range(knee, last), key=lambda j: abs(log(ratios[j].estimate)))
     bound = f"{1 + claim.within:.3g}x"
-    told = [
+    said = [
         f"{evidence.interval(ratios[furthest])} at {names[furthest]}, the furthest from "
         f"{names[knee]} on (claim: at most {bound})"
     ]
     if knee:
         nearest = min(range(knee), key=lambda j: ratios[j].estimate)
         least = f"{evidence.interval(ratios[nearest])} at {names[nearest]}"
-        told.insert(0, f"{least}, the least below {names[knee]} (claim: over {bound})")
+        said.insert(0, f"{least}, the least below {names[knee]} (claim: over {bound})")
     text = (
-        f"cost / cost at {names[last]}: {'; '.join(told)}; "
+        f"cost / cost at {names[last]}: {'; '.join(said)}; "
         f"{units.counted(verdict.n, sight.run.unit)}"
         f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, 2 * last, sight.run.unit)}"
     )

@@ -186,43 +186,16 @@ def samples_sealed(run: str, rows: Iterable[tuple[Any, ...]]) -> bool:
     types that no sample has."""
     head = zlib.crc32(b"str %d %b" % (len(encoded := run.encode()), encoded))
     cells = _Cells()
-    for (
-        point,
-        block,
-        position,
-        outcome,
-        detail,
-        began,
-        took,
-        cpu,
-        probe,
-        raw,
-        context,
-        seal,
-    ) in rows:
+    for *values, seal in rows:
+        point, block, position, outcome, detail, began, took, cpu, probe, raw, context = values
         s, t = f"{began!r}", f"{took!r}"
         text = (
             f"{cells[point]}{cells[block]}{cells[position]}{cells[outcome]}{cells[detail]}"
             f"float {len(s)} {s}float {len(t)} {t}{cells[cpu]}{cells[probe]}"
             f"{_optional(raw)}{cells[context]}"
         )
-        if text.isascii():
-            found = zlib.crc32(text.encode(), head)
-        else:  # of which the bytes are counted, and not the letters
-            values = (
-                point,
-                block,
-                position,
-                outcome,
-                detail,
-                began,
-                took,
-                cpu,
-                probe,
-                raw,
-                context,
-            )
-            found = checksum(run, *values)
+        # Of other letters the bytes are counted, as `checksum` does.
+        found = zlib.crc32(text.encode(), head) if text.isascii() else checksum(run, *values)
         if found != seal:
             return False
     return True

@@ -26,7 +26,7 @@ def word(victim: str, beside: dict[str, Any], calls: dict[str, Any]) -> str:
         ("fault_file", (0, 0, 7), (3, 0, 0), "call whole, operation per-VMA"),
         ("fault_file", (0, 7, 7), (0, 0, 0), "call per-VMA, operation whole"),
         ("fault_file", (0, 2, 7), (0, 3, 0), "call whole, operation either"),
-        ("fault_file", (0, 0, 0), (0, 6, 0), "call whole, operation not told"),
+        ("fault_file", (0, 0, 0), (0, 6, 0), "call whole, operation unknown"),
         ("mincore", (0, 7, 0), (3, 0, 0), "call whole, operation whole"),
         ("maps", (0, 1, 0), (3, 0, 0), "call whole, operation either"),
         ("maps", (0, 0, 0), (0, 0, 0), "call per-VMA, operation per-VMA"),
@@ -40,10 +40,10 @@ def test_the_lock_is_told_by_takes_and_faults(
 
 def test_what_is_not_counted_is_not_told() -> None:
     refused = dict.fromkeys(("writes", "reads", "waits", "faults"), NONE)
-    assert word("mincore", refused, refused) == "call not told, operation not told"
+    assert word("mincore", refused, refused) == "call unknown, operation unknown"
     older = counts(0, 0, 0)
     del older["faults"]  # a sample of before faults were counted
-    assert word("fault_file", older, older) == "call per-VMA, operation not told"
+    assert word("fault_file", older, older) == "call per-VMA, operation unknown"
 
 
 @pytest.mark.parametrize(("takes", "share"), [(0, 0.0), (2, 2 / 7), (7, 1.0)])
