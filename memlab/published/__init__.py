@@ -93,8 +93,7 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Change:
     """What a commit claims: a count before the version and since (`before`, `since`, each `within`
-    a share of it), or that a time, or with `counts` a count, is less than `below` times the old
-    one.
+    a share of it), or that a time is less than `below` times the old one.
 
     `metric` at the one point of `experiment` that `levels` leave, in a guest with `append` on
     its command line. `least`: the first version that can do it at all. `lacks`:
@@ -116,11 +115,10 @@ class Change:
     since: float | None = None
     within: float = 0.01
     below: float | None = None
-    counts: bool = False  # `below` is of counts
 
     @property
     def timed(self) -> bool:
-        return self.below is not None and not self.counts
+        return self.below is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,6 @@ def test_what_is_declared_leaves_one_point_or_says_why_not(name: str) -> None:
         declared = experiments.load(change.experiment)
         assert change.metric in [metric.name for metric in declared.metrics]
         assert (change.before is None) == (change.since is None) == (change.below is not None)
-        assert not (change.counts and change.timed)
         levels = {**judging.levels(declared, []), **read_levels(declared, change.levels)}
         planned = plan.build(declared, "quick", levels, controls=False)
         assert len(planned.points) == 1, change.id
