@@ -90,11 +90,14 @@ def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What tests tell; then the skips by reason: a test that did not run has not passed."""
+    """What tests tell; what failed at first, which a test that passes the second time hides
+    otherwise; then the skips by reason: a test that did not run has not passed."""
     for report in terminalreporter.stats.get("", []):  # of setup and teardown
         for name, line in report.user_properties if report.when == "teardown" else ():
             if name == TOLD:
                 terminalreporter.write_line(line)
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.write_line(f"run again: {report.nodeid}: {report.longreprtext}")
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():
