@@ -174,7 +174,7 @@ class Table:
         self._code = code = [one.expression for one in derived.values()]
         self.keeps = False  # whether what is made of all samples is worth keeping
         with Store(store_path) as store:
-            if store.sample_count(row.id) <= HELD:
+            if store.sample_count(row.id, HELD + 1) <= HELD:
                 self._hold(list(store.samples(row.id)))
                 return
             self.keeps = True

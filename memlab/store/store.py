@@ -365,24 +365,27 @@ class Store:
     def places(self, run: str) -> Iterator[tuple[int, int]]:
         """Each sample's id and point, in no order. StoreError where some are missing."""
         with self._naming(run):
-            least = self._one(_EXPECTED, run)
-            of_none = "point NOT IN (SELECT point FROM points WHERE run = ?1)"
-            if id := self._one(f"SELECT max(id) FROM samples WHERE run = ?1 AND {of_none}", run):
-                raise _Damaged(f"sample {id} is of no point")
-            count = self._one("SELECT count(*) FROM samples WHERE run = ?", run)
-            self._check_count(run, least, count)
-            try:
-                yield from self._db.execute("SELECT id, point FROM samples WHERE run = ?", [run])
-            except sqlite3.Error as error:
-                raise _Damaged(str(error)) from None
+            yield from self._counted(run, self._places(run))
+
+    def _places(self, run: str) -> Iterator[tuple[int, int]]:
+        points = {point.point for point in self._points(run)}
+        try:
+            for id, point in self._db.execute("SELECT id, point FROM samples WHERE run = ?", [run]):
+                if point not in points:
+                    raise _Damaged(f"sample {id} is of no point")
+                yield id, point
+        except sqlite3.Error as error:
+            raise _Damaged(str(error)) from None
 
     def taken(self, run: str) -> set[tuple[int, int]]:
         """The (block, point) pairs that have a sample."""
         return {(sample.block, sample.point) for sample in self.samples(run)}
 
-    def sample_count(self, run: str) -> int:
+    def sample_count(self, run: str, most: int = -1) -> int:
+        """How many samples a run has; no more than `most` are counted."""
         with self._naming(run):
-            return int(self._one("SELECT count(*) FROM samples WHERE run = ?", run))
+            some = "SELECT 1 FROM samples WHERE run = ? LIMIT ?"
+            return int(self._one(f"SELECT count(*) FROM ({some})", run, most))
 
     def sessions(self, run: str) -> list[SessionRow]:
         with self._naming(run):
