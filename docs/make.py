@@ -120,7 +120,6 @@ def commands() -> str:
         command = cli.get_command(context, name)
         assert command is not None
         inner = click.Context(command, info_name=name, parent=context)
-        command._help_option = None  # click keeps the first one made, be it without -h
         lines += ["", f"## memlab {name}", "", "```text", command.get_help(inner), "```"]
     return "\n".join(lines) + "\n"
 

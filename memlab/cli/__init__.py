@@ -33,6 +33,7 @@ _LIMITS = {
 }
 # Of address space. With less, OpenBLAS ends the process by itself as numpy is imported.
 _LEAST_BYTES = 200 * 1000 * 1024
+_HELP = ["-h", "--help"]
 _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any length
 
 
@@ -83,6 +84,8 @@ class _Commands(click.Group):
             if isinstance(option, click.Option) and not option.envvar:
                 long = max(option.opts, key=len).removeprefix("--")
                 option.envvar = f"MEMLAB_{name}_{long}".upper().replace("-", "_")
+        # click keeps the first help option that it makes, be it for a context that knows no -h.
+        command.get_help_option(click.Context(command, help_option_names=_HELP))
         return command
 
     def resolve_command(
@@ -98,7 +101,7 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "MEMLAB"},
+    context_settings={"help_option_names": _HELP, "auto_envvar_prefix": "MEMLAB"},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="memlab")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")

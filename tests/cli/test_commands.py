@@ -62,6 +62,17 @@ def test_help_names_every_command(command: Command) -> None:
         assert f"memlab {name}" in said(command(name, "-h"))
 
 
+def test_help_has_its_short_option_whoever_asked_for_the_command_before(command: Command) -> None:
+    """A context of its own knows no -h, and click keeps the help option that it made for it."""
+    module = sys.modules.pop("memlab.cli.clean", None)
+    found = cli.cli.get_command(click.Context(cli.cli), "clean")
+    assert found
+    found.make_parser(click.Context(found))
+    assert "memlab clean" in said(command("clean", "-h"))
+    if module:
+        sys.modules["memlab.cli.clean"] = module
+
+
 def test_no_command_shows_the_help(command: Command) -> None:
     done = command()
     assert (done.returncode, done.stderr) == (2, "")

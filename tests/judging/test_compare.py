@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from pretend import EXPERIMENT, World, costs, exact, took
 
-from memlab.cli.compare import command
+from memlab.cli import cli
 from memlab.errors import BadExport, NotComparable, Unlike
 from memlab.experiment import At
 from memlab.judging import exported
@@ -356,7 +356,7 @@ class TestExported:
 class TestCommand:
     def run(self, tmp_path: Path, *arguments: str) -> tuple[int, str]:
         store = str(tmp_path / "results.db")
-        result = CliRunner().invoke(command, [*arguments, "--store", store])
+        result = CliRunner().invoke(cli, ["compare", *arguments, "--store", store])
         return result.exit_code, result.output
 
     def test_the_first_line_counts_the_words(self, measured: Measure, tmp_path: Path) -> None:
@@ -386,5 +386,5 @@ class TestCommand:
         store = str(tmp_path / "results.db")
         wrong = ["base", "new", "--metric", "tine", "--store", store]
         with pytest.raises(NotComparable, match=r"did you mean time\?") as raised:
-            command.main(wrong, standalone_mode=False)
+            cli.main(["compare", *wrong], standalone_mode=False)
         assert raised.value.exit_code == 2

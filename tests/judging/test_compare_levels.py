@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from pretend import EXPERIMENT, costs, took
 
-from memlab.cli.compare import command
+from memlab.cli import cli
 from memlab.errors import BadLevels, NotComparable
 from memlab.experiment import At
 from memlab.judging.compare_levels import compare_levels
@@ -79,7 +79,7 @@ def test_a_threshold_of_nothing_is_a_usage_error(measured: Measure) -> None:
 
 class TestCommand:
     def said(self, run: Run, *arguments: str) -> tuple[int, str]:
-        done = CliRunner().invoke(command, [run.id, *arguments, "--store", str(run.store_path)])
+        done = CliRunner().invoke(cli, ["compare", run.id, *arguments, "--store", str(run.store_path)])
         return done.exit_code, done.output
 
     def test_gate(self, measured: Measure) -> None:

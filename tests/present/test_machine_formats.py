@@ -9,8 +9,7 @@ from click.testing import CliRunner, Result
 from made_up import Machine
 
 from memlab import experiments
-from memlab.cli.claims import command as claims
-from memlab.cli.compare import command as compare
+from memlab.cli import cli
 from memlab.present.formats import bmf, cases, github, junit
 from memlab.present.formats.cases import Case, Cases, Measure
 from memlab.run import plan
@@ -137,8 +136,7 @@ def machine(tmp_path: Path) -> Machine:
 
 def ask(machine: Machine, kind: str, *arguments: str) -> Result:
     runs = ["00000001", "00000002"] if kind == "compare" else ["00000001"]
-    command = {"compare": compare, "claims": claims}[kind]
-    return CliRunner().invoke(command, [*runs, "--store", str(machine.store), *arguments])
+    return CliRunner().invoke(cli, [kind, *runs, "--store", str(machine.store), *arguments])
 
 
 def test_a_comparison_in_each_format(machine: Machine) -> None:

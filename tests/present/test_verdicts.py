@@ -9,8 +9,7 @@ from click.testing import CliRunner, Result
 from synthetic import run_row, sample, window
 
 from memlab import experiments, measure
-from memlab.cli.claims import command as claims
-from memlab.cli.reproduce import command as reproduce
+from memlab.cli import cli
 from memlab.errors import CannotRun
 from memlab.experiment import At
 from memlab.run import plan
@@ -60,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(store: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(claims, [*arguments, "--store", str(store)])
+    return CliRunner().invoke(cli, ["claims", *arguments, "--store", str(store)])
 
 
 def flat(text: str) -> str:
@@ -131,6 +130,6 @@ def test_a_host_that_can_carry_nothing_is_an_error(
 
     monkeypatch.setattr(measure, "prepare", refuse)
     store = str(tmp_path / "results.db")
-    result = CliRunner().invoke(reproduce, ["logstore-mmap", "--store", store])
+    result = CliRunner().invoke(cli, ["reproduce", "logstore-mmap", "--store", store])
     assert isinstance(result.exception, CannotRun)
     assert str(result.exception) == "/nowhere is not a directory; name one with --dir"
