@@ -1,7 +1,7 @@
 """Two sides, point by point: faster, slower, the same, or not yet known."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf, log, log1p
 from typing import Literal
@@ -9,8 +9,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import level_of_look, sign_test
+from memlab.analysis.exact import level_of_look, most_outside, sign_test
 from memlab.analysis.intervals import (
+    FloatArray,
     Interval,
     logs_of,
     paired_log_ratios,
@@ -18,7 +19,7 @@ from memlab.analysis.intervals import (
     ratio_interval,
     unpaired_ratio_interval,
 )
-from memlab.analysis.power import could_have_shown
+from memlab.analysis.power import pairs_could_show, runs_could_show
 from memlab.analysis.stopping import more_blocks
 
 ComparisonWord = Literal["faster", "slower", "same", "inconclusive"]
@@ -49,12 +50,13 @@ class Comparison:
     blocks_missing: int
     n: int
     unit: str = "block"
+    seen: Callable[[], float | None] = field(default=lambda: None, repr=False, compare=False)
 
     @property
     def could_show(self) -> float | None:
-        """The relative change that so many samples show as faster or slower with probability 0.9;
-        None without an interval."""
-        return could_have_shown(self.ratio, self.threshold)
+        """The relative change that so many samples show as faster or slower with probability 0.9, by
+        the rule that judged them, the other points being as they are; None where they show none."""
+        return self.seen()
 
     @property
     def text(self) -> str:
@@ -106,7 +108,29 @@ def compare(
         min(1.0, equivalence_p(*pair, threshold) * by)
         for pair, by in zip(pairs, strict, strict=True)
     ]
-    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit)
+    seen = [
+        partial(_runs_could_show, *pair, threshold, level or LEVEL, left)
+        for pair, level, left in zip(pairs, levels, _left(beyond), strict=True)
+    ]
+    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, seen)
+
+
+def _runs_could_show(
+    base: FloatArray, new: FloatArray, threshold: float, level: float, alpha: float
+) -> float | None:
+    strict = 1 - (1 - level) * alpha / ALPHA
+    return runs_could_show(logs_of(base), logs_of(new), threshold, strict)
+
+
+def _left(p_values: Sequence[float]) -> list[float]:
+    """Of each point, the largest p at which Benjamini and Hochberg would call it a find beside the
+    others as they are."""
+    p, ranks = np.asarray(p_values, dtype=float), np.arange(1, len(p_values) + 1)
+    lines = ALPHA * ranks / max(1, p.size)
+    under = np.array([np.count_nonzero(p <= line) for line in lines])
+    return [
+        float(max(lines[under - (one <= lines) >= ranks - 1], default=0.0)) for one in p.tolist()
+    ]
 
 
 def _level(sizes: Sequence[int]) -> float:
@@ -136,7 +160,18 @@ def compare_paired(
     shown = partial(sign_test, looked=looked)
     beyond = [min(1.0, 2 * min(shown(x - margin), shown(-margin - x))) for x in logs]
     same = [max(shown(margin - x), shown(x + margin)) for x in logs]
-    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit)
+    seen = [
+        partial(_pairs_could_show, x, threshold, looked, left)
+        for x, left in zip(logs, _left(beyond), strict=True)
+    ]
+    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, seen)
+
+
+def _pairs_could_show(
+    log_ratios: FloatArray, threshold: float, looked: bool, alpha: float
+) -> float | None:
+    outside = most_outside(log_ratios.size, alpha / 2, looked)
+    return pairs_could_show(log_ratios, threshold, outside)
 
 
 def mann_whitney_p(
@@ -196,13 +231,14 @@ def _judge_all(
     threshold: float,
     lower_is_better: bool,
     unit: str,
+    seen: Sequence[Callable[[], float | None]],
 ) -> list[Comparison]:
     if threshold <= 0:
         raise ValueError(f"threshold is a positive share, such as 0.05: {threshold:g}")
-    adjusted = zip(ratios, benjamini_hochberg(beyond), benjamini_hochberg(same), strict=True)
+    adjusted = zip(ratios, benjamini_hochberg(beyond), benjamini_hochberg(same), seen, strict=True)
     return [
-        _judge(ratio, p_beyond, p_same, threshold, lower_is_better, unit)
-        for ratio, p_beyond, p_same in adjusted
+        replace(_judge(ratio, p_beyond, p_same, threshold, lower_is_better, unit), seen=could)
+        for ratio, p_beyond, p_same, could in adjusted
     ]
 
 

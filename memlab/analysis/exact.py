@@ -125,6 +125,14 @@ def outside_of_looks(n: int, level: float) -> int:
     return most_of_looks(n, (1 - level) / 2, 0.5)
 
 
+def most_outside(n: int, error: float, looked: bool = False) -> int:
+    """How many of n signs may be wrong for a sign test to be at most at that error, at every look
+    together where it was `looked` at; -1 where n is too small."""
+    if looked:
+        return most_of_looks(n, error, 0.5)
+    return sum(fair_coin_cdf(heads, n) <= error for heads in range(n + 1)) - 1
+
+
 def level_of_look(n: int, level: float) -> float:
     """The level at which a fixed-n interval of n samples is as wide as one that holds with
     probability `level` at every look. 0 where n is too small."""

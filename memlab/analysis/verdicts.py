@@ -376,7 +376,7 @@ def _p_of_so_few(hits: int, n: int) -> float:
 
 def _p_of_share(word: VerdictWord, hits: int, n: int, looked: bool) -> float | None:
     if word == "reproduced":
-        return float(0.5 ** (LEAST_SAMPLES if looked else n))  # of a share of a half
+        return float(0.5**n)  # of a share of a half; looks add nothing, as all before were hits
     if word == "contradicted":
         return ALPHA if looked else _p_of_so_few(hits, n)
     return None

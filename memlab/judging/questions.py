@@ -9,7 +9,7 @@ import numpy as np
 
 from memlab.analysis.exact import least_samples
 from memlab.analysis.stopping import more_blocks
-from memlab.experiment import Claim, Crossover, Experiment
+from memlab.experiment import Claim, Count, Crossover, Experiment, Outcome
 from memlab.experiment.points import Point
 from memlab.judging.claims import Judged, judge
 from memlab.judging.sight import over, parts
@@ -17,6 +17,7 @@ from memlab.results import Run
 
 LEVEL = 0.95
 _FAR = 10  # times the time left: estimates of few blocks are off by factors
+_FOR_STANDING = 0.1  # of the time left
 
 
 def apply(experiment: Experiment, points: Sequence[Point]) -> bool:
@@ -41,9 +42,14 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
     ten times what is left is out of reach. Where the rest cannot all be decided, those go first
     that take the least time beside what is chosen already, as many as what is left is enough for:
     time shared among all would decide none of them.
+
+    A verdict at six blocks may be one that does not stand beside the others: a block or two more
+    are for that, where they fit in what the undecided ones leave or in a tenth of the time.
     """
-    asked = [one for one in judge(run) if one.word == "inconclusive" and one.points]
-    trial_s = _trial_s(run, {point for one in asked for point in one.points})
+    judged = [one for one in judge(run) if one.points]
+    asked = [one for one in judged if one.word == "inconclusive"]
+    weak = [one for one in judged if _may_stand(one)]
+    trial_s = _trial_s(run, {point for one in [*asked, *weak] for point in one.points})
     most_s = inf if left_s is None else left_s
     chosen: dict[int, float] = {}  # blocks by point
 
@@ -62,7 +68,26 @@ def open_points(run: Run, left_s: float | None) -> frozenset[int]:
         waiting.remove(blocks)
         spent_s += taken_s
         chosen |= {p: max(chosen.get(p, 0.0), count) for p, count in blocks.items()}
+    most_s = max(most_s, spent_s + most_s * _FOR_STANDING)
+    for blocks in sorted((dict.fromkeys(one.points, 1.0) for one in weak), key=more_s):
+        taken_s = more_s(blocks)
+        if spent_s + taken_s > most_s:
+            break
+        spent_s += taken_s
+        chosen |= {p: max(chosen.get(p, 0.0), 1.0) for p in blocks}
     return frozenset(chosen)
+
+
+def _may_stand(one: Judged) -> bool:
+    """Whether a verdict does not stand and few more blocks may change that: the p of a bootstrap
+    stays, and so does that of signs which some blocks were not all of."""
+    few = one.verdict.n < 2 * least_samples(LEVEL)
+    return one.verdict.p is not None and not one.stands and few and not _has_flat_p(one)
+
+
+def _has_flat_p(one: Judged) -> bool:
+    share = isinstance(one.claim, Count | Outcome) and one.word == "contradicted"
+    return share or isinstance(one.claim, Crossover)
 
 
 def blocks_missing(one: Judged) -> float:

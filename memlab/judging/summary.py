@@ -109,26 +109,38 @@ def verdicts(judged: Iterable[Judged]) -> list[Said]:
 
 
 def standing(found: Sequence[Said], over: str = "") -> str:
-    """How many verdicts stand where at most 5 % of them may be false, and which do not: of one run,
-    or of what `over` names."""
-    decided, fallen = _corrected(found)
+    """What share of the verdicts is expected to be false at most, how many stand where that is 5 %,
+    and which do not: of one run, or of what `over` names.
+
+    The share of all is the largest corrected p: the level at which all of them would stand (the
+    q-value of Storey, Journal of the Royal Statistical Society B 64 (2002) 479-498, who takes
+    the tests for given and asks for the share, where Benjamini and Hochberg do the reverse).
+    """
+    decided = _corrected(found)
     if not decided:
         return ""
-    told = (
-        f"{decided - len(fallen)} of {decided} verdicts stand where at most 5 % of those that "
-        "stand are expected to be false "
-        f"(Benjamini and Hochberg{f' over {over}' if over else ''})"
+    fallen = [id for id, q in decided if q > ALPHA]
+    of, among = len(decided), f"Benjamini and Hochberg{f' over {over}' if over else ''}"
+    if not fallen:
+        return (
+            f"all {of} verdicts stand: at most 5 % of them are expected to be false ({among})"
+            if of > 1
+            else f"the one verdict stands: it is false with at most 5 % ({among})"
+        )
+    most = 100 * max(q for _, q in decided)
+    return (
+        f"{of} verdicts: at most {most:.2g} % of them are expected to be false; {of - len(fallen)} "
+        f"stand where that is 5 % ({among}), and more blocks are needed for "
+        f"{', '.join(dict.fromkeys(fallen))}"
     )
-    return f"{told}; not: {', '.join(dict.fromkeys(fallen))}" if fallen else told
 
 
-def _corrected(found: Sequence[Said]) -> tuple[int, list[str]]:
-    """How many are decided, and the claims of those that do not stand once all are corrected. One
-    that is undecided was a chance to be wrong too: it counts, with a p of 1."""
+def _corrected(found: Sequence[Said]) -> list[tuple[str, float]]:
+    """The claims that are decided, with their p once all are corrected. One that is undecided was a
+    chance to be wrong too: it counts, with a p of 1."""
     tested = [one for one in found if one[1] in _TESTED]
     adjusted = benjamini_hochberg([1.0 if p is None else p for _, _, p in tested])
-    decided = [(id, q) for (id, _, p), q in zip(tested, adjusted, strict=True) if p is not None]
-    return len(decided), [id for id, q in decided if q > ALPHA]
+    return [(id, q) for (id, _, p), q in zip(tested, adjusted, strict=True) if p is not None]
 
 
 def groups(summary: ClaimSummary, along: str) -> list[Group]:

@@ -163,11 +163,9 @@ def change(found: Change) -> str:
     if compared.word == "same":
         return f"unchanged ({'equal in most blocks' if ratio.low == ratio.high else between})"
     if compared.word == "inconclusive":
-        seen = units.format_percent(compared.could_show or 0.0)
-        return (
-            f"not decided ({between}; a change over {seen} would have shown; "
-            f"{_more_blocks(compared)})"
-        )
+        could = compared.could_show
+        seen = "no change" if could is None else f"a change over {units.format_percent(could)}"
+        return f"not decided ({between}; {seen} would have shown; {_more_blocks(compared)})"
     if times:
         return f"{evidence.number(ratio.estimate)} times ({_times_span(ratio)})"
     sign = "+" if ratio.estimate > 1 else ""

@@ -79,7 +79,9 @@ def test_a_threshold_of_nothing_is_a_usage_error(measured: Measure) -> None:
 
 class TestCommand:
     def said(self, run: Run, *arguments: str) -> tuple[int, str]:
-        done = CliRunner().invoke(cli, ["compare", run.id, *arguments, "--store", str(run.store_path)])
+        done = CliRunner().invoke(
+            cli, ["compare", run.id, *arguments, "--store", str(run.store_path)]
+        )
         return done.exit_code, done.output
 
     def test_gate(self, measured: Measure) -> None:

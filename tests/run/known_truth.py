@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -130,6 +131,7 @@ class Tally:
     blocks: int = 0
     words: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     held: dict[str, Counter[bool]] = field(default_factory=lambda: defaultdict(Counter))
+    standing: int = 0  # sweeps in which a wrong word stands once all are corrected
 
     def false(self, claim: str) -> float:
         """The share of sweeps that ended in a wrong word, the more frequent one."""
@@ -145,7 +147,9 @@ class Tally:
         points = printed["show"]["points"]
         self.sweeps += 1
         self.blocks += sum(point["outcomes"]["ok"] for point in points)
-        for claim in printed["claims"]["experiments"][0]["claims"]:
+        claims = printed["claims"]["experiments"][0]["claims"]
+        self.standing += any(_stands(claim, drifts=drifts) for claim in claims)
+        for claim in claims:
             if claim["id"] != "median" or not drifts:
                 self.words[claim["id"]][claim["verdict"]] += 1
             if claim["id"] in RATIOS:
@@ -158,6 +162,13 @@ class Tally:
             # The probe's clock counts whole nanoseconds.
             held = found["low"] <= truth * (1 + 1e-8) and truth * (1 - 1e-8) <= found["high"]
             self.held[what][held] += 1
+
+
+def _stands(claim: Mapping[str, Any], *, drifts: bool) -> bool:
+    """Either word is wrong at the edge, but of the count one; under drift nobody knows a median."""
+    right = (claim["id"], claim["verdict"]) == ("count", "reproduced")
+    tested = not right and (claim["id"] != "median" or not drifts)
+    return tested and claim["adjusted_p"] is not None and claim["adjusted_p"] <= 0.05
 
 
 @contextmanager
@@ -220,13 +231,18 @@ WAYS: dict[str, dict[str, Any]] = {
 def table(sweeps: int) -> str:
     """Markdown, in percent: a row for each noise and way to end."""
     heads = ["noise, end", "blocks", "median", "ratio", *(f"{c.id} false" for c in CLAIMS)]
+    heads.append("a false one stands")
     lines = [heads, ["---", *["---:"] * (len(heads) - 1)]]
-    for way, asked in WAYS.items():
-        for noise in NOISES:
-            found = many(noise, range(sweeps // len(WAYS) // len(NOISES)), **asked)
+    rows = [(way, noise) for way in WAYS for noise in NOISES]
+    each = range(sweeps // len(rows))
+    with ProcessPoolExecutor() as pool:
+        tallies = [pool.submit(many, noise, each, **WAYS[way]) for way, noise in rows]
+        for (way, noise), tally in zip(rows, tallies, strict=True):
+            found = tally.result()
             blocks = found.blocks / found.sweeps / (2 * len(SIZES))
             shares = [found.coverage(of) for of in ("median", "ratio")]
             shares += [found.false(claim.id) for claim in CLAIMS]
+            shares.append(found.standing / found.sweeps)
             cells = [f"{noise}, {way}", f"{blocks:.0f}", *(f"{100 * one:.1f}" for one in shares)]
             lines.append(cells)
             print(" ".join(cells), file=sys.stderr)

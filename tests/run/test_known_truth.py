@@ -26,6 +26,11 @@ def test_a_claim_at_its_edge_is_rarely_judged_wrongly(tally: Tally, claim: str) 
 
 
 @pytest.mark.slow
+def test_a_false_verdict_rarely_stands(tally: Tally) -> None:
+    assert tally.standing / tally.sweeps <= 0.05 + 2 * 0.02
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", ["median", "ratio"])
 def test_a_printed_interval_holds_the_truth(tally: Tally, interval: str) -> None:
     assert tally.coverage(interval) >= 0.95 - 3 * 0.02
