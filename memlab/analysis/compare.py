@@ -54,8 +54,8 @@ class Comparison:
 
     @property
     def could_show(self) -> float | None:
-        """The relative change that so many samples show as faster or slower with probability 0.9, by
-        the rule that judged them, the other points being as they are; None where they show none."""
+        """The relative change that so many samples show as faster or slower with 90 %, by the rule
+        that judged them, the other points being as they are; None where none shows."""
         return self.seen()
 
     @property

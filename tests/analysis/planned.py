@@ -1,6 +1,7 @@
 """What `memlab plan` promises beside what is kept: pilots of few ratios, whose true noise is known.
 
-`python -m tests.analysis.planned` prints the table of docs/reference/error-rates.md.
+And what `compare` says that a run could have shown.
+`python -m tests.analysis.planned` prints the tables of docs/reference/error-rates.md.
 """
 
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from functools import cache, partial
 import numpy as np
 import numpy.typing as npt
 
+from memlab.analysis.compare import compare, compare_paired
+from memlab.analysis.exact import level_of_look, most_outside, pairs_outside
 from memlab.analysis.intervals import order_interval
 from memlab.analysis.power import smallest_change
 
@@ -20,6 +23,7 @@ SIZES = (20, 60, 120)  # ratios of a pilot
 BLOCKS = (8, 20, 50)
 POWERS = (0.8, 0.9)
 PILOTS, TRUTHS = 400, 20_000
+THRESHOLD = 0.05
 
 
 def log_ratios(noise: str, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
@@ -48,6 +52,50 @@ def kept(
     return float(np.mean([shown(noise, change, blocks, looked) for change in changes]))
 
 
+def could_kept(noise: str, samples: int, way: str, runs: int = PILOTS // 2) -> float:
+    """How often the change shows of which `compare` says that it would have with 90 %: of pairs in
+    blocks, or of two runs, stopped by a look or not."""
+    rng, looked, shape = np.random.default_rng(3), "look" in way, (2, runs, samples)
+    base, new = (0.05 * NOISES[noise](rng, shape[1:]) for _ in range(2))
+    pairs = zip(np.exp(base), np.exp(new), strict=True)
+    if way.startswith("pairs"):
+        found = [compare_paired([one], THRESHOLD, looked=looked)[0] for one in pairs]
+    else:
+        found = [compare([one], THRESHOLD, looked=(looked, looked))[0] for one in pairs]
+    changes = [one.could_show for one in found]
+    if None in changes:
+        return float("nan")
+    again = 0.05 * NOISES[noise](rng, (2, TRUTHS // 10, samples))
+    ends = np.sort(_ends(*again, way))
+    needed = np.log1p(THRESHOLD) - np.log1p(np.array(changes, dtype=float))
+    return float(np.mean(1 - np.searchsorted(ends, needed, side="right") / ends.size))
+
+
+def _ends(base: FloatArray, new: FloatArray, way: str) -> FloatArray:
+    """The lower limits by which simulated comparisons without a change are judged."""
+    samples, looked = base.shape[1], "look" in way
+    if way.startswith("pairs"):
+        return np.sort(new - base, axis=1)[:, most_outside(samples, 0.025, looked)]
+    level = level_of_look(samples, 0.95) if looked else 0.95
+    leave = pairs_outside(samples, samples, level)
+    shifts = (new[:, :, None] - base[:, None, :]).reshape(len(base), -1)
+    return np.asarray(np.partition(shifts, leave, axis=1)[:, leave])
+
+
+WAYS = ("pairs, --blocks", "pairs, stopped by a look", "runs, --blocks", "runs, stopped by a look")
+SAMPLES = (8, 12, 20, 40)
+
+
+def could_rows() -> dict[str, Callable[[], list[float]]]:
+    return {
+        f"{way}, {noise}": lambda way=way, noise=noise: [
+            100 * could_kept(noise, samples, way) for samples in SAMPLES
+        ]
+        for way in WAYS
+        for noise in NOISES
+    }
+
+
 def row(noise: str, size: int, looked: bool) -> list[float]:
     return [100 * kept(noise, size, n, power, looked) for n in BLOCKS for power in POWERS]
 
@@ -62,5 +110,5 @@ def rows() -> dict[str, Callable[[], list[float]]]:
 
 
 if __name__ == "__main__":
-    for label, of in rows().items():
+    for label, of in {**rows(), **could_rows()}.items():
         print(f"| {label} | {' | '.join(f'{cell:.1f}' for cell in of())} |")
