@@ -41,7 +41,9 @@ def mglru() -> Factor:
 
 
 def zswap() -> Factor:
-    """Whether pages are kept compressed in memory before they go to the swap area."""
+    """Whether pages are kept compressed in memory before they go to the swap area. In experiments
+    whose recorded runs have it as a factor; where the kinds of swap are compared, zswap is one of
+    them (zswap_settings), so that no level of swap but a file has to be left out."""
     return Factor(
         "zswap",
         choice("host", "on", "off"),

@@ -60,7 +60,7 @@ def word(raw: Raw, at: At) -> str:
     return HOLDS if share > 0.5 else PASSES
 
 
-WHOLE, PER_VMA, EITHER, UNKNOWN = "whole", "per-VMA", "either", "unknown"
+MMAP_LOCK, PER_VMA, BOTH, UNKNOWN = "mmap_lock", "per-VMA", "both", "unknown"
 
 
 def counted(raw: Raw, side: str, name: str) -> float | None:
@@ -68,23 +68,18 @@ def counted(raw: Raw, side: str, name: str) -> float | None:
     return counter.get("count")
 
 
-def lock(raw: Raw, side: str, made: float, *, faults: bool) -> str:
-    """Which lock was taken: the process's whole one, or a mapping's own, which whoever does not
-    take the first holds (EITHER). Operations that are to be faults tell it by their faults."""
-    takes = [counted(raw, side, name) for name in ("writes", "reads")]
-    events = counted(raw, side, "faults") if faults else made
+def lock_word(raw: Raw, at: At) -> str:
+    """Which lock the operations took: the process's mmap_lock, or that of the mapping, which
+    whoever does not take the first holds (see EITHER). BOTH: some the one, some the other.
+    Operations that are to be faults tell it by their faults."""
+    takes = [counted(raw, "beside", name) for name in ("writes", "reads")]
+    faults = str(at["victim"]).startswith("fault_")
+    events = counted(raw, "beside", "faults") if faults else raw["operation_count"]
     if None in takes or not events:
         return UNKNOWN
     if not any(takes):
         return PER_VMA
-    return EITHER if sum(filter(None, takes)) < events else WHOLE
-
-
-def locks_word(raw: Raw, at: At) -> str:
-    faults = str(at["victim"]).startswith("fault_")
-    call = lock(raw, "calls", raw["counted_call_count"], faults=False)
-    operation = lock(raw, "beside", raw["operation_count"], faults=faults)
-    return f"call {call}, operation {operation}"
+    return BOTH if sum(filter(None, takes)) < events else MMAP_LOCK
 
 
 def under_mmap_lock(side: str) -> Reading:
@@ -526,13 +521,14 @@ EXPERIMENT = Experiment(
     more_figures={
         "checks": Checks("call_writes", over="caller", by=["victim"]),
         "locks": Matrix(
-            "held_up",
+            "call_locks",
             over="victim",
             by=["caller"],
             panels=["sharing", "mappings"],
             claims=[f"{dashed(name)}-faults-per-vma" for name in LONG_CALLS],
-            word=locks_word,
-            calm=lambda said: said != f"call {WHOLE}, operation {WHOLE}",
+            title="lock that the operation takes beside the call",
+            word=lock_word,
+            calm=lambda said: said != MMAP_LOCK,
         ),
     },
     budget_s={"quick": 120.0, "paper": 600.0, "full": 1800.0},

@@ -28,8 +28,9 @@ ZRAM_CONTROL = Path("/sys/class/zram-control")
 PATIENCE_S = 10.0  # until killed processes, which may be large, have left a group and the swap
 # The settings that an experiment may change are these files and those below these folders.
 SETTINGS = ("/proc/sys/vm/", "/sys/kernel/mm/", "/sys/module/zswap/parameters/enabled")
-# Of each pair the kernel sets one to 0 when the other is written, and refuses a 0 itself
-# (Documentation/admin-guide/sysctl/vm.rst): what restores a 0 is the other's value.
+# Of each pair the kernel sets one to 0 when the other is written, and refuses bytes of 0
+# (Documentation/admin-guide/sysctl/vm.rst): what restores a 0 is the other's value. A ratio may be
+# 0 as well, with bytes of 0 beside it.
 PAIRS = {
     f"/proc/sys/vm/dirty_{one}": f"/proc/sys/vm/dirty_{other}"
     for name in ("", "background_")
@@ -53,11 +54,28 @@ def value_of(path: Path) -> str:
 
 
 def restored_by(path: Path, value: str) -> tuple[Path, str]:
-    """The setting that gives `path` its value back, and that one's own."""
+    """The setting that gives `path` its value back, and that one's own. Where a pair is 0 and 0,
+    that is the ratio."""
     other = PAIRS.get(str(path))
     if other is None or value != "0":
         return path, value
-    return Path(other), value_of(Path(other))
+    own = value_of(Path(other))
+    return (path, value) if own == "0" and path.name.endswith("ratio") else (Path(other), own)
+
+
+def has_value(path: Path, value: str) -> bool:
+    """A ratio of 0 counts where no bytes are set beside it. Fields of a sysctl are written with
+    blanks and read with tabs."""
+    other = PAIRS.get(str(path))
+    alone = other is None or value != "0" or value_of(Path(other)) == "0"
+    return alone and value_of(path).split() == value.split()
+
+
+def set_value(path: Path, value: str) -> None:
+    if value == "0" and str(path) in PAIRS and path.name.endswith("ratio"):
+        # vm.dirty_ratio ends the bytes where it changes, and it was 0 all the while.
+        path.write_text("1")
+    path.write_text(value)
 
 
 def check_setting(path: Path, value: str) -> None:
@@ -77,11 +95,12 @@ def restore(path: Path, value: str) -> bool:
     needs none."""
     with suppress(FileNotFoundError):
         check_setting(path, value)
-        now = value_of(path)
         # Else it was never changed, and may not be writable.
-        if value == now or (value == "-memory" and "memory" not in now.split()):
+        if has_value(path, value) or (
+            value == "-memory" and "memory" not in value_of(path).split()
+        ):
             return False
-        path.write_text(value)
+        set_value(path, value)
         return True
     return False
 

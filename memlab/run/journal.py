@@ -84,7 +84,7 @@ class Journal:
         cleanup.check_setting(path, value)
         keeper, before = cleanup.restored_by(path, value_of(path))
         self._write({"undo": "value", "path": str(keeper), "value": before})
-        path.write_text(value)
+        cleanup.set_value(path, value)
 
     def enable_memory(self, group: Path) -> None:
         """Give the groups below a v2 group the memory controller, until the run ends."""

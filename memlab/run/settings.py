@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memlab.observe import proc, virtualization
-from memlab.run.cleanup import PAIRS, restored_by, value_of
+from memlab.run.cleanup import PAIRS, has_value, restored_by, set_value, value_of
 from memlab.run.journal import Journal
 
 
@@ -81,18 +81,15 @@ class Settings:
 
     def _write(self, file: str, value: str) -> None:
         path = Path(file)
-        if _same(value_of(path), value):
+        if has_value(path, value):
             return
         if {file, PAIRS.get(file)} & self._before.keys():
-            path.write_text(value)
+            set_value(path, value)
         else:
             keeper, before = restored_by(path, value_of(path))
             self._journal.set_value(path, value)
             self._before[str(keeper)] = before
-        if not _same(now := value_of(path), value):  # nr_hugepages gives what there is
-            raise Unavailable(f"needs {file} = {value}, and the kernel made it {now}: free memory")
-
-
-def _same(one: str, other: str) -> bool:
-    """Fields of a sysctl are written with blanks and read with tabs."""
-    return one.split() == other.split()
+        if not has_value(path, value):  # nr_hugepages gives what there is
+            raise Unavailable(
+                f"needs {file} = {value}, and the kernel made it {value_of(path)}: free memory"
+            )

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from memlab import experiments
+from memlab import api, experiments
+from memlab.present import figures
 
 EXPERIMENT = experiments.load("mmap-lock")
 NONE = {"count": None, "error": "EACCES"}
@@ -15,35 +16,44 @@ def counts(writes: int, reads: int, faults: int) -> dict[str, Any]:
     return {name: {"count": count, "error": None} for name, count in named.items()}
 
 
-def word(victim: str, beside: dict[str, Any], calls: dict[str, Any]) -> str:
-    raw = {"beside": beside, "calls": calls, "operation_count": 7, "counted_call_count": 3}
+def word(victim: str, beside: dict[str, Any]) -> str:
+    raw = {"beside": beside, "operation_count": 7}
     return str(EXPERIMENT.more_figures["locks"].word(raw, {"victim": victim}))  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
-    ("victim", "beside", "calls", "said"),
+    ("victim", "beside", "said"),
     [
-        ("fault_file", (0, 0, 7), (3, 0, 0), "call whole, operation per-VMA"),
-        ("fault_file", (0, 7, 7), (0, 0, 0), "call per-VMA, operation whole"),
-        ("fault_file", (0, 2, 7), (0, 3, 0), "call whole, operation either"),
-        ("fault_file", (0, 0, 0), (0, 6, 0), "call whole, operation unknown"),
-        ("mincore", (0, 7, 0), (3, 0, 0), "call whole, operation whole"),
-        ("maps", (0, 1, 0), (3, 0, 0), "call whole, operation either"),
-        ("maps", (0, 0, 0), (0, 0, 0), "call per-VMA, operation per-VMA"),
+        ("fault_file", (0, 0, 7), "per-VMA"),
+        ("fault_file", (0, 7, 7), "mmap_lock"),
+        ("fault_file", (0, 2, 7), "both"),
+        ("fault_file", (0, 0, 0), "unknown"),
+        ("mincore", (0, 7, 0), "mmap_lock"),
+        ("mprotect", (7, 0, 0), "mmap_lock"),
+        ("maps", (0, 1, 0), "both"),
+        ("maps", (0, 0, 0), "per-VMA"),
     ],
 )
 def test_the_lock_is_told_by_takes_and_faults(
-    victim: str, beside: tuple[int, int, int], calls: tuple[int, int, int], said: str
+    victim: str, beside: tuple[int, int, int], said: str
 ) -> None:
-    assert word(victim, counts(*beside), counts(*calls)) == said
+    assert word(victim, counts(*beside)) == said
 
 
 def test_what_is_not_counted_is_not_told() -> None:
-    refused = dict.fromkeys(("writes", "reads", "waits", "faults"), NONE)
-    assert word("mincore", refused, refused) == "call unknown, operation unknown"
+    assert word("mincore", dict.fromkeys(("writes", "reads", "waits", "faults"), NONE)) == "unknown"
     older = counts(0, 0, 0)
     del older["faults"]  # a sample of before faults were counted
-    assert word("fault_file", older, older) == "call per-VMA, operation unknown"
+    assert word("fault_file", older) == "unknown"
+
+
+def test_the_two_matrices_have_titles_of_their_own() -> None:
+    run = api.load("mmap-lock", example=True)
+    titles = [figures.caption(run, name) for name in ("", "locks")]
+    assert titles == [
+        "What happened, by operation",
+        "Lock that the operation takes beside the call, by operation",
+    ]
 
 
 @pytest.mark.parametrize(("takes", "share"), [(0, 0.0), (2, 2 / 7), (7, 1.0)])

@@ -80,12 +80,13 @@ def dirty_limits() -> Iterator[dict[str, str]]:
     assert {name: value_of(VM / name) for name in DIRTY} == before
 
 
-@pytest.mark.parametrize("own", ["ratio", "bytes"])
+@pytest.mark.parametrize("own", [{}, {"dirty_bytes": 256 << 20}, {"dirty_ratio": 0}])
 def test_dirty_limits_come_back_as_a_ratio_or_as_bytes(
-    dirty_limits: dict[str, str], own: str
+    dirty_limits: dict[str, str], own: dict[str, int]
 ) -> None:
-    if own == "bytes":
-        (VM / "dirty_bytes").write_text(str(256 << 20))
+    """Where the ratio is 0, the bytes are too: writing the same 0 again would not end the bytes."""
+    for name, value in own.items():
+        (VM / name).write_text(str(value))
     before = {name: value_of(VM / name) for name in DIRTY}
     journal_of_run = journal.Journal("0123abcd")
     settings = Settings(journal_of_run)

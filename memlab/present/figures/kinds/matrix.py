@@ -18,7 +18,7 @@ from memlab.results import PointSummary, Run
 
 
 def title(run: Run, shown: Matrix) -> str:
-    return f"what happened, by {scales.factor(run.experiment, shown.over)}"
+    return f"{shown.title}, by {scales.factor(run.experiment, shown.over)}"
 
 
 def rows(run: Run, shown: Matrix) -> pd.DataFrame:
@@ -88,7 +88,7 @@ def finding(run: Run, shown: Matrix, rows: pd.DataFrame) -> str:
     apart = sum(len(each) > 1 for each in found)
     mixed = f"; different from trial to trial at {apart} points" if apart else ""
     many = ", ".join(f"{word} ({count})" for word, count in said.most_common())
-    return f"points by what happened: {many}{mixed}"
+    return f"points by {shown.title}: {many}{mixed}"
 
 
 def draw(page: Page, shown: Matrix, rows: pd.DataFrame) -> None:
