@@ -18,6 +18,7 @@ from memlab.experiment import Level, renamed
 from memlab.experiment import figures as declared
 from memlab.judging.compare import metric_of
 from memlab.present.figures import (
+    frame,
     kinds,
     sidecar,
     style,
@@ -188,7 +189,8 @@ def draw(run: Run, name: str = "") -> RunFigure:
         rows = kind.rows(seen, shown)
         said = _said(seen, shown, kind, rows)
         figure.description = said or figure.description
-        kind.draw(Page(figure, seen, figure.title, said), shown, rows)
+        drawn = frame.shared(mark["levels"] for mark in frame.marks(rows) if "levels" in mark)
+        kind.draw(Page(figure, seen, figure.title, said, drawn=drawn), shown, rows)
     return figure
 
 

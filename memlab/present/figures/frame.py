@@ -91,6 +91,14 @@ def combinations(places: Iterable[At], names: Sequence[str]) -> list[At]:
     return [dict(pairs) for pairs in dict.fromkeys(found)]
 
 
+def shared(places: Iterable[At]) -> At:
+    """The levels that all places have."""
+    first, *others = [*places] or [{}]
+    return {
+        name: level for name, level in first.items() if all(has(at, {name: level}) for at in others)
+    }
+
+
 def has(at: At, levels: At) -> bool:
     """Does `at` have these levels? A factor that it does not name is no hindrance."""
     return all(at[name] == level for name, level in levels.items() if name in at)

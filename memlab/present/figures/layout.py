@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 
+from memlab.experiment import At
 from memlab.present import words
 from memlab.present.figures import placing, style
 from memlab.present.figures.placing import Axis, Box, Spot
@@ -48,6 +49,7 @@ class Page:
     title: str
     said: str = ""
     width: float = WIDE
+    drawn: At = field(default_factory=dict)  # the levels that all drawn points share
     apart: str = ""  # a factor that the foot leaves out: the figure is of one of its levels
     height: float = 0.0
     bottom: float = 0.0
@@ -62,7 +64,12 @@ class Page:
         )
         limit = self.width - 2 * EDGE
         head = [(line, s, w) for text, s, w in heads for line in style.wrap(text, s, limit, w)]
-        foot = [*notes, fixed(self.run, self.apart), machine(self.run), provenance(self.run)]
+        foot = [
+            *notes,
+            fixed(self.run, self.apart, self.drawn),
+            machine(self.run),
+            provenance(self.run),
+        ]
         lines = [line for text in foot for line in style.wrap(text, style.SMALL, limit)]
         widths = [style.width(str(h.get_label()), style.SMALL) + _HANDLE for h in handles]
         columns = max(1, min(len(handles), int(limit // max(widths, default=limit))))
@@ -298,10 +305,10 @@ def line(label: str, hue: str = style.QUIET, **look: Any) -> Line2D:
 # What holds for the whole figure
 
 
-def fixed(run: Run, apart: str = "") -> str:
-    """The levels that do not vary in the grid."""
+def fixed(run: Run, apart: str = "", drawn: At | None = None) -> str:
+    """The levels that do not vary in the grid; where all points `drawn` are of a control, its."""
     grid = [point for point in run.points if point.control is None]
-    at = grid[0].at if grid else {}
+    at = {**grid[0].at, **(drawn or {})} if grid else {}
     names = {name: level for name, level in at.items() if name not in (*run.varied, apart)}
     scaled = run.row.request.get("scaled", {})
     return "; ".join(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
@@ -25,11 +25,12 @@ def rows(run: Run, shown: Matrix) -> pd.DataFrame:
     """A row per point, controls too, with the words of its samples; a trial that was not ok has
     its outcome."""
     names = _downwards(run, shown)
+    usual = frame.shared(point.at for point in frame.grid(run))
     return frame.frame(
         {
             "panel": {},
             "kind": "outcome",
-            "series": _label(run, {name: summary.point.at[name] for name in names}),
+            "series": _row(run, shown, names, usual, summary.point.at),
             "levels": dict(summary.point.at),
             "words": dict(Counter(_words(run, shown, summary)).most_common()),
             "published": _published(shown.printed, summary.point.at) if shown.printed else "",
@@ -44,10 +45,16 @@ def rows(run: Run, shown: Matrix) -> pd.DataFrame:
 
 
 def _downwards(run: Run, shown: Matrix) -> list[str]:
-    """The factors of the rows: those that tell the run's points apart, controls' too."""
-    named = [*shown.panels, *shown.by]
-    told = [name for name in named if len({point.at[name] for point in run.points}) > 1]
-    return told or named[-1:]
+    """The factors of the rows: those in which the run's points differ, controls' too."""
+    named = [*shown.by, *shown.panels]
+    differ = [name for name in named if len({point.at[name] for point in run.points}) > 1]
+    return differ or named[:1]
+
+
+def _row(run: Run, shown: Matrix, names: Sequence[str], usual: At, at: At) -> str:
+    """A row's name: of the further factors only what differs from the grid, which the foot has."""
+    said = [name for name in names if name in shown.by or at[name] != usual.get(name)]
+    return _label(run, {name: at[name] for name in said or names[:1]})
 
 
 def _label(run: Run, at: At) -> str:
