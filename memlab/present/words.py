@@ -238,7 +238,7 @@ def cell_unit(unit: str) -> str:
 def levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
     """`write, tmpfs, 4 KiB`: levels alone where they speak for themselves."""
     return ", ".join(
-        printable(level)
+        printable(experiment.factor(name).kind.format(level))
         if isinstance(level := at[name], str)
         else f"{name} {_level(experiment, name, at)}"
         for name in names
