@@ -42,6 +42,7 @@ class Event:
 # asking other CPUs, also those that then need no interrupt; 1 is a flush that another CPU asked
 # for, counted on the thread that it interrupts. linux/sched.h: CLONE_THREAD is 0x10000.
 # trace/events/lock.h: 2 and 4 are readers and writers that sleep for a semaphore, as the mmap_lock.
+# mm/compaction.c, try_to_compact_pages(): an allocation that compacts itself, kcompactd not.
 EVENTS = (
     Event("madvise", "syscalls:sys_enter_madvise"),
     Event("madvise_dontneed", "syscalls:sys_enter_madvise", "behavior == 4"),
@@ -52,6 +53,7 @@ EVENTS = (
     Event("shootdowns_asked", "tlb:tlb_flush", "reason == 4"),
     Event("shootdowns_taken", "tlb:tlb_flush", "reason == 1"),
     Event("lock_sleeps", "lock:contention_begin", "flags == 2 || flags == 4"),
+    Event("compactions", "compaction:mm_compaction_try_to_compact_pages"),
     Event("threads_created", "task:task_newtask", "clone_flags & 65536"),
     Event("processes_created", "task:task_newtask", "!(clone_flags & 65536)"),
     Event("minor_faults", software=perf_event.PAGE_FAULTS_MINOR),

@@ -299,6 +299,24 @@ RULES = (
         experiments=("mmap-lock",),
     ),
     Rule(
+        "waits-for-compaction",
+        measure=lambda look: look.rate("compactions"),
+        threshold=Threshold("1/s", note=1, costly=10),
+        title="its page faults wait until memory is compacted: most likely for huge pages",
+        evidence=lambda look: (
+            rate(look, "compactions", "allocations that compact memory themselves"),
+            rate(look, "minor_faults", "minor page faults"),
+            who(look, "compactions"),
+            fact("anonymous memory", look.memory.anonymous_bytes, "B"),
+            fact("of it in huge pages", look.memory.huge_bytes, "B"),
+            fact("huge pages on this machine", look.memory.thp_machine),
+        ),
+        setting="transparent_hugepage/defrag of defer, and khugepaged makes huge pages later; or "
+        "no huge pages (PR_SET_THP_DISABLE, MADV_NOHUGEPAGE) where the first touch may not wait",
+        proof={"thp": ["inherit", "never"]},
+        experiments=("thp-cost",),
+    ),
+    Rule(
         "page-faults",
         measure=lambda look: look.rate("minor_faults"),
         threshold=Threshold("1/s", note=10_000, costly=20_000),
@@ -314,7 +332,7 @@ RULES = (
         setting="touch the memory once and keep it (MAP_POPULATE, MADV_POPULATE_WRITE), "
         "or take it in huge pages (MADV_HUGEPAGE)",
         proof={"lock": ["off", "future"], "thp": ["inherit", "always"]},
-        experiments=("page-fault",),
+        experiments=("page-fault", "thp-cost"),
     ),
     Rule(
         "retained",

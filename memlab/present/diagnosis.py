@@ -28,6 +28,7 @@ _CALLS = {
     "minor_faults": "faults",
     "threads_created": "threads made",
     "lock_sleeps": "sleeps for a lock",
+    "compactions": "compactions",
 }
 _NOTHING = "nothing to worry about was found"
 

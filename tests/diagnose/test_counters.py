@@ -50,7 +50,7 @@ def tell(program: subprocess.Popen[str], what: str) -> None:
         ("u", {"munmap": TIMES, "madvise": 0}),
         ("p", {"mprotect": TIMES}),
         ("b", {"brk": TIMES, "munmap": 0}),
-        ("f", {"minor_faults": TIMES, "major_faults": 0}),
+        ("f", {"minor_faults": TIMES, "major_faults": 0, "compactions": 0}),
         ("t", {"threads_created": TIMES}),
         ("n", {"munmap": TIMES, "threads_created": 1}),
     ],

@@ -54,6 +54,8 @@ FOUND: list[tuple[dict[str, Any], list[tuple[str, Severity]]]] = [
     ({"per_s": rates(lock_sleeps=3e3, munmap=400.0)}, [("waits-for-mappings", COSTLY)]),
     ({"thread_count": 1, "per_s": rates(lock_sleeps=3e3, munmap=400.0)}, []),
     ({"per_s": rates(lock_sleeps=3e3, munmap=200.0)}, []),  # most likely of a file
+    ({"per_s": rates(compactions=3.0)}, [("waits-for-compaction", NOTE)]),
+    ({"per_s": rates(compactions=50.0, minor_faults=1e3)}, [("waits-for-compaction", COSTLY)]),
     ({"per_s": rates(minor_faults=5e4)}, [("page-faults", COSTLY)]),
     ({"per_s": UNSEEN | {"minor_faults": 5e4}}, [("page-faults", COSTLY)]),
     ({"memory": memory(locked_bytes=200 * MiB, lockable_bytes=None,
