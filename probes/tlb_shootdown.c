@@ -45,7 +45,7 @@ enum tlb_shootdown_sharing { TLB_SHOOTDOWN_SHARING_THREADS, TLB_SHOOTDOWN_SHARIN
 struct tlb_shootdown_params {
 	enum release_call release;
 	uint64_t pages_count;   /* of one range */
-	uint64_t ranges_count;  /* that an operation releases, 1 to 64 */
+	uint64_t ranges_count;  /* that an operation releases, 1 to 1024 */
 	uint64_t readers_count; /* fewer than there are CPUs */
 	enum tlb_shootdown_sharing sharing;
 	bool pinned;                /* each to a CPU of its own */
@@ -315,7 +315,7 @@ enum probe_status tlb_shootdown(const struct tlb_shootdown_params *in,
 	CHECK_PARAM(in->pages_count >= 1 && in->pages_count <= PAGES_MOST,
 		    "pages_count must be from 1 to 2^20");
 	CHECK_PARAM(in->ranges_count >= 1 && in->ranges_count <= RELEASE_RANGES_MOST,
-		    "ranges_count must be from 1 to 64");
+		    "ranges_count must be from 1 to 1024");
 	CHECK_PARAM(in->readers_count <= READERS_MOST, "readers_count must be at most 63");
 	CHECK_PARAM(in->working_set_bytes >= 2 * page_bytes &&
 			    in->working_set_bytes % page_bytes == 0,

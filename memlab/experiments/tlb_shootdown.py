@@ -487,9 +487,10 @@ EXPERIMENT = Experiment(
             COUNT,
             quick=[1],
             full=[1, 4],
-            help="ranges per operation; one page apart, each released by a call of its own",
+            help="ranges per operation; one page apart, each released by a call of its own, or all "
+            "by one process_madvise (dontneed_batch)",
             least=1,
-            most=64,
+            most=1024,
         ),
         Factor(
             "readers",

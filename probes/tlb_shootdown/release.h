@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define RELEASE_RANGES_MOST 64
+#define RELEASE_RANGES_MOST 1024 /* UIO_MAXIOV: more are EINVAL, process_madvise(2) */
 
 /* cdef: read by cffi as it stands */
 enum release_call {
