@@ -305,7 +305,7 @@ EXPERIMENT = Experiment(
         Metric(
             "call_locks",
             "locks/call",
-            "mmap_lock takes per call; of a caller",
+            "mmap_lock of the call; how often a call of a caller takes it",
             of=locks("calls", "counted_call_count"),
         ),
         Metric(
