@@ -83,7 +83,8 @@ def test_a_cell_has_the_words_the_median_and_what_was_published(make: Make) -> N
 
 def test_controls_have_rows_and_a_trial_that_did_not_run_its_outcome(make: Make) -> None:
     said = written(figures.draw(make()))
-    assert "swap file, scenario b" in said
+    assert "scenario b, swap file" in said
+    assert said.count("swap none") == 1  # the foot has what the grid's rows share
     assert said.count("unavailable") == 4 + 1  # the cells, and the finding
 
 
