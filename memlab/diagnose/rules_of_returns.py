@@ -190,6 +190,12 @@ def _proof_of_release(look: Look) -> Policies:
     return {f"env.{name}": [started.present(look.started, name), "131072"]}
 
 
+def _huge_page_facts(look: Look) -> Iterator[Fact | None]:
+    yield fact("anonymous memory", look.memory.anonymous_bytes, "B")
+    yield fact("of it in huge pages", look.memory.huge_bytes, "B")
+    yield fact("huge pages on this machine", look.memory.thp_machine)
+
+
 def _growing_facts(look: Look) -> Iterator[Fact | None]:
     yield fact("grows by", look.growth_bytes_per_s, "B/s")
     yield fact("steadily for", look.seconds, "s")
@@ -307,9 +313,7 @@ RULES = (
             rate(look, "compactions", "allocations that compact memory themselves"),
             rate(look, "minor_faults", "minor page faults"),
             who(look, "compactions"),
-            fact("anonymous memory", look.memory.anonymous_bytes, "B"),
-            fact("of it in huge pages", look.memory.huge_bytes, "B"),
-            fact("huge pages on this machine", look.memory.thp_machine),
+            *_huge_page_facts(look),
         ),
         setting="transparent_hugepage/defrag of defer, and khugepaged makes huge pages later; or "
         "no huge pages (PR_SET_THP_DISABLE, MADV_NOHUGEPAGE) where the first touch may not wait",
@@ -325,9 +329,7 @@ RULES = (
             rate(look, "minor_faults", "minor page faults"),
             fault_cost(look),
             who(look, "minor_faults"),
-            fact("anonymous memory", look.memory.anonymous_bytes, "B"),
-            fact("of it in huge pages", look.memory.huge_bytes, "B"),
-            fact("huge pages on this machine", look.memory.thp_machine),
+            *_huge_page_facts(look),
         ),
         setting="touch the memory once and keep it (MAP_POPULATE, MADV_POPULATE_WRITE), "
         "or take it in huge pages (MADV_HUGEPAGE)",
