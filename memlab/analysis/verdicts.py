@@ -61,11 +61,6 @@ class Verdict:
     missing: float | None = None
 
 
-def not_testable(reason: str) -> Verdict:
-    """What the claim needs is not on this machine; `reason` names it."""
-    return Verdict("not testable here", None, None, None, 0, reason)
-
-
 def ratio_verdict(
     a: npt.ArrayLike,
     b: npt.ArrayLike,

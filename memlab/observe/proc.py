@@ -24,10 +24,6 @@ _STATFS_TYPES = {
     0x794C7630: "overlay", 0x9FA0: "proc", 0x27E0EB: "cgroup", 0x63677270: "cgroup2",
 }  # fmt: skip
 
-_CPU_TIMES = (
-    "user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice",
-)  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Mount:
@@ -115,14 +111,6 @@ def parse_interrupts(text: str, label: str) -> tuple[int, ...] | None:
     return None
 
 
-def parse_cpu_ticks(text: str) -> dict[str, int]:
-    """The times of all CPUs from /proc/stat, in clock ticks: user, system, idle, steal ..."""
-    first = text.partition("\n")[0].split()
-    if not first or first[0] != "cpu":
-        raise ValueError("stat: expected its first line to begin with 'cpu'")
-    return {name: int(ticks) for name, ticks in zip(_CPU_TIMES, first[1:], strict=False)}
-
-
 def parse_life(text: str) -> Life:
     """/proc/PID/stat. The command name in field 2 may hold spaces and parentheses, so fields are
     counted from the last parenthesis, after which none can come.
@@ -172,21 +160,6 @@ def status(pid: int | str = "self", root: Path = ROOT) -> dict[str, str]:
 def vmstat(root: Path = ROOT) -> dict[str, int]:
     """/proc/vmstat."""
     return parse_vmstat(read(root / "proc/vmstat"))
-
-
-def tlb_shootdowns(root: Path = ROOT) -> int | None:
-    """TLB shootdown interrupts received by all CPUs since boot; None where there is no such row.
-
-    A guest whose hypervisor flushes on its behalf receives fewer than it asks for.
-    """
-    counts = parse_interrupts(read(root / "proc/interrupts"), "TLB")
-    return None if counts is None else sum(counts)
-
-
-def steal_s(root: Path = ROOT) -> float:
-    """Seconds that the hypervisor kept from all CPUs since boot."""
-    ticks = parse_cpu_ticks(read(root / "proc/stat")).get("steal", 0)
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def life(pid: int | str = "self", root: Path = ROOT) -> Life:

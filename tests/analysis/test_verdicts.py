@@ -7,13 +7,11 @@ import pytest
 
 from memlab.analysis.crossover import crossover
 from memlab.analysis.verdicts import (
-    Verdict,
     count_verdict,
     crossover_verdict,
     equivalent_verdict,
     holm,
     monotone_verdict,
-    not_testable,
     outcome_verdict,
     ratio_verdict,
     saturates_verdict,
@@ -24,10 +22,6 @@ from .tables import SIZES, noisy
 
 def costs(*medians, n=10, sd=0.01, seed=1):
     return noisy(np.random.default_rng(seed), medians, n, sd)
-
-
-def test_not_testable_names_what_is_missing():
-    assert not_testable("no IOMMU") == Verdict("not testable here", None, None, None, 0, "no IOMMU")
 
 
 @pytest.mark.parametrize(

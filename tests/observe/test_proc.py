@@ -22,7 +22,6 @@ INTERRUPTS = (
     " ERR:          0\n"
 )
 
-STAT = "cpu  4854 0 2076 151771 760 0 42 15 0 0\ncpu0 394 0 494 78788 43 0 8 3 0 0\nbtime 1\n"
 
 MOUNTINFO = (
     "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard\n"
@@ -74,13 +73,6 @@ def test_an_interrupt_row_has_a_count_a_cpu(label: str, counts: tuple[int, ...] 
     assert proc.parse_interrupts(INTERRUPTS, label) == counts
 
 
-def test_cpu_ticks_with_and_without_steal() -> None:
-    assert proc.parse_cpu_ticks(STAT)["steal"] == 15
-    assert "steal" not in proc.parse_cpu_ticks("cpu  1 2 3 4\n")
-    with pytest.raises(ValueError, match="stat"):
-        proc.parse_cpu_ticks("")
-
-
 @pytest.mark.parametrize("command", ["sh", "a b", "x) S 1 (y", "((", "))", ""])
 def test_the_start_time_survives_any_command_name(command: str) -> None:
     assert proc.parse_life(stat_of(command)).start_ticks == 987654321
@@ -118,16 +110,6 @@ def test_swaps_in_bytes() -> None:
     assert proc.parse_swaps("Filename Type Size Used Priority\n") == []
     with pytest.raises(ValueError, match="swaps"):
         proc.parse_swaps("Filename\n/dev/sda1 partition\n")
-
-
-def test_readers_read_a_given_tree(tmp_path: Path) -> None:
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/interrupts").write_text(INTERRUPTS)
-    (tmp_path / "proc/stat").write_text(STAT)
-    assert proc.tlb_shootdowns(tmp_path) == 1909
-    assert proc.steal_s(tmp_path) == 15 / os.sysconf("SC_CLK_TCK")
-    (tmp_path / "proc/interrupts").write_text("           CPU0\nIPI0:  5  Rescheduling\n")
-    assert proc.tlb_shootdowns(tmp_path) is None
 
 
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
