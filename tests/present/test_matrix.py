@@ -76,7 +76,8 @@ def test_a_cell_has_the_words_the_median_and_what_was_published(make: Make) -> N
     said = written(figure)
     assert "written: 4 of 8" in said
     assert "killed: 4 of 8" in said
-    assert said.count("reached 1 MiB") == 2
+    assert said.count(" 1 MiB") == 2
+    assert said.count("number below a word: median reached") == 1
     assert said.count("published: mmap fails") == 2  # of a private mapping in a, with swap too
     assert collisions(figure) == []
 
@@ -86,6 +87,7 @@ def test_controls_have_rows_and_a_trial_that_did_not_run_its_outcome(make: Make)
     assert "scenario b, swap file" in said
     assert said.count("swap none") == 1  # the foot has what the grid's rows share
     assert said.count("unavailable") == 4 + 1  # the cells, and the finding
+    assert "not measured" not in said
 
 
 def test_rows_are_what_tells_the_points_apart(make: Make) -> None:
@@ -112,4 +114,5 @@ def test_the_sidecar_has_every_cell_with_its_samples(make: Make) -> None:
 def test_an_empty_run_has_a_figure(make: Make) -> None:
     figure = figures.draw(make(blocks=0))
     assert "Nothing was measured" in written(figure)
+    assert "\N{EN DASH} not measured" in written(figure)
     assert collisions(figure) == []

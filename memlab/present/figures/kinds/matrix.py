@@ -108,19 +108,35 @@ def draw(page: Page, shown: Matrix, rows: pd.DataFrame) -> None:
         cells = [_cell(run, shown, by_column.get(column)) for column in columns]
         made.append([Cell([row[0]["series"]]), *cells])
     heads = ["", *(_label(run, {shown.over: column}) for column in columns)]
-    tables.draw(page, heads, tables.even(0.27, len(columns)), made, middle=True)
+    shares = tables.even(0.27, len(columns))
+    tables.draw(page, heads, shares, made, _notes(run, shown, made, found), middle=True)
+
+
+def _notes(
+    run: Run, shown: Matrix, made: Sequence[Sequence[Cell]], found: Sequence[Mark]
+) -> list[str]:
+    """What would otherwise stand in each cell."""
+    notes = []
+    if any("median" in mark for mark in found):
+        metric = run.metric(shown.metric)
+        notes.append(f"number below a word: median {metric.label or metric.name}")
+    if any(cell == _EMPTY for row in made for cell in row):
+        notes.append(f"{_NONE} not measured")
+    return ["; ".join(notes)] if notes else []
+
+
+_NONE = "\N{EN DASH}"
+_EMPTY = Cell(quiet=[_NONE])
 
 
 def _cell(run: Run, shown: Matrix, mark: Mark | None) -> Cell:
     if mark is None or not mark["words"]:
-        return Cell(quiet=["not measured"])
+        return _EMPTY
     many = sum(mark["words"].values())
     said = [w if n == many else f"{w}: {n}\xa0of\xa0{many}" for w, n in mark["words"].items()]
     quiet = []
     if "median" in mark:
-        metric = run.metric(shown.metric)
-        number = units.format_quantity(mark["median"], metric.unit)
-        quiet.append(f"{metric.label or metric.name} {number}")
+        quiet.append(units.format_quantity(mark["median"], run.metric(shown.metric).unit))
     if mark["published"]:
         quiet.append(f"published: {mark['published']}")
     calm = all(map(shown.calm, mark["words"]))
