@@ -17,7 +17,7 @@ from thread_runs import BARS, EXPERIMENT, LOCKS, ROWS, collapse, stored
 
 from memlab.analysis.intervals import ratio_interval
 from memlab.experiment import At, Bars, Factor, choice
-from memlab.present import figures
+from memlab.present import figures, words
 from memlab.present.figures import scales, sidecar
 from memlab.results import Run
 
@@ -236,6 +236,34 @@ def test_groups_may_be_words(tmp_path: Path, patch: pytest.MonkeyPatch) -> None:
     assert [mark["levels"]["memory"] for mark in marks[:4]] == list(MEMORIES)
     assert figure.axes[0].get_ylim()[0] == 0.0  # no log is declared
     assert collisions(figure) == []
+
+
+def test_a_value_stands_above_each_mark_where_all_fit(
+    tmp_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    run = stored(
+        tmp_path,
+        patch,
+        controls=False,
+        figure=LINEAR,
+        published=[],
+        levels={"processes": [4], "live_threads": [5]},
+    )
+    figure = figures.draw(run)
+    bars, ratios = rows(run, "bar"), rows(run, "ratio")
+    assert _said(figure.axes[0]) == [words.tick(mark["median"], mark["unit"]) for mark in bars]
+    assert _said(figure.axes[1]) == [f"{mark['median']:.3g}" for mark in ratios]
+    assert len(bars) == 3
+    assert len(ratios) == 2
+    assert collisions(figure) == []
+
+
+def test_no_values_where_one_does_not_fit(run: Run) -> None:
+    assert [_said(axes) for axes in figures.draw(run).axes] == [[]] * 4
+
+
+def _said(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
 
 
 BIG = {

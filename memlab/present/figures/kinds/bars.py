@@ -34,12 +34,23 @@ _NARROWEST = 11.0  # points of a bar that still holds a word on its side
 _FEW = 6  # bars that a narrow page holds
 _ASIDE = 0.25  # from a bar's middle to a printed value: of its width
 _LOST = 8.0  # points: the font of a word in the place of a bar
+_RISE = 4.0  # points from an interval's end to the value above it
 _HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "oo", "||||", "++++")
 _PRINTED: Mapping[str, Any] = {
     "color": style.INK,
     "markerfacecolor": "white",
     "markeredgewidth": 1.0,
     "linestyle": "",
+}
+_VALUE: Mapping[str, Any] = {
+    "textcoords": "offset points",
+    "ha": "center",
+    "va": "bottom",
+    "fontsize": style.SMALL,
+    "parse_math": False,
+    "zorder": 3,
+    # a line of the axes does not strike it through
+    "bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.4},
 }
 _SAID_MAX = 2  # levels that the headline says in words
 _RATIOS = ("ratio", "published ratio")
@@ -230,6 +241,13 @@ def draw(page: Page, shown: Bars, rows: pd.DataFrame) -> None:
     ends = ("low", "median", "high", "value")
     up = frame.values((mark for mark in found if mark["kind"] not in _RATIOS), *ends)
     up += [mark["value"] * 1.5 for mark in found if mark.get("bound") == ">"]
+    sides = frame.values(ratios, *ends)
+    valued = not slots.printed and all(
+        style.width(text, style.SMALL) < slots.points for text in map(_value, found) if text
+    )
+    if valued:
+        up = _with_room(up, upper, log="y" in shown.log)
+        sides = _with_room(sides, 100.0, log=True)
     for i, (panel, part) in enumerate(zip(grid, parts, strict=True)):
         if lower and not compared[i]:
             panel.pop().remove()
@@ -240,7 +258,7 @@ def draw(page: Page, shown: Bars, rows: pd.DataFrame) -> None:
             for edge in range(1, len(groups)):
                 axes.axvline(edge - 0.5, color=style.FAINT, linewidth=0.7, zorder=0)
         if compared[i]:
-            scales.ratios(panel[1].yaxis, frame.values(ratios, *ends), 100.0)
+            scales.ratios(panel[1].yaxis, sides, 100.0)
         if i % columns == 0:
             scales.y_label(panel[0], scales.metric(metric, log="y" in shown.log), upper)
             if compared[i]:
@@ -251,11 +269,35 @@ def draw(page: Page, shown: Bars, rows: pd.DataFrame) -> None:
                 axes.tick_params(labelleft=False)
         _names(panel[-1], run, shown, slots)
         for mark in part:
-            _draw(panel[-1 if mark["kind"] in _RATIOS else 0], slots, mark, dots=dots)
+            axes = panel[-1 if mark["kind"] in _RATIOS else 0]
+            _draw(axes, slots, mark, dots=dots)
+            if valued and (text := _value(mark)):
+                top = mark["high"] if "low" in mark else mark["median"]
+                axes.annotate(text, (slots.at(mark), top), (0, _RISE), **_VALUE)
         for mark in lost:
             if mark["panel"] == places[i] and mark["_group"] in groups and mark["_rank"] in ranks:
                 _word(panel[0], slots, mark)
     page.settle()
+
+
+def _value(mark: Mark) -> str:
+    """What is written above a mark, where there is room for it above each."""
+    if "median" not in mark:
+        return ""
+    if mark["kind"] == "ratio":
+        return f"{mark['median']:.3g}"
+    return words.tick(mark["median"], mark["unit"])
+
+
+def _with_room(values: Sequence[float], length: float, *, log: bool) -> list[float]:
+    """The values, and one above them that leaves room for a line of text on an axis of `length`
+    points."""
+    shown = [value for value in values if value > 0 or not log]
+    if not shown:
+        return [*values]
+    share = (_RISE + style.SMALL * style.LINE_HEIGHT) / length
+    low, high = min(shown), max(shown)
+    return [*values, high * (high / low) ** share * (1 + share) if log else high * (1 + share)]
 
 
 def _timed(unit: str) -> bool:
