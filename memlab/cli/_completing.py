@@ -68,7 +68,7 @@ def run(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionIt
     named = ctx.params.get("store")
     try:
         with Store(Path(named) if named else None) as opened:
-            rows = opened.runs()
+            rows = opened.heads()
     except StoreError:
         return []
     items = [CompletionItem("last", help="the newest run")]

@@ -47,7 +47,7 @@ def command(
     as_json: bool,
 ) -> None:
     """List the stored runs, newest last; or delete, rename or note some. Exit 3, after those that
-    are whole, if one is damaged, as far as shows without --check.
+    are whole, if one of them is damaged, as far as shows without --check, which reads all.
 
     \b
     memlab runs --experiment mmap-write -n 5
@@ -55,7 +55,7 @@ def command(
     memlab runs --rename last after
     memlab runs --note last "with the new firmware"
     """
-    from memlab import experiments, measure
+    from memlab import experiments
     from memlab.errors import StoreError
     from memlab.present import data, terminal
     from memlab.store import Store
@@ -68,6 +68,8 @@ def command(
             named = opened.find(rename[0]) if rename else None
             noted = opened.find(note[0]) if note else None
             if rename:
+                from memlab import measure  # the engine, which takes as long as all else
+
                 measure.check_name(rename[1])
             for run in {run.id: run for run in gone}.values():
                 count = opened.sample_count(run.id)
@@ -80,19 +82,17 @@ def command(
                 opened.note_run(noted.id, printable(note[1])[:_NOTE_MAX])
                 echo(f"run {noted.id}: {note[1] or 'no note'}")
             return
-        found, damaged = opened.listed()
+        shown = _SHOWN if limit is None and not as_json else limit
+        found, damaged = opened.listed(experiment, shown)
         damaged |= opened.damaged() if check else {}
-    whole = [one for one in found if one.row.id not in damaged]
-    whole = [one for one in whole if experiment in (None, one.row.experiment)]
-    if limit is None and not as_json:
-        limit = _SHOWN
-    rows = data.runs(whole[-limit:] if limit else whole)
+        count = sum(experiment in (None, run.experiment) for run in opened.heads())
+    rows = data.runs([one for one in found if one.row.id not in damaged])
     if as_json:
         echo_json(rows)
     elif rows:
         terminal.runs(rows)
-        if len(rows) == _SHOWN < len(whole):
-            echo(f"the newest {_SHOWN} of {len(whole)} runs; -n {len(whole)} lists them all")
+        if limit is None and count > _SHOWN:
+            echo(f"the newest {_SHOWN} of {count} runs; -n {count} lists them all")
     if damaged:
         said = "; ".join(f"run {id}: {why}" for id, why in damaged.items())
         raise StoreError(f"{opened.path} is damaged: {said}")

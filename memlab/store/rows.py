@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
@@ -28,6 +28,16 @@ class RunRow:
     environment: Mapping[str, Any]
     memlab: str
     origin: str | None = None
+
+
+class RunHead(NamedTuple):
+    """What a run is found by, unchecked."""
+
+    id: str
+    experiment: str
+    name: str | None
+    created_at: str
+    origin: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +249,13 @@ _GOOD: Mapping[type, Mapping[str, Callable[[Any], bool]]] = {
 }
 _JSON = ("request", "environment", "levels", "raw", "context")
 _ALIKE = ("request", "environment")  # the same text in many runs: read once
+
+
+def is_head(values: Sequence[Any]) -> bool:
+    """Whether values are of the types of a RunHead's."""
+    kinds = [*map(type, values)]
+    optional = {str, type(None)}
+    return kinds[0] is kinds[1] is kinds[3] is str and {kinds[2], kinds[4]} <= optional
 
 
 def checked(kind: type[Row], values: Mapping[str, Any]) -> Row:

@@ -13,15 +13,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from memlab import experiments, folders
 from memlab.errors import StoreError, UnknownRun, nearest
 
 from . import database, lines
-from .rows import Listed, PointRow, Row, RunRow, SampleRow, SessionRow, checked, sound
+from .rows import (
+    Listed,
+    PointRow,
+    Row,
+    RunHead,
+    RunRow,
+    SampleRow,
+    SessionRow,
+    checked,
+    is_head,
+    sound,
+)
 
 _READ = {"detail": "substr(detail, 1, 10000)"}  # nobody reads more of what a trial said
+_COUNTED = 10_000  # samples up to which those of a run are counted where runs are listed
+Named = TypeVar("Named", RunHead, RunRow)
 _EXPECTED = "SELECT total(samples) FROM sessions WHERE run = ?1"
 
 
@@ -250,30 +263,58 @@ class Store:
         rows = (row for row in self._runs().values() if isinstance(row, RunRow))
         return sorted(rows, key=lambda row: row.created_at)
 
-    def listed(self) -> tuple[list[Listed], dict[str, str]]:
-        """Every run with how many samples it has and how its last session ended, oldest first; and
-        those that are damaged, as far as that shows without reading every sample: what of them."""
+    def heads(self) -> list[RunHead]:
+        """Every run by its id and name alone, oldest first. What is shown or measured of one is to
+        be asked of `run`, which checks it."""
+        with self._reading():
+            rows = self._db.execute("SELECT id, experiment, name, created_at, origin FROM runs")
+            found = [RunHead(*row) for row in rows if is_head(row)]
+            return sorted(found, key=lambda head: head.created_at)
+
+    def listed(
+        self, experiment: str | None = None, most: int | None = None
+    ) -> tuple[list[Listed], dict[str, str]]:
+        """The newest `most` runs, or all, with how many samples each has and how its last session
+        ended, oldest first; and those of them that are damaged, as far as that shows without
+        reading every sample: what of them. Of a long run not even the count of samples is."""
         found, damaged = [], {}
-        try:
-            self._db.execute("BEGIN")  # one state of a store that a sweep may be writing to
-            counts = dict(self._db.execute("SELECT run, count(*) FROM samples GROUP BY run"))
+        with self._reading():
+            known = None if most is None else self._newest(experiment, most)
             expected = dict(self._db.execute("SELECT run, total(samples) FROM sessions GROUP BY 1"))
             ended = dict(self._db.execute("SELECT run, ended FROM sessions ORDER BY run, session"))
             notes = self.notes()
-            for id, row in self._runs().items():
-                count = counts.get(id, 0)
+            for id, row in self._runs(known).items():
                 if isinstance(row, str):
                     damaged[id] = row
-                elif lost := count - expected.get(id, 0):
-                    damaged[id] = f"{abs(lost):.0f} of its samples or sessions are lost"
+                    continue
+                if experiment not in (None, row.experiment):
+                    continue
+                count = there = int(expected.get(id, 0))
+                if count <= _COUNTED:
+                    there = self.sample_count(id)
+                if lost := there - count:
+                    damaged[id] = f"{abs(lost)} of its samples or sessions are lost"
                 else:
                     found.append(Listed(row, count, ended.get(id), notes.get(id)))
+        return sorted(found, key=lambda one: one.row.created_at), damaged
+
+    def _newest(self, experiment: str | None, most: int) -> list[str]:
+        where = "WHERE experiment = ?" if experiment else ""
+        query = f"SELECT id FROM runs {where} ORDER BY created_at DESC, rowid DESC LIMIT ?"
+        values = [experiment, most] if experiment else [most]
+        return [str(id) for (id,) in self._db.execute(query, values)]
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """One state of a store that a sweep may be writing to."""
+        try:
+            self._db.execute("BEGIN")
+            yield
         except sqlite3.Error as error:
             raise StoreError(f"{self.path} is damaged: {error}") from None
         finally:
             with suppress(sqlite3.Error):  # nothing was written, and a damaged file may refuse
                 self._db.execute("ROLLBACK")
-        return sorted(found, key=lambda one: one.row.created_at), damaged
 
     def notes(self) -> dict[str, str]:
         """By run, what a user noted of it. Where they cannot be read there are none: no number
@@ -289,24 +330,20 @@ class Store:
         HOST:last alone, and by HOST:EXPERIMENT: its clock is another one."""
         if not wanted:
             raise UnknownRun("a run's id or name is empty; `memlab runs` lists them")
-        runs = self.runs()
-        host, _, of_host = wanted.rpartition(":")
-        if there := [run for run in runs if host and run.origin == host]:
-            runs, wanted = there, of_host
-        own = [run for run in runs if there or run.origin is None]
-        if wanted == "last" and own:
-            return own[-1]
-        exact = [run for run in runs if run.id == wanted] or [
-            run for run in runs if run.name == wanted
-        ][-1:]
-        exact = exact or [run for run in own if experiments.short(run.experiment) == wanted][-1:]
-        matches = exact or [run for run in runs if run.id.startswith(wanted)]
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
-            named = ", ".join(run.id for run in matches[:5])
-            more = ", ..." if matches[5:] else ""
-            raise UnknownRun(f"{wanted!r} fits {len(matches)} runs: {named}{more}")
+        matches = []
+        with suppress(StoreError):
+            matches = _matching(self.heads(), wanted)
+        whole = self._runs([matches[0].id]) if len(matches) == 1 else {}
+        if isinstance(row := next(iter(whole.values()), None), RunRow):
+            return row
+        runs = self.runs()  # those that are whole, where one is not, and for what there is instead
+        left = _matching(runs, wanted)
+        if len(left) == 1:
+            return left[0]
+        if left:
+            named = ", ".join(run.id for run in left[:5])
+            more = ", ..." if left[5:] else ""
+            raise UnknownRun(f"{wanted!r} fits {len(left)} runs: {named}{more}")
         if wanted == "last" and (hosts := [run.origin for run in runs]):
             raise UnknownRun(
                 f"no run of this host in {self.path}; all of them are from other hosts: "
@@ -435,12 +472,17 @@ class Store:
             others = f"whole are: {shown}" if whole else "no run is whole"
             raise StoreError(f"run {run} in {self.path} is damaged: {error}; {others}") from None
 
-    def _runs(self) -> dict[str, RunRow | str]:
-        """By id: the run, or what is wrong with its row. A broken table is read from both ends."""
+    def _runs(self, ids: Sequence[str] | None = None) -> dict[str, RunRow | str]:
+        """By id: the run, or what is wrong with its row; all, or some. A broken table is read from
+        both ends."""
         found: dict[str, RunRow | str] = {}
+        some = "true" if ids is None else "id IN (SELECT value FROM json_each(?))"
+        values = [] if ids is None else [json.dumps(ids)]
         for order in ("ASC", "DESC"):
             try:
-                for id, row in self._each(RunRow, "runs", f"true ORDER BY rowid {order}"):
+                for id, row in self._each(
+                    RunRow, "runs", f"{some} ORDER BY rowid {order}", *values
+                ):
                     found[str(id)] = row
                 break
             except _Damaged as error:
@@ -506,6 +548,21 @@ class Store:
         except sqlite3.Error as error:
             raise _Damaged(str(error)) from None
         return found
+
+
+def _matching(runs: list[Named], wanted: str) -> list[Named]:
+    """The runs that `find` is asked for, oldest first."""
+    host, _, of_host = wanted.rpartition(":")
+    if there := [run for run in runs if host and run.origin == host]:
+        runs, wanted = there, of_host
+    own = [run for run in runs if there or run.origin is None]
+    if wanted == "last" and own:
+        return own[-1:]
+    exact = [run for run in runs if run.id == wanted] or [
+        run for run in runs if run.name == wanted
+    ][-1:]
+    exact = exact or [run for run in own if experiments.short(run.experiment) == wanted][-1:]
+    return exact or [run for run in runs if run.id.startswith(wanted)]
 
 
 _SAMPLE = (
