@@ -1,7 +1,8 @@
 """Columns that were derived once, kept in the user's cache: a long run is not read twice.
 
-They are never taken for the samples: they go with one state of the store's file and with the code
-that derives them, and are derived again where either has changed.
+They are never taken for the samples: they go with one state of the run and with the code that
+derives them, and are derived again where either has changed. What other runs of the store do leaves
+them.
 """
 
 from __future__ import annotations
@@ -34,10 +35,22 @@ _WORDS = "words.json"
 _OURS = re.compile(r"[0-9a-f]{32}|part-\w+")
 
 
-def read(store: Path, run: str, code: Iterable[Any]) -> tuple[Columns, Words, Failed] | None:
-    """What is kept of a run in this state of the store; None where nothing is."""
-    with suppress(OSError, ValueError, KeyError, CannotRun):
-        folder = _folder(store, run, code)
+def folder(store: Path, run: str, state: str, code: Iterable[Any]) -> Path | None:
+    """Where the columns of a run lie in this state of it (Store.state) and as the code is now. None
+    where there is no place for them."""
+    with suppress(OSError, CannotRun):
+        parts = [__version__, run, state, str(store.absolute())]
+        for path in sorted(_sources(code)):
+            found = path.stat()
+            parts.append(f"{path} {found.st_ino} {found.st_size} {found.st_mtime_ns}")
+        name = hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+        return folders.user("cache") / "columns" / name[:32]
+    return None
+
+
+def read(folder: Path) -> tuple[Columns, Words, Failed] | None:
+    """What is kept there; None where nothing is."""
+    with suppress(OSError, ValueError, KeyError):
         if folder.stat().st_uid != os.geteuid():
             return None
         said = json.loads((folder / _WORDS).read_text("utf-8"))
@@ -47,12 +60,9 @@ def read(store: Path, run: str, code: Iterable[Any]) -> tuple[Columns, Words, Fa
     return None
 
 
-def write(
-    store: Path, run: str, code: Iterable[Any], columns: Columns, words: Words, failed: Failed
-) -> None:
+def write(folder: Path, columns: Columns, words: Words, failed: Failed) -> None:
     """Keep a run's columns, whole or not at all. A cache that cannot be written is none."""
-    with suppress(OSError, CannotRun):
-        folder = _folder(store, run, code)
+    with suppress(OSError):
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = Path(tempfile.mkdtemp(dir=folder.parent, prefix="part-"))
         try:
@@ -66,41 +76,23 @@ def write(
         _bound(folder.parent)
 
 
-def part(store: Path, run: str, code: Iterable[Any], name: str) -> bytes | None:
+def part(folder: Path, name: str) -> bytes | None:
     """What is kept beside a run's columns under a name; None where nothing is."""
-    with suppress(OSError, CannotRun):
-        folder = _folder(store, run, code)
+    with suppress(OSError):
         if folder.stat().st_uid == os.geteuid():
             return (folder / name).read_bytes()
     return None
 
 
-def write_part(store: Path, run: str, code: Iterable[Any], name: str, content: bytes) -> None:
+def write_part(folder: Path, name: str, content: bytes) -> None:
     """Keep something beside a run's columns, where they are kept."""
     with suppress(OSError, CannotRun):
-        folder = _folder(store, run, code)
         if folder.stat().st_uid == os.geteuid():
             output.write({folder / name: content})
 
 
 def _loaded(path: Path) -> npt.NDArray[Any]:
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))  # memmap's own [] is slow
-
-
-def _folder(store: Path, run: str, code: Iterable[Any]) -> Path:
-    """Where the columns of a run lie, as the store's file and the code are now. Opening a store
-    makes an empty log beside it, which says nothing."""
-    files = [store, *(log for log in [store.with_name(f"{store.name}-wal")] if _size(log))]
-    parts = [__version__, run, str(store.absolute())]
-    for path in [*files, *sorted(_sources(code))]:
-        found = path.stat()
-        parts.append(f"{path} {found.st_ino} {found.st_size} {found.st_mtime_ns}")
-    name = hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
-    return folders.user("cache") / "columns" / name[:32]
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
 
 
 def _sources(code: Iterable[Any]) -> set[Path]:

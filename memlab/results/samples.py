@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from memlab.errors import StoreError
 from memlab.experiment import At, Level
-from memlab.results import kept
+from memlab.results import forks, kept
 from memlab.results.columns import Expression, Fields, Shapes, Unreadable, evaluate
 from memlab.store import RunRow, SampleRow, Store
 
@@ -171,20 +172,21 @@ class Table:
         self._words: dict[str, list[str]] = {name: [] for name in _WORDS}
         self._failed: dict[str, str] = {}
         self._held: Sequence[SampleRow] | None = None
-        self._code = code = [one.expression for one in derived.values()]
-        self.keeps = False  # whether what is made of all samples is worth keeping
+        self._kept: Path | None = None  # where what is made of all samples is worth keeping
         with Store(store_path) as store:
             if store.sample_count(row.id, HELD + 1) <= HELD:
                 self._hold(list(store.samples(row.id)))
                 return
-            self.keeps = True
-            if found := kept.read(store_path, row.id, code):
-                self._columns, self._words, self._failed = found
-            else:
+            code = [one.expression for one in derived.values()]
+            self._kept = kept.folder(store_path, row.id, store.state(row.id), code)
+            found = kept.read(self._kept) if self._kept else None
+            if not found:
                 self._read(store)
-                kept.write(store_path, row.id, code, self._columns, self._words, self._failed)
-                if found := kept.read(store_path, row.id, code):  # on disk: what is read of it
-                    self._columns, self._words, self._failed = found
+            if self._kept and not found:
+                kept.write(self._kept, self._columns, self._words, self._failed)
+                found = kept.read(self._kept)  # on disk: what is read of it
+            if found:
+                self._columns, self._words, self._failed = found
 
     def __len__(self) -> int:
         return len(self._columns[_taken("id")])
@@ -212,17 +214,22 @@ class Table:
     def saying(self, change: Callable[[str], str]) -> Table:
         """The same columns, with the details of samples changed."""
         other = copy(self)
-        other.keeps = False
+        other._kept = None
         other._words = self._words | {"detail": [change(word) for word in self._words["detail"]]}
         return other
 
+    @property
+    def keeps(self) -> bool:
+        """Whether what is made of all samples is worth keeping, and there is a place for it."""
+        return self._kept is not None
+
     def part(self, name: str) -> bytes | None:
-        """What is kept of all samples under a name, as long as the store and the code are these."""
-        return kept.part(self._path, self._row.id, self._code, name) if self.keeps else None
+        """What is kept of all samples under a name, as long as the run and the code are these."""
+        return kept.part(self._kept, name) if self._kept else None
 
     def keep_part(self, name: str, content: bytes) -> None:
-        if self.keeps:
-            kept.write_part(self._path, self._row.id, self._code, name, content)
+        if self._kept:
+            kept.write_part(self._kept, name, content)
 
     def by_point(self, rows: IntArray) -> Mapping[int, IntArray]:
         """Which of these samples are each point's, in the order they were taken."""
@@ -243,10 +250,15 @@ class Table:
             for part in np.split(ids, range(_AT_ONCE, len(ids), _AT_ONCE)):
                 yield from store.some_samples(self._row.id, part.tolist())
 
-    def _add(self, kinds: Mapping[str, type], count: int | None = None) -> None:
+    def _add(
+        self,
+        kinds: Mapping[str, type],
+        count: int | None = None,
+        make: Callable[[int, type], npt.NDArray[Any]] = np.empty,
+    ) -> None:
         """Columns in which nothing stands yet."""
         for name, kind in kinds.items():
-            self._columns[name] = np.empty(len(self) if count is None else count, kind)
+            self._columns[name] = make(len(self) if count is None else count, kind)
 
     def _hold(self, samples: Sequence[SampleRow]) -> None:
         self._held = samples
@@ -254,19 +266,51 @@ class Table:
         self._fill(np.arange(len(samples)), _Rows(samples))
 
     def _read(self, store: Store) -> None:
-        places = np.fromiter(store.places(self._row.id), np.dtype("i8,i4"))
-        places.sort()
-        self._add({_taken(name): kind for name, kind in _HEADS.items()}, len(places))
-        self._add(dict.fromkeys(self._derived, np.float64))
-        self._columns[_taken("point")][:] = places["f1"]
+        """Read all samples, in as many processes as there are CPUs."""
+        ids, points = (np.frombuffer(column, np.int64) for column in store.places(self._row.id))
+        order = np.argsort(ids)
+        self._add({_taken(name): kind for name, kind in _HEADS.items()}, len(ids), forks.shared)
+        self._add(dict.fromkeys(self._derived, np.float64), make=forks.shared)
+        self._columns[_taken("point")][:] = points[order]
+        parts = [
+            part
+            for rows in self._by_words(np.arange(len(self)))
+            for part in np.split(rows, range(_AT_ONCE, len(rows), _AT_ONCE))
+        ]
+        words: dict[str, dict[str, int]] = {name: {} for name in _WORDS}
+        failed: dict[str, tuple[int, str]] = {}
+        read = partial(self._read_parts, ids[order], parts)
+        for number, (said, why) in forks.each(read, len(parts)):
+            self._renumber(parts[number], said, words)
+            for name, one in why.items():
+                failed[name] = min(failed.get(name, (number, one)), (number, one))
+        self._words = {name: [*known] for name, known in words.items()}
+        self._failed = {name: why for name, (_, why) in failed.items()}
+
+    def _read_parts(
+        self, ids: IntArray, parts: Sequence[IntArray], numbers: Iterable[int]
+    ) -> Iterator[tuple[dict[str, list[str]], dict[str, str]]]:
+        """Fill the columns of some parts. Yields the words of each, and what failed."""
         shapes = Shapes(), Shapes()
-        for rows in self._by_words(np.arange(len(self))):
-            for part in np.split(rows, range(_AT_ONCE, len(rows), _AT_ONCE)):
-                ids = places["f0"][part].tolist()
-                samples: _Rows | _Columns | None = _columns(store, self._row.id, ids, shapes)
-                samples = samples or _Rows([*store.some_samples(self._row.id, ids)])
-                self._fill(part, samples)
-                self._derive(self._derived, part, samples)
+        with Store(self._path) as store:
+            for number in numbers:
+                rows = parts[number]
+                some = ids[rows].tolist()
+                samples: _Rows | _Columns | None = _columns(store, self._row.id, some, shapes)
+                samples = samples or _Rows([*store.some_samples(self._row.id, some)])
+                self._words, self._failed = {name: [] for name in _WORDS}, {}
+                self._fill(rows, samples)
+                self._derive(self._derived, rows, samples)
+                yield self._words, self._failed
+
+    def _renumber(
+        self, rows: IntArray, said: Mapping[str, Sequence[str]], words: Mapping[str, dict[str, int]]
+    ) -> None:
+        """Number the words of these samples as those of all are, with what is new among them."""
+        for name, known in words.items():
+            numbers = np.array([*(known.setdefault(word, len(known)) for word in said[name]), -1])
+            column = self._columns[_taken(name)]
+            column[rows] = numbers[column[rows]]  # None is -1: the last
 
     def _fill(self, rows: IntArray, samples: _Rows | _Columns) -> None:
         """Write how these samples were taken."""

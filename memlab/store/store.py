@@ -9,6 +9,7 @@ import json
 import os
 import sqlite3
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, replace
@@ -33,6 +34,7 @@ from .rows import (
 )
 
 _READ = {"detail": "substr(detail, 1, 10000)"}  # nobody reads more of what a trial said
+_AT_ONCE = 10_000  # rows
 _COUNTED = 10_000  # samples up to which those of a run are counted where runs are listed
 Named = TypeVar("Named", RunHead, RunRow)
 _EXPECTED = "SELECT total(samples) FROM sessions WHERE run = ?1"
@@ -399,18 +401,26 @@ class Store:
         found = {**dict(zip(names, zip(*rows, strict=True), strict=True)), "id": sorted(ids)}
         return found if sound(found) else None
 
-    def places(self, run: str) -> Iterator[tuple[int, int]]:
-        """Each sample's id and point, in no order. StoreError where some are missing."""
+    def places(self, run: str) -> tuple[array[int], array[int]]:
+        """The ids of a run's samples, and the point of each, in no order. StoreError where some are
+        missing."""
+        ids, at = array("q"), array("q")
         with self._naming(run):
-            yield from self._counted(run, self._places(run))
+            least = self._one(_EXPECTED, run)
+            for some, points in self._places(run):
+                ids.extend(some)
+                at.extend(points)
+            self._check_count(run, least, len(ids))
+            if lost := {*at} - {point.point for point in self._points(run)}:
+                raise _Damaged(f"sample {ids[at.index(min(lost))]} is of no point")
+        return ids, at
 
-    def _places(self, run: str) -> Iterator[tuple[int, int]]:
-        points = {point.point for point in self._points(run)}
+    def _places(self, run: str) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         try:
-            for id, point in self._db.execute("SELECT id, point FROM samples WHERE run = ?", [run]):
-                if point not in points:
-                    raise _Damaged(f"sample {id} is of no point")
-                yield id, point
+            found = self._db.execute("SELECT id, point FROM samples WHERE run = ?", [run])
+            while rows := found.fetchmany(_AT_ONCE):
+                ids, points = zip(*rows, strict=True)
+                yield ids, points
         except sqlite3.Error as error:
             raise _Damaged(str(error)) from None
 
@@ -427,6 +437,19 @@ class Store:
     def sessions(self, run: str) -> list[SessionRow]:
         with self._naming(run):
             return list(self._rows(SessionRow, "sessions", "run = ? ORDER BY session", run))
+
+    def state(self, run: str) -> str:
+        """What is different once the run's points, sessions or number of samples are: samples are
+        added and not changed, and each moves its session's checksum. A sample that a disk changed
+        is found where it is read."""
+        with self._naming(run):
+            count = self._one("SELECT count(*) FROM samples WHERE run = ?", run)
+            seals = self._one(
+                "SELECT group_concat(seal) FROM (SELECT checksum AS seal FROM points WHERE run = ?1"
+                " UNION ALL SELECT checksum FROM sessions WHERE run = ?1)",
+                run,
+            )
+        return f"{count} {seals}"
 
     def format_history(self) -> list[tuple[int, str, str, str]]:
         rows = self._db.execute(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from synthetic import experiment, failed, ok, run_row, sample
 from memlab import api, experiments, recorded
 from memlab.errors import StoreError
 from memlab.experiment import Metric
-from memlab.results import Run, columns, samples
+from memlab.results import Run, columns, forks, samples
 from memlab.results.columns import Fields, Uneven, Unreadable, evaluate
 from memlab.store import PointRow, Store
 
@@ -222,6 +225,77 @@ def test_summaries_are_kept_until_the_run_changes(
         session = store.begin_session("0123abcd")
         store.add_samples("0123abcd", session, [sample(0, 40, ok(9_000_000))])
     assert opened(long).summaries[0].outcomes["ok"] == expected[0].outcomes["ok"] + 1
+
+
+def test_another_run_leaves_what_is_kept(long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = opened(long).summaries
+    with Store(long) as store:
+        points = [PointRow(0, {"size": 1, "method": "slow"}, None)]
+        store.add_run(run_row(id="4567cdef", created_at="2020-01-01T00:00:00.000+00:00"), points)
+        store.add_sample("4567cdef", 1, 1.0, sample(0, 0, ok(1)))
+        store.rename_run("0123abcd", "before")
+    with monkeypatch.context() as without:
+        without.setattr(Run, "_summarise", None)  # to summarise again would fail
+        without.setattr(Store, "places", None)
+        assert opened(long).summaries == expected
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        "DELETE FROM samples WHERE block = 5",
+        "DELETE FROM sessions",
+        "UPDATE points SET levels = replace(levels, '8', '9')",
+    ],
+)
+def test_what_a_long_run_lost_is_found_beside_what_is_kept(long: Path, lose: str) -> None:
+    assert opened(long).summaries
+    with Store(long) as store:
+        store._db.execute(lose)
+    with pytest.raises(StoreError, match="is damaged"):
+        opened(long)
+
+
+@pytest.mark.parametrize("cpus", [1, 2, 3])
+def test_a_long_run_is_read_by_several_processes(
+    cpus: int, long: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "_AT_ONCE", 7)
+    monkeypatch.setattr(forks, "_processes", lambda: cpus)
+    run = opened(long)
+    monkeypatch.setattr(samples, "HELD", 1000)
+    short = opened(long)
+    assert run.frame.equals(short.frame)
+    assert str([*run.records()]) == str([*short.records()])  # nan is not itself
+
+
+def test_a_process_that_is_killed_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "_processes", lambda: 2)
+    here = os.getpid()
+    filled = forks.shared(5, np.int64)
+
+    def work(numbers: Sequence[int]) -> Iterator[int]:
+        for number in numbers:
+            if number == 3 and os.getpid() != here:
+                os.kill(os.getpid(), signal.SIGKILL)
+            filled[number] = number
+            yield number * number
+
+    assert dict(forks.each(work, 5)) == {0: 0, 1: 1, 2: 4, 3: 9, 4: 16}
+    assert filled.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_an_error_of_another_process_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "_processes", lambda: 2)
+
+    def work(numbers: Sequence[int]) -> Iterator[int]:
+        for number in numbers:
+            if number == 1:
+                raise StoreError("run 1 is damaged")
+            yield number
+
+    with pytest.raises(StoreError, match="run 1 is damaged"):
+        dict(forks.each(work, 2))
 
 
 class TestShapes:
