@@ -217,14 +217,28 @@ def counts(compared: Compared) -> str:
 
 
 def _could_show(compared: Compared) -> str:
-    """`; a change over 8 % would have shown, at every point one over 15 %`, where none did."""
-    shown = [one.comparison.could_show for one in compared.points]
-    found = sorted(change for change in shown if change is not None)
-    if not found or compared.fails("difference"):
+    """`; a change over 8 % would have shown, at every point one over 15 %`, where none did. Of many
+    points the one is of the interval of median width, the other of the widest."""
+    if compared.fails("difference"):
+        return ""
+    points = [one.comparison for one in compared.points]
+    if len(points) > _DRAWN_POINTS:
+        points.sort(key=_width)
+        points = [points[len(points) // 2]] * 2 + points[-1:]
+    found = sorted(change for one in points if (change := one.could_show) is not None)
+    if not found:
         return ""
     typical, worst = (units.format_percent(found[i]) for i in (len(found) // 2, -1))
     every = f", at every point one over {worst}" if worst != typical else ""
     return f"; a change over {typical} would have shown{every}"
+
+
+_DRAWN_POINTS = 100  # up to which what each could have shown is drawn: some milliseconds a point
+
+
+def _width(comparison: Comparison) -> float:
+    low, high = comparison.ratio.low, comparison.ratio.high
+    return math.inf if low is None or high is None else math.log(high / low)
 
 
 def cell_unit(unit: str) -> str:

@@ -1,14 +1,19 @@
 """What `memlab try` says of one metric at two levels, from the values of each block."""
 
+import re
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
+from synthetic import experiment
 
 from memlab.analysis.compare import compare_paired
 from memlab.experiment import Metric
 from memlab.experiment.command import declare
 from memlab.experiment.points import Point
+from memlab.judging.compare import Compared, PointComparison
 from memlab.judging.effects import Change, Effect
 from memlab.present import words
 from memlab.results.run import PointSummary
@@ -67,3 +72,30 @@ def test_an_effect_says_how_many_trials_did_not_end_well() -> None:
     assert words.effect(experiment, effect) == (
         "lock=future: page faults 2.1 times (2.1 to 2.1); timeout 1 of 8 times: killed after 3 s"
     )
+
+
+def _counted(asked: list[int], seen: Callable[[], float | None]) -> float | None:
+    asked.append(1)
+    return seen()
+
+
+def test_of_many_points_two_say_what_could_have_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    spreads = np.linspace(0.01, 0.05, 24)
+    sides = [(np.exp(rng.normal(0, s, 40)), np.exp(rng.normal(0, s, 40))) for s in spreads]
+    points = [
+        PointComparison({"size": i}, 1.0, 1.0, one.ratio, one)
+        for i, one in enumerate(compare_paired(sides, threshold=0.1))
+    ]
+    compared = Compared(experiment(), FAULTS, "a", "b", 0.1, points, [], [], [])
+    whole = words.counts(compared)
+    asked: list[int] = []
+    monkeypatch.setattr(words, "_DRAWN_POINTS", 10)
+    for point in points:
+        counted = partial(_counted, asked, point.comparison.seen)
+        object.__setattr__(point.comparison, "seen", counted)
+    typical, worst = re.findall(r"over ([\d.]+) %", words.counts(compared))
+    expected = re.findall(r"over ([\d.]+) %", whole)
+    assert len(asked) == 3
+    assert float(typical) == pytest.approx(float(expected[0]), rel=0.1)
+    assert float(worst) == pytest.approx(float(expected[1]), rel=0.1)
