@@ -218,21 +218,28 @@ def counts(compared: Compared) -> str:
 
 def _could_show(compared: Compared) -> str:
     """`; a change over 8 % would have shown, at every point one over 15 %`, where none did. Of many
-    points the one is of the interval of median width, the other of the widest."""
+    points the one is of the interval of median width, the other of the widest twenty."""
     if compared.fails("difference"):
         return ""
     points = [one.comparison for one in compared.points]
+    middle: list[float] = []
     if len(points) > _DRAWN_POINTS:
         points.sort(key=_width)
-        points = [points[len(points) // 2]] * 2 + points[-1:]
-    found = sorted(change for one in points if (change := one.could_show) is not None)
+        middle, points = _shown(points[len(points) // 2 :][:1]), points[-_WIDEST:]
+    found = _shown(points)
     if not found:
         return ""
-    typical, worst = (units.format_percent(found[i]) for i in (len(found) // 2, -1))
+    ends = (middle or found[len(found) // 2 :])[0], found[-1]
+    typical, worst = map(units.format_percent, ends)
     every = f", at every point one over {worst}" if worst != typical else ""
     return f"; a change over {typical} would have shown{every}"
 
 
+def _shown(points: Iterable[Comparison]) -> list[float]:
+    return sorted(change for one in points if (change := one.could_show) is not None)
+
+
+_WIDEST = 20  # intervals, of which one is of the point that could show the least
 _DRAWN_POINTS = 100  # up to which what each could have shown is drawn: some milliseconds a point
 
 
