@@ -11,7 +11,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,10 @@ _LINKS_MAX = 40  # as the kernel's (path_resolution(7))
 _PROC = Path("/proc")  # whose links, such as /dev/stdout, name open files and not paths
 
 
-def write(contents: Mapping[Path, bytes]) -> None:
+Content = bytes | Iterable[bytes]  # or its pieces, none of which is held longer than it takes
+
+
+def write(contents: Mapping[Path, Content]) -> None:
     """Write these files; none appears before all are on disk beside their targets. The folders
     must be there. OSError, with the file's name, where one cannot be written."""
     with ExitStack() as stack:
@@ -39,7 +42,7 @@ def check_folder(folder: Path) -> None:
         pass
 
 
-def _begin(path: Path, content: bytes, stack: ExitStack) -> Callable[[], None]:
+def _begin(path: Path, content: Content, stack: ExitStack) -> Callable[[], None]:
     """Write a new file beside the target; what is returned makes it the target."""
     with _named(path):
         target = _target(path)
@@ -88,14 +91,14 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _write_new(
-    part: Path, content: bytes, replaced: os.stat_result | None, stack: ExitStack
+    part: Path, content: Content, replaced: os.stat_result | None, stack: ExitStack
 ) -> None:
     """A file that was not there, with the mode and owner of the one that it will replace."""
     mode = 0o666 if replaced is None else stat.S_IMODE(replaced.st_mode)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(part, flags, mode), "wb") as file:
         stack.callback(part.unlink, missing_ok=True)
-        file.write(content)
+        file.writelines(_pieces(content))
         if replaced is not None:
             with suppress(PermissionError):  # another's file, in a folder that this user may write
                 os.fchown(file.fileno(), replaced.st_uid, replaced.st_gid)
@@ -107,10 +110,15 @@ def _rename(path: Path, part: Path, target: Path) -> None:
         part.replace(target)
 
 
-def _write_through(path: Path, content: bytes) -> None:
+def _pieces(content: Content) -> Iterable[bytes]:
+    return [content] if isinstance(content, bytes) else content
+
+
+def _write_through(path: Path, content: Content) -> None:
     """Waits for the reader of a FIFO."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_CLOEXEC
     with _named(path), open(os.open(path, flags), "wb", buffering=0) as file:
-        left = memoryview(content)
-        while left:
-            left = left[file.write(left) :]
+        for piece in _pieces(content):
+            left = memoryview(piece)
+            while left:
+                left = left[file.write(left) :]

@@ -5,6 +5,7 @@ import secrets
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -75,10 +76,24 @@ def test_a_fifo_is_written_to_its_reader(folder: Path) -> None:
     os.mkfifo(fifo)
     reader = Thread(target=lambda: heard.append(fifo.read_bytes()))
     reader.start()
-    output.write({fifo: long})
+    output.write({fifo: iter([long, b"", b"end"])})
     reader.join()
-    assert heard == [long]
+    assert heard == [long + b"end"]
     assert stat.S_ISFIFO(fifo.stat().st_mode)
+
+
+def test_what_comes_in_pieces_is_written_as_it_comes(folder: Path) -> None:
+    written = []
+
+    def pieces() -> Iterator[bytes]:
+        for number in range(3):
+            yield bytes([65 + number]) * 100_000  # more than Python's buffer holds
+            (part,) = folder.glob(".*.part")
+            written.append(part.stat().st_size)
+
+    output.write({folder / "new": pieces()})
+    assert (folder / "new").read_bytes() == b"".join(bytes([n]) * 100_000 for n in b"ABC")
+    assert written == [100_000, 200_000, 300_000]
 
 
 @pytest.mark.parametrize("there", [True, False])

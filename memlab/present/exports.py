@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
@@ -18,7 +20,10 @@ from memlab.printable import printable
 from memlab.results import Run
 from memlab.store import Store, travel
 
-_ROWS = 50_000  # of one piece of a parquet file
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ROWS = 50_000  # of one piece of a file
 
 
 def write(run: Run, kind: str, output: Path | TextIO) -> None:
@@ -27,10 +32,12 @@ def write(run: Run, kind: str, output: Path | TextIO) -> None:
     Raises CannotRun where parquet lacks its library or the file cannot be written.
     """
     if not isinstance(output, Path):
-        output.write(_text(run, kind))
+        output.writelines(_text(run, kind))
         return
-    content = parquet(run) if kind == "parquet" else _text(run, kind).encode()
-    _write(output, content)
+    if kind == "parquet":
+        _write(output, parquet(run))
+    else:
+        _write(output, map(str.encode, _text(run, kind)))
 
 
 def write_machine(run: Run, output: Path) -> Path:
@@ -55,7 +62,7 @@ def write_rows(store: Path, run: str | None, known: Path | None, output: Path | 
             runs, damaged = [one for one in runs if one.row.id == row.id], {}
         found = (f"{line}\n" for line in travel.outgoing(opened, runs, have))
         if output:
-            _write(output, "".join(found).encode())
+            _write(output, map(str.encode, found))
         else:
             sys.stdout.writelines(found)
     if damaged:
@@ -70,7 +77,7 @@ def _read(path: Path) -> bytes:
         raise BadExport(f"cannot read {path}: {error.strerror or error}") from None
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: files.Content) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write({path: content})
@@ -78,21 +85,32 @@ def _write(path: Path, content: bytes) -> None:
         raise CannotRun(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _text(run: Run, kind: str) -> str:
-    if kind == "csv":
-        seen = run.frame.map(lambda value: printable(value) if isinstance(value, str) else value)
-        return str(seen.to_csv(index=False, header=_heads(run)))
-    return "".join(json.dumps(_without_nan(record)) + "\n" for record in run.records())
+def _text(run: Run, kind: str) -> Iterator[str]:
+    """A CSV or JSON Lines file in pieces."""
+    if kind != "csv":
+        for record in run.records():
+            yield json.dumps(_without_nan(record)) + "\n"
+        return
+    for number, frame in enumerate(_frames(run)):
+        seen = frame.map(lambda value: printable(value) if isinstance(value, str) else value)
+        yield str(seen.to_csv(index=False, header=False if number else _heads(run, frame)))
 
 
-def _heads(run: Run) -> list[str]:
+def _frames(run: Run) -> Iterator[pd.DataFrame]:
+    """A run's frame in pieces, with at least one: the whole of a long run does not fit into memory
+    with its copies."""
+    for start in range(0, max(1, len(run.samples)), _ROWS):
+        yield run.frame_of(slice(start, start + _ROWS))
+
+
+def _heads(run: Run, frame: pd.DataFrame) -> list[str]:
     """The columns' names with their units: `time_2gib (s)`."""
     units = {metric.name: metric.unit for metric in run.metrics}
     units |= {factor.name: factor.kind.unit for factor in run.experiment.factors}
     # A count's unit is a noun, as in `minor_faults`, and needs no saying.
     said = {n: f"{n} ({u})" for n, u in units.items() if u in ("s", "B") or "/" in u}
     said["started_at"] = "started_at (s since 1970)"
-    return [said.get(name, name) for name in run.frame.columns]
+    return [said.get(name, name) for name in frame.columns]
 
 
 def _without_nan(record: dict[str, Any]) -> dict[str, Any]:
@@ -103,20 +121,47 @@ def _without_nan(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def parquet(run: Run) -> bytes:
-    """A run's samples as a Parquet file. CannotRun where the library is missing.
+class _Sink:
+    """A file that keeps what is written to it until it is taken."""
 
-    In pieces: the whole frame of a long run does not fit into memory with its copies.
-    """
+    closed = False
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._at = 0
+
+    def write(self, piece: Any) -> int:
+        self._pieces.append(bytes(piece))
+        self._at += len(piece)
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None: ...
+
+    def taken(self) -> list[bytes]:
+        found, self._pieces = self._pieces, []
+        return found
+
+
+def parquet(run: Run) -> Iterator[bytes]:
+    """A run's samples as a Parquet file, in pieces. CannotRun where the library is missing."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise CannotRun("parquet needs pyarrow: pip install 'memlab[parquet]'") from None
-    buffer = pa.BufferOutputStream()
-    schema = pa.Schema.from_pandas(run.frame_of(slice(_ROWS)), preserve_index=False)
-    with pq.ParquetWriter(buffer, schema) as writer:
-        for start in range(0, max(1, len(run.samples)), _ROWS):
-            part = run.frame_of(slice(start, start + _ROWS))
-            writer.write_table(pa.Table.from_pandas(part, schema, preserve_index=False))
-    return bytes(buffer.getvalue())
+    return _parquet(run, pa, pq)
+
+
+def _parquet(run: Run, pa: Any, pq: Any) -> Iterator[bytes]:
+    sink = _Sink()
+    frames = _frames(run)
+    first = next(frames)
+    schema = pa.Schema.from_pandas(first, preserve_index=False)
+    with pq.ParquetWriter(sink, schema) as writer:
+        for frame in chain([first], frames):
+            writer.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
+            yield from sink.taken()
+    yield from sink.taken()

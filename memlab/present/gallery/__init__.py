@@ -50,7 +50,7 @@ def add(run: Run, folder: Path, *, redacted: bool = True) -> Record:
     shown = without_names(run) if redacted else run
     seen = run.environment.get("host_name")
     host = shown.row.origin or (seen if isinstance(seen, str) else HERE)
-    content = exports.parquet(shown)
+    content = b"".join(exports.parquet(shown))
     digest = hashlib.sha256(content).hexdigest()
     try:
         made = record.of(shown, host, digest, redacted=redacted)
