@@ -2,7 +2,7 @@
 
 They are never taken for the samples: they go with one state of the run and with the code that
 derives them, and are derived again where either has changed. What other runs of the store do leaves
-them.
+them: where the store's file has changed, each sample's checksum says whether they still hold.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +41,31 @@ def folder(store: Path, run: str, state: str, code: Iterable[Any]) -> Path | Non
     where there is no place for them."""
     with suppress(OSError, CannotRun):
         parts = [__version__, run, state, str(store.absolute())]
-        for path in sorted(_sources(code)):
-            found = path.stat()
-            parts.append(f"{path} {found.st_ino} {found.st_size} {found.st_mtime_ns}")
+        parts += [_stamp(path) for path in sorted(_sources(code))]
         name = hashlib.sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
         return folders.user("cache") / "columns" / name[:32]
     return None
 
 
-def read(folder: Path) -> tuple[Columns, Words, Failed] | None:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of a run, and what the store's file was when its samples were last checked."""
+
+    columns: Columns
+    words: Words
+    failed: Failed
+    file: str
+
+
+def file(store: Path) -> str:
+    """The store's file as it is now. Opening a store makes an empty log beside it, which says
+    nothing."""
+    log = store.with_name(f"{store.name}-wal")
+    there = [store, *([log] if log.exists() and log.stat().st_size else [])]
+    return " ".join(_stamp(path) for path in there)
+
+
+def read(folder: Path) -> Kept | None:
     """What is kept there; None where nothing is."""
     with suppress(OSError, ValueError, KeyError):
         if folder.stat().st_uid != os.geteuid():
@@ -56,24 +73,35 @@ def read(folder: Path) -> tuple[Columns, Words, Failed] | None:
         said = json.loads((folder / _WORDS).read_text("utf-8"))
         columns = {name: _loaded(folder / f"{i}.npy") for i, name in enumerate(said["columns"])}
         os.utime(folder)
-        return columns, said["words"], said["failed"]
+        return Kept(columns, said["words"], said["failed"], said["file"])
     return None
 
 
-def write(folder: Path, columns: Columns, words: Words, failed: Failed) -> None:
-    """Keep a run's columns, whole or not at all. A cache that cannot be written is none."""
+def write(folder: Path, kept: Kept) -> None:
+    """Keep a run's columns, whole or not at all, in place of others. A cache that cannot be written
+    is none."""
     with suppress(OSError):
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = Path(tempfile.mkdtemp(dir=folder.parent, prefix="part-"))
         try:
-            for number, column in enumerate(columns.values()):
+            for number, column in enumerate(kept.columns.values()):
                 np.save(part / f"{number}.npy", column, allow_pickle=False)
-            said = {"columns": list(columns), "words": words, "failed": failed}
-            (part / _WORDS).write_text(json.dumps(said), "utf-8")
+            (part / _WORDS).write_bytes(_said(kept))
+            shutil.rmtree(folder, ignore_errors=True)
             part.rename(folder)
         finally:
             shutil.rmtree(part, ignore_errors=True)
         _bound(folder.parent)
+
+
+def renew(folder: Path, kept: Kept) -> None:
+    """Keep that the columns hold for the store's file as it is said to be now."""
+    write_part(folder, _WORDS, _said(kept))
+
+
+def _said(kept: Kept) -> bytes:
+    about = {"words": kept.words, "failed": kept.failed, "file": kept.file}
+    return json.dumps({"columns": list(kept.columns), **about}).encode()
 
 
 def part(folder: Path, name: str) -> bytes | None:
@@ -93,6 +121,11 @@ def write_part(folder: Path, name: str, content: bytes) -> None:
 
 def _loaded(path: Path) -> npt.NDArray[Any]:
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))  # memmap's own [] is slow
+
+
+def _stamp(path: Path) -> str:
+    found = path.stat()
+    return f"{path} {found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 
 def _sources(code: Iterable[Any]) -> set[Path]:

@@ -7,11 +7,12 @@ wants samples reads them again.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -39,6 +40,8 @@ _HEADS = {
     "trial_s": np.float64,
     "cpu": np.float64,  # nan where there is none
 } | dict.fromkeys(_WORDS, np.int32)
+
+_LONG = _HEADS | {"checksum": np.int64}  # -1 where a sample is an unusual one
 
 
 def _taken(name: str) -> str:
@@ -127,15 +130,6 @@ def _of(values: Sequence[Kind], numbers: IntArray) -> Sequence[Kind]:
     return values if len(numbers) == len(values) else [values[i] for i in numbers.tolist()]
 
 
-def _columns(
-    store: Store, run: str, ids: Sequence[int], shapes: tuple[Shapes, Shapes]
-) -> _Columns | None:
-    """Samples as columns, where they are all as they should be and of one shape."""
-    columns = store.columns(run, ids)
-    found = None if columns is None else _Columns(columns, shapes)
-    return found if found and found.whole else None
-
-
 class _Readings(Sequence[Mapping[str, Any]]):
     """What samples hold, read where it is asked for."""
 
@@ -179,14 +173,18 @@ class Table:
                 return
             code = [one.expression for one in derived.values()]
             self._kept = kept.folder(store_path, row.id, store.state(row.id), code)
+            file = kept.file(store_path)
             found = kept.read(self._kept) if self._kept else None
-            if not found:
+            if self._kept and found and found.file != file and self._hold_for(found):
+                found = replace(found, file=file)
+                kept.renew(self._kept, found)
+            if not found or found.file != file:
                 self._read(store)
-            if self._kept and not found:
-                kept.write(self._kept, self._columns, self._words, self._failed)
-                found = kept.read(self._kept)  # on disk: what is read of it
-            if found:
-                self._columns, self._words, self._failed = found
+                found = kept.Kept(self._columns, self._words, self._failed, file)
+                if self._kept:
+                    kept.write(self._kept, found)
+                    found = kept.read(self._kept) or found  # on disk: what is read of it
+            self._columns, self._words, self._failed = found.columns, found.words, found.failed
 
     def __len__(self) -> int:
         return len(self._columns[_taken("id")])
@@ -225,11 +223,19 @@ class Table:
 
     def part(self, name: str) -> bytes | None:
         """What is kept of all samples under a name, as long as the run and the code are these."""
-        return kept.part(self._kept, name) if self._kept else None
+        return kept.part(self._kept, f"{name}-{self._digest}") if self._kept else None
 
     def keep_part(self, name: str, content: bytes) -> None:
         if self._kept:
-            kept.write_part(self._kept, name, content)
+            kept.write_part(self._kept, f"{name}-{self._digest}", content)
+
+    @cached_property
+    def _digest(self) -> str:
+        """Which samples these are, as they were written."""
+        found = hashlib.sha256()
+        for name in ("id", "checksum"):
+            found.update(np.ascontiguousarray(self._columns[_taken(name)]).data)
+        return found.hexdigest()[:32]
 
     def by_point(self, rows: IntArray) -> Mapping[int, IntArray]:
         """Which of these samples are each point's, in the order they were taken."""
@@ -269,7 +275,8 @@ class Table:
         """Read all samples, in as many processes as there are CPUs."""
         ids, points = (np.frombuffer(column, np.int64) for column in store.places(self._row.id))
         order = np.argsort(ids)
-        self._add({_taken(name): kind for name, kind in _HEADS.items()}, len(ids), forks.shared)
+        self._columns = {}
+        self._add({_taken(name): kind for name, kind in _LONG.items()}, len(ids), forks.shared)
         self._add(dict.fromkeys(self._derived, np.float64), make=forks.shared)
         self._columns[_taken("point")][:] = points[order]
         parts = [
@@ -296,12 +303,33 @@ class Table:
             for number in numbers:
                 rows = parts[number]
                 some = ids[rows].tolist()
-                samples: _Rows | _Columns | None = _columns(store, self._row.id, some, shapes)
+                columns = store.columns(self._row.id, some)
+                self._columns[_taken("checksum")][rows] = columns["checksum"] if columns else -1
+                found = _Columns(columns, shapes) if columns else None
+                samples: _Rows | _Columns | None = found if found and found.whole else None
                 samples = samples or _Rows([*store.some_samples(self._row.id, some)])
                 self._words, self._failed = {name: [] for name in _WORDS}, {}
                 self._fill(rows, samples)
                 self._derive(self._derived, rows, samples)
                 yield self._words, self._failed
+
+    def _hold_for(self, found: kept.Kept) -> bool:
+        """Whether the samples, of which there are as many, are still those that something was kept
+        of: their checksums are computed again, in half the time that deriving takes."""
+        names = [_taken("id"), _taken("checksum")]
+        ends = range(_AT_ONCE, len(found.columns[names[0]]), _AT_ONCE)
+        parts = [*zip(*(np.split(found.columns[name], ends) for name in names), strict=True)]
+        same = partial(self._same, parts)
+        return all(so for _, so in forks.each(same, len(parts)))
+
+    def _same(
+        self, parts: Sequence[tuple[IntArray, ...]], numbers: Iterable[int]
+    ) -> Iterator[bool]:
+        """Of some parts, whether the samples with these ids have these checksums."""
+        with Store(self._path) as store:
+            for ids, sealed in (parts[number] for number in numbers):
+                found = store.columns(self._row.id, ids.tolist())
+                yield found is not None and np.array_equal(found["checksum"], sealed)
 
     def _renumber(
         self, rows: IntArray, said: Mapping[str, Sequence[str]], words: Mapping[str, dict[str, int]]

@@ -440,8 +440,8 @@ class Store:
 
     def state(self, run: str) -> str:
         """What is different once the run's points, sessions or number of samples are: samples are
-        added and not changed, and each moves its session's checksum. A sample that a disk changed
-        is found where it is read."""
+        added and not changed, and each moves its session's checksum. What else happened to one
+        is for its own checksum to say."""
         with self._naming(run):
             count = self._one("SELECT count(*) FROM samples WHERE run = ?", run)
             seals = self._one(

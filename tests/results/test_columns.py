@@ -18,7 +18,7 @@ from memlab.errors import StoreError
 from memlab.experiment import Metric
 from memlab.results import Run, columns, forks, samples
 from memlab.results.columns import Fields, Uneven, Unreadable, evaluate
-from memlab.store import PointRow, Store
+from memlab.store import PointRow, Store, database
 
 MANY = columns.FEWEST + 1
 
@@ -296,6 +296,77 @@ def test_an_error_of_another_process_is_raised_here(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(StoreError, match="run 1 is damaged"):
         dict(forks.each(work, 2))
+
+
+SAMPLES = "UPDATE samples SET {} WHERE id = 7"
+
+
+@pytest.mark.parametrize(
+    ("change", "table", "column"),
+    [
+        (SAMPLES.format("raw = replace(raw, 'elapsed_ns', 'elapsed_ns ')"), "samples", None),
+        (SAMPLES.format("raw = replace(raw, ':10', ':20')"), "samples", "call_time"),
+        (SAMPLES.format("probe_hash = 'another'"), "samples", "probe_hash"),
+        (SAMPLES.format("detail = 'why not'"), "samples", "detail"),
+        (SAMPLES.format("block = 4000"), "samples", "block"),
+        ("UPDATE points SET levels = replace(levels, '8', '16') WHERE point = 1", "points", "size"),
+    ],
+)
+def test_what_was_changed_is_derived_again(
+    long: Path, change: str, table: str, column: str | None
+) -> None:
+    before = opened(long)
+    assert before.samples.table.part("summaries") is None
+    before.samples.table.keep_part("summaries", b"of these")
+    with Store(long) as store:
+        store._db.execute(change)
+    with pytest.raises(StoreError, match="is damaged"):
+        opened(long)
+    with Store(long) as store:
+        database.seal(store._db, table, "true")
+    if column is None:  # what it is read from is there no more
+        with pytest.raises(StoreError, match="does not hold"):
+            opened(long).frame  # noqa: B018
+        return
+    after = opened(long)
+    assert after.frame[column].tolist() != before.frame[column].tolist()
+    assert after.samples.table.part("summaries") is None
+    assert opened(long).frame.equals(after.frame)
+
+
+def test_no_more_samples_are_held_than_are_read_at_once(
+    long: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "_AT_ONCE", 7)
+    monkeypatch.setattr(forks, "_processes", lambda: 1)
+    held: list[int] = []
+    read = Store.columns
+
+    class Counted(dict[str, Any]):
+        """Columns whose number of samples is in `held` while they are."""
+
+        def __init__(self, found: Any) -> None:
+            super().__init__(found)
+            held.append(len(self["id"]))
+
+        def __del__(self) -> None:
+            held.pop()
+
+    most = []
+
+    def columns(store: Store, run: str, ids: Any) -> Any:
+        found = Counted(read(store, run, ids) or {})
+        most.append(sum(held))
+        return found
+
+    monkeypatch.setattr(Store, "columns", columns)
+    monkeypatch.setattr(Store, "samples", None)  # to read all of them would fail
+    for _ in range(2):
+        most.clear()
+        assert len(opened(long).samples) == 80
+        assert len(most) == 12
+        assert max(most) <= 2 * 7  # the next are read before the last are let go
+        os.utime(long, (1, 1))  # the file changed: each is checked again
 
 
 class TestShapes:
