@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from memlab import units
 from memlab.analysis.noise import outliers
 from memlab.analysis.separation import Separation, separation
 from memlab.experiment.points import point_key
@@ -92,8 +93,14 @@ def differences(
             told = separation([groups[h] for h in hosts], [values[h] for h in hosts])
             found.append(Difference(name, values, told))
     found = [one for one in found if one.separation.beyond_chance > 0]
-    found.sort(key=lambda one: (one.separation.p, -one.separation.beyond_chance, one.name))
+    found.sort(key=_rank)
     return found[:_MOST]
+
+
+def _rank(one: Difference) -> tuple[float, float, bool, str]:
+    """The best first; of those that do it equally well the kernel, which is the likeliest cause."""
+    told = one.separation
+    return told.p, -told.beyond_chance, not one.name.startswith("kernel"), one.name
 
 
 def _parts(seen: Mapping[str, Any]) -> dict[str, str]:
@@ -108,7 +115,16 @@ def _parts(seen: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _word(value: object) -> str:
+    """A value on one line; of caches their sizes alone."""
+    if isinstance(value, list) and all(isinstance(one, dict) and "level" in one for one in value):
+        sizes = [f"L{one.get('level')} {one.get('type')} {_size(one)}" for one in value]
+        return ", ".join(sizes)
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def _size(cache: Mapping[str, Any]) -> str:
+    found = cache.get("size_bytes")
+    return units.format_quantity(found, "B") if type(found) is int else "of unknown size"
 
 
 @dataclass(frozen=True, slots=True)

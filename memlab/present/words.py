@@ -32,7 +32,11 @@ def machine(run: Run) -> str:
 
 def machine_of(seen: Mapping[str, Any]) -> str:
     cpu = seen.get("cpu_model") or "unknown CPU"
-    return f"{cpu}, Linux {seen.get('kernel_release') or 'unknown'}"
+    return f"{cpu}, Linux {kernel_of(seen)}"
+
+
+def kernel_of(seen: Mapping[str, Any]) -> str:
+    return str(seen.get("kernel_release") or "unknown")
 
 
 def place(runs: Sequence[Run]) -> str:

@@ -109,7 +109,7 @@ class Links(HTMLParser):
 def test_a_page_says_on_how_many_machines_a_claim_holds_and_since_when(made: Path) -> None:
     said = [path.read_text() for path in (made / "claims/mmap-write").glob("*.html")]
     assert any("reproduced on 3 of 5 machines, not since 6.17.8" in text for text in said)
-    assert any("kernel_release" in text for text in said)  # tells the machines apart
+    assert any("kernel release" in text for text in said)  # tells the machines apart
     assert len([*(made / "machines").glob("*.html")]) == 5
 
 
@@ -156,6 +156,28 @@ def test_unredacted_keeps_names(store: Path, tmp_path: Path) -> None:
     gallery.add(runs(store)[0], tmp_path / "g", redacted=False)
     text = (tmp_path / "g/runs/experiment=mmap-write/host=a/a0000000.json").read_text()
     assert json.loads(text)["environment"]["host_name"] == SECRET
+
+
+def test_a_guest_is_a_machine_of_its_own_under_each_kernel(store: Path, tmp_path: Path) -> None:
+    hosts = []
+    for run, kernel in zip(runs(store), ("6.1.0-56-amd64", "7.3.4+deb13-amd64"), strict=False):
+        seen = {**run.environment, "kernel_release": kernel, "host_name": "guest"}
+        request = {**run.row.request, "guest": {"kernel": "/boot/vmlinuz"}}
+        run.row = replace(run.row, origin=None, environment=seen, request=request)
+        hosts.append(gallery.add(run, tmp_path / "site").host)
+    assert [host.partition("-")[0] for host in hosts] == ["host"] * 2
+    assert [host.split("-", 2)[2] for host in hosts] == ["6.1.0-56-amd64", "7.3.4-deb13-amd64"]
+    assert gallery.build(tmp_path / "site").wrong == {}
+    (page, *_) = (tmp_path / "site/claims/mmap-write").glob("*.html")
+    assert "Older runs" not in page.read_text()
+
+
+def test_of_what_tells_machines_apart_the_kernel_comes_first(made: Path) -> None:
+    pages = [path.read_text() for path in (made / "claims/mmap-write").glob("*.html")]
+    told = [page.partition("What tells the machines apart")[2] for page in pages]
+    first = [re.findall(r"<th[^>]*>([^<]+)</th>", one)[3] for one in told if one]
+    assert first
+    assert set(first) == {"kernel release"}
 
 
 def test_verdicts_are_those_of_the_run(store: Path) -> None:

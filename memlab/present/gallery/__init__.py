@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ import msgspec
 from memlab import output
 from memlab.errors import BadRequest, CannotRun
 from memlab.judging.fleet import HERE
-from memlab.present import exports
+from memlab.present import exports, words
 from memlab.present.gallery import pages, record
 from memlab.present.gallery.record import Record
 from memlab.results import Run
@@ -50,6 +51,8 @@ def add(run: Run, folder: Path, *, redacted: bool = True) -> Record:
     shown = without_names(run) if redacted else run
     seen = run.environment.get("host_name")
     host = shown.row.origin or (seen if isinstance(seen, str) else HERE)
+    if run.row.request.get("guest"):  # under each kernel a machine of its own
+        host = f"{host}-{re.sub('[^0-9A-Za-z.-]', '-', words.kernel_of(run.environment))}"
     content = b"".join(exports.parquet(shown))
     digest = hashlib.sha256(content).hexdigest()
     try:

@@ -230,7 +230,7 @@ def _claim(id: str, runs: Sequence[Record]) -> Iterator[Table]:
             "What tells the machines apart on which it holds and does not, the best first",
             "part of the machine|p by shuffling|values",
             (
-                [one.name, f"{one.separation.p:.2g}", _values(one.values)]
+                [one.name.replace("_", " "), f"{one.separation.p:.2g}", _values(one.values)]
                 for one in fleet.differences(machines, groups)
             ),
         )
@@ -246,7 +246,7 @@ def _verdicts(root: str, id: str, runs: Iterable[Record]) -> Iterator[Sequence[C
                     _to_run(root, one),
                     said.where or "the only setting",
                     Cell(said.word, said.word),
-                    _to_samples(root, one, said.number),
+                    _to_samples(root, one, said.number) if said.samples else "-",
                     f"{said.evidence}; {words.count(said.samples, 'sample')}",
                 ]
 

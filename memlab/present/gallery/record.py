@@ -78,7 +78,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     @property
     def kernel(self) -> str:
-        return str(self.environment.get("kernel_release") or "unknown")
+        return words.kernel_of(self.environment)
 
     @property
     def file(self) -> str:
