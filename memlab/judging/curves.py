@@ -37,9 +37,10 @@ def monotone(claim: Monotone, sight: Sight) -> Finding:
         curve,
     )
     first, last = (sight.level(claim.over, curve.levels[i]) for i in (0, -1))
-    whole = ratio_interval(curve.table[:, -1], curve.table[:, 0], looked=looked)
+    table = curve.table
+    whole = ratio_interval(table[:, -1], table[:, 0], looked=looked)
     steps = [
-        ratio_interval(curve.table[:, j + 1], curve.table[:, j], looked=looked)
+        ratio_interval(table[:, j + 1], table[:, j], looked=looked)
         for j in range(len(curve.levels) - 1)
     ]
     sign = 1 if claim.rising else -1
@@ -65,9 +66,8 @@ def saturates(claim: Saturates, sight: Sight) -> Finding:
         curve,
     )
     knee, last = curve.levels.index(claim.at), len(curve.levels) - 1
-    ratios = [
-        ratio_interval(curve.table[:, j], curve.table[:, last], looked=looked) for j in range(last)
-    ]
+    table = curve.table
+    ratios = [ratio_interval(table[:, j], table[:, last], looked=looked) for j in range(last)]
     names = [sight.level(claim.over, level) for level in curve.levels]
     furthest = max(range(knee, last), key=lambda j: abs(log(ratios[j].estimate)))
     bound = f"{1 + claim.within:.3g}x"

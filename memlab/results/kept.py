@@ -71,7 +71,10 @@ def read(folder: Path) -> Kept | None:
         if folder.stat().st_uid != os.geteuid():
             return None
         said = json.loads((folder / _WORDS).read_text("utf-8"))
-        columns = {name: _loaded(folder / f"{i}.npy") for i, name in enumerate(said["columns"])}
+        columns = {
+            name: _loaded(folder / f"{number}.npy", said["samples"])
+            for number, name in enumerate(said["columns"])
+        }
         os.utime(folder)
         return Kept(columns, said["words"], said["failed"], said["file"])
     return None
@@ -85,7 +88,7 @@ def write(folder: Path, kept: Kept) -> None:
         part = Path(tempfile.mkdtemp(dir=folder.parent, prefix="part-"))
         try:
             for number, column in enumerate(kept.columns.values()):
-                np.save(part / f"{number}.npy", column, allow_pickle=False)
+                np.save(part / f"{number}.npy", _packed(column), allow_pickle=False)
             (part / _WORDS).write_bytes(_said(kept))
             shutil.rmtree(folder, ignore_errors=True)
             part.rename(folder)
@@ -100,8 +103,9 @@ def renew(folder: Path, kept: Kept) -> None:
 
 
 def _said(kept: Kept) -> bytes:
+    samples = max(len(column) for column in kept.columns.values())
     about = {"words": kept.words, "failed": kept.failed, "file": kept.file}
-    return json.dumps({"columns": list(kept.columns), **about}).encode()
+    return json.dumps({"samples": samples, "columns": list(kept.columns), **about}).encode()
 
 
 def part(folder: Path, name: str) -> bytes | None:
@@ -119,8 +123,15 @@ def write_part(folder: Path, name: str, content: bytes) -> None:
             output.write({folder / name: content})
 
 
-def _loaded(path: Path) -> npt.NDArray[Any]:
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))  # memmap's own [] is slow
+def _packed(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """One number where all are the same, to the bit: a counter that never moved."""
+    bits = column.view(f"i{column.itemsize}")
+    return column[:1] if (bits == bits[0]).all() else column
+
+
+def _loaded(path: Path, samples: int) -> npt.NDArray[Any]:
+    column = np.load(path, mmap_mode="r", allow_pickle=False)
+    return np.broadcast_to(np.asarray(column), samples)  # memmap's own [] is slow
 
 
 def _stamp(path: Path) -> str:

@@ -16,7 +16,7 @@ from synthetic import experiment, failed, ok, run_row, sample
 from memlab import api, experiments, recorded
 from memlab.errors import StoreError
 from memlab.experiment import Metric
-from memlab.results import Run, columns, forks, samples
+from memlab.results import Run, columns, forks, kept, samples
 from memlab.results.columns import Fields, Uneven, Unreadable, evaluate
 from memlab.store import PointRow, Store, database
 
@@ -296,6 +296,24 @@ def test_an_error_of_another_process_is_raised_here(monkeypatch: pytest.MonkeyPa
 
     with pytest.raises(StoreError, match="run 1 is damaged"):
         dict(forks.each(work, 2))
+
+
+def test_a_column_of_one_number_is_kept_as_that_to_the_bit(tmp_path: Path) -> None:
+    made = {
+        "nan": np.full(9, np.nan),
+        "zeros": np.zeros(9),
+        "signs": np.array([0.0] * 8 + [-0.0]),
+        "counts": np.full(9, -1, np.int32),
+        "ids": np.arange(9),
+    }
+    kept.write(tmp_path / "kept", kept.Kept(made, {}, {}, ""))
+    found = kept.read(tmp_path / "kept")
+    assert found is not None
+    for name, column in made.items():
+        assert found.columns[name].tobytes() == column.tobytes()
+        assert found.columns[name].dtype == column.dtype
+    sizes = {len(np.load(tmp_path / "kept" / f"{i}.npy")) for i in (0, 1, 3)}
+    assert (sizes, len(np.load(tmp_path / "kept" / "2.npy"))) == ({1}, 9)
 
 
 SAMPLES = "UPDATE samples SET {} WHERE id = 7"
