@@ -43,8 +43,8 @@ def _crossings(run: Run, figure: Lines) -> Iterator[Crossing]:
             continue
         a = np.column_stack([first[level] for level in shared])
         b = np.column_stack([second[level] for level in shared])
-        if np.isnan(a / b).all(axis=0).any():
-            continue
+        if (a <= 0).any() or (b <= 0).any() or np.isnan(a / b).all(axis=0).any():
+            continue  # a cost of 0 has no ratio to anything
         found = crossover(shared, a, b, looked=run.looked)
         costs = np.log(np.nanmedian(a, axis=0))
         inside = np.isfinite(found.estimate)

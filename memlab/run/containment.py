@@ -38,6 +38,13 @@ class Shape:
     processes: int = 0
 
 
+def entrance(group: Path, version: str | None) -> Path:
+    """The file that moves the process of one thread that writes 0 to it into the group. v1's for
+    threads takes no lock of all thread groups, which would wait 7 ms and more for a grace period
+    (kernel commit 9a3284fad42f); v2's moves a thread within its domain alone (cgroup-v2.rst)."""
+    return group / ("tasks" if version == "1" else "cgroup.procs")
+
+
 class Group:
     """One memory cgroup. Its limits and inner groups change only when a trial needs others."""
 
@@ -70,7 +77,7 @@ class Group:
         # v2 counts a kill in the groups above too, v1 (memcg_memory_event) in the group alone.
         counting = [self.path] if self.version == "2" else [*chain, *members]
         return {
-            "procs": None if members else str(chain[-1] / "cgroup.procs"),
+            "procs": None if members else str(entrance(chain[-1], self.version)),
             "folder": str(chain[-1]),
             "processes": self._bound(shape.processes),
             "oom_counts": [str(group / _OOM_COUNT[self.version]) for group in counting],

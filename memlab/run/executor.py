@@ -14,7 +14,7 @@ from memlab.errors import BadRequest, CannotRun, WorkerLost
 from memlab.experiment import At, Experiment
 from memlab.experiment.points import Point
 from memlab.observe import allocators, libc, physical_memory
-from memlab.run import fork_server
+from memlab.run import files, fork_server
 from memlab.run.admission import Directories
 from memlab.run.fork_server import ForkServer
 from memlab.run.guardian import Guardian
@@ -220,14 +220,18 @@ class LocalExecutor:
         Where code and a file's pages lie changes what a call costs. Placed once, they would give
         all blocks the same luck, and a run an interval that its repetition does not keep to.
         The trial that makes a file is a warm-up and is not kept: it meets caches full of the
-        file's making, which the block's other trials do not. What trials left running ends too.
+        file's making, which the block's other trials do not. A file that each trial makes for
+        itself needs none. What trials left running ends too.
         """
         self._let_go()
         self._layout = (self._layout + 1) % len(self._layouts)
         for folder in self._folders.values():
             _empty(folder)
-        files = {str(self._file(point)): point for point in points}
-        for point in files.values() if self._experiment.file else ():
+        shared: dict[str, Point] = {}
+        for point in points:
+            if (file := self._file(point)) and file["state"] not in files.FRESH:
+                shared[str(file)] = point
+        for point in shared.values():
             self.trial(self._brief(point))
 
     def _file(self, point: Point) -> Mapping[str, Any] | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from memlab.experiment import At, Experiment
 from memlab.observe import cgroup
-from memlab.run.containment import Group, Shape
+from memlab.run.containment import Group, Shape, entrance
 from memlab.run.journal import Journal
 from memlab.run.settings import Settings, Unavailable, endangered, readahead_file
 from memlab.run.swap import Swap
@@ -101,7 +101,7 @@ class TrialSetup:
 def _at_top() -> TrialContext:
     """Where this user may not move there, a trial stays in this process's own group."""
     groups = cgroup.locate()
-    top = groups.memory_mount / "cgroup.procs" if groups.memory_mount else None
+    top = entrance(groups.memory_mount, groups.memory_version) if groups.memory_mount else None
     if top and os.access(top, os.W_OK):
         return TrialContext(top=str(top), depth=0)
     return TrialContext(depth=_depth(groups.memory_dir))

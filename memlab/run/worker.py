@@ -221,7 +221,7 @@ def _go_first() -> None:
 
 
 def _enter(procs: str) -> None:
-    """Move this process into the cgroup: 0 is whoever writes (cgroups(7))."""
+    """Move this process, of one thread, into the cgroup: 0 is whoever writes (cgroups(7))."""
     group = os.open(procs, os.O_WRONLY)
     os.write(group, b"0")
     os.close(group)

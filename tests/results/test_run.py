@@ -1,6 +1,7 @@
 """A stored run, read: each metric from the raw samples, against numbers worked out by hand."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -248,3 +249,13 @@ def test_lines_that_do_not_meet_cross_outside(path: Path) -> None:
     (found,) = crossings(run)
     assert math.isinf(found.found.estimate)
     assert math.isnan(found.cost)
+
+
+def test_a_line_with_a_cost_of_zero_has_no_crossing(path: Path) -> None:
+    """It has no ratio to the other; the rest of the run is shown all the same."""
+    cost = {0: 8, 1: 2, 2: 8, 3: 32}
+    made = {p: [ok(1000 * c) for _ in range(6)] for p, c in cost.items()}
+    made[1][3] = ok(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(crossings(stored(path, made))) == []

@@ -207,6 +207,20 @@ def test_renewing_makes_each_file_of_a_block_once(directories: Directories) -> N
     assert made == ["cached_4k-1048576"] * 2
 
 
+def test_a_file_that_each_trial_makes_anew_has_no_warm_up(
+    directories: Directories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = experiments.load("mmap-overcommit")
+    points = build(declared, "quick", {}, controls=False).points
+    kept = {point.at["filesystem"] for point in points if point.at["file_state"] == "cached_4k"}
+    assert any(point.at["file_state"] == "sparse" for point in points)
+    asked: list[str] = []
+    with open_executor(directories, "mmap-overcommit") as executor:
+        monkeypatch.setattr(executor, "trial", lambda point: asked.append(point.at["file_state"]))
+        executor.renew(points)
+    assert asked == ["cached_4k"] * len(kept)
+
+
 def addresses(home: str, names: list[str]) -> dict[str, int]:
     """Where in a cache line the probes lie that are in this folder."""
     code = (

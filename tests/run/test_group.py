@@ -115,6 +115,27 @@ def test_page_cache_of_the_prepared_file_is_not_charged(group: Group, tmp_path: 
         parent.stop()
 
 
+@pytest.mark.usefixtures("python_probe")
+def test_a_trial_enters_the_group_whole_and_without_the_lock_of_all(group: Group) -> None:
+    """A grace period is waited for by who writes to cgroup.procs, not by who moves one thread."""
+    held = group.hold(Shape(LIMIT, swap=False))
+    assert Path(held["procs"]).name == ("tasks" if group.version == "1" else "cgroup.procs")
+    inside = group.path / "cgroup.procs"
+    trial = {
+        "probe": "noop",
+        "params": {"do": f"int(str(os.getpid()) in open('{inside}').read().split())"},
+        "file": None,
+        "cpus": [CPU],
+        "limit_s": 10.0,
+        "group": held,
+    }
+    parent = fork_server.ForkServer()
+    try:
+        assert parent.run(trial)["result"]["said"] == 1
+    finally:
+        parent.stop()
+
+
 def test_a_journal_that_names_no_group_of_ours_is_refused(tmp_path: Path) -> None:
     plain, link = tmp_path / "memlab-plain", tmp_path / "memlab-link"
     plain.mkdir()
