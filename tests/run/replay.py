@@ -4,7 +4,9 @@ measured, and what they would still have decided.
 `python tests/run/replay.py` prints a row for each (a minute). A recorded run cannot be replayed
 beyond its last block, so what the time saved could have decided elsewhere is not counted.
 `python tests/run/replay.py 60` prints how many claims are decided in a budget of 60 s,
-`python tests/run/replay.py quick` in that of the quick preset.
+`python tests/run/replay.py quick` in that of the quick preset, and
+`python tests/run/replay.py standing` what the blocks cost there that are taken for verdicts that
+would not stand.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
+from unittest.mock import patch
 
 import numpy as np
 
@@ -63,8 +66,14 @@ def replay(name: str) -> Replayed:
 
 
 def decided_in(name: str, budget_s: float | None = None) -> Counter[bool]:
-    """Claims by whether they are decided when the budget is spent, by the stop rule as it is, each
-    trial taking what it took. A sweep that would go on beyond the recorded blocks ends there."""
+    """Claims by whether they are decided when the budget is spent."""
+    return _decided(swept_in(name, budget_s)[0])
+
+
+def swept_in(name: str, budget_s: float | None = None) -> tuple[Run, float]:
+    """What is measured until the budget is spent, by the stop rule as it is, and in which time,
+    each trial taking what it took. A sweep that would go on beyond the recorded blocks ends there.
+    """
     run = api.load(name, example=True)
     blocks, points = run.samples.taken("block"), run.samples.taken("point")
     trial_s, outcomes = run.samples.taken("trial_s"), run.samples.outcomes
@@ -89,7 +98,25 @@ def decided_in(name: str, budget_s: float | None = None) -> Counter[bool]:
             spent_s += float(trial_s[row]) * overhead
             kept[row] = True
             rule.add(int(points[row]), outcomes[row], None)
-    return _decided(_of(run, kept))
+    return _of(run, kept), spent_s
+
+
+def standing() -> None:
+    """What is measured without and with blocks for verdicts that would not stand."""
+    print(
+        "| recorded run | samples, without | with | time, without | with | stand, without | with |"
+    )
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for name in recorded.names():
+        with patch.object(questions, "_may_stand", lambda _: False):
+            before, before_s = swept_in(name)
+        now, now_s = swept_in(name)
+        cells = [name, str(len(before.samples)), str(len(now.samples))]
+        cells += [f"{spent_s:.1f} s" for spent_s in (before_s, now_s)]
+        for run in (before, now):
+            words = [one for one in judge(run) if one.points and one.word != "inconclusive"]
+            cells.append(f"{sum(one.stands for one in words)} of {len(words)}")
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def main(budget_s: float | None) -> None:
@@ -103,6 +130,9 @@ def main(budget_s: float | None) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["standing"]:
+        standing()
+        sys.exit()
     if len(sys.argv) > 1:
         main(None if sys.argv[1] == "quick" else float(sys.argv[1]))
         sys.exit()
