@@ -85,6 +85,11 @@ def _write(path: Path, content: files.Content) -> None:
         raise CannotRun(f"cannot write {path}: {error.strerror or error}") from None
 
 
+def _cell(text: str) -> str:
+    """Text that no spreadsheet takes for a formula (CWE-1236)."""
+    return f"'{printable(text)}" if text.startswith(("=", "+", "-", "@")) else printable(text)
+
+
 def _text(run: Run, kind: str) -> Iterator[str]:
     """A CSV or JSON Lines file in pieces."""
     if kind != "csv":
@@ -92,7 +97,7 @@ def _text(run: Run, kind: str) -> Iterator[str]:
             yield json.dumps(_without_nan(record)) + "\n"
         return
     for number, frame in enumerate(_frames(run)):
-        seen = frame.map(lambda value: printable(value) if isinstance(value, str) else value)
+        seen = frame.map(lambda value: _cell(value) if isinstance(value, str) else value)
         yield str(seen.to_csv(index=False, header=False if number else _heads(run, frame)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from memlab.store import PointRow, Store, lines
 NASTY = "\x1b]0;owned\x07\u202e::error::x <script>alert(1)</script> =cmd|' /C calc'!A0"
 
 
-def stream(**changes: object) -> str:
+def stream(said: str = NASTY, **changes: object) -> str:
     """A run of the recorded mmap-write's first point, with one sample that failed."""
     with Store(recorded.store("mmap-write")) as opened:
         base = opened.find("mmap-write")
@@ -30,7 +31,7 @@ def stream(**changes: object) -> str:
         lines.of_point(row.id, PointRow(0, point.levels, None)),
         '{"row":"session","run":"0123abcd","session":1,"started_at":1.0,"wall_s":1.0,'
         '"ended":null,"samples":0',
-        lines.of_sample(row.id, sample(0, 0, failed("error", NASTY))),
+        lines.of_sample(row.id, sample(0, 0, failed("error", said))),
         lines.of_end(1),
     ]
     with_session[2] += f',"sha256":"{lines._digest(with_session[2])}"}}'
@@ -57,6 +58,15 @@ def test_hostile_text_reaches_no_terminal(command: Command, words: str) -> None:
     assert said
     assert not {"\x1b", "\x07", "\u202e"} & set(said)
     assert not any(line.startswith("::") for line in said.splitlines())
+
+
+@pytest.mark.parametrize("said", ["=cmd|' /C calc'!A0", "+1", "-1+1", "@SUM(A1)", "\t=1"])
+def test_a_spreadsheet_takes_no_text_for_a_formula(command: Command, said: str) -> None:
+    taken_in(command, stream(said), "--host", "b")
+    done = command("export", "b:last", "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    (row,) = csv.DictReader(done.stdout.splitlines())
+    assert row["detail"][0] in ("'", "\\")
 
 
 def test_a_report_of_a_hostile_run_has_no_script(command: Command) -> None:
