@@ -52,9 +52,12 @@ class LocalExecutor:
         cpus: Sequence[int],
         patience: float = 1.0,
         loader: Sequence[str] = (),
+        *,
+        guarded: bool = True,
     ) -> None:
         """`patience` multiplies the time limit of every trial. `loader` is the command of the libc
-        that they run under, if not the system's."""
+        that they run under, if not the system's. Not `guarded`, nobody undoes what a driver that
+        dies has changed: its machine ends with it."""
         self._loader = tuple(loader)
         self._loaders: dict[str, Loader] = {"": self._loader}
         self._experiment = experiment
@@ -65,8 +68,8 @@ class LocalExecutor:
             stack.callback(journal.close)
             self._journal = journal
             self._tmpfs = TmpfsFolder(journal, directories.tmpfs)
-            self._guardian = Guardian(journal)
-            stack.callback(self._guardian.dismiss)
+            if guarded:
+                stack.callback(Guardian(journal).dismiss)
             self._folders: dict[str, int] = {}
             for level, place in places(experiment, directories).items():
                 made = journal.make_folder(place, f"{journal.name}-{level}")

@@ -45,11 +45,17 @@ class LocalTarget:
     """The machine that this process runs on."""
 
     def __init__(
-        self, patience: float = 1.0, wait_s: float = 0.0, libc: Libc | None = None
+        self,
+        patience: float = 1.0,
+        wait_s: float = 0.0,
+        libc: Libc | None = None,
+        *,
+        guarded: bool = True,
     ) -> None:
         """`wait_s` is how long to wait for another memlab to end. Trials run under `libc`, if not
-        under the system's."""
-        self._patience, self._wait_s, self._libc = patience, wait_s, libc  # see LocalExecutor
+        under the system's. For the others see LocalExecutor."""
+        self._patience, self._wait_s, self._libc = patience, wait_s, libc
+        self._guarded = guarded
 
     def prepare(self, request: Request) -> Prepared:
         return prepare(request)
@@ -81,6 +87,7 @@ class LocalTarget:
             cpus or default_cpus(experiment),
             self._patience,
             self._libc.command if self._libc else (),
+            guarded=self._guarded,
         )
 
 

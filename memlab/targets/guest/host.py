@@ -187,7 +187,15 @@ class Guest:
     ) -> Iterator[Executor]:
         directory = str(directories.dir)
         self._cut_short = True
-        self._ask("open", run=run, **_declared(experiment), directory=directory, cpus=list(cpus))
+        self._ask(
+            "open",
+            run=run,
+            **_declared(experiment),
+            directory=directory,
+            cpus=list(cpus),
+            # A fork server each, and where code lies changes times alone.
+            layouts=experiment.layouts and self.accelerator == "kvm",
+        )
         opened = GuestExecutor(run, self._ask)
         yield opened
         opened.check()

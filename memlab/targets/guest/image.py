@@ -8,8 +8,8 @@ needs. A kernel without 9p or overlayfs has the upper layer alone.
 
 from __future__ import annotations
 
-import json
 import lzma
+import marshal
 import os
 import shlex
 import stat
@@ -18,8 +18,10 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import cache_from_source
 from pathlib import Path
+from types import CodeType
 
 from memlab.errors import CannotRun
 from memlab.observe import guest_tools, proc
@@ -49,18 +51,31 @@ _PLACE = ".memlab"  # in the initramfs, what is not part of the guest's root
 # What is imported lives as long as the guest: the collector finds nothing there, in a fifth of the
 # time that the imports take.
 _MAIN = (
-    "import gc, sys; gc.disable(); sys.path[:0] = sys.argv[1].split(chr(10)); import memlab;"
+    "import gc, sys; gc.disable(); sys.path[:0] = sys.argv[1].split(chr(10)); {prepared}"
+    "import memlab;"
     "memlab.__path__.append(sys.argv[2]); from memlab.targets.guest.inside import main;"
     "gc.freeze(); gc.enable(); main()"
 )
-# What the guest's Python and its workers import, found by importing it: a line for each file.
+# Two fifths of the imports' time is the compiler's, for the methods that dataclasses write as text.
+# So that text is compiled on this host: the file's dict has the code of each. A Python whose
+# dataclasses run their text in another way does not look there, and compiles it.
+_COMPILED = "memlab-compiled"  # in the guest's root
+_PREPARED = (
+    f"import dataclasses, marshal; compiled = marshal.load(open('/{_COMPILED}', 'rb'));"
+    "dataclasses.exec = lambda text, *names: exec(compiled.get(text, text), *names);"
+)
+# What the guest's Python and its workers import, found by importing it: the files, and a line of
+# what dataclasses compiled on the way.
 _IMPORTS = (
-    "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); import memlab;"
+    "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); import dataclasses, marshal;"
+    "made = type('Made', (dict,), {'__missing__': lambda self, text:"
+    " self.setdefault(text, compile(text, '<dataclass>', 'exec'))})();"
+    "dataclasses.exec = lambda text, *names: exec(made[text], *names); import memlab;"
     "memlab.__path__.append(sys.argv[2]); import encodings.ascii, json;"
     "import memlab.run.worker, memlab.run.guardian, memlab.targets.guest.inside, memlab._probes;"
     "from memlab import experiments; [experiments.load(name) for name in experiments.names()];"
     "found = [getattr(m, '__file__', None) for m in list(sys.modules.values())];"
-    "json.dump([file for file in found if file], sys.stdout)"
+    "marshal.dump(([file for file in found if file], dict(made)), sys.stdout.buffer)"
 )
 # Run by busybox, which stays the first process: it takes the exit status of every orphan.
 _INIT = """\
@@ -110,15 +125,17 @@ def make(
     own, by name with their options; `libcs` are for trials. CannotRun where the kernel lacks what a
     guest needs."""
     unpacked, initramfs = folder / "vmlinux", folder / "initramfs"
-    vmlinux = uncompressed(image.path.read_bytes()) if image.machine == kernel.X86_64 else None
-    if vmlinux is None:
-        unpacked = image.path
-    else:
-        unpacked.write_bytes(vmlinux)
-    if why := lacks(image, vmlinux):
-        raise CannotRun(f"the kernel {image.path} cannot be a guest's: {why}")
-    lower = _lower(libcs) if image.machine == kernel.X86_64 else _foreign()
-    members = [*CONSOLE, *_place(image, modules), *lower]
+    native = image.machine == kernel.X86_64
+    with ThreadPoolExecutor(1) as pool:
+        lower = pool.submit(lambda: list(_lower(libcs) if native else _foreign()))
+        vmlinux = uncompressed(image.path.read_bytes()) if native else None
+        if vmlinux is None:
+            unpacked = image.path
+        else:
+            unpacked.write_bytes(vmlinux)
+        if why := lacks(image, vmlinux):
+            raise CannotRun(f"the kernel {image.path} cannot be a guest's: {why}")
+        members = [*CONSOLE, *_place(image, modules), *lower.result()]
     initramfs.write_bytes(archive(members))
     return unpacked, initramfs
 
@@ -207,10 +224,10 @@ def _init(image: Kernel) -> str:
     linked = shlex.quote(f"lib/modules/{image.release}")
     beside = f"/{_PLACE}/host{folder}"
     mount = f"$b mkdir -p {linked} && $b mount --bind {shlex.quote(beside)} {linked}"
-    python, where = sys.executable, fork_server.where()
+    python, where, prepared = sys.executable, fork_server.where(), _PREPARED
     if image.machine != kernel.X86_64:
-        python, where = foreign.PYTHON, foreign.where()
-    words = [python, "-I", "-S", "-c", _MAIN, *where]
+        python, where, prepared = foreign.PYTHON, foreign.where(), ""
+    words = [python, "-I", "-S", "-c", _MAIN.format(prepared=prepared), *where]
     main = f"{shlex.join(words)}; /run/busybox reboot -f"
     return _INIT.format(
         place=_PLACE,
@@ -249,7 +266,7 @@ def _steps(folder: Path, image: Kernel, module: str) -> list[Path]:
 
 def _lower(libcs: Iterable[Libc]) -> Iterator[Member]:
     """This host's files that the guest's Python reads, at their own paths, and libcs likewise."""
-    imported = _imported()
+    imported, compiled = _imported()
     package = Path(__file__).parents[2]
     native = [sys.executable, *(name for name in imported if ".so" in name)]
     configured = Path(sys.executable).parents[1] / "pyvenv.cfg"
@@ -260,12 +277,13 @@ def _lower(libcs: Iterable[Libc]) -> Iterator[Member]:
     tree: dict[str, Member] = {}
     for name in files:
         _add(Path(name), tree)
-    return iter(tree.values())
+    yield from tree.values()
+    yield _file(f"{_PLACE}/lower/{_COMPILED}", marshal.dumps(compiled))
 
 
 def _foreign() -> Iterator[Member]:
     """As _lower, for another architecture: its own files, and memlab's modules of this host."""
-    imported = _imported()
+    imported, _ = _imported()
     package = Path(__file__).parents[2]
     tree: dict[str, Member] = {}
     for name in foreign.files(imported):
@@ -277,18 +295,18 @@ def _foreign() -> Iterator[Member]:
     return iter(tree.values())
 
 
-def _imported() -> list[str]:
+def _imported() -> tuple[list[str], dict[str, CodeType]]:
+    """The files, and the code of what dataclasses compiled, by its text."""
     ended = subprocess.run(
         [sys.executable, "-I", "-S", "-c", _IMPORTS, *fork_server.where()],
         capture_output=True,
-        text=True,
         check=False,
     )
     if ended.returncode:
-        line = ended.stderr.strip().rpartition("\n")[2]
+        line = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise CannotRun(f"what a guest imports cannot be imported here: {line}")
-    files: list[str] = json.loads(ended.stdout)
-    return files
+    found: tuple[list[str], dict[str, CodeType]] = marshal.loads(ended.stdout)
+    return found
 
 
 def _with_bytecode(files: Iterable[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,8 @@ class Answers:
     """One method a question. What a question raises is an answer too."""
 
     def __init__(self) -> None:
-        self._local = LocalTarget(EMULATED_PATIENCE if virtualization.emulated(proc.ROOT) else 1.0)
+        patience = EMULATED_PATIENCE if virtualization.emulated(proc.ROOT) else 1.0
+        self._local = LocalTarget(patience, guarded=False)
         self._executor: AbstractContextManager[Executor] | None = None
         self._trials: Executor | None = None
 
@@ -120,8 +121,9 @@ class Answers:
         subject: dict[str, Any] | None,
         directory: str,
         cpus: list[int],
+        layouts: bool,
     ) -> None:
-        declared = experiments.load(experiment, subject)
+        declared = replace(experiments.load(experiment, subject), layouts=layouts)
         directories = Directories(Path(directory))
         self._executor = self._local.executor(run, declared, directories, cpus)
         self._trials = self._executor.__enter__()
