@@ -230,7 +230,6 @@ TEXTS: dict[str, Callable[[str], Any]] = {
     "meminfo": proc.parse_meminfo,
     "vmstat": proc.parse_vmstat,
     "interrupts": lambda text: proc.parse_interrupts(text, "TLB"),
-    "stat": proc.parse_cpu_ticks,
     "self/stat": process.parse_stat,
     "self/maps": process.parse_maps,
     "self/smaps": process.parse_maps,
