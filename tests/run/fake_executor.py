@@ -32,7 +32,7 @@ class FakeExecutor:
         self.clock_s = 100.0
         self.slept: list[float] = []
 
-    def __call__(self, *_: object) -> FakeExecutor:
+    def __call__(self, *_: object, **__: object) -> FakeExecutor:
         return self
 
     def __enter__(self) -> FakeExecutor:
