@@ -68,8 +68,9 @@ class LocalExecutor:
             stack.callback(journal.close)
             self._journal = journal
             self._tmpfs = TmpfsFolder(journal, directories.tmpfs)
-            if guarded:
-                stack.callback(Guardian(journal).dismiss)
+            self._guardian = Guardian(journal) if guarded else None
+            if self._guardian:
+                stack.callback(self._guardian.dismiss)
             self._folders: dict[str, int] = {}
             for level, place in places(experiment, directories).items():
                 made = journal.make_folder(place, f"{journal.name}-{level}")

@@ -127,6 +127,7 @@ def test_an_exception_inside_gives_everything_back(directories: Directories) -> 
 
 def test_a_bench_outlives_its_guardian(directories: Directories) -> None:
     with open_executor(directories) as opened:
+        assert opened._guardian
         os.kill(opened._guardian.pid, signal.SIGKILL)
         os.waitpid(opened._guardian.pid, 0)
         assert opened.trial(FILE_POINT)["outcome"] == "ok"
