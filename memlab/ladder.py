@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memlab import experiments
 from memlab._version import __version__
-from memlab.errors import BadRequest, CannotRun, Interrupted, UsageError
+from memlab.errors import BadRequest, CannotRun, Interrupted, UsageError, nearest
 from memlab.experiment import At, Experiment, Host, Level
 from memlab.experiment.levels import read_levels
 from memlab.experiment.points import Point
@@ -79,6 +79,11 @@ def requests(asked: Asked) -> list[Request]:
     """A request per experiment. BadRequest or UnknownExperiment where one cannot be."""
     made = []
     taken: set[str] = set()
+    known = {claim.id for name in asked.experiments for claim in experiments.load(name).claims}
+    if unknown := set(asked.claims) - known:
+        wanted, theirs = min(unknown), ", ".join(asked.experiments)
+        near = nearest(wanted, known, f"`memlab describe {asked.experiments[0]}` lists them")
+        raise BadRequest(f"no claim {wanted!r} in {theirs}; {near}")
     for name in dict.fromkeys(asked.experiments):
         declared = experiments.load(name)
         claims = judging.selected(declared, asked.claims, asked.timed)

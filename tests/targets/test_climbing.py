@@ -227,8 +227,14 @@ def test_an_interrupted_ladder_goes_on(
 def test_what_cannot_be_asked_is_said_before_anything_boots(boots: list[str]) -> None:
     with pytest.raises(BadRequest, match="has the factor of -p nosuch=1"):
         ladder.requests(ladder.Asked(["vma-lock"], levels=["nosuch=1"], timed=False))
-    with pytest.raises(BadRequest, match="no claim on a count or an outcome"):
+    with pytest.raises(
+        BadRequest, match="no claim 'nosuch' in vma-lock; `memlab describe vma-lock`"
+    ):
         ladder.requests(ladder.Asked(["vma-lock"], ["nosuch"], timed=False))
+    with pytest.raises(BadRequest, match="did you mean future-droppable-locked-vma-count-0"):
+        ladder.requests(ladder.Asked(["vma-lock"], ["future-droppable"], timed=False))
+    with pytest.raises(BadRequest, match="page-fault has no claim on a count or an outcome"):
+        ladder.requests(ladder.Asked(["vma-lock", "page-fault"], ["secret-vm-lck-pages-7"]))
     assert boots == []
 
 
