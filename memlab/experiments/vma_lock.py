@@ -23,6 +23,7 @@ MADVISE = "madvise(2)"
 SECRET = "memfd_secret(2)"
 SEAL = "userspace-api/mseal.rst"
 DROP = "commit 9651fcedf7b9, MAP_DROPPABLE"
+DROP_LATER = "commit d239462787b0, droppable mappings and MCL_FUTURE"
 OWN = "memlab's own"
 
 # fmt: off
@@ -164,6 +165,9 @@ CHECKS = [
     check("mlock_droppable", [mmap(0, 7, READ_WRITE, DROPPABLE), mlock(0, 7)],
           reads("call_errno", 0, DROP, "mlock of a MAP_DROPPABLE mapping succeeds"),
           reads("locked_vma_count", 0, DROP, "mlock does not lock a MAP_DROPPABLE mapping")),
+    check("future_droppable", [mlockall(Mcl.FUTURE), mmap(0, 7, READ_WRITE, DROPPABLE)],
+          reads("locked_vma_count", 0, DROP_LATER,
+                "MCL_FUTURE does not lock a MAP_DROPPABLE mapping")),
     check("max_map_count", [use_up_vmas(8), mmap(1, 29), mlock_alternate(2, 27)],
           reads("call_errno", errno.ENOMEM, MAN, "mlock that needs one VMA too many fails"),
           reads("vma_room", 0, MAN, "mlock fails at vm.max_map_count and not before"),
