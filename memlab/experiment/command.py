@@ -26,6 +26,7 @@ from memlab.experiment.claims import Claim, Count, Ratio, Within
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Bars, Figure, Nines, Timeline
 from memlab.experiment.host import Containment, Host, Malloc
+from memlab.experiment.huge_pages import thp_kind, thp_settings
 from memlab.experiment.kinds import At, Kind, Level, choice
 from memlab.experiment.latency import longest, percentile
 from memlab.experiment.vocabulary import Cost, Experiment, Metric, Raw
@@ -39,7 +40,6 @@ _ALLOCATOR_OPTIONS = ["MALLOC_", "GLIBC_TUNABLES", "TCMALLOC_", "MIMALLOC_"]
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
 _ALLOCATORS = ("system", "glibc", "jemalloc", "tcmalloc", "mimalloc")
 _SETTINGS = ("default", "never", "at_once", "no_trim", "no_mmap")  # observe/allocators.py
-_THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 _OVERCOMMIT = "/proc/sys/vm/overcommit_memory"
 _LOCK = {"current": "current", "future": "future", "future_onfault": "future_onfault"}
 
@@ -100,20 +100,6 @@ def _whole(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
-def _thp(text: str) -> str:
-    if text in ("inherit", "never", "madvise", "always"):
-        return text
-    try:
-        return f"{_kilobytes(text)}K"
-    except ValueError:
-        what = f"invalid value {text!r} (choose from inherit, never, madvise, always"
-        raise ValueError(f"{what}, or a size such as 64K)") from None
-
-
-def _kilobytes(text: str) -> int:
-    return units.parse_size(text) // 1024
-
-
 def _malloc(text: str) -> str:
     allocator, sign, rest = re.fullmatch(r"(\w*)([/:]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     if allocator not in _ALLOCATORS:
@@ -152,7 +138,7 @@ POLICIES = {
         ),
         Factor(
             "thp",
-            Kind("setting or size", _thp, str, lambda level: _thp(str(level))),
+            thp_kind("inherit", "never", "madvise", "always"),
             "transparent huge pages; never by prctl(2), madvise, always or one size alone (64K) on "
             "the whole host",
         ),
@@ -503,10 +489,8 @@ def _host(subject: Tried, names: set[str]) -> Host:
         return json.dumps({name: at[name] for name in own}) if subject.keep else ""
 
     def settings(at: At) -> dict[str, str]:
-        thp, overcommit = at.get("thp", "inherit"), at.get("overcommit", "inherit")
-        wanted = {_THP: str(thp)} if thp in ("madvise", "always") else {}
-        if thp not in ("inherit", "never", "madvise", "always"):
-            wanted = _one_size(_kilobytes(str(thp)))
+        overcommit = at.get("overcommit", "inherit")
+        wanted = thp_settings(at.get("thp", "inherit"))
         return wanted | ({_OVERCOMMIT: str(overcommit)} if overcommit != "inherit" else {})
 
     def cpus(at: At) -> int:
@@ -534,14 +518,6 @@ def _host(subject: Tried, names: set[str]) -> Host:
         settings=settings,
         kept=kept,
     )
-
-
-def _one_size(kilobytes: int) -> dict[str, str]:
-    """Huge pages of one size alone (admin-guide/mm/transhuge.rst): those of 2 MiB, which follow the
-    common setting, are off."""
-    sizes = sorted(Path(_THP).parent.glob("hugepages-*kB/enabled"))
-    own = Path(_THP).parent / f"hugepages-{kilobytes}kB/enabled"
-    return {str(size): "never" for size in sizes} | {str(own): "always"}
 
 
 def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:

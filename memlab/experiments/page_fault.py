@@ -3,6 +3,7 @@
 from math import ceil
 
 from memlab.experiment import *
+from memlab.experiment.huge_pages import size_bytes, thp_kind, thp_settings
 from memlab.experiments._libc import LIBC, libc
 from memlab.experiments._threads import FUTURE, OFF, lock
 
@@ -14,6 +15,8 @@ TABLE_BYTES = 20_000 * CHUNK_BYTES
 # (mallopt(3), M_MMAP_THRESHOLD and M_MMAP_MAX).
 MAPPED_BYTES, MAPPED_COUNT = 128 * KIB, 65_536
 HEADER_BYTES = 16
+# Mappings of a multiple of this begin at one, since Linux 6.7 (thp_get_unmapped_area).
+ALIGNED_BYTES = 2 * MIB
 
 
 def mapped_bytes(at: At) -> int:
@@ -36,14 +39,22 @@ def faults_per_chunk(at: At, page_bytes: int) -> int:
     return 1 if at["allocator"] == "malloc" else 0
 
 
+def folio_bytes(raw: Raw, at: At) -> int:
+    """What one fault brings in."""
+    return size_bytes(at["thp"]) or int(raw["page_bytes"])
+
+
 def over_expected(raw: Raw, at: At) -> float | None:
-    """None where the count depends on more than this: malloc's heap, huge pages, no fault."""
+    """None where the count depends on more than this: malloc's heap, huge pages, no fault. Huge
+    pages of one size are as good as pages of that size, where the mapping is aligned to them."""
     in_heap = at["allocator"] == "malloc" and (
         int(at["chunk"]) < MAPPED_BYTES or int(at["chunks"]) > MAPPED_COUNT
     )
-    expected = faults_per_chunk(at, raw["page_bytes"]) * int(at["chunks"])
+    expected = faults_per_chunk(at, folio_bytes(raw, at)) * int(at["chunks"])
     if in_heap or at["thp"] == "always" or expected == 0:
         return None
+    if size_bytes(at["thp"]) and (at["allocator"] == "malloc" or int(at["chunk"]) % ALIGNED_BYTES):
+        return None  # a mapping that begins or ends within a folio has small pages there
     return float(raw["window"]["minor_fault_count"] / expected)
 
 
@@ -125,7 +136,6 @@ METRICS = [
 ]
 
 
-THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 UNTOUCHED: dict[str, Level] = {
     "chunk": CHUNK_BYTES,
     "touched": "none",
@@ -191,16 +201,16 @@ EXPERIMENT = Experiment(
         ),
         Factor(
             "thp",
-            ENUM,
+            thp_kind(*enum_levels("page_fault", "thp")),
             quick=["never"],
-            help="transparent huge pages; never: off for the process; always: the host's setting "
-            "(needs root)",
+            help="transparent huge pages; never: off for the process; madvise, always: the host's "
+            "setting (needs root); a size such as 64K: that size alone (Linux 6.8)",
         ),
         LIBC,
     ],
     host=Host(
         libc=libc,
-        settings=lambda at: {} if at["thp"] == "never" else {THP: str(at["thp"])},
+        settings=lambda at: thp_settings(at["thp"]),
         containment=Containment(
             lambda at: memory_bytes(at) + memory_bytes(at) // 4 + 64 * MIB, required=lambda _: False
         ),

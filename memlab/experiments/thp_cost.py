@@ -14,13 +14,11 @@ from functools import cache
 from pathlib import Path
 
 from memlab.experiment import *
+from memlab.experiment.huge_pages import ENABLED, THP, size_enabled
 
 KIB, MIB = 2**10, 2**20
 PAGE_BYTES = 4 * KIB  # for what a point needs; a sample says its own
 HUGE_BYTES = 2 * MIB
-THP = "/sys/kernel/mm/transparent_hugepage"
-ENABLED = f"{THP}/enabled"
-SIZES = f"{THP}/hugepages-{{}}kB/enabled"
 HOUR_MS, SOON_MS = 3_600_000, 10
 
 KERNEL = "Documentation/admin-guide/mm/transhuge.rst"
@@ -68,7 +66,7 @@ def sizes(at: At) -> dict[str, str]:
     largest (Linux 6.8)."""
     if at["folio"] == HUGE_BYTES:
         return {ENABLED: "madvise"} if at["pages"] != "small" and switched_off() else {}
-    return {SIZES.format(int(at["folio"]) // KIB): "madvise", SIZES.format(2048): "never"}
+    return {size_enabled(int(at["folio"])): "madvise", size_enabled(HUGE_BYTES): "never"}
 
 
 def khugepaged(at: At) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pytest
 
 from memlab import experiments
 from memlab.experiment import Level
-from memlab.experiments.page_fault import THP
+from memlab.experiment.huge_pages import ENABLED
 from memlab.run.fork_server import ForkServer
 from memlab.run.machine_lock import machine_lock
 
@@ -41,8 +41,8 @@ Copy = Callable[..., float]  # by method, kind of memory and levels besides, in 
 @pytest.fixture(scope="module")
 def copy_ms(cpu: int) -> Iterator[Copy]:
     """memlab's side: the mean time of a copy after the first."""
-    if "[always]" in Path(THP).read_text():
-        pytest.skip(f"the peers would have huge pages: write madvise or never to {THP}")
+    if "[always]" in Path(ENABLED).read_text():
+        pytest.skip(f"the peers would have huge pages: write madvise or never to {ENABLED}")
 
     def ms(method: str, kind: str, **levels: Level) -> float:
         at: dict[str, Any] = {factor.name: factor.quick[0] for factor in EXPERIMENT.factors}

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from memlab.experiments.page_fault import THP
+from memlab.experiment.huge_pages import ENABLED
 from memlab.run.fork_server import ForkServer
 from memlab.run.machine_lock import machine_lock
 
@@ -37,8 +37,8 @@ AVERAGE = re.compile(r"^average:(\d+)$", re.MULTILINE)
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
     """A fork server with the machine to itself, and no huge pages: a page is a fault."""
-    if "[always]" in Path(THP).read_text():
-        pytest.skip(f"huge pages for all: write never to {THP}")
+    if "[always]" in Path(ENABLED).read_text():
+        pytest.skip(f"huge pages for all: write never to {ENABLED}")
     with machine_lock():
         parent = ForkServer()
         try:

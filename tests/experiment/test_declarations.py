@@ -110,8 +110,10 @@ def test_factors_are_the_probes_params(declared: Experiment) -> None:
             for step in (step for level in kind.levels or () for step in kind.to_field(level)):
                 for name, value in step.items():
                     assert value in fits[name] if isinstance(value, str) else fits[name] == "int"
+        elif kind.levels is None:  # the probe's words are levels, and so are others
+            assert [kind.to_field(kind.parse(word)) for word in params[field]] == [*params[field]]
         else:
-            assert set(kind.levels or ()) == set(params[field])
+            assert set(kind.levels) == set(params[field])
 
 
 def test_factors_do_not_hide_an_argument_of_sweep(declared: Experiment) -> None:
