@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from memlab.run.settings import Unavailable
 from memlab.run.tmpfs import TmpfsFolder
 from memlab.run.trial_setup import TrialContext, TrialSetup
 
-WARM_S = 0.005  # in the loop of a trial that is not kept
 SETUP_LIMIT_S = 60.0  # what a trial may take beyond its window before it is killed
 
 Environ = tuple[tuple[str, str], ...]  # what is added to the environment, sorted by name
@@ -208,11 +207,6 @@ class LocalExecutor:
             self._drop(kept.which)
             self._setup.abandon()
 
-    def _brief(self, point: Point) -> Point:
-        """The same with a short loop, where its experiment lets the loop's time be chosen."""
-        at = {**point.at, "slice": WARM_S} if point.at.get("slice") else point.at
-        return replace(point, at=at)
-
     def _stop_servers(self) -> None:
         for which in list(self._servers):
             self._drop(which)
@@ -223,9 +217,10 @@ class LocalExecutor:
 
         Where code and a file's pages lie changes what a call costs. Placed once, they would give
         all blocks the same luck, and a run an interval that its repetition does not keep to.
-        The trial that makes a file is a warm-up and is not kept: it meets caches full of the
-        file's making, which the block's other trials do not. A file that each trial makes for
-        itself needs none. What trials left running ends too.
+        The trial that makes a file is a warm-up and is not kept: the first pass over a new file is
+        slower than the later ones. Its loop is as long as theirs: after one of 5 ms a block's first
+        trial of 20 ms was 10 % slower than its second, and ratios had two modes. A file that each
+        trial makes for itself needs none. What trials left running ends too.
         """
         self._let_go()
         self._layout = (self._layout + 1) % len(self._layouts)
@@ -236,7 +231,7 @@ class LocalExecutor:
             if (file := self._file(point)) and file["state"] not in files.FRESH:
                 shared[str(file)] = point
         for point in shared.values():
-            self.trial(self._brief(point))
+            self.trial(point)
 
     def _file(self, point: Point) -> Mapping[str, Any] | None:
         if self._experiment.file is None:

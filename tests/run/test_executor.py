@@ -18,6 +18,7 @@ from memlab import experiments
 from memlab._built import HASHES
 from memlab.errors import CannotRun, NotBuilt, WorkerLost
 from memlab.experiment import Experiment
+from memlab.experiment.points import Point
 from memlab.observe import proc
 from memlab.run import executor, fork_server, journal
 from memlab.run.admission import Directories
@@ -206,6 +207,19 @@ def test_renewing_makes_each_file_of_a_block_once(directories: Directories) -> N
         executor.renew(points)
         made = [path.name for folder in folders for path in folder.iterdir()]
     assert made == ["cached_4k-1048576"] * 2
+
+
+def test_a_new_file_is_warmed_by_a_whole_trial(
+    directories: Directories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shorter one leaves part of the file to the block's first trial, which is slower for it."""
+    points = build(experiments.load("mmap-write"), "quick", {}, controls=False).points
+    asked: list[Point] = []
+    with open_executor(directories) as executor:
+        monkeypatch.setattr(executor, "trial", asked.append)
+        executor.renew(points)
+    assert {point.at["filesystem"] for point in asked} == {"dir", "tmpfs"}
+    assert all(point in points for point in asked)
 
 
 def test_a_file_that_each_trial_makes_anew_has_no_warm_up(
