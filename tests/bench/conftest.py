@@ -41,8 +41,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _title(report: pytest.TestReport) -> str:
-    """`test_fio.py::test_a_call` as `a call`."""
-    return report.nodeid.rpartition("::test_")[2].replace("_", " ")
+    """`test_fio.py::test_a_call[read]` as `A call: read`."""
+    name, _, case = report.nodeid.rpartition("::test_")[2].replace("_", " ").partition("[")
+    return name[:1].upper() + name[1:] + (f": {case.removesuffix(']')}" if case else "")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

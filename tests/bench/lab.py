@@ -10,6 +10,7 @@ from typing import Any
 
 from memlab import experiments
 from memlab.run.fork_server import ForkServer
+from memlab.run.settings import Unavailable
 
 PAGE_BYTES = 4096
 STRANDS = 2
@@ -48,7 +49,8 @@ class Lab:
     path: Path
 
     def run(self, operation: Operation, byte_count: int, slice_s: float = 0.0) -> dict[str, Any]:
-        """The probe's result. AssertionError if the trial did not end well."""
+        """The probe's result. Unavailable where this machine lacks what the trial needs;
+        AssertionError if it ended otherwise."""
         probe = experiments.load(operation.experiment).probe
         file = {"path": str(self.path), "state": "cached_4k", "size_bytes": FILE_BYTES}
         return self._reply(probe, operation.params(self.path, byte_count, slice_s), file)
@@ -68,6 +70,8 @@ class Lab:
         reply = self.server.run(
             {"probe": probe, "params": params, "file": file, "cpus": [self.cpu], "limit_s": LIMIT_S}
         )
+        if reply["outcome"] == "unavailable":
+            raise Unavailable(reply["detail"])
         assert reply["outcome"] == "ok", reply["detail"]
         result: dict[str, Any] = reply["result"]
         return result

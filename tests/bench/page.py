@@ -37,11 +37,10 @@ def _told(one: Told) -> Iterator[str]:
     """A heading, tables as they are, and other lines as a list."""
     yield from (f"### {one.title}", "")
     yield from () if one.held else ("**This did not hold.**", "")
-    table = False
     lines = [line.strip() for line in one.text.splitlines() if line.strip()]
-    for before, line in zip(["", *lines], lines, strict=False):
-        table = line.startswith("|")
-        if before and before.startswith("|") != table:
+    for before, line, after in zip(["", *lines], lines, [*lines[1:], ""], strict=False):
+        table, begins = line.startswith("|"), after.startswith("| ---")
+        if before and (before.startswith("|") != table or begins):
             yield ""
         yield line if table else f"- {line.replace('<', '&lt;')}"
     yield ""

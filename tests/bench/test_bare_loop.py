@@ -68,8 +68,8 @@ def test_a_call_costs_what_it_costs_in_a_bare_loop(
     method: str, lab: Lab, bare: dict[str, BareLoop]
 ) -> None:
     rows = [compare(method, size_bytes, lab, bare) for size_bytes in SIZES_BYTES]
-    print("\n" + table("ns a call", "memlab", "bare", [memlab for memlab, _ in rows]))
-    print(table("ns a call", "bare, moved", "bare", [moved for _, moved in rows]))
+    print("\n" + table("ns per call", "memlab", "bare", [memlab for memlab, _ in rows]))
+    print(table("ns per call", "bare, moved", "bare", [moved for _, moved in rows]))
     asked = [row for row in rows if np.median(row[0].under) > LEAST_CALL_NS]
     assert asked
     assert [memlab.label for memlab, moved in asked if not agrees(memlab, moved)] == []
@@ -81,5 +81,5 @@ def test_the_floor_of_a_call_is_under_a_nanosecond(method: str, lab: Lab) -> Non
         asked = operation(method, size_bytes)
         total_bytes = lab.pilot_bytes(asked)
         floor = np.median([floor_ns(lab.run(asked, total_bytes)) for _ in range(PAIRS)])
-        print(f"\n{method} {size_bytes} B: floor {floor:.3f} ns a call", end="")
+        print(f"\n{method} {size_bytes} B: floor {floor:.3f} ns per call", end="")
         assert floor < FLOOR_LIMIT_NS

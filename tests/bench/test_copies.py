@@ -96,7 +96,7 @@ def test_mbw_and_memlab_agree(copy_ms: Copy, mbw: Mbw) -> None:
         )
         label = f"{method}, which mbw calls {mbw.label(test)}"
         rows[method] = Comparison(label, measured["memlab"], measured["mbw"])
-    print("\n" + table("ms a copy of 512 MiB", "memlab", "mbw", list(rows.values())))
+    print("\n" + table("ms per copy of 512 MiB", "memlab", "mbw", list(rows.values())))
     assert disagreeing([row for method, row in rows.items() if method != "dumb"]) == []
 
 
@@ -112,5 +112,5 @@ def test_bw_mem_and_memlab_agree(copy_ms: Copy, cpu: int) -> None:
         precision=PRECISION,
     )
     row = Comparison("bcopy", measured["memlab"], measured["bw_mem"])
-    print("\n" + table("ms a copy of 512 MiB", "memlab", "bw_mem", [row]))
+    print("\n" + table("ms per copy of 512 MiB", "memlab", "bw_mem", [row]))
     assert disagreeing([row]) == []

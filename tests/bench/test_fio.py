@@ -48,8 +48,8 @@ def test_fio_and_memlab_agree(lab: Lab, fio: Fio, file: Path) -> None:
     before = file.stat()
     rows = [compare(engine, size, lab, fio) for engine in ENGINES for size in SIZES_BYTES]
     floor = {f"{size} B": fio.call_ns("null", size) for size in SIZES_BYTES}
-    print("\n" + table("ns a call, less the floor", "memlab", "fio", rows))
-    print(f"fio's floor (null), ns a call: {floor}")
+    print("\n" + table("ns per call, less the floor", "memlab", "fio", rows))
+    print(f"fio's floor (null), ns per call: {floor}")
     assert (file.stat().st_ino, file.stat().st_size) == (before.st_ino, before.st_size)
     low, high = AGREES
     assert [row.label for row in rows if not low <= row.ratio.estimate <= high] == []

@@ -92,7 +92,7 @@ def test_a_link_changes_no_measurement(
     )
 
     def measured(*more: str) -> float:
-        """The median time of a call, in s."""
+        """The median time for 2 GiB, in s."""
         store = tmp_path / "home.db"
         subprocess.run(
             [*MEMLAB, *SWEEP, *more, "--store", str(store)], check=True, stdout=subprocess.DEVNULL
@@ -126,7 +126,7 @@ def test_a_link_changes_no_measurement(
     }
     found = interleave(sides, pairs=ROUNDS)
     rows = [Comparison(name, of, found["local"]) for name, of in found.items() if name != "local"]
-    print("\n" + table("4 KiB write, s a call", "with", "local", rows))
+    print("\n" + table("4 KiB write, s per 2 GiB", "with", "local", rows))
     for row in rows:
         low, high = row.ratio.low, row.ratio.high
         assert low is not None, row.label

@@ -86,7 +86,7 @@ def test_faults_a_second_are_those_of_will_it_scale(server: ForkServer, cpu: int
     row = Comparison("touch and munmap, 128 MiB", measured["memlab"], measured["page_fault1"])
     print("\n" + table("faults a second", "memlab", "page_fault1", [row]))
     for part, values in found.items():
-        print(f"{part}: {sorted(values)[len(values) // 2]:.0f} ns a page, median")
+        print(f"{part}: {sorted(values)[len(values) // 2]:.0f} ns per page, median")
     assert abs(row.ratio.estimate - 1) <= WITHIN
 
 

@@ -80,6 +80,7 @@ def test_base_and_head_in_one_sweep(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "test"),
     [("one after the other", APART), ("one after the other, ten sessions each", SPREAD)],
+    ids=["one after the other", "ten sessions each"],
 )
 def test_head_against_a_baseline_that_was_kept(tmp_path: Path, how: str, test: str) -> None:
     missed, alarms = [], []
@@ -105,4 +106,4 @@ def tell(how: str, missed: list[str], alarms: list[str]) -> None:
         f"{REQUESTS - len(missed)} caught; {REQUESTS} clean ones: {REQUESTS - len(alarms)} passed"
     )
     for said in (*missed, *alarms):
-        print(said)
+        print(said, file=sys.stderr)  # not for the page of figures

@@ -90,7 +90,7 @@ def test_a_slowdown_of_3_percent_is_found(tmp_path: Path, in_one_sweep: bool) ->
             found += seen.word == "slower"
             ratios.append(seen.ratio.estimate)
     print(
-        f"\nA/B, {turns} turns a call, {SECONDS:g} s: found in {found} of {RUNS}, "
+        f"\nA/B, {turns} turns per call, {SECONDS:g} s: found in {found} of {RUNS}, "
         f"ratios {min(ratios):.3f} to {max(ratios):.3f}, median {np.median(ratios):.3f}"
     )
     if in_one_sweep:
@@ -128,6 +128,6 @@ def test_what_others_find_of_the_same_slowdown(
     false = sum(ask(plain, plain, runs, tmp_path) for _ in range(RUNS // 4))
     took_s = (time.perf_counter() - began) / (RUNS + RUNS // 4)
     print(
-        f"\n{runner}, {runs} runs a side, {took_s:.0f} s: found in {found} of {RUNS}, "
+        f"\n{runner}, {runs} runs per side, {took_s:.0f} s: found in {found} of {RUNS}, "
         f"and {false} of {RUNS // 4} times where there was nothing"
     )

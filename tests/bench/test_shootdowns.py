@@ -112,7 +112,7 @@ def test_shootdowns_an_operation_are_those_of_will_it_scale(shooter: Lab) -> Non
         Comparison("nobody beside", measured["alone"], measured["one thread"]),
         Comparison("a thread beside", measured["beside"], measured["two threads"]),
     ]
-    print("\n" + table("operations a second of a thread", "memlab", "tlb_flush2", rows))
+    print("\n" + table("operations per second and thread", "memlab", "tlb_flush2", rows))
     for readers, sent in counts.items():
         print(f"memlab, {readers} readers: sent {np.median(sent):.3f} an operation")
     for threads, found in asked.items():
@@ -157,7 +157,7 @@ def test_stress_ng_interrupts_nobody(shooter: Lab, tmp_path: Path) -> None:
         Comparison(f"mprotect, 512 pages, {name}", measured[name], measured["stress-ng"])
         for name in counts
     ]
-    print("\n" + table("operations a second", "memlab", "stress-ng", rows))
+    print("\n" + table("operations per second", "memlab", "stress-ng", rows))
     for sharing, sent in counts.items():
         print(f"memlab, {sharing}: sent {np.median(sent):.3f} an operation")
     say("stress-ng", asked)

@@ -102,7 +102,7 @@ def test_a_thread_costs_what_it_costs_in_a_plain_loop(
 ) -> None:
     """Held to one live thread: with more, memlab's wait until all run, which takes switches."""
     rows = [compare(live_threads, creator, bare, cpu) for live_threads in LIVE_THREADS]
-    print("\n" + table("ns a thread", "memlab", "plain C", rows))
+    print("\n" + table("ns per thread", "memlab", "plain C", rows))
     low, high = AGREES
     assert low <= rows[0].ratio.estimate <= high
 
@@ -118,7 +118,7 @@ def test_a_thread_of_stress_ng_costs_more_for_it_does_more(
     )
     label = f"{STRESS_LIVE_THREADS} live"
     row = Comparison(label, measured["memlab"], measured["stress-ng"])
-    print("\n" + table("processor ns a thread", "memlab", "stress-ng", [row]))
+    print("\n" + table("processor ns per thread", "memlab", "stress-ng", [row]))
     print(StressNg.__doc__)
     assert row.ratio.high is not None
     assert row.ratio.high < 1

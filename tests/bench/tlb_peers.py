@@ -18,7 +18,7 @@ _METRICS = re.compile(r"tlb-shootdown +(\d+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Operations a second, and by operation what the machine counted meanwhile."""
+    """Operations per second, and by operation what the machine counted meanwhile."""
 
     ops_per_s: float
     sent_per_op: float | None
