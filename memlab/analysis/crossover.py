@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 from memlab.analysis.blocks import fewest_samples, median_over_blocks, redrawn_medians
 from memlab.analysis.exact import least_samples, level_of_look, sign_test
-from memlab.analysis.intervals import RESAMPLES, FloatArray, logs_of, order_interval
+from memlab.analysis.intervals import FloatArray, logs_of, order_interval
+
+RESAMPLES = 2000
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ error: a censored time is an outcome, not a number. `looked` says that n was cho
 the samples, as a stop rule does: the interval then holds at every look together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +19,6 @@ from memlab.analysis.exact import (
 )
 
 FloatArray = npt.NDArray[np.float64]
-Statistic = Callable[..., npt.ArrayLike]
-
-RESAMPLES = 2000
-# Elements of one batch of resamples: 8 MB, inside most last-level caches.
-_BATCH = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,35 +173,6 @@ def unpaired_ratio_interval(a: npt.ArrayLike, b: npt.ArrayLike, level: float = 0
         return _exponentiate(Interval(None, middle, None, n, "too few samples", level))
     low, high = float(shifts[leave]), float(shifts[-1 - leave])
     return _exponentiate(Interval(low, middle, high, n, "Hodges-Lehmann", level))
-
-
-def bootstrap_interval(
-    x: npt.ArrayLike,
-    statistic: Statistic,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = 1,
-) -> Interval:
-    """Percentile-bootstrap interval of `statistic(x, axis=-1)` for x of shape (n,).
-
-    Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13. For what has no
-    exact interval; it is too narrow for few samples, so the limits are None below 6.
-    """
-    values = present(x)
-    n = values.size
-    estimate = float(np.asarray(statistic(values, axis=-1)))
-    if n < least_samples(level):
-        return _too_few(estimate, n, level)
-    rows = max(1, _BATCH // n)
-    rng = np.random.default_rng(seed)
-    draws = np.concatenate(
-        [
-            np.asarray(statistic(values[rng.integers(0, n, (min(rows, left), n))], axis=-1))
-            for left in range(resamples, 0, -rows)
-        ]
-    )
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(low), estimate, float(high), n, "percentile bootstrap", level)
 
 
 def present(x: npt.ArrayLike) -> FloatArray:

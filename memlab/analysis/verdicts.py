@@ -104,18 +104,6 @@ def ratio_verdict(
     return with_p(found, logs - log1p(-share_b), *_logs_of(above, below), looked)
 
 
-def equivalent_verdict(
-    a: npt.ArrayLike, b: npt.ArrayLike, within: float, looked: bool = False
-) -> Verdict:
-    """Claim: a/b, paired by block, lies within 1/(1 + within) .. 1 + within.
-
-    Rule: two one-sided tests at 2.5 % each, that is, the 95 % interval of the paired ratio:
-    reproduced if it lies wholly inside the band, contradicted if wholly outside, else
-    inconclusive. A missing difference alone proves nothing.
-    """
-    return ratio_verdict(a, b, above=1 / (1 + within), below=1 + within, looked=looked)
-
-
 def crossover_verdict(found: Crossover, over: float, up_to: float) -> Verdict:
     """Claim: the crossover lies in the half-open range (over, up_to].
 

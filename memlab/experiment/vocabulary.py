@@ -106,11 +106,13 @@ def control(
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """The file a trial works on; the probe's `path`. The names are the factors that shape it."""
+    """The file a trial works on; the probe's `path`. The names are the factors that shape it. Where
+    it is not `timed`, no metric is a time, and what a first touch of memory costs is no matter."""
 
     filesystem: str = "filesystem"
     state: str = "file_state"
     size: str = "file_size"
+    timed: bool = True
 
     @property
     def factors(self) -> tuple[str, ...]:

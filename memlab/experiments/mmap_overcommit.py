@@ -200,7 +200,7 @@ EXPERIMENT = Experiment(
     name="mmap-overcommit",
     question="Which processes are refused or killed when file mappings exceed memory and swap?",
     probe="mmap_overcommit",
-    file=File(),
+    file=File(timed=False),
     factors=[
         Factor(
             "scenario",

@@ -292,7 +292,14 @@ class Run:
         if not self.spread:
             return self.by_block(metric, point)
         samples = self.by_point[point.index]
-        session, values = self.sitting(samples), samples.column(metric)
+        return self.per_unit(samples, samples.column(metric))
+
+    def per_unit(self, samples: Samples, values: FloatArray) -> FloatArray:
+        """These samples' values, nan where one has none; of a run that is spread over sessions the
+        median of each session's."""
+        if not self.spread:
+            return values
+        session = self.sitting(samples)
         parts = [values[session == number] for number in range(len(self.sessions))]
         return np.array(
             [np.nan if np.isnan(part).all() else float(np.nanmedian(part)) for part in parts]

@@ -238,7 +238,7 @@ class LocalExecutor:
             return None
         level, state, size = (point.at[name] for name in self._experiment.file.factors)
         own = {"folder": self._folders[str(level)], "path": f"{state}-{size}"}
-        return {**own, "state": state, "size_bytes": size}
+        return {**own, "state": state, "size_bytes": size, "timed": self._experiment.file.timed}
 
 
 def _opened(folder: Path) -> int:

@@ -19,10 +19,12 @@ PATTERN = bytes(range(1, 252))  # 251 is prime: no page looks like the one befor
 
 
 def prepare(file: Mapping[str, Any]) -> None:
-    """Make `file["path"]` of `file["size_bytes"]` bytes in `file["state"]`. OSError on failure."""
+    """Make `file["path"]` of `file["size_bytes"]` bytes in `file["state"]`. Its trial is timed,
+    unless `file["timed"]` is false. OSError on failure."""
     path, state, size = file["path"], file["state"], int(file["size_bytes"])
     if state in FRESH:
-        recycle_memory(size)
+        if file.get("timed", True):
+            recycle_memory(size)
         _make_fresh(path, state, size)
         return
     if not os.path.exists(path):  # noqa: PTH110 - pathlib is not worth its import here

@@ -128,7 +128,8 @@ class StopRule:
     def interval(self, point: int) -> Interval | None:
         """The first metric's median so far, in its base unit."""
         values = self._values[point]
-        return median_interval(values) if values else None
+        looked = self._request.blocks is None
+        return median_interval(values, looked=looked) if values else None
 
     def left_s(self, elapsed_s: float) -> float | None:
         """Seconds left of the budget; None without a budget."""

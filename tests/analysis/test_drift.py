@@ -5,7 +5,7 @@ import pytest
 
 from memlab.analysis.compare import compare
 from memlab.analysis.intervals import ratio_interval, unpaired_ratio_interval
-from memlab.analysis.verdicts import equivalent_verdict, ratio_verdict
+from memlab.analysis.verdicts import ratio_verdict
 
 BLOCKS = 20
 SLOWDOWN = np.linspace(1, 1.2, BLOCKS)
@@ -40,4 +40,5 @@ def test_equal_costs_measured_one_after_the_other_seem_unequal():
     early, late = a[:half] * SLOWDOWN[:half], b[half:] * SLOWDOWN[half:]
     assert compare([(a[:half], b[half:])])[0].word == "same"
     assert compare([(early, late)])[0].word == "slower"
-    assert equivalent_verdict(a * SLOWDOWN, b * SLOWDOWN, 0.05).word == "reproduced"
+    within = ratio_verdict(a * SLOWDOWN, b * SLOWDOWN, above=1 / 1.05, below=1.05)
+    assert within.word == "reproduced"

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.stats import bootstrap, mannwhitneyu, quantile_test
+from scipy.stats import mannwhitneyu, quantile_test
 
 from memlab.analysis.intervals import (
     Interval,
-    bootstrap_interval,
     median_interval,
     order_interval,
     ratio_interval,
@@ -124,39 +123,3 @@ def test_unpaired_estimate_is_the_median_of_all_ratios():
 def test_unpaired_interval_of_three_a_side_has_no_limits():
     interval = unpaired_ratio_interval([1, 2, 3], [1, 2, 3])
     assert (interval.low, interval.high, interval.method) == (None, None, "too few samples")
-
-
-@pytest.mark.parametrize("statistic", [np.median, np.mean])
-def test_bootstrap_agrees_with_scipys(statistic):
-    x = lognormal(30)
-    theirs = bootstrap(
-        (x,), statistic, method="percentile", n_resamples=5000, rng=np.random.default_rng(3)
-    ).confidence_interval
-    ours = bootstrap_interval(x, statistic, resamples=5000)
-    width = theirs.high - theirs.low
-    assert ours.low == pytest.approx(theirs.low, abs=0.05 * width)
-    assert ours.high == pytest.approx(theirs.high, abs=0.05 * width)
-
-
-def test_bootstrap_batches_add_up_to_the_resamples():
-    sizes = []
-
-    def mean(x, axis):
-        sizes.append(len(x))
-        return np.mean(x, axis=axis)
-
-    bootstrap_interval(lognormal(1500), mean, resamples=1001)
-    assert sizes[0] == 1500
-    assert len(sizes[1:]) > 1
-    assert sum(sizes[1:]) == 1001
-
-
-def test_bootstrap_is_repeatable():
-    x = lognormal(20)
-    first = bootstrap_interval(x, np.mean, resamples=1001, seed=4)
-    assert first == bootstrap_interval(x, np.mean, resamples=1001, seed=4)
-    assert first != bootstrap_interval(x, np.mean, resamples=1001, seed=5)
-
-
-def test_bootstrap_of_five_samples_has_no_limits():
-    assert bootstrap_interval([1, 2, 3, 4, 5], np.mean).low is None

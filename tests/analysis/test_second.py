@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.stats import bootstrap, quantile_test
+from scipy.stats import quantile_test
 
 from memlab.analysis.compare import benjamini_hochberg, compare
 from memlab.analysis.crossover import crossover
 from memlab.analysis.exact import Looks, fair_coin_cdf, outside_of_looks, sign_test
 from memlab.analysis.intervals import (
-    bootstrap_interval,
     median_interval,
     ratio_interval,
     unpaired_ratio_interval,
@@ -132,15 +131,6 @@ def test_unpaired_ratio_interval(seed, n, m):
     rng = np.random.default_rng(seed)
     a, b = np.exp(rng.standard_normal(n)), np.exp(rng.standard_normal(m))
     assert limits(unpaired_ratio_interval(a, b)) == pytest.approx(second.shift_limits(a, b))
-
-
-def test_bootstrap_of_a_mean():
-    x = np.exp(np.random.default_rng(3).standard_normal(40))
-    theirs = bootstrap(
-        (x,), np.mean, method="percentile", n_resamples=20_000, rng=np.random.default_rng(1)
-    ).confidence_interval
-    ours = bootstrap_interval(x, np.mean, resamples=20_000)
-    assert limits(ours) == pytest.approx((theirs.low, theirs.high), rel=0.02)
 
 
 @FEW

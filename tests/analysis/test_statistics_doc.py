@@ -62,7 +62,6 @@ def test_power_cell(label, n):
         ("a median's interval holds the truth", "median, ", slice(4)),
         ("a paired ratio's, under drift", "paired ratio under drift, ", slice(4)),
         ("a lone median's, under drift", "median under drift", slice(4)),
-        ("a bootstrapped mean's", "bootstrap of a mean, ", slice(4)),
         ("a median's or ratio's in a sweep that stops", "stopped, ", slice(1, 2)),
         ("the same with intervals for fixed blocks", "stopped, ", slice(1)),
     ],

@@ -9,7 +9,6 @@ from memlab.analysis.crossover import crossover
 from memlab.analysis.verdicts import (
     count_verdict,
     crossover_verdict,
-    equivalent_verdict,
     holm,
     monotone_verdict,
     outcome_verdict,
@@ -123,12 +122,12 @@ def test_large_floors_on_both_sides_are_refused():
 )
 def test_equivalent(ratio, word):
     a, b = costs(ratio, 1).T
-    assert equivalent_verdict(a, b, 0.05).word == word
+    assert ratio_verdict(a, b, above=1 / 1.05, below=1.05).word == word
 
 
 def test_no_difference_shown_is_not_equivalence():
     a, b = costs(1, 1, sd=0.3).T
-    assert equivalent_verdict(a, b, 0.05).word == "inconclusive"
+    assert ratio_verdict(a, b, above=1 / 1.05, below=1.05).word == "inconclusive"
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,12 @@ def claims(declared: Experiment) -> Iterator[Claim]:
         yield from (explanation.predicts for explanation in control.explanations)
 
 
+def test_a_file_that_is_not_timed_is_for_no_metric_of_time(declared: Experiment) -> None:
+    if declared.file is not None and not declared.file.timed:
+        units = [metric.unit.split("/") for metric in declared.metrics]
+        assert not [unit for unit in units if "s" in unit]
+
+
 def places(claim: Claim) -> dict[str, Mapping[str, Level]]:
     """The claim's fields that hold levels of factors."""
     found = {field.name: getattr(claim, field.name) for field in fields(claim)}

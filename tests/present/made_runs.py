@@ -30,8 +30,9 @@ def made(
     preset: str = "quick",
     levels: Mapping[str, list[Level]] | None = None,
     controls: bool = True,
+    asked: Mapping[str, Any] | None = None,
 ) -> Run:
-    """A run of the declaration in a store of its own."""
+    """A run of the declaration in a store of its own; `asked` is what else its request says."""
     load = experiments.load
     monkeypatch.setattr(
         experiments,
@@ -39,7 +40,8 @@ def made(
         lambda name, subject=None: declared if name == declared.name else load(name, subject),
     )
     points = plan.build(declared, preset, levels or {}, controls=controls).points
-    row = run_row(experiment=declared.name, request={"experiment": declared.name})
+    request = {"experiment": declared.name} | dict(asked or {})
+    row = run_row(experiment=declared.name, request=request)
     with Store(folder / "results.db", create=True) as store:
         store.add_run(row, [PointRow(p.index, dict(p.at), p.control) for p in points])
         session = store.begin_session(row.id)

@@ -13,7 +13,7 @@ from looking import collisions, texts, written
 from made_runs import histogram, made, ok, spread
 from matplotlib.figure import Figure
 
-from memlab.analysis.histogram import percentile_interval
+from memlab.analysis.intervals import median_interval
 from memlab.experiment import (
     BYTES,
     At,
@@ -90,8 +90,11 @@ def drawn(figure: Figure) -> set[tuple[float, float]]:
     }
 
 
-def test_percentiles_are_of_all_latencies_and_intervals_of_the_blocks(make: Make) -> None:
-    run = make()
+@pytest.mark.parametrize("asked", [{"blocks": 8}, {"blocks": None}], ids=["fixed", "looked at"])
+def test_percentiles_are_of_all_latencies_and_intervals_of_the_blocks(
+    make: Make, asked: Mapping[str, Any]
+) -> None:
+    run = make(asked=asked)
     told = [row for row in rows(run, "none") if "n" in row]
     assert [row["share"] for row in told] == [0.5, 0.9, 0.99, 0.999]  # of 16,000
     for row in told:
@@ -100,13 +103,31 @@ def test_percentiles_are_of_all_latencies_and_intervals_of_the_blocks(make: Make
         assert row["value"] == value_ns * 1e-9
         assert row["latencies"] == TOTAL * BLOCKS
         assert row["samples"] == [sample.id for sample in run.by_point[0]]
-        own = percentile_interval(blocks(run, 0), row["share"])
-        assert row["n"] == (own.n if own else 0)
-        if own and own.low is not None and own.high is not None:
+        found = [block.percentile_ns(row["share"]) for block in blocks(run, 0)]
+        values = [value for value in found if value is not None]
+        assert row["n"] == len(values)
+        if values:
+            own = median_interval(values, looked=asked["blocks"] is None)
+            assert own.low is not None
+            assert own.high is not None
             assert (row["low"], row["high"]) == (own.low * 1e-9, own.high * 1e-9)
             assert row["low"] <= row["median"] <= row["high"]
     # A block of 2,000 has two latencies beyond 99.9 %: no block can say where that is.
     assert (told[-1]["n"], told[-1].get("low")) == (0, None)
+
+
+def test_of_sessions_each_counts_once(make: Make) -> None:
+    told = [row for row in rows(make(asked={"sessions": 2}), "none") if "n" in row]
+    assert [row["n"] for row in told] == [1, 1, 1, 0]  # the run has one, and one has no interval
+    assert all("low" not in row for row in told)
+
+
+def test_blocks_with_too_few_latencies_are_left_out(make: Make) -> None:
+    def few(at: At, block: int) -> Mapping[str, Any]:
+        return ok(touch=histogram(spread(100, 2, TOTAL if block else 50, block)))
+
+    told = [row for row in rows(make(few), "none") if "n" in row]
+    assert [row["n"] for row in told] == [8, 7, 7, 0]
 
 
 def test_a_curve_ends_open_where_ten_lie_beyond_and_the_longest_is_apart(make: Make) -> None:

@@ -60,6 +60,17 @@ def test_a_cached_file_that_is_there_is_kept(tmp_path: Path, state: str) -> None
     assert path.read_text() == "as the first trial made it"
 
 
+@pytest.mark.parametrize("timed", [True, False])
+def test_memory_is_recycled_for_what_is_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timed: bool
+) -> None:
+    recycled: list[int] = []
+    monkeypatch.setattr(files, "recycle_memory", recycled.append)
+    file = {"path": str(tmp_path / "file"), "state": "sparse", "size_bytes": SIZE}
+    files.prepare(file | {"timed": timed})
+    assert recycled == [SIZE] * timed
+
+
 def test_a_write_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from memlab import units
-from memlab.analysis.histogram import percentile_interval
 from memlab.experiment import At, Nines
 from memlab.experiment.points import Point
 from memlab.histogram import LEAST_BEYOND, Histogram
@@ -20,6 +20,7 @@ from memlab.present.figures import frame, scales, style
 from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import NARROW, Note, Page, line, sign
 from memlab.results import Run
+from memlab.results.samples import Samples
 
 SHARES = (0.5, *(1 - 10.0**-nines for nines in range(1, 10)))  # 50 %, 90 %, 99 %, ...
 _STEPS = 50  # of the curve, per nine
@@ -77,7 +78,7 @@ def _curve(
 ) -> Iterator[Mark]:
     samples = run.by_point[point.index]
     behind = run.good(point)
-    blocks = [Histogram.of(s.raw[shown.histogram]) for s in behind if s.raw is not None]
+    blocks = [Histogram.of((s.raw or {})[shown.histogram]) for s in behind]
     merged = Histogram.merged(blocks)
     cells: Mark = {
         "panel": panel,
@@ -101,18 +102,26 @@ def _curve(
         value_ns = merged.percentile_ns(share)
         if value_ns is None:
             break
-        yield cells | {"share": share, "value": value_ns * 1e-9} | _over_blocks(blocks, share)
+        yield (
+            cells
+            | {"share": share, "value": value_ns * 1e-9}
+            | _over_blocks(run, behind, blocks, share)
+        )
     path = list(_path(merged))
     share, value_s = path[-1]
     yield cells | {"share": share, "value": value_s, "open_end": True, "_path": path}
     yield cells | {"share": 1.0, "value": merged.max_ns * 1e-9}
 
 
-def _over_blocks(blocks: Sequence[Histogram], share: float) -> Mark:
-    """The median over the blocks of their own percentile, with its interval."""
-    own = percentile_interval(blocks, share)
-    if own is None:
+def _over_blocks(run: Run, behind: Samples, blocks: Sequence[Histogram], share: float) -> Mark:
+    """The median of each block's own percentile, with its interval. The latencies of a block are
+    not independent: what disturbs one disturbs its neighbours. Blocks are what was repeated."""
+    found = [block.percentile_ns(share) for block in blocks]
+    values = np.array([np.nan if value is None else value for value in found], dtype=float)
+    values = run.per_unit(behind, values)
+    if np.isnan(values).all():
         return {"n": 0}
+    own = run.interval(values)
     cells = {"median": own.estimate, "low": own.low, "high": own.high}
     return {n: v * 1e-9 for n, v in cells.items() if v is not None} | {"n": own.n}
 
