@@ -233,10 +233,7 @@ static void baseline(struct probe_histogram *floor_latency)
 
 static struct probe_counter bytes_read(void)
 {
-	struct proc_field field = { .label = "read_bytes:", .take = 1 };
-
-	proc_read("/proc/self/io", &field, 1);
-	return (struct probe_counter) { .count = field.sum, .error = field.error };
+	return proc_sum("/proc/self/io", "read_bytes:", 0, 1);
 }
 
 static struct probe_counter stat_of(const char *group, const char *key)
@@ -248,13 +245,6 @@ static struct probe_counter stat_of(const char *group, const char *key)
 	return found;
 }
 
-static struct probe_counter since(struct probe_counter before, struct probe_counter now)
-{
-	now.error = before.error ? before.error : now.error;
-	now.count = now.error ? 0 : now.count - before.count;
-	return now;
-}
-
 static struct probe_counter other_bytes(const char *group)
 {
 	uint64_t used = 0;
@@ -262,8 +252,8 @@ static struct probe_counter other_bytes(const char *group)
 
 	if (cache.error == 0 && cgroup_usage(group, &used) == -1)
 		return (struct probe_counter) { .error = errno };
-	return since(cache,
-		     (struct probe_counter) { .count = used > cache.count ? used : cache.count });
+	return counter_since(cache, (struct probe_counter) {
+					    .count = used > cache.count ? used : cache.count });
 }
 
 enum probe_status advice_reclaim(const struct advice_reclaim_params *in,
@@ -323,8 +313,8 @@ enum probe_status advice_reclaim(const struct advice_reclaim_params *in,
 	operate_all(&plan, out);
 	window_close(&window, &out->window);
 	TRY_KEPT(&plan.failure);
-	out->read_bytes = since(read_before, bytes_read());
-	out->refault_count = since(refaults, stat_of(in->group, "workingset_refault_file"));
+	out->read_bytes = counter_since(read_before, bytes_read());
+	out->refault_count = counter_since(refaults, stat_of(in->group, "workingset_refault_file"));
 	out->other_bytes = other_bytes(in->group);
 	out->page_bytes = page_bytes;
 	TRY(resident = resident_bytes(mapping, in->file_size_bytes));

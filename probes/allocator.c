@@ -21,12 +21,12 @@
  */
 #include "probe.h"
 #include "allocator/churn.h"
+#include "allocator/malloc_report.h"
 #include "allocator/pace.h"
 #include "allocator/self_stats.h"
 #include "support/buffer.h"
 #include "support/clock.h"
 #include "support/histogram.h"
-#include "support/malloc_library.h"
 #include "support/pages.h"
 #include "support/series.h"
 #include "support/workers.h"
@@ -225,7 +225,6 @@ enum probe_status allocator(const struct allocator_params *in, struct allocator_
 	};
 	struct workers workers = { .board = NULL };
 	void *churns = MAP_FAILED;
-	struct probe_counter purged;
 	struct window window;
 	char why[sizeof(err->call)];
 
@@ -247,21 +246,16 @@ enum probe_status allocator(const struct allocator_params *in, struct allocator_
 	TRY(self_stats_open(&stats));
 	out->rss_before_bytes = self_stats_rss_bytes(&stats);
 
-	window_prepare(&window); /* so that perf counts the threads from their start */
-	status = workers_spawn(&workers, &job, (uint32_t)in->threads_count, err);
-	if (status != PROBE_OK) {
-		window_abandon(&window);
-		goto out;
-	}
-	malloc_purges(library, &purged);
+	TRY_STATUS(
+		workers_spawn_counted(&workers, &job, (uint32_t)in->threads_count, &window, err));
+	const struct probe_counter purged = malloc_purges(library);
 	window_start(&window);
 	schedule(&load.times, in);
 	workers_start(&workers, 0);
 	watch(&workers, &load, &stats, window.started_ns, out);
 	window_close(&window, &out->window);
 	out->window.cpu_at_open = out->window.cpu_at_close = -1; /* several threads have not one */
-	malloc_purges(library, &out->purge_count);
-	out->purge_count.count -= purged.count;
+	out->purge_count = counter_since(purged, malloc_purges(library));
 	errno = failed_errno(&load, in->threads_count);
 	TRY_UNLESS(errno, "malloc(size_bytes)");
 	collect(&load, in->threads_count, out);

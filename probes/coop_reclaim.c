@@ -250,11 +250,11 @@ static void drop_fall(struct probe_series *charged)
 		charged->count--;
 }
 
-static void count_swap(struct proc_field pages[2])
+static void count_swap(struct probe_counter pages[2])
 {
-	pages[0] = (struct proc_field) { .label = "pswpin", .take = 1 };
-	pages[1] = (struct proc_field) { .label = "pswpout", .take = 1 };
-	proc_read("/proc/vmstat", pages, 2);
+	static const char *const labels[] = { "pswpin", "pswpout" };
+
+	proc_read("/proc/vmstat", labels, 2, pages);
 }
 
 static void report(const struct server *server, struct coop_reclaim_result *out)
@@ -279,15 +279,12 @@ static enum probe_status measure(struct workers *child, const struct service *se
 		.params = service,
 		.report_bytes = sizeof(struct server),
 	};
-	struct proc_field before[2], after[2];
+	struct probe_counter before[2], after[2];
 	struct window window;
 
-	window_prepare(&window);
-	enum probe_status status = workers_spawn(child, &job, 1, err);
-	if (status != PROBE_OK) {
-		window_abandon(&window);
+	enum probe_status status = workers_spawn_counted(child, &job, 1, &window, err);
+	if (status != PROBE_OK)
 		return status;
-	}
 	const struct server *server = workers_report(child, 0);
 	count_swap(before);
 	window_start(&window);
@@ -295,8 +292,8 @@ static enum probe_status measure(struct workers *child, const struct service *se
 	workers_wait(child);
 	window_close(&window, &out->window);
 	count_swap(after);
-	out->swapped_in_count = after[0].sum - before[0].sum;
-	out->swapped_out_count = after[1].sum - before[1].sum;
+	out->swapped_in_count = after[0].count - before[0].count;
+	out->swapped_out_count = after[1].count - before[1].count;
 	out->window.cpu_at_open = out->window.cpu_at_close = -1; /* not one process's */
 	out->killed = child->killed_count > 0;
 	if (out->killed)
@@ -329,11 +326,11 @@ enum probe_status coop_reclaim(const struct coop_reclaim_params *in,
 	CHECK_PARAM(!is_notified || in->group[0], "a cache that is notified needs its cgroup");
 	out->page_bytes = page_bytes;
 	if (is_notified)
-		TRY_OPTIONAL(notifier_arm(&notifier, in->group, in->threshold_bytes));
+		TRY_OPTIONAL(threshold_arm(&notifier, in->group, in->threshold_bytes));
 	service.from_ns = clock_ns();
 	status = measure(&child, &service, out, err);
 out:
 	RELEASE(workers_end(&child));
-	RELEASE(notifier_disarm(&notifier, in->group));
+	RELEASE(threshold_disarm(&notifier, in->group));
 	return status;
 }

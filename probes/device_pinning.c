@@ -15,14 +15,16 @@
  */
 #include "probe.h"
 #include "device_pinning/vfio.h"
+#include "support/lock.h"
 #include "support/pages.h"
-#include "support/privilege.h"
 #include "support/proc.h"
 #include "support/smaps.h"
-#include "support/uring.h"
 
+#include <linux/io_uring.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* cdef: read by cffi as it stands */
@@ -87,13 +89,13 @@ struct pinning {
 	bool locks_first;
 	bool rings;
 	bool maps;
-	struct uring ring;
+	int ring_fd; /* of io_uring(7): what is registered needs no ring in memory */
 	struct vfio vfio;
 };
 
 static struct pinning pinning_of(enum device_pinning_mechanism mechanism)
 {
-	struct pinning pinning = { .ring = URING_NONE, .vfio = VFIO_NONE };
+	struct pinning pinning = { .ring_fd = -1, .vfio = VFIO_NONE };
 
 	pinning.locks_first = mechanism == DEVICE_PINNING_MECHANISM_MLOCK_IO_URING ||
 			      mechanism == DEVICE_PINNING_MECHANISM_MLOCK_VFIO_TYPE1;
@@ -104,10 +106,20 @@ static struct pinning pinning_of(enum device_pinning_mechanism mechanism)
 	return pinning;
 }
 
+static int ring_open(void)
+{
+	struct io_uring_params params = { 0 };
+
+	return (int)syscall(SYS_io_uring_setup, 1, &params);
+}
+
 static int pin(const struct pinning *pinning, const struct buffer *buffer, bool locks)
 {
+	const struct iovec whole = { .iov_base = buffer->pages, .iov_len = buffer->size_bytes };
+
 	if (pinning->rings)
-		return uring_register_buffer(&pinning->ring, buffer->pages, buffer->size_bytes);
+		return (int)syscall(SYS_io_uring_register, pinning->ring_fd,
+				    IORING_REGISTER_BUFFERS, &whole, 1);
 	if (pinning->maps)
 		return vfio_map(&pinning->vfio, buffer->pages, buffer->size_bytes);
 	if (locks)
@@ -119,7 +131,8 @@ static int pin(const struct pinning *pinning, const struct buffer *buffer, bool 
 static int unpin(const struct pinning *pinning, const struct buffer *buffer, bool locks)
 {
 	if (pinning->rings)
-		return uring_unregister_buffers(&pinning->ring);
+		return (int)syscall(SYS_io_uring_register, pinning->ring_fd,
+				    IORING_UNREGISTER_BUFFERS, NULL, 0);
 	if (pinning->maps)
 		return vfio_unmap(&pinning->vfio, buffer->size_bytes);
 	return locks ? munlock(buffer->pages, buffer->size_bytes) : 0;
@@ -155,13 +168,13 @@ enum probe_status device_pinning(const struct device_pinning_params *in,
 	buffer.size_bytes = in->pages_count * buffer.page_bytes;
 	FAIL_IF(lacks && set_errno(ENODEV), PROBE_UNAVAILABLE, lacks);
 	FAIL_IF(in->mechanism != DEVICE_PINNING_MECHANISM_TOUCH &&
-			!privilege_may_lock(buffer.size_bytes, "the buffer has", why, sizeof(why)),
+			!lock_allowed(buffer.size_bytes, "the buffer has", why, sizeof(why)),
 		PROBE_UNAVAILABLE, why);
 	TRY_MAP(pages, mmap_small_pages(buffer.size_bytes));
 	buffer.pages = pages;
 	out->page_bytes = buffer.page_bytes;
 	if (pinning.rings)
-		TRY_OPTIONAL(uring_open(&pinning.ring));
+		TRY_OPTIONAL(pinning.ring_fd = ring_open());
 	if (pinning.maps)
 		TRY_OPTIONAL(vfio_open(&pinning.vfio));
 	if (pinning.locks_first)
@@ -179,7 +192,8 @@ enum probe_status device_pinning(const struct device_pinning_params *in,
 	observe(&buffer, &out->released);
 out:
 	vfio_close(&pinning.vfio);
-	uring_close(&pinning.ring);
+	if (pinning.ring_fd != -1)
+		close(pinning.ring_fd);
 	RELEASE(unmap(pages, buffer.size_bytes));
 	return status;
 }

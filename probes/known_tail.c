@@ -198,9 +198,7 @@ enum probe_status known_tail(const struct known_tail_params *in, struct known_ta
 					  0, 0));
 	CPU_ZERO(&cpus);
 	CPU_SET((unsigned int)allowed.list[0], &cpus);
-	status = attribution_open(&attribution, in->trace, &cpus, 1, err);
-	if (status != PROBE_OK)
-		goto out;
+	TRY_STATUS(attribution_open(&attribution, in->trace, &cpus, 1, err));
 	tail.pages = pages;
 	tail.log = &attribution.logs[0];
 

@@ -203,9 +203,7 @@ enum probe_status locked_latency(const struct locked_latency_params *in,
 	arena.order = order;
 	out->page_count = arena.page_count;
 	TRY(sched_getaffinity(0, sizeof(cpus), &cpus));
-	status = attribution_open(&attribution, in->trace, &cpus, 1, err);
-	if (status != PROBE_OK)
-		goto out;
+	TRY_STATUS(attribution_open(&attribution, in->trace, &cpus, 1, err));
 
 	from_ns = clock_ns();
 	TRY_OPTIONAL(lock_pages(pages, in->arena_bytes, in->lock));
@@ -218,9 +216,7 @@ enum probe_status locked_latency(const struct locked_latency_params *in,
 
 	from_ns = clock_ns();
 	if (in->antagonist_bytes)
-		status = press(in, &arena, &antagonist, err);
-	if (status != PROBE_OK)
-		goto out;
+		TRY_STATUS(press(in, &arena, &antagonist, err));
 	out->idle_ns = clock_ns() - from_ns;
 
 	int64_t resident = resident_bytes(pages, in->arena_bytes);

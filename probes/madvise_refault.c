@@ -139,9 +139,7 @@ static enum probe_status check(const void *params, void *result, struct probe_er
 	TRY(vm_script_open(&script));
 	out->page_bytes = script.page_bytes;
 	memcpy(out->steps, in->check_steps, sizeof(out->steps));
-	status = vm_script_prepare(&script, in->check_steps, length - 2, err);
-	if (status != PROBE_OK)
-		return status;
+	TRY_STATUS(vm_script_prepare(&script, in->check_steps, length - 2, err));
 	snapshot(&script, &out->before);
 	out->call_errno = vm_script_do(&script, checked) == -1 ? errno : 0;
 	if (out->call_errno == EOPNOTSUPP)

@@ -76,7 +76,6 @@ enum probe_status memory_copy(const struct memory_copy_params *in, struct memory
 /* end */
 
 #define FLOOR_LIMIT_COUNT (1u << 20)
-#define COMPARED_BYTES (1u << 20)
 
 /* Threads but this one, which copies the first part. */
 struct helpers {
@@ -134,8 +133,8 @@ static enum probe_status measure(const struct helpers *helpers, struct probe_win
 	struct workers workers;
 	struct window window;
 
-	window_prepare(&window);
-	enum probe_status status = workers_spawn(&workers, &job, helpers->count, err);
+	enum probe_status status =
+		workers_spawn_counted(&workers, &job, helpers->count, &window, err);
 	if (status == PROBE_OK) {
 		window_start(&window);
 		if (helpers->count)
@@ -143,8 +142,6 @@ static enum probe_status measure(const struct helpers *helpers, struct probe_win
 		copy_part(&helpers->job, 0);
 		workers_wait(&workers);
 		window_close(&window, out);
-	} else {
-		window_abandon(&window);
 	}
 	RELEASE(workers_end(&workers));
 	return status;
@@ -177,18 +174,6 @@ static void take_floor(const struct copy_pass *pass, struct memory_copy_result *
 		copy_often(&empty, out->steady_count < FLOOR_LIMIT_COUNT ? out->steady_count
 									 : FLOOR_LIMIT_COUNT);
 	out->floor_ns = clock_ns() - from_ns;
-}
-
-static uint64_t alike_count(const uint8_t *to, const uint8_t *from, uint64_t size_bytes)
-{
-	uint64_t count = 0;
-
-	while (size_bytes - count > COMPARED_BYTES &&
-	       memcmp(to + count, from + count, COMPARED_BYTES) == 0)
-		count += COMPARED_BYTES;
-	while (count < size_bytes && to[count] == from[count])
-		count++;
-	return count;
 }
 
 static struct probe_counter huge_bytes(const struct memory *memory, char text[static 512])
@@ -252,15 +237,11 @@ enum probe_status memory_copy(const struct memory_copy_params *in, struct memory
 
 	copy_rehearse(job);
 	job->limit_count = 1;
-	status = measure(&helpers, &out->window, err);
-	if (status != PROBE_OK)
-		goto out;
+	TRY_STATUS(measure(&helpers, &out->window, err));
 
 	TRY(stop_after(&stop, in->slice_ns));
 	job->limit_count = in->passes_count;
-	status = measure(&helpers, &out->steady, err);
-	if (status != PROBE_OK)
-		goto out;
+	TRY_STATUS(measure(&helpers, &out->steady, err));
 	stop_cancel(&stop);
 	out->steady_bytes = copied_bytes(job, in->threads_count);
 	out->steady_count = counts[0];
@@ -268,9 +249,10 @@ enum probe_status memory_copy(const struct memory_copy_params *in, struct memory
 	take_floor(&pass, out);
 	out->huge_bytes = huge_bytes(&dst, out->dst_smaps);
 	out->src_huge_bytes = huge_bytes(&src, out->src_smaps);
-	out->copied_count = alike_count(dst.start, src.start,
-					src.usable_bytes < dst.usable_bytes ? src.usable_bytes
-									    : dst.usable_bytes);
+	out->copied_count =
+		buffer_alike_count(dst.start, src.start,
+				   src.usable_bytes < dst.usable_bytes ? src.usable_bytes
+								       : dst.usable_bytes);
 out:
 	stop_cancel(&stop);
 	RELEASE(memory_release(&dst));

@@ -114,20 +114,11 @@ struct plan {
 
 /* Of either; a mapping of its own. */
 struct report {
-	uint8_t *start;   /* the memory that it works on */
-	uint8_t *spare;   /* as much, inaccessible: where mremap moves it */
-	uintptr_t brk_at; /* the program break before */
-	bool turned;      /* every other mprotect and madvise undoes the one before */
-	uint64_t count;
-	uint64_t ns;
-	uint64_t held_up_count;
-	uint64_t alone_count;
-	uint64_t alone_ns;
-	struct mmap_lock_counts alone;
-	struct mmap_lock_counts locks;
-	struct vma_lock_counts vma_locks;
-	struct probe_histogram latency;
-	struct probe_histogram floor_latency;
+	uint8_t *start;               /* the memory that it works on */
+	uint8_t *spare;               /* as much, inaccessible: where mremap moves it */
+	uintptr_t brk_at;             /* the program break before */
+	bool turned;                  /* every other mprotect and madvise undoes the one before */
+	struct mmap_lock_result seen; /* of a caller its calls, of the victim the rest */
 	struct failure failure;
 	char text[TEXT_BYTES];
 };
@@ -137,15 +128,18 @@ static bool read_flag(const bool *flag)
 	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 }
 
-/* Between inaccessible pages: replaces what was there. */
-static void *map_at(void *at, size_t size_bytes, int prot, int flags)
+/* Between inaccessible pages: replaces what was there. Returns 0, or -1 and errno. */
+static int map_at(void *at, size_t size_bytes, int prot, int flags)
 {
-	return mmap(at, size_bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | flags, -1, 0);
+	return mmap(at, size_bytes, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | flags, -1, 0) ==
+			       MAP_FAILED
+		       ? -1
+		       : 0;
 }
 
 static int fill(uint8_t *start, size_t size_bytes)
 {
-	if (map_at(start, size_bytes, PROT_READ | PROT_WRITE, 0) == MAP_FAILED)
+	if (map_at(start, size_bytes, PROT_READ | PROT_WRITE, 0) == -1)
 		return -1;
 	madvise(start, size_bytes, MADV_NOHUGEPAGE);
 	pages_touch(start, size_bytes, (size_t)sysconf(_SC_PAGESIZE));
@@ -179,11 +173,11 @@ static int before_call(struct report *own, enum mmap_lock_caller caller, size_t 
 	switch (caller) {
 	case MMAP_LOCK_CALLER_MMAP:
 	case MMAP_LOCK_CALLER_MMAP_POPULATE:
-		return map_at(own->start, size_bytes, PROT_NONE, 0) == MAP_FAILED ? -1 : 0;
+		return map_at(own->start, size_bytes, PROT_NONE, 0);
 	case MMAP_LOCK_CALLER_MUNMAP:
 		return fill(own->start, size_bytes);
 	case MMAP_LOCK_CALLER_MREMAP:
-		return map_at(own->spare, size_bytes, PROT_NONE, 0) == MAP_FAILED ? -1 : 0;
+		return map_at(own->spare, size_bytes, PROT_NONE, 0);
 	case MMAP_LOCK_CALLER_BRK:
 		return set_break(own->brk_at);
 	case MMAP_LOCK_CALLER_MLOCK:
@@ -227,10 +221,9 @@ static int call(struct report *own, enum mmap_lock_caller caller, size_t size_by
 	own->turned = !own->turned;
 	switch (caller) {
 	case MMAP_LOCK_CALLER_MMAP:
-		return map_at(own->start, size_bytes, accessible, 0) == MAP_FAILED ? -1 : 0;
+		return map_at(own->start, size_bytes, accessible, 0);
 	case MMAP_LOCK_CALLER_MMAP_POPULATE:
-		return map_at(own->start, size_bytes, accessible, MAP_POPULATE) == MAP_FAILED ? -1
-											      : 0;
+		return map_at(own->start, size_bytes, accessible, MAP_POPULATE);
 	case MMAP_LOCK_CALLER_MUNMAP:
 		return munmap(own->start, size_bytes);
 	case MMAP_LOCK_CALLER_MPROTECT:
@@ -276,8 +269,7 @@ static int operate(struct report *own, enum mmap_lock_victim victim, size_t page
 		KEEP(*(volatile uint8_t *)(own->start + i * page_bytes));
 		return 0;
 	case MMAP_LOCK_VICTIM_MMAP:
-		return map_at(own->start, page_bytes, PROT_READ | PROT_WRITE, 0) == MAP_FAILED ? -1
-											       : 0;
+		return map_at(own->start, page_bytes, PROT_READ | PROT_WRITE, 0);
 	case MMAP_LOCK_VICTIM_MPROTECT:
 		own->turned = !own->turned;
 		return mprotect(own->start, page_bytes,
@@ -338,7 +330,7 @@ static enum probe_status prepare_victim(const struct plan *plan, struct report *
 	if (plan->in->victim == MMAP_LOCK_VICTIM_FAULT_FILE) {
 		TRY_OPTIONAL(map_file(own, size_bytes));
 	} else {
-		TRY_UNLESS(map_at(own->start, size_bytes, PROT_READ | PROT_WRITE, 0) == MAP_FAILED,
+		TRY_UNLESS(map_at(own->start, size_bytes, PROT_READ | PROT_WRITE, 0) == -1,
 			   "mmap(the victim's memory)");
 		madvise(own->start, size_bytes, MADV_NOHUGEPAGE);
 	}
@@ -383,17 +375,18 @@ static enum probe_status prepare(const struct worker *worker, struct probe_error
 
 static void run_alone(const struct plan *plan, struct report *own, uint64_t deadline_ns)
 {
+	struct mmap_lock_result *seen = &own->seen;
 	uint64_t from_ns = clock_ns();
 
-	while (own->alone_count < plan->in->operations_count && from_ns < deadline_ns) {
-		if (operate(own, plan->in->victim, plan->page_bytes, 1 + own->alone_count) == -1) {
+	while (seen->alone_count < plan->in->operations_count && from_ns < deadline_ns) {
+		if (operate(own, plan->in->victim, plan->page_bytes, 1 + seen->alone_count) == -1) {
 			failure_keep(&own->failure, "the victim's operation");
 			return;
 		}
-		own->alone_count++;
+		seen->alone_count++;
 		const uint64_t now_ns = clock_ns();
-		histogram_record(&own->floor_latency, now_ns - from_ns);
-		own->alone_ns += now_ns - from_ns;
+		histogram_record(&seen->floor_latency, now_ns - from_ns);
+		seen->alone_ns += now_ns - from_ns;
 		from_ns = now_ns;
 	}
 }
@@ -409,24 +402,25 @@ static bool await_call(const struct board *board, uint64_t deadline_ns)
 
 static void run_beside(const struct plan *plan, struct report *own, uint64_t deadline_ns)
 {
+	struct mmap_lock_result *seen = &own->seen;
 	struct board *board = plan->board;
 
-	while (own->count < plan->in->operations_count &&
-	       await_call(board, own->count ? deadline_ns : UINT64_MAX)) {
+	while (seen->operation_count < plan->in->operations_count &&
+	       await_call(board, seen->operation_count ? deadline_ns : UINT64_MAX)) {
 		const uint64_t ended = __atomic_load_n(&board->ended_count, __ATOMIC_ACQUIRE);
 		const uint64_t from_ns = clock_ns();
 
-		if (own->count && from_ns >= deadline_ns)
+		if (seen->operation_count && from_ns >= deadline_ns)
 			return;
 		if (operate(own, plan->in->victim, plan->page_bytes,
-			    1 + own->alone_count + own->count) == -1) {
+			    1 + seen->alone_count + seen->operation_count) == -1) {
 			failure_keep(&own->failure, "the victim's operation");
 			return;
 		}
-		histogram_record(&own->latency, clock_ns() - from_ns);
-		own->held_up_count +=
+		histogram_record(&seen->latency, clock_ns() - from_ns);
+		seen->held_up_count +=
 			__atomic_load_n(&board->ended_count, __ATOMIC_ACQUIRE) != ended;
-		own->count++;
+		seen->operation_count++;
 	}
 }
 
@@ -438,22 +432,23 @@ static uint64_t deadline(const struct plan *plan)
 static void run_victim(const struct plan *plan, struct report *own)
 {
 	struct lock_counts alone, beside;
-	struct vma_lock_counting counting;
+	struct vma_lock_counts before;
 
 	lock_counts_open(&alone, &plan->events);
 	lock_counts_open(&beside, &plan->events);
 	lock_counts_resume(&alone);
 	run_alone(plan, own, deadline(plan));
 	lock_counts_pause(&alone);
-	vma_lock_counts_begin(&counting);
+	vma_lock_counts_read(&before);
 	__atomic_store_n(&plan->board->calling, true, __ATOMIC_RELEASE);
 	lock_counts_resume(&beside);
 	run_beside(plan, own, deadline(plan));
 	lock_counts_pause(&beside);
-	vma_lock_counts_end(&counting, &own->vma_locks);
+	vma_lock_counts_read(&own->seen.vma_locks);
+	counters_since(&before, &own->seen.vma_locks, VMA_LOCK_COUNTS);
 	__atomic_store_n(&plan->board->end, true, __ATOMIC_RELEASE);
-	lock_counts_close(&alone, &own->alone);
-	lock_counts_close(&beside, &own->locks);
+	lock_counts_close(&alone, &own->seen.alone);
+	lock_counts_close(&beside, &own->seen.beside);
 }
 
 static void run_caller(const struct plan *plan, struct report *own)
@@ -476,16 +471,16 @@ static void run_caller(const struct plan *plan, struct report *own)
 		const int made = call(own, plan->in->caller, size_bytes);
 		__atomic_add_fetch(&board->ended_count, 1, __ATOMIC_ACQ_REL);
 		__atomic_sub_fetch(&board->running_count, 1, __ATOMIC_ACQ_REL);
-		own->ns += clock_ns() - from_ns;
+		own->seen.call_ns += clock_ns() - from_ns;
 		lock_counts_pause(&counts);
 		if (made == -1) {
 			failure_keep(&own->failure, "the caller's call");
 			break;
 		}
-		own->count++;
+		own->seen.call_count++;
 	}
 	__atomic_store_n(&board->end, true, __ATOMIC_RELEASE);
-	lock_counts_close(&counts, &own->locks);
+	lock_counts_close(&counts, &own->seen.calls);
 	if (plan->in->caller == MMAP_LOCK_CALLER_BRK)
 		set_break(own->brk_at);
 }
@@ -509,27 +504,20 @@ static enum probe_status gather(const struct workers *workers, struct mmap_lock_
 {
 	enum probe_status status = PROBE_OK;
 	const struct report *victim = workers_report(workers, 0);
+	const struct report *first = workers_report(workers, 1);
+	const struct probe_window window = out->window;
 
+	*out = victim->seen;
+	out->window = window;
+	out->calls = first->seen.calls;
+	out->counted_call_count = first->seen.call_count;
 	for (uint32_t i = 0; i < workers->count; i++) {
 		const struct report *one = workers_report(workers, i);
 
 		TRY_KEPT(&one->failure);
-		out->call_count += i ? one->count : 0;
-		out->call_ns += i ? one->ns : 0;
-		if (i == 1) {
-			out->calls = one->locks;
-			out->counted_call_count = one->count;
-		}
+		out->call_count += one->seen.call_count;
+		out->call_ns += one->seen.call_ns;
 	}
-	out->operation_count = victim->count;
-	out->held_up_count = victim->held_up_count;
-	out->alone_count = victim->alone_count;
-	out->alone_ns = victim->alone_ns;
-	out->alone = victim->alone;
-	out->beside = victim->locks;
-	out->vma_locks = victim->vma_locks;
-	out->latency = victim->latency;
-	out->floor_latency = victim->floor_latency;
 out:
 	return status;
 }
@@ -572,12 +560,8 @@ enum probe_status mmap_lock(const struct mmap_lock_params *in, struct mmap_lock_
 				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
 		TRY(map_many(many, in->mappings_count, plan.page_bytes));
 	}
-	window_prepare(&window);
-	status = workers_spawn(&workers, &job, 1 + (uint32_t)in->callers_count, err);
-	if (status != PROBE_OK) {
-		window_abandon(&window);
-		goto out;
-	}
+	TRY_STATUS(workers_spawn_counted(&workers, &job, 1 + (uint32_t)in->callers_count, &window,
+					 err));
 	window_start(&window);
 	workers_start(&workers, 0);
 	workers_wait(&workers);

@@ -148,8 +148,8 @@ static enum probe_status measure(const struct mappings *mappings,
 	struct workers writers;
 	struct window window;
 
-	window_prepare(&window);
-	enum probe_status status = workers_spawn(&writers, &job, out->process_count, err);
+	enum probe_status status =
+		workers_spawn_counted(&writers, &job, out->process_count, &window, err);
 	if (status == PROBE_OK) {
 		window_start(&window);
 		workers_start(&writers, 0);
@@ -157,8 +157,6 @@ static enum probe_status measure(const struct mappings *mappings,
 		workers_kill(&writers);
 		window_close(&window, &out->window);
 		out->window.cpu_at_open = out->window.cpu_at_close = -1; /* several processes */
-	} else {
-		window_abandon(&window);
 	}
 	for (uint32_t i = 0; i < writers.count; i++) {
 		const struct writer *writer = workers_report(&writers, i);

@@ -237,9 +237,7 @@ enum probe_status mmap_read(const struct mmap_read_params *in, struct mmap_read_
 	out->prepare_ns = clock_ns() - prepare_from_ns;
 	out->resident_before_bytes = (uint64_t)resident;
 
-	status = calls_measure(loop, &plan, in->slice_ns, &out->window, &made, err);
-	if (status != PROBE_OK)
-		goto out;
+	TRY_STATUS(calls_measure(loop, &plan, in->slice_ns, &out->window, &made, err));
 	out->call_count = made.call_count;
 	out->byte_count = out->call_count * in->size_bytes;
 	out->sliced = made.sliced;

@@ -15,12 +15,12 @@
  * without the call.
  */
 #include "probe.h"
+#include "mmap_write/uring.h"
 #include "support/advice.h"
 #include "support/buffer.h"
 #include "support/calls.h"
 #include "support/clock.h"
 #include "support/pages.h"
-#include "support/uring.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -251,9 +251,7 @@ enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_wri
 	}
 	out->prepare_ns = clock_ns() - prepare_from_ns;
 
-	status = calls_measure(loop, &plan, in->slice_ns, &out->window, &made, err);
-	if (status != PROBE_OK)
-		goto out;
+	TRY_STATUS(calls_measure(loop, &plan, in->slice_ns, &out->window, &made, err));
 	out->call_count = made.call_count;
 	out->byte_count = out->call_count * in->size_bytes;
 	out->sliced = made.sliced;

@@ -299,19 +299,12 @@ static int limit_hits(const char *group, uint64_t *count)
 	return found;
 }
 
-static void read_counts(struct proc_field *fields)
+static void read_counts(struct probe_counter *counts)
 {
 	static const char *const labels[COUNTED] = { "pgsteal_anon", "pgsteal_file", "pswpout",
 						     "zswpout", "pgactivate" };
 
-	for (int i = 0; i < COUNTED; i++)
-		fields[i] = (struct proc_field) { .label = labels[i], .take = 1 };
-	proc_read("/proc/vmstat", fields, COUNTED);
-}
-
-static struct probe_counter since(uint64_t before, uint64_t after, int32_t error)
-{
-	return (struct probe_counter) { .count = error ? 0 : after - before, .error = error };
+	proc_read("/proc/vmstat", labels, COUNTED, counts);
 }
 
 static void gather(const struct workers *workers, const struct plan *plan,
@@ -335,7 +328,7 @@ enum probe_status reclaim_or_kill(const struct reclaim_or_kill_params *in,
 {
 	enum probe_status status = PROBE_OK;
 	struct plan plan = { .in = in, .page_bytes = (size_t)sysconf(_SC_PAGESIZE) };
-	struct proc_field before[COUNTED], after[COUNTED];
+	struct probe_counter before[COUNTED], counts[COUNTED];
 	struct workers workers = { .board = NULL };
 	struct window window;
 	uint64_t hits_before, hits_after;
@@ -356,17 +349,10 @@ enum probe_status reclaim_or_kill(const struct reclaim_or_kill_params *in,
 	snprintf(plan.own_pressure, sizeof(plan.own_pressure), "%s/memory.pressure", plan.group);
 	plan.pressure = cgroup_is_v1(plan.group) ? "/proc/pressure/memory" : plan.own_pressure;
 	plan.workers = &workers;
-	status = set_group(&plan, err);
-	if (status != PROBE_OK)
-		goto out;
+	TRY_STATUS(set_group(&plan, err));
 	TRY(limit_hits(plan.group, &hits_before));
 
-	window_prepare(&window);
-	status = workers_spawn(&workers, &job, 2, err);
-	if (status != PROBE_OK) {
-		window_abandon(&window);
-		goto out;
-	}
+	TRY_STATUS(workers_spawn_counted(&workers, &job, 2, &window, err));
 	const struct probe_counter stalled = pressure(plan.pressure, "some");
 	plan.stalled_before_ns = pressure(plan.pressure, "full").count;
 	read_counts(before);
@@ -377,14 +363,14 @@ enum probe_status reclaim_or_kill(const struct reclaim_or_kill_params *in,
 	gather(&workers, &plan, out);
 	window_close(&window, &out->window);
 	out->window.cpu_at_open = out->window.cpu_at_close = -1; /* several processes */
-	read_counts(after);
-	const struct probe_counter stalled_after = pressure(plan.pressure, "some");
-	out->stalled_ns = since(stalled.count, stalled_after.count, stalled.error);
-	out->reclaimed_anonymous_pages = since(before[0].sum, after[0].sum, before[0].error);
-	out->reclaimed_file_pages = since(before[1].sum, after[1].sum, before[1].error);
-	out->swapped_out_pages = since(before[2].sum, after[2].sum, before[2].error);
-	out->zswapped_pages = since(before[3].sum, after[3].sum, before[3].error);
-	out->activated_pages = since(before[4].sum, after[4].sum, before[4].error);
+	read_counts(counts);
+	out->stalled_ns = counter_since(stalled, pressure(plan.pressure, "some"));
+	counters_since(before, counts, COUNTED);
+	out->reclaimed_anonymous_pages = counts[0];
+	out->reclaimed_file_pages = counts[1];
+	out->swapped_out_pages = counts[2];
+	out->zswapped_pages = counts[3];
+	out->activated_pages = counts[4];
 	out->page_bytes = plan.page_bytes;
 	TRY(limit_hits(plan.group, &hits_after));
 	out->limit_hit_count = hits_after - hits_before;

@@ -23,6 +23,7 @@
 #include "reserved_copy/copy_buffers.h"
 #include "reserved_copy/memory_type.h"
 #include "support/barrier.h"
+#include "support/buffer.h"
 #include "support/cache_clean.h"
 #include "support/clock.h"
 #include "support/smaps.h"
@@ -52,7 +53,7 @@ struct reserved_copy_params {
 struct reserved_copy_result {
 	struct probe_window window;
 	uint64_t floor_ns;
-	uint64_t copied_count; /* bytes from the start on that are as the source's, by pages */
+	uint64_t copied_count; /* bytes from the start on that are as the source's */
 	uint64_t range_start_bytes;
 	uint64_t range_bytes; /* 0: nothing of it is reserved memory */
 	int32_t memory_type_errno;
@@ -127,21 +128,6 @@ static uint64_t floor_ns(const struct pass *pass)
 	return clock_ns() - from_ns;
 }
 
-static uint64_t alike_count(const struct pass *pass)
-{
-	uint64_t count = 0;
-
-	while (count < pass->size_bytes) {
-		const uint64_t left = pass->size_bytes - count;
-		const size_t piece = left < SCRATCH_BYTES ? left : SCRATCH_BYTES;
-
-		if (memcmp(pass->to + count, pass->from + count, piece) != 0)
-			break;
-		count += piece;
-	}
-	return count;
-}
-
 /* What an imitation drops lines with. */
 #ifdef __aarch64__
 #define DROP CACHE_CLEAN_DC_CIVAC
@@ -206,7 +192,7 @@ enum probe_status reserved_copy(const struct reserved_copy_params *in,
 	window_close(&window, &out->window);
 
 	out->floor_ns = floor_ns(&pass);
-	out->copied_count = alike_count(&pass);
+	out->copied_count = buffer_alike_count(pass.to, pass.from, in->size_bytes);
 	read_type(in, out);
 	TRY(smaps_read(buffers.locked, buffers.locked_bytes, &view, out->smaps,
 		       sizeof(out->smaps)));

@@ -18,8 +18,8 @@
  * no baseline loop: the result is what is left.
  */
 #include "probe.h"
+#include "retained_memory/malloc_heap.h"
 #include "support/clock.h"
-#include "support/malloc_library.h"
 #include "support/pages.h"
 #include "support/proc.h"
 #include "support/series.h"
@@ -130,8 +130,7 @@ static void release(struct crowd *crowd, void **own, bool survivors_too)
 
 static void sleep_ns(uint64_t ns)
 {
-	const struct timespec time = { .tv_sec = (time_t)(ns / 1000000000),
-				       .tv_nsec = (long)(ns % 1000000000) };
+	const struct timespec time = clock_timespec(ns);
 
 	nanosleep(&time, NULL);
 }
@@ -313,8 +312,8 @@ static enum probe_status measure(struct crowd *crowd, struct retained_memory_res
 	TRY_UNLESS(played == -1, "pthread_create(a thread of the round)");
 	out->after_bytes = beyond(before);
 	out->after_table_bytes = proc_status_bytes(0, "VmPTE:");
-	malloc_numbers(library, &out->numbers);
-	malloc_arenas(library, &out->arena_count);
+	out->numbers = malloc_numbers(library);
+	out->arena_count = malloc_arenas(library);
 	for (uint64_t i = 0; i < crowd->object_count; i++)
 		out->live_bytes += survives(crowd, i) ? crowd->in->object_bytes : 0;
 	out->live_bytes *= crowd->in->at_once_count;

@@ -21,12 +21,10 @@
 #include "support/barrier.h"
 #include "support/clock.h"
 #include "support/histogram.h"
-#include "support/lines.h"
 #include "support/pages.h"
 #include "support/proc.h"
 #include "support/smaps.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -199,6 +197,7 @@ static int huge_pages_are_off(void)
 	return lines_close(&lines) == -1 ? -1 : off;
 }
 
+/* In the order of struct thp_cost_events. */
 static const char *const EVENTS[] = { "thp_fault_alloc",    "thp_fault_fallback",
 				      "thp_collapse_alloc", "compact_stall",
 				      "compact_success",    "compact_fail",
@@ -206,43 +205,9 @@ static const char *const EVENTS[] = { "thp_fault_alloc",    "thp_fault_fallback"
 
 #define EVENT_COUNT (sizeof(EVENTS) / sizeof(*EVENTS))
 
-static void read_events(struct proc_field *fields)
+static void read_events(struct thp_cost_events *events)
 {
-	for (size_t i = 0; i < EVENT_COUNT; i++)
-		fields[i] = (struct proc_field) { .label = EVENTS[i], .take = 1 };
-	proc_read("/proc/vmstat", fields, EVENT_COUNT);
-}
-
-static struct probe_counter since(uint64_t before, uint64_t after, int32_t error)
-{
-	return (struct probe_counter) { .count = error ? 0 : after - before, .error = error };
-}
-
-static struct thp_cost_events events_since(const struct proc_field *before)
-{
-	struct proc_field after[EVENT_COUNT];
-	struct probe_counter found[EVENT_COUNT];
-
-	read_events(after);
-	for (size_t i = 0; i < EVENT_COUNT; i++)
-		found[i] = since(before[i].sum, after[i].sum, after[i].error);
-	return (struct thp_cost_events) { found[0], found[1], found[2], found[3],
-					  found[4], found[5], found[6] };
-}
-
-static struct probe_counter khugepaged_count(void)
-{
-	struct probe_counter found = { .count = 0 };
-	struct lines lines;
-	char line[32];
-
-	if (lines_open(&lines, KHUGEPAGED_COUNT) == -1)
-		return (struct probe_counter) { .error = errno };
-	if (lines_next(&lines, line, sizeof(line)))
-		found.count = strtoull(line, NULL, 10);
-	if (lines_close(&lines) == -1)
-		return (struct probe_counter) { .error = errno };
-	return found;
+	proc_read("/proc/vmstat", EVENTS, EVENT_COUNT, events);
 }
 
 /* Until all of it is in huge pages, or wait_ns is over. Returns 0, or -1 and errno. */
@@ -273,11 +238,11 @@ static bool none_free(int errno_value)
 static int collapse(const struct region *region, const struct thp_cost_params *in,
 		    struct thp_cost_result *out)
 {
-	const struct probe_counter before = khugepaged_count();
-	struct proc_field events[EVENT_COUNT];
+	const struct probe_counter before = proc_number(KHUGEPAGED_COUNT);
+	struct thp_cost_events events;
 	int failed;
 
-	read_events(events);
+	read_events(&events);
 	const uint64_t from_ns = clock_ns();
 	if (in->pages == THP_COST_PAGES_KHUGEPAGED)
 		failed = await_khugepaged(region, in->wait_ns);
@@ -285,9 +250,9 @@ static int collapse(const struct region *region, const struct thp_cost_params *i
 		failed = madvise(region->start, region->size_bytes, MADV_COLLAPSE);
 	const int errno_value = errno;
 	out->collapse_ns = clock_ns() - from_ns;
-	out->collapse_events = events_since(events);
-	const struct probe_counter after = khugepaged_count();
-	out->pages_collapsed_count = since(before.count, after.count, after.error);
+	read_events(&out->collapse_events);
+	counters_since(&events, &out->collapse_events, EVENT_COUNT);
+	out->pages_collapsed_count = counter_since(before, proc_number(KHUGEPAGED_COUNT));
 	if (failed == -1 && in->pages == THP_COST_PAGES_COLLAPSED && none_free(errno_value)) {
 		out->collapse_errno = errno_value;
 		return 0;
@@ -343,7 +308,7 @@ enum probe_status thp_cost(const struct thp_cost_params *in, struct thp_cost_res
 	struct region written;
 	struct fragments fragments = { .pages = NULL };
 	struct failure failure = { .call = NULL };
-	struct proc_field events[EVENT_COUNT];
+	struct thp_cost_events events;
 	struct found *found = MAP_FAILED;
 	struct smaps_range range;
 	struct window window;
@@ -396,14 +361,15 @@ enum probe_status thp_cost(const struct thp_cost_params *in, struct thp_cost_res
 		touch_timed(&used, &out->floor_latency, false);
 		memset(&out->latency, 0, sizeof(out->latency)); /* its memory, outside too */
 	}
-	read_events(events);
+	read_events(&events);
 	window_open(&window);
 	if (in->touches_timed)
 		touch_timed(&used, &out->latency, true);
 	else
 		touch(&used);
 	window_close(&window, &out->window);
-	out->touch_events = events_since(events);
+	read_events(&out->touch_events);
+	counters_since(&events, &out->touch_events, EVENT_COUNT);
 	out->free_huge_after_count = free_huge_blocks();
 	out->floor_ns = walk_ns(&used);
 

@@ -272,9 +272,7 @@ enum probe_status thread_create(const struct thread_create_params *in,
 		    "stack_touched_bytes must leave 16 KiB of the stack");
 	CHECK_PARAM(in->threads_count || in->slice_ns,
 		    "threads_count or slice_ns must end the loop");
-	status = measure(in, &workers, &out->window, err);
-	if (status != PROBE_OK)
-		goto out;
+	TRY_STATUS(measure(in, &workers, &out->window, err));
 	gather(&workers, out);
 	errno = out->failed_errno;
 	TRY_UNLESS(out->thread_count == 0, "pthread_create(&thread, &attr, body, batch)");

@@ -325,21 +325,15 @@ enum probe_status tlb_shootdown(const struct tlb_shootdown_params *in,
 	TRY(cpus_allowed(&allowed));
 	TRY_SUPPORTED(in->readers_count < (uint64_t)allowed.count,
 		      "readers_count must be less than the CPUs it may use");
-	status = known_flushes(&out->known, err);
-	if (status != PROBE_OK)
-		goto out;
+	TRY_STATUS(known_flushes(&out->known, err));
 	TRY_MAP(memory, mmap_anonymous(in->working_set_bytes, MAP_SHARED | MAP_POPULATE));
 	TRY_MAP(shared, mmap_anonymous(bytes, MAP_SHARED | MAP_POPULATE));
 	plan.trial = shared;
 	plan.cpus = in->pinned ? allowed.list : NULL;
 	set(plan.trial, in, memory);
-	status = open_attribution(&attribution, &plan, &allowed, err);
-	if (status != PROBE_OK)
-		goto out;
+	TRY_STATUS(open_attribution(&attribution, &plan, &allowed, err));
 
-	status = measure(&workers, &plan, &allowed, &attribution, &out->window, err);
-	if (status != PROBE_OK)
-		goto out;
+	TRY_STATUS(measure(&workers, &plan, &allowed, &attribution, &out->window, err));
 	gather(plan.trial, out);
 	errno = plan.trial->initiator.failed_errno;
 	TRY_UNLESS(errno != 0, release_text(in->release));

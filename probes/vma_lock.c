@@ -14,7 +14,7 @@
  */
 #include "probe.h"
 #include "support/in_child.h"
-#include "support/privilege.h"
+#include "support/lock.h"
 #include "support/proc.h"
 #include "support/smaps.h"
 #include "support/vm_script.h"
@@ -63,7 +63,7 @@ static bool may_lock(bool whole_process, uint64_t page_bytes, char *why, size_t 
 
 	if (whole_process)
 		needed_bytes += proc_status_bytes(0, "VmSize:").count;
-	return privilege_may_lock(needed_bytes, "this check locks up to", why, size);
+	return lock_allowed(needed_bytes, "this check locks up to", why, size);
 }
 
 static enum probe_status check(const void *params, void *result, struct probe_error *err)
@@ -87,9 +87,7 @@ static enum probe_status check(const void *params, void *result, struct probe_er
 	memcpy(out->steps, in.check_steps, sizeof(out->steps));
 	if (!may_lock(whole_process, script.page_bytes, why, sizeof(why)))
 		return probe_failed(err, PROBE_UNAVAILABLE, why);
-	status = vm_script_prepare(&script, in.check_steps, last, err);
-	if (status != PROBE_OK)
-		return status;
+	TRY_STATUS(vm_script_prepare(&script, in.check_steps, last, err));
 	vm_script_snapshot(&script, &out->before);
 	window_open(&window);
 	int failed = vm_script_do(&script, &in.check_steps[last]);

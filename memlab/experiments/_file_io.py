@@ -22,6 +22,13 @@ FILESYSTEM = Factor(
     help="file system; dir: that of --dir; tmpfs: /dev/shm",
     level_labels={"dir": "file system of --dir"},
 )
+ON_DISK = Factor(
+    "filesystem",
+    choice("dir"),
+    quick=["dir"],
+    help="file system; dir: that of --dir",
+    level_labels={"dir": "file system of --dir"},
+)
 FILE_SIZE = Factor("file_size", BYTES, quick=[256 * MIB], paper=[2 * GIB], help="file size")
 POPULATE = Factor("populate", FLAG, quick=[False], help="MAP_POPULATE; a flag of the mapping")
 SLICE = Factor(

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import count, islice
 
 from memlab.experiment import *
-from memlab.experiments._file_io import FILE_STATES, KIB, MIB
+from memlab.experiments._file_io import FILE_STATES, KIB, MIB, ON_DISK
 from memlab.experiments._reclaim import mglru, reclaim_settings
 
 COLD_ONE_IN = 8  # as in probes/advice_reclaim.c
@@ -355,13 +355,7 @@ EXPERIMENT = Experiment(
         Factor("hot", BYTES, quick=[8 * MIB], help="hot set; its size", least=4096),
         Factor("limit", BYTES, quick=[16 * MIB], help="memory limit; of the cgroup", host=True),
         Factor("file_size", BYTES, quick=[64 * MIB], help="file size", least=4096),
-        Factor(
-            "filesystem",
-            choice("dir"),
-            quick=["dir"],
-            help="file system; dir: that of --dir",
-            level_labels={"dir": "file system of --dir"},
-        ),
+        ON_DISK,
         Factor(
             "file_state",
             FILE_STATES,

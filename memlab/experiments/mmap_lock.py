@@ -366,13 +366,7 @@ EXPERIMENT = Experiment(
             of=held_up,
         ),
         *(latency(name, "operation") for name in ("p50", "p99")),
-        Metric(
-            "longest",
-            "s",
-            "longest latency",
-            of=longest("latency"),
-            floor=longest("floor_latency"),
-        ),
+        LONGEST,
         Metric(
             "slowdown",
             "1",

@@ -7,7 +7,7 @@ written back, anonymous memory and tmpfs need swap, and locked memory can go now
 import errno
 
 from memlab.experiment import *
-from memlab.experiments._file_io import FILE_STATES, MIB
+from memlab.experiments._file_io import FILE_STATES, MIB, ON_DISK
 from memlab.experiments._reclaim import (
     dirty_settings,
     mglru,
@@ -220,13 +220,7 @@ EXPERIMENT = Experiment(
         Factor(
             "file_size", BYTES, quick=[TAKEN], least=4096, help="memory taken; also the file's size"
         ),
-        Factor(
-            "filesystem",
-            choice("dir"),
-            quick=["dir"],
-            help="file system; dir: that of --dir",
-            level_labels={"dir": "file system of --dir"},
-        ),
+        ON_DISK,
         Factor(
             "file_state", FILE_STATES, quick=["sparse"], help="state of the file; sparse: empty"
         ),

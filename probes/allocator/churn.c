@@ -54,16 +54,6 @@ static size_t next_size(struct churn *churn)
 	return base + random_next(&churn->random) % base;
 }
 
-static void touch(uint8_t *start, size_t size_bytes, uintptr_t page_bytes)
-{
-	uint8_t *const end = start + size_bytes;
-
-	for (uint8_t *at = start; at < end; at += page_bytes - ((uintptr_t)at & (page_bytes - 1))) {
-		*(volatile uint8_t *)at = 1;
-		KEEP(at);
-	}
-}
-
 /* With a pool instead of malloc: a random place in it. Nothing is freed. */
 static uint8_t *place_in_pool(struct churn *churn, size_t size_bytes)
 {
@@ -90,7 +80,7 @@ static bool replace(struct churn *churn, uint32_t slot, uint64_t deadline_ns)
 		churn->failed_errno = errno;
 		return false;
 	}
-	touch(object, size_bytes, churn->page_bytes);
+	pages_touch_within(object, size_bytes, churn->page_bytes);
 	const uint64_t to_ns = clock_ns();
 	histogram_record(&churn->latency, to_ns - from_ns);
 	churn->left_count--;

@@ -5,6 +5,8 @@
 #ifndef MEMLAB_PACE_H
 #define MEMLAB_PACE_H
 
+#include "support/clock.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <time.h>
@@ -20,8 +22,7 @@ static inline uint64_t pace_now_ns(void)
 /* Returns immediately if the time has passed. */
 static inline void pace_until_ns(uint64_t at_ns)
 {
-	const struct timespec at = { .tv_sec = (time_t)(at_ns / 1000000000u),
-				     .tv_nsec = (long)(at_ns % 1000000000u) };
+	const struct timespec at = clock_timespec(at_ns);
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
 		;

@@ -37,6 +37,19 @@ static inline bool policy_is_notified(enum eviction_policy kind)
 	return kind == EVICTION_POLICY_NOTIFIED || kind == EVICTION_POLICY_NOTIFIED_RANDOM;
 }
 
+/*
+ * Arms a threshold in either version of cgroups, and takes it away again.
+ *
+ * v1: NOTIFIER_KIND_THRESHOLD. The kernel checks it each time that some 128 pages were charged or
+ * uncharged on a CPU (mm/memcontrol-v1.c, MEM_CGROUP_TARGET_THRESH), so the notification comes up
+ * to 0.5 MiB late, in both directions. v2: memory.high is the threshold, polled by memory.events,
+ * which change at most once in 10 ms (kernel/cgroup/cgroup.c, CGROUP_FILE_NOTIFY_MIN_INTV). There
+ * the kernel does more than notify: above memory.high it reclaims, and slows the group down.
+ * Each returns 0, or -1 and errno.
+ */
+int threshold_arm(struct notifier *notifier, const char *group, uint64_t threshold_bytes);
+int threshold_disarm(struct notifier *notifier, const char *group);
+
 /* Makes an empty cache. Returns 0, or -1 and errno. */
 int policy_make(struct policy *policy, uint32_t entry_count, size_t entry_bytes);
 

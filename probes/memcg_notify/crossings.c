@@ -142,7 +142,7 @@ static uint64_t quiet_ns(const struct crossings *crossings)
 static void settle(const struct crossings *crossings)
 {
 	const uint64_t ns = quiet_ns(crossings);
-	const struct timespec quiet = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
+	const struct timespec quiet = clock_timespec(ns);
 
 	if (ns)
 		nanosleep(&quiet, NULL);

@@ -110,9 +110,7 @@ uint32_t waiter_woken(struct waiter *waiter, uint32_t seen, uint64_t limit_ns)
 		const uint64_t passed_ns = clock_ns() - from_ns;
 		if (passed_ns >= limit_ns)
 			break;
-		const uint64_t left_ns = limit_ns - passed_ns;
-		const struct timespec left = { (time_t)(left_ns / 1000000000),
-					       (long)(left_ns % 1000000000) };
+		const struct timespec left = clock_timespec(limit_ns - passed_ns);
 		futex_wait(&waiter->woken, woken, limit_ns == UINT64_MAX ? NULL : &left);
 	}
 	return woken;

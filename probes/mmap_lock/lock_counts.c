@@ -1,8 +1,8 @@
 #include "lock_counts.h"
 #include "support/kernel_fs.h"
+#include "support/proc.h"
 
 #include <linux/perf_event.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,13 +21,10 @@ static const struct {
 
 static int open_event(uint32_t type, uint64_t config, int leader)
 {
-	struct perf_event_attr attr;
+	struct perf_event_attr attr = {
+		.size = sizeof(attr), .type = type, .config = config, .disabled = leader == -1
+	};
 
-	memset(&attr, 0, sizeof(attr));
-	attr.size = sizeof(attr);
-	attr.type = type;
-	attr.config = config;
-	attr.disabled = leader == -1;
 	return (int)syscall(SYS_perf_event_open, &attr, 0, -1, leader, PERF_FLAG_FD_CLOEXEC);
 }
 
@@ -70,7 +67,7 @@ void lock_counts_pause(const struct lock_counts *counts)
 		ioctl(counts->leader, PERF_EVENT_IOC_DISABLE, 0);
 }
 
-void vma_lock_counts_begin(struct vma_lock_counting *counting)
+void vma_lock_counts_read(struct vma_lock_counts *counts)
 {
 	static const char *const labels[VMA_LOCK_COUNTS] = {
 		"vma_lock_success",
@@ -79,25 +76,7 @@ void vma_lock_counts_begin(struct vma_lock_counting *counting)
 		"vma_lock_miss",
 	};
 
-	for (int i = 0; i < VMA_LOCK_COUNTS; i++)
-		counting->before[i] = (struct proc_field) { .label = labels[i], .take = 1 };
-	proc_read("/proc/vmstat", counting->before, VMA_LOCK_COUNTS);
-}
-
-void vma_lock_counts_end(const struct vma_lock_counting *counting, struct vma_lock_counts *out)
-{
-	struct probe_counter *into[VMA_LOCK_COUNTS] = { &out->success, &out->abort, &out->retry,
-							&out->miss };
-	struct proc_field now[VMA_LOCK_COUNTS];
-
-	for (int i = 0; i < VMA_LOCK_COUNTS; i++)
-		now[i] = (struct proc_field) { .label = counting->before[i].label, .take = 1 };
-	proc_read("/proc/vmstat", now, VMA_LOCK_COUNTS);
-	for (int i = 0; i < VMA_LOCK_COUNTS; i++)
-		*into[i] = (struct probe_counter) {
-			.count = now[i].error ? 0 : now[i].sum - counting->before[i].sum,
-			.error = now[i].error,
-		};
+	proc_read("/proc/vmstat", labels, VMA_LOCK_COUNTS, counts);
 }
 
 void lock_counts_close(struct lock_counts *counts, struct mmap_lock_counts *out)

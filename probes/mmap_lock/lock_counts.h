@@ -6,7 +6,6 @@
 #define MEMLAB_LOCK_COUNTS_H
 
 #include "probe.h"
-#include "support/proc.h"
 
 /* cdef: read by cffi as it stands */
 struct mmap_lock_counts {
@@ -29,10 +28,6 @@ struct vma_lock_counts {
 
 enum { LOCK_COUNTS = 4, VMA_LOCK_COUNTS = 4 };
 
-struct vma_lock_counting {
-	struct proc_field before[VMA_LOCK_COUNTS];
-};
-
 /* The tracepoints by number; a negative one is the errno for which there is no count. */
 struct lock_events {
 	int32_t ids[LOCK_COUNTS];
@@ -54,7 +49,7 @@ void lock_counts_pause(const struct lock_counts *counts);
 /* Fills out, and closes. */
 void lock_counts_close(struct lock_counts *counts, struct mmap_lock_counts *out);
 
-void vma_lock_counts_begin(struct vma_lock_counting *counting);
-void vma_lock_counts_end(const struct vma_lock_counting *counting, struct vma_lock_counts *out);
+/* VMA_LOCK_COUNTS of them, for counters_since. */
+void vma_lock_counts_read(struct vma_lock_counts *counts);
 
 #endif

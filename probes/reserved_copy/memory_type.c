@@ -1,6 +1,6 @@
 #include "memory_type.h"
 #include "support/kernel_fs.h"
-#include "support/lines.h"
+#include "support/proc.h"
 
 #include <errno.h>
 #include <stdio.h>

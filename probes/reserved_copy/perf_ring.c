@@ -2,7 +2,6 @@
 #include "support/pages.h"
 
 #include <linux/perf_event.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,15 +9,15 @@
 int perf_ring_map(struct perf_ring *ring, size_t size_bytes)
 {
 	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	struct perf_event_attr attr;
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_DUMMY,
+		.disabled = 1,
+		.exclude_kernel = 1, /* which perf_event_paranoid 2 leaves to an ordinary user */
+	};
 	size_t data_bytes = page_bytes;
 
-	memset(&attr, 0, sizeof(attr));
-	attr.size = sizeof(attr);
-	attr.type = PERF_TYPE_SOFTWARE;
-	attr.config = PERF_COUNT_SW_DUMMY;
-	attr.disabled = 1;
-	attr.exclude_kernel = 1; /* which perf_event_paranoid 2 leaves to an ordinary user */
 	ring->fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (ring->fd == -1)
 		return -1;

@@ -253,21 +253,23 @@ static int slowest_first(const void *a, const void *b)
 	return x_end_ns < y_end_ns ? -1 : x_end_ns > y_end_ns;
 }
 
-/* Takes the slowest operation out of sorted logs; NULL if a slower one may not have been kept. */
-static struct slow_operation *take_slowest(const struct attribution *attribution, uint64_t over_ns)
+/* All logs as one, slowest first, in the first one's place, which lies before the others'. */
+static struct slow_log merge_logs(const struct attribution *attribution)
 {
-	struct slow_log *from = NULL;
+	struct slow_log all = { .heap = attribution->logs->heap };
 
 	for (uint32_t i = 0; i < attribution->log_count; i++) {
 		struct slow_log *log = &attribution->logs[i];
-		if (log->count && (!from || slowest_first(log->heap, from->heap) < 0))
-			from = log;
+		all.over_ns = log->over_ns > all.over_ns ? log->over_ns : all.over_ns;
+		for (uint32_t j = 0; j < log->count; j++) {
+			all.heap[all.count] = log->heap[j];
+			all.heap[all.count++].thread = i;
+		}
+		log->count = 0;
 	}
-	if (!from || from->heap->latency_ns <= over_ns)
-		return NULL;
-	from->heap->thread = (uint32_t)(from - attribution->logs);
-	from->count--;
-	return from->heap++;
+	if (all.count)
+		qsort(all.heap, all.count, sizeof(*all.heap), slowest_first);
+	return all;
 }
 
 /* Marks the events that overlap the operation; false if there is no room for all of them. */
@@ -298,17 +300,13 @@ static void collect_slow(const struct attribution *attribution, const struct int
 {
 	const uint64_t tail_count = out->operation_count / SLOW_ONE_IN;
 	const uint64_t wanted = tail_count > SLOW_LEAST ? tail_count : SLOW_LEAST;
-	uint64_t over_ns = 0;
+	const struct slow_log all = merge_logs(attribution);
+	const uint32_t most = all.count < ATTRIBUTION_SLOW_MOST ? all.count : ATTRIBUTION_SLOW_MOST;
 
-	for (uint32_t i = 0; i < attribution->log_count; i++) {
-		struct slow_log *log = &attribution->logs[i];
-		qsort(log->heap, log->count, sizeof(*log->heap), slowest_first);
-		over_ns = log->over_ns > over_ns ? log->over_ns : over_ns;
-	}
-	for (; out->slow_count < wanted && out->slow_count < ATTRIBUTION_SLOW_MOST;
-	     out->slow_count++) {
-		const struct slow_operation *slow = take_slowest(attribution, over_ns);
-		if (slow == NULL || !mark_met(intervals, slow, out))
+	for (; out->slow_count < wanted && out->slow_count < most; out->slow_count++) {
+		const struct slow_operation *slow = &all.heap[out->slow_count];
+		/* Of those up to over_ns some were not kept. */
+		if (slow->latency_ns <= all.over_ns || !mark_met(intervals, slow, out))
 			break;
 		out->slow[out->slow_count] = *slow;
 		out->slow[out->slow_count].from_ns -= window->started_ns;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define COMPARED_BYTES ((size_t)1 << 20)
 #define PIECE_BYTES ((size_t)251 * 256) /* whole periods, which are then copied */
 
 void buffer_fill(uint8_t *buffer, size_t size_bytes)
@@ -31,4 +32,16 @@ void *buffer_map(size_t size_bytes)
 	if (buffer != MAP_FAILED)
 		buffer_fill(buffer, size_bytes);
 	return buffer;
+}
+
+uint64_t buffer_alike_count(const uint8_t *to, const uint8_t *from, uint64_t size_bytes)
+{
+	uint64_t count = 0;
+
+	while (size_bytes - count > COMPARED_BYTES &&
+	       memcmp(to + count, from + count, COMPARED_BYTES) == 0)
+		count += COMPARED_BYTES;
+	while (count < size_bytes && to[count] == from[count])
+		count++;
+	return count;
 }

@@ -15,6 +15,9 @@ static inline uint8_t buffer_pattern(uint64_t i)
 
 void buffer_fill(uint8_t *buffer, size_t size_bytes);
 
+/* Bytes from the start on that are alike. */
+uint64_t buffer_alike_count(const uint8_t *to, const uint8_t *from, uint64_t size_bytes);
+
 /* A new mapping filled with the pattern, or MAP_FAILED; release it with munmap(2). */
 void *buffer_map(size_t size_bytes);
 

@@ -16,4 +16,9 @@ static inline uint64_t clock_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static inline struct timespec clock_timespec(uint64_t ns)
+{
+	return (struct timespec) { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+}
+
 #endif

@@ -39,6 +39,14 @@ static inline bool set_errno(int errno_value)
 #define TRY(expr) TRY_UNLESS((expr) == -1, #expr)
 #define TRY_MAP(target, expr) TRY_UNLESS(((target) = (expr)) == MAP_FAILED, #expr)
 
+/* Of a helper that has reported its own failure. */
+#define TRY_STATUS(expr)                                                                           \
+	do {                                                                                       \
+		status = (expr);                                                                   \
+		if (status != PROBE_OK)                                                            \
+			goto out;                                                                  \
+	} while (0)
+
 /* A condition on the params. No call failed, so the text describes the condition. */
 #define CHECK_PARAM(holds, text) TRY_UNLESS(!(holds) && set_errno(EINVAL), text)
 

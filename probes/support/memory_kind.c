@@ -207,16 +207,6 @@ int memory_make(struct memory *memory, enum memory_kind kind, size_t size_bytes)
 	return make_malloc(memory);
 }
 
-static void touch(const struct memory *memory)
-{
-	uint8_t *at = memory->start;
-	const uint8_t *const end = at + memory->size_bytes;
-	const uintptr_t page = page_bytes();
-
-	for (; at < end; at += page - (uintptr_t)at % page)
-		*(volatile uint8_t *)at = 1;
-}
-
 static int lock(struct memory *memory)
 {
 	if (mlock(memory->start, memory->size_bytes) == -1)
@@ -245,7 +235,7 @@ int memory_prepare(struct memory *memory, enum memory_state state)
 {
 	switch (state) {
 	case MEMORY_STATE_TOUCHED:
-		touch(memory);
+		pages_touch_within(memory->start, memory->size_bytes, page_bytes());
 		return 0;
 	case MEMORY_STATE_MLOCKED:
 		return lock(memory);

@@ -145,31 +145,6 @@ int notifier_open(struct notifier *notifier, const char *group, enum notifier_ki
 	return result;
 }
 
-int notifier_arm(struct notifier *notifier, const char *group, uint64_t threshold_bytes)
-{
-	const bool is_v1 = cgroup_is_v1(group);
-
-	if (notifier_open(notifier, group,
-			  is_v1 ? NOTIFIER_KIND_THRESHOLD : NOTIFIER_KIND_HIGH_POLL,
-			  threshold_bytes) == -1)
-		return -1;
-	if (is_v1)
-		return 0;
-	if (cgroup_write_bytes(group, "memory.high", threshold_bytes) == -1)
-		return -1;
-	return notifier_take(notifier) == -1 ? -1 : 0;
-}
-
-int notifier_disarm(struct notifier *notifier, const char *group)
-{
-	if (notifier->fd == -1)
-		return 0;
-	notifier_close(notifier);
-	return notifier->kind == NOTIFIER_KIND_HIGH_POLL
-		       ? cgroup_write_bytes(group, "memory.high", UINT64_MAX)
-		       : 0;
-}
-
 uint64_t notifiers_take(const struct notifier *notifiers, uint64_t count)
 {
 	uint64_t sum = 0;
@@ -202,17 +177,6 @@ bool notifier_is_ready(const struct notifier *notifier)
 	struct pollfd polled = { .fd = notifier->fd, .events = notifier->events };
 
 	return poll(&polled, 1, 0) > 0;
-}
-
-int64_t notifier_poll(const struct notifier *notifier)
-{
-	int64_t count;
-
-	/* An eventfd says by itself that there is none. */
-	if (!is_eventfd(notifier->kind) && !notifier_is_ready(notifier))
-		return 0;
-	count = notifier_take(notifier);
-	return count == -1 && errno == EAGAIN ? 0 : count;
 }
 
 void notifier_close(struct notifier *notifier)

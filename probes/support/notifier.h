@@ -36,19 +36,6 @@ const char *notifier_lacks(enum notifier_kind kind, const char *group);
 int notifier_open(struct notifier *notifier, const char *group, enum notifier_kind kind,
 		  uint64_t threshold_bytes);
 
-/*
- * Arms a threshold in either version, and takes it away again.
- *
- * v1: NOTIFIER_KIND_THRESHOLD. The kernel checks it each time that some 128 pages were charged or
- * uncharged on a CPU (mm/memcontrol-v1.c, MEM_CGROUP_TARGET_THRESH), so the notification comes up
- * to 0.5 MiB late, in both directions. v2: memory.high is the threshold, polled by memory.events,
- * which change at most once in 10 ms (kernel/cgroup/cgroup.c, CGROUP_FILE_NOTIFY_MIN_INTV). There
- * the kernel does more than notify: above memory.high it reclaims, and slows the group down.
- * Each returns 0, or -1 and errno.
- */
-int notifier_arm(struct notifier *notifier, const char *group, uint64_t threshold_bytes);
-int notifier_disarm(struct notifier *notifier, const char *group);
-
 /* After poll(2) has found it: how many notifications it held, and it is quiet until the next.
  * All but an eventfd hold one, however many there were. -1 and errno. */
 int64_t notifier_take(const struct notifier *notifier);
@@ -56,10 +43,8 @@ int64_t notifier_take(const struct notifier *notifier);
 /* The same of several of them, without errors. */
 uint64_t notifiers_take(const struct notifier *notifiers, uint64_t count);
 
-/* Without waiting: whether there is one, and how many there were since the last call. -1 and
- * errno. */
+/* Whether there is one, without waiting. */
 bool notifier_is_ready(const struct notifier *notifier);
-int64_t notifier_poll(const struct notifier *notifier);
 
 void notifier_close(struct notifier *notifier);
 

@@ -39,6 +39,17 @@ static inline void pages_touch(void *start, size_t size_bytes, size_t page_bytes
 		*((volatile uint8_t *)start + at) = 1;
 }
 
+/* The same wherever the range begins. */
+static inline void pages_touch_within(uint8_t *start, size_t size_bytes, uintptr_t page_bytes)
+{
+	uint8_t *const end = start + size_bytes;
+
+	for (uint8_t *at = start; at < end; at += page_bytes - ((uintptr_t)at & (page_bytes - 1))) {
+		*(volatile uint8_t *)at = 1;
+		KEEP(at);
+	}
+}
+
 static inline void pages_read(const void *start, size_t size_bytes, size_t page_bytes)
 {
 	for (size_t at = 0; at < size_bytes; at += page_bytes)

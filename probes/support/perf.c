@@ -11,7 +11,6 @@
 #include "probe.h"
 
 #include <linux/perf_event.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,16 +42,16 @@ struct perf_reading {
 
 static int open_event(const struct perf_set *set, uint32_t type, uint64_t config, int leader)
 {
-	struct perf_event_attr attr;
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = type,
+		.config = config,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+		.inherit = set->inherit,
+		.disabled = leader == -1,
+		.exclude_kernel = set->user_only && type != PERF_TYPE_TRACEPOINT,
+	};
 
-	memset(&attr, 0, sizeof(attr));
-	attr.size = sizeof(attr);
-	attr.type = type;
-	attr.config = config;
-	attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-	attr.inherit = set->inherit;
-	attr.disabled = leader == -1;
-	attr.exclude_kernel = set->user_only && type != PERF_TYPE_TRACEPOINT;
 	return (int)syscall(SYS_perf_event_open, &attr, 0, -1, leader, PERF_FLAG_FD_CLOEXEC);
 }
 

@@ -1,115 +1,159 @@
-/*
- * A streaming reader of "label number number ..." lines.
- */
 #include "proc.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #define LABEL_SIZE 32
 
-/* Where the reader stands in the line. */
-enum place { BEFORE_LABEL, IN_LABEL, BETWEEN, IN_NUMBER, REST_OF_LINE };
-
-struct scan {
-	struct proc_field *fields;
-	size_t count;
-	struct proc_field *field; /* the field of this line */
-	enum place place;
-	char label[LABEL_SIZE];
-	size_t label_length;
-	uint32_t number_index;
-	uint64_t number;
-};
-
-static void end_label(struct scan *scan)
+int lines_open(struct lines *lines, const char *path)
 {
-	scan->label[scan->label_length] = '\0';
-	scan->field = NULL;
-	for (size_t i = 0; i < scan->count; i++)
-		if (strcmp(scan->fields[i].label, scan->label) == 0)
-			scan->field = &scan->fields[i];
-	if (scan->field)
-		scan->field->error = 0;
-	scan->number_index = 0;
-	scan->place = scan->field ? BETWEEN : REST_OF_LINE;
+	lines->at = lines->length = 0;
+	lines->error = 0;
+	lines->fd = open(path, O_RDONLY | O_CLOEXEC);
+	return lines->fd == -1 ? -1 : 0;
 }
 
-static void end_number(struct scan *scan)
+/* The next byte, or -1 at the end of the file. */
+static int next_byte(struct lines *lines)
 {
-	struct proc_field *field = scan->field;
+	if (lines->at == lines->length) {
+		const ssize_t length = read(lines->fd, lines->text, sizeof(lines->text));
 
-	if (scan->number_index >= field->skip && scan->number_index - field->skip < field->take)
-		field->sum += scan->number;
-	scan->number_index++;
-	scan->place = BETWEEN;
+		lines->error = length == -1 ? errno : 0;
+		if (length <= 0)
+			return -1;
+		lines->at = 0;
+		lines->length = length;
+	}
+	return (uint8_t)lines->text[lines->at++];
 }
 
-static void feed(struct scan *scan, char c)
+bool lines_next(struct lines *lines, char *line, size_t size)
 {
-	bool blank = c == ' ' || c == '\t' || c == '\n';
-	bool digit = c >= '0' && c <= '9';
+	size_t length = 0;
+	int c = next_byte(lines);
+	const bool any = c != -1;
 
-	if (blank && scan->place == IN_LABEL)
-		end_label(scan);
-	else if (blank && scan->place == IN_NUMBER)
-		end_number(scan);
-	else if (!blank && scan->place == BEFORE_LABEL) {
-		scan->place = IN_LABEL;
-		scan->label_length = 0;
-	} else if (digit && scan->place == BETWEEN) {
-		scan->place = IN_NUMBER;
-		scan->number = 0;
-	} else if (!blank && !digit && scan->place != IN_LABEL)
-		scan->place = REST_OF_LINE;
-
-	if (scan->place == IN_LABEL && scan->label_length < LABEL_SIZE - 1)
-		scan->label[scan->label_length++] = c;
-	if (scan->place == IN_NUMBER)
-		scan->number = scan->number * 10 + (uint64_t)(c - '0');
-	if (c == '\n')
-		scan->place = BEFORE_LABEL;
+	for (; c != -1 && c != '\n'; c = next_byte(lines))
+		if (length + 1 < size)
+			line[length++] = (char)c;
+	line[length] = '\0';
+	return any;
 }
 
-static void fail_all(struct proc_field *fields, size_t count, int32_t error)
+int lines_close(struct lines *lines)
+{
+	close(lines->fd);
+	errno = lines->error;
+	return lines->error ? -1 : 0;
+}
+
+/* From byte c on; returns the first one of a word. */
+static int skip_blanks(struct lines *lines, int c)
+{
+	while (c == ' ' || c == '\t')
+		c = next_byte(lines);
+	return c;
+}
+
+/* The word that begins with byte c, cut where it does not fit; returns the byte behind it. */
+static int read_label(struct lines *lines, int c, char *label)
+{
+	size_t length = 0;
+
+	for (c = skip_blanks(lines, c); c > ' '; c = next_byte(lines))
+		if (length + 1 < LABEL_SIZE)
+			label[length++] = (char)c;
+	label[length] = '\0';
+	return c;
+}
+
+/* Up to the first word that is no number; returns a byte behind the last one that is. */
+static int add_numbers(struct lines *lines, int c, uint32_t skip, uint32_t take, uint64_t *sum)
+{
+	for (uint32_t i = 0;; i++) {
+		uint64_t number = 0;
+
+		c = skip_blanks(lines, c);
+		if (c < '0' || c > '9')
+			return c;
+		for (; c >= '0' && c <= '9'; c = next_byte(lines))
+			number = number * 10 + (uint64_t)(c - '0');
+		if (c > ' ')
+			return c;
+		if (i >= skip && i - skip < take)
+			*sum += number;
+	}
+}
+
+static void set_errors(struct probe_counter *found, size_t count, int32_t error)
 {
 	for (size_t i = 0; i < count; i++)
-		fields[i].error = error;
+		found[i] = (struct probe_counter) { .error = error };
 }
 
-void proc_read(const char *path, struct proc_field *fields, size_t count)
+static void read_sums(const char *path, const char *const labels[], size_t count, uint32_t skip,
+		      uint32_t take, struct probe_counter *found)
 {
-	struct scan scan = { .fields = fields, .count = count, .place = BEFORE_LABEL };
-	char text[4096];
-	ssize_t length;
+	char label[LABEL_SIZE];
+	struct lines lines;
+	int c;
 
-	fail_all(fields, count, ENOENT);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd == -1) {
-		fail_all(fields, count, errno);
+	set_errors(found, count, ENOENT);
+	if (lines_open(&lines, path) == -1) {
+		set_errors(found, count, errno);
 		return;
 	}
-	while ((length = read(fd, text, sizeof(text))) > 0)
-		for (ssize_t i = 0; i < length; i++)
-			feed(&scan, text[i]);
-	if (length == -1)
-		fail_all(fields, count, errno);
-	close(fd);
+	while ((c = next_byte(&lines)) != -1) {
+		c = read_label(&lines, c, label);
+		for (size_t i = 0; i < count; i++)
+			if (strcmp(labels[i], label) == 0) {
+				found[i].error = 0;
+				c = add_numbers(&lines, c, skip, take, &found[i].count);
+			}
+		while (c != -1 && c != '\n')
+			c = next_byte(&lines);
+	}
+	if (lines_close(&lines) == -1)
+		set_errors(found, count, errno);
+}
+
+void proc_read(const char *path, const char *const labels[], size_t count, void *found)
+{
+	read_sums(path, labels, count, 0, 1, found);
+}
+
+struct probe_counter proc_sum(const char *path, const char *label, uint32_t skip, uint32_t take)
+{
+	struct probe_counter found;
+
+	read_sums(path, &label, 1, skip, take, &found);
+	return found;
+}
+
+struct probe_counter proc_number(const char *path)
+{
+	struct probe_counter found = { .count = 0 };
+	struct lines lines;
+
+	if (lines_open(&lines, path) == -1)
+		return (struct probe_counter) { .error = errno };
+	add_numbers(&lines, next_byte(&lines), 0, 1, &found.count);
+	found.error = lines_close(&lines) == -1 ? errno : 0;
+	return found;
 }
 
 struct probe_counter proc_status_bytes(pid_t pid, const char *label)
 {
-	struct proc_field field = { .label = label, .take = 1 };
 	char path[32] = "/proc/self/status";
 
 	if (pid)
 		snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	proc_read(path, &field, 1);
-	return (struct probe_counter) { .count = field.sum * 1024, .error = field.error };
+	struct probe_counter found = proc_sum(path, label, 0, 1);
+	found.count *= 1024;
+	return found;
 }
 
 int32_t proc_write(const char *path, const char *text)

@@ -1,5 +1,5 @@
 #include "smaps.h"
-#include "lines.h"
+#include "proc.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -157,11 +157,8 @@ int64_t smaps_process_vma_count(void)
 
 int64_t smaps_vma_limit(void)
 {
-	char line[LINE_SIZE];
-	struct lines lines;
+	const struct probe_counter limit = proc_number("/proc/sys/vm/max_map_count");
 
-	if (lines_open(&lines, "/proc/sys/vm/max_map_count") == -1)
-		return -1;
-	lines_next(&lines, line, sizeof(line));
-	return lines_close(&lines) == -1 ? -1 : strtoll(line, NULL, 10);
+	errno = limit.error;
+	return limit.error ? -1 : (int64_t)limit.count;
 }

@@ -79,27 +79,30 @@ struct reading {
 	uint64_t lost;
 };
 
-static void describe(struct perf_event_attr *attr, uint32_t index, int32_t id)
+static struct perf_event_attr describe(uint32_t index, int32_t id)
 {
-	memset(attr, 0, sizeof(*attr));
-	attr->size = sizeof(*attr);
-	attr->disabled = true;
-	attr->sample_period = 1;
-	attr->sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME;
-	attr->use_clockid = true;
-	attr->clockid = CLOCK_MONOTONIC_RAW;
-	if (index == TRACE_SWITCHES) {
-		attr->type = PERF_TYPE_SOFTWARE;
-		attr->config = PERF_COUNT_SW_DUMMY;
-		attr->context_switch = true;
-		attr->sample_id_all = true;
-	} else if (trace_events[index].tracepoint) {
-		attr->type = PERF_TYPE_TRACEPOINT;
-		attr->config = (uint64_t)id;
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_DUMMY,
+		.disabled = true,
+		.sample_period = 1,
+		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
+		.context_switch = index == TRACE_SWITCHES,
+		.sample_id_all = index == TRACE_SWITCHES,
+		.use_clockid = true,
+		.clockid = CLOCK_MONOTONIC_RAW,
+	};
+
+	if (index == TRACE_SWITCHES)
+		return attr;
+	if (trace_events[index].tracepoint) {
+		attr.type = PERF_TYPE_TRACEPOINT;
+		attr.config = (uint64_t)id;
 	} else {
-		attr->type = PERF_TYPE_SOFTWARE;
-		attr->config = trace_events[index].software_event;
+		attr.config = trace_events[index].software_event;
 	}
+	return attr;
 }
 
 static int open_counting_lost(struct trace *trace, struct perf_event_attr *attr, uint32_t cpu)
@@ -118,11 +121,10 @@ static int open_counting_lost(struct trace *trace, struct perf_event_attr *attr,
 static int32_t add_event(struct trace *trace, struct trace_ring *ring, uint32_t index, int32_t id)
 {
 	const char *filter = index == TRACE_SWITCHES ? NULL : trace_events[index].filter;
-	struct perf_event_attr attr;
+	struct perf_event_attr attr = describe(index, id);
 
 	if (id < 0)
 		return -id;
-	describe(&attr, index, id);
 	int fd = open_counting_lost(trace, &attr, ring->cpu);
 	ring->fds[index] = fd;
 	if (fd == -1 || ioctl(fd, PERF_EVENT_IOC_ID, &ring->ids[index]) == -1)

@@ -1,9 +1,8 @@
 #include "vm_script.h"
 #include "contents.h"
 #include "descriptor.h"
-#include "page_flags.h"
+#include "lock.h"
 #include "pages.h"
-#include "privilege.h"
 #include "proc.h"
 #include "smaps.h"
 #include "stack.h"
@@ -36,6 +35,60 @@
 #define STACK_BYTES ((uint64_t)256 * 1024) /* arm64 has no smaller than 128 KiB */
 #define VMA_LIMIT_MOST (INT64_C(1) << 20)  /* each VMA takes some 200 B of kernel memory */
 
+/*
+ * The kernel's flags of single pages, from /proc/kpageflags by way of /proc/self/pagemap
+ * (Documentation/admin-guide/mm/pagemap.rst). Only root may read them.
+ */
+#define PRESENT (UINT64_C(1) << 63)
+#define FRAME_NUMBER ((UINT64_C(1) << 55) - 1)
+/* include/uapi/linux/kernel-page-flags.h and include/linux/kernel-page-flags.h */
+#define FLAG_UNEVICTABLE 18
+#define FLAG_MLOCKED 33
+
+static int32_t read_entry(int fd, uint64_t index, uint64_t *entry)
+{
+	ssize_t length = pread(fd, entry, sizeof(*entry), (off_t)(index * sizeof(*entry)));
+
+	if (length == -1)
+		return errno;
+	return length == sizeof(*entry) ? 0 : EIO;
+}
+
+static int32_t read_page(const int *fds, uint64_t page_index, struct vm_view *view)
+{
+	uint64_t entry, bits;
+	int32_t failed = read_entry(fds[0], page_index, &entry);
+
+	if (failed || !(entry & PRESENT))
+		return failed;
+	if ((entry & FRAME_NUMBER) == 0)
+		return EPERM; /* pagemap hides the frame without CAP_SYS_ADMIN */
+	failed = read_entry(fds[1], entry & FRAME_NUMBER, &bits);
+	if (failed)
+		return failed;
+	view->mlocked_pages.count += bits >> FLAG_MLOCKED & 1;
+	view->unevictable_pages.count += bits >> FLAG_UNEVICTABLE & 1;
+	return 0;
+}
+
+static void read_page_flags(const struct vm_script *script, struct vm_view *view)
+{
+	const uint64_t first = (uint64_t)(uintptr_t)script->start / script->page_bytes;
+	const int fds[] = {
+		open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC),
+		open("/proc/kpageflags", O_RDONLY | O_CLOEXEC),
+	};
+	int32_t failed = fds[0] == -1 || fds[1] == -1 ? errno : 0;
+
+	view->mlocked_pages = view->unevictable_pages = (struct probe_counter) { .count = 0 };
+	for (uint64_t i = 0; !failed && i < script->size_bytes / script->page_bytes; i++)
+		failed = read_page(fds, first + i, view);
+	for (int i = 0; i < 2; i++)
+		if (fds[i] != -1)
+			close(fds[i]);
+	view->mlocked_pages.error = view->unevictable_pages.error = failed;
+}
+
 int vm_script_open(struct vm_script *script)
 {
 	script->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -47,21 +100,12 @@ int vm_script_open(struct vm_script *script)
 	return 0;
 }
 
-static struct probe_counter counter(uint64_t count, int32_t error)
-{
-	const struct probe_counter made = { .count = count, .error = error };
-
-	return made;
-}
-
 void vm_script_snapshot(const struct vm_script *script, struct vm_view *view)
 {
-	struct page_flags pages;
 	struct smaps_range range;
 
 	/* A process may read its own files in /proc. A failure shows as zeros. */
 	smaps_read(script->start, script->size_bytes, &range, view->smaps, sizeof(view->smaps));
-	const int32_t error = page_flags_read(script->start, script->size_bytes, &pages);
 	view->vma_count = range.vma_count;
 	view->locked_vma_count = range.locked_vma_count;
 	view->lockonfault_vma_count = range.lockonfault_vma_count;
@@ -69,8 +113,7 @@ void vm_script_snapshot(const struct vm_script *script, struct vm_view *view)
 	view->locked_bytes = range.locked_bytes;
 	view->lazy_free_bytes = range.lazy_free_bytes;
 	view->vm_locked_bytes = proc_status_bytes(0, "VmLck:").count;
-	view->mlocked_pages = counter(pages.mlocked_count, error);
-	view->unevictable_pages = counter(pages.unevictable_count, error);
+	read_page_flags(script, view);
 }
 
 static int map_at(void *at, size_t size_bytes, const struct vm_step *step, int fd)
@@ -287,7 +330,7 @@ int vm_script_do(struct vm_script *script, const struct vm_step *step)
 		contents_fill(at, step->first, step->count, page_bytes, CONTENTS_WRITTEN);
 		break;
 	case VM_CALL_LIMIT:
-		return privilege_limit(size_bytes);
+		return lock_limit(size_bytes);
 	case VM_CALL_USE_UP_VMAS:
 		return use_up_vmas(script, step->count);
 	case VM_CALL_FORK:

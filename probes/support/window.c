@@ -23,24 +23,28 @@ static void usage_read(struct usage *usage)
 	getrusage(RUSAGE_CHILDREN, &usage->children);
 }
 
-static uint64_t time_ns(const struct timeval *a, const struct timeval *b)
+static uint64_t ns_between(const struct timeval *from, const struct timeval *to)
 {
-	return (uint64_t)(a->tv_sec + b->tv_sec) * 1000000000u +
-	       (uint64_t)(a->tv_usec + b->tv_usec) * 1000u;
+	return (uint64_t)(to->tv_sec - from->tv_sec) * 1000000000u +
+	       (uint64_t)(to->tv_usec - from->tv_usec) * 1000u;
 }
 
-#define USAGE_TIME_NS(usage, field) time_ns(&(usage)->self.field, &(usage)->children.field)
-#define USAGE_COUNT(usage, field) ((uint64_t)((usage)->self.field + (usage)->children.field))
-
-static void usage_difference(const struct usage *from, const struct usage *to,
-			     struct probe_window *out)
+void window_clear_usage(struct probe_window *window)
 {
-	out->user_ns = USAGE_TIME_NS(to, ru_utime) - USAGE_TIME_NS(from, ru_utime);
-	out->system_ns = USAGE_TIME_NS(to, ru_stime) - USAGE_TIME_NS(from, ru_stime);
-	out->minor_fault_count = USAGE_COUNT(to, ru_minflt) - USAGE_COUNT(from, ru_minflt);
-	out->major_fault_count = USAGE_COUNT(to, ru_majflt) - USAGE_COUNT(from, ru_majflt);
-	out->voluntary_switch_count = USAGE_COUNT(to, ru_nvcsw) - USAGE_COUNT(from, ru_nvcsw);
-	out->involuntary_switch_count = USAGE_COUNT(to, ru_nivcsw) - USAGE_COUNT(from, ru_nivcsw);
+	window->user_ns = window->system_ns = 0;
+	window->minor_fault_count = window->major_fault_count = 0;
+	window->voluntary_switch_count = window->involuntary_switch_count = 0;
+}
+
+void window_add_usage(struct probe_window *window, const struct rusage *from,
+		      const struct rusage *to)
+{
+	window->user_ns += ns_between(&from->ru_utime, &to->ru_utime);
+	window->system_ns += ns_between(&from->ru_stime, &to->ru_stime);
+	window->minor_fault_count += (uint64_t)(to->ru_minflt - from->ru_minflt);
+	window->major_fault_count += (uint64_t)(to->ru_majflt - from->ru_majflt);
+	window->voluntary_switch_count += (uint64_t)(to->ru_nvcsw - from->ru_nvcsw);
+	window->involuntary_switch_count += (uint64_t)(to->ru_nivcsw - from->ru_nivcsw);
 }
 
 static void choose_stat_line(struct window *window)
@@ -56,22 +60,14 @@ static void choose_stat_line(struct window *window)
 			snprintf(window->stat_label, sizeof(window->stat_label), "cpu%u", cpu);
 }
 
-static void read_tlb_interrupts(uint64_t *count, int32_t *error)
+static struct probe_counter read_tlb_interrupts(void)
 {
-	struct proc_field tlb = { .label = "TLB:", .take = UINT32_MAX };
-
-	proc_read("/proc/interrupts", &tlb, 1);
-	*count = tlb.sum;
-	*error = tlb.error;
+	return proc_sum("/proc/interrupts", "TLB:", 0, UINT32_MAX);
 }
 
-static void read_stolen_ticks(const char *label, uint64_t *count, int32_t *error)
+static struct probe_counter read_stolen_ticks(const struct window *window)
 {
-	struct proc_field steal = { .label = label, .skip = STEAL_INDEX, .take = 1 };
-
-	proc_read("/proc/stat", &steal, 1);
-	*count = steal.sum;
-	*error = steal.error;
+	return proc_sum("/proc/stat", window->stat_label, STEAL_INDEX, 1);
 }
 
 /*
@@ -91,7 +87,7 @@ void window_prepare(struct window *window)
 {
 	memset(window, 0, sizeof(*window));
 	choose_stat_line(window);
-	read_stolen_ticks(window->stat_label, &window->stolen_ticks, &window->stolen_error);
+	window->stolen_ticks = read_stolen_ticks(window);
 	window->rss_peak_error = proc_write("/proc/self/clear_refs", CLEAR_REFS_PEAK_RSS);
 	perf_open(&window->perf);
 }
@@ -106,7 +102,7 @@ void window_abandon(struct window *window)
 
 void window_start(struct window *window)
 {
-	read_tlb_interrupts(&window->tlb_interrupts, &window->tlb_interrupts_error);
+	window->tlb_interrupts = read_tlb_interrupts();
 	rehearse(window);
 	window->cpu = sched_getcpu();
 	perf_start(&window->perf);
@@ -120,36 +116,20 @@ void window_open(struct window *window)
 	window_start(window);
 }
 
-static struct probe_counter difference(uint64_t from, uint64_t to, int32_t error)
-{
-	struct probe_counter counter = { .count = error ? 0 : to - from, .error = error };
-
-	return counter;
-}
-
 static void close_proc_counters(const struct window *window, struct probe_counters *out)
 {
-	struct proc_field memory[] = {
-		{ .label = "VmLck:", .take = 1 },
-		{ .label = "VmHWM:", .take = 1 },
-	};
-	uint64_t ticks, flushes, tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
-	int32_t error;
+	static const char *const labels[] = { "VmLck:", "VmHWM:" };
+	const struct probe_counter peak_before = { .error = window->rss_peak_error };
+	struct probe_counter memory_kb[2];
 
-	proc_read("/proc/self/status", memory, 2);
-	out->vm_locked_bytes = difference(0, memory[0].sum * 1024, memory[0].error);
-	out->rss_peak_bytes =
-		difference(0, memory[1].sum * 1024,
-			   window->rss_peak_error ? window->rss_peak_error : memory[1].error);
-
-	read_stolen_ticks(window->stat_label, &ticks, &error);
-	out->stolen_ns = difference(window->stolen_ticks * tick_ns, ticks * tick_ns,
-				    window->stolen_error ? window->stolen_error : error);
-
-	read_tlb_interrupts(&flushes, &error);
-	out->tlb_interrupts =
-		difference(window->tlb_interrupts, flushes,
-			   window->tlb_interrupts_error ? window->tlb_interrupts_error : error);
+	proc_read("/proc/self/status", labels, 2, memory_kb);
+	out->vm_locked_bytes = memory_kb[0];
+	out->vm_locked_bytes.count *= 1024;
+	out->rss_peak_bytes = counter_since(peak_before, memory_kb[1]);
+	out->rss_peak_bytes.count *= 1024;
+	out->stolen_ns = counter_since(window->stolen_ticks, read_stolen_ticks(window));
+	out->stolen_ns.count *= 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+	out->tlb_interrupts = counter_since(window->tlb_interrupts, read_tlb_interrupts());
 }
 
 void window_close(struct window *window, struct probe_window *out)
@@ -165,7 +145,9 @@ void window_close(struct window *window, struct probe_window *out)
 	perf_read(&window->perf, &out->counters);
 	perf_close(&window->perf);
 	close_proc_counters(window, &out->counters);
-	usage_difference(&window->usage, &usage, out);
+	window_clear_usage(out);
+	window_add_usage(out, &window->usage.self, &usage.self);
+	window_add_usage(out, &window->usage.children, &usage.children);
 	out->cpu_at_open = window->cpu;
 	out->started_ns = window->started_ns;
 	out->elapsed_ns = ended_ns - window->started_ns;

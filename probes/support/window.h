@@ -5,12 +5,9 @@
 #define MEMLAB_WINDOW_H
 
 #include "perf.h"
+#include "probe.h"
 
-#include <stdint.h>
 #include <sys/resource.h>
-
-struct probe_window;
-struct probe_counter;
 
 struct usage {
 	struct rusage self;
@@ -21,10 +18,8 @@ struct window {
 	struct perf_set perf;
 	struct usage usage;
 	uint64_t started_ns;
-	uint64_t tlb_interrupts;
-	uint64_t stolen_ticks;
-	int32_t tlb_interrupts_error;
-	int32_t stolen_error;
+	struct probe_counter tlb_interrupts;
+	struct probe_counter stolen_ticks;
 	int32_t rss_peak_error;
 	int32_t cpu;
 	char stat_label[16]; /* "cpu3" where pinned to CPU 3, else "cpu" */
@@ -48,5 +43,31 @@ void window_abandon(struct window *window);
 
 /* Stops counting and fills out. Every window that was opened must be closed. errno stays. */
 void window_close(struct window *window, struct probe_window *out);
+
+/* For the usage of other processes in a window: none, then that of each from one reading to the
+ * next. */
+void window_clear_usage(struct probe_window *window);
+void window_add_usage(struct probe_window *window, const struct rusage *from,
+		      const struct rusage *to);
+
+/* What was counted since `before`; no count where either has none. */
+static inline struct probe_counter counter_since(struct probe_counter before,
+						 struct probe_counter now)
+{
+	const int32_t error = before.error ? before.error : now.error;
+
+	return (struct probe_counter) { .count = error ? 0 : now.count - before.count,
+					.error = error };
+}
+
+/* Of an array of counters, or of a struct of nothing but them: makes `now` what was counted. */
+static inline void counters_since(const void *before, void *now, size_t count)
+{
+	const struct probe_counter *from = before;
+	struct probe_counter *to = now;
+
+	for (size_t i = 0; i < count; i++)
+		to[i] = counter_since(from[i], to[i]);
+}
 
 #endif

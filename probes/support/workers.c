@@ -93,6 +93,8 @@ static void serve(struct slot *slot)
 	struct workers_board *board = slot->workers->board;
 	struct worker *worker = &slot->worker;
 
+	if (job->cpus && pin_to(job->cpus[worker->index]) == -1)
+		slot->status = probe_failed(&slot->error, PROBE_OK, "pin_to(cpu)");
 	if (job->prepare && slot->status == PROBE_OK)
 		slot->status = job->prepare(worker, &slot->error);
 	if (are_processes(slot->workers))
@@ -128,11 +130,9 @@ static void *serve_as_thread(void *argument)
 }
 
 /* In the child: it ends when its parent does. The OOM killer takes an expendable one first. */
-static int become_child(const struct workers_job *job, uint32_t index)
+static int become_child(const struct workers_job *job)
 {
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
-		return -1;
-	if (job->cpus && pin_to(job->cpus[index]) == -1)
 		return -1;
 	errno = job->kind == WORKERS_EXPENDABLE ? proc_write(OOM_SCORE_PATH, "1000") : 0;
 	return errno ? -1 : 0;
@@ -145,7 +145,7 @@ static int spawn_process(struct workers *workers, struct slot *slot)
 	if (pid == -1)
 		return -1;
 	if (pid == 0) {
-		if (become_child(&workers->job, slot->worker.index) == -1)
+		if (become_child(&workers->job) == -1)
 			slot->status = probe_failed(&slot->error, PROBE_OK, "become_child(job)");
 		serve(slot); /* only a signal ends it */
 		_exit(0);
@@ -156,24 +156,10 @@ static int spawn_process(struct workers *workers, struct slot *slot)
 
 static int spawn_thread(struct workers *workers, struct slot *slot)
 {
-	const uint32_t index = slot->worker.index;
-	pthread_attr_t attr;
-	cpu_set_t own;
+	pthread_t *const thread = &workers->threads[slot->worker.index];
 
-	errno = pthread_attr_init(&attr);
-	if (errno)
-		return -1;
-	CPU_ZERO(&own);
-	if (workers->job.cpus) {
-		CPU_SET((unsigned int)workers->job.cpus[index], &own);
-		errno = pthread_attr_setaffinity_np(&attr, sizeof(own), &own);
-	}
-	if (errno == 0)
-		errno = pthread_create(&workers->threads[index], &attr, serve_as_thread, slot);
-	const int failed_errno = errno;
-	pthread_attr_destroy(&attr);
-	errno = failed_errno;
-	return failed_errno ? -1 : 0;
+	errno = pthread_create(thread, NULL, serve_as_thread, slot);
+	return errno ? -1 : 0;
 }
 
 /*
@@ -322,6 +308,18 @@ enum probe_status workers_spawn(struct workers *workers, const struct workers_jo
 	return PROBE_OK;
 }
 
+enum probe_status workers_spawn_counted(struct workers *workers, const struct workers_job *job,
+					uint32_t count, struct window *window,
+					struct probe_error *err)
+{
+	window_prepare(window);
+	const enum probe_status status = workers_spawn(workers, job, count, err);
+
+	if (status != PROBE_OK)
+		window_abandon(window);
+	return status;
+}
+
 void workers_start(struct workers *workers, uint64_t slice_ns)
 {
 	struct workers_board *board = workers->board;
@@ -337,25 +335,6 @@ void workers_start(struct workers *workers, uint64_t slice_ns)
 void workers_wait(struct workers *workers)
 {
 	wait_for(workers, DONE);
-}
-
-static uint64_t ns_between(const struct timeval *from, const struct timeval *to)
-{
-	int64_t us = (int64_t)(to->tv_sec - from->tv_sec) * 1000000 + to->tv_usec - from->tv_usec;
-
-	return (uint64_t)us * 1000u;
-}
-
-static void add_usage(const struct slot *slot, struct probe_window *window)
-{
-	const struct rusage *from = &slot->from, *to = &slot->to;
-
-	window->user_ns += ns_between(&from->ru_utime, &to->ru_utime);
-	window->system_ns += ns_between(&from->ru_stime, &to->ru_stime);
-	window->minor_fault_count += (uint64_t)(to->ru_minflt - from->ru_minflt);
-	window->major_fault_count += (uint64_t)(to->ru_majflt - from->ru_majflt);
-	window->voluntary_switch_count += (uint64_t)(to->ru_nvcsw - from->ru_nvcsw);
-	window->involuntary_switch_count += (uint64_t)(to->ru_nivcsw - from->ru_nivcsw);
 }
 
 static void add_memory(pid_t pid, struct probe_counters *counters)
@@ -375,13 +354,13 @@ void workers_into_window(const struct workers *workers, bool perf_inherited,
 	const struct probe_counter none = { .error = EOPNOTSUPP };
 	struct probe_counters *counters = &window->counters;
 
-	window->user_ns = window->system_ns = 0;
-	window->minor_fault_count = window->major_fault_count = 0;
-	window->voluntary_switch_count = window->involuntary_switch_count = 0;
+	window_clear_usage(window);
 	window->cpu_at_open = window->cpu_at_close = -1;
 	counters->vm_locked_bytes.count = counters->rss_peak_bytes.count = 0;
 	for (uint32_t i = 0; i < workers->count; i++) {
-		add_usage(slot_of(workers, i), window);
+		const struct slot *slot = slot_of(workers, i);
+
+		window_add_usage(window, &slot->from, &slot->to);
 		add_memory(workers->pids[i], counters);
 	}
 	if (!perf_inherited)

@@ -62,6 +62,12 @@ struct workers {
 enum probe_status workers_spawn(struct workers *workers, const struct workers_job *job,
 				uint32_t count, struct probe_error *err);
 
+/* The same after window_prepare, so that the window's perf events count them from their start. Where
+ * it fails, the window is abandoned. */
+enum probe_status workers_spawn_counted(struct workers *workers, const struct workers_job *job,
+					uint32_t count, struct window *window,
+					struct probe_error *err);
+
 /* Opens the barrier. slice_ns 0 is no deadline. */
 void workers_start(struct workers *workers, uint64_t slice_ns);
 

@@ -14,7 +14,6 @@
  */
 #include "fragments.h"
 #include "support/advice.h"
-#include "support/lines.h"
 #include "support/pages.h"
 #include "support/proc.h"
 
@@ -38,6 +37,18 @@
 #define DEFERRED_MAX 64 /* 1 << COMPACT_MAX_DEFER_SHIFT, mm/compaction.c */
 #define PORTS "/sys/class/virtio-ports/*/name"
 
+/* The numbers of a zone: "Node 0, zone  Normal  3493  1563 ..."; NULL on another line. */
+static char *numbers_of_zone(char *line)
+{
+	char *at = strstr(line, "zone ");
+
+	if (at == NULL)
+		return NULL;
+	at += strlen("zone ");
+	at += strspn(at, " ");
+	return at + strcspn(at, " ");
+}
+
 struct probe_counter free_huge_blocks(void)
 {
 	struct probe_counter found = { .count = 0 };
@@ -47,14 +58,9 @@ struct probe_counter free_huge_blocks(void)
 	if (lines_open(&lines, "/proc/buddyinfo") == -1)
 		return (struct probe_counter) { .error = errno };
 	while (lines_next(&lines, line, sizeof(line))) {
-		char *at = strstr(line, "zone "); /* Node 0, zone  Normal  3493  1563 ... */
+		char *at = numbers_of_zone(line);
 
-		if (at == NULL)
-			continue;
-		at += strlen("zone ");
-		at += strspn(at, " ");
-		at += strcspn(at, " ");
-		for (unsigned int order = 0; *(at += strspn(at, " ")) != '\0'; order++) {
+		for (unsigned int order = 0; at && *(at += strspn(at, " ")) != '\0'; order++) {
 			const uint64_t blocks = strtoull(at, &at, 10);
 
 			if (order >= HUGE_ORDER)
@@ -76,15 +82,12 @@ struct probe_counter unmovable_blocks(void)
 	if (lines_open(&lines, "/proc/pagetypeinfo") == -1)
 		return (struct probe_counter) { .error = errno };
 	while (lines_next(&lines, line, sizeof(line))) {
-		const char *at = strstr(line, "zone ");
+		const char *at = numbers_of_zone(line);
 
 		if (strncmp(line, "Number of blocks type", 21) == 0)
 			blocks = true; /* the first column is Unmovable's */
 		if (!blocks || at == NULL)
 			continue;
-		at += strlen("zone ");
-		at += strspn(at, " ");
-		at += strcspn(at, " ");
 		found.count += strtoull(at, NULL, 10);
 		found.error = 0;
 	}

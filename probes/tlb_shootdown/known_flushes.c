@@ -88,9 +88,7 @@ enum probe_status known_flushes(struct probe_known_flushes *result, struct probe
 		.report_bytes = sizeof(struct beat),
 		.cpus = &cpus.list[1],
 	};
-	status = workers_spawn(&other, &job, 1, err);
-	if (status != PROBE_OK)
-		goto out;
+	TRY_STATUS(workers_spawn(&other, &job, 1, err));
 	workers_start(&other, 0);
 	struct beat *beat = workers_report(&other, 0);
 	int counted = count_flushes(page, beat, result);

@@ -1,5 +1,5 @@
 #include "trim_address_space.h"
-#include "support/lines.h"
+#include "support/proc.h"
 
 #include <locale.h>
 #include <pthread.h>

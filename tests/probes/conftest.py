@@ -1,13 +1,18 @@
 """What every test of a probe gets: nothing may stay behind it. And a directory on tmpfs, where a
 page's first store is one fault and nothing reads ahead."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy  # noqa: F401 - its threads start with it: before the first look
 import pytest
+from held import RUN
 from leavings import leavings, left
+
+from memlab.run.admission import Directories
+from memlab.run.executor import LocalExecutor
 
 
 @pytest.fixture(autouse=True)
@@ -25,3 +30,13 @@ def shm() -> Iterator[Path]:
         pytest.skip("no tmpfs at /dev/shm")
     with tempfile.TemporaryDirectory(prefix="memlab-test-", dir="/dev/shm") as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalExecutor]:
+    """Trials of the test module's EXPERIMENT."""
+    cpus, places = sorted(os.sched_getaffinity(0)), Directories(tmp_path)
+    with LocalExecutor(RUN, request.module.EXPERIMENT, places, cpus) as opened:
+        yield opened
+        made = opened._setup._group
+    assert made is None or not made.path.exists()

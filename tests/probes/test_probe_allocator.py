@@ -10,6 +10,7 @@ from typing import Any
 
 import fresh_process
 import pytest
+from cache_model import xorshift
 
 from memlab.experiment import Malloc
 from memlab.observe import allocators
@@ -104,25 +105,18 @@ def test_a_library_is_told_from_its_copy(tmp_path: Path) -> None:
 
 
 def sizes(most: int, slots: int) -> list[int]:
-    """The sizes that the first thread allocates: xorshift64* as in support/random.h."""
-    state, mask = 0x9E3779B97F4A7C15, 2**64 - 1
-
-    def draw() -> int:
-        nonlocal state
-        state ^= state >> 12
-        state ^= state << 25 & mask
-        state ^= state >> 27
-        return state * 0x2545F4914F6CDD1D & mask
+    """The sizes that the first thread allocates."""
+    drawn = xorshift()
 
     def size() -> int:
-        base = 256 * 1024 << draw() % 4
-        return base + draw() % base
+        base = 256 * 1024 << next(drawn) % 4
+        return base + next(drawn) % base
 
     for _ in range(slots):
         size()
     found = []
     for _ in range(most):
-        draw()  # the slot
+        next(drawn)  # the slot
         found.append(size())
     return found
 

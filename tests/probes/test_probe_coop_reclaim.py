@@ -117,7 +117,7 @@ def test_a_group_of_v2_is_armed_by_memory_high_and_given_back(tmp_path: Path) ->
         ({"group": "/nonexistent"}, "the cache's process, while it loads: ENOENT"),
         (
             {"group": "/nonexistent", "eviction": "notified"},
-            "notifier_arm.*: ENOENT at probes/coop_reclaim.c",
+            "threshold_arm.*: ENOENT at probes/coop_reclaim.c",
         ),
     ],
 )

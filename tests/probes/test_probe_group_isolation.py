@@ -2,19 +2,17 @@
 
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from held import GROUPS, RUN, SWAPS, held_or_skipped, is_unavailable
+from held import GROUPS, SWAPS, held_or_skipped, is_unavailable
 
 from memlab import probe
 from memlab.experiment.points import Point
 from memlab.experiments import group_isolation as of
 from memlab.experiments.group_isolation import EXPERIMENT
 from memlab.observe import cgroup
-from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor
 from memlab.run.journal import Journal
 
@@ -37,14 +35,6 @@ PARAMS = {
     "operations_count": PRIME,
     "slice_ns": 20_000_000_000,
 }
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[LocalExecutor]:
-    with LocalExecutor(RUN, EXPERIMENT, Directories(tmp_path), CPUS) as opened:
-        yield opened
-        made = opened._setup._group
-    assert made is None or not made.path.exists()
 
 
 def at(**levels: Any) -> Point:

@@ -12,6 +12,7 @@ from typing import Any
 import in_child
 import offers
 import pytest
+from faults import minor
 from held import RUN
 
 from memlab import probe
@@ -34,7 +35,6 @@ FAULTS = {
     "unlocked": 0,
 }
 LOCKED = {"mlocked", "mlock_onfault"}
-PERF_REFUSED = {"EACCES", "EPERM", "ENOSYS"}
 # On malloc's own mapping, its header of 16 bytes takes whole pages past their last.
 MAPPED_PAGES = 64
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -72,23 +72,12 @@ def offered(**change: Any) -> dict[str, Any]:
     )
 
 
-def trapped(result: dict[str, Any], window: str = "window") -> int:
-    """perf's count, or rusage's where perf is refused: no call brings pages in here."""
-    counter = result[window]["counters"]["trapped"]
-    minor: int = result[window]["minor_fault_count"]
-    if counter["error"] is None:
-        assert counter["count"] == minor
-    else:
-        assert counter["error"] in PERF_REFUSED
-    return minor
-
-
 @pytest.mark.parametrize("state", PARAMS["dst_state"])
 @pytest.mark.parametrize("kind", ["mmap", "memfd", "tmpfs"])
 def test_the_first_copy_takes_the_faults_that_are_left(kind: str, state: str) -> None:
     result = offered(dst=kind, dst_state=state)
-    assert trapped(result) == FAULTS[state]
-    assert trapped(result, "steady") == 0
+    assert minor(result["window"]) == FAULTS[state]
+    assert minor(result["steady"]) == 0
     locked = result["window"]["counters"]["vm_locked_bytes"]["count"]
     assert locked == (SIZE if state in LOCKED else 0)
     assert result["copied_count"] == SIZE
@@ -97,7 +86,7 @@ def test_the_first_copy_takes_the_faults_that_are_left(kind: str, state: str) ->
 @pytest.mark.parametrize("state", PARAMS["dst_state"])
 def test_memory_from_malloc_has_one_page_for_its_header(state: str) -> None:
     result = offered(dst="malloc", dst_state=state, size_bytes=MAPPED_PAGES * PAGE)
-    assert trapped(result) == (MAPPED_PAGES if FAULTS[state] else 0)
+    assert minor(result["window"]) == (MAPPED_PAGES if FAULTS[state] else 0)
     locked = result["window"]["counters"]["vm_locked_bytes"]["count"]
     assert locked == ((MAPPED_PAGES + 1) * PAGE if state in LOCKED else 0)
 
@@ -105,7 +94,7 @@ def test_memory_from_malloc_has_one_page_for_its_header(state: str) -> None:
 @pytest.mark.parametrize("kind", ["populate", "map_locked"])
 def test_a_mapping_that_is_made_populated_takes_no_faults(kind: str) -> None:
     result = offered(dst=kind)
-    assert trapped(result) == 0
+    assert minor(result["window"]) == 0
     locked = result["window"]["counters"]["vm_locked_bytes"]["count"]
     assert locked == (SIZE if kind == "map_locked" else 0)
 
@@ -184,7 +173,7 @@ def test_reserved_huge_pages_are_copied_to_and_from_every_kind(src: str, dst: st
 @pytest.mark.parametrize("state", PARAMS["src_state"])
 def test_the_source_is_present_in_every_state(state: str) -> None:
     result = offered(src_state=state, dst_state="touched")
-    assert trapped(result) == 0
+    assert minor(result["window"]) == 0
     assert result["copied_count"] == SIZE
     locked = result["window"]["counters"]["vm_locked_bytes"]["count"]
     assert locked == (SIZE if state in LOCKED else 0)
@@ -225,8 +214,8 @@ def test_reserved_huge_pages_are_brought_in_and_not_locked(state: str) -> None:
     """VM_LOCKED is not set on them, nor VM_LOCKONFAULT (mm/mlock.c, mlock_fixup): either lock
     brings them in, and VmLck does not grow."""
     result = offered(dst="hugetlb", dst_state=state, size_bytes=3 * HUGE)
-    assert trapped(result) == (3 if state == "cold" else 0)
-    assert trapped(result, "steady") == 0
+    assert minor(result["window"]) == (3 if state == "cold" else 0)
+    assert minor(result["steady"]) == 0
     assert result["window"]["counters"]["vm_locked_bytes"]["count"] == 0
     assert result["huge_bytes"]["count"] == 3 * HUGE
     assert result["src_huge_bytes"]["count"] == 0
@@ -319,8 +308,8 @@ def test_threads_copy_every_byte_once_a_pass(threads: int, method: str, dst: str
 def test_threads_take_the_faults_that_are_left_and_no_others(threads: int, state: str) -> None:
     size = threads * PRIME * PAGE
     result = offered(threads_count=threads, size_bytes=size, dst_state=state)
-    assert trapped(result) == FAULTS[state] * threads
-    assert trapped(result, "steady") == 0
+    assert minor(result["window"]) == FAULTS[state] * threads
+    assert minor(result["steady"]) == 0
 
 
 def test_threads_stop_when_the_slice_is_over(threads: int) -> None:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import in_child
+import offers
 import pytest
 
 from memlab import probe
@@ -53,12 +54,7 @@ def run(**change: Any) -> dict[str, Any]:
         "operations_count": PRIME,
         "slice_ns": 0,
     }
-    try:
-        return in_child.call("mmap_lock", params | change)
-    except probe.ProbeError as refused:
-        if refused.status != "unavailable":
-            raise
-        pytest.skip(str(refused))
+    return offers.offered(lambda: in_child.call("mmap_lock", params | change), lacking=True)
 
 
 def takes(counts: dict[str, Any]) -> tuple[int, int]:

@@ -4,6 +4,7 @@ import mmap
 import random
 from pathlib import Path
 
+import offers
 import pytest
 
 from memlab import probe
@@ -25,12 +26,7 @@ def read(path: Path, **change) -> dict:
         "populate": False,
         "slice_ns": 0,
     }
-    try:
-        return probe.call("mmap_read", params | change)
-    except probe.ProbeError as failure:
-        if failure.status == "unavailable":
-            pytest.skip(str(failure))
-        raise
+    return offers.offered(lambda: probe.call("mmap_read", params | change), lacking=True)
 
 
 def filled(folder: Path, size_bytes: int) -> Path:

@@ -2,13 +2,13 @@
 
 import mmap
 import resource
-from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import in_child
 import pytest
+from faults import trapped
 from quick import mostly_slow
 
 from memlab import probe
@@ -24,7 +24,6 @@ MMAP_PAGES = -(-CHUNK // PAGE)
 PAGES = {"malloc": MALLOC_PAGES, "mmap": MMAP_PAGES}
 UNTOUCHED = {"malloc": 1, "mmap": 0}
 PARAMS = probe.params("page_fault")
-PERF_REFUSED = {"EACCES", "EPERM", "ENOSYS"}
 
 
 def run(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
@@ -56,16 +55,6 @@ def locking(limit_bytes: int | None = None, **change: Any) -> dict[str, Any]:
         pytest.skip(f"locking is refused to this user: {refused}")
 
 
-def faults(result: Mapping[str, Any]) -> tuple[int, int]:
-    """Minor faults by rusage, and by perf; the first twice where perf is refused."""
-    window = result["window"]
-    trapped = window["counters"]["trapped"]
-    if trapped["error"] is None:
-        return window["minor_fault_count"], trapped["count"]
-    assert trapped["error"] in PERF_REFUSED
-    pytest.skip(f"perf is refused: {trapped['error']}")
-
-
 def expected(allocator: str, lock: str, touched: str, populate: bool) -> tuple[int, int]:
     """Of one chunk: what rusage counts, and what traps.
 
@@ -93,8 +82,9 @@ def test_every_fault_is_accounted_for(case: tuple[str, str, str, bool]) -> None:
     allocator, lock, touched, populate = case
     result = locking(allocator=allocator, lock=lock, touched=touched, populate=populate)
     by_rusage, by_perf = expected(allocator, lock, touched, populate)
-    assert faults(result) == (PRIME * by_rusage, PRIME * by_perf)
-    assert result["window"]["major_fault_count"] == 0
+    window = result["window"]
+    assert (window["minor_fault_count"], window["major_fault_count"]) == (PRIME * by_rusage, 0)
+    assert trapped(window) == PRIME * by_perf
     assert result["touch_count"] == (PRIME * PAGES[allocator] if touched == "all" else 0)
     assert result["page_bytes"] == PAGE
 

@@ -1,13 +1,11 @@
 """reclaim_or_kill: how far a process comes and how it ends are exact, by the kind of its memory."""
 
-import os
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from held import RUN, held_or_skipped
+from held import held_or_skipped
 
 from memlab import probe
 from memlab.experiment.points import Point
@@ -20,7 +18,6 @@ from memlab.experiments.reclaim_or_kill import (
     word,
 )
 from memlab.observe import cgroup
-from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor
 
 pytestmark = pytest.mark.changes_host
@@ -32,13 +29,6 @@ TWICE = 2 * LIMIT
 PAGE_CACHE = ("clean_file", "mapped_file", "dirty_file")
 OTHERS = ("anonymous", "locked", "tmpfs")
 V1 = cgroup.locate().memory_version == "1"
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[LocalExecutor]:
-    cpus = sorted(os.sched_getaffinity(0))
-    with LocalExecutor(RUN, EXPERIMENT, Directories(tmp_path), cpus) as opened:
-        yield opened
 
 
 def end(bench: LocalExecutor, **levels: Any) -> tuple[str, dict[str, Any]]:

@@ -1,28 +1,17 @@
 """retained_memory: what is freed, what lives and the number of arenas are known exactly."""
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from held import RUN
 
 from memlab import probe
 from memlab.experiment.points import Point
 from memlab.experiments.retained_memory import EXPERIMENT
-from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor
 
 MIB = 2**20
 PRIME = 23  # objects of a thread
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[LocalExecutor]:
-    cpus = sorted(os.sched_getaffinity(0))
-    with LocalExecutor(RUN, EXPERIMENT, Directories(tmp_path), cpus) as opened:
-        yield opened
 
 
 def result(bench: LocalExecutor, **levels: Any) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 import contextlib
 import mmap
-import os
 from typing import Any
 
 import fresh_process
+import in_child
 import pytest
+from faults import populated, trapped
 from fewest import fewest
-from leavings import leavings, left
 
 from memlab import probe
 
@@ -28,14 +28,6 @@ def fill(**change: Any) -> dict[str, Any]:
     return fresh_process.call("stack_map", params(**change))
 
 
-def faults(result: dict[str, Any]) -> tuple[int, int]:
-    """(taken as exceptions, populated by the kernel)."""
-    trapped = result["window"]["counters"]["trapped"]
-    if trapped["error"] is not None:
-        pytest.skip(f"perf's page-faults are not allowed here: {trapped['error']}")
-    return trapped["count"], result["window"]["minor_fault_count"] - trapped["count"]
-
-
 def locked_bytes(result: dict[str, Any]) -> int:
     return int(result["locked_after_bytes"] - result["locked_before_bytes"])
 
@@ -44,7 +36,7 @@ def test_a_locked_stack_is_populated_and_locked_whole() -> None:
     """VmLck counts the guard page below each stack as well."""
     result = fill(lock="future")
     assert result["thread_count"] == PRIME
-    assert faults(result)[1] == PRIME * (STACK // PAGE)
+    assert populated(result["window"]) == PRIME * (STACK // PAGE)
     assert locked_bytes(result) == PRIME * (STACK + PAGE)
     assert result["resident_bytes"] == PRIME * STACK
 
@@ -55,7 +47,7 @@ def test_without_populating_only_touched_pages_are_there(lock: str) -> None:
     if "ENOMEM" in result.get("failure", ""):
         pytest.skip("RLIMIT_MEMLOCK is smaller than this process: raise it, or run as root")
     touched = PRIME * 7 * PAGE
-    assert faults(result)[1] == 0
+    assert populated(result["window"]) == 0
     assert touched <= result["resident_bytes"] <= touched + PRIME * OWN_PAGES * PAGE
     locked = PRIME * (STACK + PAGE) if lock == "future_onfault" else 0
     assert locked_bytes(result) == locked
@@ -63,10 +55,10 @@ def test_without_populating_only_touched_pages_are_there(lock: str) -> None:
 
 def test_touched_pages_fault_once_each() -> None:
     """What the process takes of its own, starting, comes on top and is not always the same."""
-    fewer = min((fill() for _ in range(3)), key=faults)
+    fewer = min((fill() for _ in range(3)), key=lambda result: trapped(result["window"]))
     more = fewest(
         lambda: fill(touched_bytes=18 * PAGE),
-        lambda result: faults(result)[0] - faults(fewer)[0],
+        lambda result: trapped(result["window"]) - trapped(fewer["window"]),
         PRIME * (18 - 7),
     )
     assert more["resident_bytes"] - fewer["resident_bytes"] == PRIME * (18 - 7) * PAGE
@@ -95,15 +87,10 @@ def test_params_that_make_no_sense(change: dict[str, int], message: str) -> None
 
 
 def test_nothing_stays() -> None:
-    """In a child: glibc keeps the stacks, and other tests count on new ones."""
-    child = os.fork()
-    if child == 0:
-        before = leavings()
-        for change in ({"lock": "future"}, {"threads_count": 0}, {"lock": "off"}):
-            with contextlib.suppress(probe.ProbeError):
-                probe.call("stack_map", params(**change))
-        os._exit(len(left(before)))
-    assert os.waitpid(child, 0)[1] == 0
+    """In a child, which looks: glibc keeps the stacks, and other tests count on new ones."""
+    for change in ({"lock": "future"}, {"threads_count": 0}, {"lock": "off"}):
+        with contextlib.suppress(probe.ProbeError):
+            in_child.call("stack_map", params(**change), huge_pages=True)
 
 
 def test_a_locked_stack_and_its_guard_are_two_vmas() -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import fresh_process
+import in_child
 import pytest
-from leavings import leavings, left
+from faults import populated, trapped
 
 from memlab import probe
 
@@ -43,14 +44,6 @@ def create(**change: Any) -> dict[str, Any]:
     return fresh_process.call("thread_create", params(**change))
 
 
-def faults(result: dict[str, Any]) -> tuple[int, int]:
-    """(taken as exceptions, populated by the kernel): perf's count, and rusage's less that."""
-    trapped = result["window"]["counters"]["trapped"]
-    if trapped["error"] is not None:
-        pytest.skip(f"perf's page-faults are not allowed here: {trapped['error']}")
-    return trapped["count"], result["window"]["minor_fault_count"] - trapped["count"]
-
-
 @pytest.mark.parametrize("processes", [1, 3])
 @pytest.mark.parametrize("live", [1, 5, PRIME])
 @pytest.mark.parametrize("threads", [PRIME, 2 * PRIME])
@@ -67,8 +60,8 @@ def test_threads_are_counted_exactly(processes: int, live: int, threads: int) ->
 
 @pytest.mark.parametrize("processes", [1, 3])
 def test_a_locked_stack_is_populated_whole(processes: int) -> None:
-    _, populated = faults(create(processes_count=processes, lock="future"))
-    assert populated == processes * PRIME * (SMALL // PAGE)
+    window = create(processes_count=processes, lock="future")["window"]
+    assert populated(window) == processes * PRIME * (SMALL // PAGE)
 
 
 @pytest.mark.parametrize("lock", ["off", "current", "future_onfault"])
@@ -76,7 +69,7 @@ def test_no_other_lock_populates_a_stack(lock: str) -> None:
     result = create(lock=lock)
     if "ENOMEM" in result.get("failure", ""):
         pytest.skip("RLIMIT_MEMLOCK is smaller than this process: raise it, or run as root")
-    assert faults(result)[1] == 0
+    assert populated(result["window"]) == 0
 
 
 def test_touched_pages_fault_once_each() -> None:
@@ -84,17 +77,17 @@ def test_touched_pages_fault_once_each() -> None:
     fewer, more = (
         create(stack_bytes=64 * PAGE, stack_touched_bytes=count * PAGE) for count in (7, 18)
     )
-    assert faults(more)[0] - faults(fewer)[0] == PRIME * (18 - 7)
-    assert faults(more)[1] == faults(fewer)[1] == 0
+    assert trapped(more["window"]) - trapped(fewer["window"]) == PRIME * (18 - 7)
+    assert populated(more["window"]) == populated(fewer["window"]) == 0
 
 
 def test_a_kept_stack_is_not_populated_again() -> None:
-    assert faults(create(lock="future", warm=True))[1] == 0
+    assert populated(create(lock="future", warm=True)["window"]) == 0
 
 
 def test_without_glibcs_cache_every_stack_is_new() -> None:
     result = fresh_process.call("thread_create", params(lock="future", warm=True), environ=NO_CACHE)
-    assert faults(result)[1] == PRIME * (SMALL // PAGE)
+    assert populated(result["window"]) == PRIME * (SMALL // PAGE)
 
 
 def test_without_inheritance_perf_has_no_count_of_the_threads() -> None:
@@ -168,15 +161,10 @@ def children(pid: int) -> list[int]:
 
 
 def test_nothing_stays() -> None:
-    """In a child: glibc keeps the floor's stack, and other tests count on new ones."""
-    child = os.fork()
-    if child == 0:
-        before = leavings()
-        for change in ({"processes_count": 3}, {"stack_bytes": 1}, {"processes_count": 0}):
-            with contextlib.suppress(probe.ProbeError):
-                probe.call("thread_create", params(**change))
-        os._exit(len(left(before)))
-    assert os.waitpid(child, 0)[1] == 0
+    """In a child, which looks: glibc keeps the floor's stack, and other tests count on new ones."""
+    for change in ({"processes_count": 3}, {"stack_bytes": 1}, {"processes_count": 0}):
+        with contextlib.suppress(probe.ProbeError):
+            in_child.call("thread_create", params(**change), huge_pages=True)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV])

@@ -5,30 +5,18 @@ import os
 import subprocess
 import sys
 
+import offers
 import pytest
+from faults import trapped
 
 from memlab import probe
 
-REFUSED = {"EACCES", "EPERM", "ENOSYS"}
 PRIME = 23
 
 
 def known_faults(page_count: int, way: str) -> dict:
-    try:
-        return probe.call("known_faults", {"page_count": page_count, "way": way})["window"]
-    except probe.ProbeError as failure:
-        if failure.status == "unavailable":
-            pytest.skip(str(failure))
-        raise
-
-
-def trapped(window: dict) -> int:
-    """perf's fault count; where perf is refused the test can go no further."""
-    counter = window["counters"]["trapped"]
-    if counter["error"] is not None:
-        assert counter["error"] in REFUSED
-        pytest.skip(f"perf page-faults: {counter['error']}")
-    return counter["count"]
+    params = {"page_count": page_count, "way": way}
+    return offers.offered(lambda: probe.call("known_faults", params), lacking=True)["window"]
 
 
 def test_an_empty_window_counts_nothing() -> None:

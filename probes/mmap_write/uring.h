@@ -26,8 +26,6 @@ struct uring {
 	struct io_uring_cqe *completions;
 };
 
-#define URING_NONE { .fd = -1, .rings = MAP_FAILED, .entries = MAP_FAILED }
-
 /* Sets up a ring of one entry; returns 0, or -1 and errno with nothing left open. */
 int uring_open(struct uring *ring);
 void uring_close(struct uring *ring);
@@ -35,10 +33,5 @@ void uring_close(struct uring *ring);
 /* One write at offset, like pwrite(2): bytes written, or -1 and errno. */
 ssize_t uring_write(struct uring *ring, int fd, const void *from, uint32_t size_bytes,
 		    uint64_t offset);
-
-/* Register memory as the ring's one fixed buffer, which pins it; and unregister it. Each returns 0,
- * or -1 and errno. */
-int uring_register_buffer(const struct uring *ring, void *memory, size_t size_bytes);
-int uring_unregister_buffers(const struct uring *ring);
 
 #endif

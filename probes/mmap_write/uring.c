@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 static void *map_ring(int fd, size_t size_bytes, off_t which)
@@ -116,16 +115,4 @@ ssize_t uring_write(struct uring *ring, int fd, const void *from, uint32_t size_
 		return result;
 	errno = -result;
 	return -1;
-}
-
-int uring_register_buffer(const struct uring *ring, void *memory, size_t size_bytes)
-{
-	const struct iovec buffer = { .iov_base = memory, .iov_len = size_bytes };
-
-	return (int)syscall(SYS_io_uring_register, ring->fd, IORING_REGISTER_BUFFERS, &buffer, 1);
-}
-
-int uring_unregister_buffers(const struct uring *ring)
-{
-	return (int)syscall(SYS_io_uring_register, ring->fd, IORING_UNREGISTER_BUFFERS, NULL, 0);
 }
