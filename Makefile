@@ -21,7 +21,7 @@ run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure
 	@echo 'the command is $(BIN)/memlab; next: . $(BIN)/activate && memlab claims last'
 
 # Without its bytecode each of some hundred processes would compile memlab anew.
-test test-all: export PYTHONDONTWRITEBYTECODE :=
+test test-all bench: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/ready-dev ## the tests of every module and probe, without those that take seconds
 	@log=$$(mktemp); pure=$$($(BIN)/python tests/quick.py); \

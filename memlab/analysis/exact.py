@@ -24,7 +24,11 @@ EXACT_PAIRS_LIMIT = 2500
 @cache
 def fair_coin_cdf(heads: int, tosses: int) -> float:
     """P(K <= heads) for K binomial(tosses, 1/2)."""
-    return sum(comb(tosses, k) for k in range(heads + 1)) / (1 << tosses)
+    below, ways = 0, 1
+    for k in range(heads + 1):
+        below += ways
+        ways = ways * (tosses - k) // (k + 1)  # comb would begin anew each time
+    return below / (1 << tosses)
 
 
 def least_samples(level: float) -> int:

@@ -5,7 +5,6 @@ error: a censored time is an outcome, not a number. `looked` says that n was cho
 the samples, as a stop rule does: the interval then holds at every look together.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,7 @@ from memlab.analysis.exact import (
 )
 
 FloatArray = npt.NDArray[np.float64]
+_INFINITE = "an infinite sample: record a censored trial as its outcome instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +56,20 @@ def median_interval(x: npt.ArrayLike, level: float = 0.95, looked: bool = False)
 
 
 def median_intervals(
-    samples: Sequence[npt.ArrayLike], level: float = 0.95, looked: bool = False
+    ordered: FloatArray, level: float = 0.95, looked: bool = False
 ) -> list[Interval]:
-    """`median_interval` of each, those of one size at once."""
-    values = [present(x) for x in samples]
-    found: list[Interval | None] = [None] * len(values)
-    sizes: dict[int, list[int]] = {}
-    for number, x in enumerate(values):
-        sizes.setdefault(x.size, []).append(number)
-    for size, numbers in sizes.items():
-        if len(numbers) == 1 or size < least_samples(level):
-            for number in numbers:
-                found[number] = median_interval(values[number], level, looked)
-            continue
-        ends = order_interval(np.stack([values[number] for number in numbers]), level, looked)
-        for number, low, middle, high in zip(numbers, *(end.tolist() for end in ends), strict=True):
-            found[number] = Interval(low, middle, high, size, _method(looked), level)
-    return [one for one in found if one is not None]
+    """`median_interval` of each row of samples in rising order, shape (rows, n), without nan."""
+    n = ordered.shape[-1]
+    if not np.isfinite(ordered[:, [0, -1]]).all():
+        raise ValueError(_INFINITE)
+    if n < least_samples(level):
+        return [_too_few(middle, n, level) for middle in middles(ordered).tolist()]
+    ends = (end.tolist() for end in _order_interval(ordered, level, looked))
+    method = _method(looked)
+    return [
+        Interval(low, middle, high, n, method, level)
+        for low, middle, high in zip(*ends, strict=True)
+    ]
 
 
 def _method(looked: bool) -> str:
@@ -118,9 +115,13 @@ def order_interval(
     `median_order_positions`), which trusts that samples lie between two neighbours. Where an end
     lies in a gap of over half of the whole interval, as between two modes, it is not.
     """
-    ordered = np.sort(x, axis=-1)
-    n = ordered.shape[-1]
-    middle = np.asarray(np.median(ordered, axis=-1))
+    return _order_interval(np.sort(x, axis=-1), level, looked)
+
+
+def _order_interval(
+    ordered: FloatArray, level: float, looked: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    n, middle = ordered.shape[-1], middles(ordered)
     if looked:
         outside = outside_of_looks(n, level)
         return ordered[..., outside], middle, ordered[..., -1 - outside]
@@ -133,6 +134,13 @@ def order_interval(
         middle,
         high - np.where(down > gap, 0, weight * down),
     )
+
+
+def middles(ordered: FloatArray) -> FloatArray:
+    """The medians along the last axis of samples in rising order, without nan."""
+    n = ordered.shape[-1]
+    found: FloatArray = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
+    return found
 
 
 def ratio_interval(
@@ -184,7 +192,7 @@ def present(x: npt.ArrayLike) -> FloatArray:
     if not kept.size:
         raise ValueError("no samples: every trial of this point is missing")
     if not np.isfinite(kept).all():
-        raise ValueError("an infinite sample: record a censored trial as its outcome instead")
+        raise ValueError(_INFINITE)
     return kept
 
 

@@ -6,7 +6,7 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.intervals import FloatArray
+from memlab.analysis.intervals import FloatArray, middles
 
 # Iglewicz and Hoaglin, How to Detect and Handle Outliers, ASQC Basic References in Quality
 # Control 16 (1993): |modified z| > 3.5, z = 0.6745 (x - median) / MAD, 0.6745 being the 75 %
@@ -30,6 +30,19 @@ def outliers(x: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         return np.zeros(values.shape, dtype=bool)
     flags: npt.NDArray[np.bool_] = np.abs(_modified_z(values, there)) > MODIFIED_Z_LIMIT
     return flags
+
+
+def outlier_counts(ordered: FloatArray) -> npt.NDArray[np.int64]:
+    """How many `outliers` each row of samples in rising order has, shape (rows, n), without nan."""
+    positive = ordered[:, :1] > 0
+    scaled = np.where(positive, np.log(np.where(positive, ordered, 1.0)), ordered)
+    apart = np.abs(scaled - middles(scaled)[:, None])
+    spread = middles(np.sort(apart, axis=1))[:, None] / _MAD_TO_SD
+    with np.errstate(divide="ignore", invalid="ignore"):
+        flagged: npt.NDArray[np.int64] = (apart / spread > MODIFIED_Z_LIMIT).sum(axis=1)
+    for row in np.flatnonzero(spread == 0):
+        flagged[row] = outliers(ordered[row]).sum()
+    return flagged
 
 
 def _modified_z(values: FloatArray, there: npt.NDArray[np.bool_]) -> FloatArray:

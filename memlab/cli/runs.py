@@ -57,7 +57,6 @@ def command(
     """
     from memlab import experiments
     from memlab.errors import StoreError
-    from memlab.present import data, terminal
     from memlab.store import Store
 
     if experiment:
@@ -85,12 +84,16 @@ def command(
         shown = _SHOWN if limit is None and not as_json else limit
         found, damaged = opened.listed(experiment, shown)
         damaged |= opened.damaged() if check else {}
-        count = sum(experiment in (None, run.experiment) for run in opened.heads())
-    rows = data.runs([one for one in found if one.row.id not in damaged])
+        count = opened.run_count(experiment)
+    whole = [one for one in found if one.row.id not in damaged]
     if as_json:
-        echo_json(rows)
-    elif rows:
-        terminal.runs(rows)
+        from memlab.present import data
+
+        echo_json(data.runs(whole))
+    elif whole:
+        from memlab.present import listed
+
+        listed.write(whole)
         if limit is None and count > _SHOWN:
             echo(f"the newest {_SHOWN} of {count} runs; -n {count} lists them all")
     if damaged:

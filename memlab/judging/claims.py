@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memlab.analysis.compare import benjamini_hochberg
@@ -13,6 +13,7 @@ from memlab.judging import mechanism
 from memlab.judging.kinds import find
 from memlab.judging.sight import settings
 from memlab.results import Run
+from memlab.results.samples import IntArray, ids_of
 from memlab.units import finite
 
 
@@ -31,7 +32,7 @@ class Judged:
     evidence: str
     control_says: str
     points: Sequence[int]
-    samples: Sequence[int]
+    samples: IntArray = field(compare=False)  # all of the points
     clearance: float | None  # see Finding
     lines: Sequence[str]
     adjusted_p: float | None = None
@@ -101,7 +102,7 @@ def _judged(run: Run, claim: Claim, setting: At, found: _Found) -> Judged:
         evidence=found.evidence,
         control_says=found.control_says,
         points=found.points,
-        samples=[id for index in found.points for id in run.by_point[index].ids],
+        samples=ids_of([run.by_point[index] for index in found.points]),
         clearance=found.clearance,
         lines=found.lines,
     )
@@ -129,5 +130,5 @@ def as_data(judged: Judged) -> dict[str, Any]:
         "lines": list(judged.lines),
         "controls": judged.control_says,
         "points": list(judged.points),
-        "samples": list(judged.samples),
+        "samples": judged.samples.tolist(),
     }

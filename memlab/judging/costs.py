@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -86,7 +87,7 @@ def _separable(
     """Terms in declared order, each kept where the points tell it from those before it."""
     kept: dict[str, FloatArray] = {}
     left_out: dict[str, str] = {}
-    model: CostModel | None = None
+    medians = median_over_blocks(costs)[None]  # enough to tell terms apart
     for name, count in counts.items():
         if not count.any():
             left_out[name] = f"no {name} at any point"
@@ -95,11 +96,14 @@ def _separable(
             left_out[name] = "too few points"
             continue
         try:
-            model = fit(costs, {**kept, name: count}, looked=looked)
+            fit(medians, {**kept, name: count})
         except ValueError:  # collinear: `fit` names the terms, and we know which one is new
             left_out[name] = f"these points cannot tell a {name} from a {' or a '.join(kept)}"
         else:
             kept[name] = count
+    model: CostModel | None = None
+    with suppress(ValueError):  # no relative error of a cost of 0
+        model = fit(costs, kept, looked=looked) if kept else None
     return kept, left_out, model
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import ceil, log, log2
 from typing import Literal
 
@@ -89,17 +90,16 @@ def saturates(claim: Saturates, sight: Sight) -> Finding:
 
 def crosses(claim: Crossover, sight: Sight) -> Finding:
     first, second = sight.crossing_curves(claim.of, claim.to, claim.over)
-    looked = sight.run.looked
-    verdict, remark = _whole_and_net(
-        lambda a, b: verdicts.crossover_verdict(
-            crossover(first.levels, a, b, looked=looked), claim.low, claim.high
-        ),
+    crossed = partial(crossover, first.levels, looked=sight.run.looked)
+    found = crossed(first.table, second.table)
+    verdict, remark = _net_too(
+        verdicts.crossover_verdict(found, claim.low, claim.high),
+        lambda a, b: verdicts.crossover_verdict(crossed(a, b), claim.low, claim.high),
         first,
         second,
     )
     experiment = sight.run.experiment
     factor = experiment.factor(claim.over)
-    found = crossover(first.levels, first.table, second.table, looked=looked)
     of, to = (evidence.side(experiment, levels) for levels in (claim.of, claim.to))
     times = f"; they cross {found.crossings} times, the last counts" if found.crossings > 1 else ""
     claimed = " and ".join(evidence.size(factor, size) for size in (claim.low, claim.high))
@@ -145,12 +145,15 @@ def _apart(base: Crossed, at: Crossed, by: float) -> Verdict:
 
 
 def _whole_and_net(rule: Callable[..., Verdict], *curves: Curve) -> tuple[Verdict, str]:
+    return _net_too(rule(*(curve.table for curve in curves)), rule, *curves)
+
+
+def _net_too(whole: Verdict, rule: Callable[..., Verdict], *curves: Curve) -> tuple[Verdict, str]:
     """The verdict on curves where the loop's own cost does not decide it, and a remark if it does.
 
     The operation costs between a value less its floor and the whole value. Where a floor is
     large, both are judged; two words that differ leave the claim open.
     """
-    whole = rule(*(curve.table for curve in curves))
     if not any(side.floor_share > FLOOR_SHARE_LIMIT for curve in curves for side in curve.sides):
         return whole, ""
     net = rule(*(curve.net for curve in curves))

@@ -20,6 +20,7 @@ from memlab.judging.history import History
 from memlab.judging.ladder import Row
 from memlab.judging.reproduce import Reproduced
 from memlab.present import describe, words
+from memlab.present.machine import machine_of
 from memlab.results import Run, modes
 from memlab.results.attribution import traced
 from memlab.results.beside import Beside, tables
@@ -213,7 +214,7 @@ def runs(found: Iterable[Listed]) -> list[documents.ListedRun]:
             created_at=one.row.created_at,
             samples=one.samples,
             ended=cast(documents.Ended, one.ended),
-            machine=words.machine_of(one.row.environment),
+            machine=machine_of(one.row.environment),
             host=one.row.origin,
         )
         for one in found

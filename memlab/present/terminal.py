@@ -1,15 +1,13 @@
-"""What commands print for people: runs, claims and comparisons."""
+"""What commands print for people: a run, claims and comparisons."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text as RichText
 
-from memlab import experiments
 from memlab import published as studies
 from memlab.experiment.command import CommandExperiment
 from memlab.judging import costs, summary
@@ -18,15 +16,12 @@ from memlab.judging.compare import Compared
 from memlab.judging.effects import effects
 from memlab.judging.reproduce import Reproduced
 from memlab.present import attribution, modes, table, tables, words
-from memlab.present.table import STYLES, Cell, Column, Table, Text, write
+from memlab.present.table import STYLES, Text, write
 from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, verdicts
 from memlab.results import Run
 from memlab.results import beside as published
 from memlab.results.crossing import crossings
-
-if TYPE_CHECKING:
-    from memlab.documents import ListedRun
 
 _HOLDING = 12  # claims that hold, a line each at the end of a sweep
 _PRINTED = 8  # lines of a command's output
@@ -138,33 +133,6 @@ def _published(console: Console, run: Run) -> None:
         write(console, tables.published(run, one))
     if found:
         console.print(Text(tables.PUBLISHED_LEGEND, style="dim"))
-
-
-def runs(rows: Sequence[ListedRun]) -> None:
-    """Print a row per stored run."""
-    noted = any(row.note for row in rows)
-    heads = ["run", "measured", "experiment", "name", "samples", "ended"]
-    heads += [*["note"] * noted, "machine"]
-    cells: list[list[Cell | str]] = [
-        [
-            row.run,
-            row.created_at[:16].replace("T", " "),
-            experiments.short(row.experiment),
-            row.name or "",
-            str(row.samples),
-            row.ended or "unfinished",
-            *([row.note or ""] if noted else []),
-            row.machine if row.host is None else f"{row.host}: {row.machine}",
-        ]
-        for row in rows
-    ]
-    columns = [Column(head, "right" if head == "samples" else "left", wrap=20) for head in heads]
-    machines = {str(cells_of[-1]) for cells_of in cells}
-    if len(machines) > 1:
-        write(table.console(), Table("", columns, cells))
-        return
-    write(table.console(), Table("", columns[:-1], [row[:-1] for row in cells]))
-    table.console().print(Text(f"all of them on {machines.pop()}"))
 
 
 def claims(

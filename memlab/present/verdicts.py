@@ -69,7 +69,10 @@ def _verdict(run: Run, group: summary.Group) -> Verdict:
         lines=closest.lines,
         controls=closest.control_says.splitlines(),
         settings=len(group.members),
-        samples=len({sample for judged in group.members for sample in judged.samples}),
+        samples=sum(
+            len(run.by_point[index])
+            for index in {index for judged in group.members for index in judged.points}
+        ),
     )
 
 

@@ -20,6 +20,7 @@ from memlab.judging.effects import Change, Effect
 from memlab.judging.reproduce import Reproduced
 from memlab.judging.summary import HERE, Group
 from memlab.observe.environment import EMULATED
+from memlab.present.machine import machine_of
 from memlab.printable import printable
 from memlab.results import Run
 from memlab.results.crossing import Crossing
@@ -28,15 +29,6 @@ from memlab.results.crossing import Crossing
 def machine(run: Run) -> str:
     """`AMD EPYC, Linux 6.18.44-generic`: where a run was measured."""
     return machine_of(run.environment)
-
-
-def machine_of(seen: Mapping[str, Any]) -> str:
-    cpu = seen.get("cpu_model") or "unknown CPU"
-    return f"{cpu}, Linux {kernel_of(seen)}"
-
-
-def kernel_of(seen: Mapping[str, Any]) -> str:
-    return str(seen.get("kernel_release") or "unknown")
 
 
 def place(runs: Sequence[Run]) -> str:

@@ -63,70 +63,86 @@ class Column(np.ndarray[Any, np.dtype[Any]]):
 Many = Sequence[Mapping[str, Any]] | Sequence[msgspec.Struct]  # objects, or all of one shape
 
 
+class Layer:
+    """Objects, one a sample, and what was read of them: `Fields` of the same samples share it."""
+
+    def __init__(self, samples: Many) -> None:
+        self.samples = samples
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        """A field of all of them; KeyError where one has none of that name."""
+        if name not in self._read:
+            first = self.samples[0]
+            if isinstance(first, msgspec.Struct):
+                self._read[name] = _joined_of_shape(self.samples, name)  # type: ignore[arg-type]
+            else:
+                self._read[name] = _joined([sample[name] for sample in self.samples])  # type: ignore[index]
+        return self._read[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether each has the field; Uneven where some have it."""
+        if isinstance(self.samples[0], msgspec.Struct):
+            return name in self.samples[0].__struct_fields__
+        there = {name in sample for sample in self.samples}  # type: ignore[operator]
+        if len(there) > 1:
+            raise Uneven
+        return there == {True}
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the fields, in order; Uneven where they differ."""
+        if isinstance(self.samples[0], msgspec.Struct):
+            return self.samples[0].__struct_fields__
+        first, *others = ([*sample] for sample in self.samples)  # type: ignore[misc]
+        if any(names != first for names in others):
+            raise Uneven
+        return first
+
+    def some(self, numbers: Sequence[int]) -> Layer:
+        """Of some of the samples; itself where it is all, or nothing is there."""
+        if len(self.samples) in (0, len(numbers)):
+            return self
+        return Layer([self.samples[i] for i in numbers])  # type: ignore[arg-type]
+
+
 class Fields(Mapping[str, Any]):
     """The fields of many samples, as one sample's are read: numbers as a `Column`, objects as
     `Fields`, and what is the same in all of them as it is. `over` has fields of the same samples
     that go before theirs."""
 
-    def __init__(self, samples: Many, over: Many = ()) -> None:
-        self._layers = [layer for layer in (over, samples) if len(layer)]
-        self._read: dict[str, Any] = {}
+    def __init__(self, samples: Many | Layer, over: Many | Layer = ()) -> None:
+        layers = (one if isinstance(one, Layer) else Layer(one) for one in (over, samples))
+        self._layers = [layer for layer in layers if len(layer.samples)]
 
     def __getitem__(self, name: str) -> Any:
-        if name not in self._read:
-            self._read[name] = _joined(self._values(name))
-        return self._read[name]
-
-    def _values(self, name: str) -> list[Any]:
         for layer in self._layers:
-            if not isinstance(layer[0], msgspec.Struct):
-                return [sample[name] for sample in layer]  # type: ignore[index]
-            if name in layer[0].__struct_fields__:
-                return [*map(attrgetter(name), layer)]
+            if layer is self._layers[-1] or name in layer:
+                return layer[name]
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
-        return any(_has(layer, name) for layer in self._layers)
+        return any(name in layer for layer in self._layers)
 
     def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default  # noqa: SIM401, it is what get is
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(name for layer in self._layers for name in _names(layer)))
+        return iter(dict.fromkeys(name for layer in self._layers for name in layer.names))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def one(self, number: int) -> Mapping[str, Any]:
         """What one sample has, where no fields lie over it."""
-        found: Mapping[str, Any] = self._layers[0][number]  # type: ignore[assignment]
+        found: Mapping[str, Any] = self._layers[0].samples[number]  # type: ignore[assignment]
         return found
 
     def some(self, numbers: Sequence[int]) -> Fields:
         """The fields of some of the samples."""
         found = Fields(())
-        found._layers = [[layer[i] for i in numbers] for layer in self._layers]  # type: ignore[misc]
+        found._layers = [layer.some(numbers) for layer in self._layers]
         return found
-
-
-def _names(many: Many) -> Sequence[str]:
-    """The names of the fields, in order; Uneven where they differ."""
-    if isinstance(many[0], msgspec.Struct):
-        return many[0].__struct_fields__
-    first, *others = ([*sample] for sample in many)  # type: ignore[misc]
-    if any(names != first for names in others):
-        raise Uneven
-    return first
-
-
-def _has(many: Many, name: object) -> bool:
-    """Whether each has the field; Uneven where some have it."""
-    if isinstance(many[0], msgspec.Struct):
-        return name in many[0].__struct_fields__
-    there = {name in sample for sample in many}  # type: ignore[operator]
-    if len(there) > 1:
-        raise Uneven
-    return there == {True}
 
 
 class Shapes:
@@ -142,22 +158,27 @@ class Shapes:
         with suppress(msgspec.MsgspecError):
             if self._last:
                 return [*map(self._last.decode, texts)]
-        with suppress(msgspec.MsgspecError, RecursionError, ValueError):
-            shape = _shape(msgspec.json.decode(texts[0]))
-            if shape is None:
-                return None
-            if shape not in self._known:
-                self._known[shape] = msgspec.json.Decoder(_type_of(shape))
-            self._last = self._known[shape]
-            return [*map(self._last.decode, texts)]
+        for exact in (True, False):
+            with suppress(msgspec.MsgspecError, RecursionError, ValueError):
+                shape = _shape(msgspec.json.decode(texts[0]), exact)
+                if not isinstance(shape, tuple):
+                    return None
+                if shape not in self._known:
+                    self._known[shape] = msgspec.json.Decoder(_type_of(shape))
+                found = [*map(self._known[shape].decode, texts)]
+                self._last = self._known[shape]
+                return found
         return None
 
 
-def _shape(value: Any) -> Any:
-    """The fields of an object, with theirs; None of what is none, or cannot be one of a type."""
+def _shape(value: Any, exact: bool) -> Any:
+    """The fields of an object, with theirs; of what is none, or cannot be one of a type, None, or
+    int where it is one and the shape is to say so: what is known to be one is read faster."""
+    if type(value) is int and exact:
+        return int
     if not isinstance(value, dict) or not value or not all(map(_is_name, value)):
         return None
-    return tuple((name, _shape(of)) for name, of in value.items())
+    return tuple((name, _shape(of, exact)) for name, of in value.items())
 
 
 def _is_name(name: str) -> bool:
@@ -165,10 +186,27 @@ def _is_name(name: str) -> bool:
 
 
 def _type_of(shape: Any) -> Any:
-    if shape is None:
-        return Any
+    if not isinstance(shape, tuple):
+        return shape or Any
     fields = [(name, _type_of(of)) for name, of in shape]
     return msgspec.defstruct("Shape", fields, forbid_unknown_fields=True, gc=False)
+
+
+def _joined_of_shape(samples: Sequence[msgspec.Struct], name: str) -> Any:
+    """`_joined`, without looking at each value where their type says what it is."""
+    if name not in samples[0].__struct_fields__:
+        raise KeyError(name)
+    kind, read = samples[0].__annotations__[name], attrgetter(name)
+    if kind is int:
+        with suppress(OverflowError):
+            found = np.fromiter(map(read, samples), np.int64, len(samples))
+            if (found == found[0]).all():
+                return read(samples[0])
+            if found.max() >= _EXACT or found.min() <= -_EXACT:
+                raise Uneven
+            return found.astype(float).view(Column)
+    values = [*map(read, samples)]
+    return _joined(values) if kind in (int, Any) else Fields(values)
 
 
 def _joined(values: Sequence[Any]) -> Any:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from memlab.errors import StoreError
 from memlab.experiment import At, Level
 from memlab.results import forks, kept
-from memlab.results.columns import Expression, Fields, Shapes, Unreadable, evaluate
+from memlab.results.columns import Expression, Fields, Layer, Shapes, Unreadable, evaluate
 from memlab.store import RunRow, SampleRow, Store
 
 IntArray = npt.NDArray[np.int64]
@@ -103,6 +103,7 @@ class _Columns:
             known.read(texts) if texts else ()
             for known, texts in zip(shapes, self._texts, strict=True)
         ]
+        self._layers = [Layer(part or ()) for part in self._parts]
 
     @property
     def whole(self) -> bool:
@@ -119,10 +120,10 @@ class _Columns:
             outcomes = _of(self._columns["outcome"], self._there)
             some = np.flatnonzero([outcome == "ok" for outcome in outcomes])
         texts = [_of(values, some) if values else () for values in self._texts]
-        parts = [_of(values, some) if values else () for values in self._parts]
+        raw, context = (layer.some(some.tolist()) for layer in self._layers)
         if of == "raw":
-            texts[1] = parts[1] = ()
-        return self._there[some], _Readings(*texts), Fields(*parts)
+            return self._there[some], _Readings(texts[0], ()), Fields(raw)
+        return self._there[some], _Readings(*texts), Fields(raw, context)
 
 
 def _of(values: Sequence[Kind], numbers: IntArray) -> Sequence[Kind]:
@@ -202,9 +203,11 @@ class Table:
     def coded(self, name: str, rows: IntArray) -> tuple[list[str | None], IntArray]:
         """Outcome, detail or probe_hash: what there is among these samples, in the order in which
         it came first, and which of it each one has."""
-        numbers, first, which = np.unique(
-            self._columns[_taken(name)][rows], return_index=True, return_inverse=True
-        )
+        coded = self._columns[_taken(name)][rows]
+        if len(coded) and (coded == coded[0]).all():  # in most points of most runs
+            only = self._words[name][coded[0]] if coded[0] >= 0 else None
+            return [only], np.zeros(len(coded), np.int64)
+        numbers, first, which = np.unique(coded, return_index=True, return_inverse=True)
         order = np.argsort(first)
         there = [self._words[name][number] if number >= 0 else None for number in numbers[order]]
         return there, np.argsort(order)[which]
@@ -370,12 +373,12 @@ class Table:
     def _derive(self, names: Iterable[str], rows: IntArray, samples: _Rows | _Columns) -> None:
         """Write what is derived from samples."""
         read: dict[Of, tuple[Read, Fields]] = {}
-        levels = [self._at[point] for point in self._columns[_taken("point")][rows].tolist()]
+        levels = Layer([self._at[p] for p in self._columns[_taken("point")][rows].tolist()])
         for name in names:
             derived = self._derived[name]
             if derived.of not in read:
                 found = samples.read(derived.of)
-                read[derived.of] = found, Fields([levels[i] for i in found[0].tolist()])
+                read[derived.of] = found, Fields(levels.some(found[0].tolist()))
             (there, values, fields), at = read[derived.of]
             column = np.full(len(rows), np.nan)
             try:
@@ -388,6 +391,11 @@ class Table:
                     f"{derived.what} is read from ({error})",
                 )
             self._columns[name][rows] = column
+
+
+def ids_of(parts: Iterable[Samples]) -> IntArray:
+    """Which rows of the store all of these are."""
+    return np.concatenate([np.empty(0, np.int64), *(samples.ids for samples in parts)])
 
 
 def _word(level: Level) -> Level | None:
@@ -425,9 +433,9 @@ class Samples(Sequence[SampleRow]):
         return {point: Samples(self.table, rows) for point, rows in found.items()}
 
     @property
-    def ids(self) -> list[int]:
-        found: list[int] = self.taken("id").tolist()
-        return found
+    def ids(self) -> IntArray:
+        """Which rows of the store they are: as one array, since those of a run may be a million."""
+        return self.taken("id")
 
     @property
     def outcomes(self) -> Counter[str]:

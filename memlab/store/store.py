@@ -38,6 +38,8 @@ _AT_ONCE = 10_000  # rows
 _COUNTED = 10_000  # samples up to which those of a run are counted where runs are listed
 Named = TypeVar("Named", RunHead, RunRow)
 _EXPECTED = "SELECT total(samples) FROM sessions WHERE run = ?1"
+_THERE = "SELECT value, (SELECT count(*) FROM samples WHERE run = value) FROM json_each(?)"
+_SITTINGS = "FROM sessions WHERE run IN (SELECT value FROM json_each(?)) GROUP BY run"
 
 
 def default_path() -> Path:
@@ -281,24 +283,32 @@ class Store:
         reading every sample: what of them. Of a long run not even the count of samples is."""
         found, damaged = [], {}
         with self._reading():
-            known = None if most is None else self._newest(experiment, most)
-            expected = dict(self._db.execute("SELECT run, total(samples) FROM sessions GROUP BY 1"))
-            ended = dict(self._db.execute("SELECT run, ended FROM sessions ORDER BY run, session"))
+            rows = self._runs(None if most is None else self._newest(experiment, most))
+            some = [json.dumps([*rows])]
+            expected = dict(self._db.execute(f"SELECT run, total(samples) {_SITTINGS}", some))
+            last = self._db.execute(f"SELECT run, ended, max(session) {_SITTINGS}", some)
+            ended = {run: how for run, how, _ in last}
             notes = self.notes()
-            for id, row in self._runs(known).items():
+            few = json.dumps([id for id in rows if expected.get(id, 0) <= _COUNTED])
+            there = dict(self._db.execute(_THERE, [few]))
+            for id, row in rows.items():
                 if isinstance(row, str):
                     damaged[id] = row
                     continue
                 if experiment not in (None, row.experiment):
                     continue
-                count = there = int(expected.get(id, 0))
-                if count <= _COUNTED:
-                    there = self.sample_count(id)
-                if lost := there - count:
+                count = int(expected.get(id, 0))
+                if lost := there.get(id, count) - count:
                     damaged[id] = f"{abs(lost)} of its samples or sessions are lost"
                 else:
                     found.append(Listed(row, count, ended.get(id), notes.get(id)))
         return sorted(found, key=lambda one: one.row.created_at), damaged
+
+    def run_count(self, experiment: str | None = None) -> int:
+        """How many runs there are, or of an experiment."""
+        which, values = ("WHERE experiment = ?", [experiment]) if experiment else ("", [])
+        with self._reading():
+            return int(self._db.execute(f"SELECT count(*) FROM runs {which}", values).fetchone()[0])
 
     def _newest(self, experiment: str | None, most: int) -> list[str]:
         where = "WHERE experiment = ?" if experiment else ""

@@ -1,6 +1,7 @@
 """The exact distributions against scipy's, and against counting by hand."""
 
 from itertools import combinations
+from math import comb
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from memlab.analysis.exact import (
 def test_fair_coin_is_the_binomial(n):
     heads = n // 3
     assert fair_coin_cdf(heads, n) == pytest.approx(binom.cdf(heads, n, 0.5), rel=1e-9)
+    assert fair_coin_cdf(heads, n) == sum(comb(n, k) for k in range(heads + 1)) / 2**n
 
 
 def test_a_95_percent_interval_of_a_median_needs_six_samples():

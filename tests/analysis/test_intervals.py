@@ -7,6 +7,7 @@ from scipy.stats import mannwhitneyu, quantile_test
 from memlab.analysis.intervals import (
     Interval,
     median_interval,
+    median_intervals,
     order_interval,
     ratio_interval,
     unpaired_ratio_interval,
@@ -50,6 +51,16 @@ def test_rows_at_once_equal_rows_one_by_one():
     assert [i.low for i in alone] == low.tolist()
     assert [i.estimate for i in alone] == middle.tolist()
     assert [i.high for i in alone] == high.tolist()
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 6, 7, 40, 41])
+@pytest.mark.parametrize("looked", [False, True])
+def test_medians_of_rows_in_order_are_those_of_each_row(n, looked):
+    x = lognormal(4 * n).reshape(4, n)
+    alone = [median_interval(row, looked=looked) for row in x]
+    assert median_intervals(np.sort(x, axis=1), looked=looked) == alone
+    with pytest.raises(ValueError, match="an infinite sample"):
+        median_intervals(np.array([[1.0, np.inf]]))
 
 
 def test_missing_samples_are_left_out_and_counted_out():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from memlab.analysis.noise import outliers, two_modes
+from memlab.analysis.noise import outlier_counts, outliers, two_modes
 
 from .tables import NOISES
 
@@ -31,6 +31,15 @@ def test_one_off_among_ties():
 
 def test_nothing_stands_apart_from_itself():
     assert flagged([2.0] * 8) == []
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 12, 51])
+@pytest.mark.parametrize("noise", ["lognormal", "t, 2 df on logs", "Pareto 1.1"])
+def test_outliers_of_rows_in_order_are_counted_as_those_of_each_row(noise, n):
+    draws = NOISES[noise](np.random.default_rng(n), (40, n))
+    for x in (np.exp(draws), draws, np.round(draws), np.where(draws > 1, draws, 5.0)):
+        alone = [int(outliers(row).sum()) for row in x]
+        assert outlier_counts(np.sort(x, axis=1)).tolist() == alone
 
 
 def test_missing_samples_keep_their_place_and_are_not_flagged():

@@ -4,8 +4,9 @@
 
 makes the stores in FOLDER once and prints a table in Markdown: wall seconds, in brackets the
 processor's, and the peak of resident memory (ru_maxrss of the largest of its processes, which the
-kernel keeps). SHAPES are digits, 0123 for all; PAGE, docs/bench.md, takes the table in between
-its marks. Of the two smaller runs `show` alone is measured: how it grows.
+kernel keeps). SHAPES are digits, 01234 for all, of which 4 is the quick run that ships with memlab;
+PAGE, docs/bench.md, takes the table in between its marks. Of the two smaller runs `show` alone is
+measured: how it grows.
 """
 
 from __future__ import annotations
@@ -115,6 +116,13 @@ def _first(rows: Iterator[SampleRow], count: int) -> list[SampleRow]:
     return list(islice(rows, count))
 
 
+_MEMLAB = Path(sys.executable).with_name("memlab")
+IMPORTS = ["imports"]  # of a show: no command
+_IMPORTS = (
+    "import memlab.cli.show, memlab.api, memlab.experiments.mmap_write, memlab.present.terminal"
+)
+
+
 def commands(shape: Shape, path: Path, folder: Path) -> dict[str, tuple[Sequence[str], bool]]:
     """By name: a command, and whether it is asked twice."""
     store = ["--store", str(path)]
@@ -122,6 +130,7 @@ def commands(shape: Shape, path: Path, folder: Path) -> dict[str, tuple[Sequence
         return {
             "runs": (["runs", *store], False),
             "runs -n 20": (["runs", "-n", "20", *store], False),
+            "runs -n 10000": (["runs", "-n", "10000", *store], False),
             "completion": (["show", "000003"], False),
             "show": (["show", "last", *store], True),
         }
@@ -145,6 +154,7 @@ def commands(shape: Shape, path: Path, folder: Path) -> dict[str, tuple[Sequence
 def cost(command: Sequence[str], path: Path, cache: Path) -> tuple[float, float, float, int]:
     """Wall seconds, processor seconds, peak MB and exit code of a memlab command."""
     env = {**os.environ, "MEMLAB_STORE": str(path), "XDG_CACHE_HOME": str(cache)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed memlab is compiled once, not each time
     start = time.monotonic()
     if command == ["show", "000003"] or command == ["show", "0000"]:  # what a shell would ask
         env |= {
@@ -153,8 +163,8 @@ def cost(command: Sequence[str], path: Path, cache: Path) -> tuple[float, float,
             "COMP_CWORD": "2",
         }
         command = []
-    memlab = Path(sys.executable).with_name("memlab")
-    child = subprocess.Popen([memlab, *command], env=env, stdout=subprocess.DEVNULL)
+    memlab = [sys.executable, "-c", _IMPORTS] if command == IMPORTS else [_MEMLAB, *command]
+    child = subprocess.Popen(memlab, env=env, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     cpu_s = used.ru_utime + used.ru_stime
@@ -193,16 +203,21 @@ def _measured(folder: Path, wanted: str) -> Iterator[str]:
         if not path.exists():
             make(shape, path)
         for name, (command, twice) in commands(shape, path, folder).items():
-            cache = folder / f"cache-{time.monotonic_ns()}"
-            times, cpus, peaks, codes = zip(
-                *(cost(command, path, cache) for _ in range(2 if twice else 1)), strict=True
-            )
-            failed = f" (exit {codes[0]})" if any(codes) else ""
-            said = [f"{wall:.2f} ({cpu:.2f})" for wall, cpu in zip(times, cpus, strict=True)]
-            yield (
-                f"| {shape.name} | {name}{failed} | {said[0]} | {''.join(said[1:])} "
-                f"| {max(peaks):.0f} |"
-            )
+            yield _line(shape.name, name, command, path, twice=twice)
+    if not wanted or "4" in wanted:
+        example = ["show", "--example", EXPERIMENT]
+        for name, command in (("show", example), ("its imports", IMPORTS)):
+            yield _line("a quick run", name, command, folder / "none.db", twice=True)
+
+
+def _line(store: str, name: str, command: Sequence[str], path: Path, *, twice: bool) -> str:
+    cache = path.with_name(f"cache-{time.monotonic_ns()}")
+    times, cpus, peaks, codes = zip(
+        *(cost(command, path, cache) for _ in range(2 if twice else 1)), strict=True
+    )
+    failed = f" (exit {codes[0]})" if any(codes) else ""
+    said = [f"{wall:.2f} ({cpu:.2f})" for wall, cpu in zip(times, cpus, strict=True)]
+    return f"| {store} | {name}{failed} | {said[0]} | {''.join(said[1:])} | {max(peaks):.0f} |"
 
 
 if __name__ == "__main__":

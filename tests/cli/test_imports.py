@@ -5,13 +5,16 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
+from synthetic import run_row
 
 import memlab
 from memlab import experiments
 from memlab.cli import cli
+from memlab.store import PointRow, Store
 
 HEAVY = {"pandas", "numpy", "scipy", "matplotlib", "rich", "pyarrow", "IPython"}
 TYPED = {"msgspec"}  # what JSON alone needs
@@ -53,6 +56,18 @@ LOOK = f"diagnose {os.getpid()} --seconds 0.01"  # to import more would cost mor
 def test_a_light_command_imports_nothing_heavy(arguments: str) -> None:
     found = modules(COMMAND.format(arguments=arguments.split()))
     assert found & HEAVY == set()
+
+
+def test_a_list_of_runs_imports_nothing_that_reads_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMLAB_STORE", str(tmp_path / "results.db"))
+    with Store(create=True) as store:
+        store.add_run(run_row(), [PointRow(0, {"size": 1}, None)])
+    found = modules(COMMAND.format(arguments=["runs"]))
+    assert found & HEAVY == {"rich"}
+    mine = {name.split(".")[1] for name in found if name.startswith("memlab.")}
+    assert mine & {"api", "results", "judging", "experiment", "documents", "observe"} == set()
 
 
 @pytest.mark.parametrize("arguments", ["--help", "list"])

@@ -69,7 +69,7 @@ def test_a_row_has_the_samples_and_how_far_they_lie_from_their_median(make: Make
     ]
     assert [mark["spread"] for mark in marks] == pytest.approx([0.02, 0.2, 0.02, 0.2])
     assert [mark["median"] for mark in marks] == [2.0] * 4
-    of_point = {tuple(p.at.values()): run.by_point[p.index].ids for p in run.points}
+    of_point = {tuple(p.at.values()): run.by_point[p.index].ids.tolist() for p in run.points}
     assert all(mark["samples"] == of_point[tuple(mark["levels"].values())] for mark in marks)
     assert list(figures.findings(run)) == [
         "half of a point's samples lie within 2 % (near, steady) to 20 % (far, wild) of its median"

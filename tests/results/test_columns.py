@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from synthetic import experiment, failed, ok, run_row, sample
 from memlab import api, experiments, recorded
 from memlab.errors import StoreError
 from memlab.experiment import Metric
+from memlab.present import terminal
 from memlab.results import Run, columns, forks, kept, samples
 from memlab.results.columns import Fields, Uneven, Unreadable, evaluate
 from memlab.store import PointRow, Store, database
@@ -215,7 +217,7 @@ def test_summaries_are_kept_until_the_run_changes(
     expected = opened(long).summaries
     (file,) = (tmp_path / "cache").rglob("summaries-*")
     with monkeypatch.context() as without:
-        without.setattr(Run, "_summarise", None)  # to summarise again would fail
+        without.setattr(Run, "_summarised", None)  # to summarise again would fail
         assert opened(long).summaries == expected
         part = opened(long).only(opened(long).points[1:])
         assert len(part.points) == 1
@@ -235,7 +237,7 @@ def test_another_run_leaves_what_is_kept(long: Path, monkeypatch: pytest.MonkeyP
         store.add_sample("4567cdef", 1, 1.0, sample(0, 0, ok(1)))
         store.rename_run("0123abcd", "before")
     with monkeypatch.context() as without:
-        without.setattr(Run, "_summarise", None)  # to summarise again would fail
+        without.setattr(Run, "_summarised", None)  # to summarise again would fail
         without.setattr(Store, "places", None)
         assert opened(long).summaries == expected
 
@@ -267,6 +269,46 @@ def test_a_long_run_is_read_by_several_processes(
     short = opened(long)
     assert run.frame.equals(short.frame)
     assert str([*run.records()]) == str([*short.records()])  # nan is not itself
+
+
+def asked(path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int) -> Counter[str]:
+    """How often a first `show`, with so many blocks added, reads samples, decodes a text and looks
+    at a column."""
+    counts: Counter[str] = Counter()
+    with Store(path) as store:
+        session, first = store.begin_session("0123abcd"), store.sample_count("0123abcd") // 2
+        there = range(first, first + blocks)
+        rows = [sample(p, block, ok(1000 + block + p)) for block in there for p in (0, 1)]
+        store.add_samples("0123abcd", session, rows)
+
+    def counting(name: str, real: Any, amount: Any) -> Any:
+        def counted(*args: Any) -> Any:
+            counts[name] += amount(*args)
+            return real(*args)
+
+        return counted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forks, "_processes", lambda: 1)
+        patch.setattr(samples, "_AT_ONCE", 20)
+        patch.setattr(Store, "some_samples", None)
+        patch.setattr(Store, "samples", None)
+        patch.setattr(Store, "columns", counting("reads", Store.columns, lambda *_: 1))
+        shapes, table = columns.Shapes, samples.Table
+        patch.setattr(shapes, "read", counting("decoded", shapes.read, lambda _, texts: len(texts)))
+        patch.setattr(table, "__getitem__", counting("columns", table.__getitem__, lambda *_: 1))
+        terminal.show(opened(path), judged=True)
+    return counts
+
+
+def test_a_show_reads_each_sample_once_and_no_more_columns_of_many(
+    long: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, many = (asked(long, monkeypatch, blocks) for blocks in (10, 90))
+    assert few["decoded"] == 99  # a sample that failed returned nothing
+    assert many["decoded"] == 279
+    assert (few["reads"], many["reads"]) == (5, 14)
+    assert few["columns"] == many["columns"]
 
 
 def test_a_process_that_is_killed_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from memlab.experiment import At
 from memlab.experiment.points import Point
 from memlab.present import words
 from memlab.results import PointSummary, Run
+from memlab.results.samples import ids_of
 
 Mark = dict[str, Any]
 _NAMED_MAX = 4  # points without a value that the page names; the sidecar has all
@@ -63,7 +64,11 @@ def _nothing(cell: Any) -> bool:
 def as_data(rows: pd.DataFrame) -> list[Mark]:
     """The rows for the sidecar: a cell that is None says that there is no number."""
     return [
-        {str(name): cell for name, cell in row.items() if str(name)[:1] != "_" and cell == cell}
+        {
+            str(name): cell.tolist() if isinstance(cell, np.ndarray) else cell
+            for name, cell in row.items()
+            if str(name)[:1] != "_" and (cell is None or not _nothing(cell))
+        }
         for row in rows.to_dict("records")
     ]
 
@@ -187,7 +192,7 @@ def ratio_cells(run: Run, name: str, of: Point, to: Point) -> Mark | None:
         "to": dict(to.at),
         **numbers(ratio_interval(over[both], under[both], looked=run.looked)),
         "extrapolated": any(run.extrapolated(metric, samples) for samples in behind),
-        "samples": [id for samples in behind for id in samples.ids],
+        "samples": ids_of(behind),
     }
 
 

@@ -24,9 +24,10 @@ import msgspec
 from memlab import output
 from memlab.errors import BadRequest, CannotRun
 from memlab.judging.fleet import HERE
-from memlab.present import exports, words
+from memlab.present import exports
 from memlab.present.gallery import pages, record
 from memlab.present.gallery.record import Record
+from memlab.present.machine import kernel_of
 from memlab.results import Run
 from memlab.results.redacted import redacted as without_names
 
@@ -52,7 +53,7 @@ def add(run: Run, folder: Path, *, redacted: bool = True) -> Record:
     seen = run.environment.get("host_name")
     host = shown.row.origin or (seen if isinstance(seen, str) else HERE)
     if run.row.request.get("guest"):  # under each kernel a machine of its own
-        host = f"{host}-{re.sub('[^0-9A-Za-z.-]', '-', words.kernel_of(run.environment))}"
+        host = f"{host}-{re.sub('[^0-9A-Za-z.-]', '-', kernel_of(run.environment))}"
     content = b"".join(exports.parquet(shown))
     digest = hashlib.sha256(content).hexdigest()
     try:

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from memlab.judging.claims import judge
 from memlab.present import tables, words
+from memlab.present.machine import kernel_of
 from memlab.present.report import provenance
 from memlab.present.verdicts import verdicts
 from memlab.results import Run
@@ -78,7 +79,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     @property
     def kernel(self) -> str:
-        return words.kernel_of(self.environment)
+        return kernel_of(self.environment)
 
     @property
     def file(self) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from memlab.experiment import Experiment, Level
 from memlab.results import Run
+from memlab.results.samples import IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,5 +76,5 @@ def _level(experiment: Experiment, name: str, level: Level) -> str:
     return experiment.describe_level(name, level).replace(" ", "")
 
 
-def _span(ids: list[int]) -> str:
-    return f"{min(ids)} to {max(ids)}" if ids else "none"
+def _span(ids: IntArray) -> str:
+    return f"{ids.min()} to {ids.max()}" if len(ids) else "none"

@@ -27,6 +27,7 @@ from memlab.present.figures.layout import Canvas, Note, Page, edge_text, line, s
 from memlab.results import Run
 from memlab.results.beside import tables
 from memlab.results.crossing import Crossing, crossings
+from memlab.results.samples import Samples, ids_of
 
 _FLOOR_REACH = 10**0.75  # how far below all other marks a log axis follows the floor
 _STEPS = 24  # of a model's curve from one level to the next
@@ -95,6 +96,7 @@ def _medians(run: Run, shown: Lines, points: Sequence[Point]) -> Iterator[Mark]:
         cells: Mark = {
             "levels": dict(point.at),
             "x": x,
+            "_point": point,
             "_name": words.labels(run.experiment, point.at, dict.fromkeys(names)),
         }
         if median is not None and _drawable(shown, x, median.estimate):
@@ -154,7 +156,7 @@ def _floor(run: Run, shown: Lines, panel: At, inside: Sequence[Point]) -> Iterat
                 "metric": shown.metric,
                 "unit": metric.unit,
                 **frame.numbers(median_interval(floors, looked=run.looked)),
-                "samples": [id for point in points for id in run.with_floor(metric, point).ids],
+                "samples": ids_of(run.with_floor(metric, point) for point in points),
             }
 
 
@@ -224,19 +226,23 @@ def _crossings(run: Run, shown: Lines, panel: At, earlier: Sequence[At]) -> Iter
             "n": found.n,
             "cost": units.finite(crossing.cost),
             "words": words.crossing(run.experiment, crossing),
-            "samples": [*_ids(run, crossing, crossing.of), *_ids(run, crossing, crossing.to)],
+            "samples": ids_of(
+                samples
+                for side in (crossing.of, crossing.to)
+                for samples in _behind(run, crossing, side)
+            ),
             "_crossing": crossing,
         }
 
 
-def _ids(run: Run, crossing: Crossing, side: At) -> Iterator[int]:
+def _behind(run: Run, crossing: Crossing, side: At) -> Iterator[Samples]:
     """The samples of one line of a crossing: the first point with a value at each level."""
     shown, seen = run.experiment.figure, set()
     for point in run.matching({**crossing.panel, **side}):
         behind = run.valued(shown.metric, point)
         if behind and point.at[shown.over] not in seen:
             seen.add(point.at[shown.over])
-            yield from behind.ids
+            yield behind
 
 
 def finding(run: Run, shown: Lines, rows: pd.DataFrame) -> str | None:
@@ -307,10 +313,10 @@ def _level(run: Run, mark: Mark) -> str:
 def _curve(
     run: Run, shown: Lines, fitted: Fitted, marks: Sequence[Mark]
 ) -> tuple[list[float], list[float]]:
-    points = [next(p for p in frame.grid(run) if p.at == mark["levels"]) for mark in marks]
     spaced = np.geomspace if "x" in shown.log else np.linspace
     parts = [spaced(a["x"], b["x"], _STEPS, endpoint=False) for a, b in pairwise(marks)]
     xs = [*np.concatenate(parts).tolist(), marks[-1]["x"]]
+    points = [mark["_point"] for mark in marks]
     found = costs.prediction(run, fitted, points, shown.over, xs)
     ats = ({**marks[0]["levels"], shown.over: x} for x in xs)
     of_cost = run.metric(shown.metric).of_cost

@@ -71,7 +71,7 @@ def _strip(run: Run, shown: Members, point: Point) -> Mark:
         "apart": apart,
         "mean": finite(float(np.median([np.mean(trial) for trial in counted]))),
         "spread": finite(float(np.median([np.std(trial) for trial in counted]))),
-        "drawn_sample": samples.ids[chosen],
+        "drawn_sample": int(samples.ids[chosen]),
         "samples": samples.ids,
         "_drawn": members[chosen],
         "_behind": [trial for i, trial in enumerate(members) if i != chosen],

@@ -1,0 +1,40 @@
+"""The stored runs, a row each. A list of runs reads no sample, and imports nothing that does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memlab import experiments
+from memlab.present import table
+from memlab.present.machine import machine_of
+from memlab.present.table import Cell, Column, Table, Text
+from memlab.store import Listed
+
+
+def write(found: Sequence[Listed]) -> None:
+    """Print a row per stored run."""
+    noted = any(one.note for one in found)
+    heads = ["run", "measured", "experiment", "name", "samples", "ended"]
+    heads += [*["note"] * noted, "machine"]
+    cells: list[list[Cell | str]] = [_row(one, noted=noted) for one in found]
+    columns = [Column(head, "right" if head == "samples" else "left", wrap=20) for head in heads]
+    machines = {str(cells_of[-1]) for cells_of in cells}
+    if len(machines) > 1:
+        table.write(table.console(), Table("", columns, cells))
+        return
+    table.write(table.console(), Table("", columns[:-1], [row[:-1] for row in cells]))
+    table.console().print(Text(f"all of them on {machines.pop()}"))
+
+
+def _row(one: Listed, *, noted: bool) -> list[Cell | str]:
+    row, machine = one.row, machine_of(one.row.environment)
+    return [
+        row.id,
+        row.created_at[:16].replace("T", " "),
+        experiments.short(row.experiment),
+        row.name or "",
+        str(one.samples),
+        one.ended or "unfinished",
+        *([one.note or ""] if noted else []),
+        machine if row.origin is None else f"{row.origin}: {machine}",
+    ]
