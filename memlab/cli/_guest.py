@@ -15,6 +15,8 @@ SIZE = Parsed("size", units.parse_size)
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}  # as packages name them, and uname
 OPTIONS = ("--kernel", "--guest-memory", "--guest-cpus", "--guest-iommu", "--append")
 
+APPEND = click.option("--append", default="", help='Added to its command line: "mem=1G".')
+
 
 def guest_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
@@ -33,7 +35,7 @@ def small_guest_options(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         help="Kernels of this architecture; arm64 is emulated.",
     )
-    return blocks(memory(arch(command)))
+    return blocks(memory(arch(APPEND(command))))
 
 
 _OPTIONS = (
@@ -62,5 +64,5 @@ _OPTIONS = (
         is_flag=True,
         help="With an IOMMU that QEMU emulates, and a device behind it that VFIO holds.",
     ),
-    click.option("--append", default="", help='Added to its command line: "mem=1G".'),
+    APPEND,
 )

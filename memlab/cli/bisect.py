@@ -41,6 +41,7 @@ def command(
     blocks: int,
     guest_memory: int,
     arch: str,
+    append: str,
     wait_s: float,
     store: Path | None,
 ) -> None:
@@ -73,7 +74,9 @@ def command(
     metrics = [] if is_claim else [wanted]
     machine = MACHINES[arch]
     timed = ladder.judges_times(machine)
-    asked = ladder.Asked([experiment], [wanted], metrics, levels, blocks, guest_memory, timed=timed)
+    asked = ladder.Asked(
+        [experiment], [wanted], metrics, levels, blocks, guest_memory, append, timed
+    )
     ladder.requests(asked)
     path = store or default_path()
     if step:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -64,6 +66,7 @@ def command(
     blocks: int,
     guest_memory: int,
     arch: str,
+    append: str,
     guests: int | None,
     fresh: bool,
     verbose: bool,
@@ -96,7 +99,7 @@ def command(
         raise BadRequest("name an experiment; `memlab list` lists them")
     machine = MACHINES[arch]
     timed = ladder.judges_times(machine)
-    asked = ladder.Asked(names, claims, metrics, levels, blocks, guest_memory, timed=timed)
+    asked = ladder.Asked(names, claims, metrics, levels, blocks, guest_memory, append, timed)
     ladder.requests(asked)
     found = kernels.choose(chosen, machine)
     if not found:
@@ -115,6 +118,8 @@ def command(
         guests = ladder.guests_at_once(asked)
     elif guests > 1 and asked.timed:
         raise BadRequest("--guests: under KVM times are measured, by one guest alone")
+    if not asked.timed:  # while the guests boot; where times are measured nothing works beside them
+        Thread(target=import_module, args=["memlab.present.figures"], daemon=True).start()
     rungs = ladder.climb(
         asked, found, path, Silent(), done, fresh=fresh, wait_s=wait_s, guests=guests
     )

@@ -1,4 +1,5 @@
-"""What every sample's counter window says, as metrics. One list for all experiments.
+"""What every sample says of its counter window and its cgroup, as metrics: one list for all
+experiments.
 
 The window is filled in C (probes/support); a counter that is not there is None,
 and the sample keeps the reason.
@@ -22,6 +23,12 @@ def populated(raw: Raw, _: At) -> float | None:
     trapped = raw["window"]["counters"]["trapped"]["count"]
     faults = raw["window"]["minor_fault_count"] + raw["window"]["major_fault_count"]
     return None if trapped is None else float(max(0, faults - trapped))
+
+
+def peak_group(raw: Raw, _: At) -> float | None:
+    """None outside of a group, and where the kernel cannot say it of one trial alone."""
+    contained = raw.get("contained")
+    return contained.get("peak_bytes") if contained else None
 
 
 WINDOW_METRICS = (
@@ -69,6 +76,13 @@ WINDOW_METRICS = (
         "rss_peak", "B", "VmHWM, reset before the window", read("window.counters.rss_peak_bytes")
     ),
     Metric("vm_locked", "B", "VmLck after the window", read("window.counters.vm_locked_bytes")),
+    Metric(
+        "peak_group",
+        "B",
+        "most memory charged to the trial's cgroup; memory.peak (v2 since Linux 6.12, or a group "
+        "of the trial's own) or memory.max_usage_in_bytes (v1)",
+        peak_group,
+    ),
 )
 
 STOLEN_SHARE = 0.01  # of the window, above which a sample is flagged

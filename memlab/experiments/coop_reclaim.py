@@ -227,6 +227,7 @@ def beats(swap: str) -> list[Claim]:
             above=0.99,
             below=2.1,
             published=SWAPPING,
+            controls=("mglru",) if swap == "file" else (),
             timed=False,
         ),
     ]
@@ -247,6 +248,7 @@ CLAIMS: list[Claim] = [
 ]
 
 SELF_COUNTED, RANDOM = {"eviction": "self_counted"}, {"eviction": "notified_random"}
+MGLRU, TWO_LISTS = {"mglru": "on"}, {"mglru": "off"}
 CONTROLS = [
     control(
         "self_counted",
@@ -283,6 +285,45 @@ CONTROLS = [
             confirmed="evicting in time replaces swap",
             refuted="the notification comes too late",
         ),
+    ),
+    control(
+        "mglru",
+        "The kernel swaps by each of its two ways to choose what is reclaimed, where some entries "
+        "are popular and where none is.",
+        {
+            "mglru": ["on", "off"],
+            "skew": ["zipf", "uniform"],
+            "eviction": "kernel",
+            "swap": "file",
+            "miss_cost": 100e-6,
+        },
+        Explanation(
+            Ratio(
+                metric="swap_faults",
+                where={"skew": "zipf"},
+                of=MGLRU,
+                to=TWO_LISTS,
+                below=1,
+                timed=False,
+            ),
+            "where some entries are popular, an operation takes {of} with MGLRU and {to} without",
+            confirmed="MGLRU knows better what is cold",
+            refuted="MGLRU knows no better what is cold",
+        ),
+        Explanation(
+            Equivalent(
+                metric="swap_faults",
+                where={"skew": "uniform"},
+                of=MGLRU,
+                to=TWO_LISTS,
+                within=0.1,
+                timed=False,
+            ),
+            "where none is, it takes {of} and {to}",
+            confirmed="where nothing is cold, neither way can save a fault",
+            refuted="they differ by more than by what they know to be cold",
+        ),
+        presets=("full",),
     ),
 ]
 

@@ -9,8 +9,11 @@ from memlab.experiment.attribution import TRACE, metrics, traced
 from memlab.experiments._reclaim import NO_ZSWAP, mglru, reclaim_settings, swap, zswap
 
 
-def major_faults(above: float | None = None, below: float | None = None) -> Within:
-    return Within(metric="major_faults_per_touch", above=above, below=below, timed=False)
+def major_faults(
+    above: float | None = None, below: float | None = None, where: At | None = None
+) -> Within:
+    metric = "major_faults_per_touch"
+    return Within(metric=metric, where=where or {}, above=above, below=below, timed=False)
 
 
 CONTROLS = [
@@ -48,6 +51,35 @@ CONTROLS = [
             refuted="use alone does not keep memory from being swapped out",
         ),
         presets=("full",),
+    ),
+    *(
+        control(
+            factor,
+            f"Locked and not, with {what} and without, before a swap file.",
+            {factor: ["on", "off"], "lock": ["mlock", "off"], "swap": "file"},
+            *(
+                explanation
+                for level, said in (("on", "with"), ("off", "without"))
+                for explanation in (
+                    Explanation(
+                        Count(
+                            metric="major_faults", where={"lock": "mlock", factor: level}, equals=0
+                        ),
+                        f"{said} {what} locked memory takes {{value}}",
+                        confirmed=f"the lock holds {said} it",
+                        refuted=f"the lock does not hold {said} it",
+                    ),
+                    Explanation(
+                        major_faults(above=0.5, where={"lock": "off", factor: level}),
+                        f"memory that is not locked takes {{value}} {said} it",
+                        confirmed="such memory is pushed out all the same",
+                        refuted="there such memory needs no lock",
+                    ),
+                )
+            ),
+            presets=("full",),
+        )
+        for factor, what in (("mglru", "MGLRU"), ("zswap", "zswap"))
     ),
     traced(
         {"lock": "off", "cycles": [4]},
@@ -256,6 +288,7 @@ EXPERIMENT = Experiment(
             where={"lock": "mlock"},
             equals=0,
             published=TABLE_3,
+            controls=("mglru", "zswap"),
         ),
         *pushed_out("file"),
         *pushed_out("zram"),

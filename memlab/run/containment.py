@@ -19,6 +19,7 @@ from memlab.run.settings import Unavailable
 
 _LIMIT = {"1": "memory.limit_in_bytes", "2": "memory.max"}
 _OOM_COUNT = {"1": "memory.oom_control", "2": "memory.events"}  # with a line oom_kill
+_PEAK = {"1": "memory.max_usage_in_bytes", "2": "memory.peak"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Group:
         self._journal, self._name = journal, name
         self._held: Shape | None = None
         self._pids: Path | None = None
+        self._peak: int | None = None  # a descriptor, of the peak since the group was held
 
     def hold(self, shape: Shape) -> Mapping[str, Any]:
         """Empty the group and give it this shape. Returns what the worker needs. Raises OSError.
@@ -74,6 +76,7 @@ class Group:
                 self._renew()
             self._reshape(shape, chain, members)
             self._held = shape
+        self._forget_peak(is_new=shape.fresh)
         # v2 counts a kill in the groups above too, v1 (memcg_memory_event) in the group alone.
         counting = [self.path] if self.version == "2" else [*chain, *members]
         return {
@@ -83,10 +86,41 @@ class Group:
             "oom_counts": [str(group / _OOM_COUNT[self.version]) for group in counting],
         }
 
+    def peak_bytes(self) -> int | None:
+        """The most that was charged at once since the group was held; asked once. None where the
+        kernel knows it of the group's whole life alone."""
+        peak, self._peak = self._peak, None
+        if peak is None:
+            return None
+        try:
+            return int(os.pread(peak, 32, 0))
+        finally:
+            os.close(peak)
+
     def kill(self) -> None:
         """Kill what a fork server that died left inside."""
         for path in filter(None, (self._pids, self.path)):
             cleanup.empty_group(path)
+
+    def _forget_peak(self, *, is_new: bool) -> None:
+        """Have the peak be that of the next trial. v2's can be reset since Linux 6.12, for who
+        reads it through the descriptor that was written to; a new group's needs no reset."""
+        if self._peak is not None:
+            os.close(self._peak)
+            self._peak = None
+        path = self.path / _PEAK[self.version]
+        with suppress(OSError):
+            peak = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                os.write(peak, b"0")
+            except OSError:
+                os.close(peak)
+                raise
+            self._peak = peak
+            return
+        if is_new:
+            with suppress(OSError):
+                self._peak = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def _bound(self, most: int) -> str:
         """Bound the processes; the group that counts them, "" where there is no pids controller.

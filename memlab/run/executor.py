@@ -147,7 +147,7 @@ class LocalExecutor:
             self._kept = _Kept(keep, which, held)
         context = {"host": reply.pop("host"), "layout": self._layout}
         if self._experiment.host.containment:
-            context["contained"] = held.contained
+            context["contained"] = self._setup.contained(held)
         if held.depth is not None:
             context["depth_count"] = held.depth
         if held.machine:

@@ -82,6 +82,12 @@ class TrialSetup:
             depth=_depth(Path(held["folder"])) if declared.top else None,
         )
 
+    def contained(self, held: TrialContext) -> Mapping[str, Any] | None:
+        """What a trial's sample records of its group, once the trial has ended."""
+        if held.contained is None or self._group is None:
+            return held.contained
+        return {**held.contained, "peak_bytes": self._group.peak_bytes()}
+
     def abandon(self) -> None:
         """Kill what a fork server that died left in the group."""
         if self._group is not None:

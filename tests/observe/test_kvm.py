@@ -49,3 +49,17 @@ def test_a_qemu_that_dies_is_dead(tmp_path: Path) -> None:
 def test_no_qemu_is_dead() -> None:
     assert not kvm.exits(["/no/such/qemu"])
     assert not kvm.beats("/no/such/qemu")
+
+
+@pytest.mark.parametrize(
+    ("modules", "found"), [(["kvm", "kvm_amd"], "kvm"), (["kvm", "kvm_pvm"], "tcg"), ([], "tcg")]
+)
+def test_kvm_without_the_processors_virtualisation_boots_no_kernel(
+    modules: list[str], found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the heartbeat answers."""
+    monkeypatch.setattr(kvm, "beats", lambda _: True)
+    monkeypatch.setattr(kvm.guest_tools, "find", lambda _: "/usr/bin/qemu")
+    for name in modules:
+        (tmp_path / "sys/module" / name).mkdir(parents=True)
+    assert kvm.accelerator(tmp_path) == found

@@ -19,6 +19,7 @@ from held import (
     saying,
 )
 
+from memlab.experiment.window import peak_group
 from memlab.observe import capabilities, cgroup
 from memlab.observe.capabilities import Capability
 from memlab.run import containment, fork_server, journal, trial_setup
@@ -62,8 +63,28 @@ def test_a_trial_says_how_it_was_held(directories: Directories) -> None:
     assert reply["outcome"] == "ok"
     assert reply["result"]["window"]["minor_fault_count"] == 23
     version = cgroup.locate().memory_version
-    assert reply["context"]["contained"] == {"version": version, "limit_bytes": LIMIT}
+    held = reply["context"]["contained"]
+    assert held.keys() == {"version", "limit_bytes", "peak_bytes"}
+    assert (held["version"], held["limit_bytes"]) == (version, LIMIT)
     assert reply["context"]["host"]["group_oom_kill"] == 0
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_the_peak_of_the_group_is_the_trials_own(directories: Directories, fresh: bool) -> None:
+    """One that takes 4 MiB does not have the peak of the 16 MiB before; the worker and what the
+    kernel charges ahead per CPU are less than 4 MiB."""
+    taken = [16 * MIB, 4 * MIB]
+    with LocalExecutor(RUN, faulting(fresh=fresh), directories, [CPU]) as opened:
+        replies = [opened.trial(at(page=size // PAGE, way="touch")) for size in taken]
+    peaks = [
+        peak_group(held_or_skipped(reply)["result"] | reply["context"], {}) for reply in replies
+    ]
+    if not fresh and peaks == [None, None]:
+        assert replies[0]["context"]["contained"]["version"] == "2"
+        pytest.skip("this kernel cannot reset memory.peak: needs Linux 6.12")
+    for size, peak in zip(taken, peaks, strict=True):
+        assert peak is not None
+        assert size <= peak < size + 4 * MIB
 
 
 def test_a_worker_over_the_limit_is_oom_killed_and_the_next_trial_is_served(

@@ -4,6 +4,7 @@ Each boot takes from ten seconds to some minutes where it is emulated, so that a
 one guest.
 """
 
+import errno
 import os
 import signal
 import subprocess
@@ -31,10 +32,10 @@ from memlab.run.executor import default_directory
 from memlab.run.kernel import read
 from memlab.run.request import Request
 from memlab.store import RunRow, SampleRow, Store
-from memlab.targets.guest import ahead
+from memlab.targets.guest import ahead, image
 from memlab.targets.guest.host import Guest, GuestLost
 from memlab.targets.guest.machine import Asked
-from memlab.units import MiB
+from memlab.units import MiB, version_order
 from memlab.watch import Progress, Silent
 
 MEMORY = 768 * MiB
@@ -135,6 +136,26 @@ def test_trials_in_a_guest(
     tell(f"a guest ({accelerator}): up in {up_s:.1f} s, three sweeps done at {done_s:.1f} s")
 
 
+@pytest.mark.slow
+def test_a_guest_has_cgroups_of_v1_where_its_command_line_asks(
+    guest_kernel: str, store_path: Path, leaves_nothing: None
+) -> None:
+    """And v1's move of charges, which Linux 6.13 took away."""
+    asked = Asked(kernel=guest_kernel, memory_bytes=MEMORY, append=image.CGROUP_V1)
+    with Guest(asked) as guest:
+        run = sweep(guest, store_path, "memcg-accounting", {"check": ["move_charges", "parent"]})
+    seen = run.environment
+    assert (seen["cgroup_version"], seen["cgroup_memory_version"]) == ("1", "1")
+    moves = version_order(read(Path(guest_kernel)).version) < version_order("6.13")
+    values = {
+        judged.claim.id: run.values(judged.claim.metric, run.points[judged.points[0]]).tolist()
+        for judged in judge(run)
+        if judged.points
+    }
+    assert values["move-charges-call-errno-22"] == [0 if moves else errno.EINVAL]
+    assert values["parent-whole-own-pages-23"] == [23]
+
+
 def _sees_the_guest(run: Run, kernel: str) -> None:
     seen = run.environment
     assert seen["kernel_release"] == read(Path(kernel)).release
@@ -168,7 +189,10 @@ def _held_by_v2(run: Run) -> None:
         raw, context = sample.raw, sample.context
         assert raw is not None, sample.detail
         assert context is not None
-        assert context["contained"] == {"version": "2", "limit_bytes": LIMIT_BYTES}
+        held = context["contained"]
+        assert (held["version"], held["limit_bytes"]) == ("2", LIMIT_BYTES)
+        if held["peak_bytes"] is not None:  # since Linux 6.12
+            assert held["peak_bytes"] <= LIMIT_BYTES
         private = at[sample.point]["mapping"] != "shared"
         (process,) = raw["processes"][: raw["process_count"]]
         assert (process["signal"] == signal.SIGKILL) == private

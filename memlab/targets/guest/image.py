@@ -32,6 +32,8 @@ from memlab.run.kernel import Kernel
 from memlab.targets.guest import foreign
 
 HOST_TAG = "memlab-host"  # of this host's root, as 9p has it
+# On the kernel's command line: hierarchies of cgroup v1, as systemd takes the words.
+CGROUP_V1 = "systemd.unified_cgroup_hierarchy=0"
 # Without the first two the guest cannot be heard; the others are for what trials do.
 _NEEDED = ("virtio_pci", "virtio_console")
 _OF_HOST = ("overlay", "9pnet_virtio", "9p")
@@ -101,7 +103,16 @@ $b mount -t devpts devpts dev/pts
 $b mount -t tmpfs shm dev/shm
 $b mount -t tmpfs run run
 $b mkdir -m 1777 run/lock
-$b mount -t cgroup2 cgroup2 sys/fs/cgroup
+read -r words < proc/cmdline
+case " $words " in
+*" {v1} "*)
+	$b mount -t tmpfs cgroup sys/fs/cgroup
+	for name in memory pids; do
+		$b mkdir sys/fs/cgroup/$name && $b mount -t cgroup -o $name $name sys/fs/cgroup/$name
+	done ;;
+*)
+	$b mount -t cgroup2 cgroup2 sys/fs/cgroup ;;
+esac
 $b mount -t tracefs tracefs sys/kernel/tracing
 $b mount -t ext4 /{place}/root/dev/vda var/tmp
 $b ifconfig lo up
@@ -231,6 +242,7 @@ def _init(image: Kernel) -> str:
     main = f"{shlex.join(words)}; /run/busybox reboot -f"
     return _INIT.format(
         place=_PLACE,
+        v1=CGROUP_V1,
         tag=HOST_TAG,
         main=shlex.quote(main),
         modules=mount if folder else ":",

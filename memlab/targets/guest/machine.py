@@ -197,9 +197,3 @@ class Machine:
         if self._port is not None:
             self._port.close()
         self._listening.close()
-
-    def power_off(self, limit_s: float = 60.0) -> None:
-        """Wait for the guest to end by itself, then make sure."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(limit_s)
-        self.stop()
