@@ -22,6 +22,7 @@ from memlab.experiment import Experiment, Metric
 from memlab.present import words
 from memlab.present.figures import placing, style
 
+_APART = 2.5  # points from one tick to the next, below which they would be one
 _PER_TICK = 26.0  # points of a y axis that a tick needs
 _FINE_SPAN = 4.0  # the largest over the smallest ratio up to which ticks are decimals
 _FINE = (0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
@@ -102,7 +103,8 @@ def levels(axes: Axes, places: Sequence[float], names: Sequence[str], length: fl
     widths = [style.width(name, style.SMALL) for name in names]
     kept = placing.choose_ticks([x.place(place) for place in places], widths, 5)
     axes.set_xticks([places[i] for i in kept], [names[i] for i in kept])
-    axes.set_xticks(list(places), minor=True)
+    apart = placing.choose_ticks([x.place(place) for place in places], [0.0] * len(places), _APART)
+    axes.set_xticks([places[i] for i in apart], minor=True)
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 

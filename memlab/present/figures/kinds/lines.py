@@ -32,6 +32,7 @@ from memlab.results.samples import Samples, ids_of
 _FLOOR_REACH = 10**0.75  # how far below all other marks a log axis follows the floor
 _STEPS = 24  # of a model's curve from one level to the next
 _SAID_MAX = 3  # crossings that the headline says one by one
+_MANY = 100  # marks of a line, from which on they are drawn at once: each artist takes some ms
 _NAMED = 2  # last marks of a control, each with its name
 _RING = 15.0  # points
 _OF_DATA = ("Data", "Unified")  # /sys/devices/system/cpu/cpu*/cache/index*/type
@@ -458,7 +459,7 @@ def _draw(axes: Axes, part: Sequence[Mark]) -> None:
         _line(axes, series)
     for mark in part:
         if mark["kind"] == "control":
-            _median(axes, mark, style.INK, style.control_marker(mark["_rank"]))
+            _medians_of(axes, [mark], style.INK, style.control_marker(mark["_rank"]))
         for xs, ys in mark.get("_curves", ()):  # thin and dark over the broad line
             axes.plot(xs, ys, color=style.INK, linewidth=0.9, zorder=3.5)
 
@@ -477,8 +478,8 @@ def _line(axes: Axes, series: Sequence[Mark]) -> None:
         if len(sure) == len(part):
             xs, lows = _xy(sure, "low")
             axes.fill_between(xs, lows, _xy(sure, "high")[1], color=hue, alpha=0.16, linewidth=0)
-    for mark in series:
-        _median(axes, mark, hue, style.marker(rank))
+    for marks in [series] if len(series) > _MANY else [[mark] for mark in series]:
+        _medians_of(axes, marks, hue, style.marker(rank))
 
 
 def _stretches(series: Sequence[Mark]) -> Iterator[list[Mark]]:
@@ -492,13 +493,16 @@ def _stretches(series: Sequence[Mark]) -> Iterator[list[Mark]]:
     yield together
 
 
-def _median(axes: Axes, mark: Mark, hue: str, marker: str) -> None:
-    if "low" in mark:
-        axes.vlines(mark["x"], mark["low"], mark["high"], color=hue, linewidth=1.4, zorder=4)
-    fill = "white" if mark["extrapolated"] else hue
+def _medians_of(axes: Axes, marks: Sequence[Mark], hue: str, marker: str) -> None:
+    if sure := [mark for mark in marks if "low" in mark]:
+        xs, lows = _xy(sure, "low")
+        axes.vlines(xs, lows, _xy(sure, "high")[1], color=hue, linewidth=1.4, zorder=4)
     size = 9.5 if marker == "*" else 6.2
-    look: dict[str, Any] = {"marker": marker, "markersize": size, "markerfacecolor": fill}
-    axes.plot([mark["x"]], [mark["median"]], color=hue, markeredgewidth=1.2, zorder=5, **look)
+    look: dict[str, Any] = {"marker": marker, "markersize": size, "markeredgewidth": 1.2}
+    look |= {"linestyle": ""} if len(marks) > 1 else {}
+    for extrapolated, fill in ((False, hue), (True, "white")):
+        if same := [mark for mark in marks if bool(mark["extrapolated"]) == extrapolated]:
+            axes.plot(*_xy(same), color=hue, markerfacecolor=fill, zorder=5, **look)
 
 
 def _bound(axes: Axes, mark: Mark) -> None:

@@ -34,7 +34,7 @@ def rows(run: Run, shown: Strips) -> pd.DataFrame:
     from their median, as a share of it."""
     order = [*shown.panels, shown.over, *shown.by]
     names = [*(n for n in order if n in run.varied), *(n for n in run.varied if n not in order)]
-    places = [point.at for point in frame.grid(run)]
+    lines = frame.combinations((point.at for point in frame.grid(run)), shown.by)
 
     levels = {name: [*dict.fromkeys(p.at[name] for p in run.points)] for name in names}
 
@@ -50,7 +50,11 @@ def rows(run: Run, shown: Strips) -> pd.DataFrame:
             "levels": dict(one.point.at),
         }
         | _strip(run, shown, one)
-        | ({} if one.point.control else {"_rank": frame.rank(places, shown.by, one.point.at)})
+        | (
+            {}
+            if one.point.control
+            else {"_rank": lines.index({name: one.point.at[name] for name in shown.by})}
+        )
         for one in sorted(run.summaries, key=order_of)
         if one.outcomes
     )
