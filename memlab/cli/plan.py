@@ -31,7 +31,10 @@ def _power(text: str) -> float:
     """A probability, `0.9`, or a percentage."""
     from memlab.units import parse_percent
 
-    value = parse_percent(text) if text.rstrip().endswith("%") else float(text)
+    try:
+        value = parse_percent(text) if text.rstrip().endswith("%") else float(text)
+    except ValueError:
+        value = 0.0
     if not 0.5 <= value < 1:
         raise ValueError(f"power is a probability from 0.5 to below 1, such as 0.9, not {text}")
     return value
@@ -79,7 +82,7 @@ def command(
     memlab plan mmap-write -p size=4k --detect 1% --pilot
     """
     from memlab import documents, experiments, measure
-    from memlab.analysis.power import ENOUGH_RATIOS
+    from memlab.analysis.power import ENOUGH_BLOCKS
     from memlab.api import Run
     from memlab.cli import _sweeping
     from memlab.judging import planning
@@ -138,8 +141,8 @@ def command(
         f"by the noise of {noise.metric} in run {run.id}: {noise.typical.size} ratios of "
         f"{noise.pairs} pairs of its {len(run.points)} points that differ in one factor"
     )
-    if noise.typical.size < ENOUGH_RATIOS:
-        echo(f"fewer than {ENOUGH_RATIOS} ratios hardly show tails: it can promise too much")
+    if noise.typical.size < ENOUGH_BLOCKS * noise.pairs:
+        echo(f"fewer than {ENOUGH_BLOCKS} blocks hardly show two modes: it can be off if there are")
     if blocks := found["typical"].blocks:
         asked = " ".join(f"-p {one}" for one in levels)
         echo(f"next: memlab sweep {experiment} {asked}{' ' if asked else ''}--blocks {blocks}")

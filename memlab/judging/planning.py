@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memlab.analysis.intervals import FloatArray, paired_log_ratios
-from memlab.analysis.power import LEAST, blocks_for, smallest_change
+from memlab.analysis.power import LEAST, blocks_for, deviations, smallest_change
 from memlab.errors import NotComparable
 from memlab.experiment.points import point_label
 from memlab.judging.compare_levels import partners
@@ -63,33 +63,33 @@ def noise(run: Run) -> Noise:
 
 
 def planned(
-    log_ratios: FloatArray, block_s: float, detect: float, power: float, budget_s: float
+    seen: FloatArray, block_s: float, detect: float, power: float, budget_s: float
 ) -> Planned:
     """What a change takes, and what a budget shows, where pairs vary like these."""
-    blocks = blocks_for(log_ratios, detect, power)
+    blocks = blocks_for(seen, detect, power)
     affordable = int(budget_s / block_s)
     return Planned(
         blocks=blocks,
         seconds=None if blocks is None else blocks * block_s,
         budget_blocks=affordable,
-        budget_shows=shows(log_ratios, affordable, power, looked=True),
+        budget_shows=shows(seen, affordable, power, looked=True),
     )
 
 
-def shows(log_ratios: FloatArray, blocks: int, power: float, looked: bool) -> float | None:
+def shows(seen: FloatArray, blocks: int, power: float, looked: bool) -> float | None:
     """The change that so many blocks show; None where they have no interval."""
-    return smallest_change(log_ratios, blocks, power, looked) if blocks >= LEAST else None
+    return smallest_change(seen, blocks, power, looked) if blocks >= LEAST else None
 
 
 def _deviations(run: Run, metric: str) -> Iterator[tuple[str, FloatArray]]:
-    """By pair of points, in words: log ratios by block, less their median."""
+    """By pair of points, in words: how log ratios deviate, by block."""
     for name in run.varied:
         baseline = next(point.at[name] for point in run.points)
         for base, new in partners(run, {name: baseline}):
             over, under = run.by_block(metric, new), run.by_block(metric, base)
             both = np.isfinite(over) & np.isfinite(under) & (over > 0) & (under > 0)
             if np.count_nonzero(both) >= LEAST:
-                logs = paired_log_ratios(over[both], under[both])
+                seen = deviations(paired_log_ratios(over[both], under[both]))
                 label = point_label(run.experiment, new.at, run.varied)
                 against = point_label(run.experiment, base.at, [name])
-                yield f"{label} / {against}", logs - np.median(logs)
+                yield f"{label} / {against}", seen

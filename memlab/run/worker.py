@@ -44,21 +44,22 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
     probe.prewarm_perf()  # each sample names the counters that are missing
     rehearsed = _rehearse("noop")
+    witness = Witness()
     worker = Worker()
     for line in sys.stdin.buffer:
         trial = json.loads(line)
         if not trial:
-            worker.end()
+            worker.end(witness.pid)
             sys.stdout.buffer.write(line)
             sys.stdout.flush()
             worker = Worker()
             continue
-        sys.stdout.buffer.write(worker.run(trial, line))
+        sys.stdout.buffer.write(worker.run(trial, line, witness))
         sys.stdout.flush()
         if worker.lives:
-            _reap_leftovers(worker.pid)
+            _reap_leftovers(worker.pid, witness.pid)
             continue
-        worker.end()
+        worker.end(witness.pid)
         if trial["probe"] not in rehearsed:
             rehearsed |= _rehearse(trial["probe"])
         worker = Worker()
@@ -92,12 +93,13 @@ class Worker:
         os.close(asked)
         os.close(writing)
 
-    def run(self, trial: Mapping[str, Any], line: bytes) -> bytes:
+    def run(self, trial: Mapping[str, Any], line: bytes, witness: Witness) -> bytes:
         """The reply to a trial, which `line` says in JSON, as such a line too: how it ended. Never
         raises. What the worker wrote is passed on unread, with what the host counted added.
         """
         group = trial.get("group")
-        witness = _witness() if group else None
+        if group:
+            witness.stand()
         before = _counts(group, trial["cpus"])
         os.write(self._asking, line)
         text, timed_out = _collect(self.pid, self._reading, float(trial["limit_s"]))
@@ -114,17 +116,17 @@ class Worker:
                 os.unlink(file["path"], dir_fd=file.get("folder"))
         after = _counts(group, trial["cpus"])
         host = {name: count - before.get(name, 0) for name, count in after.items()}
-        if witness is not None:
-            host["witness_killed"] = int(_has_ended(witness))
+        if group:
+            host["witness_killed"] = int(witness.has_ended())
         beside = json.dumps({"host": host, "probe_hash": probe.hash(trial["probe"])}).encode()
         return text.removesuffix(b"}\n") + b", " + beside[1:] + b"\n"
 
-    def end(self) -> None:
+    def end(self, witness: int) -> None:
         """Reap the worker, which ends what it keeps once it is asked no more, and what it left."""
         os.close(self._asking)
         os.waitpid(self.pid, 0)
         os.close(self._reading)
-        _reap_leftovers()
+        _reap_leftovers(witness)
 
 
 def _work(asked: int, writing: int) -> NoReturn:
@@ -249,31 +251,38 @@ def _collect(pid: int, reading: int, limit_s: float) -> tuple[bytes, bool]:
         os.close(ended)
 
 
-def _witness() -> int:
-    """A process beside a trial's group that the OOM killer would like as much as the trial: it
-    lives as long as every kill is the group's own. It ends with the trial's leftovers, or with
-    this parent, whose pipes it lets go: the driver would wait at them for a lost parent's."""
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        _end_with(parent)
-        os.closerange(0, os.sysconf("SC_OPEN_MAX"))
-        _go_first()
-        while True:
-            signal.pause()
-    return pid
+class Witness:
+    """A process beside the trials' group that the OOM killer would like as much as a trial: it
+    lives as long as every kill is the group's own. It ends with this parent, whose pipes it lets
+    go: the driver would wait at them for a lost parent's."""
+
+    pid = 0
+
+    def stand(self) -> None:
+        """Have it there, whatever became of the one before."""
+        if self.pid and not self.has_ended():
+            return
+        if self.pid:
+            os.waitpid(self.pid, 0)
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _end_with(parent)
+            os.closerange(0, os.sysconf("SC_OPEN_MAX"))
+            _go_first()
+            while True:
+                signal.pause()
+
+    def has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
 
 
-def _has_ended(pid: int) -> bool:
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
-
-
-def _reap_leftovers(kept: int = 0) -> None:
-    """Kill and reap the witness, and what a probe left: its orphans are children of this
-    subreaper, as is a worker that is `kept`."""
+def _reap_leftovers(*kept: int) -> None:
+    """Kill and reap what a probe left: its orphans are children of this subreaper, as are the
+    witness and a worker that are `kept`."""
     while True:
         with open("/proc/thread-self/children") as children:
-            left = [int(child) for child in children.read().split() if int(child) != kept]
+            left = [int(child) for child in children.read().split() if int(child) not in kept]
         if not left:
             return
         for child in left:

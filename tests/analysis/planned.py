@@ -1,4 +1,5 @@
-"""What `memlab plan` promises beside what is kept: pilots of few ratios, whose true noise is known.
+"""What `memlab plan` promises beside what is kept: pilots whose true noise is known, of so many
+pairs of points, which share one point, and blocks.
 
 And what `compare` says that a run could have shown.
 `python -m tests.analysis.planned` prints the tables of docs/reference/error-rates.md.
@@ -13,21 +14,29 @@ import numpy.typing as npt
 from memlab.analysis.compare import compare, compare_paired
 from memlab.analysis.exact import level_of_look, most_outside, pairs_outside
 from memlab.analysis.intervals import order_interval
-from memlab.analysis.power import smallest_change
+from memlab.analysis.power import deviations, smallest_change
 
 from .tables import NOISES
 
 FloatArray = npt.NDArray[np.float64]
 
-SIZES = (20, 60, 120)  # ratios of a pilot
+SIZES = ((1, 20), (1, 60), (5, 8), (20, 8))  # pairs and blocks of a pilot
 BLOCKS = (8, 20, 50)
 POWERS = (0.8, 0.9)
-PILOTS, TRUTHS = 400, 20_000
+PILOTS, TRUTHS = 100, 20_000
 THRESHOLD = 0.05
 
 
 def log_ratios(noise: str, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     return NOISES[noise](rng, shape) - NOISES[noise](rng, shape)
+
+
+def pilot(noise: str, seed: int, pairs: int, blocks: int) -> FloatArray:
+    """How the ratios of a run deviate, as `plan` has them."""
+    rng = np.random.default_rng(seed)
+    base = NOISES[noise](rng, (blocks,))
+    logs = [NOISES[noise](rng, (blocks,)) - base for _ in range(pairs)]
+    return np.concatenate([deviations(of) for of in logs])
 
 
 @cache
@@ -44,17 +53,23 @@ def shown(noise: str, change: float, blocks: int, looked: bool = False) -> float
 
 
 def kept(
-    noise: str, size: int, blocks: int, power: float, looked: bool = False, pilots: int = PILOTS
+    noise: str,
+    size: tuple[int, int],
+    blocks: int,
+    power: float,
+    looked: bool = False,
+    pilots: int = PILOTS,
 ) -> float:
-    """How often the change shows that a pilot of `size` ratios promises to show."""
-    drawn = (log_ratios(noise, np.random.default_rng(seed), (size,)) for seed in range(pilots))
-    changes = [smallest_change(pilot, blocks, power, looked) for pilot in drawn]
+    """How often the change shows that a pilot of that size promises to show."""
+    seen = (pilot(noise, seed, *size) for seed in range(pilots))
+    changes = [smallest_change(of, blocks, power, looked) for of in seen]
     return float(np.mean([shown(noise, change, blocks, looked) for change in changes]))
 
 
-def could_kept(noise: str, samples: int, way: str, runs: int = PILOTS // 2) -> float:
+def could_kept(noise: str, samples: int, way: str, runs: int | None = None) -> float:
     """How often the change shows of which `compare` says that it would have with 90 %: of pairs in
     blocks, or of two runs, stopped by a look or not."""
+    runs = runs or PILOTS * (1 if way.startswith("pairs") else 2)
     rng, looked, shape = np.random.default_rng(3), "look" in way, (2, runs, samples)
     base, new = (0.05 * NOISES[noise](rng, shape[1:]) for _ in range(2))
     pairs = zip(np.exp(base), np.exp(new), strict=True)
@@ -96,13 +111,17 @@ def could_rows() -> dict[str, Callable[[], list[float]]]:
     }
 
 
-def row(noise: str, size: int, looked: bool) -> list[float]:
+def row(noise: str, size: tuple[int, int], looked: bool) -> list[float]:
     return [100 * kept(noise, size, n, power, looked) for n in BLOCKS for power in POWERS]
+
+
+def named(pairs: int, blocks: int) -> str:
+    return f"{pairs} pair{'' if pairs == 1 else 's'} of {blocks}"
 
 
 def rows() -> dict[str, Callable[[], list[float]]]:
     return {
-        f"{size} ratios, {rule}, {noise}": partial(row, noise, size, looked)
+        f"{named(*size)}, {rule}, {noise}": partial(row, noise, size, looked)
         for size in SIZES
         for rule, looked in (("--blocks", False), ("stopped by a look", True))
         for noise in NOISES

@@ -9,13 +9,12 @@ from memlab.analysis.compare import compare_paired
 from memlab.analysis.power import (
     MOST_BLOCKS,
     blocks_for,
+    deviations,
     power_of,
     smallest_change,
 )
 
 from .planned import (
-    BLOCKS,
-    POWERS,
     SAMPLES,
     SIZES,
     WAYS,
@@ -24,6 +23,8 @@ from .planned import (
     kept,
     log_ratios,
     low_ends,
+    named,
+    pilot,
     rows,
     shown,
 )
@@ -32,10 +33,26 @@ from .tables import NOISES
 DOC = Path(__file__).parents[2] / "docs" / "reference" / "error-rates.md"
 
 
+def test_a_ratio_deviates_from_the_median_of_the_others_mostly():
+    for n in (6, 7, 20, 21):
+        logs = np.random.default_rng(n).standard_normal(n)
+        others = [np.median(np.delete(logs, i)) for i in range(n)]
+        middle = 0.75 * np.array(others) + 0.25 * np.median(logs)
+        assert deviations(logs) == pytest.approx(logs - middle)
+
+
 @pytest.mark.parametrize("noise", NOISES)
-def test_sixty_ratios_promise_what_they_keep(noise):
-    """Smoothed by a kernel, two equal modes kept 71 of 80: it fills the gaps between modes."""
-    assert kept(noise, 60, 20, 0.8, pilots=150) == pytest.approx(0.8, abs=0.05)
+def test_a_pilot_promises_what_is_kept(noise):
+    """By draws with replacement 20 ratios kept 76 of 90 for eight blocks that stop by a look."""
+    assert kept(noise, (1, 20), 8, 0.9, looked=True, pilots=40) == pytest.approx(0.9, abs=0.07)
+    assert kept(noise, (5, 20), 20, 0.8, pilots=40) == pytest.approx(0.8, abs=0.07)
+
+
+def test_a_change_either_way_is_promised():
+    """Of skewed ratios, one direction alone would show sooner."""
+    logs = np.random.default_rng(1).exponential(size=40)
+    up, down = (smallest_change(deviations(way * logs), 20, 0.8) for way in (1, -1))
+    assert up == pytest.approx(down)
 
 
 @pytest.mark.slow
@@ -43,16 +60,16 @@ def test_sixty_ratios_promise_what_they_keep(noise):
 def test_blocks_that_are_promised_show_the_change(noise):
     """The other way round: of a change that 30 blocks show with 80 %."""
     change = float(np.expm1(-np.quantile(low_ends(noise, 30, looked=False), 0.2)))
-    pilots = [log_ratios(noise, np.random.default_rng(seed), 120) for seed in range(60)]
-    found = [shown(noise, change, blocks_for(pilot, change, 0.8)) for pilot in pilots]
-    assert np.mean(found) == pytest.approx(0.8, abs=0.05)
+    pilots = [pilot(noise, seed, 6, 20) for seed in range(60)]
+    found = [shown(noise, change, blocks_for(seen, change, 0.8)) for seen in pilots]
+    assert np.mean(found) == pytest.approx(0.8, abs=0.07)
 
 
 def documented():
     found = {}
     for line in DOC.read_text().splitlines():
         label, *cells = (cell.strip() for cell in line.strip("| ").split("|"))
-        if label.split(" ratios, ")[0] in map(str, SIZES):
+        if label.split(", ")[0] in [named(*size) for size in SIZES]:
             found[label] = [float(cell) for cell in cells]
     return found
 
@@ -61,39 +78,33 @@ def test_every_row_is_documented():
     assert list(documented()) == list(rows())
 
 
-@pytest.mark.parametrize("label", [label for label in rows() if not label.startswith("20 ")])
-def test_from_sixty_ratios_on_a_documented_row_is_within_five_points(label):
-    promised = [100 * power for _ in BLOCKS for power in POWERS]
-    assert documented()[label] == pytest.approx(promised, abs=5)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("label", [label for label in rows() if label.startswith("60 ")])
+@pytest.mark.parametrize("label", [label for label in rows() if label.startswith("5 pairs of 20")])
 def test_documented_row(label):
     assert documented()[label] == pytest.approx(rows()[label](), abs=0.1)
 
 
 def test_blocks_for_a_change_are_the_least():
-    pilot = log_ratios("lognormal", np.random.default_rng(1), 600)
-    blocks = blocks_for(pilot, 0.5, 0.9)
-    assert power_of(pilot, 0.5, blocks) >= 0.9 > power_of(pilot, 0.5, blocks - 1)
+    seen = deviations(log_ratios("lognormal", np.random.default_rng(1), 600))
+    blocks = blocks_for(seen, 0.5, 0.9)
+    assert power_of(seen, 0.5, blocks) >= 0.9 > power_of(seen, 0.5, blocks - 1)
     assert shown("lognormal", 0.5, blocks) == pytest.approx(0.9, abs=0.07)  # of this one pilot
 
 
 def test_what_a_thousand_blocks_do_not_show():
-    pilot = log_ratios("lognormal", np.random.default_rng(1), 600)
-    assert power_of(pilot, 1e-4, MOST_BLOCKS) < 0.5
-    assert blocks_for(pilot, 1e-4, 0.9) is None
+    seen = deviations(log_ratios("lognormal", np.random.default_rng(1), 600))
+    assert power_of(seen, 1e-4, MOST_BLOCKS) < 0.5
+    assert blocks_for(seen, 1e-4, 0.9) is None
 
 
 def test_equal_samples_show_any_change_at_once():
-    assert blocks_for([0.0] * 8, 0.001, 0.9) == 6
-    assert smallest_change([0.0] * 8, 6, 0.9) == 0
+    assert blocks_for(deviations([1.0] * 8), 0.001, 0.9) == 6
+    assert smallest_change(deviations([1.0] * 8), 6, 0.9) == 0
 
 
 def test_a_spread_needs_samples():
     with pytest.raises(ValueError, match="6 ratios: 5"):
-        smallest_change([0.0] * 5, 20, 0.9)
+        deviations([0.0] * 5)
 
 
 def could_documented():

@@ -1,8 +1,9 @@
 """What a quick sweep decides, and on what it spends its time: by the rule of before, every median
-to 2 %, and by the default, every claim decided. The two take turns.
+to 2 %, and by the default, every claim decided. The two take turns; `--rule now` takes one.
 
 `python -m tests.bench.decided [EXPERIMENT...] [--rounds N] [--budget 60s] >> rows.jsonl` prints a
-line per sweep; `python -m tests.bench.decided --table rows.jsonl` prints Markdown from lines.
+line per sweep; `python -m tests.bench.decided --table rows.jsonl` prints Markdown from lines, and
+`--spent rows.jsonl` where the time of the default's sweeps went.
 """
 
 from __future__ import annotations
@@ -57,11 +58,12 @@ def measured(name: str, rule: str, folder: Path, budget_s: float | None) -> dict
     }
 
 
-def rows(names: Sequence[str], rounds: int, budget_s: float | None) -> Iterator[dict[str, Any]]:
+def rows(
+    names: Sequence[str], rules: Sequence[str], rounds: int, budget_s: float | None
+) -> Iterator[dict[str, Any]]:
     for number in range(rounds):
         for name in names:
-            rules = list(RULES) if number % 2 == 0 else list(RULES)[::-1]
-            for rule in rules:
+            for rule in rules if number % 2 == 0 else rules[::-1]:
                 with tempfile.TemporaryDirectory() as folder:
                     yield measured(name, rule, Path(folder), budget_s)
 
@@ -97,19 +99,33 @@ def table(found: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield f"\nIn all: {dict(total)}"
 
 
+def spent_table(found: Sequence[dict[str, Any]]) -> Iterator[str]:
+    yield "| experiment | samples | in windows | beside, ms a trial | between, ms a trial |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for one in sorted(found, key=lambda one: str(one["experiment"])):
+        if one["rule"] == "now":
+            parts, samples = one["spent_s"], one["samples"]
+            beside, between = (1e3 * parts[part] / samples for part in ("trials", "between"))
+            share = 100 * parts["windows"] / sum(parts.values())
+            numbers = f"{samples} | {share:.0f} % | {beside:.1f} | {between:.1f}"
+            yield f"| {one['experiment']} | {numbers} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("experiments", nargs="*")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--budget", type=units.parse_duration)
+    parser.add_argument("--rule", choices=RULES, action="append")
     parser.add_argument("--table", type=Path)
+    parser.add_argument("--spent", type=Path)
     asked = parser.parse_args()
-    if asked.table:
-        lines = asked.table.read_text().splitlines()
-        print("\n".join(table([json.loads(line) for line in lines])))
-        return
+    for path, made in ((asked.table, table), (asked.spent, spent_table)):
+        if path:
+            print("\n".join(made([json.loads(line) for line in path.read_text().splitlines()])))
+            return
     names = asked.experiments or list(experiments.names())
-    for row in rows(names, asked.rounds, asked.budget):
+    for row in rows(names, asked.rule or list(RULES), asked.rounds, asked.budget):
         print(json.dumps(row), flush=True)
         print(row["experiment"], row["rule"], row["words"], row["ended"], file=sys.stderr)
 

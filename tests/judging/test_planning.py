@@ -29,6 +29,7 @@ def printed(machine: Machine, *options: str) -> str:
 
 
 def test_the_answer_comes_first_and_the_command_last(machine: Machine) -> None:
+    machine.blocks = 20
     run = machine.sweep("mmap-write", size=["1", "4k"], controls=False)
     lines = printed(machine, "--detect", "3%", "--power", "0.9").splitlines()
     assert lines[0].startswith("a change of 3 % shows with probability 0.9: it takes ")
@@ -67,15 +68,11 @@ def test_what_a_budget_too_short_for_an_interval_shows(machine: Machine) -> None
     assert found["typical"]["budget_shows"] is None
 
 
-def test_a_plan_by_few_ratios_says_so(machine: Machine) -> None:
-    points = {"size": ["1", "4k"], "method": ["mmap", "write"], "file_state": ["cached_4k"]}
-    points["filesystem"] = ["dir"]
-    asked = [f"-p{name}={','.join(levels)}" for name, levels in list(points.items())[1:]]
-    for blocks, few in ((8, True), (60, False)):
+def test_a_plan_by_few_blocks_says_so(machine: Machine) -> None:
+    for blocks, few in ((8, True), (20, False)):
         machine.blocks = blocks
-        run = machine.sweep("mmap-write", controls=False, **points)
-        assert (planning.noise(run).typical.size < 60) == few
-        assert ("fewer than 60 ratios" in printed(machine, *asked)) == few
+        machine.sweep("mmap-write", size=["1", "4k"], controls=False)
+        assert ("fewer than 20 blocks" in printed(machine)) == few
 
 
 def test_a_sweep_that_looks_shows_less_than_one_of_as_many_blocks(machine: Machine) -> None:
