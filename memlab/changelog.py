@@ -56,7 +56,7 @@ def _why_not(change: Change, pair: tuple[str, str] | str, timed: bool) -> str:
     if change.lacks:
         return change.lacks
     if isinstance(pair, str):
-        return f"{pair}: memlab kernels suggest"
+        return pair
     if change.timed and not timed:
         return "times are judged under KVM alone, and guests are emulated here"
     return ""

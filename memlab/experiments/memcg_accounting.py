@@ -233,6 +233,7 @@ EXPERIMENT = Experiment(
             members=lambda _: 2,
             member_limit=lambda _: MEMBER_LIMIT,
             pass_group=True,
+            fresh=True,  # a group that was asked to move charges (v1 before 6.13) would stay so
         )
     ),
     tiny={"check": ["first_touch", "first_unmaps"]},

@@ -39,9 +39,12 @@ def around(change: Change, since: str, versions: Sequence[str]) -> tuple[str, st
     new = [v for v in versions if version_order(v) >= order]
     if not old:
         span = f"from {change.least} to before {since}" if change.least else f"before {since}"
-        return f"no kernel {span} is at hand"
+        return (
+            f"no kernel {span} is at hand: memlab kernels suggest {change.least or '6.1'} {since}"
+        )
     if not new:
-        return f"no kernel since {since} is at hand"
+        later = int(since.split(".")[0]) + 1
+        return f"no kernel since {since} is at hand: memlab kernels suggest {since} {later}"
     return max(old, key=version_order), min(new, key=version_order)
 
 

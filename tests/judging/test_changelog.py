@@ -57,10 +57,20 @@ def test_the_neighbours_of_a_version() -> None:
     versions = ["6.1.192", "6.12.117", "6.17.13", "6.18.5", "7.3.4"]
     assert around(COUNT, "6.18", versions) == ("6.17.13", "6.18.5")
     assert around(COUNT, "6.17", versions) == ("6.12.117", "6.17.13")
-    assert around(COUNT, "6.1", versions) == "no kernel before 6.1 is at hand"
-    assert around(COUNT, "7.4", versions) == "no kernel since 7.4 is at hand"
+    assert (
+        around(replace(COUNT, least="5.10"), "6.1", versions)
+        == "no kernel from 5.10 to before 6.1 is at hand: memlab kernels suggest 5.10 6.1"
+    )
+    assert around(COUNT, "6.17", versions[2:]) == (
+        "no kernel before 6.17 is at hand: memlab kernels suggest 6.1 6.17"
+    )
+    assert around(COUNT, "7.4", versions) == (
+        "no kernel since 7.4 is at hand: memlab kernels suggest 7.4 8"
+    )
     since_13 = replace(COUNT, least="6.13")
-    assert around(since_13, "6.16", versions) == "no kernel from 6.13 to before 6.16 is at hand"
+    assert around(since_13, "6.16", versions) == (
+        "no kernel from 6.13 to before 6.16 is at hand: memlab kernels suggest 6.13 6.16"
+    )
 
 
 @pytest.mark.parametrize("name", published.changelogs())

@@ -164,6 +164,11 @@ def unpack(packages: Iterable[Path], place: Path | None = None) -> tuple[list[Fo
         f"{release} has no image yet: unpack its linux-binary or linux-image package too"
         for release in sorted(imageless)
     ]
+    refused += [
+        f"{found.kernel.release} has no modules yet: unpack its linux-modules package too"
+        for found in kernels
+        if found.kernel and found.without
+    ]
     return kernels, refused
 
 
