@@ -44,4 +44,3 @@ def draw(page, shown, rows):
         axes.plot([m["x"] for m in line], [m["value"] for m in line], "o-", color=hue)
     ends = [(line[-1], style.colour(rank)) for rank, line in enumerate(lines)]
     page.name(axes, [Note(m["series"], (m["x"], m["value"]), hue) for m, hue in ends])
-    page.settle()

@@ -89,7 +89,7 @@ def test_the_sidecar_names_the_samples_and_the_c_file(make: Make) -> None:
 
 def test_the_signs_differ_without_colour_and_the_contradicted_come_first(make: Make) -> None:
     figure = figures.draw(make())
-    words = [t.get_text() for t in figure.texts if t.get_text().partition(" ")[2] in VERDICTS]
+    words = [t.get_text() for t in texts(figure) if t.get_text().partition(" ")[2] in VERDICTS]
     assert words == ["✖ contradicted", "- not testable here", "● reproduced", "● reproduced"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from html import escape
 from io import BytesIO
@@ -74,7 +74,7 @@ def findings(run: Run) -> Iterator[str]:
 def caption(run: Run, name: str = "") -> str:
     """What a figure shows, in a line."""
     shown, seen = _showing(run, name)
-    return upper(kinds.of(shown).title(seen, shown))
+    return upper(kinds.title(seen, shown))
 
 
 def headline(run: Run, name: str = "") -> str:
@@ -154,6 +154,16 @@ def chosen(
 _LOG_FROM = 20  # times, that the levels of an axis span
 
 
+def outcomes(run: Run) -> Run:
+    """The same run with one figure: how the samples of each point ended."""
+    first = run.experiment.figure
+    by = [name for name in run.varied if name != first.over]
+    calm: Callable[[str], bool] = "ok".__eq__
+    title = "how the samples ended"
+    shown = declared.Matrix("", first.over, by, title=title, calm=calm, counted=True)
+    return run.drawn(shown)
+
+
 def of_hosts(runs: Mapping[str, Run]) -> Run:
     """The first of these runs, a host's each and all of one experiment, with the figure of them
     all. BadRequest where there is no claim to judge."""
@@ -190,7 +200,10 @@ def draw(run: Run, name: str = "") -> RunFigure:
         said = _said(seen, shown, kind, rows)
         figure.description = said or figure.description
         drawn = frame.shared(mark["levels"] for mark in frame.marks(rows) if "levels" in mark)
-        kind.draw(Page(figure, seen, figure.title, said, drawn=drawn), shown, rows)
+        page = Page(figure, seen, figure.title, said, drawn=drawn)
+        kind.draw(page, shown, rows)
+        page.notes += frame.said_lost(rows)
+        page.settle()
     return figure
 
 

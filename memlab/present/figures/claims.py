@@ -1,4 +1,4 @@
-"""The figures for claims: published against here, a published table's chart, outcomes."""
+"""The figures for claims: published against here, and a published table's chart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from memlab.judging.claims import Judged
-from memlab.present.figures import RunFigure, outcomes, style
+from memlab.present.figures import RunFigure, style
 from memlab.present.figures import dumbbell as dumbbells
 from memlab.present.figures import table_chart as charts
 from memlab.present.figures.layout import Page
@@ -20,6 +20,7 @@ def dumbbell(run: Run, judged: Sequence[Judged]) -> Figure:
     with style.settings():
         page = Page(RunFigure(), run, f"Published against here: {run.experiment.name}")
         dumbbells.draw(page, judged)
+        page.settle()
     return page.figure
 
 
@@ -28,16 +29,5 @@ def table_chart(run: Run, beside: Beside) -> Figure:
     with style.settings():
         page = Page(RunFigure(), run, *charts.heading(run, beside))
         charts.draw(page, beside)
-    return page.figure
-
-
-def outcome_matrix(run: Run, rows: Sequence[str], columns: Sequence[str]) -> Figure:
-    """How the grid's samples ended, the word in each cell; rows and columns are factors' names.
-
-    Factors in neither are summed over: a cell then counts all of its points' samples.
-    """
-    title = f"How the samples ended: {run.experiment.name}"
-    with style.settings():
-        page = Page(RunFigure(), run, title, "The number is how many samples ended so.")
-        outcomes.draw(page, rows, columns)
+        page.settle()
     return page.figure

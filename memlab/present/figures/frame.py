@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from memlab.analysis.intervals import Interval, ratio_interval
-from memlab.experiment import At
+from memlab.experiment import At, Control, Figure
 from memlab.experiment.points import Point
 from memlab.present import words
+from memlab.published import Cell
 from memlab.results import PointSummary, Run
 from memlab.results.samples import ids_of
 
@@ -123,10 +124,46 @@ def panels(run: Run, named: Sequence[str], own: Sequence[str], where: At | None 
 
 
 def place(run: Run, panel: At, *, whole: bool = True) -> str:
-    """A panel's levels in words: those that tell the panels apart; all where none does, unless
-    `whole` is false."""
-    varied = [name for name in panel if name in run.varied]
-    return words.labels(run.experiment, panel, varied or (list(panel) if whole else []))
+    """A panel's levels in words, and of a file system what really lies there: those that tell the
+    panels apart; all where none does, unless `whole` is false."""
+    names, file = [name for name in panel if name in run.varied], run.experiment.file
+    parts = []
+    for name in names or (list(panel) if whole else []):
+        there = run.environment.get("filesystems", {}).get(panel[name])
+        named = there if file and name == file.filesystem else None
+        words_of = words.labels(run.experiment, panel, [name])
+        parts.append(f"{there['type']} at {there['path']}" if named else words_of)
+    return ", ".join(parts)
+
+
+def told(run: Run, names: Sequence[str]) -> list[str]:
+    """The factors whose levels name a series: those that vary, or the first."""
+    return [name for name in names if name in run.varied] or [*names[:1]]
+
+
+def controls(run: Run, shown: Figure, panel: At) -> Iterator[tuple[int, list[Point]]]:
+    """The number of each control that a figure shows, and its points in a panel that agrees with
+    it: it may set a factor to a level that has its own panel, or to one that has none."""
+    places = [point.at for point in grid(run)]
+    for number, control in enumerate(run.experiment.controls):
+        if shown.controls is None or control.name in shown.controls:
+            left = left_by(control, panel, places)
+            yield number, [p for p in run.control(control.name) if has(p.at, left)]
+
+
+def left_by(control: Control, panel: At, places: Sequence[At]) -> At:
+    """The panel's levels that a control's points have to have."""
+    return {
+        name: level
+        for name, level in panel.items()
+        if name not in control.levels or set(control.levels[name]) <= {at[name] for at in places}
+    }
+
+
+def control_name(run: Run, point: Point, several: Iterable[str]) -> str:
+    """`control faults: mmap`: of a control's points only what tells them apart."""
+    which = words.labels(run.experiment, point.at, several)
+    return f"control {point.control}" + (f": {which}" if which else "")
 
 
 def numbers(found: Interval) -> Mark:
@@ -169,6 +206,18 @@ def said_lost(rows: pd.DataFrame) -> list[str]:
         more = f" ({detail})" if 0 < len(detail) <= _DETAIL_MAX else ""
         said.append(f"no value: {where}: {same[0]['why']}{more}")
     return said
+
+
+def printed_cells(cell: Cell, source: str) -> Mark:
+    """The cells of a published value."""
+    cells = {"value": cell.value, "printed": cell.printed, "bound": cell.bound}
+    return cells | {"source": source}
+
+
+def sources(found: Iterable[Mark]) -> str:
+    """`published (miao-2021)`: where the marks' published values stand."""
+    tables = [mark["source"] for mark in found if "source" in mark]
+    return f"published ({', '.join(dict.fromkeys(one.partition(',')[0] for one in tables))})"
 
 
 def rank(places: Iterable[At], names: Sequence[str], at: At) -> int:

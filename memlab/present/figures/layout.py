@@ -8,17 +8,21 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.text import Text
-from matplotlib.transforms import ScaledTranslation
+from matplotlib.text import Annotation, Text
+from matplotlib.ticker import NullFormatter
+from matplotlib.transforms import Affine2D, Bbox, ScaledTranslation, Transform
+from matplotlib.transforms import blended_transform_factory as blended
+from numpy.typing import NDArray
 
 from memlab.experiment import At
 from memlab.present import words
-from memlab.present.figures import placing, style
-from memlab.present.figures.placing import Axis, Box, Spot
+from memlab.present.figures import frame, placing, style
+from memlab.present.figures.frame import Mark
+from memlab.present.figures.placing import Spot
 from memlab.results import Run
 
 WIDE, NARROW, EDGE = 921.6, 720.0, 14.0  # points; a narrow page shows the same text larger
@@ -26,23 +30,36 @@ STEP = style.SMALL * style.LINE_HEIGHT
 _DIGITS = 10  # of a share of the page: far below a point, far above what a float leaves
 GAP = 14.0  # from the frame to the names at the lines' ends
 _HANDLE = 46.0  # of a legend's sign and the gap behind it
-_REACH = 6.0  # of a mark
+_REACH = 6.0  # from a mark to the words about it
 _NO_ROOM = 1.0  # points high, which the layout engine still takes
+_ROOM = 0.8  # of a mark's size: from its middle to words
+_APART = 2.5  # points from one tick to the next, below which they would be one
+_INK_STEP = 4.0  # points between the spots that stand for a line
+_WORDS: dict[str, Any] = {"va": "top", "parse_math": False, "in_layout": False}
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A name in the margin, and the spot in data coordinates that it belongs to."""
+    """Words and the spot in data coordinates that they belong to; without one, the middle of the
+    panel. A thin line may lead from the spot to words that are not beside it."""
 
     text: str
-    spot: Spot
-    hue: str
-    bold: bool = True
+    spot: Spot | None
+    hue: str = style.INK
+    bold: bool = False
+    size: float = style.SMALL
+    lead: bool = True
+
+    @property
+    def font(self) -> dict[str, Any]:
+        weight = "bold" if self.bold else "normal"
+        return {"fontsize": self.size, "fontweight": weight, "color": self.hue}
 
 
 @dataclass
 class Page:
-    """A page in points. `lay` sizes it and writes everything but the panels."""
+    """A page in points. A kind draws in its panels or its body and names what it drew; `settle`
+    then sizes the page, places everything, and writes the words."""
 
     figure: Figure
     run: Run
@@ -51,73 +68,36 @@ class Page:
     width: float = WIDE
     drawn: At = field(default_factory=dict)  # the levels that all drawn points share
     apart: str = ""  # a factor that the foot leaves out: the figure is of one of its levels
-    height: float = 0.0
-    bottom: float = 0.0
-    _margins: list[tuple[Axes, Sequence[Note], list[Text]]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # at the foot, before what every page has
+    _high: float = 0.0  # of what lies between head and foot
+    _below: float | None = None  # the body's axis
+    _signs: dict[str, Artist] = field(default_factory=dict)
+    _levels: list[tuple[Axes, Sequence[float], Sequence[str]]] = field(default_factory=list)
+    _margins: list[tuple[Axes, list[Annotation]]] = field(default_factory=list)
+    _calls: dict[Axes, list[Note]] = field(default_factory=dict)
 
-    def lay(self, body: float, handles: Sequence[Artist] = (), notes: Sequence[str] = ()) -> float:
-        """Make room for a body of that height; the height of its top."""
-        heads = (
-            (self.title, style.FINDING + 1, "bold"),
-            (self.run.experiment.question, style.TEXT, "normal"),
-            (self.said, style.TEXT, "bold"),
-        )
-        limit = self.width - 2 * EDGE
-        head = [(line, s, w) for text, s, w in heads for line in style.wrap(text, s, limit, w)]
-        foot = [
-            *notes,
-            fixed(self.run, self.apart, self.drawn),
-            machine(self.run),
-            provenance(self.run),
-        ]
-        lines = [line for text in foot for line in style.wrap(text, style.SMALL, limit)]
-        widths = [style.width(str(h.get_label()), style.SMALL) + _HANDLE for h in handles]
-        columns = max(1, min(len(handles), int(limit // max(widths, default=limit))))
-        legend = math.ceil(len(handles) / columns) * style.SMALL * 1.6 + 8 if handles else 4
-        top = EDGE + sum(size for _, size, _ in head) * style.LINE_HEIGHT + 4
-        self.bottom = len(lines) * STEP + 14
-        self.height = top + legend + body + self.bottom
-        dpi = style.PIXELS / (self.width / style.POINTS)
-        height = round(self.height / style.POINTS * dpi) / dpi  # a PNG has whole pixels
-        self.figure.set_size_inches(self.width / style.POINTS, height)
-        self.figure.set_dpi(dpi)
-        y = self.height - EDGE
-        for line, size, weight in head:
-            self.write(line, EDGE, y, size, weight=weight, color=style.INK)
-            y -= size * style.LINE_HEIGHT
-        for i, line in enumerate(lines):
-            self.write(line, EDGE, self.bottom - 6 - i * STEP, style.SMALL, color=style.QUIET)
-        if handles:
-            self.figure.legend(
-                handles=list(handles),
-                loc="upper left",
-                bbox_to_anchor=((EDGE - 6) / self.width, (y + 2) / self.height),
-                ncols=columns,
-                frameon=False,
-                fontsize=style.SMALL,
-                handlelength=2.4,
-                borderpad=0.2,
-            ).set_in_layout(False)
-        return self.bottom + body
+    # What a kind draws in
 
-    def write(self, text: str, x: float, y: float, size: float, **look: Any) -> None:
-        """One line of text; y is its top."""
-        place = x / self.width, y / self.height
-        look = {"va": "top", "parse_math": False, "in_layout": False, **look}
-        self.figure.text(place[0], place[1], text, fontsize=size, **look)
-
-    def axes(self, left: float, bottom: float, wide: float, high: float) -> Axes:
-        """Axes at a place of their own, in points, where what stands beside them is written."""
-        place = left / self.width, bottom / self.height, wide / self.width, high / self.height
-        return self.figure.add_axes(place)
+    def panels(
+        self,
+        marks: Sequence[Mark],
+        columns: int,
+        heights: Sequence[float],
+        *,
+        whole: bool = False,
+        **how: Any,
+    ) -> Iterator[tuple[list[Axes], list[Mark]]]:
+        """The axes and the marks of each panel; its title is what its levels are."""
+        parts = frame.split(marks, "panel") or [[]]
+        titles = [frame.place(self.run, p[0]["panel"], whole=whole) if p else "" for p in parts]
+        yield from zip(self.grid(titles, columns, heights, **how), parts, strict=True)
 
     def grid(
         self,
         titles: Sequence[str],
         columns: int,
         heights: Sequence[float],
-        handles: Sequence[Artist] = (),
-        notes: Sequence[str] = (),
+        *,
         pad: float = 6.0,
         flat: Collection[int] = (),
     ) -> list[list[Axes]]:
@@ -129,13 +109,7 @@ class Page:
         limit = (self.width - 2 * EDGE) / columns - 90
         wrapped = [style.wrap(text, style.TEXT, limit, "bold") for text in titles]
         head = max(map(len, wrapped), default=0) * style.TEXT * style.LINE_HEIGHT
-        body = sum(map(sum, each)) + rows * (head + pad + 38 + 8 * len(heights))
-        self.lay(body, handles, notes)
-        # The rectangle is (left, bottom, width, height), as shares of the page.
-        area = (0.006, self.bottom / self.height, 0.988, body / self.height)
-        self.figure.set_layout_engine(
-            "constrained", rect=area, w_pad=0.08, h_pad=0.06, wspace=0.0, hspace=0.0
-        )
+        self._high = sum(map(sum, each)) + rows * (head + pad + 38 + 8 * len(heights))
         axes = self.figure.subplots(
             rows * len(heights),
             columns,
@@ -143,67 +117,167 @@ class Page:
             gridspec_kw={"height_ratios": [height for row in each for height in row]},
         )
         found = []
-        for i, lines in enumerate(wrapped):
+        for i in range(rows * columns):
             row, column = divmod(i, columns)
-            column_of = axes[row * len(heights) : (row + 1) * len(heights), column]
-            found.append(list(column_of))
-            look: dict[str, Any] = {"fontsize": style.TEXT, "weight": "bold", "pad": pad}
-            column_of[0].set_title("\n".join(lines), loc="left", parse_math=False, **look)
-        for one in axes.flat:
-            _plain(one)
-        for unused in range(len(titles), rows * columns):
-            row, column = divmod(unused, columns)
-            for one in axes[row * len(heights) : (row + 1) * len(heights), column]:
-                one.remove()
+            panel = list(axes[row * len(heights) : (row + 1) * len(heights), column])
+            for one in panel:
+                _plain(one) if i < len(titles) else one.remove()
+            if i < len(titles):
+                look: dict[str, Any] = {"fontsize": style.TEXT, "weight": "bold", "pad": pad}
+                panel[0].set_title("\n".join(wrapped[i]), loc="left", parse_math=False, **look)
+                found.append(panel)
         return found
 
+    def body(self, high: float, left: float = 0.0, right: float = 0.0, below: float = 0.0) -> Axes:
+        """Axes whose height is in points, where all words stand at places of their own; `below` is
+        the room for the names at its x axis."""
+        self._high, self._below = high + below, below
+        place = left / self.width, 0, 1 - (left + right) / self.width, 1
+        axes = self.figure.add_axes(place)
+        axes.set(ylim=(0, high), yticks=[])
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.spines["bottom"].set_color(style.PALE)
+        axes.tick_params(labelsize=style.SMALL, color=style.PALE, labelcolor=style.INK, length=3)
+        return axes
+
+    def across(self, axes: Axes) -> Transform:
+        """Points from the page's left edge, and the heights of the body."""
+        points = Affine2D().scale(1 / style.POINTS) + self.figure.dpi_scale_trans
+        return blended(points, axes.transData)
+
+    def write(self, axes: Axes, text: str, x: float, y: float, size: float, **look: Any) -> None:
+        """A line of the body; y is its top."""
+        axes.text(x, y, text, fontsize=size, transform=self.across(axes), **_WORDS, **look)
+
+    # What a kind says of it
+
+    def legend(self, *signs: Artist) -> None:
+        """Signs of the legend, each once."""
+        for one in signs:
+            self._signs.setdefault(str(one.get_label()), one)
+
+    def levels(self, axes: Axes, places: Sequence[float], names: Sequence[str]) -> None:
+        """Ticks of the x axis at measured levels, named where there is room."""
+        axes.set_xticks(list(places), list(names), parse_math=False)
+        axes.set_xticks(list(places), minor=True)
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        self._levels.append((axes, places, names))
+
     def name(self, axes: Axes, notes: Sequence[Note]) -> None:
-        """Names in the margin right of a panel; `settle` puts them beside their spots."""
-        shift = ScaledTranslation(GAP / style.POINTS, 0, self.figure.dpi_scale_trans)
-        room = [
-            axes.text(1, 0.5, n.text, transform=axes.transAxes + shift, **_font(n)) for n in notes
-        ]
-        self._margins.append((axes, notes, room))
-
-    def settle(self) -> None:
-        """Fix the panels where matplotlib's layout puts them, and place the names beside them."""
-        engine = self.figure.get_layout_engine()
-        assert engine is not None  # grid() sets it
-        engine.execute(self.figure)
-        engine.execute(self.figure)  # tick labels that came or went change the room around
-        self.figure.set_layout_engine("none")
-        for one in self.figure.axes:  # the solver's last digits differ from draw to draw
-            ends = (round(float(end), _DIGITS) for end in one.get_position().bounds)
-            left, bottom, wide, high = ends
-            one.set_position((left, bottom, wide, high))
-        for axes, notes, room in self._margins:
-            for text in room:
-                text.remove()
-            self._place(axes, notes)
-
-    def _place(self, axes: Axes, notes: Sequence[Note]) -> None:
-        """Every name beside its spot; a thin line leads to one that had to move."""
-        canvas = Canvas.of(axes)
-        wanted = [canvas.y.place(note.spot[1]) for note in notes]
-        gap = style.SMALL * style.LINE_HEIGHT
-        places = placing.spread_out(wanted, gap, 0.0, canvas.y.length)
-        for note, place in zip(notes, places, strict=True):
+        """Names in the margin right of a panel; `settle` puts them beside their spots, and a thin
+        line leads to one that has to move."""
+        margin = axes.transAxes + ScaledTranslation(
+            GAP / style.POINTS, 0, self.figure.dpi_scale_trans
+        )
+        names = [
             axes.annotate(
                 note.text,
-                note.spot,
-                (canvas.x.length + GAP, place),
-                textcoords="axes points",
+                note.spot or (0, 0),
+                (1, 0.5),
+                textcoords=margin,
                 va="center",
                 annotation_clip=False,
                 parse_math=False,
                 arrowprops=_lead(note.hue) | {"shrinkB": 5, "relpos": (0, 0.5)},
-                **_font(note),
+                **note.font,
             )
+            for note in notes
+        ]
+        self._margins.append((axes, names))
 
+    def call(self, axes: Axes, *notes: Note) -> None:
+        """Words inside a panel; `settle` puts them over little ink and off every mark."""
+        self._calls.setdefault(axes, []).extend(notes)
 
-def _font(note: Note) -> dict[str, Any]:
-    weight = "bold" if note.bold else "normal"
-    return {"fontsize": style.SMALL, "fontweight": weight, "color": note.hue}
+    # How it all comes to its place
+
+    def settle(self) -> None:
+        """Size the page, fix the panels where matplotlib's layout puts them, write the words."""
+        bottom, top = self._lay()
+        if self._below is not None:
+            (axes,) = self.figure.axes
+            left, _, wide, _ = axes.get_position().bounds
+            foot = bottom + self._below
+            axes.set_position((left, foot / top, wide, (self._high - self._below) / top))
+        elif self.figure.axes:
+            self._solve((0.006, bottom / top, 0.988, self._high / top))
+        for axes, places, labels in self._levels:
+            _thin(axes, places, labels)
+        for axes, names in self._margins:
+            _spread(axes, names)
+        for axes, calls in self._calls.items():
+            _say(axes, calls)
+
+    def _lay(self) -> tuple[float, float]:
+        """Size the page, write its head, legend and foot; the heights of the foot and the page."""
+        heads = (
+            (self.title, style.FINDING + 1, "bold"),
+            (self.run.experiment.question, style.TEXT, "normal"),
+            (self.said, style.TEXT, "bold"),
+        )
+        limit = self.width - 2 * EDGE
+        head = [(line, s, w) for text, s, w in heads for line in style.wrap(text, s, limit, w)]
+        foot = [
+            *self.notes,
+            fixed(self.run, self.apart, self.drawn),
+            machine(self.run),
+            provenance(self.run),
+        ]
+        lines = [line for text in foot for line in style.wrap(text, style.SMALL, limit)]
+        widths = [style.width(label, style.SMALL) + _HANDLE for label in self._signs]
+        columns = max(1, min(len(widths), int(limit // max(widths, default=limit))))
+        legend = math.ceil(len(widths) / columns) * style.SMALL * 1.6 + 8 if widths else 4
+        bottom = len(lines) * STEP + 14
+        top = EDGE + sum(size for _, size, _ in head) * style.LINE_HEIGHT + 4 + legend
+        top += self._high + bottom
+        dpi = style.PIXELS / (self.width / style.POINTS)
+        height = round(top / style.POINTS * dpi) / dpi  # a PNG has whole pixels
+        self.figure.set_size_inches(self.width / style.POINTS, height)
+        self.figure.set_dpi(dpi)
+        y, quiet = top - EDGE, style.QUIET
+        written = []
+        for line, size, weight in head:
+            written.append((line, y, size, weight, style.INK))
+            y -= size * style.LINE_HEIGHT
+        ups = (bottom - 6 - i * STEP for i in range(len(lines)))
+        written += [(t, up, style.SMALL, "normal", quiet) for t, up in zip(lines, ups, strict=True)]
+        for line, up, size, weight, hue in written:
+            look: dict[str, Any] = {"fontsize": size, "weight": weight, "color": hue}
+            self.figure.text(EDGE / self.width, up / top, line, **_WORDS, **look)
+        if widths:
+            self.figure.legend(
+                handles=list(self._signs.values()),
+                loc="upper left",
+                bbox_to_anchor=((EDGE - 6) / self.width, (y + 2) / top),
+                ncols=columns,
+                frameon=False,
+                fontsize=style.SMALL,
+                handlelength=2.4,
+                borderpad=0.2,
+            ).set_in_layout(False)
+        return bottom, top
+
+    def _solve(self, area: tuple[float, float, float, float]) -> None:
+        """Panels in an area (left, bottom, width, height), as shares of the page: names of the y
+        axis and its ticks stand left of the first column alone."""
+        for axes in self.figure.axes:
+            place = axes.get_subplotspec()
+            if place is not None and not place.is_first_col():
+                axes.set_ylabel("")
+                axes.tick_params(labelleft=False)
+        self.figure.set_layout_engine(
+            "constrained", rect=area, w_pad=0.08, h_pad=0.06, wspace=0.0, hspace=0.0
+        )
+        engine = self.figure.get_layout_engine()
+        assert engine is not None
+        engine.execute(self.figure)
+        engine.execute(self.figure)  # tick labels that came or went change the room around
+        self.figure.set_layout_engine("none")
+        for axes in self.figure.axes:  # the solver's last digits differ from draw to draw
+            left, bottom, wide, high = (
+                round(float(end), _DIGITS) for end in axes.get_position().bounds
+            )
+            axes.set_position((left, bottom, wide, high))
 
 
 def _lead(hue: str) -> dict[str, Any]:
@@ -219,92 +293,97 @@ def _plain(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
-@dataclass(frozen=True, slots=True)
-class Canvas:
-    """Settled axes in points, to write in; `taken` and `ink` grow with what is there."""
+# Words in settled axes, in points from their lower left corner
 
-    axes: Axes
-    x: Axis
-    y: Axis
-    taken: list[Box] = field(default_factory=list)
-    ink: list[Spot] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, axes: Axes) -> Canvas:
-        figure = axes.get_figure(root=True)
-        assert figure is not None
-        box, page = axes.get_position(), figure.get_size_inches() * style.POINTS
-        (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-        return cls(
-            axes,
-            Axis(left, right, axes.get_xscale() == "log", box.width * page[0]),
-            Axis(low, high, axes.get_yscale() == "log", box.height * page[1]),
+def _inside(axes: Axes) -> tuple[Transform, Spot]:
+    """From pixels to points, and the size."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    scale = style.POINTS / figure.dpi
+    box = axes.bbox
+    to_points = Affine2D().translate(-box.x0, -box.y0).scale(scale)
+    return to_points, (box.width * scale, box.height * scale)
+
+
+def _thin(axes: Axes, places: Sequence[float], names: Sequence[str]) -> None:
+    to_points, _ = _inside(axes)
+    ends = np.column_stack([places, np.zeros(len(places))])
+    spots = (axes.get_xaxis_transform() + to_points).transform(ends)
+    every = range(len(names))
+    apart = placing.fitting([float(x) for x, _ in spots], [0.0] * len(names), _APART, every)
+    axes.set_xticks([places[i] for i in apart], minor=True)
+    order = dict.fromkeys((*every[:1], *every[-1:], *every))
+    widths = [style.width(name, style.SMALL) for name in names]
+    kept = placing.fitting([float(x) for x, _ in spots], widths, 5, order)
+    axes.set_xticks([places[i] for i in kept], [names[i] for i in kept], parse_math=False)
+
+
+def _spread(axes: Axes, names: Sequence[Annotation]) -> None:
+    """Names in the margin, each as near to its spot as the others allow."""
+    to_points, (_, high) = _inside(axes)
+    wanted = [float((axes.transData + to_points).transform(name.xy)[1]) for name in names]
+    for name, place in zip(names, placing.spread_out(wanted, STEP, 0.0, high), strict=True):
+        name.set_position((1, place / high))
+
+
+def _say(axes: Axes, notes: Sequence[Note]) -> None:
+    """Words over little ink and off every mark."""
+    to_points, (wide, high) = _inside(axes)
+    ink, taken = _seen(axes, to_points, (wide, high))
+    frame = Bbox.from_extents(2, 2, wide - 2, high - 2)
+    for note in notes:
+        lines, weight = note.text.split("\n"), note.font["fontweight"]
+        room = (
+            max(style.width(line, note.size, weight) for line in lines) + 4,
+            note.size * style.LINE_HEIGHT * len(lines),
         )
-
-    def spot(self, x: float, y: float) -> Spot:
-        return self.x.place(x), self.y.place(y)
-
-    def mark(self, x: float, y: float, reach: float = _REACH) -> None:
-        """Keep words off a mark."""
-        self.taken.append(placing.around(self.spot(x, y), reach))
-
-    def line(self, data: Sequence[Spot]) -> None:
-        """Keep words off a line, where there is room elsewhere."""
-        inside = [(max(x, self.x.low), max(y, self.y.low)) for x, y in data]
-        self.ink.extend(placing.along([self.spot(x, y) for x, y in inside], 4.0))
-
-    def call(self, text: str, near: Spot, hue: str = style.INK, *, lead: bool, **look: Any) -> None:
-        """Words near a spot in points, over little ink; a thin line may lead from it to them."""
-        lines = text.split("\n")
-        size, weight = look.get("fontsize", style.SMALL), look.get("fontweight", "normal")
-        wide = max(style.width(line, size, weight) for line in lines) + 4
-        frame = Box(2, 2, self.x.length - 2, self.y.length - 2)
-        high = size * style.LINE_HEIGHT * len(lines)
-        box = placing.free_box(near, (wide, high), frame, self.ink, self.taken)
-        self.taken.append(box)
-        nearest = (
-            min(max((near[0] - box.left) / (box.right - box.left), 0.0), 1.0),
-            min(max((near[1] - box.bottom) / (box.top - box.bottom), 0.0), 1.0),
-        )
-        self.axes.annotate(
-            text,
-            near,
-            (box.left + 2, box.bottom + 2),
+        near = np.array([wide / 2, high / 2])
+        if note.spot is not None:
+            near = np.asarray((axes.transData + to_points).transform(note.spot))
+        x, y = map(float, near)
+        box = placing.free_box((x, y), room, frame, ink, taken)
+        taken.append(box)
+        nearest = np.clip((near - np.asarray(box.min)) / np.asarray(box.size), 0.0, 1.0)
+        arrow = _lead(note.hue) | {"shrinkB": _REACH, "relpos": tuple(map(float, nearest))}
+        axes.annotate(
+            note.text,
+            (x, y),
+            (box.x0 + 2, box.y0 + 2),
             xycoords="axes points",
             textcoords="axes points",
-            color=hue,
             va="bottom",
             linespacing=1.15,
             annotation_clip=False,
             parse_math=False,
             zorder=7,
-            arrowprops=_lead(hue) | {"shrinkB": _REACH, "relpos": nearest} if lead else None,
-            **{"fontsize": size} | look,
+            arrowprops=arrow if note.lead else None,
+            **note.font,
         )
 
 
-def edge_text(axes: Axes, text: str, x: float, rise: float, y: float = 0.0, **look: Any) -> None:
-    """Words at x, `rise` points above the foot of a panel, or above its head where y is 1."""
-    place: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
-    look = {"ha": "center", "fontsize": style.SMALL, "color": style.QUIET, **look}
-    axes.annotate(text, (x, y), (0, rise), **place, **look)
-
-
-# Signs of the legend
-
-
-def sign(label: str, hue: str = style.QUIET, **look: Any) -> Line2D:
-    """A sign for the legend: a marker without a line, or a line."""
-    return Line2D([], [], **{"color": hue, "linestyle": "", "label": label} | look)
-
-
-def line(label: str, hue: str = style.QUIET, **look: Any) -> Line2D:
-    return sign(label, hue, **{"linestyle": "-", "linewidth": 1.6} | look)
+def _seen(axes: Axes, to_points: Transform, size: Spot) -> tuple[NDArray[Any], list[Bbox]]:
+    """Spots along the lines of a panel, and boxes around its marks and its words."""
+    ink, taken = [np.empty((0, 2))], []
+    for line in axes.lines:
+        spots = (line.get_transform() + to_points).transform(line.get_xydata())
+        spots = np.clip(spots, -_REACH, np.array(size) + _REACH)
+        if line.get_linestyle() != "None" and len(spots):
+            ink.append(placing.along(spots, _INK_STEP))
+        if line.get_marker() not in ("", "None"):
+            reach = _ROOM * line.get_markersize()
+            taken += [placing.around((float(x), float(y)), reach) for x, y in spots]
+    for text in axes.texts:
+        text.get_window_extent()  # brings its arrow up to date
+        if text.get_text():
+            taken.append(Text.get_window_extent(text).transformed(to_points))
+        elif isinstance(text, Annotation) and text.arrow_patch:  # an arrow alone
+            path = to_points.transform(text.arrow_patch.get_path().vertices)
+            ink.append(placing.along(path, _INK_STEP))
+    return np.concatenate(ink), taken
 
 
 # What holds for the whole figure
-
-
 def fixed(run: Run, apart: str = "", drawn: At | None = None) -> str:
     """The levels that do not vary in the grid; where all points `drawn` are of a control, its."""
     grid = [point for point in run.points if point.control is None]

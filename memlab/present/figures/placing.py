@@ -4,59 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from matplotlib.transforms import Bbox
+from numpy.typing import ArrayLike, NDArray
 
 Spot = tuple[float, float]
 _INK_PRICE = 9.0  # points of distance that a covered spot is worth
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    def holds(self, spot: Spot) -> bool:
-        return self.left <= spot[0] <= self.right and self.bottom <= spot[1] <= self.top
-
-    def meets(self, other: Box) -> bool:
-        apart = self.right < other.left or other.right < self.left
-        return not (apart or self.top < other.bottom or other.top < self.bottom)
-
-    def inside(self, other: Box) -> bool:
-        corners = (self.left, self.bottom), (self.right, self.top)
-        return all(other.holds(corner) for corner in corners)
-
-
-def around(spot: Spot, reach: float) -> Box:
-    return Box(spot[0] - reach, spot[1] - reach, spot[0] + reach, spot[1] + reach)
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One axis of a panel: its limits, whether it is logarithmic, and its length in points."""
-
-    low: float
-    high: float
-    log: bool
-    length: float
-
-    def place(self, value: float) -> float:
-        """Points from the axis's start."""
-        low, high, at = (self._scaled(v) for v in (self.low, self.high, value))
-        return (at - low) / (high - low) * self.length
-
-    def value(self, place: float) -> float:
-        low, high = self._scaled(self.low), self._scaled(self.high)
-        at = low + place / self.length * (high - low)
-        return math.exp(at) if self.log else at
-
-    def _scaled(self, value: float) -> float:
-        return math.log(value) if self.log else value
+_STEPS = (14.0, 20.0, 32.0, 48.0, 70.0, 100.0, 140.0)  # from a spot to the words beside it
+_SHARES = (0.1, 0.25, 0.75, 0.9)  # of the words' width that lie left of the spot
 
 
 def limits(values: Sequence[float], *, log: bool, margin: float) -> tuple[float, float]:
@@ -79,67 +36,56 @@ def spread_out(wanted: Sequence[float], gap: float, low: float, high: float) -> 
     blocks: list[list[float]] = []  # wanted places less the gaps below them
     for rank, i in enumerate(order):
         blocks.append([wanted[i] - rank * gap])
-        while len(blocks) > 1 and _mean(blocks[-2]) > _mean(blocks[-1]):
+        while len(blocks) > 1 and np.mean(blocks[-2]) > np.mean(blocks[-1]):
             blocks[-2:] = [blocks[-2] + blocks[-1]]
     top = high - (len(wanted) - 1) * gap
-    flat = [min(max(_mean(block), low), max(top, low)) for block in blocks for _ in block]
+    flat = [min(max(float(np.mean(b)), low), max(top, low)) for b in blocks for _ in b]
     places = [0.0] * len(wanted)
     for rank, i in enumerate(order):
         places[i] = flat[rank] + rank * gap
     return places
 
 
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def choose_ticks(
-    places: Sequence[float], widths: Sequence[float], gap: float, first: Sequence[int] = ()
+def fitting(
+    places: Sequence[float], widths: Sequence[float], gap: float, order: Iterable[int]
 ) -> list[int]:
-    """Which labels of rising places fit beside each other: the ends, `first`, then the rest."""
-    every = range(len(places))
+    """Which labels fit beside each other: each one that is clear of those before it in `order`."""
     kept: list[int] = []
-    for i in dict.fromkeys((*every[:1], *every[-1:], *first, *every)):
+    for i in order:
         if all(abs(places[i] - places[k]) >= (widths[i] + widths[k]) / 2 + gap for k in kept):
             kept.append(i)
     return sorted(kept)
 
 
-def along(spots: Sequence[Spot], step: float) -> list[Spot]:
+def along(spots: ArrayLike, step: float) -> NDArray[Any]:
     """The spots, and spots at most `step` apart on the straight lines between them."""
-    found = list(spots[:1])
-    for (x, y), (to_x, to_y) in pairwise(spots):
-        parts = max(1, math.ceil(math.hypot(to_x - x, to_y - y) / step))
-        found += [
-            (x + (to_x - x) * i / parts, y + (to_y - y) * i / parts) for i in range(1, parts + 1)
-        ]
-    return found
+    given = np.asarray(spots, dtype=float).reshape(-1, 2)
+    way = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(given, axis=0).T))])
+    at = np.union1d(way, np.arange(0.0, way[-1], step))
+    return np.column_stack([np.interp(at, way, side) for side in given.T])
 
 
-def free_box(near: Spot, size: Spot, inside: Box, ink: Iterable[Spot], taken: Sequence[Box]) -> Box:
+def around(spot: Spot, reach: float) -> Bbox:
+    return Bbox.from_extents(spot[0] - reach, spot[1] - reach, spot[0] + reach, spot[1] + reach)
+
+
+def free_box(
+    near: Spot, size: Spot, inside: Bbox, ink: NDArray[Any], taken: Sequence[Bbox]
+) -> Bbox:
     """A box of this size near a spot and over little ink; never over a taken box or outside
     where one is free of that.
     """
-    x, y = np.array([*ink], dtype=float).reshape(-1, 2).T
+    (x, y), (wide, high) = near, size
+    lefts = [x - wide / 2, *(x + d for d in _STEPS), *(x - d - wide for d in _STEPS)]
+    lefts += [x - wide * share for share in _SHARES]
+    bottoms = [y - high / 2, *(y + d for d in _STEPS), *(y - d - high for d in _STEPS)]
 
-    def cost(box: Box) -> tuple[bool, bool, float]:
-        across, up = (x >= box.left) & (x <= box.right), (y >= box.bottom) & (y <= box.top)
-        price = _distance(box, near) + _INK_PRICE * int(np.count_nonzero(across & up))
-        return not box.inside(inside), any(box.meets(other) for other in taken), price
+    def cost(box: Bbox) -> tuple[bool, bool, float]:
+        beside = max(box.x0 - x, 0.0, x - box.x1), max(box.y0 - y, 0.0, y - box.y1)
+        held = inside.x0 <= box.x0 and box.x1 <= inside.x1
+        held = held and inside.y0 <= box.y0 and box.y1 <= inside.y1
+        covered = _INK_PRICE * int(box.padded(-0.3).count_contains(ink))  # an edge may touch
+        price = round(math.hypot(*beside) + covered, 6)  # of two alike the first is taken
+        return not held, any(box.overlaps(one) for one in taken), price
 
-    return min(_around(near, size), key=cost)
-
-
-def _around(near: Spot, size: Spot) -> list[Box]:
-    (x, y), (width, height) = near, size
-    steps = (14.0, 20.0, 32.0, 48.0, 70.0, 100.0, 140.0)
-    lefts = [x - width / 2, *(x + d for d in steps), *(x - d - width for d in steps)]
-    lefts += [x - width * share for share in (0.1, 0.25, 0.75, 0.9)]
-    bottoms = [y - height / 2, *(y + d for d in steps), *(y - d - height for d in steps)]
-    return [Box(a, b, a + width, b + height) for a in lefts for b in bottoms]
-
-
-def _distance(box: Box, spot: Spot) -> float:
-    beside = max(box.left - spot[0], 0.0, spot[0] - box.right)
-    above = max(box.bottom - spot[1], 0.0, spot[1] - box.top)
-    return math.hypot(beside, above)
+    return min((Bbox.from_bounds(a, b, wide, high) for a in lefts for b in bottoms), key=cost)

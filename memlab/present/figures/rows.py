@@ -1,10 +1,12 @@
-"""A panel of rows: a name, then marks along a log axis of ratios, then numbers."""
+"""A panel of rows: a name, then marks along an axis, then numbers; words between them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from memlab.present.figures import scales, style
@@ -12,57 +14,100 @@ from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import EDGE, NARROW, STEP, Page
 
 ROWS_MAX = 40  # of a figure: a report of a large run stays small
-ROW = 17.0  # points: the height of a row
-_AXIS, _GAP = 34.0, 8.0  # points: below the rows, beside the panel
+ROW = 17.0  # points: the height of a row of one line
+AXIS, _GAP = 34.0, 8.0  # points: below the rows, beside the panel
 _NAME_MAX = 0.42  # of the page's width
 
 
-def most(
-    found: Sequence[Mark], notes: list[str], far: Callable[[Mark], float], how: str
-) -> list[Mark]:
-    """At most ROWS_MAX of the marks, those with the largest `far`; `notes` says so."""
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A name left of the marks and numbers right of them, below a bold word; or, of `across`, words
+    over the whole width, and `above` points of nothing above them."""
+
+    name: str = ""
+    numbers: str = ""
+    word: str = ""
+    hue: str = style.INK
+    across: str = ""
+    bold: bool = False
+    above: float = 0.0
+
+
+def most(page: Page, found: Sequence[Mark], far: Callable[[Mark], float], how: str) -> list[Mark]:
+    """At most ROWS_MAX of the marks, those with the largest `far`; the page's foot says so."""
     if len(found) <= ROWS_MAX:
         return list(found)
-    notes.insert(0, f"drawn: the {ROWS_MAX} of {len(found)} points that {how} the most")
+    page.notes.insert(0, f"drawn: the {ROWS_MAX} of {len(found)} points that {how} the most")
     order = sorted(range(len(found)), key=lambda i: -far(found[i]))
     return [found[i] for i in sorted(order[:ROWS_MAX])]
 
 
-def panel(
-    page: Page,
-    names: Sequence[str],
-    numbers: Sequence[str],
-    ends: Sequence[float],
-    label: str,
-    signs: Sequence[Artist],
-    notes: Sequence[str],
+def ratios(
+    page: Page, rows: Sequence[Row], ends: Sequence[float], label: str, **how: float
 ) -> tuple[Axes, list[float]]:
-    """Axes that span the ratios `ends`, and how far up the middle of each row is, in points."""
+    """Rows along a log axis of ratios that holds `ends`, with a rule at 1."""
     page.width = NARROW
-    wrapped = [style.wrap(name, style.SMALL, page.width * _NAME_MAX) for name in names]
-    highs = [ROW + (len(lines) - 1) * STEP for lines in wrapped]
-    top = page.lay(sum(highs) + _AXIS, signs, notes)
-    left = EDGE + _widest([line for lines in wrapped for line in lines]) + _GAP
-    foot, wide = page.bottom + _AXIS, page.width - left - _widest(numbers) - _GAP - EDGE
-    axes = page.axes(left, foot, wide, top - foot)
-    axes.set(ylim=(0, top - foot), yticks=[])
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(style.PALE)
-    axes.tick_params(labelsize=style.SMALL, color=style.PALE, labelcolor=style.INK, length=3)
+    axes, middles = panel(page, rows, **how)
+    scales.ratios(axes.xaxis, ends, axes.get_position().width * page.width)
     axes.grid(axis="x", color=style.FAINT, linewidth=0.7)
-    scales.ratios(axes.xaxis, ends, wide)
-    axes.axvline(1.0, color=style.QUIET, linewidth=1.0, zorder=1)
+    axes.set_axisbelow(True)
+    axes.axvline(1.0, color=style.QUIET, linewidth=1.0, zorder=0.9)
     scales.x_label(axes, label)
-    middles = []
-    for lines, said, high in zip(wrapped, numbers, highs, strict=True):
-        middles.append(top - high / 2 - foot)
-        for i, line in enumerate(lines):
-            page.write(line, EDGE, top - (ROW - STEP) / 2 - i * STEP - 2, style.SMALL)
-        up = top - (high - STEP) / 2 - 2
-        page.write(said, left + wide + _GAP, up, style.SMALL, color=style.QUIET)
-        top -= high
     return axes, middles
 
 
-def _widest(lines: Sequence[str]) -> float:
-    return max(style.width(line, style.SMALL) for line in lines)
+def panel(
+    page: Page,
+    rows: Sequence[Row],
+    *,
+    high: float = ROW,
+    name_max: float = math.inf,
+    numbers_max: float = math.inf,
+) -> tuple[Axes, list[float]]:
+    """Axes with the words of all rows, those of one line `high` points high, and how far up the
+    middle of each row with marks is."""
+    name_max = min(name_max, page.width * _NAME_MAX)
+    blocks = [
+        _block(row, page.width - 2 * EDGE if row.across else name_max, numbers_max) for row in rows
+    ]
+    tall = [
+        row.above + len(left) * STEP
+        if row.across
+        else high + (max(len(left), len(said)) - 1) * STEP
+        for row, (left, said) in zip(rows, blocks, strict=True)
+    ]
+    marked = [block for row, block in zip(rows, blocks, strict=True) if not row.across]
+    left, right = (EDGE + _GAP + _widest([b[side] for b in marked]) for side in (0, 1))
+    top, middles = sum(tall), []
+    axes = page.body(top, left, right, AXIS)
+    for row, block, height in zip(rows, blocks, tall, strict=True):
+        if row.across:  # over the grid
+            ends = [top - height] * 2, [top] * 2
+            foot: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "zorder": 1}
+            axes.fill_between([0, 1], *ends, color="white", linewidth=0, **foot)
+        else:
+            middles.append(top - height / 2)
+        for x, lines in zip((EDGE, page.width - right + _GAP), block, strict=True):
+            y = top - (row.above if row.across else (height - len(lines) * STEP) / 2 + 2)
+            for i, (text, weight, hue) in enumerate(lines):
+                page.write(axes, text, x, y - i * STEP, style.SMALL, weight=weight, color=hue)
+        top -= height
+    return axes, middles
+
+
+_Lines = list[tuple[str, str, str]]  # each with its weight and its colour
+
+
+def _block(row: Row, limit: float, numbers_max: float) -> tuple[_Lines, _Lines]:
+    """What stands left and right of a row's marks."""
+    weight, size = "bold" if row.bold else "normal", style.SMALL
+    hue = style.QUIET if row.across and not row.bold else style.INK
+    left = [(said, weight, hue) for said in style.wrap(row.across or row.name, size, limit, weight)]
+    right = [(row.word, "bold", row.hue)] if row.word else []
+    right += [(said, "normal", style.QUIET) for said in style.wrap(row.numbers, size, numbers_max)]
+    return left, right
+
+
+def _widest(blocks: Sequence[_Lines]) -> float:
+    widths = (style.width(s, style.SMALL, weight) for lines in blocks for s, weight, _ in lines)
+    return max(widths, default=0.0)

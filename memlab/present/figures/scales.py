@@ -14,7 +14,6 @@ from matplotlib.ticker import (
     LogLocator,
     MaxNLocator,
     MultipleLocator,
-    NullFormatter,
     NullLocator,
 )
 
@@ -22,7 +21,6 @@ from memlab.experiment import Experiment, Metric
 from memlab.present import words
 from memlab.present.figures import placing, style
 
-_APART = 2.5  # points from one tick to the next, below which they would be one
 _PER_TICK = 26.0  # points of a y axis that a tick needs
 _FINE_SPAN = 4.0  # the largest over the smallest ratio up to which ticks are decimals
 _FINE = (0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
@@ -70,15 +68,12 @@ def ratios(axis: Axis, values: Sequence[float], length: float) -> None:
     _scale(axis, low, high, "log")
     wide = 32.0 if isinstance(axis, XAxis) else 13.0  # points of a tick's name
     fine = high / low <= _FINE_SPAN
-    scale = placing.Axis(low, high, log=True, length=length)
-    ends = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = [part * 10.0**k for k in ends for part in (1, 2, 5)]
-    kept: list[float] = []
-    for tick in sorted(_FINE if fine else steps, key=_rank):
-        room = all(abs(scale.place(tick) - scale.place(other)) >= wide for other in kept)
-        if low <= tick <= high and room:
-            kept.append(tick)
-    axis.set_major_locator(FixedLocator(sorted(kept)))
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = _FINE if fine else [part * 10.0**power for power in powers for part in (1, 2, 5)]
+    ticks = sorted((tick for tick in steps if low <= tick <= high), key=_rank)
+    places = [math.log(tick / low) / math.log(high / low) * length for tick in ticks]
+    kept = placing.fitting(places, [wide] * len(ticks), 0.0, range(len(ticks)))
+    axis.set_major_locator(FixedLocator(sorted(ticks[i] for i in kept)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda tick, _: ratio(tick, fine=fine)))
     if not isinstance(axis, XAxis):
@@ -94,18 +89,6 @@ def _rank(tick: float) -> tuple[bool, bool, float]:
 def ratio(tick: float, *, fine: bool) -> str:
     """`1/10` below 1 where the axis spans factors; decimals where it spans parts."""
     return f"1/{1 / tick:,.10g}" if tick < 0.999 and not fine else f"{tick:,.10g}"
-
-
-def levels(axes: Axes, places: Sequence[float], names: Sequence[str], length: float) -> None:
-    """Ticks of the x axis at measured levels, named where there is room."""
-    low, high = axes.get_xlim()
-    x = placing.Axis(low, high, axes.get_xscale() == "log", length)
-    widths = [style.width(name, style.SMALL) for name in names]
-    kept = placing.choose_ticks([x.place(place) for place in places], widths, 5)
-    axes.set_xticks([places[i] for i in kept], [names[i] for i in kept])
-    apart = placing.choose_ticks([x.place(place) for place in places], [0.0] * len(places), _APART)
-    axes.set_xticks([places[i] for i in apart], minor=True)
-    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def y_label(axes: Axes, text: str, length: float) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from memlab.present.figures import style
@@ -24,76 +26,62 @@ class Cell:
     bold: bool = False
     hue: str = style.INK
 
+    def lines(self, wide: float) -> list[tuple[str, str, str]]:
+        """Each with its weight and its colour."""
+        weight, limit = "bold" if self.bold else "normal", wide - 3 * _PAD
+        looks = ((self.texts, weight, self.hue), (self.quiet, "normal", style.QUIET))
+        return [
+            (line, weight, hue)
+            for texts, weight, hue in looks
+            for text in texts
+            for line in style.wrap(text, style.SMALL, limit, weight)
+        ]
+
 
 def draw(
     page: Page,
     heads: Sequence[str],
     widths: Sequence[float],
     rows: Sequence[Sequence[Cell]],
-    notes: Sequence[str] = (),
     *,
     middle: bool = False,
 ) -> None:
-    """Lay the page and write the table. `widths` are shares of the page; `middle` centres all
-    columns but the first."""
+    """The table, and its page. `widths` are shares of the page; `middle` centres all columns but
+    the first."""
     total = page.width - 2 * EDGE
     wide = [share / sum(widths) * total for share in widths]
-    starts = [EDGE + sum(wide[:i]) for i in range(len(wide))]
-    tops = [_wrapped(Cell([head]), w) for head, w in zip(heads, wide, strict=True)]
-    inside = [[_wrapped(cell, w) for cell, w in zip(row, wide, strict=True)] for row in rows]
-    highs = [max(map(len, row), default=1) * STEP + 2 * _PAD for row in inside]
-    head = max(map(len, tops), default=0) * STEP + 4
-    y = page.lay(head + sum(highs) + 8, notes=notes)
-    for i, (x, w, lines) in enumerate(zip(starts, wide, tops, strict=True)):
-        _write(page, lines, x, y, w, Cell(hue=style.QUIET), middle=middle and i > 0)
-    y -= head
-    for cells, row, high in zip(rows, inside, highs, strict=True):
-        for i, (cell, x, w, lines) in enumerate(zip(cells, starts, wide, row, strict=True)):
+    made = [[Cell(quiet=[head]) for head in heads], *rows]
+    lines = [[c.lines(w) for c, w in zip(row, wide, strict=True)] for row in made]
+    highs = [max(map(len, row), default=1) * STEP + 2 * _PAD for row in lines]
+    highs[0] -= _PAD
+    top = sum(highs) + 8
+    axes = page.body(top)
+    axes.set_axis_off()
+    for number, (cells, written, high) in enumerate(zip(made, lines, highs, strict=True)):
+        left = EDGE
+        for cell, inside, w in zip(cells, written, wide, strict=True):
+            centred = middle and left > EDGE
+            down = (high - len(inside) * STEP) / 2 if middle and number else _PAD if number else 0.0
+            x = left + w / 2 - 3 if centred else left  # of the filled part
+            for i, (text, weight, hue) in enumerate(inside):
+                look = {"ha": "center" if centred else "left", "weight": weight, "color": hue}
+                page.write(axes, text, x, top - down - i * STEP, style.SMALL, **look)
             if cell.fill:
-                _fill(page, x, y, w, high, cell.fill)
-            centred = middle and i > 0
-            drop = (high - len(lines) * STEP) / 2 if middle else _PAD
-            _write(page, lines, x, y - drop, w, cell, middle=centred)
-        y -= high
+                _fill(axes, page, left, top, w, high, cell.fill)
+            left += w
+        top -= high
 
 
-def _wrapped(cell: Cell, wide: float) -> list[tuple[str, bool]]:
-    """Lines, and whether they are quiet."""
-    limit, weight = wide - 3 * _PAD, "bold" if cell.bold else "normal"
-    strong = [line for text in cell.texts for line in style.wrap(text, style.SMALL, limit, weight)]
-    quiet = [line for text in cell.quiet for line in style.wrap(text, style.SMALL, limit)]
-    return [(line, False) for line in strong] + [(line, True) for line in quiet]
-
-
-def _write(
-    page: Page,
-    lines: Sequence[tuple[str, bool]],
-    x: float,
-    y: float,
-    wide: float,
-    cell: Cell,
-    *,
-    middle: bool,
+def _fill(
+    axes: Axes, page: Page, x: float, y: float, wide: float, high: float, colour: str
 ) -> None:
-    for i, (text, quiet) in enumerate(lines):
-        look = {"ha": "center" if middle else "left", "color": style.QUIET if quiet else cell.hue}
-        weight = "bold" if cell.bold and not quiet else "normal"
-        at = x + wide / 2 - 3 if middle else x  # of the filled part
-        page.write(text, at, y - i * STEP, style.SMALL, weight=weight, **look)
-
-
-def _fill(page: Page, x: float, y: float, wide: float, high: float, colour: str) -> None:
-    page.figure.add_artist(
-        Rectangle(
-            ((x - 2) / page.width, (y - high + 1) / page.height),
-            (wide - 2) / page.width,
-            (high - 2) / page.height,
-            transform=page.figure.transFigure,
-            facecolor=colour,
-            linewidth=0,
-            zorder=-1,
-        )
-    )
+    look: dict[str, Any] = {
+        "facecolor": colour,
+        "linewidth": 0,
+        "zorder": -1,
+        "transform": page.across(axes),
+    }
+    axes.add_patch(Rectangle((x - 2, y - high + 1), wide - 2, high - 2, **look))
 
 
 def even(first: float, count: int) -> list[float]:

@@ -12,7 +12,7 @@ from memlab.experiment import Outcome
 from memlab.judging import reproduce
 from memlab.judging.reproduce import Reproduced
 from memlab.present import figures, tables, words
-from memlab.present.figures import claims, layout, outcomes
+from memlab.present.figures import claims, layout
 from memlab.present.report import inline_svg, provenance
 from memlab.present.table import Table
 from memlab.present.verdicts import ClaimVerdicts, verdicts
@@ -125,9 +125,8 @@ def _figures(run: Run, found: Reproduced, prefix: str) -> Iterator[Drawn]:
         caption += f" ({setting})" if setting else ""
         made.append((caption, claims.table_chart(run, table)))
     if _has_outcomes(run):
-        rows, columns = outcomes.factors(run)
         caption = f"How the samples of each point ended: {tables.outcomes(run.summaries)}"
-        made.append((caption, claims.outcome_matrix(run, rows, columns)))
+        made.append((caption, figures.draw(figures.outcomes(run))))
     for i, (caption, figure) in enumerate(made, 1):
         label = f"{caption}. Run {run.id}, {len(run.samples)} samples."
         yield Drawn(

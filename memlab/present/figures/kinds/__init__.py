@@ -10,6 +10,8 @@ from typing import Any, Protocol, cast
 
 import pandas as pd
 
+from memlab.present import words
+from memlab.present.figures import scales
 from memlab.present.figures.layout import Page
 from memlab.results import Run
 
@@ -17,12 +19,11 @@ from memlab.results import Run
 class Kind(Protocol):
     """What a module of this folder has. `shown` is what the experiment declares.
 
-    `title` says what the figure shows; `rows` are its marks, see frame.py; `finding` is what they
-    come to, in words, or None where the verdicts of the run's claims say it better; `draw` draws
-    the marks and nothing else.
+    `rows` are the figure's marks, see frame.py; `finding` is what they come to, in words, or None
+    where the verdicts of the run's claims say it better; `draw` draws the marks and nothing else. A
+    module may have a `title`, of the same arguments as `rows`.
     """
 
-    def title(self, run: Run, shown: Any) -> str: ...
     def rows(self, run: Run, shown: Any) -> pd.DataFrame: ...
     def finding(self, run: Run, shown: Any, rows: pd.DataFrame) -> str | None: ...
     def draw(self, page: Page, shown: Any, rows: pd.DataFrame) -> None: ...
@@ -31,3 +32,11 @@ class Kind(Protocol):
 def of(shown: object) -> Kind:
     """The kind that draws a declaration."""
     return cast(Kind, import_module(f"{__name__}.{type(shown).__name__.lower()}"))
+
+
+def title(run: Run, shown: Any) -> str:
+    """What a figure shows: what its kind says, or its metric by its factor."""
+    if own := getattr(of(shown), "title", None):
+        return str(own(run, shown))
+    over = scales.factor(run.experiment, shown.over)
+    return f"{words.metric_label(run.metric(shown.metric))}, by {over}"

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
@@ -14,9 +13,10 @@ from memlab.experiment import Against
 from memlab.experiment.points import point_key
 from memlab.judging import evidence
 from memlab.present import words
-from memlab.present.figures import frame, scales, style
+from memlab.present.figures import frame, paint, scales, style
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import Canvas, Page, edge_text, sign
+from memlab.present.figures.layout import Note, Page
+from memlab.present.figures.paint import sign
 from memlab.results import PointSummary, Run
 
 _UPPER, _LOWER = 200.0, 160.0  # heights in points
@@ -105,8 +105,7 @@ def draw(page: Page, shown: Against, rows: pd.DataFrame) -> None:
     run, marks = page.run, frame.marks(rows)
     above = [mark for mark in marks if mark["kind"] == "ratio"]
     below = [mark for mark in marks if mark["kind"] != "ratio"]
-    signs, notes = list(_signs(marks)), frame.said_lost(rows)
-    ((upper, lower),) = page.grid([""], 1, [_UPPER, _LOWER], signs, notes)
+    ((upper, lower),) = page.grid([""], 1, [_UPPER, _LOWER])
     xs = [mark["x"] for mark in marks] + ([shown.mark[0]] if shown.mark else [])
     for axes in (upper, lower):
         scales.quantities(axes.xaxis, shown.x_unit, xs, page.width - 100, log=True)
@@ -123,12 +122,18 @@ def draw(page: Page, shown: Against, rows: pd.DataFrame) -> None:
     scales.y_label(upper, f"{words.metric_label(metric)}, {of} / {to} (log)", _UPPER)
     _counts(lower, frame.values(below, "low", "median", "high"), second.unit)
     scales.y_label(lower, f"{of}: {scales.metric(second, log=True)}", _LOWER)
-    for mark in marks:
-        _draw(upper if mark["kind"] == "ratio" else lower, mark)
+    for mark in sorted(marks, key=lambda mark: int(mark["_rank"])):
+        _draw(page, upper if mark["kind"] == "ratio" else lower, mark)
+    if any("low" in mark for mark in marks):
+        page.legend(sign("95 % interval", marker="|", markersize=9))
+    if any(mark["_control"] for mark in marks):
+        page.legend(sign("filled: a control", marker="o", markersize=7))
     if shown.mark:
-        edge_text(upper, shown.mark[1], shown.mark[0], 3, 1.0)
-    page.settle()
-    _name_controls(Canvas.of(upper), above)
+        paint.edge_text(upper, shown.mark[1], shown.mark[0], 3, 1.0)
+    for own in frame.split((mark for mark in above if mark["_control"]), "_control"):
+        for mark in {own[0]["x"]: own[0], own[-1]["x"]: own[-1]}.values():
+            name = f"control {mark['_control']}"
+            page.call(upper, Note(name, (mark["x"], mark["median"])))
 
 
 def _counts(axes: Axes, ends: Sequence[float], unit: str) -> None:
@@ -148,55 +153,14 @@ def _counts(axes: Axes, ends: Sequence[float], unit: str) -> None:
     axes.minorticks_off()
 
 
-def _draw(axes: Axes, mark: Mark) -> None:
+def _draw(page: Page, axes: Axes, mark: Mark) -> None:
     """A ring per point, so that points in one place are all seen; a control's is filled."""
     rank = mark["_rank"]
-    hue = style.colour(rank)
-    if "low" in mark:
-        axes.vlines(mark["x"], mark["low"], mark["high"], color=hue, linewidth=1.2, zorder=3)
-    look: dict[str, Any] = {"marker": style.marker(rank), "markersize": _ring(rank)}
-    fill = hue if mark["_control"] else "none"
-    axes.plot(
-        mark["x"],
-        mark["median"],
-        color=hue,
-        markerfacecolor=fill,
-        markeredgewidth=1.4,
-        clip_on=False,
-        zorder=4 + rank / 100,
-        **look,
-    )
-
-
-def _ring(rank: int) -> float:
-    return _RINGS[min(rank, len(_RINGS) - 1)]
-
-
-def _name_controls(canvas: Canvas, above: Sequence[Mark]) -> None:
-    """Each control's name near its first and its last signs, with a line to them."""
-    ends = canvas.axes.get_xlim(), canvas.axes.get_ylim()
-    canvas.line([(x, 1.0) for x in ends[0]])  # the rule of no difference
-    for x in dict.fromkeys(mark["x"] for mark in above):
-        canvas.line([(x, y) for y in ends[1]])
-    for mark in above:
-        canvas.mark(mark["x"], mark["median"])
-        canvas.line([(mark["x"], mark[end]) for end in ("low", "high") if end in mark])
-    for own in frame.split((mark for mark in above if mark["_control"]), "_control"):
-        for mark in {own[0]["x"]: own[0], own[-1]["x"]: own[-1]}.values():
-            near = canvas.spot(mark["x"], mark["median"])
-            canvas.call(f"control {mark['_control']}", near, lead=True)
-
-
-def _signs(marks: Sequence[Mark]) -> Iterator[Artist]:
-    for mark in (part[0] for part in frame.split(sorted(marks, key=_rank), "_rank")):
-        rank = mark["_rank"]
-        look: dict[str, Any] = {"marker": style.marker(rank), "markerfacecolor": "none"}
-        yield sign(mark["_by"], style.colour(rank), markersize=min(9.0, _ring(rank)), **look)
-    if any("low" in mark for mark in marks):
-        yield sign("95 % interval", marker="|", markersize=9)
-    if any(mark["_control"] for mark in marks):
-        yield sign("filled: a control", marker="o", markersize=7)
-
-
-def _rank(mark: Mark) -> int:
-    return int(mark["_rank"])
+    hue, size = style.colour(rank), _RINGS[min(rank, len(_RINGS) - 1)]
+    look: dict[str, Any] = {"marker": style.marker(rank), "markerfacecolor": "none"}
+    page.legend(sign(mark["_by"], hue, markersize=min(9.0, size), **look))
+    look |= {"markersize": size, "markeredgewidth": 1.4, "clip_on": False}
+    look |= {"markerfacecolor": hue} if mark["_control"] else {}
+    order = 3.5 + rank / 100
+    spot = mark["x"], mark["median"]
+    paint.dot(axes, spot, paint.ends(mark), hue, wide=1.2, zorder=order, **look)

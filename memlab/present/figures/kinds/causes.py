@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
+from matplotlib.ticker import PercentFormatter
 
 from memlab.experiment import Attribution, Causes
 from memlab.experiment.attribution import CAUSES, TRACE
 from memlab.present import attribution, words
 from memlab.present.attribution import percentile
 from memlab.present.figures import frame, style
-from memlab.present.figures.layout import EDGE, STEP, Page
+from memlab.present.figures import rows as place
+from memlab.present.figures.layout import Page
+from memlab.present.figures.rows import Row
 from memlab.results import Run
 from memlab.results.attribution import Tail, Traced, refused, traced
 
@@ -23,9 +25,7 @@ _COUNTED = (
     "each operation is attributed to the longest event inside it, if that covers at least 10 %"
 )
 BRIEF, NOTHING = "brief", "nothing"
-_RIGHT = 150.0  # points of the counts beside the bars
-_BAR, _GAP, _BELOW = 22.0, 5.0, 16.0  # points
-_AXIS = 26.0
+_BAR, _GAP, _ABOVE = 22.0, 5.0, 16.0  # points
 _SAID_MAX = 4  # points that the finding says one by one
 _PAD = 7.0  # points around a word inside a part
 
@@ -111,45 +111,31 @@ def _most(found: Traced) -> str:
 def draw(page: Page, shown: Causes, rows: pd.DataFrame) -> None:
     run, declared, found = page.run, page.run.experiment.attribution, traced(page.run)
     assert declared is not None  # only a declared attribution has a figure of causes
-    lost = [
-        f"not traced: {words.labels(run.experiment, at, run.varied) or 'the only point'}: {why}"
-        for at, why in refused(run)
-    ]
-    limit = page.width - 2 * EDGE
-    groups = [
-        (
-            one,
-            [tail for tail in one.tails if tail.judged],
-            [line for t in _said(run, declared, one) for line in style.wrap(t, style.SMALL, limit)],
-        )
-        for one in found
-    ]
-    highs = [STEP * (1.3 + len(said)) + len(t) * (_BAR + _GAP) + _BELOW for _, t, said in groups]
     page.apart = TRACE.name
-    drawn = [tail for _, tails, _ in groups for tail in tails]
-    top = page.lay(sum(highs) + _AXIS, list(_signs(drawn)), [_COUNTED, *lost])
-    if not groups:
-        return
-    left = EDGE + max((style.width(_label(t), style.SMALL) for t in drawn), default=0.0) + 8
-    foot, wide = page.bottom + _AXIS, page.width - left - _RIGHT
-    axes = page.axes(left, foot, wide, top - foot)
-    axes.set(xlim=(0, 1), ylim=(0, top - foot), yticks=[])
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    steps = [i / 4 for i in range(5)]
-    axes.set_xticks(steps, [f"{100 * step:.0f} %" for step in steps], fontsize=style.SMALL)
-    for (one, tails, said), high in zip(groups, highs, strict=True):
-        heading, y = attribution.place(run, one), top - STEP * 1.3
-        page.write(heading, EDGE, top, style.TEXT, weight="bold", color=style.INK)
-        for tail in tails:
-            _bar(axes, tail, y - _BAR / 2 - foot, wide)
-            middle = y - (_BAR - style.SMALL) / 2
-            page.write(_label(tail), EDGE, middle, style.SMALL, color=style.INK)
-            count = f"{tail.judged:,} of {one.operations:,}"
-            page.write(count, left + wide + 8, middle, style.SMALL, color=style.QUIET)
-            y -= _BAR + _GAP
-        for i, line in enumerate(said):
-            page.write(line, EDGE, y - i * STEP, style.SMALL, color=style.QUIET)
-        top -= high
+    page.notes.append(_COUNTED)
+    for at, why in refused(run):
+        where = words.labels(run.experiment, at, run.varied) or "the only point"
+        page.notes.append(f"not traced: {where}: {why}")
+    lines: list[Row] = []
+    tails = [tail for one in found for tail in one.tails if tail.judged]
+    for one in found:
+        above = _ABOVE if lines else 0.0
+        lines.append(Row(across=attribution.place(run, one), bold=True, above=above))
+        for tail in one.tails:
+            if tail.judged:
+                name = f"over {percentile(tail)}, {words.quantity(tail.shortest_s, 's')} and longer"
+                lines.append(Row(name, f"{tail.judged:,} of {one.operations:,}"))
+        said = enumerate(_said(run, declared, one))
+        lines += [Row(across=text, above=0.0 if number else 3.0) for number, text in said]
+    if lines:
+        axes, middles = place.panel(page, lines, high=_BAR + _GAP)
+        axes.set_xlim(0, 1)
+        axes.xaxis.set_major_formatter(PercentFormatter(1, 0, " %"))
+        wide = axes.get_position().width * page.width
+        drawn = {name for tail in tails for name, _ in _parts(tail)}
+        page.legend(*(_sign(name) for name in LOOKS if name in drawn))
+        for tail, middle in zip(tails, middles, strict=True):
+            _bar(axes, tail, middle, wide)
 
 
 def _said(run: Run, declared: Attribution, found: Traced) -> Iterator[str]:
@@ -158,10 +144,6 @@ def _said(run: Run, declared: Attribution, found: Traced) -> Iterator[str]:
         yield f"{attribution.overhead(run, found)}."
     if remarks := "; ".join(attribution.remarks(found)):
         yield f"{remarks}."
-
-
-def _label(tail: Tail) -> str:
-    return f"over {percentile(tail)}, {words.quantity(tail.shortest_s, 's')} and longer"
 
 
 def _bar(axes: Axes, tail: Tail, middle: float, wide: float) -> None:
@@ -185,8 +167,5 @@ def _look(name: str) -> dict[str, Any]:
     return {"facecolor": colour, "hatch": hatch, "edgecolor": style.INK}
 
 
-def _signs(tails: Sequence[Tail]) -> Iterator[Artist]:
-    """The legend: every part that any bar has."""
-    drawn = {name for tail in tails for name, _ in _parts(tail)}
-    for name in (name for name in LOOKS if name in drawn):
-        yield Patch(label=_NAMES[name], linewidth=0.8, **_look(name))
+def _sign(name: str) -> Patch:
+    return Patch(label=_NAMES[name], linewidth=0.8, **_look(name))

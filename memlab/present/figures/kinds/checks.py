@@ -135,4 +135,5 @@ def draw(page: Page, shown: Checks, rows: pd.DataFrame) -> None:
     levels = dict.fromkeys(point.at[shown.over] for point in frame.grid(run))
     bare = [level for level in levels if level not in claimed]
     names = ", ".join(words.label(run.experiment, shown.over, level) for level in bare)
-    tables.draw(page, _HEADS, _WIDTHS, made, [f"nothing is claimed of {names}"] if names else [])
+    page.notes += [f"nothing is claimed of {names}"] if names else []
+    tables.draw(page, _HEADS, _WIDTHS, made)

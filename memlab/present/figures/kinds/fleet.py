@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Mapping
 from math import inf, isfinite
 from statistics import median
-from typing import Any
 
 import pandas as pd
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 
 from memlab.experiment import Fleet
 from memlab.judging import fleet as judging
 from memlab.judging.claims import Judged, judge
 from memlab.present import fleet, words
-from memlab.present.figures import frame, style
+from memlab.present.figures import dumbbell, frame, paint
 from memlab.present.figures import rows as place
-from memlab.present.figures.dumbbell import COLOURS, MARKERS
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import Page, sign
+from memlab.present.figures.layout import Page
+from memlab.present.figures.paint import line, sign
+from memlab.present.figures.rows import Row
 from memlab.results import Run
 
 
@@ -95,61 +92,35 @@ def finding(run: Run, shown: Fleet, rows: pd.DataFrame) -> str | None:
 
 def draw(page: Page, shown: Fleet, rows: pd.DataFrame) -> None:
     found = frame.marks(rows)
-    notes = [f"{host}: {words.machine(run)}, run {run.id}" for host, run in shown.hosts.items()]
+    page.notes += [
+        f"{host}: {words.machine(run)}, run {run.id}" for host, run in shown.hosts.items()
+    ]
     if len(found) > place.ROWS_MAX:
-        claims = [list(some) for _, some in groupby(found, lambda mark: mark["_name"])]
-        kept: list[Mark] = []
+        claims, kept = frame.split(found, "_name"), list[Mark]()
         for some in claims:
             if kept and len(kept) + len(some) > place.ROWS_MAX:
                 break
             kept += some
-        drawn = len({mark["_name"] for mark in kept})
-        notes.insert(
+        drawn, found = len({mark["_name"] for mark in kept}), kept
+        page.notes.insert(
             0, f"drawn: the first {drawn} of {len(claims)}, those that differ before others"
         )
-        found = kept
-    axes, middles = place.panel(
+    axes, middles = place.ratios(
         page,
-        [f"{mark['_name']}: {mark['series']}" for mark in found],
-        [_numbers(mark) for mark in found],
+        [Row(f"{mark['_name']}: {mark['series']}", _numbers(mark)) for mark in found],
         [1.0, *frame.values(found, "ratio", "low", "high", above=0.0)],
         "the host's number / the median host's (log)",
-        list(_signs(found)),
-        notes,
     )
     for mark, middle in zip(found, middles, strict=True):
-        _draw(axes, mark, middle)
+        if "ratio" in mark:
+            look = dumbbell.look(mark["word"])
+            spot = mark["ratio"], middle
+            paint.dot(axes, spot, paint.ends(mark), across=True, wide=1.6, zorder=2.5, **look)
+            page.legend(sign(mark["word"], **look))
+    if any("ratio" in mark and paint.ends(mark) for mark in found):
+        page.legend(line("95 % interval"))
 
 
 def _numbers(mark: Mark) -> str:
     word = str(fleet.SHORT.get(mark["word"], mark["word"]))
     return f"{word}, {mark['ratio']:.3g}" if "ratio" in mark else word
-
-
-def _hue(word: str) -> str:
-    return COLOURS.get(word, style.QUIET)
-
-
-def _draw(axes: Axes, mark: Mark, middle: float) -> None:
-    if "ratio" not in mark:
-        return
-    hue = _hue(mark["word"])
-    if "low" in mark and "high" in mark:
-        axes.plot([mark["low"], mark["high"]], [middle] * 2, color=hue, linewidth=1.6, zorder=2)
-    axes.plot([mark["ratio"]], [middle], **_look(mark["word"]), zorder=3)
-
-
-def _look(word: str) -> dict[str, Any]:
-    fill = _hue(word) if word in COLOURS else "white"
-    shape = MARKERS.get(word, "D")
-    return {"color": _hue(word), "marker": shape, "markersize": 6, "markerfacecolor": fill}
-
-
-def _signs(found: Sequence[Mark]) -> Iterator[Artist]:
-    """The legend, of what is drawn alone."""
-    drawn = [mark for mark in found if "ratio" in mark]
-    for word in dict.fromkeys(mark["word"] for mark in drawn):
-        look = _look(word)
-        yield sign(word, str(look.pop("color")), **look)
-    if any("low" in mark and "high" in mark for mark in drawn):
-        yield sign("95 % interval", linestyle="-", linewidth=1.6)

@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from memlab import units
 from memlab.analysis.layers import Spread
 from memlab.experiment import Layers
 from memlab.present import words
-from memlab.present.figures import frame, style
+from memlab.present.figures import frame, paint, style
 from memlab.present.figures import rows as place
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import NARROW, Page, sign
+from memlab.present.figures.layout import NARROW, Page
+from memlab.present.figures.paint import sign
+from memlab.present.figures.rows import Row
 from memlab.results import Run
 from memlab.results.layers import of_point
 
@@ -65,7 +66,7 @@ def _numbers_of(found: Mapping[str, Spread]) -> dict[str, float]:
 
 
 def _layers(found: list[Mark]) -> list[str]:
-    return [name for name in _LAYERS if any(mark.get(name) is not None for mark in found)]
+    return [name for name in _LAYERS if any(name in mark for mark in found)]
 
 
 def finding(run: Run, shown: Layers, rows: pd.DataFrame) -> str | None:
@@ -74,59 +75,54 @@ def finding(run: Run, shown: Layers, rows: pd.DataFrame) -> str | None:
     said = [
         f"{units.format_percent(float(np.median(values)))} by {_LAYERS[name]}"
         for name in _layers(found)
-        if (values := [mark[name] for mark in found if mark.get(name) is not None])
+        if (values := [mark[name] for mark in found if name in mark])
     ]
     return f"at the median point a sample is moved {', '.join(said)}" if said else None
 
 
 def draw(page: Page, shown: Layers, rows: pd.DataFrame) -> None:
     found = [mark for mark in frame.marks(rows) if _layers([mark])]
-    notes = [
+    page.notes.append(
         "a layer's standard deviation and its 95 % interval, of normal layers on logs; 0 %: not "
         "separated from the blocks' spread; an arrow: beyond the axis; a layer that was not "
         "sampled has no mark"
-    ]
-    found = place.most(found, notes, lambda mark: float(mark["block"]), "vary")
+    )
+    found = place.most(page, found, lambda mark: float(mark["block"]), "vary")
     if not found:
-        page.width = NARROW
-        page.lay(0, [], ["too few samples"])
+        page.width, page.notes = NARROW, ["too few samples"]
         return
     names = _layers(found)
-    seen = [(mark, name) for mark in found for name in names if mark.get(name) is not None]
+    seen = [(mark, name) for mark in found for name in names if name in mark]
     most = _BEYOND * max(mark[name] for mark, name in seen)  # a layer of few groups has no near end
-    axes, middles = place.panel(
+    axes, middles = place.ratios(
         page,
-        [mark["series"] for mark in found],
-        ["; ".join(_numbers(mark, names)) for mark in found],
+        [Row(mark["series"], "; ".join(_numbers(mark, names))) for mark in found],
         [1.0, *(1 + min(most, mark[f"{name}_high"]) for mark, name in seen)],
         "a sample / its point's median, one standard deviation up (log)",
-        list(_signs(names)),
-        notes,
     )
     for mark, middle in zip(found, middles, strict=True):
         for number, name in enumerate(names):
-            if mark.get(name) is not None:
+            if name in mark:
                 up = middle + _APART * ((len(names) - 1) / 2 - number)
                 _draw(axes, mark, name, up, most)
+    page.legend(*(sign(_LAYERS[name], _hue(name), **_LOOKS[name]) for name in names))
+
+
+def _hue(name: str) -> str:
+    return style.colour(list(_LAYERS).index(name))
 
 
 def _draw(axes: Axes, mark: Mark, name: str, up: float, most: float) -> None:
     """A layer's mark on the line of its interval, which ends in an arrow beyond the axis."""
-    hue, high = style.colour(list(_LAYERS).index(name)), mark[f"{name}_high"]
-    end = 1 + min(most, high)
-    axes.plot([1 + mark[f"{name}_low"], end], [up, up], color=hue, linewidth=1.2, zorder=2)
+    hue, high = _hue(name), mark[f"{name}_high"]
+    ends = 1 + mark[f"{name}_low"], 1 + min(most, high)
+    paint.dot(axes, (1 + mark[name], up), ends, hue, across=True, wide=1.2, **_LOOKS[name])
     if high > most:
-        axes.plot([end], [up], marker=">", markersize=4, color=hue, clip_on=False, zorder=2)
-    axes.plot([1 + mark[name]], [up], color=hue, zorder=3, **_LOOKS[name])
+        axes.plot(ends[1], up, marker=">", markersize=4, color=hue, clip_on=False, zorder=4)
 
 
 def _numbers(mark: Mark, names: list[str]) -> Iterator[str]:
     for name in names:
-        if mark.get(name) is not None:
+        if name in mark:
             low, high = (units.format_percent(mark[f"{name}_{end}"]) for end in ("low", "high"))
             yield f"{name} {units.format_percent(mark[name])} ({low} to {high})"
-
-
-def _signs(names: list[str]) -> Iterator[Artist]:
-    for name in names:
-        yield sign(_LAYERS[name], color=style.colour(list(_LAYERS).index(name)), **_LOOKS[name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,14 +16,15 @@ from matplotlib.axes import Axes
 
 from memlab import units
 from memlab.analysis.intervals import median_interval
-from memlab.experiment import At, Control, Lines
+from memlab.experiment import At, Lines
 from memlab.experiment.points import Point
 from memlab.judging import costs
 from memlab.judging.costs import Fitted
 from memlab.present import words
-from memlab.present.figures import frame, placing, scales, style
+from memlab.present.figures import frame, paint, placing, scales, style
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import Canvas, Note, Page, edge_text, line, sign
+from memlab.present.figures.layout import Note, Page
+from memlab.present.figures.paint import line, sign
 from memlab.results import Run
 from memlab.results.beside import tables
 from memlab.results.crossing import Crossing, crossings
@@ -37,11 +38,7 @@ _NAMED = 2  # last marks of a control, each with its name
 _RING = 15.0  # points
 _OF_DATA = ("Data", "Unified")  # /sys/devices/system/cpu/cpu*/cache/index*/type
 _HIGH, _LOW = 330.0, 200.0  # points of one panel alone, and of each of several rows
-
-
-def title(run: Run, shown: Lines) -> str:
-    metric = words.metric_label(run.metric(shown.metric))
-    return f"{metric}, by {scales.factor(run.experiment, shown.over)}"
+_PUBLISHED: dict[str, Any] = {"color": style.PALE, "linestyle": style.DASHED, "markersize": 3.6}
 
 
 def rows(run: Run, shown: Lines) -> pd.DataFrame:
@@ -60,26 +57,14 @@ def rows(run: Run, shown: Lines) -> pd.DataFrame:
         ]
         crossed = list(_crossings(run, shown, panel, earlier))
         models = list(_models(run, shown, made))
-        cells = {"panel": panel, "_place": _place(run, panel)}
+        cells = {"panel": panel, "_place": frame.place(run, panel)}
         found += [cells | mark for mark in (*made, *crossed, *models)]
         earlier.append(panel)
     return frame.frame(found)
 
 
-def _place(run: Run, panel: At) -> str:
-    """A panel's levels in words, and of a file system what really lies there."""
-    names, file = [name for name in panel if name in run.varied] or list(panel), run.experiment.file
-    parts = []
-    for name in names:
-        there = run.environment.get("filesystems", {}).get(panel[name])
-        named = there if file and name == file.filesystem else None
-        words_of = words.labels(run.experiment, panel, [name])
-        parts.append(f"{there['type']} at {there['path']}" if named else words_of)
-    return ", ".join(parts)
-
-
 def _lines(run: Run, shown: Lines, inside: Sequence[Point], lines: Sequence[At]) -> Iterator[Mark]:
-    names = [name for name in shown.by if name in run.varied] or shown.by[:1]
+    names = frame.told(run, shown.by)
     for rank, at in enumerate(lines):
         cells = {"kind": "line", "series": words.labels(run.experiment, at, names), "_rank": rank}
         points = [point for point in inside if frame.has(point.at, at)]
@@ -113,31 +98,14 @@ def _drawable(shown: Lines, x: float, y: float) -> bool:
 
 
 def _controls(run: Run, shown: Lines, panel: At) -> Iterator[Mark]:
-    """A control's points, in the panels that agree with it where any does."""
-    for number, control in enumerate(run.experiment.controls):
-        if shown.controls is not None and control.name not in shown.controls:
-            continue
-        left = _left(run, panel, control)
-        inside = [point for point in run.control(control.name) if frame.has(point.at, left)]
+    for number, inside in frame.controls(run, shown, panel):
         lines = frame.combinations((point.at for point in inside), shown.by)
         several = [name for name in shown.by if len({at[name] for at in lines}) > 1]
         for at in lines:
-            which = words.labels(run.experiment, at, several)
-            label = f"control {control.name}" + (f": {which}" if which else "")
-            cells = {"kind": "control", "series": label, "_rank": number}
             points = [point for point in inside if frame.has(point.at, at)]
+            label = frame.control_name(run, points[0], several)
+            cells = {"kind": "control", "series": label, "_rank": number}
             yield from (cells | mark for mark in _medians(run, shown, points))
-
-
-def _left(run: Run, panel: At, control: Control) -> At:
-    """The panel's levels that a control's points have to have: it may set one that has its own
-    panel, or one that has none."""
-    places = [point.at for point in frame.grid(run)]
-    return {
-        name: level
-        for name, level in panel.items()
-        if name not in control.levels or set(control.levels[name]) <= {at[name] for at in places}
-    }
 
 
 def _floor(run: Run, shown: Lines, panel: At, inside: Sequence[Point]) -> Iterator[Mark]:
@@ -183,12 +151,8 @@ def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterat
                         "x": float(row.level),
                         "metric": shown.metric,
                         "unit": run.metric(shown.metric).unit,
-                        "value": cell.value,
-                        "printed": cell.printed,
-                        "bound": cell.bound,
-                        "source": source,
                         "_rank": like,
-                    }
+                    } | frame.printed_cells(cell, source)
 
 
 # Crossings
@@ -200,18 +164,19 @@ def _crossings(run: Run, shown: Lines, panel: At, earlier: Sequence[At]) -> Iter
     Where a factor that the figure does not name splits a panel, the crossing is of that
     factor's first level (see results.crossing), so it stands in the first such panel alone.
     """
-    grid = frame.combinations((point.at for point in frame.grid(run)), shown.panels)
+    places = [point.at for point in frame.grid(run)]
+    grid = frame.combinations(places, shown.panels)
     for crossing in crossings(run):
         controls = [
             control
             for control in run.experiment.controls
-            if frame.has(panel, _left(run, crossing.panel, control))
+            if frame.has(panel, frame.left_by(control, crossing.panel, places))
             and any(frame.has(p.at, crossing.panel) for p in run.control(control.name))
         ]
         own = dict(crossing.panel) in grid
         at = crossing.panel if own else None
         if not own and controls:
-            at = _left(run, crossing.panel, controls[0])
+            at = frame.left_by(controls[0], crossing.panel, places)
         if at is None or not frame.has(panel, at) or any(frame.has(e, at) for e in earlier):
             continue
         found = crossing.found
@@ -373,52 +338,48 @@ def _caches(run: Run, shown: Lines) -> str:
 
 def draw(page: Page, shown: Lines, rows: pd.DataFrame) -> None:
     run, found = page.run, frame.marks(rows)
-    parts = frame.split(found, "panel") or [[]]
-    models = [m for m in found if m["kind"] == "model" and m["_curves"]]
+    metric, parts = run.metric(shown.metric), frame.split(found, "panel") or [[]]
     columns = frame.columns([part[0]["panel"] for part in parts if part] or [{}], most=3)
     high = _HIGH if len(parts) <= columns else _LOW
     x_ends, y_ends = _ends(found, frame.unavailable(rows), shown)
-    notes = [f"cost model: {text}" for text in _equations(models)]
-    titles = [part[0]["_place"] if part and part[0]["panel"] else "" for part in parts]
-    signs = list(_signs(run, shown, found, models, min(y_ends)))
+    models = [mark for mark in found if mark.get("_curves")]
+    page.notes += [f"cost model: {text}" for text in _equations(models)]
     if crowded := columns > 2:  # no room for names in every margin
-        signs = [*_names(found), *signs]
+        page.legend(*_names(found))
+    ours = [mark for mark in found if mark["kind"] in ("line", "control")]
+    if ours:
+        sure = ", 95 % interval" if any("low" in mark for mark in ours) else ""
+        page.legend(line(f"median{sure}", marker="o", markersize=6))
+    if any(mark["extrapolated"] for mark in ours):
+        label = "open marker: extrapolated from a slice"
+        page.legend(sign(label, marker="o", markersize=6, markerfacecolor="white"))
+    if any("source" in mark for mark in found):
+        page.legend(line(frame.sources(found), marker="o", **_PUBLISHED))
     pad = 16.0 if landmarks(run, shown) else 6.0
-    grid = page.grid(titles, columns, [high], signs, notes + frame.said_lost(rows), pad)
-    metric = run.metric(shown.metric)
-    for i, ((axes,), part) in enumerate(zip(grid, parts, strict=True)):
+    for (axes,), part in page.panels(found, columns, [high], whole=True, pad=pad):
         axes.set_xscale("log" if "x" in shown.log else "linear")
         axes.set_xlim(placing.limits(x_ends, log="x" in shown.log, margin=0.035))
-        wide = (page.width - 100) / columns - (0 if crowded else 130)
-        _x_ticks(axes, run, shown, part, wide)
+        levels = sorted({mark["x"] for mark in part if "x" in mark})
+        kind = run.experiment.factor(shown.over).kind
+        page.levels(axes, levels, [kind.format(int(x) if x == int(x) else x) for x in levels])
         scales.x_label(axes, scales.factor(run.experiment, shown.over, log="x" in shown.log))
         scales.quantities(axes.yaxis, metric.unit, y_ends, high, log="y" in shown.log)
-        axes.tick_params(labelleft=i % columns == 0)
-        if i % columns == 0:
-            scales.y_label(axes, scales.metric(metric, log="y" in shown.log), high)
+        scales.y_label(axes, scales.metric(metric, log="y" in shown.log), high)
         _landmarks(axes, run, shown)
-        _draw(axes, part)
+        _draw(page, axes, part)
         if not crowded:
             page.name(axes, list(_notes(axes, part)))
         if not any(mark["kind"] != "crossing" for mark in part):
             axes.set_yticks([])
-            said: dict[str, Any] = {"transform": axes.transAxes, "ha": "center"}
-            axes.text(0.5, 0.5, "no sample has a value to draw", color=style.QUIET, **said)
-    page.settle()
-    for (axes,), part in zip(grid, parts, strict=True):
-        canvas = Canvas.of(axes)
-        _x_ticks(axes, run, shown, part, canvas.x.length)
-        for x, _ in landmarks(run, shown).values():
-            if canvas.x.low < x < canvas.x.high:
-                canvas.line([(x, canvas.y.low), (x, canvas.y.high)])
-        _write(canvas, part)
-
-
-def _x_ticks(axes: Axes, run: Run, shown: Lines, part: Sequence[Mark], wide: float) -> None:
-    kind = run.experiment.factor(shown.over).kind
-    levels = sorted({mark["x"] for mark in part if "x" in mark})
-    names = [kind.format(int(x) if x == int(x) else x) for x in levels]
-    scales.levels(axes, levels, names, wide)
+            said = "no sample has a value to draw"
+            page.call(axes, Note(said, None, style.QUIET, size=style.TEXT, lead=False))
+    if models:
+        errors = [abs(e) for m in models for e in costs.inner(m["held_out_errors"]).values()]
+        worst = math.ceil(100 * max(errors))
+        label = f"cost model, leave-one-out error up to {worst} %"
+        page.legend(line(label, style.INK, linewidth=0.9))
+    if caches := _caches(run, shown):
+        page.legend(line(caches, style.PALE, linewidth=0.8))
 
 
 def _ends(
@@ -441,27 +402,30 @@ def _landmarks(axes: Axes, run: Run, shown: Lines) -> None:
     for text, (x, _) in landmarks(run, shown).items():
         if low < x < high:
             axes.axvline(x, color=style.PALE, linewidth=0.8, zorder=1)
-            edge_text(axes, text, x, 2, 1.0)
+            paint.edge_text(axes, text, x, 2, 1.0)
 
 
-def _draw(axes: Axes, part: Sequence[Mark]) -> None:
-    for series in frame.split((m for m in part if m["kind"] == "floor"), "series"):
-        look: dict[str, Any] = {"linestyle": style.DOTTED, "marker": "" if len(series) > 1 else "."}
-        axes.plot(*_xy(series), color=style.PALE, linewidth=1.2, **look)
-    for series in frame.split((m for m in part if m["kind"] == "published"), "series"):
-        exact = [mark for mark in series if not mark["bound"]]
-        look = {"linestyle": style.DASHED, "marker": style.marker(series[0]["_rank"])}
-        axes.plot(*_xy(exact, "value"), color=style.PALE, linewidth=1.1, markersize=3.6, **look)
-        for mark in series:
-            if mark["bound"]:
-                _bound(axes, mark)
-    for series in frame.split((m for m in part if m["kind"] == "line"), "series"):
+def _draw(page: Page, axes: Axes, part: Sequence[Mark]) -> None:
+    for series in _of(part, "line"):
         _line(axes, series)
+    for series in _of(part, "published"):
+        _printed(page, axes, series)
+    for series in _of(part, "floor"):
+        _alone(page, axes, series)
+    for mark in (mark for mark in part if mark["kind"] == "crossing"):
+        _crossing(page, axes, mark)
+    for series in _of(part, "control"):
+        for mark in series:
+            _median(axes, mark, style.INK, style.control_marker(mark["_rank"]))
+        for mark in series[-_NAMED:]:  # its points are not joined
+            page.call(axes, Note(mark["series"], (mark["x"], mark["median"])))
     for mark in part:
-        if mark["kind"] == "control":
-            _medians_of(axes, [mark], style.INK, style.control_marker(mark["_rank"]))
         for xs, ys in mark.get("_curves", ()):  # thin and dark over the broad line
             axes.plot(xs, ys, color=style.INK, linewidth=0.9, zorder=3.5)
+
+
+def _of(part: Sequence[Mark], kind: str) -> list[list[Mark]]:
+    return frame.split((mark for mark in part if mark["kind"] == kind), "series")
 
 
 def _xy(series: Sequence[Mark], name: str = "median") -> tuple[list[float], list[float]]:
@@ -474,12 +438,20 @@ def _line(axes: Axes, series: Sequence[Mark]) -> None:
     hue, dashes = style.colour(rank), style.dashes(rank)
     for part in _stretches(series):
         axes.plot(*_xy(part), color=hue, linewidth=1.8, linestyle=dashes, zorder=3)
-        sure = [mark for mark in part if "low" in mark]
-        if len(sure) == len(part):
-            xs, lows = _xy(sure, "low")
-            axes.fill_between(xs, lows, _xy(sure, "high")[1], color=hue, alpha=0.16, linewidth=0)
-    for marks in [series] if len(series) > _MANY else [[mark] for mark in series]:
-        _medians_of(axes, marks, hue, style.marker(rank))
+        if all("low" in mark for mark in part):
+            xs, lows = _xy(part, "low")
+            axes.fill_between(xs, lows, _xy(part, "high")[1], color=hue, alpha=0.16, linewidth=0)
+    if len(series) > _MANY:
+        sure = [mark for mark in series if "low" in mark]
+        xs, lows = _xy(sure, "low")
+        axes.vlines(xs, lows, _xy(sure, "high")[1], color=hue, linewidth=1.4, zorder=4)
+        for extrapolated, fill in ((False, hue), (True, "white")):
+            same = [mark for mark in series if bool(mark["extrapolated"]) == extrapolated]
+            look = {"marker": style.marker(rank), "markerfacecolor": fill}
+            paint.dot(axes, _xy(same), None, hue, **look)
+        return
+    for mark in series:
+        _median(axes, mark, hue, style.marker(rank))
 
 
 def _stretches(series: Sequence[Mark]) -> Iterator[list[Mark]]:
@@ -493,27 +465,42 @@ def _stretches(series: Sequence[Mark]) -> Iterator[list[Mark]]:
     yield together
 
 
-def _medians_of(axes: Axes, marks: Sequence[Mark], hue: str, marker: str) -> None:
-    if sure := [mark for mark in marks if "low" in mark]:
-        xs, lows = _xy(sure, "low")
-        axes.vlines(xs, lows, _xy(sure, "high")[1], color=hue, linewidth=1.4, zorder=4)
-    size = 9.5 if marker == "*" else 6.2
-    look: dict[str, Any] = {"marker": marker, "markersize": size, "markeredgewidth": 1.2}
-    look |= {"linestyle": ""} if len(marks) > 1 else {}
-    for extrapolated, fill in ((False, hue), (True, "white")):
-        if same := [mark for mark in marks if bool(mark["extrapolated"]) == extrapolated]:
-            axes.plot(*_xy(same), color=hue, markerfacecolor=fill, zorder=5, **look)
+def _median(axes: Axes, mark: Mark, hue: str, marker: str) -> None:
+    look: dict[str, Any] = {"marker": marker, "markersize": 9.5 if marker == "*" else 6.2}
+    look |= {"markerfacecolor": "white" if mark["extrapolated"] else hue, "markeredgewidth": 1.2}
+    paint.dot(axes, (mark["x"], mark["median"]), paint.ends(mark), hue, **look)
 
 
-def _bound(axes: Axes, mark: Mark) -> None:
-    """A cell that is only a bound: a triangle with an arrow, and what is printed."""
-    more, spot = mark["bound"] == ">", (mark["x"], mark["value"])
-    arrow = {"arrowstyle": "<-", "color": style.QUIET, "shrinkA": 0, "shrinkB": 0}
-    axes.annotate("", spot, (0, 18 if more else -18), textcoords="offset points", arrowprops=arrow)
-    look: dict[str, Any] = {"marker": "^" if more else "v", "markerfacecolor": style.FAINT}
-    axes.plot([spot[0]], [spot[1]], color=style.QUIET, markersize=6.5, zorder=3, **look)
-    look = {"fontsize": style.SMALL, "color": style.QUIET, "va": "center"}
-    axes.annotate(mark["printed"], spot, (7, 0), textcoords="offset points", **look)
+def _printed(page: Page, axes: Axes, series: Sequence[Mark]) -> None:
+    """A printed curve. A cell that is only a bound is a triangle with an arrow, and its words."""
+    exact = [mark for mark in series if not mark["bound"]]
+    marker = style.marker(series[0]["_rank"])
+    axes.plot(*_xy(exact, "value"), linewidth=1.1, marker=marker, **_PUBLISHED)
+    for mark in series:
+        if not mark["bound"]:
+            continue
+        more, spot = mark["bound"] == ">", (mark["x"], mark["value"])
+        arrow = {"arrowstyle": "<-", "color": style.QUIET, "shrinkA": 0, "shrinkB": 0}
+        offset: dict[str, Any] = {"textcoords": "offset points"}
+        axes.annotate("", spot, (0, 18 if more else -18), arrowprops=arrow, **offset)
+        look: dict[str, Any] = {"marker": "^" if more else "v", "markerfacecolor": style.FAINT}
+        axes.plot(*spot, color=style.QUIET, markersize=6.5, zorder=3, **look)
+        look = {"fontsize": style.SMALL, "color": style.QUIET, "va": "center"}
+        axes.annotate(mark["printed"], spot, (7, 0), **offset, **look)
+        page.legend(sign("published as a bound", marker="^", markerfacecolor=style.FAINT))
+
+
+def _alone(page: Page, axes: Axes, series: Sequence[Mark]) -> None:
+    """The loop alone; where it leaves the panel it is named in it."""
+    look: dict[str, Any] = {"linestyle": style.DOTTED, "linewidth": 1.2}
+    marker = "" if len(series) > 1 else "."
+    axes.plot(*_xy(series), color=style.PALE, marker=marker, **look)
+    seen = [mark for mark in series if mark["median"] >= axes.get_ylim()[0]]
+    if seen:
+        page.legend(line("empty loop (baseline)", style.PALE, **look))
+    if seen and seen[-1] is not series[-1]:
+        spot = seen[-1]["x"], seen[-1]["median"]
+        page.call(axes, Note(series[0]["series"], spot, style.QUIET, lead=False))
 
 
 def _notes(axes: Axes, part: Sequence[Mark]) -> Iterator[Note]:
@@ -537,76 +524,21 @@ def _names(found: Sequence[Mark]) -> Iterator[Artist]:
         yield line(mark["series"], hue, markersize=6, **look)
 
 
-def _write(canvas: Canvas, part: Sequence[Mark]) -> None:
-    """The words inside a panel: controls, crossings, the floor that leaves it."""
-    for series in frame.split((m for m in part if "x" in m), "kind", "series"):
-        ends = ("median", "value", "low", "high")
-        for name in ends:
-            canvas.line([(m["x"], m[name]) for m in series if name in m])
-        for mark in series:
-            if mark["kind"] in ("line", "control"):
-                canvas.mark(mark["x"], mark["median"], 4.0)
-    for mark in part:
-        if mark["kind"] == "crossing":
-            _crossing(canvas, mark)
-    for series in frame.split((m for m in part if m["kind"] == "control"), "series"):
-        for mark in series[-_NAMED:]:  # its points are not joined
-            near = canvas.spot(mark["x"], mark["median"])
-            canvas.call(mark["series"], near, lead=True)
-    floor = [mark for mark in part if mark["kind"] == "floor"]
-    if floor and floor[-1]["median"] < canvas.y.low:
-        spots = placing.along([canvas.spot(m["x"], m["median"]) for m in floor], 2)
-        if inside := [spot for spot in spots if spot[1] >= style.SMALL]:
-            canvas.call(floor[-1]["series"], inside[-1], style.QUIET, lead=False)
-
-
-def _crossing(canvas: Canvas, mark: Mark) -> None:
+def _crossing(page: Page, axes: Axes, mark: Mark) -> None:
     """A ring and an interval where the crossing lies inside the levels measured, and its words."""
     own, found = "control" not in mark, mark["_crossing"].found
     text = mark["words"] if own else f"control {mark['control']}: {mark['words']}"
     lines = text.replace(" (", "\n(", 1)
     if "estimate" not in mark:
-        middle = canvas.x.length / 2, canvas.y.length / 2
-        canvas.call(lines, middle, lead=False, fontsize=style.TEXT)
+        page.call(axes, Note(lines, None, size=style.TEXT, lead=False))
         return
-    x, y = mark["estimate"], mark["cost"]
+    spot, interval = (mark["estimate"], mark["cost"]), None
     if found.low is not None and found.high is not None:
-        ends = [min(max(end, found.smallest), found.largest) for end in (found.low, found.high)]
-        look: dict[str, Any] = {"marker": "|", "markersize": 7, "linewidth": 1.6}
-        canvas.axes.plot(ends, [y, y], color=style.INK, zorder=6, **look)
-    look = {"marker": "o", "markerfacecolor": "none", "markeredgecolor": style.INK}
+        interval = [min(max(v, found.smallest), found.largest) for v in (found.low, found.high)]
     size, edge = (_RING, 1.4) if own else (_RING * 0.7, 0.9)
-    canvas.axes.plot([x], [y], markersize=size, markeredgewidth=edge, zorder=6, **look)
-    canvas.mark(x, y, _RING / 2)
-    canvas.call(lines, canvas.spot(x, y), lead=True, fontsize=style.TEXT)
-
-
-def _signs(
-    run: Run, shown: Lines, found: Sequence[Mark], models: Sequence[Mark], low: float
-) -> Iterator[Artist]:
-    """The legend, of what is drawn alone."""
-    ours = [mark for mark in found if mark["kind"] in ("line", "control")]
-    printed = [mark for mark in found if mark["kind"] == "published"]
-    if ours:
-        sure = ", 95 % interval" if any("low" in mark for mark in ours) else ""
-        yield line(f"median{sure}", marker="o", markersize=6)
-    if any(mark["extrapolated"] for mark in ours):
-        label = "open marker: extrapolated from a slice"
-        yield sign(label, marker="o", markersize=6, markerfacecolor="white")
-    if printed:
-        sources = ", ".join(dict.fromkeys(p.source for p in run.experiment.published))
-        look: Mapping[str, Any] = {"linestyle": style.DASHED, "marker": "o", "markersize": 3.6}
-        yield line(f"published ({sources})", style.PALE, **look)
-    if any(mark["bound"] for mark in printed):
-        yield sign("published as a bound", marker="^", markerfacecolor=style.FAINT)
-    if any(mark["kind"] == "floor" and mark["median"] >= low for mark in found):
-        yield line("empty loop (baseline)", style.PALE, linestyle=style.DOTTED, linewidth=1.2)
-    if any(mark["kind"] == "crossing" and "estimate" in mark for mark in found):
-        look = {"marker": "o", "markerfacecolor": "none", "markersize": 10}
-        yield line("crossing, 95 % interval", style.INK, **look)
-    if models:
-        errors = [abs(e) for m in models for e in costs.inner(m["held_out_errors"]).values()]
-        worst = math.ceil(100 * max(errors))
-        yield line(f"cost model, leave-one-out error up to {worst} %", style.INK, linewidth=0.9)
-    if caches := _caches(run, shown):
-        yield line(caches, style.PALE, linewidth=0.8)
+    look: dict[str, Any] = {"markersize": size, "markeredgewidth": edge, "markerfacecolor": "none"}
+    caps = {"marker": "|", "markersize": 7}
+    paint.dot(axes, spot, interval, style.INK, across=True, wide=1.6, caps=caps, zorder=6, **look)
+    page.call(axes, Note(lines, spot, size=style.TEXT))
+    look = {"marker": "o", "markerfacecolor": "none", "markersize": 10}
+    page.legend(line("crossing, 95 % interval", style.INK, **look))

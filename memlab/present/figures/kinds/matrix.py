@@ -16,6 +16,8 @@ from memlab.present.figures.layout import NARROW, Page
 from memlab.present.figures.tables import Cell
 from memlab.results import PointSummary, Run
 
+_MANY = 8  # columns that a narrow page has no room for
+
 
 def title(run: Run, shown: Matrix) -> str:
     return f"{shown.title}, by {scales.factor(run.experiment, shown.over)}"
@@ -101,15 +103,16 @@ def finding(run: Run, shown: Matrix, rows: pd.DataFrame) -> str:
 def draw(page: Page, shown: Matrix, rows: pd.DataFrame) -> None:
     run, found = page.run, frame.marks(rows)
     columns = list(dict.fromkeys(mark["_column"] for mark in found))
-    page.width = NARROW
+    page.width = NARROW if len(columns) < _MANY else page.width
     made = []
     for row in frame.split(found, "series"):
         by_column = {mark["_column"]: mark for mark in row}
         cells = [_cell(run, shown, by_column.get(column)) for column in columns]
         made.append([Cell([row[0]["series"]]), *cells])
-    heads = ["", *(_label(run, {shown.over: column}) for column in columns)]
+    heads = ["", *(words.labels(run.experiment, {shown.over: c}, [shown.over]) for c in columns)]
     shares = tables.even(0.27, len(columns))
-    tables.draw(page, heads, shares, made, _notes(run, shown, made, found), middle=True)
+    page.notes += _notes(run, shown, made, found)
+    tables.draw(page, heads, shares, made, middle=True)
 
 
 def _notes(
@@ -133,7 +136,10 @@ def _cell(run: Run, shown: Matrix, mark: Mark | None) -> Cell:
     if mark is None or not mark["words"]:
         return _EMPTY
     many = sum(mark["words"].values())
-    said = [w if n == many else f"{w}: {n}\xa0of\xa0{many}" for w, n in mark["words"].items()]
+    said = [
+        f"{word}: {n}\xa0of\xa0{many}" if n < many else f"{word} {n}" if shown.counted else word
+        for word, n in mark["words"].items()
+    ]
     quiet = []
     if "median" in mark:
         quiet.append(units.format_quantity(mark["median"], run.metric(shown.metric).unit))

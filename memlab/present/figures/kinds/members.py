@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from memlab.experiment import Members
 from memlab.experiment.points import Point
 from memlab.present import words
-from memlab.present.figures import frame, scales, style
+from memlab.present.figures import frame, paint, scales, style
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import STEP, Page, edge_text, sign
+from memlab.present.figures.layout import STEP, Page
+from memlab.present.figures.paint import sign
 from memlab.results import Run
 from memlab.units import finite
 
@@ -25,24 +25,17 @@ _DOTS, _MEAN = (0.06, 0.74), 0.87  # where in a strip the dots lie, and the mean
 _PALE = 0.35  # of the hue, for the trials behind
 
 
-def title(run: Run, shown: Members) -> str:
-    metric = words.metric_label(run.metric(shown.metric))
-    over = scales.factor(run.experiment, shown.over)
-    return f"{metric}, by {over}"
-
-
 def rows(run: Run, shown: Members) -> pd.DataFrame:
     """A row per strip: the members of the trial whose metric is the median. `mean` and `spread`,
     one standard deviation of the members, are medians over the trials; the one that is `apart` is
     in neither."""
     own = [shown.over, *shown.by]
-    told = [name for name in own if name in run.varied] or own[:1]
     places = [point.at for point in frame.grid(run)]
     return frame.frame(
         {
             "panel": panel,
             "kind": "members",
-            "series": words.labels(run.experiment, point.at, told),
+            "series": words.labels(run.experiment, point.at, frame.told(run, own)),
             "levels": dict(point.at),
             "_group": words.label(run.experiment, shown.over, point.at[shown.over]),
             "_rank": frame.rank(places, shown.by, point.at),
@@ -93,54 +86,50 @@ def finding(run: Run, shown: Members, rows: pd.DataFrame) -> str:
 
 def draw(page: Page, shown: Members, rows: pd.DataFrame) -> None:
     run, found, lost = page.run, frame.marks(rows), frame.unavailable(rows)
-    parts = frame.split(found, "panel") or [[]]
-    titles = [frame.place(run, part[0]["panel"], whole=False) if part else "" for part in parts]
-    grid = page.grid(titles, 1, [_HIGH], list(_signs(shown, found)), frame.said_lost(rows))
     top = [v for m in found for trial in (m["_drawn"], *m["_behind"]) for v in trial]
     top += [mark["mean"] + mark["spread"] for mark in found]
     metric = run.metric(shown.metric)
     several = [name for name in shown.by if name in run.varied]
-    for (axes,), part in zip(grid, parts, strict=True):
-        here = [m for m in lost if part and m["panel"] == part[0]["panel"]]
-        kept = {mark["_group"] for mark in part}
-        strips = [m for m in (*part, *here) if m["_group"] in kept]
-        order = {id(mark): place for mark, place in _places(run, strips)}
+    for (axes,), part in page.panels(found, 1, [_HIGH]):
+        kept = dict.fromkeys(mark["_group"] for mark in part)
+        strips = [mark for mark in (*part, *lost) if mark["_group"] in kept]
+        strips = [mark for mark in strips if mark["panel"] == part[0]["panel"]]
+        places = dict(_places(run, strips))
         scales.quantities(axes.yaxis, metric.unit, top, _HIGH, log=False)
         scales.y_label(axes, f"{shown.member_label}'s {metric.name.replace('_', ' ')}", _HIGH)
-        axes.set_xlim(-_GAP / 2, max(order.values(), default=0.0) + 1 + _GAP / 2)
+        axes.set_xlim(-_GAP / 2, max(places, default=0.0) + 1 + _GAP / 2)
         axes.tick_params(axis="x", length=0)
         wide = (page.width - 100) / (len(strips) * (1 + _GAP) or 1)
-        labels = [words.labels(run.experiment, mark["levels"], several) for mark in strips]
+        labels = [words.labels(run.experiment, mark["levels"], several) for mark in places.values()]
         names = [style.wrap(label, style.SMALL, wide) for label in labels]
-        at = [order[id(mark)] + 0.5 for mark in strips]
-        axes.set_xticks(at, ["\n".join(lines) for lines in names], parse_math=False)
-        for mark in strips:
-            _draw(axes, mark, order[id(mark)])
+        said = ["\n".join(lines) for lines in names]
+        axes.set_xticks([left + 0.5 for left in places], said, parse_math=False)
         below = max(map(len, names), default=0) * STEP + 8
-        for group in frame.split(strips, "_group"):
-            middle = sum(order[id(mark)] + 0.5 for mark in group) / len(group)
+        for left, mark in places.items():
+            _draw(axes, mark, left)
+        for group in kept:
+            lefts = [left for left, mark in places.items() if mark["_group"] == group]
             look: dict[str, Any] = {"va": "top", "fontsize": style.TEXT, "color": "black"}
-            edge_text(
-                axes, group[0]["_group"], middle, -below, weight="bold", parse_math=False, **look
-            )
-    page.settle()
+            look |= {"weight": "bold", "parse_math": False}
+            paint.edge_text(axes, group, sum(lefts) / len(lefts) + 0.5, -below, **look)
+    _name_signs(page, shown, found)
 
 
-def _places(run: Run, strips: Sequence[Mark]) -> Iterator[tuple[Mark, float]]:
-    """The left end of every strip, in the plan's order; those of one group stand together."""
+def _places(run: Run, strips: Sequence[Mark]) -> Iterator[tuple[float, Mark]]:
+    """Every strip by its left end, in the plan's order; those of one group stand together."""
     levels = [dict(point.at) for point in frame.grid(run)]
     at = 0.0
     ordered = sorted(strips, key=lambda mark: levels.index(mark["levels"]))
     for group in frame.split(ordered, "_group"):
         for mark in group:
-            yield mark, at
+            yield at, mark
             at += 1
         at += _GAP
 
 
 def _draw(axes: Axes, mark: Mark, left: float) -> None:
     if "why" in mark:
-        edge_text(axes, mark["why"], left + 0.5, 6, rotation=90, va="bottom")
+        paint.edge_text(axes, mark["why"], left + 0.5, 6, rotation=90, va="bottom")
         return
     hue, count = style.colour(mark["_rank"]), len(mark["_drawn"])
     low, high = _DOTS
@@ -153,34 +142,28 @@ def _draw(axes: Axes, mark: Mark, left: float) -> None:
         look |= {"marker": "X" if apart else style.marker(mark["_rank"])}
         look |= {"markersize": 7.5 if apart else 4.6, "zorder": 5 if apart else 3}
         axes.plot([x], [value], color=style.INK if apart else hue, **look)
-    axes.errorbar(
-        [left + _MEAN],
-        [mark["mean"]],
-        yerr=[[min(mark["spread"], mark["mean"])], [mark["spread"]]],
-        color=style.darker(hue),
-        marker="_",
-        markersize=15,
-        markeredgewidth=2.4,
-        capsize=3.5,
-        linewidth=1.5,
-        zorder=4,
-        clip_on=False,
-    )
+    mean, spread = mark["mean"], mark["spread"]
+    ends = max(0.0, mean - spread), mean + spread
+    look = {"marker": "_", "markersize": 15, "markeredgewidth": 2.4, "clip_on": False}
+    caps = {"marker": "_", "markersize": 7, "markeredgewidth": 2.0, "clip_on": False}
+    hue = style.darker(hue)
+    paint.dot(axes, (left + _MEAN, mean), ends, hue, wide=1.5, caps=caps, **look)
 
 
-def _signs(shown: Members, found: Sequence[Mark]) -> Iterator[Artist]:
+def _name_signs(page: Page, shown: Members, found: Sequence[Mark]) -> None:
     """The legend, of what is drawn alone."""
     if not found:
         return
     label = f"{shown.member_label}, in the trial whose mean is the median"
-    yield sign(label, marker="o", markersize=4.6)
+    page.legend(sign(label, marker="o", markersize=4.6))
     if any(mark["_behind"] for mark in found):
-        yield sign("in other trials", style.paler(style.QUIET, _PALE), marker="o", markersize=2.6)
+        pale = style.paler(style.QUIET, _PALE)
+        page.legend(sign("in other trials", pale, marker="o", markersize=2.6))
     if any("apart" in mark for mark in found):
         label = f"{shown.apart_label}, not in the mean"
-        yield sign(label, style.INK, marker="X", markersize=7.5)
+        page.legend(sign(label, style.INK, marker="X", markersize=7.5))
     zeros = any(0 in trial for mark in found for trial in (mark["_drawn"], *mark["_behind"]))
     if shown.zero_label and zeros:
-        yield sign(shown.zero_label, marker="s", markersize=4.6)
+        page.legend(sign(shown.zero_label, marker="s", markersize=4.6))
     label = "mean and standard deviation of the members (medians over trials)"
-    yield sign(label, marker="_", markersize=13, markeredgewidth=2.4)
+    page.legend(sign(label, marker="_", markersize=13, markeredgewidth=2.4))

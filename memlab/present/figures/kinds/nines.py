@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from memlab import units
@@ -16,9 +15,10 @@ from memlab.experiment import At, Nines
 from memlab.experiment.points import Point
 from memlab.histogram import LEAST_BEYOND, Histogram
 from memlab.present import words
-from memlab.present.figures import frame, scales, style
+from memlab.present.figures import frame, paint, scales, style
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import NARROW, Note, Page, line, sign
+from memlab.present.figures.layout import NARROW, Note, Page
+from memlab.present.figures.paint import line, sign
 from memlab.results import Run
 from memlab.results.samples import Samples
 
@@ -52,7 +52,7 @@ def rows(run: Run, shown: Nines) -> pd.DataFrame:
     """A row per marked percentile of a curve, then its open end, then its longest latency."""
     own = [*shown.by, shown.over]
     points = [point for point in frame.grid(run) if frame.has(point.at, shown.where)]
-    told = [name for name in own if name in run.varied] or [shown.over]
+    told = frame.told(run, own)
     places = [point.at for point in points]
     found: list[Mark] = []
     for panel in frame.panels(run, shown.panels, own, shown.where):
@@ -61,15 +61,11 @@ def rows(run: Run, shown: Nines) -> pd.DataFrame:
                 label = words.labels(run.experiment, point.at, told)
                 rank = frame.rank(places, own, point.at)
                 found += _curve(run, shown, panel, point, label, rank)
-        for number, control in enumerate(run.experiment.controls):
-            if shown.controls is None or control.name in shown.controls:
-                left = {n: level for n, level in panel.items() if n not in control.levels}
-                inside = [p for p in run.control(control.name) if frame.has(p.at, left)]
-                several = [n for n in told if len({point.at[n] for point in inside}) > 1]
-                for point in inside:
-                    which = words.labels(run.experiment, point.at, several)
-                    label = f"control {control.name}" + (f": {which}" if which else "")
-                    found += _curve(run, shown, panel, point, label, number)
+        for number, inside in frame.controls(run, shown, panel):
+            several = [n for n in told if len({point.at[n] for point in inside}) > 1]
+            for point in inside:
+                label = frame.control_name(run, point, several)
+                found += _curve(run, shown, panel, point, label, number)
     return frame.frame(found)
 
 
@@ -156,34 +152,25 @@ def finding(run: Run, shown: Nines, rows: pd.DataFrame) -> str:
 
 def draw(page: Page, shown: Nines, rows: pd.DataFrame) -> None:
     found = frame.marks(rows)
-    parts = frame.split(found, "panel") or [[]]
-    several = len(parts) > 1
+    several = len(frame.split(found, "panel")) > 1
     page.width = page.width if several else NARROW
     columns, high = (2, 230.0) if several else (1, 300.0)
-    titles = [frame.place(page.run, part[0]["panel"]) if part else "" for part in parts]
     totals = sorted({mark["latencies"] for mark in found})
     many = " to ".join(f"{n:,}" for n in dict.fromkeys((*totals[:1], *totals[-1:])))
-    notes = [f"{many} latencies per curve"] if many else []
-    grid = page.grid(titles, columns, [high], list(_signs(found)), notes + frame.said_lost(rows))
+    page.notes += [f"{many} latencies per curve"] if many else []
     up = frame.values(found, "low", "value", "median", "high", above=0.0)
-    right = max((_across(mark) for mark in found), default=1.0)
-    for i, ((axes,), part) in enumerate(zip(grid, parts, strict=True)):
+    low, right = nines(SHARES[0]), max((_across(mark) for mark in found), default=1.0)
+    ticks = [share for share in SHARES if nines(share) <= right]
+    if found:
+        page.legend(line("latencies of all blocks together", linewidth=1.8))
+    for (axes,), part in page.panels(found, columns, [high], whole=True):
         scales.quantities(axes.yaxis, "s", up, high, log=True)
-        low = nines(SHARES[0])
+        scales.y_label(axes, f"{_quantity(page.run, shown)} (log)", high)
         axes.set_xlim(low - 0.035 * (right - low), right + 0.035 * (right - low))
-        ticks = [share for share in SHARES if nines(share) <= right]
-        wide = (page.width - 150) / columns - 60
-        scales.levels(axes, [nines(s) for s in ticks], [percent(s) for s in ticks], wide)
-        axes.grid(color=style.FAINT, linewidth=0.7)
+        page.levels(axes, [nines(share) for share in ticks], [percent(share) for share in ticks])
         scales.x_label(axes, "percentile")
-        axes.tick_params(labelleft=i % columns == 0)
-        if i % columns == 0:
-            scales.y_label(axes, f"{_quantity(page.run, shown)} (log)", high)
-        curves = frame.split(part, "series")
-        for curve in curves:
-            _draw(axes, curve)
-        page.name(axes, [_note(curve) for curve in curves])
-    page.settle()
+        axes.grid(color=style.FAINT, linewidth=0.7)
+        page.name(axes, [_draw(page, axes, curve) for curve in frame.split(part, "series")])
 
 
 def _across(mark: Mark) -> float:
@@ -192,13 +179,11 @@ def _across(mark: Mark) -> float:
     return math.log10(mark["latencies"]) if share == 1 else nines(share)
 
 
-def _hue(mark: Mark) -> str:
-    return style.colour(mark["_rank"]) if mark["kind"] == "percentile" else style.INK
-
-
-def _draw(axes: Axes, curve: Sequence[Mark]) -> None:
+def _draw(page: Page, axes: Axes, curve: Sequence[Mark]) -> Note:
+    """A curve; its name, beside its solid end."""
     *marked, end, longest = curve
-    hue, control, rank = _hue(end), end["kind"] != "percentile", end["_rank"]
+    control, rank = end["kind"] != "percentile", end["_rank"]
+    hue = style.INK if control else style.colour(rank)
     axes.plot(
         [nines(share) for share, _ in end["_path"]],
         [value_s for _, value_s in end["_path"]],
@@ -207,39 +192,26 @@ def _draw(axes: Axes, curve: Sequence[Mark]) -> None:
         linestyle=style.dashes(rank),
         zorder=3,
     )
-    for mark in marked:
-        if "low" in mark:
-            across, ends = [_across(mark)] * 2, [mark["low"], mark["high"]]
-            axes.plot(across, ends, color=hue, linewidth=1.4, marker="_", markersize=6, zorder=4)
     # An interval belongs to the median over the blocks; without one the curve itself is marked.
-    sign_of = style.control_marker(rank) if control else style.marker(rank)
-    look: dict[str, Any] = {"linestyle": "", "marker": sign_of, "markersize": 5.6}
-    up = [mark["median"] if "low" in mark else mark["value"] for mark in marked]
-    axes.plot([_across(mark) for mark in marked], up, color=hue, zorder=5, **look)
-    # An open end where too few lie beyond to go on, and the longest of all apart from it.
-    across, up = [_across(end), _across(longest)], [end["value"], longest["value"]]
-    axes.plot(across, up, color=hue, linewidth=0.8, linestyle=style.DOTTED, zorder=2)
-    look = {"marker": "o", "markerfacecolor": "white", "markersize": 8}
-    axes.plot(across[:1], up[:1], color=hue, zorder=4.5, **look)
-    axes.plot(across[1:], up[1:], color=hue, marker="+", markersize=9, markeredgewidth=1.8)
-
-
-def _note(curve: Sequence[Mark]) -> Note:
-    """The name of a curve, beside its solid end."""
-    end, control = curve[-2], curve[0]["kind"] != "percentile"
-    hue = style.INK if control else style.darker(_hue(end))
-    return Note(end["series"], (_across(end), end["value"]), hue, bold=not control)
-
-
-def _signs(found: Sequence[Mark]) -> Iterator[Artist]:
-    """The legend, of what is drawn alone."""
-    if not found:
-        return
-    yield line("latencies of all blocks together", linewidth=1.8)
-    if any("low" in mark for mark in found):
+    marker = style.control_marker(rank) if control else style.marker(rank)
+    spots = [(_across(m), m["median"] if "low" in m else m["value"]) for m in marked]
+    caps = {"marker": "_", "markersize": 6}
+    for mark, spot in zip(marked, spots, strict=True):
+        paint.dot(axes, spot, paint.ends(mark), hue, caps=caps, marker="")
+    look: dict[str, Any] = {"marker": marker, "markersize": 5.6, "linestyle": "", "zorder": 5}
+    axes.plot(*zip(*spots, strict=True), color=hue, **look)
+    if any("low" in mark for mark in marked):
         label = "median of the blocks' own percentiles, 95 % interval"
-        yield sign(label, marker="o", markersize=5.6)
-    yield sign(
-        f"fewer than {LEAST_BEYOND} lie beyond", marker="o", markersize=8, markerfacecolor="white"
+        page.legend(sign(label, marker="o", markersize=5.6))
+    # An open end where too few lie beyond to go on, and the longest of all apart from it.
+    last, apart = ((_across(mark), mark["value"]) for mark in (end, longest))
+    axes.plot(
+        *zip(last, apart, strict=True), color=hue, linewidth=0.8, linestyle=style.DOTTED, zorder=2
     )
-    yield sign("longest", marker="+", markersize=9, markeredgewidth=1.8)
+    look = {"marker": "o", "markerfacecolor": "white", "markersize": 8}
+    axes.plot(*last, color=hue, zorder=4.2, **look)
+    page.legend(sign(f"fewer than {LEAST_BEYOND} lie beyond", **look))
+    look = {"marker": "+", "markersize": 9, "markeredgewidth": 1.8}
+    axes.plot(*apart, color=hue, **look)
+    page.legend(sign("longest", **look))
+    return Note(end["series"], last, hue if control else style.darker(hue), bold=not control)

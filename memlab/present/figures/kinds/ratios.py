@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import log
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from memlab import units
 from memlab.experiment import Ratios
 from memlab.judging.compare import Compared, PointComparison, compare_runs
 from memlab.present import words
-from memlab.present.figures import frame, style
+from memlab.present.figures import frame, paint, style
 from memlab.present.figures import rows as place
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import Page, sign
+from memlab.present.figures.layout import Page
+from memlab.present.figures.paint import line, sign
+from memlab.present.figures.rows import Row
 from memlab.results import Run
 
-_FILLS = {"slower": "full", "faster": "full", "same": "none", "inconclusive": "left"}
 _SAID = {
-    "full": "shown to differ",
-    "none": "shown to be the same",
-    "left": "not decided",
+    "shown to differ": ("slower", "faster"),
+    "shown to be the same": ("same",),
+    "not decided": ("inconclusive",),
 }
 
 
@@ -106,62 +105,39 @@ def finding(run: Run, shown: Ratios, rows: pd.DataFrame) -> str | None:
 
 def draw(page: Page, shown: Ratios, rows: pd.DataFrame) -> None:
     found = frame.marks(rows)
-    notes = list(dict.fromkeys(line for mark in found for line in mark["_remarks"]))
-    found = place.most(found, notes, lambda mark: abs(log(mark["ratio"])), "differ")
+    page.notes += dict.fromkeys(said for mark in found for said in mark["_remarks"])
+    found = place.most(page, found, lambda mark: abs(log(mark["ratio"])), "differ")
     bases = [*map(_called, shown.bases)]
-    axes, middles = place.panel(
+    axes, middles = place.ratios(
         page,
-        [mark["series"] for mark in found],
-        [f"{_numbers(mark)}, n={mark['n']}" for mark in found],
+        [Row(mark["series"], f"{_numbers(mark)}, n={mark['n']}") for mark in found],
         frame.values(found, "ratio", "low", "high", above=0.0),
         f"{_called(page.run)} / {bases[0] if len(bases) == 1 else 'each'} (log)",
-        list(_signs(found, shown.threshold)),
-        notes,
     )
     axes.axvspan(1 / (1 + shown.threshold), 1 + shown.threshold, color=style.FAINT, zorder=0)
     for mark, middle in zip(found, middles, strict=True):
-        _draw(axes, mark, middle)
+        look = _face(mark["word"], style.colour(mark["_rank"]))
+        spot = mark["ratio"], middle
+        paint.dot(axes, spot, paint.ends(mark), across=True, wide=1.6, zorder=2.5, **look)
+    for said, words_of in _SAID.items():
+        if any(mark["word"] in words_of for mark in found):
+            page.legend(sign(said, **_face(words_of[0], style.QUIET)))
+    if any("low" in mark for mark in found):
+        page.legend(line("95 % interval of the ratio"))
+    margin = units.format_percent(shown.threshold)
+    page.legend(Patch(label=f"within {margin}, too small to matter", color=style.FAINT))
 
 
 def _numbers(mark: Mark) -> str:
-    if mark.get("low") is None:
+    if "low" not in mark:
         return f"{mark['ratio']:.3g}"
     return f"{mark['ratio']:.3g} ({mark['low']:.3g} to {mark['high']:.3g})"
 
 
 def _face(word: str, hue: str) -> dict[str, Any]:
     """Filled, half filled or white: a marker of the style `none` would show the line behind it."""
-    if _FILLS[word] == "none":
-        return {"markerfacecolor": "white"}
-    return {
-        "fillstyle": _FILLS[word],
-        "markerfacecolor": hue,
-        "markerfacecoloralt": "white",
-    }
-
-
-def _draw(axes: Axes, mark: Mark, middle: float) -> None:
-    hue = style.colour(mark["_rank"])
-    if mark.get("low") is not None:
-        axes.plot([mark["low"], mark["high"]], [middle] * 2, color=hue, linewidth=1.6, zorder=2)
-    axes.plot(
-        [mark["ratio"]],
-        [middle],
-        color=hue,
-        marker="o",
-        markersize=6,
-        **_face(mark["word"], hue),
-        zorder=3,
+    fill = {"same": "none", "inconclusive": "left"}.get(word, "full")
+    face = {"fillstyle": fill, "markerfacecolor": hue, "markerfacecoloralt": "white"}
+    return {"hue": hue, "marker": "o", "markersize": 6} | (
+        {"markerfacecolor": "white"} if word == "same" else face
     )
-
-
-def _signs(found: Sequence[Mark], threshold: float) -> Iterator[Artist]:
-    """The legend, of what is drawn alone."""
-    for fill, said in _SAID.items():
-        if any(_FILLS[mark["word"]] == fill for mark in found):
-            word = next(word for word, its in _FILLS.items() if its == fill)
-            yield sign(said, marker="o", markersize=6, **_face(word, style.QUIET))
-    if any(mark.get("low") is not None for mark in found):
-        yield sign("95 % interval of the ratio", linestyle="-", linewidth=1.6)
-    margin = units.format_percent(threshold)
-    yield Patch(label=f"within {margin}, too small to matter", color=style.FAINT)

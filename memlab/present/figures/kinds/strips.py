@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
@@ -15,14 +14,17 @@ from memlab import units
 from memlab.experiment import Strips
 from memlab.experiment.points import Point, varied_factors
 from memlab.present import words
-from memlab.present.figures import frame, style
+from memlab.present.figures import frame, paint, style
 from memlab.present.figures import rows as place
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import NARROW, Page, sign
+from memlab.present.figures.layout import NARROW, Page
+from memlab.present.figures.paint import sign
+from memlab.present.figures.rows import Row
 from memlab.results import PointSummary, Run
 
 _DOTS_MAX = 1600  # of a figure: a report of a large run stays small
 _BAND = 0.7  # of a row's height, from its first sample to its last
+_DOT: Mapping[str, Any] = {"marker": "o", "markersize": 3.2, "markeredgewidth": 0.8}
 
 
 def title(run: Run, shown: Strips) -> str:
@@ -63,9 +65,7 @@ def rows(run: Run, shown: Strips) -> pd.DataFrame:
 def _name(run: Run, names: Sequence[str], point: Point) -> str:
     if point.control is None:
         return words.labels(run.experiment, point.at, names)
-    several = varied_factors(run.control(point.control))
-    which = words.labels(run.experiment, point.at, several)
-    return f"control {point.control}" + (f": {which}" if which else "")
+    return frame.control_name(run, point, varied_factors(run.control(point.control)))
 
 
 def _strip(run: Run, shown: Strips, summary: PointSummary) -> Mark:
@@ -95,39 +95,33 @@ def finding(run: Run, shown: Strips, rows: pd.DataFrame) -> str | None:
 
 
 def draw(page: Page, shown: Strips, rows: pd.DataFrame) -> None:
-    found, notes = frame.marks(rows), frame.said_lost(rows)
-    found = place.most(found, notes, lambda mark: float(mark["spread"]), "spread")
+    found = place.most(page, frame.marks(rows), lambda mark: float(mark["spread"]), "spread")
     most = max(10, _DOTS_MAX // max(1, len(found)))
     if any(len(mark["_ratios"]) > most for mark in found):
-        notes.insert(
+        page.notes.insert(
             0, f"drawn: at most {most} samples per point, the least and largest among them"
         )
     if not found:
         page.width = NARROW
-        page.lay(0, [], notes)
         return
-    axes, middles = place.panel(
+    axes, middles = place.ratios(
         page,
-        [mark["series"] for mark in found],
-        [f"{words.quantity(m['median'], m['unit'])}, n={m['n']}" for m in found],
+        [Row(m["series"], f"{words.quantity(m['median'], m['unit'])}, n={m['n']}") for m in found],
         [end for mark in found for end in (mark["_ratios"].min(), mark["_ratios"].max())],
         "sample / median of its point (log)",
-        list(_signs(page.run, found)),
-        notes,
     )
+    page.legend(sign("a sample; the first at the top of its row", **_DOT))
     for mark, middle in zip(found, middles, strict=True):
-        _draw(axes, mark, middle, most)
+        _draw(page, axes, mark, middle, most)
+    if any("low" in mark for mark in found):
+        page.legend(Patch(label="95 % interval of the median", color=style.paler(style.QUIET, 0.4)))
 
 
-def _hue(mark: Mark) -> str:
-    return style.INK if mark["kind"] == "control strip" else style.colour(mark["_rank"])
-
-
-def _draw(axes: Axes, mark: Mark, middle: float, most: int) -> None:
+def _draw(page: Page, axes: Axes, mark: Mark, middle: float, most: int) -> None:
     """The first sample is at the top of the row, the last at its foot; the interval is behind."""
-    ratios, hue = mark["_ratios"], _hue(mark)
-    if mark.get("low") is not None:
-        ends = [mark["low"] / mark["median"], mark["high"] / mark["median"]]
+    ratios = mark["_ratios"]
+    hue = style.colour(mark["_rank"]) if mark["kind"] == "strip" else style.INK
+    if (ends := paint.ends(mark, mark["median"])) is not None:
         wide: dict[str, Any] = {"linewidth": place.ROW * 0.62, "solid_capstyle": "butt"}
         axes.plot(ends, [middle] * 2, color=style.paler(hue, 0.4), zorder=2, **wide)
     kept = np.arange(len(ratios))
@@ -137,23 +131,9 @@ def _draw(axes: Axes, mark: Mark, middle: float, most: int) -> None:
     up = middle + place.ROW * _BAND * (0.5 - (kept + 0.5) / len(ratios))
     flagged = mark["_disturbed"][kept]
     for part, fill in ((~flagged, hue), (flagged, "white")):
-        look: dict[str, Any] = {
-            "linestyle": "",
-            "marker": "o",
-            "markersize": 3.2,
-            "markeredgewidth": 0.8,
-        }
-        axes.plot(ratios[kept][part], up[part], color=hue, markerfacecolor=fill, zorder=3, **look)
-
-
-def _signs(run: Run, found: Sequence[Mark]) -> Iterator[Artist]:
-    """The legend, of what is drawn alone."""
-    if not found:
-        return
-    yield sign("a sample; the first at the top of its row", marker="o", markersize=3.2)
-    if any(mark["_disturbed"].any() for mark in found):
-        look: dict[str, Any] = {"marker": "o", "markersize": 3.2, "markerfacecolor": "white"}
-        flags = dict.fromkeys(flag for s in run.summaries for flag in s.noise if flag != "outlier")
-        yield sign(f"flagged: {', '.join(flags)}", **look)
-    if any(mark.get("low") is not None for mark in found):
-        yield Patch(label="95 % interval of the median", color=style.paler(style.QUIET, 0.4))
+        look = {**_DOT, "markerfacecolor": fill, "linestyle": "", "zorder": 3}
+        axes.plot(ratios[kept][part], up[part], color=hue, **look)
+    if flagged.any():
+        flags = dict.fromkeys(one for s in page.run.summaries for one in s.noise)
+        said = ", ".join(flag for flag in flags if flag != "outlier")
+        page.legend(sign(f"flagged: {said}", markerfacecolor="white", **_DOT))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from memlab import units
@@ -17,7 +16,8 @@ from memlab.experiment.points import Point, varied_factors
 from memlab.present import words
 from memlab.present.figures import frame, scales, style
 from memlab.present.figures.frame import Mark
-from memlab.present.figures.layout import NARROW, Note, Page, line, sign
+from memlab.present.figures.layout import NARROW, Note, Page
+from memlab.present.figures.paint import line, sign
 from memlab.results import Run
 from memlab.store import SampleRow
 
@@ -45,11 +45,10 @@ def rows(run: Run, shown: Timeline) -> pd.DataFrame:
         {
             "panel": panel,
             "kind": "over time",
-            "series": words.labels(run.experiment, point.at, told),
+            "series": (label := words.labels(run.experiment, point.at, told)),
             "levels": dict(point.at),
             "_rank": frame.rank(places, told, point.at),
-            "_place": (place := frame.place(run, panel)),
-            "_name": ", ".join(filter(None, (place, words.labels(run.experiment, point.at, told)))),
+            "_name": ", ".join(filter(None, (frame.place(run, panel), label))),
         }
         | _cells(run, shown, point)
         for panel in frame.combinations(places, names)
@@ -155,92 +154,66 @@ def _said(shown: Timeline, mark: Mark, several: bool) -> str:
 
 def draw(page: Page, shown: Timeline, rows: pd.DataFrame) -> None:
     found = frame.marks(rows)
-    parts = frame.split(found, "panel") or [[]]
+    parts = frame.split(found, "panel")
     several = len(parts) > 1
     page.width = page.width if several else NARROW
     columns = 1 if not several else 2 if len(parts) in (2, 4) else 3
     high = 190.0 if several else 300.0
-    titles = [part[0]["_place"] if several else "" for part in parts]
-    lost = sum(mark["lost"] for mark in found)
-    full = [f"{lost:,} values or events came when a series was full"] if lost else []
-    grid = page.grid(
-        titles, columns, [high], list(_signs(found, shown)), full + frame.said_lost(rows)
-    )
+    if lost := sum(mark["lost"] for mark in found):
+        page.notes.append(f"{lost:,} values or events came when a series was full")
     trials = [t for mark in found for t in (mark["_drawn"], *mark["_others"])]
     across = [max((t["at_s"][-1] for t in trials), default=0.0) * 1.03 / 1.08]
     up = frame.values(found, "limit")
     up += [value for t in trials for value in (max(t["values"]), *(v for _, v in t["events"]))]
-    for i, ((axes,), part) in enumerate(zip(grid, parts, strict=True)):
+    if found:
+        page.legend(line("median trial"))
+    for number, ((axes,), part) in enumerate(page.panels(found, columns, [high], whole=several)):
         scales.quantities(axes.xaxis, "s", across, (page.width - 150) / columns, log=False)
         scales.quantities(axes.yaxis, shown.unit, up, high, log=False)
-        axes.tick_params(labelleft=i % columns == 0)
-        if i + columns >= len(parts):
+        unit = "" if shown.unit[:1] in "Bs" else f" ({shown.unit})"
+        scales.y_label(axes, f"{shown.quantity}{unit}", high)
+        if number + columns >= len(parts):
             scales.x_label(axes, "time in the trial")
-        if i % columns == 0:
-            unit = "" if shown.unit[:1] in "Bs" else f" ({shown.unit})"
-            scales.y_label(axes, f"{shown.quantity}{unit}", high)
         for mark in part:
-            _draw(axes, mark, alone=len(part) == 1)
+            _draw(page, axes, shown, mark, alone=len(part) == 1)
         page.name(axes, _notes(shown, part))
-    page.settle()
 
 
-def _draw(axes: Axes, mark: Mark, *, alone: bool) -> None:
+def _draw(page: Page, axes: Axes, shown: Timeline, mark: Mark, *, alone: bool) -> None:
     hue, trial, rank = style.colour(mark["_rank"]), mark["_drawn"], mark["_rank"]
     for other in mark["_others"]:
         pale = style.paler(hue, 0.4)
         axes.plot(other["at_s"], other["values"], color=pale, linewidth=0.7, zorder=2)
+        page.legend(line("other trials", style.paler(style.QUIET, 0.4), linewidth=0.7))
     if alone:
         pale = style.paler(hue, 0.22)
         axes.fill_between(trial["at_s"], trial["values"], color=pale, linewidth=0, zorder=1)
     look: dict[str, Any] = {"linewidth": 1.6, "linestyle": style.dashes(rank)}
     axes.plot(trial["at_s"], trial["values"], color=hue, zorder=3, **look)
-    many = len(trial["events"]) > _MANY
-    axes.plot(
-        [at_s for at_s, _ in trial["events"]],
-        [value for _, value in trial["events"]],
-        color=style.darker(hue),
-        linestyle="",
-        marker=style.marker(rank),
-        markersize=2.6 if many else 5.6,
-        markerfacecolor="white",
-        markeredgewidth=0.6 if many else 1.0,
-        zorder=4,
-    )
+    if trial["events"]:
+        many = len(trial["events"]) > _MANY
+        look = {"linestyle": "", "markerfacecolor": "white", "marker": style.marker(rank)}
+        look |= {"markersize": 2.6 if many else 5.6, "markeredgewidth": 0.6 if many else 1.0}
+        axes.plot(*zip(*trial["events"], strict=True), color=style.darker(hue), zorder=4, **look)
+        look = {"marker": "o", "markerfacecolor": "white", "markersize": 5.6}
+        page.legend(sign(shown.mark_label, style.INK, **look))
     if trial["ended"]:
-        end = trial["at_s"][-1:], trial["values"][-1:]
         look = {"marker": "x", "markersize": 9, "markeredgewidth": 2.2, "linestyle": ""}
-        axes.plot(*end, color=style.INK, zorder=5, **look)
-    if (limit := mark.get("limit")) is not None:
-        axes.axhline(limit, color=style.INK, linestyle=style.DOTTED, linewidth=1.0)
+        axes.plot(trial["at_s"][-1], trial["values"][-1], color=style.INK, zorder=5, **look)
+        page.legend(sign(shown.ended_label, style.INK, **look))
+    if "limit" in mark:
+        axes.axhline(mark["limit"], color=style.INK, linestyle=style.DOTTED, linewidth=1.0)
 
 
 def _notes(shown: Timeline, part: Sequence[Mark]) -> list[Note]:
     """The names of a panel's lines, and its limits."""
+    ends = [(mark["_drawn"]["at_s"][-1], mark["last"]) for mark in part]
     notes = [
-        Note(
-            mark["series"],
-            (mark["_drawn"]["at_s"][-1], mark["last"]),
-            style.darker(style.colour(mark["_rank"])),
-        )
-        for mark in part
+        Note(mark["series"], end, style.darker(style.colour(mark["_rank"])), bold=True)
+        for mark, end in zip(part, ends, strict=True)
         if mark["series"]
     ]
-    right = max((mark["_drawn"]["at_s"][-1] for mark in part), default=0.0)
-    for limit in dict.fromkeys(m["limit"] for m in part if m.get("limit") is not None):
+    for limit in dict.fromkeys(mark["limit"] for mark in part if "limit" in mark):
         text = f"{shown.limit_label} {units.format_quantity(limit, shown.unit)}".strip()
-        notes.append(Note(text, (right, limit), style.INK, bold=False))
+        notes.append(Note(text, (max(x for x, _ in ends), limit)))
     return notes
-
-
-def _signs(found: Sequence[Mark], shown: Timeline) -> Iterator[Artist]:
-    """The legend, of what is drawn alone."""
-    if not found:
-        return
-    yield line("median trial")
-    if any(mark["_others"] for mark in found):
-        yield line("other trials", style.paler(style.QUIET, 0.4), linewidth=0.7)
-    if any(mark["marks"] for mark in found):
-        yield sign(shown.mark_label, style.INK, marker="o", markerfacecolor="white", markersize=5.6)
-    if any(mark["ended"] for mark in found):
-        yield sign(shown.ended_label, style.INK, marker="x", markersize=9, markeredgewidth=2.2)

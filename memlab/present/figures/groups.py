@@ -1,0 +1,240 @@
+"""Groups of bars, or of dots, beside published values, and below them ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch
+
+from memlab.experiment import Level
+from memlab.present import words
+from memlab.present.figures import frame, paint, scales, style
+from memlab.present.figures.frame import Mark
+from memlab.present.figures.layout import Page
+from memlab.present.figures.paint import sign
+
+RATIOS = ("ratio", "published ratio")  # kinds of marks that stand below; all others stand above
+_FILLED = 0.84  # of a group's width; the rest divides it from the next
+_WIDEST = 64.0  # points of a bar
+_NARROWEST = 11.0  # points of a bar that still holds a word on its side
+_ASIDE = 0.25  # from a bar's middle to a printed value: of its width
+_LOST = 8.0  # points: the font of a word in the place of a bar
+_RISE = 4.0  # points from an interval's end to the value above it
+_LOW = 100.0  # points: the height of the ratios
+_HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "oo", "||||", "++++")
+_PRINTED: Mapping[str, Any] = {
+    "color": style.INK,
+    "markerfacecolor": "white",
+    "markeredgewidth": 1.0,
+    "linestyle": "",
+}
+_VALUE: Mapping[str, Any] = {
+    "textcoords": "offset points",
+    "ha": "center",
+    "va": "bottom",
+    "fontsize": style.SMALL,
+    "parse_math": False,
+    "zorder": 3,
+    # a line of the axes does not strike it through
+    "bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.4},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What a chart says beside its marks. A mark has its group's level in `_group`, and `_rank`,
+    its number in the group."""
+
+    groups: Mapping[Level, str]  # from the left, with their names
+    over: str  # what they are
+    unit: str
+    up: str  # what the values are
+    ratio: str  # and the ratios
+    high: float  # points
+    log: bool = False
+    dots: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """Where bars stand: `ranks` per group, a group every 1 on the x axis."""
+
+    groups: Sequence[Level]
+    ranks: Sequence[int]
+    wide: float  # points of the panel
+    printed: bool  # printed values take a part of each bar
+
+    @property
+    def width(self) -> float:
+        """Of a bar, where a group is 1 wide."""
+        return min(_FILLED / len(self.ranks), _WIDEST * len(self.groups) / self.wide)
+
+    @property
+    def points(self) -> float:
+        return self.wide / len(self.groups) * self.width
+
+    def bar(self, mark: Mark) -> float:
+        """The middle of a bar."""
+        x, rank = self.groups.index(mark["_group"]), self.ranks.index(mark["_rank"])
+        return x + (rank - (len(self.ranks) - 1) / 2) * self.width
+
+    def at(self, mark: Mark) -> float:
+        """Our interval stands left of the middle where a printed value stands right of it."""
+        aside = self.width * min(_ASIDE, 9.0 / self.points) if self.printed else 0.0
+        return self.bar(mark) + (aside if "source" in mark else -aside)
+
+
+def draw(page: Page, chart: Chart, found: Sequence[Mark], lost: Sequence[Mark]) -> None:
+    parts = frame.split(found, "panel") or [[]]
+    places = [part[0]["panel"] if part else {} for part in parts]
+    ranks = sorted({mark["_rank"] for mark in found}) or [0]
+    room = (page.width - 90) * _FILLED / (len(chart.groups) * len(ranks)) / _NARROWEST
+    columns = frame.columns(places, most=max(1, min(3, int(room))))
+    wide = (page.width - 90) / columns - 20
+    slots = _Slots([*chart.groups], ranks, wide, any("source" in mark for mark in found))
+    compared = [any(mark["kind"] in RATIOS for mark in part) for part in parts]
+    heights = [chart.high, _LOW] if any(compared) else [chart.high]
+    starts = range(0, len(parts), columns) if any(compared) else ()
+    flat = [i // columns for i in starts if not any(compared[i : i + columns])]
+    ends = ("low", "median", "high", "value")
+    up = frame.values((mark for mark in found if mark["kind"] not in RATIOS), *ends)
+    up += [mark["value"] * 1.5 for mark in found if mark.get("bound") == ">" and "value" in mark]
+    sides = frame.values((mark for mark in found if mark["kind"] in RATIOS), *ends)
+    valued = not slots.printed and all(
+        style.width(text, style.SMALL) < slots.points for text in map(_value, found) if text
+    )
+    if valued:
+        up = _with_room(up, chart.high, log=chart.log)
+        sides = _with_room(sides, _LOW, log=True)
+    _name_ranks(page, chart, found)
+    printed = sign(frame.sources(found), marker="D", markersize=6, **_PRINTED)
+    panels = page.panels(found, columns, heights, flat=flat)
+    for (panel, part), place, below in zip(panels, places, compared, strict=True):
+        if len(panel) > 1 and not below:
+            panel.pop().remove()
+        for axes in panel:
+            axes.set_xlim(-0.5, len(slots.groups) - 0.5)
+            axes.set_xticks([])
+            for edge in range(1, len(slots.groups)):
+                axes.axvline(edge - 0.5, color=style.FAINT, linewidth=0.7, zorder=0)
+        scales.quantities(panel[0].yaxis, chart.unit, up, chart.high, log=chart.log)
+        scales.y_label(panel[0], chart.up, chart.high)
+        if below:
+            scales.ratios(panel[1].yaxis, sides, _LOW)
+            scales.y_label(panel[1], chart.ratio, _LOW)
+        _name_groups(panel[-1], chart, slots)
+        for mark in part:
+            axes = panel[-1 if mark["kind"] in RATIOS else 0]
+            if "source" in mark:
+                page.legend(printed)
+            _draw(page, axes, chart, slots, mark)
+            if valued and (text := _value(mark)):
+                top = mark["high"] if "low" in mark else mark["median"]
+                axes.annotate(text, (slots.at(mark), top), (0, _RISE), **_VALUE)
+        for mark in lost:
+            if mark["panel"] == place and mark["_group"] in slots.groups and mark["_rank"] in ranks:
+                _word(panel[0], slots, mark)
+
+
+def _name_ranks(page: Page, chart: Chart, found: Sequence[Mark]) -> None:
+    """A sign per bar of a group; one alone is named by the axis."""
+    ours = [mark for mark in found if mark["kind"] == "bar" and mark["series"]]
+    for rank, label in sorted({mark["_rank"]: mark["series"] for mark in ours}.items()):
+        hue = style.darker(style.colour(rank))
+        dot = sign(label, hue, marker=style.marker(rank), markersize=5.5)
+        page.legend(dot if chart.dots else Patch(label=label, **_look(rank)))
+
+
+def _value(mark: Mark) -> str:
+    """What is written above a mark, where there is room for it above each."""
+    if "median" not in mark:
+        return ""
+    if mark["kind"] == "ratio":
+        return f"{mark['median']:.3g}"
+    return words.tick(mark["median"], mark["unit"])
+
+
+def _with_room(values: Sequence[float], length: float, *, log: bool) -> list[float]:
+    """The values, and one above them that leaves room for a line of text on an axis of `length`
+    points."""
+    shown = [value for value in values if value > 0 or not log]
+    if not shown:
+        return [*values]
+    share = (_RISE + style.SMALL * style.LINE_HEIGHT) / length
+    low, high = min(shown), max(shown)
+    return [*values, high * (high / low) ** share * (1 + share) if log else high * (1 + share)]
+
+
+def _name_groups(axes: Axes, chart: Chart, slots: _Slots) -> None:
+    """The groups' names, turned where they are wider than their group, and the axis's own."""
+    wide, texts = slots.wide / len(slots.groups), [*chart.groups.values()]
+    wrapped = [style.wrap(text, style.SMALL, wide - 6) for text in texts]
+    widest = max((style.width(one, style.SMALL) for lines in wrapped for one in lines), default=0.0)
+    turned = widest > wide - 4
+    axes.tick_params(axis="x", length=0)
+    said = texts if turned else ["\n".join(lines) for lines in wrapped]
+    axes.set_xticks(range(len(said)), said, parse_math=False)
+    if turned:
+        for name in axes.get_xticklabels():
+            name.set(rotation=30, ha="right", rotation_mode="anchor", va="top")
+    scales.x_label(axes, chart.over)
+
+
+def _look(rank: int) -> dict[str, Any]:
+    """A bar's colours and hatch: pale inside, so that an interval and a hatch are seen on it."""
+    hue = style.colour(rank)
+    return {
+        "facecolor": style.paler(hue),
+        "edgecolor": style.darker(hue),
+        "hatch": _HATCHES[rank % len(_HATCHES)],
+        "linewidth": 0.9,
+    }
+
+
+def _draw(page: Page, axes: Axes, chart: Chart, slots: _Slots, mark: Mark) -> None:
+    x, rank = slots.at(mark), mark["_rank"]
+    shape = {">": "^", "<": "v"}.get(mark.get("bound", ""))
+    if "source" in mark:
+        size = min(6.0, max(4.2, 0.3 * slots.points))
+        hue = style.darker(style.colour(rank)) if chart.dots else style.INK
+        look = {**_PRINTED, "color": hue, "markersize": size, "zorder": 5}
+        axes.plot(x, mark["value"], marker=shape or "D", **look)
+        if shape:
+            page.legend(sign("published as a bound", marker="^", markersize=6, **_PRINTED))
+        return
+    dot = chart.dots or mark["kind"] == "ratio"
+    hue = style.darker(style.colour(rank)) if dot else style.INK
+    look = {"marker": "", "caps": {"marker": "_", "markersize": 5}}
+    if dot:
+        look |= {"marker": shape or style.marker(rank), "markersize": 5.5}
+        look["markerfacecolor"] = "white" if mark["extrapolated"] else hue
+    else:
+        outline = "--" if mark["extrapolated"] else "-"
+        bar: dict[str, Any] = _look(rank) | {"width": slots.width * 0.9, "linestyle": outline}
+        axes.bar(slots.bar(mark), mark["median"], zorder=2, **bar)
+    paint.dot(axes, (x, mark["median"]), paint.ends(mark), hue, **look)
+    if mark["kind"] == "bar":
+        _name_signs(page, chart, mark)
+
+
+def _name_signs(page: Page, chart: Chart, mark: Mark) -> None:
+    """What stands on a bar."""
+    if "low" in mark:
+        bar: dict[str, Any] = {"marker": "|", "markersize": 11, "markeredgewidth": 1.4}
+        page.legend(sign("95 % interval of the median", style.INK, **bar))
+    if mark["extrapolated"]:
+        label = f"{'open' if chart.dots else 'dashed'}: extrapolated from a slice"
+        dot = sign(label, marker="o", markersize=5.5, markerfacecolor="white")
+        box = Patch(facecolor="white", edgecolor=style.QUIET, linestyle="--", label=label)
+        page.legend(dot if chart.dots else box)
+
+
+def _word(axes: Axes, slots: _Slots, mark: Mark) -> None:
+    """Why there is no bar, in its place, where a word fits."""
+    if slots.points >= _LOST * 1.2:
+        hue = style.darker(style.colour(mark["_rank"]))
+        look: dict[str, Any] = {"rotation": 90, "va": "bottom", "fontsize": _LOST, "color": hue}
+        paint.edge_text(axes, mark["why"], slots.bar(mark), 4, **look)
