@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -118,8 +116,6 @@ def command(
         guests = ladder.guests_at_once(asked)
     elif guests > 1 and asked.timed:
         raise BadRequest("--guests: under KVM times are measured, by one guest alone")
-    if not asked.timed:  # while the guests boot; where times are measured nothing works beside them
-        Thread(target=import_module, args=["memlab.present.figures"], daemon=True).start()
     rungs = ladder.climb(
         asked, found, path, Silent(), done, fresh=fresh, wait_s=wait_s, guests=guests
     )
