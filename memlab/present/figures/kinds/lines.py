@@ -447,8 +447,8 @@ def _line(axes: Axes, series: Sequence[Mark]) -> None:
         axes.vlines(xs, lows, _xy(sure, "high")[1], color=hue, linewidth=1.4, zorder=4)
         for extrapolated, fill in ((False, hue), (True, "white")):
             same = [mark for mark in series if bool(mark["extrapolated"]) == extrapolated]
-            look = {"marker": style.marker(rank), "markerfacecolor": fill}
-            paint.dot(axes, _xy(same), None, hue, **look)
+            sign = style.marker(rank)
+            paint.dot(axes, _xy(same), None, hue, marker=sign, markerfacecolor=fill)
         return
     for mark in series:
         _median(axes, mark, hue, style.marker(rank))
