@@ -35,9 +35,9 @@ def command(runs: tuple[str, ...], output: Path | None, example: bool, store: Pa
     memlab report last -o report.html
     memlab report miao-2021 --example -o report.html
     """
-    from memlab.present import report
-
     loaded = list(_loaded(runs or ("last",), store, example))
+    from memlab.present import report  # after a long run was read, which takes as much memory
+
     if output == Path("-"):
         click.echo(report.html(loaded), nl=False)
         return

@@ -128,7 +128,7 @@ def commands(shape: Shape, path: Path, folder: Path) -> dict[str, tuple[Sequence
     store = ["--store", str(path)]
     if shape.runs > 1:
         return {
-            "runs": (["runs", *store], False),
+            "runs": (["runs", *store], True),
             "runs -n 20": (["runs", "-n", "20", *store], False),
             "runs -n 10000": (["runs", "-n", "10000", *store], False),
             "completion": (["show", "000003"], False),
