@@ -79,7 +79,9 @@ def test_every_row_is_documented():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("label", [label for label in rows() if label.startswith("1 pair of 20, s")])
+@pytest.mark.parametrize(
+    "label", [label for label in rows() if label.startswith("1 pair of 20, s")]
+)
 def test_documented_row(label):
     assert documented()[label] == pytest.approx(rows()[label](), abs=0.1)
 
