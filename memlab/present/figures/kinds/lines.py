@@ -481,26 +481,21 @@ def _printed(page: Page, axes: Axes, series: Sequence[Mark]) -> None:
             continue
         more, spot = mark["bound"] == ">", (mark["x"], mark["value"])
         arrow = {"arrowstyle": "<-", "color": style.QUIET, "shrinkA": 0, "shrinkB": 0}
-        offset: dict[str, Any] = {"textcoords": "offset points"}
-        axes.annotate("", spot, (0, 18 if more else -18), arrowprops=arrow, **offset)
+        end = 0, 18 if more else -18
+        axes.annotate("", spot, end, textcoords="offset points", arrowprops=arrow)
         look: dict[str, Any] = {"marker": "^" if more else "v", "markerfacecolor": style.FAINT}
         axes.plot(*spot, color=style.QUIET, markersize=6.5, zorder=3, **look)
-        look = {"fontsize": style.SMALL, "color": style.QUIET, "va": "center"}
-        axes.annotate(mark["printed"], spot, (7, 0), **offset, **look)
+        page.call(axes, Note(mark["printed"], spot, style.QUIET, lead=False))
         page.legend(sign("published as a bound", marker="^", markerfacecolor=style.FAINT))
 
 
 def _alone(page: Page, axes: Axes, series: Sequence[Mark]) -> None:
-    """The loop alone; where it leaves the panel it is named in it."""
+    """The loop alone."""
     look: dict[str, Any] = {"linestyle": style.DOTTED, "linewidth": 1.2}
     marker = "" if len(series) > 1 else "."
     axes.plot(*_xy(series), color=style.PALE, marker=marker, **look)
-    seen = [mark for mark in series if mark["median"] >= axes.get_ylim()[0]]
-    if seen:
+    if any(mark["median"] >= axes.get_ylim()[0] for mark in series):
         page.legend(line("empty loop (baseline)", style.PALE, **look))
-    if seen and seen[-1] is not series[-1]:
-        spot = seen[-1]["x"], seen[-1]["median"]
-        page.call(axes, Note(series[0]["series"], spot, style.QUIET, lead=False))
 
 
 def _notes(axes: Axes, part: Sequence[Mark]) -> Iterator[Note]:
