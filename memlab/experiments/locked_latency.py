@@ -63,7 +63,9 @@ CONTROLS = [
                 for explanation in (
                     Explanation(
                         Count(
-                            metric="major_faults", where={"lock": "mlock", factor: level}, equals=0
+                            metric="major_faults_per_touch",
+                            where={"lock": "mlock", factor: level},
+                            equals=0,
                         ),
                         f"{said} {what} locked memory takes {{value}}",
                         confirmed=f"the lock holds {said} it",

@@ -28,7 +28,7 @@ import ctypes
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 print("ready", flush=True)
-for _ in range(20000):
+for _ in range(60000):
     held = ctypes.c_void_p(libc.malloc(1 << 18))
     ctypes.memset(held, 1, 1 << 18)
     libc.free(held)
