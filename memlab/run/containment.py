@@ -6,7 +6,8 @@ Sources: the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,7 @@ class Group:
         self._held: Shape | None = None
         self._pids: Path | None = None
         self._peak: int | None = None  # a descriptor, of the peak since the group was held
+        self._close_peak: Callable[[], object] = lambda: None
 
     def hold(self, shape: Shape) -> Mapping[str, Any]:
         """Empty the group and give it this shape. Returns what the worker needs. Raises OSError.
@@ -95,7 +97,7 @@ class Group:
         try:
             return int(os.pread(peak, 32, 0))
         finally:
-            os.close(peak)
+            self._close_peak()
 
     def kill(self) -> None:
         """Kill what a fork server that died left inside."""
@@ -105,22 +107,23 @@ class Group:
     def _forget_peak(self, *, is_new: bool) -> None:
         """Have the peak be that of the next trial. v2's can be reset since Linux 6.12, for who
         reads it through the descriptor that was written to; a new group's needs no reset."""
-        if self._peak is not None:
-            os.close(self._peak)
-            self._peak = None
+        self._close_peak()
+        self._peak = None
         path = self.path / _PEAK[self.version]
         with suppress(OSError):
             peak = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                os.write(peak, b"0")
-            except OSError:
-                os.close(peak)
-                raise
-            self._peak = peak
+            self._keep(peak)
+            os.write(peak, b"0")
             return
+        self._close_peak()
+        self._peak = None
         if is_new:
             with suppress(OSError):
-                self._peak = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                self._keep(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+
+    def _keep(self, peak: int) -> None:
+        """Until the trial has ended or, where none follows, this group is let go."""
+        self._peak, self._close_peak = peak, weakref.finalize(self, os.close, peak)
 
     def _bound(self, most: int) -> str:
         """Bound the processes; the group that counts them, "" where there is no pids controller.
