@@ -33,6 +33,7 @@ ENOUGH_BLOCKS = 20
 _OTHERS = 0.75
 _ENOUGH_SAMPLES = 20  # of a run, whose bootstrap samples tell what two runs could have shown
 _SETS = 2_000
+_DRAWS = 200_000  # of many blocks fewer sets are enough: their limits hardly differ
 _TINY = 1e-300  # for the logs of sizes of 0
 
 
@@ -138,7 +139,7 @@ def _draws(seen: FloatArray, blocks: int) -> FloatArray:
     """
     rng = np.random.default_rng(1)
     sizes, n = np.sort(np.abs(seen)), seen.size
-    sets = max(200, min(_SETS, 1_000_000 // max(blocks, n)))
+    sets = max(200, min(_SETS, _DRAWS // max(blocks, n)))
     logs = np.log(np.maximum(sizes[-(n // 5) - 1 :], _TINY))
     slope = min(1.0, float((logs[1:] - logs[0]).mean()))
     # In which gap between sizes each draw lies: their shares are even, within chance.
