@@ -286,6 +286,7 @@ static enum probe_status measure(struct workers *child, const struct service *se
 	if (status != PROBE_OK)
 		return status;
 	const struct server *server = workers_report(child, 0);
+	watch_usage(service); /* a short window may end before the first look */
 	count_swap(before);
 	window_start(&window);
 	workers_start(child, 0);

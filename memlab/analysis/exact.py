@@ -27,7 +27,7 @@ def fair_coin_cdf(heads: int, tosses: int) -> float:
     below, ways = 0, 1
     for k in range(heads + 1):
         below += ways
-        ways = ways * (tosses - k) // (k + 1)  # comb would begin anew each time
+        ways = ways * (tosses - k) // (k + 1)  # comb() is the whole product for each k
     return below / (1 << tosses)
 
 

@@ -21,7 +21,8 @@ static int next_byte(struct lines *lines)
 	if (lines->at == lines->length) {
 		const ssize_t length = read(lines->fd, lines->text, sizeof(lines->text));
 
-		lines->error = length == -1 ? errno : 0;
+		if (length == -1)
+			lines->error = errno;
 		if (length <= 0)
 			return -1;
 		lines->at = 0;

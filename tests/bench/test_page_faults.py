@@ -72,7 +72,7 @@ def peer_rate(cpu: int) -> float:
     not PEER,
     reason="WILL_IT_SCALE_PAGE_FAULT1 does not name will-it-scale's built page_fault1_processes",
 )
-def test_faults_a_second_are_those_of_will_it_scale(server: ForkServer, cpu: int) -> None:
+def test_faults_per_second_are_those_of_will_it_scale(server: ForkServer, cpu: int) -> None:
     found: dict[str, list[float]] = {"fault": [], "unmap": []}
 
     def ours() -> float:

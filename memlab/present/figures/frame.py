@@ -136,7 +136,7 @@ def place(run: Run, panel: At, *, whole: bool = True) -> str:
     return ", ".join(parts)
 
 
-def told(run: Run, names: Sequence[str]) -> list[str]:
+def naming(run: Run, names: Sequence[str]) -> list[str]:
     """The factors whose levels name a series: those that vary, or the first."""
     return [name for name in names if name in run.varied] or [*names[:1]]
 

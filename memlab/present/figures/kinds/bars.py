@@ -76,7 +76,7 @@ def _marks(
     if key is None:
         return
     summary, there, metric = summaries[key], printed.get(key), run.metric(shown.metric)
-    label = words.labels(run.experiment, line, frame.told(run, shown.by))
+    label = words.labels(run.experiment, line, frame.naming(run, shown.by))
     at: Mark = {"levels": dict(summary.point.at), "metric": shown.metric, "unit": metric.unit}
     median = summary.medians.get(shown.metric)
     bar = {"kind": "bar", "series": label} | at

@@ -101,9 +101,9 @@ def _seen(run: Run, judged: Judged) -> str:
 
 def finding(run: Run, shown: Checks, rows: pd.DataFrame) -> str:
     """How many checks came out how."""
-    told = Counter(mark["verdict"] for mark in frame.marks(rows))
-    said = ", ".join(f"{told[word]} {word}" for word in _SIGNS if told[word])
-    return f"{told.total()} checks: {said}" if said else "no check is declared"
+    count = Counter(mark["verdict"] for mark in frame.marks(rows))
+    said = ", ".join(f"{count[word]} {word}" for word in _SIGNS if count[word])
+    return f"{count.total()} checks: {said}" if said else "no check is declared"
 
 
 def draw(page: Page, shown: Checks, rows: pd.DataFrame) -> None:

@@ -64,7 +64,7 @@ def rows(run: Run, shown: Lines) -> pd.DataFrame:
 
 
 def _lines(run: Run, shown: Lines, inside: Sequence[Point], lines: Sequence[At]) -> Iterator[Mark]:
-    names = frame.told(run, shown.by)
+    names = frame.naming(run, shown.by)
     for rank, at in enumerate(lines):
         cells = {"kind": "line", "series": words.labels(run.experiment, at, names), "_rank": rank}
         points = [point for point in inside if frame.has(point.at, at)]

@@ -35,7 +35,7 @@ def rows(run: Run, shown: Members) -> pd.DataFrame:
         {
             "panel": panel,
             "kind": "members",
-            "series": words.labels(run.experiment, point.at, frame.told(run, own)),
+            "series": words.labels(run.experiment, point.at, frame.naming(run, own)),
             "levels": dict(point.at),
             "_group": words.label(run.experiment, shown.over, point.at[shown.over]),
             "_rank": frame.rank(places, shown.by, point.at),

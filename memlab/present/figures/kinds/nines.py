@@ -52,17 +52,17 @@ def rows(run: Run, shown: Nines) -> pd.DataFrame:
     """A row per marked percentile of a curve, then its open end, then its longest latency."""
     own = [*shown.by, shown.over]
     points = [point for point in frame.grid(run) if frame.has(point.at, shown.where)]
-    told = frame.told(run, own)
+    naming = frame.naming(run, own)
     places = [point.at for point in points]
     found: list[Mark] = []
     for panel in frame.panels(run, shown.panels, own, shown.where):
         for point in points:
             if frame.has(point.at, panel):
-                label = words.labels(run.experiment, point.at, told)
+                label = words.labels(run.experiment, point.at, naming)
                 rank = frame.rank(places, own, point.at)
                 found += _curve(run, shown, panel, point, label, rank)
         for number, inside in frame.controls(run, shown, panel):
-            several = [n for n in told if len({point.at[n] for point in inside}) > 1]
+            several = [n for n in naming if len({point.at[n] for point in inside}) > 1]
             for point in inside:
                 label = frame.control_name(run, point, several)
                 found += _curve(run, shown, panel, point, label, number)

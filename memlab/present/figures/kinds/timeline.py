@@ -39,15 +39,15 @@ def rows(run: Run, shown: Timeline) -> pd.DataFrame:
     own = [name for name in (*shown.panels, shown.over) if name not in shown.by]
     apart = varied_factors(points)
     names = [*own, *(name for name in apart if name not in (*own, *shown.by))]
-    told = [name for name in shown.by if name in apart]
+    naming = [name for name in shown.by if name in apart]
     places = [point.at for point in points]
     return frame.frame(
         {
             "panel": panel,
             "kind": "over time",
-            "series": (label := words.labels(run.experiment, point.at, told)),
+            "series": (label := words.labels(run.experiment, point.at, naming)),
             "levels": dict(point.at),
-            "_rank": frame.rank(places, told, point.at),
+            "_rank": frame.rank(places, naming, point.at),
             "_name": ", ".join(filter(None, (frame.place(run, panel), label))),
         }
         | _cells(run, shown, point)

@@ -31,9 +31,9 @@ def rows(run: Run, shown: Tradeoff) -> pd.DataFrame:
             s for s in run.summaries if frame.has(s.point.at, panel) and _drawn(shown, s.point)
         ]
         several = varied_factors([summary.point for summary in inside])
-        told = [name for name in own if name in several] or own[:1]
+        naming = [name for name in own if name in several] or own[:1]
         found += [
-            {"panel": panel, "series": words.labels(run.experiment, s.point.at, told)}
+            {"panel": panel, "series": words.labels(run.experiment, s.point.at, naming)}
             | _cells(run, shown, s)
             for s in inside
             if s.outcomes
