@@ -283,12 +283,15 @@ def label(experiment: Experiment, name: str, level: Level) -> str:
 
 
 def labels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
-    """`write(2), 4 KiB, readers 1`: what a figure calls levels."""
+    """`write(2), 4 KiB, readers 1, thp 64K`: what a figure calls levels. One of a choice of names,
+    or with a label, says by itself what it is."""
     return ", ".join(
         said
-        if isinstance(at[name], str) or at[name] in experiment.factor(name).level_labels
+        if at[name] in factor.level_labels
+        or (factor.kind.levels is not None and isinstance(at[name], str))
         else f"{name.replace('_', ' ')} {said}"
         for name in names
+        for factor in [experiment.factor(name)]
         for said in [label(experiment, name, at[name])]
     )
 

@@ -18,6 +18,7 @@ from matplotlib.transforms import Affine2D, Bbox, ScaledTranslation, Transform
 from matplotlib.transforms import blended_transform_factory as blended
 from numpy.typing import NDArray
 
+from memlab import units
 from memlab.experiment import At
 from memlab.present import words
 from memlab.present.figures import frame, placing, style
@@ -409,7 +410,8 @@ def _machine(run: Run) -> Iterator[str]:
     seen, file = run.environment, run.experiment.file
     used = {p.at[file.filesystem] for p in run.points if p.control is None} if file else set()
     count = seen.get("cpu_count")
-    yield f"{seen.get('cpu_model') or 'unknown CPU'}" + (f", {count} CPUs" if count else "")
+    cpus = f", {units.counted(count, 'CPU')}" if count else ""
+    yield f"{seen.get('cpu_model') or 'unknown CPU'}{cpus}"
     yield f"{seen.get('hypervisor') or 'virtual'} guest" if seen.get("virtual_machine") else ""
     yield f"Linux {seen.get('kernel_release') or 'unknown'}"
     yield words.machine_remark(seen)

@@ -103,7 +103,7 @@ def finding(run: Run, shown: Checks, rows: pd.DataFrame) -> str:
     """How many checks came out how."""
     count = Counter(mark["verdict"] for mark in frame.marks(rows))
     said = ", ".join(f"{count[word]} {word}" for word in _SIGNS if count[word])
-    return f"{count.total()} checks: {said}" if said else "no check is declared"
+    return f"{units.counted(count.total(), 'check')}: {said}" if said else "no check is declared"
 
 
 def draw(page: Page, shown: Checks, rows: pd.DataFrame) -> None:
