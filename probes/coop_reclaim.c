@@ -99,6 +99,7 @@ struct service {
 
 /* What this process observes meanwhile. */
 struct watch {
+	struct cgroup_counter usage;
 	struct probe_series *charged;
 	int failed_errno;
 };
@@ -228,18 +229,23 @@ static void run(const struct worker *worker)
 	measure_floor(server);
 }
 
-/* What is charged, every 5 ms of the child's life. */
+/*
+ * What is charged, every 5 ms of the child's life. Nothing is allocated: a child that was killed is
+ * no victim any more before its last pages are uncharged (MMF_OOM_SKIP in exit_mmap, mm/mmap.c), and
+ * a charge of this process that fails in between would be paid for by this process.
+ */
 static void watch_usage(const void *params)
 {
 	const struct service *service = params;
+	struct watch *watch = service->watch;
 	uint64_t usage_bytes;
 
-	if (service->in->group[0] == '\0')
+	if (watch->usage.fd == -1)
 		return;
-	if (cgroup_usage(service->in->group, &usage_bytes) == -1)
-		service->watch->failed_errno = errno;
+	if (cgroup_counter_read(&watch->usage, &usage_bytes) == -1)
+		watch->failed_errno = errno;
 	else
-		series_add(service->watch->charged, clock_ns() - service->from_ns, usage_bytes);
+		series_add(watch->charged, clock_ns() - service->from_ns, usage_bytes);
 }
 
 /* While a child is being killed its memory is uncharged. That is not part of its course. */
@@ -312,7 +318,7 @@ enum probe_status coop_reclaim(const struct coop_reclaim_params *in,
 	const uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	const bool is_notified = policy_is_notified(in->eviction);
 	struct notifier notifier = { .fd = -1 };
-	struct watch watch = { .charged = &out->charged };
+	struct watch watch = { .usage.fd = -1, .charged = &out->charged };
 	struct service service = { .in = in, .notifier = &notifier, .watch = &watch };
 	struct workers child = { .board = NULL };
 
@@ -328,10 +334,14 @@ enum probe_status coop_reclaim(const struct coop_reclaim_params *in,
 	out->page_bytes = page_bytes;
 	if (is_notified)
 		TRY_OPTIONAL(threshold_arm(&notifier, in->group, in->threshold_bytes));
+	if (in->group[0] &&
+	    cgroup_counter_open(&watch.usage, in->group, "memory.current", NULL) == -1)
+		watch.failed_errno = errno;
 	service.from_ns = clock_ns();
 	status = measure(&child, &service, out, err);
 out:
 	RELEASE(workers_end(&child));
+	cgroup_counter_close(&watch.usage);
 	RELEASE(threshold_disarm(&notifier, in->group));
 	return status;
 }
