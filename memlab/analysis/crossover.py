@@ -2,19 +2,80 @@
 
 The crossover is where a, costlier below, becomes cheaper and stays so up to the largest size
 measured. Outside the measured range it is only known to be "below" or "above".
+
+Between two measured sizes each block's log ratio a / b is interpolated in the log of the size, and
+the crossover is where the median of the blocks' ratios passes zero. Its interval is that of the
+sign test: a size is left out below where a is shown to be costlier at each size up to it, and above
+where a is shown to be cheaper at each size from it on. Sizes are tested in that order, so the one
+at the crossover is wrongly left out with the error of one test, whatever the noise and however
+near to parallel the curves run (fixed-sequence testing: Maurer, Hothorn and Lehmacher, in Vollmar
+(ed.), Biometrie in der chemisch-pharmazeutischen Industrie 6 (1995) 3-18). Where a is shown to be
+costlier at the largest size, the crossover lies beyond, whatever the sizes before.
 """
 
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, field
+from math import inf, log
 
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.blocks import fewest_samples, median_over_blocks, redrawn_medians
-from memlab.analysis.exact import least_samples, level_of_look, sign_test
-from memlab.analysis.intervals import FloatArray, logs_of, order_interval
+from memlab.analysis.blocks import fewest_samples, median_over_blocks
+from memlab.analysis.exact import least_samples, most_outside, sign_p
+from memlab.analysis.intervals import FloatArray, logs_of
 
-RESAMPLES = 2000
+
+@dataclass(frozen=True, slots=True)
+class _Signs:
+    """How many of the ratios at a size are not positive, of how many, along the sizes.
+
+    where: log sizes in rising order at which they may become more, those measured among them.
+    """
+
+    where: FloatArray
+    not_above: npt.NDArray[np.int64]
+    n: npt.NDArray[np.int64]
+    looked: bool
+
+    @classmethod
+    def of(cls, log_sizes: FloatArray, ratios: FloatArray, looked: bool) -> "_Signs":
+        """Of ratios, shape (blocks, m). One of zero is not positive, as in `sign_test`."""
+        rows = []
+        for i, log_size in enumerate(log_sizes):
+            here = ratios[~np.isnan(ratios[:, i]), i]
+            rows.append(np.array([[log_size], [np.count_nonzero(here <= 0)], [here.size]]))
+            if i + 1 == log_sizes.size:
+                break
+            left, right = _both(ratios, i)
+            share = left / np.where(left == right, 1, left - right)  # of the way, at its zero
+            falls = np.append(0, np.sort(share[(left > 0) & (right <= 0)]))
+            risen = np.searchsorted(np.sort(share[(left <= 0) & (right > 0)]), falls)
+            not_above = np.count_nonzero(left <= 0) + np.arange(falls.size) - risen
+            where = log_size + falls * (log_sizes[i + 1] - log_size)
+            rows.append(np.stack([where, not_above, np.full(falls.size, left.size)]))
+        where, not_above, n = np.concatenate(rows, axis=1)
+        return cls(where, not_above.astype(np.int64), n.astype(np.int64), looked)
+
+    def shown(self, error: float) -> float:
+        """Up to which log size they are shown to be positive at each; -inf where not at the
+        smallest, inf where at the largest too."""
+        counts, which = np.unique(self.n, return_inverse=True)
+        most = np.array([most_outside(int(n), error, self.looked) for n in counts])[which]
+        (beyond,) = np.nonzero(self.not_above > most)
+        if not beyond.size:
+            return inf
+        return float(self.where[beyond[0]]) if beyond[0] else -inf
+
+    def p(self, log_size: float) -> float:
+        """That they are positive at each size up to that one."""
+        upto = self.where <= max(log_size, self.where[0])
+        return max(
+            sign_p(int(self.not_above[upto & (self.n == n)].max()), int(n), self.looked)
+            for n in np.unique(self.n[upto])
+        )
+
+    def p_of_last(self) -> float:
+        """That they are positive at the last size."""
+        return sign_p(int(self.not_above[-1]), int(self.n[-1]), self.looked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +85,9 @@ class Crossover:
     estimate, low, high: a size, or -inf for "below the smallest measured" (a is cheaper
     everywhere), or inf for "above the largest measured" (a is not cheaper there). low and high
     are None below 6 blocks at 95 %.
-    bracket: the largest measured size where a is surely costlier, and the smallest one beyond it
-    where a is surely cheaper, by each size's own interval; None where there is none.
     crossings: how often the median ratio changes side; more than 1 is no simple crossover.
     n: the fewest pairs that any size has.
-    shown: the largest size up to which a is shown to be costlier at each (inf where it is at the
-    largest of all), and the smallest from which on it is shown to be cheaper at each, by sign tests
-    at 2.5 %, in that order, which needs no correction. The bootstrap is too narrow where the
-    curves run nearly parallel.
+    up, down: the signs of log(a / b) from the smallest size on, of log(b / a) from the largest.
     """
 
     estimate: float
@@ -39,11 +95,19 @@ class Crossover:
     high: float | None
     smallest: float
     largest: float
-    bracket: tuple[float | None, float | None]
     crossings: int
     n: int
-    shown: tuple[float, float]
-    level: float = 0.95
+    level: float
+    up: _Signs = field(repr=False, compare=False)
+    down: _Signs = field(repr=False, compare=False)
+
+    def p_after(self, size: float) -> float:
+        """The chance, at most, of signs that show so well that it lies beyond that size."""
+        return min(self.up.p(log(size)), self.up.p_of_last())
+
+    def p_up_to(self, size: float) -> float:
+        """The same, that it does not lie beyond it."""
+        return self.down.p(-log(size))
 
     def words(self, size: float | None) -> str:
         """A limit in words: "below 1", "above 10240", "1810", "unknown"."""
@@ -59,35 +123,34 @@ def crossover(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
     level: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = 1,
     looked: bool = False,
 ) -> Crossover:
     """Locate the crossover of costs a and b, shape (blocks, m), over sizes, shape (m,).
 
-    Row i of both was measured in the same block; nan is missing. The point lies where the
-    median paired log ratio passes zero, by linear interpolation in the log of the size; the
-    interval is the percentile bootstrap over whole blocks, `looked` at the level of that look.
+    Row i of both was measured in the same block; nan is missing. `looked`: the interval holds at
+    every look together.
     """
     points, ratios = _paired_ratios(sizes, a, b)
     log_sizes, medians = np.log(points), median_over_blocks(ratios)
     n = fewest_samples(ratios)
+    up = _Signs.of(log_sizes, ratios, looked)
+    down = _Signs.of(-log_sizes[::-1], -ratios[:, ::-1], looked)
     low, high = None, None
     if n >= least_samples(level):
-        redrawn = redrawn_medians(ratios, resamples, seed)
-        inside = level_of_look(n, level) if looked else level
-        low, high = _percentiles(np.sort(_crossing(log_sizes, redrawn)), inside)
+        error = (1 - level) / 2
+        low = inf if up.p_of_last() <= error else _as_size(up.shown(error))
+        high = _as_size(-down.shown(error))
     return Crossover(
-        estimate=_as_size(float(_crossing(log_sizes, medians))),
+        estimate=_as_size(_crossing(log_sizes, ratios, medians)),
         low=low,
         high=high,
         smallest=float(points[0]),
         largest=float(points[-1]),
-        bracket=_bracket(points, ratios, level, looked),
         crossings=int(np.count_nonzero(np.diff(medians < 0))),
         n=n,
-        shown=_shown(points, ratios, level, looked),
         level=level,
+        up=up,
+        down=down,
     )
 
 
@@ -109,55 +172,28 @@ def _paired_ratios(
     return points[paired][order], ratios[:, paired][:, order]
 
 
-def _crossing(log_sizes: FloatArray, medians: FloatArray) -> FloatArray:
-    """Log size of the last passage from costlier to cheaper, per row of medians (..., m)."""
-    cheaper = medians < 0
-    last = medians.shape[-1] - 1
-    costlier_at = last - np.argmax(~cheaper[..., ::-1], axis=-1)
-    left = np.minimum(costlier_at, last - 1)
-    before = np.take_along_axis(medians, left[..., None], axis=-1)[..., 0]
-    after = np.take_along_axis(medians, left[..., None] + 1, axis=-1)[..., 0]
-    rise = np.where(before > after, before - after, 1)
-    crossing = log_sizes[left] + before / rise * (log_sizes[left + 1] - log_sizes[left])
-    crossing = np.where(cheaper[..., last], crossing, inf)
-    return np.where(cheaper.all(axis=-1), -inf, crossing)
+def _crossing(log_sizes: FloatArray, ratios: FloatArray, medians: FloatArray) -> float:
+    """Log size of the last passage of the median ratio from zero or above to below."""
+    if medians[-1] >= 0:
+        return inf
+    if (medians < 0).all():
+        return -inf
+    last = int(np.flatnonzero(medians >= 0)[-1])
+    left, right = _both(ratios, last)
+    above, below = 0.0, 1.0
+    while above < (middle := (above + below) / 2) < below:
+        if np.median(left + middle * (right - left)) >= 0:
+            above = middle
+        else:
+            below = middle
+    return float(log_sizes[last] + above * (log_sizes[last + 1] - log_sizes[last]))
 
 
-def _percentiles(ordered: FloatArray, level: float) -> tuple[float, float]:
-    """The outermost draws inside the level; never a mean of a size and an infinity."""
-    outside = int((1 - level) / 2 * ordered.size)
-    return _as_size(float(ordered[outside])), _as_size(float(ordered[-1 - outside]))
+def _both(ratios: FloatArray, i: int) -> FloatArray:
+    """The ratios at size i and at the next, of blocks that have both."""
+    pairs = ratios[:, i : i + 2]
+    return pairs[~np.isnan(pairs).any(axis=1)].T
 
 
 def _as_size(log_size: float) -> float:
     return log_size if np.isinf(log_size) else float(np.exp(log_size))
-
-
-def _shown(
-    points: FloatArray, ratios: FloatArray, level: float, looked: bool
-) -> tuple[float, float]:
-    """The limits that signs show; -inf or inf where no size limits it."""
-    tail, sizes = (1 - level) / 2, points.size
-    pairs = [column[~np.isnan(column)] for column in ratios.T]
-    costlier = [sign_test(x, looked=looked) <= tail for x in pairs]
-    cheaper = [sign_test(-x, looked=looked) <= tail for x in reversed(pairs)]
-    up, down = ([*shown, False].index(False) for shown in (costlier, cheaper))
-    low = inf if costlier[-1] else float(points[up - 1]) if up else -inf
-    high = -inf if down == sizes else float(points[-down]) if down else inf
-    return low, high
-
-
-def _bracket(
-    points: FloatArray, ratios: FloatArray, level: float, looked: bool
-) -> tuple[float | None, float | None]:
-    costlier_up_to, cheaper_from = None, None
-    for point, column in zip(points, ratios.T, strict=True):
-        pairs = column[~np.isnan(column)]
-        if pairs.size < least_samples(level):
-            continue
-        low, _, high = order_interval(pairs, level, looked)
-        if low > 0:
-            costlier_up_to, cheaper_from = float(point), None
-        elif high < 0 and cheaper_from is None:
-            cheaper_from = float(point)
-    return costlier_up_to, cheaper_from

@@ -157,10 +157,14 @@ def sign_test(differences: npt.ArrayLike, looked: bool = False) -> float:
     rounded up, to the next of the grid.
     """
     values = np.asarray(differences, dtype=float)
-    not_above = int(np.count_nonzero(values <= 0))
+    return sign_p(int(np.count_nonzero(values <= 0)), values.size, looked)
+
+
+def sign_p(wrong: int, n: int, looked: bool = False) -> float:
+    """The p of a sign test of n signs, of which so many are wrong."""
     if not looked:
-        return fair_coin_cdf(not_above, values.size)
-    shown = not_above <= _every_level.most(values.size)
+        return fair_coin_cdf(wrong, n)
+    shown = wrong <= _every_level.most(n)
     levels = int(np.argmin(shown)) if not shown.all() else shown.size
     return float(_GRID[levels - 1]) if levels else 1.0
 

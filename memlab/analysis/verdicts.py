@@ -108,25 +108,26 @@ def crossover_verdict(found: Crossover, over: float, up_to: float) -> Verdict:
     """Claim: the crossover lies in the half-open range (over, up_to].
 
     Rule: reproduced if the whole interval lies in the range, contradicted if none of it does,
-    else inconclusive. A censored end counts as all that it may be: "below 1" as 0 .. 1. The
-    interval is taken together with what signs show: alone it is too narrow.
+    else inconclusive. A censored end counts as all that it may be: "below 1" as 0 .. 1.
     """
     if found.low is None or found.high is None:
         return Verdict("inconclusive", None, found.estimate, None, found.n, "needs 6 blocks")
-    costlier_up_to, cheaper_from = found.shown
-    first, last = min(found.low, costlier_up_to), max(found.high, cheaper_from)
-    low = {-inf: 0.0, inf: found.largest}.get(first, first)
-    high = {-inf: found.smallest, inf: inf}.get(last, last)
-    text = f"crossover {found.words(found.low)} .. {found.words(found.high)}"
+    # Costlier at the largest size is a crossover beyond it; no size beyond the largest is shown.
+    after, beyond = (size < found.low and size <= found.largest for size in (over, up_to))
+    high = max(found.high, found.smallest)
     word: VerdictWord = "inconclusive"
-    # Dearer at up_to itself is a crossover beyond it; no size beyond the largest is shown.
-    beyond = up_to < found.low and up_to <= min(costlier_up_to, found.largest)
-    if high <= over or beyond:
-        word = "contradicted"
-    elif over <= low and high <= up_to:
+    tests: list[float] = []
+    if high <= over:
+        word, tests = "contradicted", [found.p_up_to(over)]
+    elif beyond:
+        word, tests = "contradicted", [found.p_after(up_to)]
+    elif (over <= 0 or after) and high <= up_to:
         word = "reproduced"
+        tests = [found.p_after(over)] if over > 0 else []
+        tests += [found.p_up_to(up_to)] if up_to < inf else []
+    text = f"crossover {found.words(found.low)} .. {found.words(found.high)}"
     reason = f"{text} against {over:.10g} .. {up_to:.10g}"
-    p = None if word == "inconclusive" else ALPHA  # the bootstrap knows no more
+    p = min(ALPHA, 2 * max(tests)) if tests else None
     return Verdict(word, found.low, found.estimate, found.high, found.n, reason, p)
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from math import exp, inf, log, log1p
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.stats import binom, binomtest, false_discovery_control, mannwhitneyu
 
 
@@ -174,12 +175,45 @@ def comparison_words(points, threshold):
 
 
 def crossing(sizes, ratios):
-    """Where the median of ratios, a list of rows, last passes from above 1 to below it."""
+    """Where the median of ratios, a list of rows interpolated in the logs, last passes from above 1
+    to below it."""
     middles = [float(np.median(np.log(column))) for column in zip(*ratios, strict=True)]
     if all(middle < 0 for middle in middles):
         return -inf
     if middles[-1] >= 0:
         return inf
     j = max(i for i, middle in enumerate(middles) if middle >= 0)
-    rise = log(sizes[j + 1]) - log(sizes[j])
-    return exp(log(sizes[j]) + rise * middles[j] / (middles[j] - middles[j + 1]))
+    ends = log(sizes[j]), log(sizes[j + 1])
+    return exp(brentq(lambda x: np.median([at(x, sizes, row) for row in ratios]), *ends))
+
+
+def at(x, sizes, row):
+    return float(np.interp(x, np.log(sizes), np.log(row)))
+
+
+def crossing_limits(sizes, ratios, looked):
+    """Every size at which a block's ratio passes 1, and those measured, tested one by one."""
+    tried = {log(size) for size in sizes}
+    for row in ratios:
+        for j, (here, there) in enumerate(pairwise(np.log(row))):
+            if (here > 0) != (there > 0):
+                rise = log(sizes[j + 1]) - log(sizes[j])
+                tried.add(log(sizes[j]) + rise * here / (here - there))
+    n = len(ratios)
+    most = boundary(n, Fraction(1, 40))[-1] if looked else binom.ppf(0.025, n, 0.5) - 1
+    if not looked and binom.cdf(most + 1, n, 0.5) <= 0.025:
+        most += 1
+
+    def not_shown(x, sign):
+        return sum(sign * at(x, sizes, row) < 1e-12 for row in ratios) > most
+
+    def first(xs, sign, none):
+        """The first that is not shown, or what it means that none is."""
+        if sign > 0 and not not_shown(xs[-1], sign):
+            return none
+        for i, x in enumerate(xs):
+            if not_shown(x, sign):
+                return exp(x) if i else -none
+        return none
+
+    return first(sorted(tried), 1, inf), first(sorted(tried, reverse=True), -1, -inf)

@@ -197,7 +197,7 @@ def crossover_case(rng: Generator, n: int, effect: float) -> Verdict:
     at = 4096 / (1 + effect)
     costs = noisy(rng, np.concatenate([np.ones(5), SIZES / at]), n, 0.05)
     a, b = costs[:, :5], costs[:, 5:]
-    return crossover_verdict(crossover(SIZES, a, b, resamples=400), 1024, 4096)
+    return crossover_verdict(crossover(SIZES, a, b), 1024, 4096)
 
 
 CASES: dict[str, Callable[[Generator, int, float], Verdict]] = {

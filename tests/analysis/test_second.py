@@ -185,9 +185,10 @@ def test_comparison_words(tables):
 
 
 @FEW
-@given(costs(4))
-def test_crossover(ratios):
+@given(costs(4), st.booleans())
+def test_crossover(ratios, looked):
     sizes = [1, 2, 4, 8]
     assume(all(abs(np.median(np.log(column))) > 1e-6 for column in ratios.T))
-    found = crossover(sizes, ratios, np.ones_like(ratios), resamples=10)
+    found = crossover(sizes, ratios, np.ones_like(ratios), looked=looked)
     assert found.estimate == pytest.approx(second.crossing(sizes, ratios))
+    assert limits(found) == pytest.approx(second.crossing_limits(sizes, ratios, looked))

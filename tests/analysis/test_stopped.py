@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .stopped import NOISY, WHATS, changed, changed_rows, covered, rows
+from .stopped import NOISES, WHATS, changed, changed_rows, covered, rows
 
 DOC = Path(__file__).parents[2] / "docs" / "reference" / "error-rates.md"
 
@@ -26,18 +26,18 @@ def test_every_row_is_documented() -> None:
 def test_the_interval_for_looks_holds_more_than_the_fixed_one(label: str) -> None:
     fixed, looked = documented()[label]
     assert looked > fixed
-    assert looked >= 92.5  # a crossover's is the least, and the page says so
+    assert looked >= 93.5  # of a cost constant with two modes, within two standard errors
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", WHATS)
 def test_a_looked_at_interval_holds_the_truth(what: str) -> None:
     """One standard error is 2 points."""
-    assert covered(what, NOISY[0], looked=True, sets=100) >= 0.9
+    assert covered(what, "lognormal", looked=True, sets=100) >= 0.9
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NOISY)
+@pytest.mark.parametrize("name", NOISES)
 def test_a_change_that_was_found_is_as_large_and_where_it_is_said(name: str) -> None:
     ratio, place = changed(name, 0.05, 0, sets=100)
     assert min(ratio, place) >= 90
