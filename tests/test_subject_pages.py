@@ -46,7 +46,11 @@ def test_the_ratios_of_thread_creation() -> None:
 def test_the_crossings_of_eviction() -> None:
     found = sidecar.as_data(api.load("coop-reclaim", example=True))["crossings"]
     said = [row["words"].removeprefix("kernel cheaper ").replace(" µs)", ")") for row in found]
-    for text in said:  # the unit of one place alone: "from 313 µs an entry (216 to 434)"
-        place, interval = text.removesuffix(")").split(" (")
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    for row, text in zip(found, said, strict=True):
+        place, interval = text.removesuffix(")").split(" (")  # "from 315 µs", "216 to 434"
         assert place in page("cgroups.md")
         assert f"({interval})" in page("cgroups.md")
+        if row["panel"]["skew"] == "uniform":
+            assert place.removeprefix("from ") in readme
+            assert f"({interval})" in readme
