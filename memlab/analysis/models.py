@@ -8,6 +8,8 @@ are the caller's; the constants come out in the cost's unit a unit of the term.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -70,10 +72,14 @@ def fit(
 def _expanded(level: float, n: int) -> float:
     """The level of the draws to take, wider than `level`: the bootstrap of n blocks is too narrow
     as the normal distribution is beside Student's t, and by n / (n - 1) of a variance (Hesterberg,
-    What Teachers Should Know About the Bootstrap, The American Statistician 69 (2015) 371-386)."""
-    from scipy.special import ndtr, stdtrit  # slow to import, and only fits need it
+    What Teachers Should Know About the Bootstrap, The American Statistician 69 (2015) 371-386).
 
-    return float(1 - 2 * ndtr(np.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 - level) / 2)))
+    t is from sums of its density: importing scipy takes longer than all else in `memlab show`.
+    """
+    t = np.arange(200, 0, -0.01)
+    beyond = np.cumsum((1 + (t - 0.005) ** 2 / (n - 1)) ** (-n / 2))
+    limit = float(np.interp((1 - level) * beyond[-1], beyond, t - 0.01))
+    return 2 * NormalDist().cdf(sqrt(n / (n - 1)) * limit) - 1
 
 
 def predict(model: CostModel, terms: Terms) -> FloatArray:

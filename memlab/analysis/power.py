@@ -28,9 +28,10 @@ LEAST, MOST_BLOCKS = least_samples(LEVEL), 1_000
 # From so many blocks of each pair on, two modes are known well enough for a plan
 # (tests/analysis/planned.py).
 ENOUGH_BLOCKS = 20
-# How much of a ratio's deviation is from the median of the others. The median of all is drawn
-# towards it; that of the others is not, but is further from the truth itself.
-_OTHERS = 0.75
+# How much of a ratio's deviation is from the median of the others, by the number of ratios. The
+# median of all is drawn towards it; that of the others is not, but of few ratios is further from
+# the truth itself. These promise what is kept (tests/analysis/planned.py).
+_OTHERS = (8, 20), (0.75, 1.25)
 _ENOUGH_SAMPLES = 20  # of a run, whose bootstrap samples tell what two runs could have shown
 _SETS = 2_000
 _DRAWS = 200_000  # of many blocks fewer sets are enough: their limits hardly differ
@@ -47,7 +48,8 @@ def deviations(log_ratios: npt.ArrayLike) -> FloatArray:
     # The middle of the others: what lies behind a ratio moves up by one.
     middle = [ordered[at + (ranks <= at)] for at in ((n - 2) // 2, (n - 1) // 2)]
     others = (middle[0] + middle[1]) / 2
-    found: FloatArray = values - _OTHERS * others - (1 - _OTHERS) * np.median(values)
+    share = float(np.interp(n, *_OTHERS))
+    found: FloatArray = values - share * others - (1 - share) * np.median(values)
     return found
 
 

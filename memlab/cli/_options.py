@@ -58,12 +58,13 @@ store_option = click.option(
 )
 FOREVER = "forever"
 GIVEN = "memlab.given"  # where a context keeps the words of its command line
-_ALONE = {"--wait": FOREVER, "--gentle": "25%"}
+_ALONE = {"--wait": FOREVER, "--gentle": "25%", "--pilot": "8"}
 
 
 class Waiting(click.Command):
-    """A command whose `--wait` and `--gentle` may stand without a value. Where a user's own command
-    follows the options, they may so before a `--` alone: what comes after is that command's."""
+    """A command whose `--wait`, `--gentle` and `--pilot` may stand without a value. Where a user's
+    own command follows the options, they may so before a `--` alone: what comes after is that
+    command's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         whole = len(args) if ctx.allow_interspersed_args else 0

@@ -56,7 +56,12 @@ def _power(text: str) -> float:
     help="How surely it is to show.",
 )
 @click.option("--budget", type=DURATION, help="Wall time to judge; else the preset's.")
-@click.option("--pilot", is_flag=True, help="Measure 8 blocks first, and go by their noise.")
+@click.option(
+    "--pilot",
+    type=click.IntRange(6, 1000),
+    metavar="[=BLOCKS]",
+    help="Measure so many blocks first, else 8, and go by their noise.",
+)
 @wait_option
 @store_option
 @json_option
@@ -68,7 +73,7 @@ def command(
     detect: float,
     power: float,
     budget: float | None,
-    pilot: bool,
+    pilot: int | None,
     wait_s: float,
     store: Path | None,
     as_json: bool,
@@ -97,7 +102,7 @@ def command(
         preset=preset,
         levels=_sweeping.levels(experiment, levels),
         controls=not no_controls,
-        blocks=8 if pilot else None,
+        blocks=pilot,
     )
     path = store or default_path()
     if pilot:
@@ -142,7 +147,10 @@ def command(
         f"{noise.pairs} pairs of its {len(run.points)} points that differ in one factor"
     )
     if noise.typical.size < ENOUGH_BLOCKS * noise.pairs:
-        echo(f"fewer than {ENOUGH_BLOCKS} blocks hardly show two modes: it can be off if there are")
+        echo(
+            f"of fewer than {ENOUGH_BLOCKS} blocks: this can be off where the noise has two modes; "
+            f"--pilot={ENOUGH_BLOCKS} measures so many"
+        )
     if blocks := found["typical"].blocks:
         asked = " ".join(f"-p {one}" for one in levels)
         echo(f"next: memlab sweep {experiment} {asked}{' ' if asked else ''}--blocks {blocks}")

@@ -20,7 +20,7 @@ from .tables import NOISES
 
 FloatArray = npt.NDArray[np.float64]
 
-SIZES = ((1, 20), (1, 60), (5, 8), (20, 8))  # pairs and blocks of a pilot
+SIZES = ((1, 20), (1, 60), (5, 8), (20, 8), (5, 20), (20, 20))  # pairs and blocks of a pilot
 BLOCKS = (8, 20, 50)
 POWERS = (0.8, 0.9)
 PILOTS, TRUTHS = 100, 20_000

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from scipy.optimize import nnls
+from scipy.special import ndtr, stdtrit
 
-from memlab.analysis.models import fit, held_out_errors, predict
+from memlab.analysis.models import _expanded, fit, held_out_errors, predict
 
 SIZES = np.array([1.0, 100, 512, 1024, 2048, 4096, 8192, 10240])
 FAULTS = np.array([0.0, 1, 0, 1, 0, 1, 0, 3])
@@ -46,6 +47,13 @@ def test_the_constants_are_those_of_scipy():
         model = fit(costs[None], {str(i): design[:, i] for i in range(terms)}, resamples=1)
         constants = [interval.estimate for interval in model.constants.values()]
         assert constants == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [6, 8, 20, 200])
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.998])
+def test_the_level_of_the_draws_is_scipys(n, level):
+    limit = np.sqrt(n / (n - 1)) * stdtrit(n - 1, (1 - level) / 2)
+    assert _expanded(level, n) == pytest.approx(1 - 2 * ndtr(limit), abs=1e-5)
 
 
 def test_a_term_that_plays_no_part_gets_nothing_and_never_less():

@@ -8,9 +8,10 @@ from click.testing import CliRunner
 from made_up import Machine
 
 from memlab import measure
-from memlab.cli import cli
+from memlab.cli import _sweeping, cli
 from memlab.errors import CannotRun, NotComparable
 from memlab.judging import planning
+from memlab.results import Run
 from memlab.run.request import Request
 
 ASKED = ["plan", "mmap-write", "-p", "size=1,4k", "--no-controls"]
@@ -59,6 +60,28 @@ def test_a_run_of_too_few_blocks_says_what_to_measure(machine: Machine) -> None:
 def test_without_a_run_there_is_a_pilot(machine: Machine) -> None:
     with pytest.raises(CannotRun, match="add --pilot"):
         measure.like(Request("mmap-write"), machine.store)
+
+
+@pytest.mark.parametrize(("option", "blocks"), [("--pilot", 8), ("--pilot=20", 20)])
+def test_a_pilot_has_the_blocks_asked_for(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, option: str, blocks: int
+) -> None:
+    asked = []
+
+    def sweep(request: Request, *_: object) -> Run:
+        asked.append(request.blocks)
+        return machine.sweep("mmap-write", size=["1", "4k"], controls=False)
+
+    monkeypatch.setattr(_sweeping, "sweep", sweep)
+    printed(machine, option)
+    assert asked == [blocks]
+
+
+def test_a_pilot_of_too_few_blocks_is_refused(machine: Machine) -> None:
+    done = CliRunner().invoke(cli, [*ASKED, "--store", str(machine.store), "--pilot=5"])
+    assert done.exit_code == 2
+    assert "'--pilot': 5 is not in the range 6<=x<=1000" in done.output
+    assert not machine.store.exists()
 
 
 def test_what_a_budget_too_short_for_an_interval_shows(machine: Machine) -> None:
