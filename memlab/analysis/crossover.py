@@ -180,6 +180,8 @@ def _crossing(log_sizes: FloatArray, ratios: FloatArray, medians: FloatArray) ->
         return -inf
     last = int(np.flatnonzero(medians >= 0)[-1])
     left, right = _both(ratios, last)
+    if not left.size:
+        left, right = medians[last], medians[last + 1]
     above, below = 0.0, 1.0
     while above < (middle := (above + below) / 2) < below:
         if np.median(left + middle * (right - left)) >= 0:

@@ -218,9 +218,11 @@ class LocalExecutor:
         Where code and a file's pages lie changes what a call costs. Placed once, they would give
         all blocks the same luck, and a run an interval that its repetition does not keep to.
         The trial that makes a file is a warm-up and is not kept: the first pass over a new file is
-        slower than the later ones. Its loop is as long as theirs: after one of 5 ms a block's first
-        trial of 20 ms was 10 % slower than its second, and ratios had two modes. A file that each
-        trial makes for itself needs none. What trials left running ends too.
+        slower than the later ones, since on tmpfs the kernel moves each page to the active list at
+        its second access (folio_mark_accessed, pgactivate): 150 ns per write. Its loop is as long
+        as theirs: after one of 5 ms a block's first trial of 20 ms was 10 % slower than its second,
+        and ratios had two modes. A file that each trial makes for itself needs none. What trials
+        left running ends too.
         """
         self._let_go()
         self._layout = (self._layout + 1) % len(self._layouts)

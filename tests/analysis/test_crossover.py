@@ -169,6 +169,14 @@ def test_where_blocks_miss_a_size_those_that_have_both_are_taken():
     assert 1024 < found.low <= 1500 <= found.high < 2048
 
 
+def test_where_no_block_has_both_sizes_the_medians_are_interpolated():
+    a, b = curves(1500, n=12, sd=0)
+    a[:6, 1], a[6:, 2] = np.nan, np.nan
+    found = crossover(SIZES, a, b)
+    assert found.estimate == pytest.approx(1500)
+    assert (found.low, found.high) == pytest.approx((1024, 2048))
+
+
 def test_looked_at_it_is_unknown_below_six_blocks():
     found = crossover([1, 2], np.ones((5, 2)), np.ones((5, 2)), looked=True)
     assert (found.low, found.high) == (None, None)
