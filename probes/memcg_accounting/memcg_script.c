@@ -248,6 +248,14 @@ static int find_batch(struct memcg_script *script, const struct memcg_step *step
 	return -1;
 }
 
+/* The thread has touched its stack when it has answered, and not when it was made. */
+static int start_thread(struct memcg_script *script, const struct memcg_step *step)
+{
+	const struct memcg_step nothing = { .who = MEMCG_WORKER_T, .call = MEMCG_CALL_STORE_OWN };
+
+	return call(script, step) == -1 ? -1 : call(script, &nothing);
+}
+
 int memcg_script_do(struct memcg_script *script, const struct memcg_step *step)
 {
 	char path[PATH_MAX];
@@ -256,6 +264,8 @@ int memcg_script_do(struct memcg_script *script, const struct memcg_step *step)
 	switch (step->call) {
 	case MEMCG_CALL_START:
 		return start(script, step);
+	case MEMCG_CALL_START_THREAD:
+		return start_thread(script, step);
 	case MEMCG_CALL_MKDIR:
 		return mkdir(path, 0755);
 	case MEMCG_CALL_RMDIR:

@@ -35,7 +35,7 @@ def test_coverage_of_the_constants(n):
         model = fit(measured(n, seed), TERMS, resamples=150)
         for name, constant in TRUTH.items():
             held[name] += model.constants[name].low <= constant <= model.constants[name].high
-    assert all(0.90 <= count / 400 <= 0.985 for count in held.values())
+    assert all(0.93 <= count / 400 <= 0.995 for count in held.values())
 
 
 def test_the_constants_are_those_of_scipy():
