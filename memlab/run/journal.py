@@ -168,10 +168,18 @@ _HEAD = {"run": str, "driver": int, "start": int, "boot": str, "machine": str, "
 def _here() -> dict[str, Any]:
     """This boot of this machine, and the PID namespace that processes are known by. The id of a
     machine may be an image's, and that of many containers; the name beside it is not."""
+    identity = _machine_id()
+    return _boot() | {"machine": f"{identity} {os.uname().nodename}" if identity else ""}
+
+
+def _machine_id() -> str:
+    """machine-id(5). Containers and image builds have none, or an empty one (machine-id(5), "First
+    boot semantics"): theirs is the root's file system's (statfs(2), f_fsid), where it has one."""
     with suppress(OSError):
-        identity = f"{proc.read(proc.ROOT / 'etc/machine-id').strip()} {os.uname().nodename}"
-        return _boot() | {"machine": identity}
-    return _boot() | {"machine": ""}
+        if found := proc.read(proc.ROOT / "etc/machine-id").strip():
+            return found
+    fsid = os.statvfs(proc.ROOT).f_fsid
+    return f"fsid-{fsid:x}" if fsid else ""
 
 
 def _boot() -> dict[str, Any]:

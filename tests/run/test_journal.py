@@ -281,13 +281,35 @@ def test_a_run_that_may_live_elsewhere_is_left_alone(
     assert (made.exists(), path.exists()) == (True, True)
 
 
-def test_of_a_machine_that_was_booted_again_folders_are_removed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("machine_id", ["0123456789abcdef\n", "", None])
+def test_of_a_machine_that_was_booted_again_folders_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine_id: str | None
+) -> None:
+    """Without an id too: a container's /etc/machine-id is empty or is not there."""
+    root = tmp_path / "root"
+    (root / "etc").mkdir(parents=True)
+    if machine_id is not None:
+        (root / "etc/machine-id").write_text(machine_id)
+    monkeypatch.setattr(proc, "ROOT", root)
     made = tmp_path / "memlab-0123abcd-dir"
     made.mkdir()
     path = of_a_dead_driver("0123abcd", folder_entry(made))
     path.write_text(path.read_text().replace(proc.boot_id(), "before"))
     (left,) = journal.undo_stale()
     assert (left.changes, path.exists()) == ([f"folder {made}"], False)
+
+
+def test_without_an_id_of_machine_and_disk_a_run_before_the_boot_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proc, "ROOT", tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((0,) * 11))
+    made = tmp_path / "memlab-0123abcd-dir"
+    made.mkdir()
+    path = of_a_dead_driver("0123abcd", folder_entry(made))
+    path.write_text(path.read_text().replace(proc.boot_id(), "before"))
+    assert list(journal.undo_stale()) == []
+    assert (made.exists(), path.exists()) == (True, True)
 
 
 def test_a_driver_that_its_parent_does_not_reap_is_dead() -> None:
