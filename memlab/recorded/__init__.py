@@ -52,7 +52,7 @@ def store(experiment: str) -> Path:
 
 def _unpacked(packed: bytes, path: Path) -> Path:
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+        output.make_folder(path.parent)
         output.write({path: gzip.decompress(packed)})
     return path
 
