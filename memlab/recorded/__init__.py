@@ -52,7 +52,7 @@ def store(experiment: str) -> Path:
 
 def _unpacked(packed: bytes, path: Path) -> Path:
     if not _whole(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        output.make_folder(path.parent)
         for suffix in ("-wal", "-shm"):  # SQLite's log of the copy that was there
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         output.write({path: gzip.decompress(packed)})
