@@ -30,7 +30,7 @@ test: $(VENV)/ready-dev ## the tests of every module and probe, without those th
 	wait $$pure; pure=$$?; cat $$log; rm $$log; exit $$((others | pure))
 
 test-all: $(VENV)/ready-dev ## every test: whole sweeps, guests and builds too
-	$(BIN)/pytest --reruns 1
+	$(BIN)/pytest
 
 check: $(VENV)/ready-dev ## lint, types, import layers, C warnings and format
 	$(BIN)/ruff check .

@@ -129,7 +129,7 @@ def test_a_planted_link_is_not_followed(folder: Path, monkeypatch: pytest.Monkey
     assert listed(folder) == [".0badc0de.part", "victim"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a link of another user")
+@pytest.mark.needs("root")
 def test_another_users_link_in_a_folder_of_everybodys_is_not_followed(folder: Path) -> None:
     victim, link = folder.parent / "victim", folder / "out.html"
     victim.write_bytes(b"kept")

@@ -14,7 +14,7 @@ from memlab.run.journal import Journal
 from memlab.run.prepare import check_directory
 from memlab.store import database, travel
 
-ROOT_ONLY = pytest.mark.skipif(not ownership.is_host_root(), reason="only root is refused")
+ROOT_ONLY = pytest.mark.needs("host root")
 
 
 def test_ones_own_folder_is_not_exposed(tmp_path: Path) -> None:

@@ -387,7 +387,7 @@ def test_what_is_no_journal_of_ours_is_not_read(make: Any, why: str) -> None:
     assert (left.why, left.damaged) == (why, True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.needs("root")
 @pytest.mark.usefixtures("others")
 def test_root_does_not_undo_another_users_journal(tmp_path: Path) -> None:
     """sudo -E, su -m: the journals of a user's home."""
