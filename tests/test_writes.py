@@ -23,9 +23,8 @@ ROOT_ONLY = pytest.mark.skipif(not ownership.is_host_root(), reason="needs root 
 OWN = {
     "experiments/_files.py": {"_declared", "_folder_of", "_built", "_compile"},
     "folders.py": {"temporary"},
-    "results/kept.py": {"write"},
     "run/files.py": {"_make_fresh", "_write_out"},
-    "run/journal.py": {"__init__", "make_folder", "_open"},
+    "run/journal.py": {"__init__", "make_folder", "_open", "set_aside"},
     "run/swap.py": {"_make_file", "_make_zram"},
     "run/virtual_machine.py": {"_the_initramfs"},
     "store/database.py": {"copied"},
