@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from memlab.observe import available
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -55,7 +56,7 @@ def _processes() -> int:
     from multiprocessing import current_process
 
     alone = threading.active_count() == 1 and not current_process().daemon
-    return min(_MOST, len(os.sched_getaffinity(0))) if alone else 1
+    return max(1, min(_MOST, int(available.cpus().left))) if alone else 1
 
 
 def _started(work: Callable[[Sequence[int]], Iterable[Any]], share: range) -> tuple[Any, Any]:
