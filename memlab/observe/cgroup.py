@@ -49,7 +49,8 @@ NONE = Cgroups(None, None, None, None)
 def chain(controller: str, root: Path = proc.ROOT) -> tuple[str | None, list[Path]]:
     """The version that may have a controller, and this process's groups there, its own first."""
     mounts = files.known(lambda: proc.mounts(root)) or []
-    paths = parse_membership(files.text(root / "proc/self/cgroup") or "")
+    text = files.text(root / "proc/self/cgroup") or ""
+    paths = files.known(lambda: parse_membership(text)) or {}
     v1 = [one for one in mounts if one.filesystem == "cgroup" and controller in one.super_options]
     for mount in v1 or (one for one in mounts if one.filesystem == "cgroup2"):
         version = "1" if v1 else "2"
