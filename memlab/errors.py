@@ -63,6 +63,10 @@ class BadLevels(UsageError, ValueError):
     """A level is not one of its factor's, or the levels leave no point."""
 
 
+class BadDeclaration(UsageError, ValueError):
+    """A declaration of an experiment names what is not there, or cannot be measured."""
+
+
 class BadRequest(UsageError, ValueError):
     """A request that no host could carry out."""
 

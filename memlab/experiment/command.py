@@ -29,7 +29,8 @@ from memlab.experiment.host import Containment, Host, Malloc
 from memlab.experiment.huge_pages import thp_kind, thp_settings
 from memlab.experiment.kinds import At, Kind, Level, choice
 from memlab.experiment.latency import longest, percentile
-from memlab.experiment.vocabulary import Cost, Experiment, Metric, Raw
+from memlab.experiment.metric import Metric, Raw
+from memlab.experiment.vocabulary import Cost, Experiment
 
 NAME = "try"
 _SWAP_BYTES = 1 << 30

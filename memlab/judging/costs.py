@@ -42,11 +42,7 @@ def models(run: Run) -> Sequence[Fitted]:
 
     Kept, since a report asks for them in several places and a stored run does not change.
     """
-    declared = run.experiment.costs
-    if declared is None:
-        return ()
-    label = f"cost of {declared.metric} by {declared.by} where {declared.where}"
-    return tuple(run.once(label, list[Fitted], lambda: [*_models(run)]))
+    return tuple(_models(run))
 
 
 def _models(run: Run) -> Iterator[Fitted]:

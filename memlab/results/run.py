@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -61,38 +58,7 @@ class PointSummary:
         return self.floors[metric] / found.estimate
 
 
-Kept = TypeVar("Kept")
 _Numbers = Callable[[slice], npt.NDArray[Any]]  # of some of the samples
-
-
-def _plain(value: Any) -> Any:
-    """A number of numpy's as one of Python's, which is what is kept."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} cannot be kept")
-
-
-@dataclass(frozen=True, slots=True)
-class _Summary:
-    """A summary as it is kept: without the point, whose levels are the store's."""
-
-    outcomes: dict[str, int]
-    details: tuple[str, ...]
-    medians: dict[str, Interval]
-    floors: dict[str, float]
-    extrapolated: frozenset[str]
-    noise: dict[str, int]
-
-    @classmethod
-    def from_(cls, one: PointSummary) -> _Summary:
-        fields = one.outcomes, one.details, dict(one.medians), dict(one.floors)
-        return cls(*fields, one.extrapolated, one.noise)
-
-    def of(self, point: Point) -> PointSummary:
-        outcomes, noise = Counter(self.outcomes), Counter(self.noise)
-        fields = point, outcomes, self.details, self.medians, self.floors
-        return PointSummary(*fields, self.extrapolated, noise)
-
 
 _NOISE, _INSIDE = "noise bits", "ns in windows"  # columns; no metric's name has a blank
 _TICKS = ("other_cpus_ticks", "other_cpus_busy_ticks")
@@ -383,34 +349,10 @@ class Run:
         found: npt.NDArray[np.bool_] = np.nan_to_num(samples.column(_NOISE)) > 0
         return found
 
-    def once(self, label: str, kind: type[Kept], make: Callable[[], Kept]) -> Kept:
-        """What is made of all samples. Of a long run it is kept, until the store or the code
-        changes; `label` says what it is, and what else it is made of."""
-        table = self.samples.table
-        if not table.keeps or len(self.samples) != len(table):
-            return make()
-        label = f"{label}, {len(self.points)} points"
-        digest = hashlib.sha256(label.encode("utf-8", "surrogateescape")).hexdigest()
-        name = f"{label.split()[0]}-{digest[:32]}"
-        if content := table.part(name):
-            with suppress(msgspec.MsgspecError):
-                return msgspec.msgpack.decode(content, type=kind)
-        made = make()
-        table.keep_part(name, msgspec.msgpack.encode(made, enc_hook=_plain))
-        return made
-
     @cached_property
     def summaries(self) -> Sequence[PointSummary]:
-        """One summary a point, in the plan's order. Those of a long run are kept."""
-        if not self.samples.table.keeps:
-            return self._summarised()
-        known = self.once(
-            "summaries of", list[_Summary], lambda: [*map(_Summary.from_, self._summarised())]
-        )
-        return tuple(one.of(point) for one, point in zip(known, self.points, strict=True))
-
-    def _summarised(self) -> Sequence[PointSummary]:
-        """Column by column, all points at once: point by point it takes ten times as long."""
+        """One summary a point, in the plan's order."""
+        # Column by column, all points at once: point by point it takes ten times as long.
         medians: list[dict[str, Interval]] = [{} for _ in self.points]
         floors: list[dict[str, float]] = [{} for _ in self.points]
         extrapolated: list[set[str]] = [set() for _ in self.points]

@@ -251,7 +251,7 @@ def _rendered(figure: RunFigure, kind: str) -> bytes:
 def _write(folder: Path, made: Mapping[str, bytes]) -> list[Path]:
     contents = {folder / name: content for name, content in made.items()}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        output.make_folder(folder)
         output.write(contents)
     except OSError as error:
         raise CannotRun(f"cannot write {error.filename or folder}: {error.strerror}") from None

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from memlab import folders
+from memlab import folders, output, ownership
 from memlab.errors import BadRequest, CannotRun, MemlabError
 from memlab.observe import guest_tools, proc
 from memlab.run import kernel
@@ -148,7 +148,9 @@ def unpack(packages: Iterable[Path], place: Path | None = None) -> tuple[list[Fo
     if dpkg is None:
         raise CannotRun("packages are read by dpkg-deb, and it is not here: apt install dpkg")
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        output.make_folder(place)
+        if why := ownership.unfit(place):
+            raise CannotRun(why)
         with tempfile.TemporaryDirectory(prefix=".unpack-", dir=place) as name:
             refused = list(_taken_out(dpkg, packages, Path(name)))
             releases = sorted(path.name for path in Path(name).iterdir())
