@@ -104,7 +104,7 @@ def test_an_unknown_one_suggests_the_nearest() -> None:
 def test_show_and_claims_read_it() -> None:
     assert "run e19aaf02" in told("show", "--example", "mmap-write").stdout
     assert (
-        "claims hold on the machine of the recorded run (AMD EPYC"
+        "of 4 claims holds on the machine of the recorded run (AMD EPYC"
         in told("claims", "--example", "mmap-write").stdout
     )
 

@@ -11,7 +11,7 @@ from memlab.analysis.verdicts import ALPHA, Verdict
 from memlab.experiment import At, Claim
 from memlab.judging import mechanism
 from memlab.judging.kinds import find
-from memlab.judging.sight import settings
+from memlab.judging.sight import ABSENT, settings
 from memlab.results import Run
 from memlab.results.samples import IntArray, ids_of
 from memlab.units import finite
@@ -36,12 +36,23 @@ class Judged:
     clearance: float | None  # see Finding
     lines: Sequence[str]
     adjusted_p: float | None = None
-    """The verdict's p after Benjamini and Hochberg over all verdicts of the run; None without p."""
+    """The verdict's p after Benjamini and Hochberg over the verdicts of the run that had a sample;
+    None without p."""
 
     @property
     def stands(self) -> bool:
         """Whether it is among those of which at most 5 % are expected to be false."""
         return self.adjusted_p is not None and self.adjusted_p <= ALPHA
+
+    @property
+    def fallen(self) -> bool:
+        """Whether it is decided by itself, and not once all verdicts of the run are corrected."""
+        return self.verdict.p is not None and not self.stands
+
+    @property
+    def absent(self) -> bool:
+        """Whether the run was never to measure what it needs."""
+        return not self.verdict.n and ABSENT in self.verdict.reason
 
     @property
     def word(self) -> str:
@@ -56,7 +67,7 @@ def judge(run: Run) -> list[Judged]:
         for setting in settings(run, claim)
     ]
     # An undecided claim was a chance to be wrong too: it counts, with a p of 1.
-    tested = [one for one in found if one.word != "not testable here"]
+    tested = [one for one in found if one.verdict.n and one.word != "not testable here"]
     adjusted = iter(benjamini_hochberg([_or_one(one.verdict.p) for one in tested]))
     corrected = {id(one): next(adjusted) for one in tested}
     return [

@@ -84,8 +84,10 @@ def _noise_bits(raw: Raw, _: At) -> Any:
 
 
 def _inside_ns(raw: Raw, _: At) -> Any:
-    """Of all its windows: a probe may have a second one, as memory_copy's `steady`."""
-    others = (part for name, part in raw.items() if name != "window" and isinstance(part, Mapping))
+    """Of all its windows: a probe may have a second one, as memory_copy's `steady`. The load on a
+    service is its window."""
+    own = {"window", "load"}
+    others = (part for name, part in raw.items() if name not in own and isinstance(part, Mapping))
     more = sum(part["elapsed_ns"] for part in others if "started_ns" in part)
     return raw["window"]["elapsed_ns"] + more
 
@@ -187,6 +189,22 @@ class Run:
     @property
     def environment(self) -> Mapping[str, Any]:
         return self.row.environment
+
+    @property
+    def named(self) -> Experiment:
+        """The experiment with its levels of a file system called by what lay under them: one name
+        for a place in tables, verdicts and figures."""
+        there, file = self.environment.get("filesystems", {}), self.experiment.file
+        if file is None or not there:
+            return self.experiment
+        labels = {level: f"{found['type']} at {found['path']}" for level, found in there.items()}
+        factors = [
+            replace(factor, level_labels={**factor.level_labels, **labels})
+            if factor.name == file.filesystem
+            else factor
+            for factor in self.experiment.factors
+        ]
+        return replace(self.experiment, factors=factors)
 
     def showing(self, figure: Figure | Against) -> Run:
         """The same run, its experiment's figure another one of its figures.

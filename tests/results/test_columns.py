@@ -224,7 +224,7 @@ def asked(path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int) -> Counter[s
         shapes, table = columns.Shapes, samples.Table
         patch.setattr(shapes, "read", counting("decoded", shapes.read, lambda _, texts: len(texts)))
         patch.setattr(table, "__getitem__", counting("columns", table.__getitem__, lambda *_: 1))
-        terminal.show(opened(path), judged=True)
+        terminal.show(opened(path))
     return counts
 
 
