@@ -22,7 +22,7 @@ from click_man.core import write_man_pages
 
 import memlab
 from memlab import __version__, api, experiments, published, recorded
-from memlab.cli import cli
+from memlab.cli import cli, folders
 from memlab.judging import reproduce, summary
 from memlab.present import figures, pages
 from memlab.present.table import Column, Table, markdown
@@ -198,7 +198,7 @@ def man(folder: Path) -> None:
     found = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
     commands = {name: _as_man(command) for name, command in found.items() if command}
     for name, command in commands.items():  # as `memlab --help` has it
-        command.short_help = (import_module(f"memlab.cli.{name}").__doc__ or "").strip()
+        command.short_help = (import_module(f"{folders()[name]}.{name}").__doc__ or "").strip()
     # The command line finds its commands when they are asked for; who walks it wants them all.
     whole = click.Group("memlab", commands=commands, help=_as_man(cli).help, params=cli.params)
     version = f"memlab {__version__}"  # where a date would change every day

@@ -14,9 +14,8 @@ import pyarrow.dataset as dataset
 import pytest
 from command import memlab as command
 
-from memlab import recorded
+from memlab import gallery, recorded
 from memlab.errors import BadRequest, CannotRun
-from memlab.present import gallery
 from memlab.results import Run
 from memlab.results.redacted import host_id, redacted
 from memlab.store import PointRow, Store

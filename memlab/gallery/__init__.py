@@ -23,10 +23,10 @@ import msgspec
 
 from memlab import output
 from memlab.errors import BadRequest, CannotRun
+from memlab.gallery import pages, record
+from memlab.gallery.record import Record
 from memlab.judging.fleet import HERE
 from memlab.present import exports
-from memlab.present.gallery import pages, record
-from memlab.present.gallery.record import Record
 from memlab.present.machine import kernel_of
 from memlab.results import Run
 from memlab.results.redacted import redacted as without_names
