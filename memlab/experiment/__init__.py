@@ -23,6 +23,7 @@ from memlab.experiment.claims import (
     Shift,
     Within,
 )
+from memlab.experiment.expressions import Expression, F, each, larger, read, smaller, when
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import (
     Against,
@@ -54,12 +55,12 @@ from memlab.experiment.kinds import (
     At,
     Kind,
     Level,
+    Raw,
     choice,
     enum_levels,
 )
 from memlab.experiment.latency import LONGEST, latency, longest, percentile
-from memlab.experiment.metric import Metric, Raw
-from memlab.experiment.readings import SYSTEM_SHARE, Reading, read
+from memlab.experiment.metric import Metric
 from memlab.experiment.vocabulary import (
     PRESETS,
     Attribution,
@@ -74,6 +75,7 @@ from memlab.experiment.vocabulary import (
     Published,
     control,
 )
+from memlab.experiment.window import SYSTEM_SHARE
 
 __all__ = [
     "BYTES",
@@ -106,6 +108,8 @@ __all__ = [
     "Exclude",
     "Experiment",
     "Explanation",
+    "Expression",
+    "F",
     "Factor",
     "Figure",
     "File",
@@ -128,7 +132,6 @@ __all__ = [
     "Ratio",
     "Ratios",
     "Raw",
-    "Reading",
     "ReservedMemory",
     "Saturates",
     "Shift",
@@ -144,10 +147,14 @@ __all__ = [
     "choice",
     "control",
     "counts",
+    "each",
     "enum_levels",
+    "larger",
     "latency",
     "longest",
     "percentile",
     "read",
     "reads",
+    "smaller",
+    "when",
 ]
