@@ -21,6 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 # What a sample can do to what reads it that another program wrote, or another memlab.
 FOREIGN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 _MISSING: Any = object()
+_COUNTER = {"count", "error"}
 _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": np.add,
     "-": np.subtract,
@@ -169,7 +170,7 @@ class Fields:
 def _array(values: Sequence[Any], path: tuple[str, ...]) -> tuple[Array, bool]:
     """A field's values as an array, and whether some are missing."""
     kinds = {*map(type, values)}
-    if dict in kinds and all(type(v) is not dict or v.keys() == {"count", "error"} for v in values):
+    if dict in kinds and next(v for v in values if type(v) is dict).keys() == _COUNTER:
         values = [value["count"] if type(value) is dict else value for value in values]
         kinds = {*map(type, values)}
     if kinds <= {int, float, bool, type(None)}:

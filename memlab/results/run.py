@@ -94,9 +94,11 @@ def _extrapolated(metric: Metric) -> str:
 
 def _inside_ns(raw: Raw) -> float:
     """Of all its windows: a probe may have a second one, as memory_copy's `steady`."""
-    others = (part for name, part in raw.items() if name != "window" and type(part) is dict)
-    more = sum(part["elapsed_ns"] for part in others if "started_ns" in part)
-    return float(raw["window"]["elapsed_ns"] + more)
+    total = raw["window"]["elapsed_ns"]
+    for name, part in raw.items():
+        if type(part) is dict and "started_ns" in part and name != "window":
+            total += part["elapsed_ns"]
+    return float(total)
 
 
 def _counted(count: Reads | float) -> Reads:

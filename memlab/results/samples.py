@@ -6,8 +6,10 @@ sample is read once for all of them, and again where a figure or an evidence wan
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,7 +120,8 @@ class Table:
             if store.sample_count(row.id, HELD + 1) <= HELD:
                 self._hold(list(store.samples(row.id)))
             else:
-                self._read(store)
+                with _uncollected():
+                    self._read(store)
 
     def __len__(self) -> int:
         return len(self._columns[_taken("id")])
@@ -229,6 +232,20 @@ class Table:
                     f"{derived.what} is read from ({error})",
                 )
             self._columns[name][rows] = column
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without looking for garbage: what a sample holds is a tree, and a look frees nothing of it
+    and takes a fifth of the time."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _packed(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
