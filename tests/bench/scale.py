@@ -3,10 +3,9 @@
     python -m tests.bench.scale [FOLDER [SHAPES [PAGE]]]
 
 makes the stores in FOLDER once and prints a table in Markdown: wall seconds, in brackets the
-processor's, and the peak of resident memory (ru_maxrss of the largest of its processes, which the
-kernel keeps). SHAPES are digits, 01234 for all, of which 4 is the quick run that ships with memlab;
-PAGE, docs/bench.md, takes the table in between its marks. Of the two smaller runs `show` alone is
-measured: how it grows.
+processor's, and the peak of resident memory (ru_maxrss, which the kernel keeps). SHAPES are digits,
+01234 for all, of which 4 is the quick run that ships with memlab; PAGE, docs/bench.md, takes the
+table in between its marks. Of the two smaller runs `show` alone is measured: how it grows.
 """
 
 from __future__ import annotations
@@ -123,31 +122,35 @@ _IMPORTS = (
 )
 
 
-def commands(shape: Shape, path: Path, folder: Path) -> dict[str, tuple[Sequence[str], bool]]:
-    """By name: a command, and whether it is asked twice."""
+_MEMLAB = Path(sys.executable).with_name("memlab")
+IMPORTS = ["imports"]  # of a show: no command
+_IMPORTS = (
+    "import memlab.cli.show, memlab.api, memlab.experiments.mmap_write, memlab.present.terminal"
+)
+
+
+def commands(shape: Shape, path: Path, folder: Path) -> dict[str, Sequence[str]]:
+    """By name."""
     store = ["--store", str(path)]
     if shape.runs > 1:
         return {
-            "runs": (["runs", *store], True),
-            "runs -n 20": (["runs", "-n", "20", *store], False),
-            "runs -n 10000": (["runs", "-n", "10000", *store], False),
-            "completion": (["show", "000003"], False),
-            "show": (["show", "last", *store], True),
+            "runs": ["runs", *store],
+            "runs -n 20": ["runs", "-n", "20", *store],
+            "runs -n 10000": ["runs", "-n", "10000", *store],
+            "completion": ["show", "000003"],
+            "show": ["show", "last", *store],
         }
     if shape.samples < SHAPES[2].samples:
-        return {"show": (["show", "last", *store], True)}
+        return {"show": ["show", "last", *store]}
     out = str(folder / "out")
     return {
-        "runs": (["runs", *store], False),
-        "completion": (["show", "0000"], False),
-        "show": (["show", "last", *store], True),
-        "claims": (["claims", "last", *store], True),
-        "compare": (["compare", "last", "--to", "method=write", *store], True),
-        "report": (["report", "last", "-o", f"{out}.html", *store], True),
-        "export": (
-            ["export", "last", "--format", "parquet", "-o", f"{out}.parquet", *store],
-            True,
-        ),
+        "runs": ["runs", *store],
+        "completion": ["show", "0000"],
+        "show": ["show", "last", *store],
+        "claims": ["claims", "last", *store],
+        "compare": ["compare", "last", "--to", "method=write", *store],
+        "report": ["report", "last", "-o", f"{out}.html", *store],
+        "export": ["export", "last", "--format", "parquet", "-o", f"{out}.parquet", *store],
     }
 
 
@@ -171,7 +174,7 @@ def cost(command: Sequence[str], path: Path, cache: Path) -> tuple[float, float,
     return time.monotonic() - start, cpu_s, used.ru_maxrss / 1024, child.returncode
 
 
-HEAD = "| store | command | first, s | again, s | peak, MB |\n| --- | --- | ---: | ---: | ---: |"
+HEAD = "| store | command | s | peak, MB |\n| --- | --- | ---: | ---: |"
 BEGIN, END = "<!-- scale: python -m tests.bench.scale writes this -->", "<!-- end of scale -->"
 
 
@@ -202,22 +205,19 @@ def _measured(folder: Path, wanted: str) -> Iterator[str]:
         path = folder / f"{shape.samples}-{shape.runs}.db"
         if not path.exists():
             make(shape, path)
-        for name, (command, twice) in commands(shape, path, folder).items():
-            yield _line(shape.name, name, command, path, twice=twice)
+        for name, command in commands(shape, path, folder).items():
+            yield _line(shape.name, name, command, path)
     if not wanted or "4" in wanted:
         example = ["show", "--example", EXPERIMENT]
         for name, command in (("show", example), ("its imports", IMPORTS)):
-            yield _line("a quick run", name, command, folder / "none.db", twice=True)
+            yield _line("a quick run", name, command, folder / "none.db")
 
 
-def _line(store: str, name: str, command: Sequence[str], path: Path, *, twice: bool) -> str:
+def _line(store: str, name: str, command: Sequence[str], path: Path) -> str:
     cache = path.with_name(f"cache-{time.monotonic_ns()}")
-    times, cpus, peaks, codes = zip(
-        *(cost(command, path, cache) for _ in range(2 if twice else 1)), strict=True
-    )
-    failed = f" (exit {codes[0]})" if any(codes) else ""
-    said = [f"{wall:.2f} ({cpu:.2f})" for wall, cpu in zip(times, cpus, strict=True)]
-    return f"| {store} | {name}{failed} | {said[0]} | {''.join(said[1:])} | {max(peaks):.0f} |"
+    wall, cpu, peak, code = cost(command, path, cache)
+    failed = f" (exit {code})" if code else ""
+    return f"| {store} | {name}{failed} | {wall:.2f} ({cpu:.2f}) | {peak:.0f} |"
 
 
 if __name__ == "__main__":
