@@ -91,12 +91,26 @@ def test_ctrl_c_ends_the_sweeps_of_all_hosts(hosts: Hosts) -> None:
         assert held(home(), name) == held(hosts.store(name), None)
 
 
+# memlab as a host's operator ends it: by SIGINT once a sample has come.
+INTERRUPTED = """
+import signal, subprocess, sys
+with subprocess.Popen(["memlab", *sys.argv[1:]], stdout=subprocess.PIPE, text=True) as made:
+    for line in made.stdout:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+        if line.startswith('{"row":"sample"'):
+            made.send_signal(signal.SIGINT)
+sys.exit(made.returncode)
+"""
+
+
 def test_a_sweep_that_ends_with_its_link_is_told_as_interrupted(
     hosts: Hosts, command: Command, tmp_path: Path
 ) -> None:
     """All of its rows came, and its exit code did not."""
-    file = tmp_path / "hosts.toml"
-    file.write_text('[hosts.a]\nmemlab = "timeout --signal=INT 5 memlab"\n')
+    program, file = tmp_path / "interrupted.py", tmp_path / "hosts.toml"
+    program.write_text(INTERRUPTED)
+    file.write_text(f'[hosts.a]\nmemlab = "{sys.executable} {program}"\n')
     hosts.cut("a", 10**9)
     done = command("sweep", *TINY, "--blocks", "100000", "--budget", "1h", "--on", str(file))
     ((run, (_, samples, sessions)),) = held(home(), "a").items()
