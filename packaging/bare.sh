@@ -106,6 +106,7 @@ mount -t tmpfs -o mode=1777 none "$root/dev/shm"
 mount -t devpts -o newinstance,ptmxmode=0666 none "$root/dev/pts"
 ln -s pts/ptmx "$root/dev/ptmx"
 ln -s /proc/self/fd "$root/dev/fd"
+for n in 0:stdin 1:stdout 2:stderr; do ln -s "fd/${n%:*}" "$root/dev/${n#*:}"; done
 for device in null zero full random urandom tty; do cp -a "/dev/$device" "$root/dev/"; done
 while (($#)) && [[ $1 != -- ]]; do
 	if [[ -d $1 ]]; then mkdir -p "$root$1"; elif [[ -e $1 ]]; then

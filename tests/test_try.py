@@ -468,7 +468,7 @@ def test_a_user_who_is_not_root_has_a_bound_of_processes(monkeypatch: pytest.Mon
     assert probe._processes_bound(50) == "7"
 
 
-@pytest.mark.needs("root", "mount namespace")
+@pytest.mark.needs("root", "a mount namespace")
 def test_a_command_that_fills_its_disk_has_failed(store_path: Path) -> None:
     fills = "mount -t tmpfs -o size=64k none /mnt && cat /dev/zero > /mnt/full"
     words = ["unshare", "-m", "sh", "-c", fills]

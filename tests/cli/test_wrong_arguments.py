@@ -249,7 +249,7 @@ def test_too_few_processes_are_a_line() -> None:
     assert "raise `ulimit -u`" in done.stderr
 
 
-@pytest.mark.needs("root", "mount namespace")
+@pytest.mark.needs("root", "a mount namespace")
 @pytest.mark.parametrize(
     ("command", "code"), [("sweep mmap-write", 3), ("doctor", 0), ("clean", 0)]
 )

@@ -36,7 +36,7 @@ def on_small_disk(folder: Path, mebibytes: int, *command: str) -> subprocess.Com
 def folder(tmp_path: Path) -> Path:
     made = tmp_path / "disk"
     made.mkdir()
-    needs.of("mount namespace")
+    needs.of("a mount namespace")
     return made
 
 

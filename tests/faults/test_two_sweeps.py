@@ -130,7 +130,7 @@ def beside(folder: Path) -> Iterator[subprocess.Popen[str]]:
         yield holder
 
 
-@pytest.mark.needs("network namespace")
+@pytest.mark.needs("a network namespace")
 def test_the_lock_is_the_machines_and_not_a_network_namespaces(
     beside: subprocess.Popen[str],
 ) -> None:
@@ -168,7 +168,7 @@ def container(run_lock: Path) -> Iterator[tuple[int, str]]:
         yield begun.pid, said.strip()
 
 
-@pytest.mark.needs("network namespace", "mount namespace", "/run/lock")
+@pytest.mark.needs("a network namespace", "a mount namespace", "/run/lock")
 def test_containers_see_each_other_where_they_share_run_lock(tmp_path: Path) -> None:
     """`docker run -v /run/lock:/run/lock`; without it each measures beside the other."""
     with container(tmp_path / "a") as (first, said):

@@ -29,7 +29,9 @@ from pretended_hosts import held
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.changes_host,
-    pytest.mark.needs("host root", "mount namespace", "network namespace", "ip", "openssl", "dask"),
+    pytest.mark.needs(
+        "host root", "a mount namespace", "a network namespace", "ip", "openssl", "dask"
+    ),
 ]
 PORT = 8791
 HERE = f"dask:tls://127.0.0.1:{PORT}"

@@ -24,7 +24,7 @@ SSHD = shutil.which("sshd", path=needs.SBIN)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.changes_host,
-    pytest.mark.needs("host root", "mount namespace", "network namespace", "ip", "ssh", "sshd"),
+    pytest.mark.needs("host root", "a mount namespace", "a network namespace", "ip", "ssh", "sshd"),
 ]
 BLOCKS = 25  # of two points by four hosts: 200 trials for each client
 HOW = ["-p", "slice=2ms", "--blocks", str(BLOCKS), "--wait=5min"]
