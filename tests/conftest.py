@@ -88,6 +88,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for name in [name for name in os.environ if name.startswith("MEMLAB_")]:
         monkeypatch.delenv(name)
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist's processes have it
     monkeypatch.setenv("HOME", str(folder))
     for name, its in XDG.items():
         monkeypatch.setenv(name, str(folder / its))
