@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import cache, cached_property
 from importlib import import_module
@@ -93,9 +93,16 @@ def _verdicts(source: published.Source) -> Iterator[str]:
     for name in experiments.names():
         if source.id not in experiments.load(name).sources:
             continue
-        counts = Counter(s.overall for s in summary.by_claim(reproduce.of_run(_run(name)).judged))
-        said = (f"{word} {counts[word]}" for word in reversed(summary.ORDER) if counts[word])
-        yield f"- {_page(name)}: {', '.join(said)}"
+        found = [s for s in summary.by_claim(reproduce.of_run(_run(name)).judged) if not s.absent]
+        own = [s for s in found if s.claim.of_study]
+        others = [s for s in found if not s.claim.of_study]
+        more = f"; of {len(others)} further checks: {_counts(others)}" if others else ""
+        yield f"- {_page(name)}: of {len(own)} claims of the study: {_counts(own)}{more}"
+
+
+def _counts(found: Sequence[summary.ClaimSummary]) -> str:
+    counts = Counter(s.overall for s in found)
+    return ", ".join(f"{word} {counts[word]}" for word in reversed(summary.ORDER) if counts[word])
 
 
 @cache

@@ -103,6 +103,25 @@ def test_the_readme_opens_with_the_sentence_the_figure_and_the_two_commands() ->
     assert len(text.splitlines()) < 150
 
 
+@pytest.mark.parametrize(
+    ("page", "commands"),
+    [("README.md", ["claims"]), ("docs/tutorial.md", ["show"])],
+)
+def test_what_a_page_shows_is_what_is_printed(
+    page: str, commands: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Line by line but for where they are broken; `...` leaves lines out."""
+    for command in commands:
+        cli.main([command, "--example", "mmap-write"], standalone_mode=False)
+    printed = " ".join(capsys.readouterr().out.split())
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+    output = [block for language, block in blocks if not language]
+    shown = [part for block in output for part in re.split(r"^\.\.\.$", block, flags=re.M)]
+    assert shown
+    assert [part for part in shown if " ".join(part.split()) not in printed] == []
+
+
 def test_every_interval_of_what_the_readme_found_stands_in_the_pages() -> None:
     """The pages are written from the recorded runs, or say what was measured besides."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -376,6 +376,35 @@ DAMAGED = [
     json.dumps(HEAD).encode() + b'\n{"undo": "folder", "path": "/\\u0000"}\n',
     json.dumps(HEAD).encode() + b'\n{"undo": "value", "path": "/x"}\n',
     b"[" * 100_000 + b"\n",
+    *(
+        json.dumps(HEAD).encode() + b"\n" + change + b"\n"
+        for change in (
+            b'{"undo": [], "path": "x"}',
+            b'{"undo": {}, "path": "x"}',
+            b'{"undo": "folder", "path": "/tmp/memlab-\\ud800"}',
+            b'{"undo": "value", "path": "/proc/sys/vm/\\ud800", "value": "1"}',
+            b'{"undo": "value", "path": "/proc/sys/vm/overcommit_memory", "value": "\\ud800"}',
+            b'{"undo": "value", "path": "/proc/sys/vm/overcommit_memory", "value": "\\udcff"}',
+            b'{"undo": "swap", "path": "/tmp/memlab-\\ud800/swap"}',
+            b'{"undo": "zram", "path": "/sys/block/zram0", "node": "/dev/\\ud800"}',
+            b'{"undo": "session", "path": "/proc/1", "mark": "\\ud800", "start": "1"}',
+            b'{"undo": "folder", "path": "/' + b"x" * 5000 + b'"}',
+            b'{"undo": "session", "path": "/proc/1", "mark": "m", "start": "' + b"1" * 5000 + b'"}',
+            b'{"undo": "folder", "path": "/x", "more": ' + b"1" * 5000 + b"}",
+        )
+    ),
+    *(
+        json.dumps(HEAD | changed).encode() + b"\n"
+        for changed in (
+            {"driver": 10**30},
+            {"driver": -1},
+            {"start": 2**64},
+            {"run": "\ud800"},
+            {"run": "x" * 5000},
+            {"machine": "\ud800"},
+            {"boot": "\ud800"},
+        )
+    ),
 ]
 
 
@@ -388,6 +417,39 @@ def test_a_damaged_journal_is_named_and_stops_no_other(text: bytes) -> None:
     assert (left.path, left.damaged) == (path, True)
     assert left.why == "it is not one memlab wrote"
     assert journal.undo(path) == [f"{path}: it is not one memlab wrote"]
+    aside = left.set_aside()
+    assert (aside.path.exists(), aside.told, left.told) == (True, True, False)
+    (again,) = journal.left_alone()  # it is still named to whoever asks
+    assert again == aside
+
+
+def test_a_start_that_is_no_number_of_the_kernels_is_refused() -> None:
+    session = {"undo": "session", "path": "/proc/1", "mark": "m"}
+    for start in ("", "-1", "1" * 21, "\u0661"):
+        path = of_a_dead_driver("0123abcd", session | {"start": start})
+        (failure,) = journal.undo(path)
+        assert failure.startswith("session /proc/1: not a session that memlab began; look at it")
+
+
+def test_what_one_change_meets_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is: a boundary lists no exceptions that it expects."""
+
+    def meets(*_: object) -> bool:
+        raise TypeError("unheard of")
+
+    made = tmp_path / f"{cleanup.PREFIX}a"
+    made.mkdir()
+    swap = {"undo": "swap", "path": str(tmp_path / "swap")}
+    path = of_a_dead_driver("0123abcd", folder_entry(made), swap)
+    monkeypatch.setattr(cleanup, "remove_swap_file", meets)
+    (undone,) = journal.undo_stale()
+    assert undone.changes == [f"folder {made}"]
+    assert undone.failures == [
+        f"swap {tmp_path}/swap: TypeError: unheard of; look at it, then remove {path}"
+    ]
+    assert not made.exists()
 
 
 @pytest.mark.usefixtures("others")
