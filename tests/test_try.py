@@ -68,6 +68,7 @@ def outcomes(run: memlab.Run) -> list[str]:
     return [sample.outcome for sample in run.samples]
 
 
+@pytest.mark.needs("lock any amount")
 def test_page_faults_and_locked_memory_are_those_of_the_program(
     toucher: str, store_path: Path
 ) -> None:
@@ -384,6 +385,7 @@ def test_a_file_of_latencies_gives_percentiles(
     ]
 
 
+@pytest.mark.needs("lock any amount")
 def test_what_a_lock_populates_and_pressure_are_counted(toucher: str, store_path: Path) -> None:
     run = memlab.trial(
         [toucher, "{n}", "0"],
