@@ -11,12 +11,12 @@ PIN := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --s
 PINNED := \# Exact versions and the hashes of their files; `make constraints` writes this.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-all check bench storm format pages site wheels constraints clean
+.PHONY: help run test test-all check bench storm format docs-commands pages site wheels constraints clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure in results/; WAIT=10min waits for another
+run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure in results/ (WAIT=10min: after another memlab)
 	$(BIN)/memlab sweep mmap-write -o results $(if $(WAIT),--wait=$(WAIT))
 	@echo 'the command is $(BIN)/memlab; next: . $(BIN)/activate && memlab claims last'
 
@@ -51,6 +51,9 @@ format: $(VENV)/ready-dev ## format Python and C
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i probes/*.[ch] probes/*/*.[ch] guest/*.c launch/*.c
+
+docs-commands: $(VENV)/ready-dev ## run every command that README and the guides show
+	$(BIN)/pytest tests/test_docs.py tests/test_adding.py tests/targets/test_guest_docs.py tests/fleet/test_page.py
 
 pages: $(VENV)/ready-dev ## write the generated pages, figures and man pages in docs
 	$(BIN)/python docs/make.py

@@ -68,6 +68,7 @@ def outcomes(run: memlab.Run) -> list[str]:
     return [sample.outcome for sample in run.samples]
 
 
+@pytest.mark.needs("lock any amount")
 def test_page_faults_and_locked_memory_are_those_of_the_program(
     toucher: str, store_path: Path
 ) -> None:
@@ -143,7 +144,7 @@ def test_how_a_command_ends_is_its_outcome(
     assert [(s.outcome, words_of.reason(s.detail or "")) for s in run.samples] == [
         (outcome, detail)
     ]
-    assert processes(r"^sleep 61\.73") == []
+    assert eventually(lambda: processes(r"^sleep 61\.73") == [])
 
 
 def test_a_script_whose_interpreter_is_missing_says_so(tmp_path: Path, store_path: Path) -> None:
@@ -384,6 +385,7 @@ def test_a_file_of_latencies_gives_percentiles(
     ]
 
 
+@pytest.mark.needs("lock any amount")
 def test_what_a_lock_populates_and_pressure_are_counted(toucher: str, store_path: Path) -> None:
     run = memlab.trial(
         [toucher, "{n}", "0"],
@@ -455,7 +457,7 @@ def test_a_command_that_forks_for_ever_is_bounded_and_ended(
     run = memlab.trial([str(tmp_path / "forks")], blocks=1, store=store_path, timeout=1.0)
     assert outcomes(run) == ["timeout"]
     assert 2 <= (run.samples[0].raw or {})["process_count"] <= 24
-    assert processes(str(tmp_path / "forks")) == []
+    assert eventually(lambda: processes(str(tmp_path / "forks")) == [])
 
 
 def test_a_user_who_is_not_root_has_a_bound_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -558,7 +560,7 @@ def test_what_goes_wrong_with_a_service_is_an_outcome(
     assert str(run.samples[0].detail).startswith(detail)
     terminal.show(run)
     assert "the last that the service printed where it was" in capsys.readouterr().out
-    assert processes(r"print\(.starting") == []
+    assert eventually(lambda: processes(r"print\(.starting") == [])
 
 
 NOISY = """
