@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from command import memlab as memlab_command
 from processes import processes
 
 import memlab
@@ -19,6 +20,7 @@ from memlab.errors import BadLevels, BadRequest
 from memlab.experiment import command
 from memlab.judging.compare_levels import compare_levels
 from memlab.observe import cgroup
+from memlab.observe.in_force import InForce
 from memlab.present import figures, terminal
 from memlab.present import words as words_of
 
@@ -246,7 +248,9 @@ def test_few_readings_of_no_lock_may_be_from_before_main(
 
     spec = {"serve": [], "argv": ["true"], "environ": {"MEMLAB_LOCK": "future"}}
     launched = SimpleNamespace(
-        report={"status": 0}, series=lambda: {"locked_bytes": {"values": readings}}
+        report={"status": 0},
+        series=lambda: {"locked_bytes": {"values": readings}},
+        held=InForce(),
     )
     refused = probe._refused(spec, launched, "") or {"outcome": None}  # type: ignore[arg-type]
     assert refused["outcome"] == outcome
@@ -715,3 +719,64 @@ def test_a_file_keeps_a_command_with_its_policies(
     refused = CliRunner().invoke(cli, ["try", str(file)])
     assert isinstance(refused.exception, BadRequest)
     assert "comand" in str(refused.exception)
+
+
+UNDOES = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None)
+what, value = sys.argv[1:]
+if what == "lock":
+    libc.munlockall()
+elif what == "group":
+    open(value, "w").write("0")
+else:
+    os.sched_setaffinity(0, range(int(value)))
+time.sleep(0.5)
+"""
+
+
+@pytest.mark.parametrize("what", ["lock", "group", "cpus"])
+def test_a_level_that_the_program_undid_is_not_reported_as_the_level(
+    tmp_path: Path, store_path: Path, what: str
+) -> None:
+    """It was `ok`, with the times of a program without a lock, a limit or a mask."""
+    groups = cgroup.locate()
+    if what != "cpus" and os.geteuid() != 0:
+        pytest.skip("needs root, to lock any amount and to leave a cgroup")
+    if what == "group" and groups.memory_mount is None:
+        pytest.skip("needs a memory cgroup")
+    if what == "cpus" and len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two CPUs")
+    (tmp_path / "undoes.py").write_text(UNDOES)
+    value = {"lock": "0", "group": f"{groups.memory_mount}/cgroup.procs", "cpus": "4096"}[what]
+    levels = {"lock": ["off", "future"], "group": ["none", "64M"], "cpus": ["all", "1"]}[what]
+    policy = {"lock": "lock", "group": "memory_max", "cpus": "cpus"}[what]
+    words = [sys.executable, str(tmp_path / "undoes.py"), what, value]
+    run = memlab.trial(words, blocks=1, store=store_path, **{policy: levels})
+    found = {s.point.at[policy]: s for s in run.summaries}
+    (first, second) = found.values()
+    assert list(first.outcomes) == ["ok"]
+    assert list(second.outcomes) == ["unavailable"]
+    said = {"lock": "the lock was undone", "group": "the limit was left", "cpus": "the CPU mask"}
+    assert said[what] in next(iter(second.details))
+
+
+@pytest.mark.parametrize("how", ["SEGV", "ABRT", "KILL"])
+def test_a_command_whose_trials_all_die_by_a_signal_measured_nothing(
+    store_path: Path, how: str
+) -> None:
+    """It was exit 0: a program that crashes passed CI."""
+    done = memlab_command("try", "--blocks", "2", "--", "sh", "-c", f"kill -{how} $$")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"memlab: nothing was measured: ended by SIG{how}" in done.stderr
+    assert memlab_command("show", "last").stdout.startswith("nothing was measured: ")
+
+
+def test_what_the_oom_killer_ended_was_measured(toucher: str, store_path: Path) -> None:
+    """A limit decides it, which is what was asked."""
+    if cgroup.locate().memory_dir is None or os.geteuid() != 0:
+        pytest.skip("needs root and a memory cgroup")
+    words = ["-p", "memory_max=8M", "--blocks", "2", "--", toucher, "9000", "9000"]
+    done = memlab_command("try", *words)
+    assert done.returncode == 0, done
+    assert "oom-killed" in done.stdout

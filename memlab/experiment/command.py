@@ -560,6 +560,7 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
         "preload": [] if lock == "off" else [str(tools / "lock.so")],
         "policies": [f"{name}={value}" for name, value in words.items() if value is not None],
         "cpus": 0 if at.get("cpus", "all") == "all" else int(at["cpus"]),
+        "limited": any(at.get(name, "none") != "none" for name in ("memory_max", "memory_high")),
         "memory_high": None if high == "none" else int(high),
         "metrics": {m.name: m.pattern for m in subject.metrics if m.pattern},
         "metric_file": subject.metric_file,
