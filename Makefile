@@ -20,17 +20,16 @@ run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure
 	$(BIN)/memlab sweep mmap-write -o results $(if $(WAIT),--wait=$(WAIT))
 	@echo 'the command is $(BIN)/memlab; next: . $(BIN)/activate && memlab claims last'
 
+# Of the tests: one more than two CPUs have, for those that wait.
+PROCESSES ?= 3
 # Without its bytecode each of some hundred processes would compile memlab anew.
 test test-all bench: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/ready-dev ## the tests of every module and probe, without those that take seconds
-	@log=$$(mktemp); pure=$$($(BIN)/python tests/quick.py); trap : INT; \
-	$(BIN)/pytest -m "not slow" $$pure >$$log 2>&1 & pure=$$!; \
-	$(BIN)/pytest -m "not slow and not pure"; others=$$?; \
-	wait $$pure; pure=$$?; cat $$log; rm $$log; exit $$((others | pure))
+	$(BIN)/pytest -n $(PROCESSES) -m "not slow"
 
 test-all: $(VENV)/ready-dev ## every test: whole sweeps, guests and builds too
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(PROCESSES)
 
 check: $(VENV)/ready-dev ## lint, types, import layers, C warnings and format
 	$(BIN)/ruff check .

@@ -41,7 +41,7 @@ int main(int count, char **words)
         return 7;
     for (long i = 0; i < touched; i++)
         memory[i * page] = 1;
-    usleep(60000);
+    usleep(PAUSE_US);
     printf("touched %ld pages\\n", touched);
     return count > 3 ? atoi(words[3]) : 0;
 }
@@ -52,8 +52,13 @@ int main(int count, char **words)
 def toucher(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A program that maps and touches as many pages as it is asked to."""
     folder = tmp_path_factory.mktemp("toucher")
+    return compiled(folder, 60_000)
+
+
+def compiled(folder: Path, pause_us: int) -> str:
     (folder / "toucher.c").write_text(PROGRAM)
-    subprocess.run(["cc", "-O1", "-o", "toucher", "toucher.c"], cwd=folder, check=True)
+    words = ["cc", "-O1", f"-DPAUSE_US={pause_us}", "-o", "toucher", "toucher.c"]
+    subprocess.run(words, cwd=folder, check=True)
     return str(folder / "toucher")
 
 
@@ -72,11 +77,12 @@ def outcomes(run: memlab.Run) -> list[str]:
 
 @pytest.mark.needs("lock any amount")
 def test_page_faults_and_locked_memory_are_those_of_the_program(
-    toucher: str, store_path: Path
+    tmp_path: Path, store_path: Path
 ) -> None:
+    """What it holds is looked at now and then: it holds it for long enough on a busy host too."""
     run = memlab.trial(
-        [toucher, str(MAPPED), "{n}"],
-        blocks=3,
+        [compiled(tmp_path, 400_000), str(MAPPED), "{n}"],
+        blocks=1,
         store=store_path,
         n=[0, TOUCHED],
         lock=["off", "future_onfault", "future"],
@@ -512,7 +518,7 @@ def test_what_a_command_started_ends_with_the_launchers_parent() -> None:
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.05)
     return holds()
