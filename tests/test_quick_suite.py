@@ -13,16 +13,17 @@ from quick import COLLECTED
 
 import memlab
 from memlab import experiments, probe
+from memlab.cli import folders
 
 ROOT = Path(memlab.__file__).parents[1]
-COMMANDS = sorted(path.stem for path in (ROOT / "memlab/cli").glob("[!_]*.py"))
+COMMANDS = [*folders()]
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in (ROOT / "memlab").rglob("*.py")
 }
 # Found by name when they are asked for: the lists below.
 KINDS = sorted(path.stem for path in (ROOT / "memlab/present/figures/kinds").glob("[!_]*.py"))
-BY_NAME = ("python_probes", "experiments.", "cli.", "present.figures.kinds.")
+BY_NAME = ("python_probes", "experiments.", "cli.", "gallery.commands.", "present.figures.kinds.")
 
 
 @pytest.fixture

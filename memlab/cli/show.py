@@ -11,11 +11,16 @@ from memlab.cli._options import echo_json, example_option, json_option, run_argu
 @run_argument
 @example_option
 @store_option
-@click.option("-v", "--verbose", is_flag=True, help="Every metric, and not the main one alone.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Every metric, not the main one alone; published tables and cost models whole.",
+)
 @json_option
 def command(run: str, example: bool, store: Path | None, verbose: bool, as_json: bool) -> None:
-    """Show RUN (an id, the start of one, a name, or `last`): how many claims hold, medians,
-    baseline loops, what was published, noise."""
+    """Show RUN (an id, the start of one, a name, or `last`): the answer, how many claims hold, and
+    then medians, baseline loops, what was published, noise."""
     from memlab import api
 
     loaded = api.load(run, store=store, example=example)
@@ -26,4 +31,4 @@ def command(run: str, example: bool, store: Path | None, verbose: bool, as_json:
     else:
         from memlab.present import terminal
 
-        terminal.show(loaded, verbose=verbose, judged=True)
+        terminal.show(loaded, verbose=verbose)

@@ -29,6 +29,7 @@ from .rows import (
     SampleRow,
     SessionRow,
     checked,
+    how_ended,
     is_head,
     sound,
 )
@@ -300,6 +301,8 @@ class Store:
                 count = int(expected.get(id, 0))
                 if lost := there.get(id, count) - count:
                     damaged[id] = f"{abs(lost)} of its samples or sessions are lost"
+                elif not how_ended(ended.get(id)):
+                    damaged[id] = f"a session's ended is not {ended[id]!r:.60}"
                 else:
                     found.append(Listed(row, count, ended.get(id), notes.get(id)))
         return sorted(found, key=lambda one: one.row.created_at), damaged
@@ -447,19 +450,6 @@ class Store:
     def sessions(self, run: str) -> list[SessionRow]:
         with self._naming(run):
             return list(self._rows(SessionRow, "sessions", "run = ? ORDER BY session", run))
-
-    def state(self, run: str) -> str:
-        """What is different once the run's points, sessions or number of samples are: samples are
-        added and not changed, and each moves its session's checksum. What else happened to one
-        is for its own checksum to say."""
-        with self._naming(run):
-            count = self._one("SELECT count(*) FROM samples WHERE run = ?", run)
-            seals = self._one(
-                "SELECT group_concat(seal) FROM (SELECT checksum AS seal FROM points WHERE run = ?1"
-                " UNION ALL SELECT checksum FROM sessions WHERE run = ?1)",
-                run,
-            )
-        return f"{count} {seals}"
 
     def format_history(self) -> list[tuple[int, str, str, str]]:
         rows = self._db.execute(

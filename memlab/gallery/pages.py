@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from urllib.parse import quote
 
 from memlab._version import __version__
+from memlab.gallery.record import Claimed, Record
 from memlab.judging import fleet
 from memlab.present import words
-from memlab.present.gallery.record import Claimed, Record
 from memlab.present.report import template
 from memlab.present.table import Cell, Column, Table
-from memlab.present.tables import LEGEND
+from memlab.present.tables import legend
 from memlab.units import version_order
 
 _STYLES = {"holds": "reproduced", "contradicted": "contradicted"}
@@ -45,7 +46,7 @@ def site(records: Sequence[Record]) -> dict[str, str]:
 def _page(
     title: str, lead: Sequence[str], tables: Iterable[Table], crumbs: Sequence[Cell] = ()
 ) -> str:
-    return template("gallery").render(
+    return template("gallery", Path(__file__).parent).render(
         title=title,
         lead=lead,
         tables=list(tables),
@@ -166,7 +167,7 @@ def _experiment(runs: Sequence[Record]) -> Iterator[Table]:
     measured = [{point.point: point for point in one.points} for one in shown]
     points = list(dict.fromkeys(point for of in measured for point in of))
     if points:
-        left = [LEGEND]
+        left = [legend(one.median for of in measured for one in of.values())]
         if len(points) > _POINTS:
             left.append(f"{_POINTS} of {len(points)} points; the files have all.")
         if len(newest) > _MACHINES:
