@@ -16,21 +16,21 @@ PINNED := \# Exact versions and the hashes of their files; `make constraints` wr
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure in results/
-	$(BIN)/memlab sweep mmap-write -o results
+run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure in results/; WAIT=10min waits for another
+	$(BIN)/memlab sweep mmap-write -o results $(if $(WAIT),--wait=$(WAIT))
 	@echo 'the command is $(BIN)/memlab; next: . $(BIN)/activate && memlab claims last'
 
 # Without its bytecode each of some hundred processes would compile memlab anew.
 test test-all bench: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/ready-dev ## the tests of every module and probe, without those that take seconds
-	@log=$$(mktemp); pure=$$($(BIN)/python tests/quick.py); \
+	@log=$$(mktemp); pure=$$($(BIN)/python tests/quick.py); trap : INT; \
 	$(BIN)/pytest -m "not slow" $$pure >$$log 2>&1 & pure=$$!; \
 	$(BIN)/pytest -m "not slow and not pure"; others=$$?; \
 	wait $$pure; pure=$$?; cat $$log; rm $$log; exit $$((others | pure))
 
 test-all: $(VENV)/ready-dev ## every test: whole sweeps, guests and builds too
-	$(BIN)/pytest --reruns 1
+	$(BIN)/pytest
 
 check: $(VENV)/ready-dev ## lint, types, import layers, C warnings and format
 	$(BIN)/ruff check .
@@ -71,22 +71,17 @@ clean: ## remove what was built here; the store is not touched
 	rm -rf $(VENV) build dist results .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/made:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
-		{ echo "memlab needs Python 3.11 or newer as $(PYTHON); name one: make PYTHON=python3.12" >&2; exit 3; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
-		{ echo "Python's venv module is missing; on Debian: apt install python3-venv" >&2; exit 3; }
-	@command -v $${CC:-cc} >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null || \
-		{ echo "a C compiler is missing; on Debian: apt install gcc libc6-dev" >&2; exit 3; }
-	@$(PYTHON) -c 'import sysconfig as s, pathlib as p, sys; sys.exit(not (p.Path(s.get_path("include")) / "Python.h").exists())' || \
-		{ echo "Python's C headers are missing; on Debian: apt install python3-dev" >&2; exit 3; }
+	@packaging/missing.sh $(PYTHON) >/dev/null
 	$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
 $(VENV)/ready: $(VENV)/made $(SOURCES)
+	@echo "pip fetches what memlab needs, 0.5 GB in $(VENV), and compiles it: a minute or two, in silence"
 	$(PIP) install --require-hashes -r constraints.txt
 	$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/ready-dev: $(VENV)/ready constraints-dev.txt
+	@echo "pip fetches what tests and checks need, 0.6 GB more in $(VENV): a minute or two, in silence"
 	$(PIP) install --require-hashes -r constraints-dev.txt
 	@touch $@

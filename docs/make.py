@@ -11,7 +11,7 @@ import inspect
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import cache, cached_property
 from importlib import import_module
@@ -30,6 +30,7 @@ from memlab.results import beside
 
 FOLDER = Path(__file__).parent / "experiments"
 MAN = Path(__file__).parent / "man"
+README_FIGURE = Path(__file__).parent / "mmap-write.png"
 
 
 STUDIES = Path(__file__).parent / "studies.md"
@@ -86,9 +87,16 @@ def _verdicts(source: published.Source) -> Iterator[str]:
     for name in experiments.names():
         if source.id not in experiments.load(name).sources:
             continue
-        counts = Counter(s.overall for s in summary.by_claim(reproduce.of_run(_run(name)).judged))
-        said = (f"{word} {counts[word]}" for word in reversed(summary.ORDER) if counts[word])
-        yield f"- {_page(name)}: {', '.join(said)}"
+        found = [s for s in summary.by_claim(reproduce.of_run(_run(name)).judged) if not s.absent]
+        own = [s for s in found if s.claim.of_study]
+        others = [s for s in found if not s.claim.of_study]
+        more = f"; of {len(others)} further checks: {_counts(others)}" if others else ""
+        yield f"- {_page(name)}: of {len(own)} claims of the study: {_counts(own)}{more}"
+
+
+def _counts(found: Sequence[summary.ClaimSummary]) -> str:
+    counts = Counter(s.overall for s in found)
+    return ", ".join(f"{word} {counts[word]}" for word in reversed(summary.ORDER) if counts[word])
 
 
 @cache
@@ -209,6 +217,12 @@ def main(folder: Path) -> None:
             (folder / f"{name}.json").unlink()  # the sidecar: `memlab plot --example` writes it
 
 
+def figure_of_readme() -> None:
+    """The README's and the index's: a bitmap, since not every reader of Markdown shows an SVG."""
+    figures.save(_run("mmap-write"), README_FIGURE.parent, ["png"], README_FIGURE.stem)
+    README_FIGURE.with_suffix(".json").unlink()
+
+
 if __name__ == "__main__":
     if sys.argv[1:]:
         main(Path(sys.argv[1]))
@@ -217,4 +231,5 @@ if __name__ == "__main__":
         (REFERENCE / "commands.md").write_text(commands(), encoding="utf-8")
         (REFERENCE / "python.md").write_text(python(), encoding="utf-8")
         main(FOLDER)
+        figure_of_readme()
         man(MAN)

@@ -4,4 +4,4 @@ COMPILER: str
 FLAGS: str
 HASHES: dict[str, str]  # by probe
 ENUMS: dict[str, dict[str, int]]  # level to value, by the enum's tag
-ENUM_PARAMS: dict[str, dict[str, str]]  # by probe: param to the tag of its enum
+PARAMS: dict[str, dict[str, str]]  # by probe: param to int, bool, str, array or `enum TAG`

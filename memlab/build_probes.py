@@ -6,7 +6,7 @@ The text between the markers `/* cdef: ... */` and `/* end */`, in a probe or in
 includes, goes to cffi (out-of-line, API mode), so each struct and enum is declared once.
 
 The second output, memlab/_built.py, is data for code that must not load the compiled module: the
-hash of each probe, the compiler and its flags, and the levels of the enums.
+hash of each probe, the compiler and its flags, what each takes, and the levels of the enums.
 """
 
 from __future__ import annotations
@@ -115,6 +115,17 @@ def tag(enum: Any) -> str:
     return name.removeprefix("enum ")
 
 
+def param(c_type: Any) -> str:
+    """What a field of params takes: int, bool, str, array; of an enum its tag: `enum lock_mode`."""
+    if c_type.kind == "enum":
+        return f"enum {tag(c_type)}"
+    if c_type.kind == "pointer":
+        return "str"
+    if c_type.kind == "array":
+        return "array"
+    return "bool" if c_type.cname == "_Bool" else "int"
+
+
 def levels(enum: Any) -> dict[str, int]:
     """Level to value. LOCK_MODE_OFF of `enum lock_mode` is the level `off`."""
     prefix = tag(enum).upper() + "_"
@@ -153,8 +164,8 @@ def write(probes: list[Path], folder: Path, out: Path, flags: str, compiler: str
         "FLAGS": flags,
         "HASHES": {p.stem: probe_hash(p, flags, compiler, folder) for p in probes},
         "ENUMS": {tag(enum): levels(enum) for c in structs.values() for enum in enums(c)},
-        "ENUM_PARAMS": {
-            probe: {name: tag(f.type) for name, f in c.fields or () if f.type.kind == "enum"}
+        "PARAMS": {
+            probe: {name: param(f.type) for name, f in c.fields or ()}
             for (probe, part), c in structs.items()
             if part == "params"
         },

@@ -42,7 +42,9 @@ def nearest(wanted: str, known: Iterable[str], otherwise: str) -> str:
     """What to do about a name that is unknown: the nearest one, else the words for none."""
     from difflib import get_close_matches  # on the way to an error alone
 
-    near = get_close_matches(wanted, list(known), n=1, cutoff=0.4)
+    names = list(known)
+    near = get_close_matches(wanted, names, n=1, cutoff=0.6)
+    near = near or [name for name in names if len(wanted) > 2 and name.startswith(wanted)][:1]
     return f"did you mean {near[0]}?" if near else otherwise
 
 
@@ -59,6 +61,10 @@ class UnknownRun(UsageError, LookupError):
 
 class BadLevels(UsageError, ValueError):
     """A level is not one of its factor's, or the levels leave no point."""
+
+
+class BadDeclaration(UsageError, ValueError):
+    """A declaration of an experiment names what is not there, or cannot be measured."""
 
 
 class BadRequest(UsageError, ValueError):

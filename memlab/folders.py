@@ -29,7 +29,7 @@ def user(kind: str) -> Path:
         place = Path(named) if named else Path.home() / _HOMES[kind]
     except RuntimeError:
         raise CannotRun(f"this user has no home: set {variable}, or HOME") from None
-    if kind != "data" and _replaceable(place):
+    if kind != "data" and _replaceable(place / "memlab"):
         place = Path(pwd.getpwuid(0).pw_dir) / _HOMES[kind]
     return place / "memlab"
 

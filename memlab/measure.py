@@ -19,7 +19,7 @@ from memlab.experiment import command as tried
 from memlab.experiment.points import Point, point_key
 from memlab.judging import questions
 from memlab.judging.reproduce import Reproduced, Study, of_run
-from memlab.observe import capabilities, environment, libc, proc
+from memlab.observe import available, capabilities, environment, libc
 from memlab.observe.capabilities import Capability
 from memlab.results import Run
 from memlab.run import admission, beforehand, driver, plan
@@ -119,7 +119,7 @@ def command(
             what = "is not executable" if program and path.exists() else "is not found"
             raise BadRequest(f"{shlex.quote(program)}: the command to try {what}")
     latency_file, latency_unit = tried.read_latencies(latencies)
-    free = proc.meminfo()["MemAvailable"]
+    free = available.memory().left
     subject = tried.Tried(
         argv=list(words),
         cwd=str(folder),
@@ -133,7 +133,7 @@ def command(
         serve=list(serve),
         ready=ready,
         keep=keep,
-        cap_bytes=int(free * _CAP_SHARE),
+        cap_bytes=max(1, int(free * _CAP_SHARE)),
         trace=what,
     )
     if how.get("blocks") is None and how.get("precision") is None:

@@ -2,7 +2,9 @@
 
 A regular file is written beside its target, under a name that nobody can foresee, and renamed over
 it. What is no regular file (a device, a FIFO, a terminal) is written to and never replaced. A link
-is followed to what it names.
+is followed to what it names, unless another user may have put it there. Also a place that memlab
+chose, such as a folder beside another user's store, is reached folder by folder, each held open:
+a link that is put in the way meanwhile is not followed.
 """
 
 from __future__ import annotations
@@ -13,11 +15,15 @@ import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from memlab import ownership
+
 _LINKS_MAX = 40  # as the kernel's (path_resolution(7))
 _PROC = Path("/proc")  # whose links, such as /dev/stdout, name open files and not paths
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 Content = bytes | Iterable[bytes]  # or its pieces, none of which is held longer than it takes
@@ -27,9 +33,35 @@ def write(contents: Mapping[Path, Content]) -> None:
     """Write these files; none appears before all are on disk beside their targets. The folders
     must be there. OSError, with the file's name, where one cannot be written."""
     with ExitStack() as stack:
-        finish = [_begin(path, content, stack) for path, content in contents.items()]
+        held = stack.enter_context(_held())
+        finish = [_begin(path, content, held, stack) for path, content in contents.items()]
         for step in finish:
             step()
+
+
+def append(path: Path, content: bytes) -> None:
+    """Add to a file, which is made where it is not there. OSError, with the file's name."""
+    with _named(path), _held() as held:
+        place = _reached(path, held)
+        if place.status is None:
+            place = _made(place)
+        _write_through(path, place, content)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, where they are not there. OSError, with its name."""
+    with _named(folder), _held() as held:
+        _reached(folder, held, inside=True, make=True)
+
+
+def file_to_open(path: Path, *, make: bool) -> Path:
+    """The path without a link in it, for a library that opens files by their paths; `make` makes
+    an empty file where there is none. OSError, with the file's name."""
+    with _named(path), _held() as held:
+        place = _reached(path, held)
+        if make and place.status is None:
+            _made(place, 0o644)  # as SQLite makes its files
+        return place.path
 
 
 def check_folder(folder: Path) -> None:
@@ -38,19 +70,124 @@ def check_folder(folder: Path) -> None:
     import tempfile  # takes longer than all else here
 
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    with _named(folder), tempfile.TemporaryFile(dir=there):
-        pass
+    with _named(folder), _held() as held:
+        _reached(there, held, inside=True)
+        with tempfile.TemporaryFile(dir=there):
+            pass
 
 
-def _begin(path: Path, content: Content, stack: ExitStack) -> Callable[[], None]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A name in a folder that is held open, and what lies there; it is a link in /proc alone."""
+
+    folder: int
+    path: Path
+    name: str
+    status: os.stat_result | None
+    in_proc: bool
+
+    def open(self, flags: int, mode: int = 0o666) -> int:
+        nofollow = 0 if self.in_proc else os.O_NOFOLLOW
+        return os.open(self.name, flags | nofollow | os.O_CLOEXEC, mode, dir_fd=self.folder)
+
+
+Open = Callable[[str, int, int | None], int]
+
+
+@contextmanager
+def _held() -> Iterator[Open]:
+    """What opens a name in a folder, and holds it open until the end; each once, as there may be
+    thousands of files in one folder."""
+    files: dict[tuple[int, int], int] = {}
+
+    def held(name: str, flags: int, folder: int | None) -> int:
+        new = os.open(name, os.O_PATH | os.O_CLOEXEC | flags, dir_fd=folder)
+        found = os.fstat(new)
+        one = files.setdefault((found.st_dev, found.st_ino), new)
+        if one != new:
+            os.close(new)
+        return one
+
+    try:
+        yield held
+    finally:
+        for file in files.values():
+            os.close(file)
+
+
+def _reached(path: Path, held: Open, *, inside: bool = False, make: bool = False) -> _Place:
+    """What `path` names in the end. With `inside` it is a folder, and this the place in it that is
+    the folder itself; `make` makes the folders that are not there."""
+    left = [*reversed(path.absolute().parts[1:])]
+    if inside or not left:
+        left.insert(0, ".")
+    at, folder, links = Path("/"), held("/", 0, None), 0
+    while True:
+        name, in_proc = left.pop(), at == _PROC or _PROC in at.parents
+        if not left:
+            now = _status(folder, name)
+            if in_proc or now is None or not stat.S_ISLNK(now.st_mode):
+                return _Place(folder, at / name, name, now, in_proc)
+        try:
+            found = held(name, os.O_NOFOLLOW, folder)
+        except FileNotFoundError:
+            if not make:
+                raise
+            with suppress(FileExistsError):  # another process was faster
+                os.mkdir(name, dir_fd=folder)
+            left.append(name)
+            continue
+        if stat.S_ISLNK(os.fstat(found).st_mode):
+            if in_proc:
+                found = held(name, os.O_DIRECTORY, folder)
+            else:
+                _check_link(os.fstat(folder), os.fstat(found))
+                if (links := links + 1) > _LINKS_MAX:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                named = Path(os.readlink("", dir_fd=found))  # of the link that was checked
+                left += reversed(named.parts)
+                continue
+        if name == "/":  # of a link
+            at, folder = Path("/"), held("/", 0, None)
+        else:
+            at, folder = at.parent if name == ".." else at / name, found
+
+
+def _check_link(folder: os.stat_result, link: os.stat_result) -> None:
+    """A link of another user is not followed, anywhere: fs.protected_symlinks (proc_sys_fs(5)) is
+    for sticky folders. Nor is one, by root, that another user may have moved to where it lies."""
+    if link.st_uid not in (0, os.geteuid()):
+        whose = "another user's link"
+    elif ownership.is_host_root() and ownership.renamable(folder):
+        whose = "a link that another user may change"
+    else:
+        return
+    raise PermissionError(errno.EACCES, f"{whose} is on the way: name what it leads to")
+
+
+def _status(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _made(place: _Place, mode: int = 0o666) -> _Place:
+    with suppress(FileExistsError):  # another process was faster
+        os.close(place.open(_NEW, mode))
+    status = os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+    return _Place(place.folder, place.path, place.name, status, place.in_proc)
+
+
+def _begin(path: Path, content: Content, held: Open, stack: ExitStack) -> Callable[[], None]:
     """Write a new file beside the target; what is returned makes it the target."""
     with _named(path):
-        target = _target(path)
-        now = _status(target)
-        if _PROC in target.parents or not (now is None or stat.S_ISREG(now.st_mode)):
-            return partial(_write_through, path, content)
-        part = target.with_name(f".{secrets.token_hex(8)}.part")
-        _write_new(part, content, now, stack)
+        target = _reached(path, held)
+        now = target.status
+        if target.in_proc or not (now is None or stat.S_ISREG(now.st_mode)):
+            return partial(_write_through, path, target, content)
+        part = f".{secrets.token_hex(8)}.part"
+        _write_new(_Place(target.folder, path, part, None, in_proc=False), content, now, stack)
     return partial(_rename, path, part, target)
 
 
@@ -63,41 +200,13 @@ def _named(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from None
 
 
-def _target(path: Path) -> Path:
-    """What a link names in the end; the path itself where it is no link."""
-    for _ in range(_LINKS_MAX):
-        path = path.parent.resolve() / path.name
-        if _PROC in path.parents or not path.is_symlink():
-            return path
-        _check_link(path)
-        path = path.parent / path.readlink()
-    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-
-
-def _check_link(path: Path) -> None:
-    """A link of another user, in a folder where anybody may put one, is not followed, as the kernel
-    does not where fs.protected_symlinks is set (proc_sys_fs(5))."""
-    folder, link = path.parent.stat(), path.lstat()
-    anybodys = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
-    if anybodys and link.st_uid not in (os.geteuid(), folder.st_uid):
-        raise PermissionError(errno.EACCES, "another user's link, in a folder of everybody's")
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return None
-
-
 def _write_new(
-    part: Path, content: Content, replaced: os.stat_result | None, stack: ExitStack
+    part: _Place, content: Content, replaced: os.stat_result | None, stack: ExitStack
 ) -> None:
     """A file that was not there, with the mode and owner of the one that it will replace."""
-    mode = 0o666 if replaced is None else stat.S_IMODE(replaced.st_mode)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(part, flags, mode), "wb") as file:
-        stack.callback(part.unlink, missing_ok=True)
+    mode = 0o666 if replaced is None else replaced.st_mode & 0o777
+    with open(part.open(_NEW, mode), "wb") as file:
+        stack.callback(_unlink, part)
         file.writelines(_pieces(content))
         if replaced is not None:
             with suppress(PermissionError):  # another's file, in a folder that this user may write
@@ -105,20 +214,32 @@ def _write_new(
             os.fchmod(file.fileno(), mode)
 
 
-def _rename(path: Path, part: Path, target: Path) -> None:
+def _unlink(part: _Place) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(part.name, dir_fd=part.folder)
+
+
+def _rename(path: Path, part: str, target: _Place) -> None:
     with _named(path):
-        part.replace(target)
+        os.replace(part, target.name, src_dir_fd=target.folder, dst_dir_fd=target.folder)
 
 
 def _pieces(content: Content) -> Iterable[bytes]:
     return [content] if isinstance(content, bytes) else content
 
 
-def _write_through(path: Path, content: Content) -> None:
-    """Waits for the reader of a FIFO."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_CLOEXEC
-    with _named(path), open(os.open(path, flags), "wb", buffering=0) as file:
-        for piece in _pieces(content):
-            left = memoryview(piece)
-            while left:
-                left = left[file.write(left) :]
+def _write_through(path: Path, place: _Place, content: Content) -> None:
+    """Waits for the reader of a FIFO: one that another user put there might have none."""
+    with _named(path):
+        if not place.in_proc and place.status and not stat.S_ISREG(place.status.st_mode):
+            ours = place.status.st_uid in (0, os.geteuid())
+            if not ours and ownership.renamable(os.fstat(place.folder), sticky=True):
+                raise PermissionError(errno.EACCES, "it is no file, and another user's")
+        with open(place.open(os.O_WRONLY | os.O_APPEND | os.O_NOCTTY), "wb", buffering=0) as file:
+            now = os.fstat(file.fileno())
+            if not place.in_proc and not (place.status and os.path.samestat(now, place.status)):
+                raise PermissionError(errno.EACCES, "it was replaced meanwhile")
+            for piece in _pieces(content):
+                left = memoryview(piece)
+                while left:
+                    left = left[file.write(left) :]

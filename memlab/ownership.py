@@ -42,12 +42,20 @@ def exposed(path: Path) -> str | None:
         status = step.lstat() if link else step.stat()
         if status.st_uid not in (0, os.geteuid()):
             return f"{step} belongs to {_name(status.st_uid)}"
-        by_group = status.st_mode & stat.S_IWGRP and status.st_gid != 0
-        if (by_group or status.st_mode & stat.S_IWOTH) and not (
-            link or (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
-        ):
+        if not link and renamable(status, sticky=not stat.S_ISDIR(status.st_mode)):
             return f"others may write to {step}"
     return None
+
+
+def renamable(folder: os.stat_result, *, sticky: bool = False) -> bool:
+    """Whether another user may put something else in the place of a name in this folder; `sticky`:
+    or put something there at all."""
+    if folder.st_uid not in (0, os.geteuid()):
+        return True
+    by_group = folder.st_mode & stat.S_IWGRP and folder.st_gid != 0
+    return bool(by_group or folder.st_mode & stat.S_IWOTH) and (
+        sticky or not folder.st_mode & stat.S_ISVTX
+    )
 
 
 def _way(path: Path, seen: set[Path]) -> Iterator[Path]:

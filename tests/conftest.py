@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import needs
 import pytest
 from host_lock import host_lock
 from hypothesis import settings
@@ -41,6 +42,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if pure(item.path):
             item.add_marker("pure")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("needs"):
+        needs.of(*marker.args)
 
 
 @pytest.fixture(autouse=True)
@@ -90,14 +97,11 @@ def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What tests tell; what failed at first, which a test that passes the second time hides
-    otherwise; then the skips by reason: a test that did not run has not passed."""
+    """What tests tell; then the skips by reason: a test that did not run has not passed."""
     for report in terminalreporter.stats.get("", []):  # of setup and teardown
         for name, line in report.user_properties if report.when == "teardown" else ():
             if name == TOLD:
                 terminalreporter.write_line(line)
-    for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.write_line(f"run again: {report.nodeid}: {report.longreprtext}")
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
     for reason, count in reasons.most_common():

@@ -20,7 +20,8 @@ RUN = f"{os.getpid():08x}"  # of this process alone: other tests may be at work 
 MIB = 2**20
 LIMIT = 32 * MIB
 GROUPS = capabilities.memory_cgroup(proc.ROOT).available
-SWAPS = GROUPS and capabilities.add_swap(proc.ROOT).available
+MAY_SWAP = capabilities.add_swap(proc.ROOT).available
+SWAPS = GROUPS and MAY_SWAP
 
 # A parent whose probe is a line of Python, for what no compiled probe does.
 PYTHON_PROBE = (

@@ -17,11 +17,13 @@ from pathlib import Path
 
 import click
 import pytest
+from PIL import Image
 from shown import FLEET, GUESTS, PAGES, ROOT, SHOWN, commands, run, write_files, written
 
-from memlab import experiments
+from memlab import api, experiments
 from memlab.cli import cli
 from memlab.experiment import levels
+from memlab.present import figures
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 OURS = [
@@ -101,6 +103,32 @@ def test_the_readme_opens_with_the_sentence_the_figure_and_the_two_commands() ->
     assert "![" in text[:first_block]
     assert commands(ROOT / "README.md")[:2] == ["make run", "make test"]
     assert len(text.splitlines()) < 150
+
+
+def test_the_figure_of_the_readme_is_of_the_run_that_its_text_quotes() -> None:
+    """The bitmap carries its own words: they are those of the recorded run."""
+    run = api.load("mmap-write", example=True)
+    with Image.open(ROOT / "docs" / "mmap-write.png") as image:
+        assert image.info["Description"] == figures.draw(run).description
+
+
+@pytest.mark.parametrize(
+    ("page", "commands"),
+    [("README.md", ["claims"]), ("docs/tutorial.md", ["show"])],
+)
+def test_what_a_page_shows_is_what_is_printed(
+    page: str, commands: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Line by line but for where they are broken; `...` leaves lines out."""
+    for command in commands:
+        cli.main([command, "--example", "mmap-write"], standalone_mode=False)
+    printed = " ".join(capsys.readouterr().out.split())
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+    output = [block for language, block in blocks if not language]
+    shown = [part for block in output for part in re.split(r"^\.\.\.$", block, flags=re.M)]
+    assert shown
+    assert [part for part in shown if " ".join(part.split()) not in printed] == []
 
 
 def test_every_interval_of_what_the_readme_found_stands_in_the_pages() -> None:

@@ -1,16 +1,20 @@
-"""What `make` says where the machine lacks something: one line that names it, exit not zero."""
+"""What `make` says where the machine lacks something, and what it shows when it is interrupted."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+NAMED = re.search(r"^apt install (.*)$", (ROOT / "README.md").read_text(), re.M)
 
 # A python3 that is the real one, except for a question whose text holds the word.
 FAKE = """#!/bin/sh
@@ -19,16 +23,19 @@ exec {python} "$@"
 """
 
 
-def make(tmp_path: Path, word: str, path: str) -> subprocess.CompletedProcess[str]:
-    fake = tmp_path / "python3"
-    fake.write_text(FAKE.format(word=word, python=sys.executable))
-    fake.chmod(0o755)
+# A pytest whose pure half ends at once, and whose other half is interrupted.
+INTERRUPTED = """#!/bin/sh
+case "$*" in *pure-folder*) echo the pure half; exit 0;; esac
+trap 'kill $!; exit 2' INT
+touch {folder}/begun
+sleep 60 > /dev/null 2>&1 & wait
+"""
+
+
+def make(tmp_path: Path, python: str, path: str) -> subprocess.CompletedProcess[str]:
     venv = tmp_path / "venv"
-    tool = shutil.which("make")
-    if tool is None:
-        pytest.skip("make is not installed")
     return subprocess.run(
-        [tool, f"PYTHON={fake}", f"VENV={venv}", f"{venv}/made"],
+        [str(shutil.which("make")), f"PYTHON={python}", f"VENV={venv}", f"{venv}/made"],
         cwd=ROOT,
         env={**os.environ, "PATH": path, "MAKEFLAGS": ""},
         capture_output=True,
@@ -37,29 +44,74 @@ def make(tmp_path: Path, word: str, path: str) -> subprocess.CompletedProcess[st
     )
 
 
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that is not make's own."""
+    assert done.returncode != 0
+    (line,) = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    return line
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> str:
+    """A PATH with a shell and no compiler."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for tool in ("sh", "touch", "rm"):
+        (folder / tool).symlink_to(str(shutil.which(tool)))
+    return str(folder)
+
+
 @pytest.mark.parametrize(
     ("word", "said"),
     [
         ("version_info", "needs Python 3.11 or newer"),
-        ("ensurepip", "apt install python3-venv"),
-        ("Python.h", "apt install python3-dev"),
+        ("ensurepip", "Python's venv; on Debian: apt install python3-venv"),
+        ("Python.h", "Python's C headers; on Debian: apt install python3-dev"),
     ],
 )
 def test_what_python_lacks_is_one_line(tmp_path: Path, word: str, said: str) -> None:
-    done = make(tmp_path, word, os.environ["PATH"])
-    ours = [line for line in done.stderr.splitlines() if not line.startswith("make")]
-    assert done.returncode != 0
-    assert len(ours) == 1
-    assert said in ours[0]
+    fake = tmp_path / "python3"
+    fake.write_text(FAKE.format(word=word, python=sys.executable))
+    fake.chmod(0o755)
+    assert said.removeprefix("needs ") in refused(make(tmp_path, str(fake), os.environ["PATH"]))
     assert not (tmp_path / "venv").exists()
 
 
-def test_a_missing_compiler_is_one_line(tmp_path: Path) -> None:
-    bare = tmp_path / "bin"
-    bare.mkdir()
-    for tool in ("sh", "echo", "touch", "rm"):
-        (bare / tool).symlink_to(shutil.which(tool) or tool)
-    done = make(tmp_path, "nothing", str(bare))
-    ours = [line for line in done.stderr.splitlines() if not line.startswith("make")]
-    assert done.returncode != 0
-    assert ours == ["a C compiler is missing; on Debian: apt install gcc libc6-dev"]
+def test_a_missing_compiler_is_one_line(tmp_path: Path, bare: str) -> None:
+    assert refused(make(tmp_path, sys.executable, bare)) == (
+        "missing here: a C compiler, the C library's headers; on Debian: apt install gcc libc6-dev"
+    )
+
+
+def test_all_that_is_missing_is_said_at_once_and_readme_names_it(tmp_path: Path, bare: str) -> None:
+    assert NAMED
+    line = refused(make(tmp_path, "nosuch-python3", bare))
+    assert line.startswith("missing here: Python 3.11 or newer (there is no nosuch-python3), a C c")
+    *_, packages = line.partition("apt install ")
+    # make runs this, and git brought it here
+    assert {*packages.split(), "git", "make"} == {*NAMED[1].split()}
+
+
+def test_interrupted_tests_keep_what_the_pure_half_has_said(tmp_path: Path) -> None:
+    """As Ctrl-C does: every process of the terminal's foreground group has the signal."""
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    for name, text in {"python": "#!/bin/sh\necho pure-folder\n", "pytest": INTERRUPTED}.items():
+        (venv / "bin" / name).write_text(text.format(folder=tmp_path))
+        (venv / "bin" / name).chmod(0o755)
+    for made in ("made", "ready", "ready-dev"):
+        (venv / made).touch()
+    with subprocess.Popen(
+        [str(shutil.which("make")), f"VENV={venv}", "test"],
+        cwd=ROOT,
+        env={**os.environ, "MAKEFLAGS": ""},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as making:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.killpg(making.pid, signal.SIGINT)
+        out, _ = making.communicate(timeout=300)
+    assert "the pure half" in out

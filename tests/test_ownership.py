@@ -9,12 +9,11 @@ import pytest
 
 from memlab import folders, ownership
 from memlab.errors import CannotRun
-from memlab.results import kept
 from memlab.run.journal import Journal
 from memlab.run.prepare import check_directory
 from memlab.store import database, travel
 
-ROOT_ONLY = pytest.mark.skipif(not ownership.is_host_root(), reason="only root is refused")
+ROOT_ONLY = pytest.mark.needs("host root")
 
 
 def test_ones_own_folder_is_not_exposed(tmp_path: Path) -> None:
@@ -129,23 +128,6 @@ def test_under_another_users_home_root_keeps_journal_and_caches_in_its_own(
     assert folders.user("state") == own / ".local/state/memlab"
     assert folders.user("cache") == own / ".cache/memlab"
     assert theirs in folders.user("data").parents  # the store is where the user looks for it
-
-
-def test_what_is_kept_is_bounded_and_nothing_else_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kept, "_MOST_BYTES", 10)
-    precious, place = tmp_path / "precious", tmp_path / "columns"
-    for folder in (precious, place / ("a" * 32), place / ("b" * 32), place / "photos"):
-        folder.mkdir(parents=True)
-        (folder / "file").write_bytes(b"x" * 8)
-    (place / ("c" * 32)).symlink_to(precious)
-    (place / "part-0123abcd").mkdir()
-    os.utime(place / ("a" * 32), (0, 0))
-    kept._bound(place)
-    left = sorted(path.name for path in place.iterdir())
-    assert left == ["b" * 32, "c" * 32, "part-0123abcd", "photos"]
-    assert (precious / "file").exists()
 
 
 def test_root_of_a_user_namespace_is_an_ordinary_user(tmp_path: Path) -> None:

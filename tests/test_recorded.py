@@ -88,9 +88,9 @@ def test_an_older_stores_samples_read_as_they_did(name: str, tmp_path: Path) -> 
 
 def test_it_is_unpacked_once(cache: Path) -> None:
     path = recorded.store("mmap-write")
-    before = path.stat().st_mtime_ns
+    before = path.stat().st_ino
     assert recorded.store("mmap-write") == path
-    assert path.stat().st_mtime_ns == before
+    assert path.stat().st_ino == before
     assert list((cache / "memlab" / "recorded").iterdir()) == [path]
 
 
@@ -104,7 +104,7 @@ def test_an_unknown_one_suggests_the_nearest() -> None:
 def test_show_and_claims_read_it() -> None:
     assert "run e19aaf02" in told("show", "--example", "mmap-write").stdout
     assert (
-        "claims hold on the machine of the recorded run (AMD EPYC"
+        "of 4 claims holds on the machine of the recorded run (AMD EPYC"
         in told("claims", "--example", "mmap-write").stdout
     )
 

@@ -1,10 +1,17 @@
 """A test that cannot run here says so: it is skipped by name, and never ends early and green."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import needs
+import pytest
+
+from memlab.observe import capabilities
+
 TESTS = Path(__file__).parent
+OTHERS = [path for path in TESTS.rglob("*.py") if path.name not in ("needs.py", "test_skips.py")]
 
 
 def every_test() -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -61,3 +68,39 @@ def test_both_are_found() -> None:
         test = ast.parse(f"def test_a():\n {text}").body[0]
         assert isinstance(test, ast.FunctionDef)
         assert only_under_a_condition(test.body) is found, text
+
+
+def asks_by_itself(tree: ast.AST) -> Iterator[str]:
+    """What a test asks for that tests/needs.py is there to ask for: a user, a program, a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("skipif", "skip")):
+            said = ast.unparse(node)
+            if re.search(r"which\(|geteuid|getuid|find_spec|is_host_root|apt install", said):
+                yield said
+
+
+def test_what_a_machine_may_lack_is_asked_for_in_one_place() -> None:
+    found = {path: list(asks_by_itself(ast.parse(path.read_text()))) for path in OTHERS}
+    assert {path: asked for path, asked in found.items() if asked} == {}
+    assert list(asks_by_itself(ast.parse("pytest.skip('no x: apt install x')"))) != []
+
+
+def test_every_need_that_is_named_is_known() -> None:
+    """One of another name would be a KeyError where the test runs, which is not everywhere."""
+    known = {*needs.NEEDS, *(line.name for line in capabilities.read())}
+    for path in OTHERS:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+                ("mark.needs", "needs.of")
+            ):
+                words = {arg.value for arg in node.args if isinstance(arg, ast.Constant)}
+                assert words <= known, path
+
+
+def test_what_is_missing_is_skipped_with_what_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = needs.Need(lambda: False, "apt install a-thing")
+    monkeypatch.setitem(needs.NEEDS, "a thing", missing)
+    monkeypatch.setitem(needs.NEEDS, "another", needs.Need(lambda: True, "nothing"))
+    with pytest.raises(pytest.skip.Exception, match=r"^needs a thing: apt install a-thing$"):
+        needs.of("another", "a thing")
+    needs.of("another")

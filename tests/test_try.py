@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from processes import processes
 
 import memlab
 from memlab import experiments
@@ -96,11 +97,10 @@ def test_page_faults_and_locked_memory_are_those_of_the_program(
 TOUCHED_TEXT = str(TOUCHED)
 
 
+@pytest.mark.needs("memory cgroup")
 def test_a_limit_of_memory_is_an_outcome_with_the_bytes_reached(
     toucher: str, store_path: Path
 ) -> None:
-    if cgroup.locate().memory_version is None or os.geteuid():
-        pytest.skip("needs root and a memory cgroup")
     run = memlab.trial(
         [toucher, "12800", "12800"], blocks=1, store=store_path, memory_max=["none", "20M"]
     )
@@ -143,7 +143,7 @@ def test_how_a_command_ends_is_its_outcome(
     assert [(s.outcome, words_of.reason(s.detail or "")) for s in run.samples] == [
         (outcome, detail)
     ]
-    assert left(r"^sleep 61\.73") == b""
+    assert processes(r"^sleep 61\.73") == []
 
 
 def test_a_script_whose_interpreter_is_missing_says_so(tmp_path: Path, store_path: Path) -> None:
@@ -162,7 +162,11 @@ def test_a_script_whose_interpreter_is_missing_says_so(tmp_path: Path, store_pat
     ("policies", "said"),
     [
         ({"cpus": 4096}, "needs 4096 CPUs, and may use "),
-        ({"malloc": "jemalloc:nosuch:1"}, "<jemalloc>: Invalid conf pair: nosuch:1"),
+        pytest.param(
+            {"malloc": "jemalloc:nosuch:1"},
+            "<jemalloc>: Invalid conf pair: nosuch:1",
+            marks=pytest.mark.needs("jemalloc"),
+        ),
         ({"env.LD_PRELOAD": "/nope.so"}, "ERROR: ld.so: object '/nope.so' from LD_PRELOAD cannot"),
     ],
 )
@@ -170,8 +174,6 @@ def test_a_level_that_would_change_nothing_is_unavailable(
     policies: dict[str, Any], said: str, store_path: Path
 ) -> None:
     run = memlab.trial(["true"], blocks=1, store=store_path, **policies)
-    if "jemalloc" in str(policies) and "needs" in str(run.samples[0].detail):
-        pytest.skip("needs libjemalloc2")
     assert outcomes(run) == ["unavailable"]
     assert said in words_of.reason(run.samples[0].detail or "")
 
@@ -221,14 +223,7 @@ def test_variables_limits_and_allocators_reach_the_command(store_path: Path) -> 
 
 def test_a_static_program_cannot_preload_a_lock(tmp_path: Path, store_path: Path) -> None:
     (tmp_path / "static.c").write_text("int main(void) { return 0; }")
-    made = subprocess.run(
-        ["cc", "-static", "-o", "static", "static.c"],
-        cwd=tmp_path,
-        capture_output=True,
-        check=False,
-    )
-    if made.returncode:
-        pytest.skip("needs a libc to link statically")
+    subprocess.run(["cc", "-static", "-o", "static", "static.c"], cwd=tmp_path, check=True)
     script = tmp_path / "script"
     script.write_text(f"#!{tmp_path}/static\n")
     script.chmod(0o755)
@@ -436,11 +431,6 @@ def test_swap_that_cannot_be_had_says_why(toucher: str, store_path: Path) -> Non
     assert "ok" in outcomes(run)
 
 
-def left(pattern: str) -> bytes:
-    """The processes that a command left behind."""
-    return subprocess.run(["pgrep", "-f", pattern], capture_output=True, check=False).stdout
-
-
 FORKS = """
 #include <time.h>
 #include <unistd.h>
@@ -465,7 +455,7 @@ def test_a_command_that_forks_for_ever_is_bounded_and_ended(
     run = memlab.trial([str(tmp_path / "forks")], blocks=1, store=store_path, timeout=1.0)
     assert outcomes(run) == ["timeout"]
     assert 2 <= (run.samples[0].raw or {})["process_count"] <= 24
-    assert left(str(tmp_path / "forks")) == b""
+    assert processes(str(tmp_path / "forks")) == []
 
 
 def test_a_user_who_is_not_root_has_a_bound_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -478,11 +468,10 @@ def test_a_user_who_is_not_root_has_a_bound_of_processes(monkeypatch: pytest.Mon
     assert probe._processes_bound(50) == "7"
 
 
+@pytest.mark.needs("root", "a mount namespace")
 def test_a_command_that_fills_its_disk_has_failed(store_path: Path) -> None:
     fills = "mount -t tmpfs -o size=64k none /mnt && cat /dev/zero > /mnt/full"
     words = ["unshare", "-m", "sh", "-c", fills]
-    if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
-        pytest.skip("needs a mount namespace")
     run = memlab.trial(words, blocks=1, store=store_path)
     assert outcomes(run) == ["failed"]
     assert "No space left on device" in str(run.samples[0].detail)
@@ -498,9 +487,9 @@ def test_a_command_that_fills_its_disk_has_failed(store_path: Path) -> None:
 def test_nothing_is_left_when_memlab_is_killed(how: list[str], store_path: Path) -> None:
     words = [sys.executable, "-m", "memlab", "try", "--store", str(store_path), "-q", *how]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as measuring:
-        assert eventually(lambda: left(r"^sleep 61\.79") != b"")
+        assert eventually(lambda: processes(r"^sleep 61\.79") != [])
         measuring.kill()
-    assert eventually(lambda: left(r"^sleep 61\.79") == b"")
+    assert eventually(lambda: processes(r"^sleep 61\.79") == [])
 
 
 def test_what_a_command_started_ends_with_the_launchers_parent() -> None:
@@ -511,9 +500,9 @@ def test_what_a_command_started_ends_with_the_launchers_parent() -> None:
     launch = [json.loads(params["spec"])["launch"], "report=1", "--", "sh", "-c", starts]
     parent = "import subprocess, sys; subprocess.run(sys.argv[1:])"
     with subprocess.Popen([sys.executable, "-c", parent, *launch], stdout=subprocess.DEVNULL) as it:
-        assert eventually(lambda: left(r"^sleep 61\.83").count(b"\n") == 3)
+        assert eventually(lambda: len(processes(r"^sleep 61\.83")) == 3)
         it.kill()
-    assert eventually(lambda: left(r"^sleep 61\.83") == b"")
+    assert eventually(lambda: processes(r"^sleep 61\.83") == [])
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
@@ -569,7 +558,7 @@ def test_what_goes_wrong_with_a_service_is_an_outcome(
     assert str(run.samples[0].detail).startswith(detail)
     terminal.show(run)
     assert "the last that the service printed where it was" in capsys.readouterr().out
-    assert left(r"print\(.starting") == b""
+    assert processes(r"print\(.starting") == []
 
 
 NOISY = """

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import processes
 
 import memlab
 from memlab import measure
@@ -95,10 +96,6 @@ def pids(run: memlab.Run) -> list[tuple[int, str, int]]:
     ]
 
 
-def left(pattern: str) -> bytes:
-    return subprocess.run(["pgrep", "-f", pattern], capture_output=True, check=False).stdout
-
-
 def eventually(holds: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + 30
     while not holds() and time.monotonic() < deadline:
@@ -127,7 +124,7 @@ def test_the_loads_of_a_block_share_a_service_of_their_policies(
     # Each was asked to end, and none lives on; no load's leftovers either.
     ended = (tmp_path / "ended").read_text().split()
     assert sorted(map(int, ended)) == sorted(pid for _, (_, _, pid) in runs)
-    assert left(r"^sleep 61\.89") == b""
+    assert processes(r"^sleep 61\.89") == []
     terminal.show(run)
     said = " ".join(capsys.readouterr().out.split())
     assert "the service was kept for a block: started 6 times for 12 trials" in said
@@ -208,26 +205,26 @@ def test_a_service_that_dies_between_two_trials_is_an_outcome_of_the_second() ->
     try:
         first = asking(server, ["true"])["result"]
         assert (first["kept"], first["loads_before"]) == (True, 0)
-        (pid,) = map(int, left(r"^sleep 61\.97").split())
+        (pid,) = processes(r"^sleep 61\.97")
         os.kill(pid, signal.SIGKILL)
-        assert eventually(lambda: left(r"^sleep 61\.97") == b"")
+        assert eventually(lambda: processes(r"^sleep 61\.97") == [])
         found = asking(server, ["true"])
         assert found["outcome"] == "service-ended"
         assert found["detail"] == "the service: ended by SIGKILL after a load; it said: up"
         assert found["result"]["kept"] is False
         assert asking(server, ["true"])["result"]["loads_before"] == 0
-        assert left(r"^sleep 61\.97") != b""
+        assert processes(r"^sleep 61\.97") != []
         # A load that takes too long takes the service with it, and so does a worker's own limit.
         assert asking(server, ["sleep", "61.97"], limit_s=0.5)["outcome"] == "timeout"
-        assert eventually(lambda: left(r"^sleep 61\.97") == b"")
+        assert eventually(lambda: processes(r"^sleep 61\.97") == [])
         assert asking(server, ["false"])["outcome"] == "failed"  # of the load alone
         assert asking(server, ["true"])["result"]["loads_before"] == 1
         assert server.run({}) == {}
-        assert left(r"^sleep 61\.97") == b""
+        assert processes(r"^sleep 61\.97") == []
         assert asking(server, ["true"])["result"]["loads_before"] == 0
     finally:
         server.stop()
-    assert eventually(lambda: left(r"^sleep 61\.97") == b"")
+    assert eventually(lambda: processes(r"^sleep 61\.97") == [])
 
 
 def test_nothing_is_left_when_memlab_is_killed_while_a_service_is_kept(store_path: Path) -> None:
@@ -244,9 +241,9 @@ def test_nothing_is_left_when_memlab_is_killed_while_a_service_is_kept(store_pat
         "setsid sleep 61.93 & sleep {n}",
     ]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as measuring:
-        assert eventually(lambda: left(r"^sleep 61\.93").count(b"\n") >= 3)
+        assert eventually(lambda: len(processes(r"^sleep 61\.93")) >= 3)
         measuring.kill()
-    assert eventually(lambda: left(r"^sleep 61\.93") == b"")
+    assert eventually(lambda: processes(r"^sleep 61\.93") == [])
 
 
 class _Cut(Silent):

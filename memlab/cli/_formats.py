@@ -39,6 +39,8 @@ def chosen(form: str | None, as_json: bool) -> str:
 
 def echo_cases(form: str, found: Cases) -> None:
     """Print in a format that other programs read; GitHub's goes to the step's summary too."""
+    from memlab import output
+    from memlab.errors import CannotRun
     from memlab.present.formats import bmf, github, junit, kcidb, openmetrics
 
     formats = {"junit": junit, "github": github, "bmf": bmf, "openmetrics": openmetrics}
@@ -46,5 +48,7 @@ def echo_cases(form: str, found: Cases) -> None:
     write = formats[form].text
     click.echo(write(found))
     if form == "github" and (page := os.environ.get("GITHUB_STEP_SUMMARY")):
-        with Path(page).open("a", encoding="utf-8") as file:
-            file.write(github.summary(found))
+        try:
+            output.append(Path(page), github.summary(found).encode())
+        except OSError as error:
+            raise CannotRun(f"cannot write {page}, GITHUB_STEP_SUMMARY: {error.strerror}") from None

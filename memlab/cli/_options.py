@@ -116,15 +116,18 @@ class _OutputFolder(click.Path):
     """A folder that could be written to, asked before anything is measured."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from memlab import output
-        from memlab.errors import CannotRun
+        return _writable(Path(str(super().convert(value, param, ctx))))
 
-        folder = Path(str(super().convert(value, param, ctx)))
-        try:
-            output.check_folder(folder)
-        except OSError as error:
-            raise CannotRun(f"cannot write {error.filename}: {error.strerror}") from None
-        return folder
+
+def _writable(folder: Path) -> Path:
+    from memlab import output
+    from memlab.errors import CannotRun
+
+    try:
+        output.check_folder(folder)
+    except OSError as error:
+        raise CannotRun(f"cannot write {error.filename}: {error.strerror}") from None
+    return folder
 
 
 output_type = _OutputFolder(file_okay=False, path_type=Path)
@@ -228,7 +231,8 @@ def echo_json(document: Any) -> None:
 
 
 def output_folder(given: Path | None, store: Path | None) -> Path:
-    """Where figures go: the folder named, else `figures` beside the store."""
+    """Where figures go: the folder named, else `figures` beside the store. CannotRun where nothing
+    may be written there: what takes minutes asks this first."""
     from memlab.store import default_path
 
-    return given or (store or default_path()).parent / "figures"
+    return given or _writable((store or default_path()).parent / "figures")

@@ -145,12 +145,9 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
     elif quiet:
         echo(run.id)
     else:
-        terminal.show(run)
-        terminal.verdicts_of_sweep(run)
-        for path in files[:1]:
-            echo(f"figure: {path}")
         where = "" if run.store_path == default_path() else f" --store {run.store_path}"
-        echo(f"next: memlab {_next(run)}{where}")
+        figure = [f"figure: {path}" for path in files[:1]]
+        terminal.ended(run, [*figure, f"next: memlab {_next(run)}{where}"])
 
 
 def _next(run: Run) -> str:

@@ -19,7 +19,9 @@ def command(as_json: bool) -> None:
     undone = list(journal.undo_stale())
     left = list(journal.left_alone())
     failures = [failure for run in undone for failure in run.failures]
-    failures += [str(one) for one in left if one.damaged]
+    failures += [
+        journal.Lasting(f"{one}; look at it, then remove it") for one in left if one.damaged
+    ]
     foreign = [str(one) for one in left if not one.damaged]
     if as_json:
         from memlab.documents import Clean, Undone
@@ -34,6 +36,8 @@ def command(as_json: bool) -> None:
         echo(f"left alone: {line}")
     if not (undone or left or as_json):
         echo("nothing to clean")
+    for failure in failures[1:] if not as_json else ():
+        echo(f"could not undo {failure}")
     if failures:
         remedy = "" if isinstance(failures[0], journal.Lasting) else "; run `memlab clean` again"
         raise CannotRun(f"could not undo {failures[0]}{remedy}")

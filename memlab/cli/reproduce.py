@@ -1,6 +1,10 @@
 """Hold a published study against this machine."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,6 +26,9 @@ from memlab.cli._options import (
     store_option,
     wait_option,
 )
+
+if TYPE_CHECKING:
+    from memlab.judging.reproduce import Reproduced
 
 
 @click.command(cls=Waiting)
@@ -137,7 +144,10 @@ def command(
     if as_json:
         echo_json(data.claims(found, wanted.not_built))
     else:
-        terminal.claims(found, wanted.not_built, tables=True, verbose=verbose)
+        if verbose:
+            terminal.claims(found, wanted.not_built, tables=True, verbose=True)
+        else:
+            terminal.reproduced(found, wanted.not_built, _next(found, study, store))
     if output:
         from memlab.present import report
 
@@ -146,3 +156,18 @@ def command(
         echo(path, err=as_json)
     if gate and any(summary.contradicted(r.judged) for r in found):
         click.get_current_context().exit(GATE)
+
+
+def _next(found: Sequence[Reproduced], study: str, store: Path | None) -> list[str]:
+    """The experiment whose claims hold least, and why."""
+    from memlab.judging import summary
+
+    def holding(one: Reproduced) -> float:
+        claims = [c for c in summary.by_claim(one.judged) if not c.absent]
+        return sum(c.overall == "holds" for c in claims) / max(1, len(claims))
+
+    runs = [one for one in found if one.run]
+    where = f" --store {store}" if store else ""
+    least = min(runs, key=holding)
+    assert least.run is not None
+    return [f"next: memlab claims {least.run.id}{where}"]

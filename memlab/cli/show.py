@@ -20,7 +20,12 @@ from memlab.cli._options import (
 @run_argument
 @example_option
 @store_option
-@click.option("-v", "--verbose", is_flag=True, help="Every metric, and not the main one alone.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Every metric, not the main one alone; published tables and cost models whole.",
+)
 @figure_option
 @json_option
 def command(
@@ -31,9 +36,9 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Show RUN (an id, the start of one, a name, or `last`): how many claims hold, medians,
-    baseline loops, what was published, noise. Of a trace that `memlab record` wrote (app.trace):
-    what its program did with its memory, and a figure of it."""
+    """Show RUN (an id, the start of one, a name, or `last`): the answer, how many claims hold, and
+    then medians, baseline loops, what was published, noise. Of a trace that `memlab record` wrote
+    (app.trace): what its program did with its memory, and a figure of it."""
     from memlab.trace import file
 
     if file.is_named([run]):
@@ -60,4 +65,4 @@ def command(
     else:
         from memlab.present import terminal
 
-        terminal.show(loaded, verbose=verbose, judged=True)
+        terminal.show(loaded, verbose=verbose)

@@ -171,6 +171,7 @@ def command(
     from memlab.targets.guest.handle import Guest
 
     rows = _sweeping.Rows() if jsonl else None
+    folder = None if rows or dry_run else output_folder(output, store)
     if stop_on_input:
         _sweeping.stop_when_told()
     if resume:
@@ -220,6 +221,5 @@ def command(
             _planning.dry_run(request, guest, as_json, store)
             return
         run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s, rows)
-    if rows:
-        return
-    _sweeping.report(run, output_folder(output, store), quiet=quiet, as_json=as_json)
+    if folder:
+        _sweeping.report(run, folder, quiet=quiet, as_json=as_json)

@@ -240,12 +240,13 @@ def command(
         _planning.dry_run(request, guest, as_json)
         return
     rows = _sweeping.Rows() if jsonl else None
+    folder = None if rows else output_folder(output, store)
     if stop_on_input:
         _sweeping.stop_when_told()
     run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s, rows)
-    if rows:
+    if folder is None:
         return
-    _sweeping.report(run, output_folder(output, store), quiet=quiet, as_json=as_json)
+    _sweeping.report(run, folder, quiet=quiet, as_json=as_json)
     short = {one.claim.id for one in judge(run) if one.word != "reproduced"} if gate else set()
     if short:
         said = f"{len(short)} of {len(run.experiment.claims)} expectations are not shown to hold"

@@ -58,6 +58,7 @@ from memlab.experiment.kinds import (
     enum_levels,
 )
 from memlab.experiment.latency import LONGEST, latency, longest, percentile
+from memlab.experiment.metric import Metric, Raw
 from memlab.experiment.readings import SYSTEM_SHARE, Reading, read
 from memlab.experiment.vocabulary import (
     PRESETS,
@@ -70,9 +71,7 @@ from memlab.experiment.vocabulary import (
     Experiment,
     File,
     Limit,
-    Metric,
     Published,
-    Raw,
     control,
 )
 

@@ -13,7 +13,8 @@ from memlab import units
 from memlab.experiment.claims import Explanation
 from memlab.experiment.factor import Factor
 from memlab.experiment.kinds import FLAG, At, Level
-from memlab.experiment.vocabulary import Control, Metric, Raw, control
+from memlab.experiment.metric import Metric, Raw
+from memlab.experiment.vocabulary import Control, control
 
 # Every cause (enum trace_cause of the probes), in words that follow "met".
 CAUSES: Mapping[str, str] = {

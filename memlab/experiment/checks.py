@@ -14,8 +14,8 @@ from typing import Any
 from memlab.experiment.claims import Claim, Count
 from memlab.experiment.factor import Factor
 from memlab.experiment.kinds import At, choice
+from memlab.experiment.metric import Metric, Raw
 from memlab.experiment.readings import Reading
-from memlab.experiment.vocabulary import Metric, Raw
 
 Step = Mapping[str, Any]  # a step as the probe's struct holds it; a field that is left out is 0
 

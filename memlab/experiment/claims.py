@@ -7,12 +7,20 @@ own) and what must be true.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
 from memlab.experiment.kinds import Level
 
 Where = Mapping[str, Level]
+
+# What a claim rests on that no study makes: by how its `published` begins.
+BASES = {
+    "man pages": re.compile(r"\w+\(\d\)"),  # mlock(2)
+    "the kernel": re.compile(r"(Linux )?commit [0-9a-f]{12}|[\w/-]+\.(rst|c)\b"),
+    "memlab's own": re.compile(r"memlab's own"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +35,19 @@ class Claim:
     text: str = ""
     id: str = ""
     where: Where = field(default_factory=dict)
-    published: str = ""  # the printed numbers that the sentence rests on
+    published: str = ""  # what the sentence rests on: printed numbers, or one of BASES
     controls: Sequence[str] = ()  # the names of the controls that test the explanation
     timed: bool = True  # about times, which a guest with emulated time cannot judge
+
+    @property
+    def basis(self) -> str:
+        """Which of BASES it rests on; empty where it is the study's, or whose else is named."""
+        return next((name for name, begins in BASES.items() if begins.match(self.published)), "")
+
+    @property
+    def of_study(self) -> bool:
+        """Whether it is a claim of who is cited, and no check of what is documented elsewhere."""
+        return not self.basis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

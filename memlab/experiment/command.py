@@ -29,7 +29,8 @@ from memlab.experiment.host import Containment, Host, Malloc
 from memlab.experiment.huge_pages import thp_kind, thp_settings
 from memlab.experiment.kinds import At, Kind, Level, choice
 from memlab.experiment.latency import longest, percentile
-from memlab.experiment.vocabulary import Cost, Experiment, Metric, Raw
+from memlab.experiment.metric import Metric, Raw
+from memlab.experiment.vocabulary import Cost, Experiment
 
 NAME = "try"
 _SWAP_BYTES = 1 << 30
@@ -485,9 +486,12 @@ def _host(subject: Tried, names: set[str]) -> Host:
     served = _PLACEHOLDER.findall(" ".join([*subject.serve, subject.ready]))
     of_service = {n for n in names if n in POLICIES or n.startswith("env.") or n in served}
 
+    def asked(at: At) -> int | None:
+        found = at.get("memory_max", "none")
+        return None if found == "none" else int(found)
+
     def own_limit(at: At) -> int:
-        asked = at.get("memory_max", "none")
-        return int(asked) if asked != "none" else subject.cap_bytes
+        return asked(at) or subject.cap_bytes
 
     def limit(at: At) -> int | None:
         """A load is beside the service in the group."""
@@ -524,6 +528,7 @@ def _host(subject: Tried, names: set[str]) -> Host:
             pass_group=True,
             fresh=True,
             keep_cache=True,
+            counted=asked,
         ),
         cpus=cpus if "cpus" in names else "all",
         malloc=malloc if "malloc" in names else None,

@@ -134,9 +134,20 @@ def enum_levels(probe: str, param: str) -> tuple[str, ...]:
     NotBuilt without that module, ValueError if the param is no enum.
     """
     try:
-        from memlab._built import ENUM_PARAMS, ENUMS
+        from memlab._built import ENUMS
     except ModuleNotFoundError:
         raise NotBuilt from None
-    if param not in ENUM_PARAMS.get(probe, {}):
+    taken = (params(probe) or {}).get(param, "")
+    if not taken.startswith("enum "):
         raise ValueError(f"probe {probe} has no param {param!r} that is an enum")
-    return tuple(ENUMS[ENUM_PARAMS[probe][param]])
+    return tuple(ENUMS[taken.removeprefix("enum ")])
+
+
+def params(probe: str) -> Mapping[str, str] | None:
+    """What a probe written in C takes: field to int, bool, str, array or `enum TAG`. None where
+    the probe is written in Python. Raises NotBuilt."""
+    try:
+        from memlab._built import PARAMS
+    except ModuleNotFoundError:
+        raise NotBuilt from None
+    return PARAMS.get(probe)

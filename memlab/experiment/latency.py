@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from memlab.experiment.kinds import At
-from memlab.experiment.vocabulary import Metric, Raw
+from memlab.experiment.metric import Metric, Raw
 from memlab.histogram import Histogram
 
 _BEYOND = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000, "p9999": 10_000}  # one in so many

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from memlab.experiment.kinds import At
-from memlab.experiment.vocabulary import Raw
+from memlab.experiment.metric import Raw
 
 Reading = Callable[[Raw, At], float | None]
 

@@ -7,53 +7,25 @@ plot (figure), reproduce and claims (published, claims, controls).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+from memlab.errors import BadDeclaration
+from memlab.experiment import rules
 from memlab.experiment.claims import Claim, Explanation
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Against, Figure
 from memlab.experiment.host import Host
-from memlab.experiment.kinds import At, Level
+from memlab.experiment.kinds import BYTES, COUNT, At, Level, params
+from memlab.experiment.metric import Levels, Metric, Raw
+from memlab.experiment.window import WINDOW_METRICS
 from memlab.printable import printable
 
-Raw = Mapping[str, Any]  # what the probe returned, its window included
-Levels = Mapping[str, Any]  # `At`, or the levels of many samples at once, as arrays
-
 PRESETS = ("quick", "paper", "full")
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A number derived from a sample when it is read. Base units: s, B, 1/s, or a count.
-
-    `help` begins with what an axis says of it; what else there is to say follows a semicolon.
-    """
-
-    name: str
-    unit: str
-    help: str
-    of: Callable[[Raw, Levels], float | None]
-    lower_is_better: bool = True
-    floor: Callable[[Raw, Levels], float | None] | None = (
-        None  # the same loop without the operation
-    )
-    extrapolated: Callable[[Raw, Levels], bool] | None = (
-        None  # is this value more than was measured?
-    )
-    evidence: Callable[[Raw, At], str] | None = None  # the lines of /proc that it was read from
-    # What a cost by the model (CostTerms) is in this metric; a level of the point may lie between
-    # those measured.
-    of_cost: Callable[[float, At], float] | None = None
-    # Why no machine of this environment has the metric; "" where that is not known.
-    lacks: Callable[[Mapping[str, Any]], str] = lambda _: ""
-
-    @property
-    def label(self) -> str:
-        """On an axis."""
-        return self.help.partition(";")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +229,151 @@ class Experiment:
         return None
 
     def factor(self, name: str) -> Factor:
-        return next(f for f in self.factors if f.name == name)
+        """BadDeclaration where there is none of that name."""
+        return rules.find("factor", name, self.factors)
 
     def metric(self, name: str) -> Metric:
-        return next(m for m in self.metrics if m.name == name)
+        """BadDeclaration where there is none of that name; the window's are not among them."""
+        return rules.find("metric", name, self.metrics)
+
+    def combinations(
+        self, levels: Mapping[str, Sequence[Level]]
+    ) -> Iterator[tuple[At, str | None]]:
+        """Every combination of these levels, and why it is excluded."""
+        for combination in product(*levels.values()):
+            at = dict(zip(levels, combination, strict=True))
+            yield at, next((e.why for e in self.excludes if e.when(at)), None)
+
+    def check(self) -> None:
+        """Whether the declaration holds together, before anything is measured: every name that it
+        gives is there, every level is one, every claim is about points that a preset measures.
+
+        Raises BadDeclaration, one line that begins with the part that is wrong.
+        """
+        self._check_parts()
+        points: list[At] = []
+        for preset in PRESETS:
+            with _part(f"preset {preset}"):
+                points += self._check_preset(preset)
+        scope = rules.Scope(self.factors, self.metrics, self.controls, points)
+        self._check_claims(scope)
+        self._check_figures(scope)
+        self._check_printed(scope)
+
+    def _check_parts(self) -> None:
+        factors, own = [f.name for f in self.factors], [m.name for m in self.metrics]
+        controls = [control.name for control in self.controls]
+        if not factors or not own:
+            raise BadDeclaration(f"no {'metric' if factors else 'factor'} is declared")
+        window = [metric.name for metric in WINDOW_METRICS if metric.name not in own]
+        # A factor, a metric and one of the window are columns of the same table.
+        for names in ([*factors, *own, *window], controls):
+            if twice := rules.repeated(names):
+                raise BadDeclaration(f"the name {twice!r} is given twice")
+        self._check_params()
+        if self.file:
+            for name in self.file.factors:
+                with _part("file"):
+                    self.factor(name)
+            timed = [m.name for m in self.metrics if "s" in m.unit.split("/")]
+            if timed and not self.file.timed:
+                raise BadDeclaration(f"metric {timed[0]}: a time, of a file that is not timed")
+        if self.shrinks:
+            with _part("shrinks"):
+                if self.factor(self.shrinks).kind not in (BYTES, COUNT):
+                    raise BadDeclaration(f"{self.shrinks} is not a size or a count")
+
+    def _check_params(self) -> None:
+        """The factors and the host fill the probe's params, where the probe is written in C."""
+        if (taken := params(self.probe)) is None:
+            return
+        given = {factor.param: factor for factor in self.probe_factors}
+        for factor in given.values():
+            with _part(f"factor {factor.name}"):
+                rules.check_param(self.probe, factor, taken)
+        for name in taken:
+            if name not in given and name not in self.host_params:
+                raise BadDeclaration(f"the param {name!r} of probe {self.probe} is no factor's")
+
+    def _check_preset(self, preset: str) -> list[At]:
+        """The preset's points."""
+        levels = {factor.name: factor.levels(preset) for factor in self.factors}
+        for name in self.tiny:
+            with _part("tiny"):
+                self.factor(name)
+        for factor in self.factors:
+            if not levels[factor.name]:
+                raise BadDeclaration(f"factor {factor.name} has no level")
+            for level in (*levels[factor.name], *self.tiny.get(factor.name, ())):
+                rules.check_level(factor, level)
+        if self.budget_s.get(preset, 0) <= 0:
+            raise BadDeclaration("it has no budget")
+        found = {tuple(at.values()): at for at, why in self.combinations(levels) if why is None}
+        if not found:
+            raise BadDeclaration("every point is excluded")
+        for one in self.controls:
+            with _part(f"control {one.name}"):
+                for name, own in one.levels.items():
+                    for level in own:
+                        rules.check_level(self.factor(name), level)
+                if unknown := set(one.presets) - set(PRESETS):
+                    raise rules.unknown("preset", min(unknown), PRESETS)
+                if preset in one.presets:
+                    beside = self.combinations({**levels, **one.levels})
+                    more = {tuple(at.values()): at for at, why in beside if why is None}
+                    if more.keys() <= found.keys() and preset != "full":
+                        raise BadDeclaration("it adds no point to the grid")
+                    found |= more
+        for at in found.values():
+            if self.cost.memory(at) < 0 or self.cost.time(at) <= 0:
+                raise BadDeclaration(f"the cost of {dict(at)} is not positive")
+        return list(found.values())
+
+    def _check_claims(self, scope: rules.Scope) -> None:
+        rules.check_ids(self.claims)
+        for claim in self.claims:
+            with _part(f"claim {claim.id or repr(claim.text)}"):
+                rules.check_claim(claim, scope)
+        for one in self.controls:
+            with _part(f"control {one.name}"):
+                for explanation in one.explanations:
+                    rules.check_claim(explanation.predicts, scope)
+        if self.costs:
+            with _part("costs"):
+                self.metric(self.costs.metric)
+                for name in (self.costs.over, *self.costs.by):
+                    self.factor(name)
+        if self.attribution:
+            with _part("attribution"):
+                scope.control(self.attribution.control)
+                for name in self.attribution.overhead:
+                    scope.metric(name)
+
+    def _check_figures(self, scope: rules.Scope) -> None:
+        ids = [claim.id for claim in self.claims]
+        for name, figure in {"": self.figure, **self.more_figures}.items():
+            with _part(f"figure {name}".strip()):
+                rules.check_figure(figure, ids, scope)
+
+    def _check_printed(self, scope: rules.Scope) -> None:
+        """The printed tables are there, and their cells are points of this experiment."""
+        for source, table in self.tables:
+            with _part("published"):
+                rules.printed_table(source, table)
+        for one in self.published:
+            with _part(f"published {one.source}, {one.table}"):
+                printed = rules.printed_table(one.source, one.table)
+                self.metric(one.metric)
+                for row in printed.rows:
+                    scope.levels(one.row(printed.rows_are, row[printed.rows_are]))
+                    for column, at in one.columns.items():
+                        scope.levels(at)
+                        if column not in row:
+                            raise rules.unknown("column", column, row)
+                        printed.cell(row, column)
+                if one.limit:
+                    scope.control(one.limit.control)
+                    self.metric(one.limit.metric)
 
     @property
     def probe_factors(self) -> list[Factor]:
@@ -293,3 +406,12 @@ class Experiment:
 
     def describe_level(self, name: str, level: Level) -> str:
         return printable(self.factor(name).kind.format(level))
+
+
+@contextmanager
+def _part(name: str) -> Iterator[None]:
+    """The part of a declaration that an error is in."""
+    try:
+        yield
+    except BadDeclaration as error:
+        raise BadDeclaration(f"{name}: {error}") from None

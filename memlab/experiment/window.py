@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memlab.experiment.kinds import At
+from memlab.experiment.metric import Metric, Raw
 from memlab.experiment.readings import read
-from memlab.experiment.vocabulary import Metric, Raw
 
 
 def populated(raw: Raw, _: At) -> float | None:

@@ -28,7 +28,7 @@ from io import StringIO
 from pathlib import Path
 
 from memlab import folders
-from memlab.errors import BadRequest, CannotRun, MemlabError, NotBuilt
+from memlab.errors import BadDeclaration, BadRequest, CannotRun, MemlabError, NotBuilt
 from memlab.experiment.vocabulary import Experiment
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -43,8 +43,8 @@ def trust(path: str) -> None:
 
 
 def declare(path: str) -> Experiment:
-    """The experiment that a file declares, its probe compiled. BadRequest where the file, its C or
-    the declaration is wrong; CannotRun where nothing can be compiled."""
+    """The experiment that a file declares, its probe compiled. BadRequest where the file or its C
+    is wrong, BadDeclaration where what it declares is; CannotRun where nothing can be compiled."""
     stamps = [_stamp(path), _stamp(f"{path[:-3]}.c")]
     return _declared(Path(path), *stamps)
 
@@ -65,6 +65,12 @@ def _declared(path: Path, *_: int) -> Experiment:
         said = f"{made.question} ({path} is gone: this is its declaration when it was last read)"
         return replace(made, question=said)
     made = _read(path, folder, path.stem)
+    try:
+        made.check()
+    except BadDeclaration as error:
+        raise BadDeclaration(f"{path}: {error}") from None
+    except Exception as error:  # of a function that the file declares
+        raise BadDeclaration(f"{_where(path, error)}: {type(error).__name__}: {error}") from None
     with suppress(OSError):  # for the day when the file is gone
         shutil.copyfile(path, folder / "declaration.py")
     return made
@@ -78,7 +84,7 @@ def _read(path: Path, folder: Path, stem: str) -> Experiment:
     try:
         _check_readable(path)
         if home:
-            _take_enums(home)
+            _take_params(home)
         found = runpy.run_path(str(path), run_name=f"memlab_outside_{stem}").get("EXPERIMENT")
     except MemlabError:
         raise
@@ -115,13 +121,13 @@ def _check_readable(path: Path) -> None:
         raise BadRequest(f"{path}: another user may change it; chown it, or chmod o-w")
 
 
-def _take_enums(home: Path) -> None:
-    """The levels of its enums, for the declaration."""
+def _take_params(home: Path) -> None:
+    """What it takes and the levels of its enums, for the declaration."""
     from memlab import _built
 
     told = runpy.run_path(str(home / "_built.py"))
     _built.ENUMS.update(told["ENUMS"])
-    _built.ENUM_PARAMS.update(told["ENUM_PARAMS"])
+    _built.PARAMS.update(told["PARAMS"])
 
 
 def _folder_of(path: str, *, make: bool) -> Path:
@@ -165,7 +171,8 @@ def _built(source: Path, folder: Path) -> Path:
     own = Path(probes.origin).parent / "probe_sources"
     compiler, version = _compiler()
     hashed = build_probes.probe_hash(source, _built.FLAGS, version, own)
-    home = folder / hashlib.sha256(f"{hashed} {sys.version}".encode()).hexdigest()[:16]
+    builder = Path(build_probes.__file__).read_text()  # another one may write other data
+    home = folder / hashlib.sha256(f"{hashed} {sys.version} {builder}".encode()).hexdigest()[:16]
     if home.exists():
         return home
     with tempfile.TemporaryDirectory(dir=folder) as made:

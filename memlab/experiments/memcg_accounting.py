@@ -48,7 +48,7 @@ MOVE = "section 3.2, a task that moves"
 V1 = "cgroup-v1/memory.rst"
 REMOVAL = "cgroup-v1/memory.rst, removing a cgroup"
 MOVING = "cgroup-v1/memory.rst, move charges: -EINVAL"
-BATCH = "MEMCG_CHARGE_BATCH of mm/memcontrol.c"
+BATCH = "mm/memcontrol.c, MEMCG_CHARGE_BATCH"
 OWN = "memlab's own"
 
 A_AND_B = start(A, FIRST), start(B, SECOND)

@@ -11,7 +11,7 @@ from memlab.analysis.verdicts import ALPHA, Verdict
 from memlab.experiment import At, Claim
 from memlab.judging import mechanism
 from memlab.judging.kinds import find
-from memlab.judging.sight import settings
+from memlab.judging.sight import ABSENT, settings
 from memlab.results import Run
 from memlab.results.samples import IntArray, ids_of
 from memlab.units import finite
@@ -36,12 +36,23 @@ class Judged:
     clearance: float | None  # see Finding
     lines: Sequence[str]
     adjusted_p: float | None = None
-    """The verdict's p after Benjamini and Hochberg over all verdicts of the run; None without p."""
+    """The verdict's p after Benjamini and Hochberg over the verdicts of the run that had a sample;
+    None without p."""
 
     @property
     def stands(self) -> bool:
         """Whether it is among those of which at most 5 % are expected to be false."""
         return self.adjusted_p is not None and self.adjusted_p <= ALPHA
+
+    @property
+    def fallen(self) -> bool:
+        """Whether it is decided by itself, and not once all verdicts of the run are corrected."""
+        return self.verdict.p is not None and not self.stands
+
+    @property
+    def absent(self) -> bool:
+        """Whether the run was never to measure what it needs."""
+        return not self.verdict.n and ABSENT in self.verdict.reason
 
     @property
     def word(self) -> str:
@@ -50,14 +61,13 @@ class Judged:
 
 def judge(run: Run) -> list[Judged]:
     """Judge every claim of the run's experiment, in declared order. Nothing is measured."""
-    claims = [
-        (claim, setting) for claim in run.experiment.claims for setting in settings(run, claim)
+    found = [
+        _judged(run, claim, setting)
+        for claim in run.experiment.claims
+        for setting in settings(run, claim)
     ]
-    label = f"verdicts on {[(claim.id, claim.text, setting) for claim, setting in claims]}"
-    kept = run.once(label, list[_Found], lambda: [_found(run, *one) for one in claims])
-    found = [_judged(run, *one, kept) for one, kept in zip(claims, kept, strict=True)]
     # An undecided claim was a chance to be wrong too: it counts, with a p of 1.
-    tested = [one for one in found if one.word != "not testable here"]
+    tested = [one for one in found if one.verdict.n and one.word != "not testable here"]
     adjusted = iter(benjamini_hochberg([_or_one(one.verdict.p) for one in tested]))
     corrected = {id(one): next(adjusted) for one in tested}
     return [
@@ -70,39 +80,17 @@ def _or_one(p: float | None) -> float:
     return 1.0 if p is None else p
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What is judged of a claim at a setting, as it is kept."""
-
-    verdict: Verdict
-    evidence: str
-    control_says: str
-    points: list[int]
-    clearance: float | None
-    lines: list[str]
-
-
-def _found(run: Run, claim: Claim, setting: At) -> _Found:
+def _judged(run: Run, claim: Claim, setting: At) -> Judged:
     found = find(run, claim, setting)
-    return _Found(
-        verdict=found.verdict,
-        evidence=found.evidence,
-        control_says=mechanism.says(run, claim, setting),
-        points=[point.index for point in found.points],
-        clearance=found.clearance,
-        lines=list(found.lines),
-    )
-
-
-def _judged(run: Run, claim: Claim, setting: At, found: _Found) -> Judged:
+    points = [point.index for point in found.points]
     return Judged(
         claim=claim,
         setting=setting,
         verdict=found.verdict,
         evidence=found.evidence,
-        control_says=found.control_says,
-        points=found.points,
-        samples=ids_of([run.by_point[index] for index in found.points]),
+        control_says=mechanism.says(run, claim, setting),
+        points=points,
+        samples=ids_of([run.by_point[index] for index in points]),
         clearance=found.clearance,
         lines=found.lines,
     )

@@ -19,6 +19,7 @@ from memlab.results import Run
 from memlab.results.run import count_of
 
 PREDICTS = 0.2  # the median error of levels left out, from which on a model explains nothing
+_FAR_OFF = 1.0  # an error at a level left out at which a model is not shown: twice the cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,7 @@ def models(run: Run) -> Sequence[Fitted]:
 
     Kept, since a report asks for them in several places and a stored run does not change.
     """
-    declared = run.experiment.costs
-    if declared is None:
-        return ()
-    label = f"cost of {declared.metric} by {declared.by} where {declared.where}"
-    return tuple(run.once(label, list[Fitted], lambda: [*_models(run)]))
+    return tuple(_models(run))
 
 
 def _models(run: Run) -> Iterator[Fitted]:
@@ -155,12 +152,17 @@ def _count(run: Run, term: CostTerm, point: Point) -> float:
     return float(np.median(counts[~np.isnan(counts)]))
 
 
-def lines_for_show(run: Run) -> list[str]:
-    """The cost models in words, a line each, of those that predict points they have not seen;
-    none where the experiment declares no cost."""
+def lines_for_show(run: Run, *, every: bool = True) -> list[str]:
+    """The cost models in words, a line each, of those that predict points they have not seen,
+    without `every` those alone that do so at the ends too; none where the experiment declares no
+    cost."""
     found = [fitted for fitted in models(run) if predicts(fitted)]
     names = [n for n in (found[0].at if found else ()) if len({f.at[n] for f in found}) > 1]
-    return [_line(run, fitted, names or list(fitted.at)[:1]) for fitted in found]
+    return [
+        _line(run, fitted, names or list(fitted.at)[:1])
+        for fitted in found
+        if every or max(map(abs, fitted.held_out.values())) < _FAR_OFF
+    ]
 
 
 def predicts(fitted: Fitted) -> bool:
@@ -171,7 +173,7 @@ def predicts(fitted: Fitted) -> bool:
 
 
 def _line(run: Run, fitted: Fitted, names: Sequence[str]) -> str:
-    where = evidence.side(run.experiment, {name: fitted.at[name] for name in names})
+    where = evidence.side(run.named, {name: fitted.at[name] for name in names})
     constants = " + ".join(
         f"{evidence.measured(interval, 's')} per {name}"
         for name, interval in fitted.model.constants.items()

@@ -23,6 +23,7 @@ from memlab.experiment import (
 from memlab.experiment.points import Point
 from memlab.results import Run
 
+ABSENT = "not in this run"  # of points that the run was never to measure
 _FLOOR_LEFT = 0.01  # of a cost: what is left of it where the floor takes all, since logs need some
 
 
@@ -139,7 +140,7 @@ class Sight:
     def lack(self, levels: At, more: str = "") -> NotHere:
         """The error that names points this run does not have, and the sweep that measures them."""
         needed = " with ".join(filter(None, [_levels(self, levels), more]))
-        return NotHere(f"needs {needed}: not in this run; to get it: {command(self)}")
+        return NotHere(f"needs {needed}: {ABSENT}; to get it: {command(self)}")
 
     def level(self, name: str, level: Level) -> str:
         """A level in words."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from memlab.analysis.compare import benjamini_hochberg
 from memlab.analysis.verdicts import ALPHA
 from memlab.experiment import At, Claim, Level
+from memlab.experiment.claims import BASES
 from memlab.judging.claims import Judged
 
 _OVERALL = {
@@ -18,35 +19,70 @@ _OVERALL = {
     "not testable here": "not testable here",
 }
 DIFFERS = "depends on the setting"
-ORDER = ("contradicted", DIFFERS, "not decided", "not testable here", "holds")  # as it is printed
+PARTLY = "holds in part"
+ORDER = (  # as it is printed
+    "contradicted",
+    DIFFERS,
+    "not decided",
+    PARTLY,
+    "not testable here",
+    "holds",
+)
 HERE = "on this machine"
 _TESTED = ("reproduced", "contradicted", "inconclusive")
 _UNDECIDED = "undecided (too few or too noisy samples)"
-_NO_SAMPLE = "not measured"
+_NO_SAMPLE = "no sample yet"
+# What stands beside a verdict that its own test decides, and all tests of the run together do not.
+FALLEN = "does not stand once all verdicts are corrected: it needs more blocks"
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimSummary:
-    """One claim over all its settings. `overall` is one word where all settings agree on it."""
+    """One claim over all its settings."""
 
     claim: Claim
     judged: Sequence[Judged]
 
     @property
     def overall(self) -> str:
-        words = {_OVERALL[j.verdict.word] for j in self.judged}
-        return words.pop() if len(words) == 1 else DIFFERS
+        """One word. It holds where each setting is shown to, with all verdicts of the run
+        corrected; it depends on the setting where some are shown to and others shown not to; it is
+        contradicted where some are shown not to and none is shown to."""
+        words = {_settled(j) for j in self.judged}
+        if "contradicted" in words:
+            return DIFFERS if "holds" in words else "contradicted"
+        if "holds" in words:
+            return "holds" if len(words) == 1 else PARTLY
+        return "not decided" if "not decided" in words else "not testable here"
+
+    @property
+    def absent(self) -> bool:
+        """Whether the run was never to measure what it needs."""
+        return all(j.absent for j in self.judged)
 
     @property
     def no_sample(self) -> bool:
-        """Undecided since the run has no sample of what it needs."""
+        """Undecided since the run has no sample yet of what it needs."""
         return self.overall == "not decided" and not any(j.verdict.n for j in self.judged)
 
     @property
     def counts(self) -> str:
-        """`reproduced in 14, inconclusive in 2`, in settings."""
-        words = Counter(j.verdict.word for j in self.judged)
-        return ", ".join(f"{word} in {count}" for word, count in words.most_common())
+        """`contradicted in 1 setting, undecided in 2`; empty where the settings agree."""
+        words = Counter(_settled(j).removeprefix("not ") for j in self.judged)
+        (first, count), *rest = words.most_common()
+        said = [f"{_SAID.get(first, first)} in {count} setting{'' if count == 1 else 's'}"]
+        said += [f"{_SAID.get(word, word)} in {count}" for word, count in rest]
+        return ", ".join(said) if rest else ""
+
+
+_SAID = {"decided": "undecided"}
+
+
+def _settled(judged: Judged) -> str:
+    """The word of one setting. That a claim holds has to stand with all verdicts corrected."""
+    if judged.word == "reproduced" and judged.fallen:
+        return "not decided"
+    return _OVERALL[judged.word]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +108,46 @@ def by_claim(judged: Iterable[Judged]) -> list[ClaimSummary]:
     return [ClaimSummary(members[0].claim, members) for members in found.values()]
 
 
-def sentence(summaries: Sequence[ClaimSummary], place: str = HERE) -> list[str]:
-    """`3 of 4 claims hold on this machine; 1 is contradicted.`, then each contradicted claim.
-    `place` may be empty."""
+def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = "") -> list[str]:
+    """`3 of 4 claims hold on this machine; 1 is contradicted.`, then each contradicted claim. Where
+    a study is named its claims are counted, and what rests on a manual page, the kernel or memlab's
+    own reasoning apart. A claim whose points are not in the run is in no count. `place` may be
+    empty."""
     if not summaries:
         return ["no claim is declared"]
-    counts = Counter(_NO_SAMPLE if s.no_sample else s.overall for s in summaries)
-    total = len(summaries)
-    holding = counts["holds"]
+    asked = [s for s in summaries if not s.absent]
+    own = [s for s in asked if s.claim.of_study or not study]
+    others = [s for s in asked if not s.claim.of_study and study]
+    absent = len(summaries) - len(asked)
+    parts = []
+    if own or not others:
+        parts.append(_counted(own, f"claim{{s}}{f' of {study}' if others else ''}", place))
+    if others:
+        what = "further check{s}" if own else "check{s}"
+        *bases, last = [kind for kind in BASES if kind in {s.claim.basis for s in others}]
+        basis = f"{', '.join(bases)} and {last}" if bases else last
+        parts.append(_counted(others, f"{what} ({basis})", "" if own else place))
+    if absent:
+        one = "1 other needs" if absent == 1 else f"{absent} others need"
+        parts.append(f"{one} points that this run was not to measure")
+    wrong = [
+        f"Contradicted: {s.claim.text}{f' ({s.counts})' if s.counts else ''}."
+        for s in asked
+        if s.overall == "contradicted"
+    ]
+    return [". ".join(parts) + ".", *wrong]
+
+
+def _counted(found: Sequence[ClaimSummary], what: str, place: str) -> str:
+    """`3 of 4 claims hold on this machine; 1 is contradicted`. `what` has `{s}` for the plural."""
+    counts = Counter(_NO_SAMPLE if s.no_sample else s.overall for s in found)
+    total, holding = len(found), counts["holds"]
     words = {
         "contradicted": ("is contradicted", "are contradicted"),
         DIFFERS: ("depends on the setting", "depend on the setting"),
+        PARTLY: ("holds in part", "hold in part"),
         "not decided": (f"is {_UNDECIDED}", f"are {_UNDECIDED}"),
-        _NO_SAMPLE: ("needs points that were not measured", "need points that were not measured"),
+        _NO_SAMPLE: ("has no sample yet", "have no sample yet"),
         "not testable here": ("is not testable", "are not testable"),
     }
     parts = [
@@ -92,11 +155,9 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE) -> list[str]:
         for overall, (one, several) in words.items()
         if counts[overall]
     ]
-    of = f"{holding} of {total} claim{'' if holding == total == 1 else 's'}"
+    of = f"{holding} of {total} {what.format(s='' if holding == total == 1 else 's')}"
     verb = "holds" if holding == 1 else "hold"
-    headline = f"{'; '.join([f'{of} {verb} {place}'.rstrip(), *parts])}."
-    wrong = [s.claim.text for s in summaries if s.overall == "contradicted"]
-    return [headline, *(f"Contradicted: {text}." for text in wrong)]
+    return "; ".join([f"{of} {verb} {place}".rstrip(), *parts])
 
 
 Said = tuple[str, str, float | None]
@@ -153,7 +214,8 @@ def groups(summary: ClaimSummary, along: str) -> list[Group]:
     found: dict[tuple[object, ...], list[Judged]] = {}
     for j in summary.judged:
         shared = tuple((name, j.setting.get(name)) for name in varied if name != along)
-        found.setdefault((shared, j.verdict.word, j.control_says), []).append(j)
+        key = (shared, j.word, j.word == "reproduced" and j.fallen, j.control_says)
+        found.setdefault(key, []).append(j)
     return [_group(members, varied, along) for members in found.values()]
 
 

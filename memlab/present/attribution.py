@@ -25,7 +25,7 @@ def lines(run: Run) -> Iterator[str]:
         if remark := "; ".join(remarks(found)):
             yield f"  {remark}"
     for at, why in refused(run):
-        yield f"{words.labels(run.experiment, at, _names(run))}: not traced: {why}"
+        yield f"{words.labels(run.named, at, _names(run))}: not traced: {why}"
 
 
 def _names(run: Run) -> list[str]:
@@ -34,7 +34,7 @@ def _names(run: Run) -> list[str]:
 
 
 def place(run: Run, found: Traced) -> str:
-    return words.labels(run.experiment, found.at, _names(run))
+    return words.labels(run.named, found.at, _names(run))
 
 
 def tail_of(found: Traced, one_in: int = ONE_IN) -> Tail:

@@ -66,7 +66,7 @@ def run(run: Run) -> documents.Show:
                 estimate=finite(c.found.estimate),
                 low=finite(c.found.low),
                 high=finite(c.found.high),
-                words=words.crossing(run.experiment, c),
+                words=words.crossing(run.named, c),
             )
             for c in crossings(run)
         ],

@@ -122,4 +122,4 @@ def _factor(factor: Factor) -> tuple[str, str]:
 
 
 def _basis(claim: Claim) -> str:
-    return f" [published: {claim.published}]" if claim.published else ""
+    return f" [basis: {claim.published}]" if claim.published else ""

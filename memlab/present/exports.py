@@ -79,7 +79,7 @@ def _read(path: Path) -> bytes:
 
 def _write(path: Path, content: files.Content) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        files.make_folder(path.parent)
         files.write({path: content})
     except OSError as error:
         raise CannotRun(f"cannot write {path}: {error.strerror or error}") from None

@@ -17,8 +17,10 @@ from memlab.present.verdicts import ClaimVerdicts, Verdict, verdicts
 from memlab.results import Run
 
 _SHOWN = "quick"  # the preset of the recorded runs
-# Where a verdict's number ends: how sure it is, and where it failed, `memlab claims -v` says.
-_REST = re.compile(r"[,;] \d+ blocks\b|: not in this run; to get it: |: E[A-Z]+ at probes/")
+# Where a verdict's reason ends: what gets more, and where it failed, `memlab claims -v` says; and
+# where its number does, which says by itself why a claim is decided.
+_REST = re.compile(r": not in this run; to get it: |: E[A-Z]+ at probes/")
+_HOW_SURE = re.compile(rf"{_REST.pattern}|[,;] \d+ blocks\b")
 
 
 def page(experiment: Experiment, run: Run | None) -> str:
@@ -66,7 +68,8 @@ def _more(experiment: Experiment) -> str:
 def _found(run: Run) -> Iterator[str]:
     found = reproduce.of_run(run)
     # What is contradicted stands first in the table.
-    said = summary.sentence(summary.by_claim(found.judged), place="")[:1] if found.judged else []
+    claims, study = summary.by_claim(found.judged), words.study([run.experiment])
+    said = summary.sentence(claims, place="", study=study)[:1] if found.judged else []
     cpu, count = run.environment.get("cpu_model"), run.environment.get("cpu_count")
     kernel = run.environment.get("kernel_release")
     recorded = (
@@ -79,7 +82,9 @@ def _found(run: Run) -> Iterator[str]:
         yield from ("", f"[![{caption(run, name)}]({stem}.svg)]({stem}.svg)")  # a phone enlarges it
     sources = [f"[{source}](../studies.md#{source})" for source in run.experiment.sources]
     if sources:
-        yield from ("", f"Claims of {', '.join(sources)}:")
+        more = any(not one.claim.of_study for one in claims)
+        also = ", and further checks" if more else ""
+        yield from ("", f"Claims of {', '.join(sources)}{also}:")
     if found.judged:
         drawn = [run.experiment.figure, *run.experiment.more_figures.values()]
         listed = any(isinstance(figure, Checks) for figure in drawn)
@@ -120,7 +125,7 @@ def _said(found: Sequence[Verdict]) -> Iterator[str]:
     # A count alone does not say what it should have been.
     numbers = [one.reason if _is_count(one.number) else one.number for one in found]
     lines = [
-        (one, _REST.split(words.shared_reason(said))[0])
+        (one, _shortened(one, words.shared_reason(said)))
         for one, said in zip(found, numbers, strict=True)
     ]
     if len({(one.word, said) for one, said in lines}) == 1 < len(found):
@@ -129,6 +134,13 @@ def _said(found: Sequence[Verdict]) -> Iterator[str]:
     for one, said in lines:
         where = one.where.partition("; the closest, ")[0]
         yield f"**{one.word}**{f' ({where})' if where else ''}: {said}"
+
+
+def _shortened(found: Verdict, said: str) -> str:
+    if found.word == "inconclusive":
+        return _REST.split(words.shared_reason(found.evidence))[0]
+    said, stands, _ = said.partition(f"; {summary.FALLEN}")
+    return _HOW_SURE.split(said)[0] + (f"; {summary.FALLEN}" if stands else "")
 
 
 def _is_count(number: str) -> bool:

@@ -9,6 +9,7 @@ from rich.status import Status
 
 from memlab import experiments, units
 from memlab.experiment.points import Point, point_label, varied_factors
+from memlab.present import words
 from memlab.present.table import Text, console
 from memlab.printable import printable
 from memlab.store import RunRow
@@ -52,8 +53,8 @@ class Live:
         if self._status:
             self._status.stop()
         why = {
-            "decided": "every claim is decided or out of the budget's reach "
-            "(--precision measures on, for narrower intervals)",
+            "decided": "what the budget can decide is decided (--precision measures on, for "
+            "narrower intervals)",
             "precise": "every point is as precise as asked",
             "blocks": "all blocks are done",
             "budget": "the budget is spent",
@@ -65,7 +66,7 @@ class Live:
         left = "" if progress.left_s is None else f", {progress.left_s:.0f} s left"
         return (
             f"block {progress.block + 1}: {units.counted(progress.in_block, 'trial')}, "
-            f"{progress.done_points} of {units.counted(progress.points, 'point')} done{left}"
+            f"{_measured_on(progress)}{left}"
         )
 
     def _line(self, progress: Progress) -> str:
@@ -73,12 +74,15 @@ class Live:
         seen = progress.outcome
         if progress.interval and progress.outcome == "ok":
             unit = self._experiment.metrics[0].unit
-            seen = units.format_quantity(progress.interval.estimate, unit)
-            width = progress.interval.halfwidth_relative
-            seen += f" ±{width:.1%}" if width is not None else ""
+            seen = words.median(progress.interval, unit)
         left = "" if progress.left_s is None else f" · {progress.left_s:.0f} s left"
-        done = f"{progress.done_points}/{units.counted(progress.points, 'point')} done"
         return (
             f"block {progress.block + 1}, trial {progress.position + 1}/{progress.in_block} · "
-            f"{at} · {seen} · {done}{left}"
+            f"{at} · {seen} · {_measured_on(progress)}{left}"
         )
+
+
+def _measured_on(progress: Progress) -> str:
+    """A point that rests may have one sample: its claims are out of the budget's reach."""
+    on = progress.points - progress.done_points
+    return f"{on} of {units.counted(progress.points, 'point')} measured on"

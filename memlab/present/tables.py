@@ -15,25 +15,36 @@ from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import point_key
 from memlab.experiment.window import WINDOW_METRICS
 from memlab.judging import evidence
+from memlab.judging.claims import judge
 from memlab.judging.compare import Compared, PointComparison
 from memlab.judging.reproduce import Reproduced
-from memlab.judging.summary import DIFFERS, by_claim
+from memlab.judging.summary import DIFFERS, PARTLY, by_claim
 from memlab.present import words
 from memlab.present.table import Cell, Column, Table
 from memlab.published import Cell as Printed
-from memlab.results import PointSummary, Run
+from memlab.results import PointSummary, Run, beside
 from memlab.results.beside import Beside, Row
 from memlab.results.run import FLOOR_SHARE
 
 _SIDE_BY_SIDE = 4  # more lines than this, and than levels, are rows
-LEGEND = (
-    "medians; ± is half of the median's 95 % interval, n the samples where these are under 6; "
-    "~ extrapolated from what was measured; * the baseline loop is over 20 % of it"
-)
+_SIGNS = {  # of a cell: what it means
+    "±": "± is half of the median's 95 % interval",
+    " (": "in brackets are its ends, where it is wide or one side is longer",
+    "n=": "n is the samples, where these are under 6",
+    "~": "~ is extrapolated from what was measured",
+    "*": "* is where the baseline loop is over 20 % of it",
+}
 PUBLISHED_LEGEND = (
     "ratio: here / published; < and > where the published number is itself a bound; published "
     "numbers are converted to the metric's unit"
 )
+
+
+def legend(cells: Iterable[str]) -> str:
+    """What the signs mean that these medians have."""
+    cells = [*cells]
+    said = [text for sign, text in _SIGNS.items() if any(sign in cell for cell in cells)]
+    return "; ".join(["medians", *said])
 
 
 def medians(run: Run) -> list[Table]:
@@ -55,7 +66,7 @@ def medians(run: Run) -> list[Table]:
     for panel, part in zip(panels, inside, strict=True):
         flags = [metric.name in s.extrapolated for s in part if s.medians]
         every = bool(flags) and all(flags)
-        place = _levels(run.experiment, panel, panel_names) + _filesystem(run, panel)
+        place = _levels(run.named, panel, panel_names)
         title = f"{metric.label} ({metric.unit})" + (f": {place}" if place else "")
         title += "; all extrapolated" if every else ""
         made.append(_panel(run, title, part, by, turned=turned, mark=not every))
@@ -77,7 +88,7 @@ def _command(run: Run, names: Sequence[str]) -> Table:
     columns = [Column("policy", "left"), *(Column("\n".join(head)) for head in heads)]
     rows: list[list[Cell | str]] = [
         [
-            words.levels(run.experiment, summary.point.at, varied),
+            words.levels(run.named, summary.point.at, varied),
             *(median(summary, metric, words.cell_unit(metric.unit)) for metric in metrics),
         ]
         for summary in run.summaries
@@ -93,7 +104,7 @@ def every_metric(run: Run) -> Table:
     rows: list[list[Cell | str]] = [
         [
             metric.label,
-            words.levels(run.experiment, summary.point.at, varied),
+            words.levels(run.named, summary.point.at, varied),
             median(summary, metric, metric.unit),
         ]
         for name, metric in metrics.items()
@@ -149,8 +160,8 @@ def _column(run: Run, at: At) -> Column:
 def _label(run: Run, at: At) -> str:
     """A level of the axis alone, others with their names where they need them."""
     if list(at) == [run.experiment.figure.over]:
-        return words.label(run.experiment, *next(iter(at.items())))
-    return _levels(run.experiment, at, at)
+        return words.label(run.named, *next(iter(at.items())))
+    return _levels(run.named, at, at)
 
 
 def _levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
@@ -162,7 +173,7 @@ def _levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
 def names_of_levels(run: Run) -> str:
     """What `-p` takes for the levels that the tables call otherwise: `method=write for write(2)`;
     empty where there are none."""
-    factors = [run.experiment.factor(name) for name in run.varied]
+    factors = [run.named.factor(name) for name in run.varied]
     said = {
         f"{factor.name}={factor.kind.format(level)} for {label}": None
         for factor in factors
@@ -170,15 +181,6 @@ def names_of_levels(run: Run) -> str:
         if (label := factor.level_labels.get(level)) and label != factor.kind.format(level)
     }
     return f"-p takes {', '.join(said)}" if said else ""
-
-
-def _filesystem(run: Run, panel: At) -> str:
-    """The filesystem that really lies under the panel's level."""
-    file = run.experiment.file
-    if file is None or file.filesystem not in panel:
-        return ""
-    found = run.environment.get("filesystems", {}).get(panel[file.filesystem])
-    return f" [{found['type']} at {found['path']}]" if found else ""
 
 
 def _combinations(summaries: Sequence[PointSummary], names: Sequence[str]) -> list[At]:
@@ -224,33 +226,42 @@ def _point_name(run: Run, found: PointSummary) -> str:
         for f in run.experiment.factors
         if f.name in run.varied or (control and f.name in control.levels)
     ]
-    return _levels(run.experiment, found.point.at, names) or "the only point"
+    return _levels(run.named, found.point.at, names) or "the only point"
 
 
 _VERDICTS = {  # heads of a terminal's width
     "holds": "hold",
-    "contradicted": "contradicted",
-    DIFFERS: "depend on\nthe setting",
-    "not decided": "not\ndecided",
-    "not testable here": "not\ntestable",
+    PARTLY: "in\npart",
+    "contradicted": "contra-\ndicted",
+    DIFFERS: "de-\npend",
+    "not decided": "unde-\ncided",
+    "not testable here": "not\ntested",
 }
 
 
 def by_experiment(found: Sequence[Reproduced]) -> Table:
-    """A row per experiment: how many claims have which verdict, of verdicts that any has."""
-    counts = [Counter(c.overall for c in by_claim(one.judged)) for one in found]
+    """A row per experiment: how many of the study's claims have which verdict, of verdicts that any
+    has; and how many of the further checks hold."""
+    asked = [[c for c in by_claim(one.judged) if not c.absent] for one in found]
+    studied = any(one.experiment.sources for one in found)
+    own = [[c for c in of if c.claim.of_study or not studied] for of in asked]
+    others = [[c for c in of if studied and not c.claim.of_study] for of in asked]
+    counts = [Counter(c.overall for c in of) for of in own]
     seen = [word for word in _VERDICTS if any(count[word] for count in counts)]
     columns = [Column("experiment", "left"), *(Column(_VERDICTS[word]) for word in seen)]
+    columns += [Column("checks\nhold")] if any(others) else []
     rows: list[list[Cell | str]] = []
-    for one, count in zip(found, counts, strict=True):
+    for one, count, more in zip(found, counts, others, strict=True):
         said = [str(count[word] or "") for word in seen]
+        if any(others):
+            said.append(f"{sum(c.overall == 'holds' for c in more)} of {len(more)}" if more else "")
         rows.append([one.experiment.name, *said, one.run.id if one.run else "does not run here"])
     return Table("", [*columns, Column("run", "left")], rows)
 
 
 def setting(run: Run, beside: Beside) -> str:
     varied = [name for name in beside.setting if name in run.varied]
-    return _levels(run.experiment, beside.setting, varied)
+    return _levels(run.named, beside.setting, varied)
 
 
 def published(run: Run, beside: Beside) -> Table:
@@ -282,6 +293,43 @@ def published(run: Run, beside: Beside) -> Table:
     columns += [Column("here"), Column("ratio")]
     found = [line for row in rows for line in _lines(row, unit, mark=not every)]
     return Table(title, [names, *columns], found, notes, names=2)
+
+
+def published_once(run: Run) -> Iterator[Table]:
+    """Each published table once: the printed numbers, and what those here are of them at each
+    setting. The numbers here stand in the tables of medians."""
+    found: dict[tuple[str, str], list[Beside]] = {}
+    for one in beside.tables(run):
+        found.setdefault((one.source.id, one.table.id), []).append(one)
+    for of in found.values():
+        first = of[0]
+        unit = run.metric(first.declared.metric).unit
+        places = [setting(run, one) or "here" for one in of]
+        rows: list[list[Cell | str]] = []
+        for several in zip(*(one.rows for one in of), strict=True):
+            for column, cell in several[0].printed.items():
+                here = [row.here[column] for row in several]
+                if any(one.median for one in here):
+                    ratios = [
+                        "-" if h.ratio is None else f"{cell.ratio_bound}{evidence.number(h.ratio)}"
+                        for h in here
+                    ]
+                    printed = _printed(cell, words.cell_unit(unit))
+                    rows.append([several[0].name, column, printed, *ratios])
+        heads = [Column("column", "left"), Column("published", style="quiet")]
+        heads += [Column(f"{place}\n/ published") for place in places]
+        notes = [line for one in of for line in _notes(run, one, _seen(one))]
+        yield Table(
+            f"published {first.source.id}, {first.table.title} ({first.table.place})",
+            [Column(first.table.rows_are), *heads],
+            rows,
+            list(dict.fromkeys(notes)),
+            names=2,
+        )
+
+
+def _seen(found: Beside) -> int:
+    return sum(any(here.median for here in row.here.values()) for row in found.rows)
 
 
 def _lines(row: Row, unit: str, *, mark: bool) -> Iterator[list[Cell | str]]:
@@ -416,7 +464,7 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
     how = run.sessions[-1].ended if run.sessions else None
     yield (
         f"{words.count(len(run.samples), 'sample')} in {words.quantity(wall_s, 's')}"
-        f"{_spent(run)}; the sweep ended: {how or 'not yet, or killed'}"
+        f"{_spent(run)}; the sweep ended: {_ended(run, how)}"
     )
     if how in ("budget", "interrupted") and (short := _short_of_samples(run, wall_s)):
         yield short
@@ -443,6 +491,16 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
         where = words.count(len(same), "point") if len(same) > 1 else _point_name(run, same[0])
         why = f": {'; '.join(details)}" if details else ""
         yield f"{where}: {outcomes(same)}{why}"
+
+
+def _ended(run: Run, how: str | None) -> str:
+    """`decided`, where every verdict is; else how many it gave up on."""
+    if how != "decided":
+        return how or "not yet, or killed"
+    measured = [one for one in judge(run) if one.verdict.n]
+    left = sum(one.word == "inconclusive" for one in measured)
+    of = words.count(len(measured), "verdict")
+    return f"it gave up on {left} of {of}" if left else "decided"
 
 
 def _short_of_samples(run: Run, wall_s: float) -> str:
@@ -490,7 +548,7 @@ def compared(found: Sequence[Compared]) -> Table:
         columns += [] if several else [Column("p")]
     rows = []
     for key, levels in at.items():
-        name = words.levels(experiment, levels, varied) or "the only point"
+        name = _levels(experiment, levels, varied) or "the only point"
         row: list[Cell | str] = [name, words.quantity(points[key].base, unit)]
         for of in by_point:
             row += _side(of[key], unit, p=not several) if key in of else ["-", "-", "-", ""]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
+import click
 from rich.console import Console
 from rich.text import Text as RichText
 
@@ -19,48 +20,42 @@ from memlab.present import attribution, modes, table, tables, words
 from memlab.present.table import STYLES, Text, write
 from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, verdicts
+from memlab.printable import printable
 from memlab.results import Run
 from memlab.results import beside as published
 from memlab.results.crossing import crossings
 
-_HOLDING = 12  # claims that hold, a line each at the end of a sweep
+SCREEN = 24  # lines
 _PRINTED = 8  # lines of a command's output
 _WORD = len("contradicted")  # a longer verdict has a line of its own
 
 
-def show(run: Run, *, verbose: bool = False, judged: bool = False) -> None:
-    """Print a run: its tables, crossings, controls, what was published, cost models, noise; with
-    `verbose` every metric too, with `judged` first of all how many claims hold."""
+def show(run: Run, *, verbose: bool = False) -> None:
+    """Print a run: the answer, as its sweep ended with it; then its tables, controls, what was
+    published, cost models, noise. With `verbose` every metric, and each published table whole."""
     console = table.console()
-    if not run.measured:
-        console.print(Text(words.nothing_measured(run), style="bold"))
-    question, *head = _head(run)
-    console.print(Text(question))
-    if judged and run.measured and run.experiment.claims:
-        console.print(Text(words.headline([_judged(run)])[0], style="bold"))
-    for line in head:
-        console.print(Text(line))
-    for line in _effects(run, verbose=verbose):
-        console.print(Text(line, style="bold"))
+    for part in _first_screen(console, run, verbose=verbose):
+        console.print(part)
     for line in _printed(run) if isinstance(run.experiment, CommandExperiment) else ():
         console.print(Text(line))
-    for shown in tables.medians(run) if run.measured else ():
+    measured = tables.medians(run) if run.measured else []
+    measured += [tables.every_metric(run)] if run.measured and verbose else []
+    for shown in measured:
         write(console, shown)
-    if run.measured and verbose:
-        write(console, tables.every_metric(run))
-    if run.measured:
-        console.print(Text(tables.LEGEND, style="dim"))
+    if measured:
+        cells = (cell.text for one in measured for row in one.cells for cell in row[one.names :])
+        console.print(Text(tables.legend(cells), style="dim"))
     if run.measured and (taken := tables.names_of_levels(run)):
         console.print(Text(taken, style="dim"))
-    for crossed in crossings(run):
-        where = words.labels(run.experiment, crossed.panel, crossed.panel)
-        place = f"{where}: " if where else ""
-        console.print(Text(place + words.crossing(run.experiment, crossed), style="bold"))
     for shown in tables.controls(run) if run.measured else ():
         write(console, shown)
-    _published(console, run)
+    if verbose:
+        _published(console, run)
+    else:
+        for shown in tables.published_once(run):
+            write(console, shown)
     console.print()
-    if explained := [*costs.lines_for_show(run), *attribution.lines(run)]:
+    if explained := [*costs.lines_for_show(run, every=verbose), *attribution.lines(run)]:
         for line in [*explained, ""]:
             console.print(Text(line))
     flags = tables.noise(run)
@@ -75,19 +70,115 @@ def show(run: Run, *, verbose: bool = False, judged: bool = False) -> None:
     console.print(Text(f"store: {run.store_path}"))
 
 
-def _head(run: Run) -> Iterator[str]:
+def ended(run: Run, last: Sequence[str]) -> None:
+    """Print what a finished sweep ends with, on one screen: the answer, the claims that do not
+    hold, and the `last` lines. What does not fit is counted, and `memlab show` has it."""
+    console = table.console()
+    width = console.width
+    room = SCREEN - sum(-(-max(1, len(line)) // width) for line in last)
+    made = _first_screen(console, run, verbose=False)
+    if isinstance(run.experiment, CommandExperiment):
+        made += [part for line in _printed(run) for part in Text(line).wrap(console, width)]
+    if len(made) > room:
+        more = "claims" if run.experiment.claims else "show"
+        left = words.count(len(made) - room + 1, "more line")
+        made = [*made[: room - 1], Text(f"{left}: memlab {more} {run.id}")]
+    for line in made:
+        console.print(line)
+    _unbroken(last)
+
+
+def _first_screen(console: Console, run: Run, *, verbose: bool) -> list[RichText]:
+    """The first lines of a sweep's end and of `show`, as wide as the terminal."""
+    found = _answer(run, verbose=verbose)
+    made = [part for line in found for part in line.wrap(console, console.width)]
+    for line in made:
+        line.rstrip()
+    return made + _open_claims(console, run)
+
+
+def _unbroken(lines: Iterable[str]) -> None:
+    """Print what may be pasted: a terminal breaks a line that is too long, and no line ends."""
+    for line in lines:
+        click.echo(printable(line))
+
+
+def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
+    """The question, the answer with its interval per setting, what disturbed it in the third line,
+    how many claims hold, and what was measured."""
+    if not run.measured:
+        yield Text(words.nothing_measured(run), style="bold")
+    yield Text(run.experiment.question)
+    found = [*_found(run, verbose=verbose)]
+    if not found and run.measured and run.experiment.claims:
+        found = [words.headline([_judged(run)])[0]]
+        counted = True
+    else:
+        counted = not run.experiment.claims or not run.measured
+    for line in found[:1]:
+        yield Text(line, style="bold")
+    if busy := words.busy(run):
+        yield Text(busy, style="bold yellow")
+    for line in found[1:]:
+        yield Text(line, style="bold")
+    if not counted:
+        yield Text(words.headline([_judged(run)])[0], style="bold")
+    for line in _measured(run):
+        yield Text(line)
+
+
+def _found(run: Run, *, verbose: bool) -> Iterator[str]:
+    """A line per setting: where one side becomes the cheaper one, or what a policy changes."""
+    for crossed in crossings(run):
+        where = words.labels(run.named, crossed.panel, crossed.panel)
+        yield (
+            f"{where}: {words.crossing(run.named, crossed)}"
+            if where
+            else words.crossing(run.named, crossed)
+        )
+    yield from _effects(run, verbose=verbose)
+
+
+def _measured(run: Run) -> Iterator[str]:
     name = f" ({run.row.name})" if run.row.name else ""
-    yield f"run {run.id}{name}: {run.experiment.question}"
     counts = [found.outcomes.total() for found in run.summaries]
     each = " to ".join(str(n) for n in dict.fromkeys((min(counts), max(counts))))
     yield (
-        f"{words.machine(run)}; {words.count(len(run.points), 'point')}, "
-        f"{each} sample{'' if each == '1' else 's'} each, seed {run.row.seed}"
+        f"run {run.id}{name}: {words.count(len(run.points), 'point')}, "
+        f"{each} sample{'' if each == '1' else 's'} each, seed {run.row.seed}; "
+        f"{words.machine(run)}"
     )
     if run.note:
         yield f"note: {run.note}"
     if remark := words.machine_remark(run.environment):
         yield remark
+
+
+def _open_claims(console: Console, run: Run) -> list[RichText]:
+    """A line per claim and setting that is not shown to hold, though it was measured; why is what
+    `memlab claims` says."""
+    if not run.measured or not run.experiment.claims:
+        return []
+    return _in_columns(
+        console,
+        (
+            (one.word, f"{claim.text}{f' ({one.where})' if one.where else ''}")
+            for claim in verdicts(run, _judged(run).judged)
+            for one in claim.verdicts
+            if one.samples and (one.word in _OPEN or one.fallen)
+        ),
+    )
+
+
+_OPEN = ("contradicted", "inconclusive")
+
+
+def _in_columns(console: Console, said: Iterable[tuple[str, str]]) -> list[RichText]:
+    """Those that are contradicted first; one that does not stand is open."""
+    found = [(word if word in _OPEN else "inconclusive", text) for word, text in said]
+    found.sort(key=lambda one: _OPEN.index(one[0]))
+    width = max(map(len, _OPEN)) + 2
+    return [line for word, text in found for line in _in_column(console, word, text, width)]
 
 
 def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
@@ -135,6 +226,47 @@ def _published(console: Console, run: Run) -> None:
         console.print(Text(tables.PUBLISHED_LEGEND, style="dim"))
 
 
+def reproduced(found: Sequence[Reproduced], not_built: Sequence[str], last: Sequence[str]) -> None:
+    """Print what of a study holds, on one screen: how many of its claims, those that do not, the
+    `last` lines, and a row per experiment."""
+    console = table.console()
+    studied = any(one.experiment.sources for one in found)
+    first: list[RichText] = [Text(line, style="bold") for line in words.headline(found)[:1]]
+    first += [
+        Text(f"{one.experiment.name}: {busy}")
+        for one in found
+        if one.run and (busy := words.busy(one.run))
+    ][:1]
+    made = [part for line in first for part in line.wrap(console, console.width)]
+    open_ones = _in_columns(
+        console,
+        (
+            (claim.overall, f"{claim.claim.text}{f' ({claim.counts})' if claim.counts else ''}")
+            for one in found
+            for claim in summary.by_claim(one.judged)
+            if claim.overall in ("contradicted", summary.DIFFERS, summary.PARTLY, "not decided")
+            and not claim.absent
+            and (claim.claim.of_study or not studied)
+        ),
+    )
+    beside = 5 + len(found) + len(last) + bool(not_built)
+    room = max(3, SCREEN - len(made) - beside)
+    if len(open_ones) > room:
+        left = words.count(len(open_ones) - room + 1, "more line")
+        open_ones = [*open_ones[: room - 1], Text(f"{left}: -v, or memlab claims RUN")]
+    for line in [*made, *open_ones]:
+        line.rstrip()
+        console.print(line)
+    for one in found:
+        if one.run is None:
+            console.print(Text(f"{one.experiment.name}, not testable here: {one.refused}"))
+    if not_built:
+        printed = words.count(len(not_built), "printed table")
+        console.print(Text(f"{printed} that no experiment measures: -v lists them"))
+    _unbroken(last)
+    write(console, by_experiment(found))
+
+
 def claims(
     found: Sequence[Reproduced], not_built: Sequence[str], *, tables: bool, verbose: bool
 ) -> None:
@@ -156,19 +288,6 @@ def claims(
         console.print()
     for line in not_built:
         console.print(Text(line))
-
-
-def verdicts_of_sweep(run: Run) -> None:
-    """Print what a finished sweep decided: a line per claim; of many that hold, the number."""
-    if not run.experiment.claims:
-        return
-    console = table.console()
-    found = _judged(run)
-    made = verdicts(run, found.judged)
-    holding = [claim for claim in made if claim.overall == "holds"]
-    console.print()
-    console.print(Text(words.headline([found])[0], style="bold"))
-    _in_lines(console, made if len(holding) <= _HOLDING else made[: -len(holding)])
 
 
 def _judged(run: Run) -> Reproduced:
@@ -236,23 +355,28 @@ def _lines(claim: ClaimVerdicts) -> Iterator[tuple[str, str, str]]:
 
 
 def _said(console: Console, word: str, text: str, width: int) -> None:
+    for line in _in_column(console, word, text, width):
+        console.print(line)
+
+
+def _in_column(console: Console, word: str, text: str, width: int) -> Iterator[RichText]:
     """A verdict in a column of its own, and the text behind it."""
     style = STYLES.get(word, "")
     if len(word) > width - 2:
-        console.print(Text(word, style))
+        yield Text(word, style)
         word = ""
     for line in Text(text).wrap(console, console.width - width):
         line.rstrip()
         first = Text(word, style)
         first.pad_right(width - len(first))
-        console.print(first.append_text(line))
+        yield first.append_text(line)
         word = ""
 
 
 def _in_full(console: Console, claim: ClaimVerdicts) -> None:
     """The statement, what it rests on, then a verdict with its evidence for each setting."""
     console.print()
-    basis = f"  [published: {claim.published}]" if claim.published else ""
+    basis = f"  [basis: {claim.published}]" if claim.published else ""
     console.print(Text.assemble(f"claim {claim.id}: ", (claim.text, "bold"), (basis, "dim")))
     said: set[str] = set()  # a control that says the same of every setting is heard once
     for one in claim.verdicts:

@@ -26,6 +26,7 @@ class Verdict:
     controls: Sequence[str]
     settings: int
     samples: int
+    fallen: bool = False  # reproduced by itself, and not once all verdicts are corrected
 
     @property
     def reason(self) -> str:
@@ -61,11 +62,13 @@ def verdicts(run: Run, judged: Sequence[Judged]) -> list[ClaimVerdicts]:
 
 def _verdict(run: Run, group: summary.Group) -> Verdict:
     closest = group.closest
+    is_fallen = closest.word == "reproduced" and closest.fallen
+    fallen = f"; {summary.FALLEN}" if is_fallen else ""
     return Verdict(
-        where=words.where(run.experiment, group),
+        where=words.where(run.named, group),
         word=closest.word,
-        number=_number(run, closest),
-        evidence=closest.evidence,
+        number=_number(run, closest) + fallen,
+        evidence=closest.evidence + fallen,
         lines=closest.lines,
         controls=closest.control_says.splitlines(),
         settings=len(group.members),
@@ -73,6 +76,7 @@ def _verdict(run: Run, group: summary.Group) -> Verdict:
             len(run.by_point[index])
             for index in {index for judged in group.members for index in judged.points}
         ),
+        fallen=is_fallen,
     )
 
 

@@ -6,13 +6,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from memlab import recorded, units
 from memlab.analysis.compare import MOST_BLOCKS, Comparison
 from memlab.analysis.crossover import Crossover
 from memlab.analysis.intervals import Interval
-from memlab.experiment import At, Experiment, Level, Metric
+from memlab.experiment import At, Count, Experiment, Level, Metric, Outcome
 from memlab.experiment.command import CommandExperiment
 from memlab.judging import evidence, summary
 from memlab.judging.compare import Compared
@@ -46,7 +47,14 @@ def headline(found: Sequence[Reproduced]) -> list[str]:
     runs = [one.run for one in found if one.run]
     if runs and not any(run.measured for run in runs):
         return [nothing_measured(runs[0])]
-    return summary.sentence([s for r in found for s in summary.by_claim(r.judged)], place(runs))
+    claims = [s for r in found for s in summary.by_claim(r.judged)]
+    return summary.sentence(claims, place(runs), study([r.experiment for r in found]))
+
+
+def study(experiments: Iterable[Experiment]) -> str:
+    """Whose claims they test: `miao-2021`, `the studies`; empty where no study is named."""
+    sources = {source for experiment in experiments for source in experiment.sources}
+    return "the studies" if len(sources) > 1 else "".join(sources)
 
 
 def nothing_measured(run: Run) -> str:
@@ -76,6 +84,26 @@ def shared_reason(evidence: str) -> str:
     return re.sub(r"^no sample yet of [^;]*; ", "no sample yet; ", evidence)
 
 
+_BUSY_SHARE = 0.25  # of a run's samples, above which its first lines say so
+
+
+def busy(run: Run) -> str:
+    """That other programs ran beside so many samples, and what that does to the numbers; empty
+    where the machine was quiet, and of exact counts, which are the same beside any load."""
+    claims = run.experiment.claims
+    if claims and all(isinstance(claim, Count | Outcome) for claim in claims):
+        return ""
+    flagged = sum((s.noise for s in run.summaries), Counter[str]())["other CPUs busy"]
+    if flagged <= _BUSY_SHARE * len(run.samples):
+        return ""
+    share = units.format_percent(run.others_busy or 0.0)
+    return (
+        f"busy machine: other programs took {share} of the other CPUs, beside {flagged} of "
+        f"{len(run.samples)} samples; times are of this load, longer and less sure than on a "
+        "quiet machine: repeat it when quiet"
+    )
+
+
 def machine_remark(environment: Mapping[str, Any]) -> str:
     """What has to stand beside every time of such a machine; empty where nothing has to."""
     return f"emulated: {EMULATED}" if environment.get("emulated_time") else ""
@@ -103,7 +131,26 @@ def median(interval: Interval | None, unit: str, *, extrapolated: bool = False) 
         return "-"
     width = interval.halfwidth_relative
     spread = f"n={interval.n}" if width is None else f"±{units.format_percent(width)}"
+    low, high = interval.low or 0.0, interval.high or 0.0
+    if width is not None and _by_its_ends(interval.estimate, low, high, width):
+        spread = f"({_ends(low, high, partial(quantity, unit=unit))})"
     return f"{'~' if extrapolated else ''}{quantity(interval.estimate, unit)} {spread}"
+
+
+_WIDE, _SKEW, _SKEW_FROM = 0.5, 3, 0.1  # shares of an estimate; a side that many times the other
+
+
+def _by_its_ends(estimate: float, low: float, high: float, width: float) -> bool:
+    """Whether one number would mislead: the interval is wide, or one side of it is much longer."""
+    sides = sorted([estimate - low, high - estimate])
+    return width > _WIDE or (width > _SKEW_FROM and sides[1] > _SKEW * sides[0])
+
+
+def _ends(low: float, high: float, said: Callable[[float], str]) -> str:
+    """`1.54 to 2.02 KiB`: the unit once where both have the same."""
+    first, last = said(low), said(high)
+    number, _, unit = first.partition(" ")
+    return f"{number if unit and last.endswith(f' {unit}') else first} to {last}"
 
 
 def empty_program(run: Run) -> str:
@@ -159,9 +206,7 @@ def change(found: Change) -> str:
     if compared.word == "same":
         return f"unchanged ({'equal in most blocks' if ratio.low == ratio.high else between})"
     if compared.word == "inconclusive":
-        could = compared.could_show
-        seen = "no change" if could is None else f"a change over {units.format_percent(could)}"
-        return f"not decided ({between}; {seen} would have shown; {_more_blocks(compared)})"
+        return f"too noisy: {between if times else _signed_span(ratio)}"
     if times:
         return f"{evidence.number(ratio.estimate)} times ({_times_span(ratio)})"
     sign = "+" if ratio.estimate > 1 else ""
@@ -181,6 +226,12 @@ def _times_span(ratio: Interval) -> str:
 def _percent_span(ratio: Interval) -> str:
     """`34 to 41`, `-2 to 1`: how far from 1 it may be."""
     return f"{_percent(ratio.low or 0.0)} to {_percent(ratio.high or math.inf)}"
+
+
+def _signed_span(ratio: Interval) -> str:
+    """`-18 to +62 %`."""
+    ends = _percent(ratio.low or 0.0), _percent(ratio.high or math.inf)
+    return f"{' to '.join(end if end[0] in '-0' else f'+{end}' for end in ends)} %"
 
 
 def _percent(ratio: float) -> str:
@@ -345,7 +396,7 @@ def level_words(experiment: Experiment) -> Callable[[float], str]:
 
 def where(experiment: Experiment, group: Group) -> str:
     """A group's setting in words: `dir, size 1 B to 4 KiB, 3 levels; the closest, 4 KiB`."""
-    at = levels(experiment, group.at, group.at)
+    at = labels(experiment, group.at, group.at)
     if group.span is None:
         return at
     over = experiment.figure.over

@@ -194,7 +194,6 @@ class Run(api.Run):
         __tracebackhide__ = True
         path = baselines.path(folder, self._context.test, self._number)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             exports.write(self, "csv", path)
             exports.write_machine(self, path)
         except OSError as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memlab import folders, output
 from memlab.errors import CannotRun, StoreError, UnknownRun, nearest
-from memlab.store import FORMAT
+from memlab.store import FORMAT, Store
 
 FOLDER = Path(__file__).parent
 SUFFIX = ".db.gz"
@@ -51,10 +51,21 @@ def store(experiment: str) -> Path:
 
 
 def _unpacked(packed: bytes, path: Path) -> Path:
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+    if not _whole(path):
+        output.make_folder(path.parent)
+        for suffix in ("-wal", "-shm"):  # SQLite's log of the copy that was there
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
         output.write({path: gzip.decompress(packed)})
     return path
+
+
+def _whole(path: Path) -> bool:
+    """Whether there is a copy that nothing happened to: a damaged one is unpacked again."""
+    try:
+        with Store(path) as store:
+            return len(store.runs()) == 1 and not store.damaged()
+    except StoreError:
+        return False
 
 
 def ships(store: Path) -> bool:

@@ -26,8 +26,7 @@ def crossings(run: Run) -> Sequence[Crossing]:
     figure = run.experiment.figure
     if not isinstance(figure, Lines) or figure.crossing is None:
         return []
-    of = f"{figure.metric} over {figure.over}, {figure.crossing}, {figure.panels}"
-    return run.once(f"crossings of {of}", list[Crossing], lambda: [*_crossings(run, figure)])
+    return [*_crossings(run, figure)]
 
 
 def _crossings(run: Run, figure: Lines) -> Iterator[Crossing]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -32,6 +29,7 @@ from memlab.experiment.window import DISTURBANCES, WINDOW_METRICS
 from memlab.results.columns import Expression, FloatArray
 from memlab.results.samples import Derived, IntArray, Samples, Table
 from memlab.store import PointRow, RunRow, SessionRow, Store
+from memlab.store.rows import CELLS_MAX
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,38 +59,7 @@ class PointSummary:
         return self.floors[metric] / found.estimate
 
 
-Kept = TypeVar("Kept")
 _Numbers = Callable[[slice], npt.NDArray[Any]]  # of some of the samples
-
-
-def _plain(value: Any) -> Any:
-    """A number of numpy's as one of Python's, which is what is kept."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} cannot be kept")
-
-
-@dataclass(frozen=True, slots=True)
-class _Summary:
-    """A summary as it is kept: without the point, whose levels are the store's."""
-
-    outcomes: dict[str, int]
-    details: tuple[str, ...]
-    medians: dict[str, Interval]
-    floors: dict[str, float]
-    extrapolated: frozenset[str]
-    noise: dict[str, int]
-
-    @classmethod
-    def from_(cls, one: PointSummary) -> _Summary:
-        fields = one.outcomes, one.details, dict(one.medians), dict(one.floors)
-        return cls(*fields, one.extrapolated, one.noise)
-
-    def of(self, point: Point) -> PointSummary:
-        outcomes, noise = Counter(self.outcomes), Counter(self.noise)
-        fields = point, outcomes, self.details, self.medians, self.floors
-        return PointSummary(*fields, self.extrapolated, noise)
-
 
 _NOISE, _INSIDE = "noise bits", "ns in windows"  # columns; no metric's name has a blank
 _TICKS = ("other_cpus_ticks", "other_cpus_busy_ticks")
@@ -117,8 +84,10 @@ def _noise_bits(raw: Raw, _: At) -> Any:
 
 
 def _inside_ns(raw: Raw, _: At) -> Any:
-    """Of all its windows: a probe may have a second one, as memory_copy's `steady`."""
-    others = (part for name, part in raw.items() if name != "window" and isinstance(part, Mapping))
+    """Of all its windows: a probe may have a second one, as memory_copy's `steady`. The load on a
+    service is its window."""
+    own = {"window", "load"}
+    others = (part for name, part in raw.items() if name not in own and isinstance(part, Mapping))
     more = sum(part["elapsed_ns"] for part in others if "started_ns" in part)
     return raw["window"]["elapsed_ns"] + more
 
@@ -157,9 +126,18 @@ class Run:
             ]
             self.sessions: Sequence[SessionRow] = store.sessions(row.id)
             self.note: str | None = store.notes().get(row.id)  # a user's own words
+        levels = {(point.control, *point.at.items()) for point in self.points}
+        if len(levels) < len(self.points):
+            raise StoreError(f"run {self.id} in {store_path}: two of its points are the same")
         at = {point.index: point.at for point in self.points}
         table = Table(row, store_path, at, dict(self._derived()))
         self.samples = Samples(table, np.arange(len(table)))
+        units = len(self.sessions) if self.spread else self.blocks
+        if len(self.points) * units > CELLS_MAX:
+            raise StoreError(
+                f"run {self.id} in {self.store_path} has {len(self.points)} points by {units} "
+                f"{self.unit}s: more than {CELLS_MAX:,} numbers are not held at once"
+            )
 
     def _levels(self, first: Mapping[str, Level], point: PointRow) -> dict[str, Level]:
         """A stored point's levels; StoreError where they are none of the experiment's factors."""
@@ -173,14 +151,14 @@ class Run:
         return at
 
     def _fits(self, name: str, level: Level, first: Level) -> bool:
-        """Whether a stored level can be one of the factor's: of the type of its first level, though
-        its word may have gone since, or what its kind takes (none, or a number of bytes)."""
-        if type(level) is type(first) or {type(level), type(first)} == {int, float}:
+        """Whether a stored level can be one of the factor's: what its kind takes, or a word, which
+        may have gone since."""
+        if isinstance(level, str) and isinstance(first, str):
             return True
         (kind,) = (f.kind for f in self.experiment.factors if f.name == name)
         try:
             return kind.check(level) == level
-        except (ValueError, TypeError, OverflowError):
+        except Exception:  # a kind may be a user's own
             return False
 
     @property
@@ -211,6 +189,22 @@ class Run:
     @property
     def environment(self) -> Mapping[str, Any]:
         return self.row.environment
+
+    @property
+    def named(self) -> Experiment:
+        """The experiment with its levels of a file system called by what lay under them: one name
+        for a place in tables, verdicts and figures."""
+        there, file = self.environment.get("filesystems", {}), self.experiment.file
+        if file is None or not there:
+            return self.experiment
+        labels = {level: f"{found['type']} at {found['path']}" for level, found in there.items()}
+        factors = [
+            replace(factor, level_labels={**factor.level_labels, **labels})
+            if factor.name == file.filesystem
+            else factor
+            for factor in self.experiment.factors
+        ]
+        return replace(self.experiment, factors=factors)
 
     def showing(self, figure: Figure | Against) -> Run:
         """The same run, its experiment's figure another one of its figures.
@@ -287,7 +281,7 @@ class Run:
         """A point's values by block, shape (blocks,), nan where a block has no sample."""
         found = np.full(self.blocks, np.nan)
         samples = self.by_point[point.index]
-        found[samples.taken("block")] = samples.column(metric)
+        found[self._block(samples)] = samples.column(metric)
         return found
 
     def values(self, metric: str, point: Point) -> npt.NDArray[np.float64]:
@@ -316,7 +310,7 @@ class Run:
 
     def units(self, samples: Samples) -> IntArray:
         """Where in `values` each of these samples is."""
-        return self.sitting(samples) if self.spread else samples.taken("block").astype(np.int64)
+        return self.sitting(samples) if self.spread else self._block(samples)
 
     def interval(self, values: npt.ArrayLike) -> Interval:
         """The median of a point's `values` with its interval; of a run that is spread over sessions
@@ -332,9 +326,18 @@ class Run:
         nothing = ("unavailable", "error", "timeout", *ended)
         return any(outcome not in nothing for outcome in self.samples.outcomes)
 
-    @cached_property
+    @property
     def blocks(self) -> int:
-        return int(self.samples.taken("block").max(initial=-1)) + 1
+        """How many blocks have samples: a row may name any number, and arrays are of this size."""
+        return len(self._blocks)
+
+    @cached_property
+    def _blocks(self) -> IntArray:
+        return np.unique(self.samples.taken("block"))
+
+    def _block(self, samples: Samples) -> IntArray:
+        """Which of the blocks that have samples each of these is of."""
+        return np.searchsorted(self._blocks, samples.taken("block"))
 
     def floor(self, metric: Metric, point: Point) -> npt.NDArray[np.float64]:
         """The floor of a metric in a point's samples; empty where it has none."""
@@ -365,34 +368,10 @@ class Run:
         found: npt.NDArray[np.bool_] = np.nan_to_num(samples.column(_NOISE)) > 0
         return found
 
-    def once(self, label: str, kind: type[Kept], make: Callable[[], Kept]) -> Kept:
-        """What is made of all samples. Of a long run it is kept, until the store or the code
-        changes; `label` says what it is, and what else it is made of."""
-        table = self.samples.table
-        if not table.keeps or len(self.samples) != len(table):
-            return make()
-        label = f"{label}, {len(self.points)} points"
-        digest = hashlib.sha256(label.encode("utf-8", "surrogateescape")).hexdigest()
-        name = f"{label.split()[0]}-{digest[:32]}"
-        if content := table.part(name):
-            with suppress(msgspec.MsgspecError):
-                return msgspec.msgpack.decode(content, type=kind)
-        made = make()
-        table.keep_part(name, msgspec.msgpack.encode(made, enc_hook=_plain))
-        return made
-
     @cached_property
     def summaries(self) -> Sequence[PointSummary]:
-        """One summary a point, in the plan's order. Those of a long run are kept."""
-        if not self.samples.table.keeps:
-            return self._summarised()
-        known = self.once(
-            "summaries of", list[_Summary], lambda: [*map(_Summary.from_, self._summarised())]
-        )
-        return tuple(one.of(point) for one, point in zip(known, self.points, strict=True))
-
-    def _summarised(self) -> Sequence[PointSummary]:
-        """Column by column, all points at once: point by point it takes ten times as long."""
+        """One summary a point, in the plan's order."""
+        # Column by column, all points at once: point by point it takes ten times as long.
         medians: list[dict[str, Interval]] = [{} for _ in self.points]
         floors: list[dict[str, float]] = [{} for _ in self.points]
         extrapolated: list[set[str]] = [set() for _ in self.points]

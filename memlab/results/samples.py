@@ -1,18 +1,15 @@
 """A run's samples as columns: how each one was taken, and the numbers derived from it.
 
-The samples of a short run are held as they were read. Those of a long run are read once, in the
-order in which they lie in the store, and only their columns are held; a figure or an evidence that
-wants samples reads them again.
+The samples of a short run are held as they were read. Of a long run only the columns are held: each
+sample is read once for all of them, and again where a figure or an evidence wants it.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -22,7 +19,6 @@ import numpy.typing as npt
 
 from memlab.errors import StoreError
 from memlab.experiment import At, Level
-from memlab.results import forks, kept
 from memlab.results.columns import Expression, Fields, Layer, Shapes, Unreadable, evaluate
 from memlab.store import RunRow, SampleRow, Store
 
@@ -40,8 +36,6 @@ _HEADS = {
     "trial_s": np.float64,
     "cpu": np.float64,  # nan where there is none
 } | dict.fromkeys(_WORDS, np.int32)
-
-_LONG = _HEADS | {"checksum": np.int64}  # -1 where a sample is an unusual one
 
 
 def _taken(name: str) -> str:
@@ -167,25 +161,11 @@ class Table:
         self._words: dict[str, list[str]] = {name: [] for name in _WORDS}
         self._failed: dict[str, str] = {}
         self._held: Sequence[SampleRow] | None = None
-        self._kept: Path | None = None  # where what is made of all samples is worth keeping
         with Store(store_path) as store:
             if store.sample_count(row.id, HELD + 1) <= HELD:
                 self._hold(list(store.samples(row.id)))
-                return
-            code = [one.expression for one in derived.values()]
-            self._kept = kept.folder(store_path, row.id, store.state(row.id), code)
-            file = kept.file(store_path)
-            found = kept.read(self._kept) if self._kept else None
-            if self._kept and found and found.file != file and self._hold_for(found):
-                found = replace(found, file=file)
-                kept.renew(self._kept, found)
-            if not found or found.file != file:
+            else:
                 self._read(store)
-                found = kept.Kept(self._columns, self._words, self._failed, file)
-                if self._kept:
-                    kept.write(self._kept, found)
-                    found = kept.read(self._kept) or found  # on disk: what is read of it
-            self._columns, self._words, self._failed = found.columns, found.words, found.failed
 
     def __len__(self) -> int:
         return len(self._columns[_taken("id")])
@@ -215,30 +195,8 @@ class Table:
     def saying(self, change: Callable[[str], str]) -> Table:
         """The same columns, with the details of samples changed."""
         other = copy(self)
-        other._kept = None
         other._words = self._words | {"detail": [change(word) for word in self._words["detail"]]}
         return other
-
-    @property
-    def keeps(self) -> bool:
-        """Whether what is made of all samples is worth keeping, and there is a place for it."""
-        return self._kept is not None
-
-    def part(self, name: str) -> bytes | None:
-        """What is kept of all samples under a name, as long as the run and the code are these."""
-        return kept.part(self._kept, f"{name}-{self._digest}") if self._kept else None
-
-    def keep_part(self, name: str, content: bytes) -> None:
-        if self._kept:
-            kept.write_part(self._kept, f"{name}-{self._digest}", content)
-
-    @cached_property
-    def _digest(self) -> str:
-        """Which samples these are, as they were written."""
-        found = hashlib.sha256()
-        for name in ("id", "checksum"):
-            found.update(np.ascontiguousarray(self._columns[_taken(name)]).data)
-        return found.hexdigest()[:32]
 
     def by_point(self, rows: IntArray) -> Mapping[int, IntArray]:
         """Which of these samples are each point's, in the order they were taken."""
@@ -259,15 +217,10 @@ class Table:
             for part in np.split(ids, range(_AT_ONCE, len(ids), _AT_ONCE)):
                 yield from store.some_samples(self._row.id, part.tolist())
 
-    def _add(
-        self,
-        kinds: Mapping[str, type],
-        count: int | None = None,
-        make: Callable[[int, type], npt.NDArray[Any]] = np.empty,
-    ) -> None:
+    def _add(self, kinds: Mapping[str, type], count: int | None = None) -> None:
         """Columns in which nothing stands yet."""
         for name, kind in kinds.items():
-            self._columns[name] = make(len(self) if count is None else count, kind)
+            self._columns[name] = np.empty(len(self) if count is None else count, kind)
 
     def _hold(self, samples: Sequence[SampleRow]) -> None:
         self._held = samples
@@ -275,73 +228,24 @@ class Table:
         self._fill(np.arange(len(samples)), _Rows(samples))
 
     def _read(self, store: Store) -> None:
-        """Read all samples, in as many processes as there are CPUs."""
+        """Read all samples, some at a time, and hold their columns alone."""
         ids, points = (np.frombuffer(column, np.int64) for column in store.places(self._row.id))
         order = np.argsort(ids)
-        self._columns = {}
-        self._add({_taken(name): kind for name, kind in _LONG.items()}, len(ids), forks.shared)
-        self._add(dict.fromkeys(self._derived, np.float64), make=forks.shared)
+        ids = ids[order]
+        self._add({_taken(name): kind for name, kind in _HEADS.items()}, len(ids))
+        self._add(dict.fromkeys(self._derived, np.float64))
         self._columns[_taken("point")][:] = points[order]
-        parts = [
-            part
-            for rows in self._by_words(np.arange(len(self)))
-            for part in np.split(rows, range(_AT_ONCE, len(rows), _AT_ONCE))
-        ]
-        words: dict[str, dict[str, int]] = {name: {} for name in _WORDS}
-        failed: dict[str, tuple[int, str]] = {}
-        read = partial(self._read_parts, ids[order], parts)
-        for number, (said, why) in forks.each(read, len(parts)):
-            self._renumber(parts[number], said, words)
-            for name, one in why.items():
-                failed[name] = min(failed.get(name, (number, one)), (number, one))
-        self._words = {name: [*known] for name, known in words.items()}
-        self._failed = {name: why for name, (_, why) in failed.items()}
-
-    def _read_parts(
-        self, ids: IntArray, parts: Sequence[IntArray], numbers: Iterable[int]
-    ) -> Iterator[tuple[dict[str, list[str]], dict[str, str]]]:
-        """Fill the columns of some parts. Yields the words of each, and what failed."""
         shapes = Shapes(), Shapes()
-        with Store(self._path) as store:
-            for number in numbers:
-                rows = parts[number]
+        for alike in self._by_words(np.arange(len(self))):
+            for rows in np.split(alike, range(_AT_ONCE, len(alike), _AT_ONCE)):
                 some = ids[rows].tolist()
                 columns = store.columns(self._row.id, some)
-                self._columns[_taken("checksum")][rows] = columns["checksum"] if columns else -1
                 found = _Columns(columns, shapes) if columns else None
                 samples: _Rows | _Columns | None = found if found and found.whole else None
                 samples = samples or _Rows([*store.some_samples(self._row.id, some)])
-                self._words, self._failed = {name: [] for name in _WORDS}, {}
                 self._fill(rows, samples)
                 self._derive(self._derived, rows, samples)
-                yield self._words, self._failed
-
-    def _hold_for(self, found: kept.Kept) -> bool:
-        """Whether the samples, of which there are as many, are still those that something was kept
-        of: their checksums are computed again, in half the time that deriving takes."""
-        names = [_taken("id"), _taken("checksum")]
-        ends = range(_AT_ONCE, len(found.columns[names[0]]), _AT_ONCE)
-        parts = [*zip(*(np.split(found.columns[name], ends) for name in names), strict=True)]
-        same = partial(self._same, parts)
-        return all(so for _, so in forks.each(same, len(parts)))
-
-    def _same(
-        self, parts: Sequence[tuple[IntArray, ...]], numbers: Iterable[int]
-    ) -> Iterator[bool]:
-        """Of some parts, whether the samples with these ids have these checksums."""
-        with Store(self._path) as store:
-            for ids, sealed in (parts[number] for number in numbers):
-                found = store.columns(self._row.id, ids.tolist())
-                yield found is not None and np.array_equal(found["checksum"], sealed)
-
-    def _renumber(
-        self, rows: IntArray, said: Mapping[str, Sequence[str]], words: Mapping[str, dict[str, int]]
-    ) -> None:
-        """Number the words of these samples as those of all are, with what is new among them."""
-        for name, known in words.items():
-            numbers = np.array([*(known.setdefault(word, len(known)) for word in said[name]), -1])
-            column = self._columns[_taken(name)]
-            column[rows] = numbers[column[rows]]  # None is -1: the last
+        self._columns = {name: _packed(column) for name, column in self._columns.items()}
 
     def _fill(self, rows: IntArray, samples: _Rows | _Columns) -> None:
         """Write how these samples were taken."""
@@ -391,6 +295,12 @@ class Table:
                     f"{derived.what} is read from ({error})",
                 )
             self._columns[name][rows] = column
+
+
+def _packed(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """One number where all are the same, to the bit: a counter that never moved takes no memory."""
+    bits = column.view(f"i{column.itemsize}")
+    return np.broadcast_to(column[:1].copy(), len(column)) if (bits == bits[0]).all() else column
 
 
 def ids_of(parts: Iterable[Samples]) -> IntArray:

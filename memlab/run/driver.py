@@ -116,8 +116,9 @@ def _tidy(watch: Watch) -> None:
                 f"{failure}{remedy}"
             )
     for left in journal.left_alone():
-        if left.damaged:
-            watch.warned(f"a journal of changes to this host cannot be read: {left}; remove it")
+        if left.damaged and not left.told:
+            said = f"{left.set_aside()}; look at it, then remove it"
+            watch.warned(f"a journal of changes to this host cannot be read: {said}")
 
 
 def _measure(

@@ -20,7 +20,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,9 @@ from memlab.run import cleanup
 from memlab.run.cleanup import PREFIX, value_of
 
 _BYTES_MAX = 16 << 20
+_TEXT_MAX = 4096  # characters of a value: a path has no more (PATH_MAX), nor has a page of sysfs
+_DIGITS_MAX = 20  # of 64 bits
+_SAID = ".damaged"  # is put behind the name of a damaged journal once a sweep has said so
 _BEGUN_S = 10.0  # a journal without a head is of a run that begins, or of one killed as it began
 _RETRY_S = 2.0  # a killed worker may still be in a long write
 _ALL_S = 20.0  # for the journals of all runs that are over
@@ -138,7 +141,7 @@ class Unusable(Exception):
 
 def _remove_session(entry: Mapping[str, str], deadline: float) -> bool:
     leader, start = Path(entry["path"]), entry["start"]
-    if not start.isdecimal():
+    if not (start.isascii() and start.isdecimal() and len(start) <= _DIGITS_MAX):
         raise cleanup.Refused("not a session that memlab began")
     return cleanup.end_session(leader, int(start), entry["mark"], deadline)
 
@@ -157,6 +160,7 @@ _KINDS: dict[str, tuple[frozenset[str], _Undo]] = {
     ),
     "nothing": (frozenset(), lambda *_: False),
 }
+_PATHS = ("path", "node")
 _FIRST = {"session": 0, "cgroup": 1}  # what runs may still use the rest
 _PASSING = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ENOMEM})
 _TOLD = "its failures last, and were told"  # the path of an entry that says so
@@ -168,10 +172,18 @@ _HEAD = {"run": str, "driver": int, "start": int, "boot": str, "machine": str, "
 def _here() -> dict[str, Any]:
     """This boot of this machine, and the PID namespace that processes are known by. The id of a
     machine may be an image's, and that of many containers; the name beside it is not."""
+    identity = _machine_id()
+    return _boot() | {"machine": f"{identity} {os.uname().nodename}" if identity else ""}
+
+
+def _machine_id() -> str:
+    """machine-id(5). Containers and image builds have none, or an empty one (machine-id(5), "First
+    boot semantics"): theirs is the root's file system's (statfs(2), f_fsid), where it has one."""
     with suppress(OSError):
-        identity = f"{proc.read(proc.ROOT / 'etc/machine-id').strip()} {os.uname().nodename}"
-        return _boot() | {"machine": identity}
-    return _boot() | {"machine": ""}
+        if found := proc.read(proc.ROOT / "etc/machine-id").strip():
+            return found
+    fsid = os.statvfs(proc.ROOT).f_fsid
+    return f"fsid-{fsid:x}" if fsid else ""
 
 
 def _boot() -> dict[str, Any]:
@@ -193,9 +205,10 @@ def _lines(fd: int) -> list[dict[str, Any]]:
     text = os.pread(fd, _BYTES_MAX, 0)
     try:
         lines = [json.loads(line) for line in text.split(b"\n")[:-1]]
-    except (ValueError, RecursionError):
-        raise Unusable("it is not one memlab wrote", damaged=True) from None
-    if lines and not (_is_head(lines[0]) and all(map(_is_change, lines[1:]))):
+        good = not lines or (_is_head(lines[0]) and all(map(_is_change, lines[1:])))
+    except Exception:  # whatever a parser makes of bytes that memlab did not write
+        good = False
+    if not good:
         raise Unusable("it is not one memlab wrote", damaged=True)
     return lines
 
@@ -206,6 +219,10 @@ def _is_head(line: object) -> bool:
         isinstance(line, dict)
         and {"run", "driver", "start", "boot"} <= line.keys()
         and all(type(line[name]) is kind for name, kind in _HEAD.items() if name in line)
+        and all(
+            0 <= line[name] < 2**64 for name, kind in _HEAD.items() if name in line and kind is int
+        )
+        and all(map(_is_text, (line["run"], line["boot"], line.get("machine", ""))))
         and line["run"].replace("-", "").isalnum()
     )
 
@@ -213,10 +230,20 @@ def _is_head(line: object) -> bool:
 def _is_change(line: object) -> bool:
     if not isinstance(line, dict) or not {"undo", "path"} <= line.keys():
         return False
-    needed = _KINDS[line["undo"]][0] if line["undo"] in _KINDS else frozenset[str]()
-    return needed <= line.keys() and all(
-        isinstance(value, str) and "\0" not in value for value in line.values()
-    )
+    if not all(_is_text(value, path=name in _PATHS) for name, value in line.items()):
+        return False
+    return line["undo"] not in _KINDS or _KINDS[line["undo"]][0] <= line.keys()
+
+
+def _is_text(value: object, *, path: bool = False) -> bool:
+    """Whether the kernel can be given it: a path may have bytes that are no UTF-8."""
+    if not isinstance(value, str) or len(value) > _TEXT_MAX or "\0" in value:
+        return False
+    try:
+        value.encode("utf-8", "surrogateescape" if path else "strict")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_undoable(head: Mapping[str, Any]) -> None:
@@ -271,7 +298,7 @@ def undo_open(
         try:
             if _KINDS[entry["undo"]][1](entry, deadline) and changed is not None:
                 changed.append(what)
-        except OSError as error:
+        except Exception as error:  # what one entry meets stops no other
             failures.append(_failure(entry, path, error))
     if not failures:
         _remove(fd, path)
@@ -279,13 +306,20 @@ def undo_open(
     return failures
 
 
-def _failure(entry: Mapping[str, str], journal: Path, error: OSError) -> str:
-    said = f"{entry['undo']} {entry['path']}: {error.strerror}"
-    if isinstance(error, cleanup.Refused):
+def _failure(entry: Mapping[str, str], journal: Path, error: Exception) -> str:
+    said = f"{entry['undo']} {entry['path']}: {_why(error)}"
+    if isinstance(error, cleanup.Refused) or not isinstance(error, OSError):
         return Lasting(f"{said}; look at it, then remove {journal}")
     if entry["undo"] == "value" and error.errno not in _PASSING:
         return Lasting(f"{said}; write {entry['value']!r} to it yourself, then remove {journal}")
     return said
+
+
+def _why(error: Exception) -> str:
+    """The kernel's words, or what no code here expected."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__}: {error}"
 
 
 def _remove(fd: int, path: Path) -> None:
@@ -305,10 +339,14 @@ def undo(path: Path, changed: list[str] | None = None, until: float | None = Non
         fd = _open(path)
     except FileNotFoundError:
         return []
+    except OSError as error:
+        return [f"{path}: {_why(error)}"]
     try:
         return undo_open(fd, path, changed, until)
     except Unusable as unusable:
         return [f"{path}: {unusable}"]
+    except Exception as error:  # a journal stops no other, whatever lies in it
+        return [f"{path}: {_why(error)}"]
     finally:
         os.close(fd)
 
@@ -335,11 +373,23 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A journal that is not undone here, and why. One that is damaged is undone nowhere."""
+    """A journal that is not undone here, and why. One that is damaged is undone nowhere. `told`: a
+    sweep has said so."""
 
     path: Path
     why: str
     damaged: bool
+
+    @property
+    def told(self) -> bool:
+        return self.path.suffix == _SAID
+
+    def set_aside(self) -> Left:
+        """The same under a name that says that it was said; it stays to be looked at."""
+        try:
+            return replace(self, path=self.path.rename(f"{self.path}{_SAID}"))
+        except OSError:  # it is said again
+            return self
 
     def __str__(self) -> str:
         return f"{self.path}: {self.why}"
@@ -378,7 +428,7 @@ def _told(path: Path) -> bool:
         if lines and not told:
             os.ftruncate(fd, os.pread(fd, _BYTES_MAX, 0).rindex(b"\n") + 1)  # a line cut short
             os.pwrite(fd, _TOLD_ENTRY, os.fstat(fd).st_size)
-    except (OSError, Unusable):
+    except Exception:  # it is told again
         return False
     finally:
         os.close(fd)
@@ -396,8 +446,9 @@ def left_alone() -> Iterator[Left]:
 
 
 def _journals() -> Iterator[Stale | Left]:
+    kinds = (".jsonl", ".begun", _SAID)
     try:
-        paths = sorted(path for path in folder().iterdir() if path.suffix in (".jsonl", ".begun"))
+        paths = sorted(path for path in folder().iterdir() if path.suffix in kinds)
     except OSError:
         return
     for path in paths:
@@ -409,9 +460,9 @@ def _journals() -> Iterator[Stale | Left]:
         except Unusable as unusable:
             if str(unusable):
                 yield Left(path, str(unusable), unusable.damaged)
-        except OSError as error:
+        except Exception as error:  # it stops no other
             foreign = isinstance(error, PermissionError)
-            yield Left(path, f"{error.strerror}", damaged=not foreign)
+            yield Left(path, _why(error), damaged=not foreign)
 
 
 def _head(path: Path) -> Mapping[str, Any] | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from memlab.errors import BadLevels
 from memlab.experiment import At, Experiment, Level
@@ -35,9 +34,7 @@ def build(
     points: dict[str, Point] = {}
 
     def add(chosen: Mapping[str, Sequence[Level]], control: str | None) -> None:
-        for combination in product(*chosen.values()):
-            at = dict(zip(chosen, combination, strict=True))
-            why = next((e.why for e in experiment.excludes if e.when(at)), None)
+        for at, why in experiment.combinations(chosen):
             if why is not None and control is None:
                 excluded[why] = excluded.get(why, 0) + 1
             if why is None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from memlab import folders
+from memlab import folders, output
 from memlab._version import __version__
 from memlab.errors import StoreError
 
@@ -222,11 +222,12 @@ def opened(path: Path, create: bool, closing: ExitStack) -> sqlite3.Connection:
     """
     try:
         if create:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            output.make_folder(path.parent)
         if not check_file(path) and not create:
             raise StoreError(f"no store at {path}; `memlab sweep mmap-write` makes one")
         if create or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-            db, version = _connected(path, "rwc" if create else "rw", closing)
+            real = output.file_to_open(path, make=create)  # its log lies beside what links lead to
+            db, version = _connected(real, "rw", closing)
         else:
             db, version = _connected(path, "ro&immutable=1", closing)
             if version < len(MIGRATIONS) or _log(path).exists():

@@ -448,19 +448,6 @@ class Store:
         with self._naming(run):
             return list(self._rows(SessionRow, "sessions", "run = ? ORDER BY session", run))
 
-    def state(self, run: str) -> str:
-        """What is different once the run's points, sessions or number of samples are: samples are
-        added and not changed, and each moves its session's checksum. What else happened to one
-        is for its own checksum to say."""
-        with self._naming(run):
-            count = self._one("SELECT count(*) FROM samples WHERE run = ?", run)
-            seals = self._one(
-                "SELECT group_concat(seal) FROM (SELECT checksum AS seal FROM points WHERE run = ?1"
-                " UNION ALL SELECT checksum FROM sessions WHERE run = ?1)",
-                run,
-            )
-        return f"{count} {seals}"
-
     def format_history(self) -> list[tuple[int, str, str, str]]:
         rows = self._db.execute(
             "SELECT version, change, memlab, at FROM format_history ORDER BY version"

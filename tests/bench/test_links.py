@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -61,8 +60,8 @@ def started() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         yield start
 
 
-@pytest.mark.skipif(SSHD is None or os.geteuid() != 0, reason="sshd needs root")
-@pytest.mark.skipif(find_spec("distributed") is None, reason="no Dask: memlab[dask]")
+@pytest.mark.needs("root", "ssh", "sshd")
+@pytest.mark.needs("dask")
 def test_a_link_changes_no_measurement(
     tmp_path: Path, started: Callable[..., subprocess.Popen[bytes]]
 ) -> None:

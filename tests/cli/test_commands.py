@@ -17,6 +17,7 @@ from made_up import Machine
 
 import memlab
 from memlab import cli, experiments, published
+from memlab.run import journal
 from memlab.store import Store
 
 COMMANDS = [
@@ -273,6 +274,18 @@ def test_clean(command: Command) -> None:
         "failed": [],
         "left_alone": [],
     }
+
+
+def test_clean_names_each_damaged_journal(command: Command) -> None:
+    folder = journal.folder()
+    folder.mkdir(parents=True)
+    for name in ("a", "b"):
+        (folder / f"{name}.jsonl").write_bytes(b"rubbish\n")
+    done = command("clean")
+    why = "it is not one memlab wrote; look at it, then remove it"
+    assert done.returncode == 3
+    assert done.stderr == f"memlab: could not undo {folder}/a.jsonl: {why}\n"
+    assert done.stdout == f"could not undo {folder}/b.jsonl: {why}\n"
 
 
 def test_dry_run_makes_nothing(command: Command, tmp_path: Path, store_path: Path) -> None:

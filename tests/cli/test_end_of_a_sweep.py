@@ -7,7 +7,7 @@ from pathlib import Path
 from made_up import Machine
 
 from memlab import api
-from memlab.present import tables
+from memlab.present import tables, terminal
 from memlab.store import Store
 
 
@@ -30,9 +30,11 @@ def test_a_budget_that_was_too_short_is_said_with_what_would_do(store_path: Path
 def test_a_sweep_ends_with_its_verdicts(
     swept: subprocess.CompletedProcess[str], measured: Path
 ) -> None:
-    headline, *verdicts, figure, last = swept.stdout.rpartition("\n\n")[2].splitlines()
+    *answer, figure, last = swept.stdout.splitlines()
     run = api.load(store=measured)
-    assert re.match(r"[0-9] of [0-9] claims? holds? on this machine", headline)
-    assert verdicts
+    assert answer[0] == run.experiment.question
+    assert re.match(r".*: write cheaper from ", answer[1])
+    assert any(re.match(r"[0-9] of [0-9] claims? holds? on this machine", one) for one in answer)
+    assert len(swept.stdout.splitlines()) <= terminal.SCREEN
     assert figure.startswith("figure: ")
     assert last.startswith(f"next: memlab claims {run.id} --store ")

@@ -64,7 +64,7 @@ def test_a_home_that_cannot_be_written_is_not_needed(home: str, folder: Path) ->
     assert not list(folder.iterdir())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who can be a user without a home")
+@pytest.mark.needs("root")
 @pytest.mark.parametrize(
     "command",
     [

@@ -1,7 +1,6 @@
 """Wrong arguments: one line that says what and what to do, the right exit code, nothing made."""
 
 import errno
-import os
 import re
 import resource
 import subprocess
@@ -250,7 +249,7 @@ def test_too_few_processes_are_a_line() -> None:
     assert "raise `ulimit -u`" in done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can cover /proc for a process")
+@pytest.mark.needs("root", "a mount namespace")
 @pytest.mark.parametrize(
     ("command", "code"), [("sweep mmap-write", 3), ("doctor", 0), ("clean", 0)]
 )

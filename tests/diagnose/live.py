@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes.util
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import needs
 import pytest
+
+from memlab.observe import allocators
 
 Compiled = Callable[[str], Path]
 
 SOURCES = Path(__file__).parent / "programs"
-
-
-def compiler() -> str:
-    """The system's C compiler; the test is skipped where there is none."""
-    found = shutil.which("cc")
-    if found is None:
-        pytest.skip("no C compiler: apt install gcc libc6-dev")
-    return found
 
 
 def compiled(name: str, folder: Path) -> Path:
@@ -31,17 +24,15 @@ def compiled(name: str, folder: Path) -> Path:
     if not binary.exists():
         warnings = ["-Wall", "-Wextra", "-Werror"]
         source = SOURCES / f"{name}.c"
-        command = [compiler(), "-O2", *warnings, "-pthread", "-o", binary, source]
+        command = ["cc", "-O2", *warnings, "-pthread", "-o", binary, source]
         subprocess.run(command, check=True)
     return binary
 
 
-def library(name: str, package: str) -> str:
-    """The file name of a shared library; the test is skipped where it is missing."""
-    found = ctypes.util.find_library(name)
-    if found is None:
-        pytest.skip(f"no lib{name}: apt install {package}")
-    return found
+def library(name: str) -> str:
+    """The file of an allocator; the test is skipped where it is missing."""
+    needs.of(name)
+    return str(allocators.find(name))
 
 
 @contextmanager

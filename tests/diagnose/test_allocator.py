@@ -11,7 +11,7 @@ from memlab.diagnose import allocator, malloc_options
 from memlab.diagnose.allocator import Allocator
 from memlab.observe import process
 
-from .live import Compiled, compiler, library, running
+from .live import Compiled, library, running
 
 # What every build of jemalloc holds; the version is the one of the published service.
 ARTICLES = "4.2.0-0-gf70a254d44c8d30af2cd5d30531fb18fdabaae6d"
@@ -27,7 +27,7 @@ def found(pid: int) -> Allocator:
 def library_of(tmp_path: Path, name: str) -> Path:
     source, built = tmp_path / "held.c", tmp_path / name
     source.write_text(HELD.format(variable="MALLOC_CONF"))
-    subprocess.run([compiler(), "-shared", "-fPIC", "-o", built, source], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", built, source], check=True)
     return built
 
 
@@ -45,7 +45,7 @@ def test_jemalloc_linked_into_the_program_with_a_variable_of_its_own(tmp_path: P
     source, built = tmp_path / "inside.c", tmp_path / "inside"
     body = '#include <stdio.h>\nint main(void) { puts("ready"); fflush(stdout); getchar(); '
     source.write_text(HELD.format(variable="_RJEM_MALLOC_CONF") + body + "return held[0]; }\n")
-    subprocess.run([compiler(), "-rdynamic", "-o", built, source], check=True)
+    subprocess.run(["cc", "-rdynamic", "-o", built, source], check=True)
     with running(built, environ={"_RJEM_MALLOC_CONF": "purge:decay,decay_time:0"}) as program:
         malloc = found(program.pid)
     assert (malloc.name, malloc.version, malloc.where) == ("jemalloc", "4.2.0", str(built))
@@ -54,20 +54,13 @@ def test_jemalloc_linked_into_the_program_with_a_variable_of_its_own(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("name", "package", "version"),
-    [
-        ("jemalloc", "libjemalloc2", (5,)),
-        ("tcmalloc_minimal", "libtcmalloc-minimal4", (2,)),
-        ("mimalloc", "libmimalloc2.0", (2,)),
-    ],
+    ("name", "version"), [("jemalloc", (5,)), ("tcmalloc", (2,)), ("mimalloc", (2,))]
 )
-def test_a_preloaded_library(
-    binary: Compiled, name: str, package: str, version: tuple[int, ...]
-) -> None:
-    preload = {"LD_PRELOAD": library(name, package)}
+def test_a_preloaded_library(binary: Compiled, name: str, version: tuple[int, ...]) -> None:
+    preload = {"LD_PRELOAD": library(name)}
     with running(binary("steady"), "1", environ=preload) as program:
         malloc = found(program.pid)
-    assert malloc.name == name.removesuffix("_minimal")
+    assert malloc.name == name
     assert malloc.numbers[:1] >= version
     assert Path(malloc.where).name.startswith(f"lib{name}")
 

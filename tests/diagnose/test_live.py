@@ -77,7 +77,7 @@ def small_group(limit_bytes: int) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_jemalloc_that_keeps_nothing(binary: Compiled) -> None:
-    preload = {"LD_PRELOAD": library("jemalloc", "libjemalloc2"), **AT_ONCE}
+    preload = {"LD_PRELOAD": library("jemalloc"), **AT_ONCE}
     with running(binary("churn"), "2", "65536", environ=preload) as program:
         found = diagnosed(program.pid)
     first = found["findings"][0]
@@ -102,7 +102,7 @@ def test_jemalloc_that_keeps_nothing(binary: Compiled) -> None:
 def test_jemalloc_that_keeps_what_was_freed(binary: Compiled) -> None:
     """The setting that the finding above names is tried, and nothing is found."""
     keeping = {"MALLOC_CONF": "dirty_decay_ms:-1,muzzy_decay_ms:-1"}
-    preload = {"LD_PRELOAD": library("jemalloc", "libjemalloc2"), **keeping}
+    preload = {"LD_PRELOAD": library("jemalloc"), **keeping}
     with running(binary("churn"), "2", "65536", environ=preload) as program:
         assert names(diagnosed(program.pid)) == []
 
@@ -201,7 +201,7 @@ def test_a_healthy_process(binary: Compiled) -> None:
 @pytest.mark.slow
 def test_a_user_without_rights_sees_the_rest(binary: Compiled) -> None:
     """Neither side has a capability; the calls are not seen, and the finding says so."""
-    preload = {"LD_PRELOAD": library("jemalloc", "libjemalloc2"), **AT_ONCE}
+    preload = {"LD_PRELOAD": library("jemalloc"), **AT_ONCE}
     drop = unprivileged.without_capabilities()
     with running(*drop, binary("churn"), "2", "65536", environ=preload) as program:
         done = unprivileged.powerless(

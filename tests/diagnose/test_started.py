@@ -160,7 +160,7 @@ def test_no_line_where_it_would_not_be_the_same_program() -> None:
 def test_the_line_proves_the_advice(tmp_path: Path) -> None:
     """As it stands, in a shell: the page faults of what was given back go with the setting."""
     preload = {
-        "LD_PRELOAD": library("jemalloc", "libjemalloc2"),
+        "LD_PRELOAD": library("jemalloc"),
         "MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0",
     }
     with running(sys.executable, "-c", CHURNS, environ=preload) as program:

@@ -66,14 +66,3 @@ def test_the_refusal_says_the_bounds() -> None:
         assert str(refused.value) == f"threads: {said} is out of bounds, 1 to 64"
     with pytest.raises(BadLevels, match=r"size: 0 B is out of bounds, 1 B or more"):
         check_levels(declared, {"size": 0})
-
-
-@pytest.mark.parametrize("name", experiments.names())
-def test_declared_levels_lie_within_their_bounds(name: str) -> None:
-    declared = experiments.load(name)
-    for factor in declared.factors:
-        for preset in ("quick", "paper", "full"):
-            assert all(map(factor.within, factor.levels(preset)))
-        assert all(map(factor.within, declared.tiny.get(factor.name, ())))
-        for control in declared.controls:
-            assert all(map(factor.within, control.levels.get(factor.name, ())))

@@ -1,274 +1,349 @@
-"""Every experiment's declaration against its probe, its tables and itself: a name that nothing
-answers to would otherwise show in the middle of a sweep, or never."""
+"""Every experiment's declaration keeps the rules of `Experiment.check()`; each rule is broken once
+here."""
 
 import inspect
-import math
-import os
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from quick import mostly_quick
+from command import memlab
 
-from memlab import api, experiments, probe, published
+from memlab import api, experiments, probe
+from memlab.errors import BadDeclaration
 from memlab.experiment import (
-    BYTES,
-    COUNT,
     FLAG,
-    PATH,
-    PRESETS,
-    SECONDS,
     Against,
-    Claim,
+    Attribution,
+    Cost,
+    Exclude,
     Experiment,
-    Level,
+    Explanation,
+    File,
+    Limit,
+    Ratio,
+    choice,
 )
-from memlab.experiment.window import WINDOW_METRICS, noise
-from memlab.experiments.reserved_copy import PHYSICAL_RANGE
-from memlab.run import files, plan
-from memlab.run.admission import Directories
-from memlab.run.executor import LocalExecutor, default_cpus
+from memlab.experiment.window import WINDOW_METRICS
+from memlab.run import files
 
 NAMES = experiments.names()
-FIELD_KINDS = {
-    BYTES: "int",
-    COUNT: "int",
-    SECONDS: "int",
-    FLAG: "bool",
-    PATH: "str",
-    PHYSICAL_RANGE: "str",
-}
 
 
-TAKE_SECONDS = (
-    "coop-reclaim",
-    "locked-latency",
-    "memcg-notify",
-    "memcpy",
-    "mmap-lock",
-    "mmap-overcommit",
+def test_every_experiment_keeps_the_rules() -> None:
+    """Those for everybody's experiments, and those for memlab's own."""
+    arguments = set(inspect.signature(api.sweep).parameters)
+    for name in NAMES:
+        declared = experiments.load(name)
+        declared.check()
+        module = import_module(f"memlab.experiments.{name.replace('-', '_')}")
+        assert (module.EXPERIMENT, declared.name) == (declared, name)  # the folder is the registry
+        assert not arguments & {factor.name for factor in declared.factors}
+        assert not {m.name for m in declared.metrics} & {m.name for m in WINDOW_METRICS}
+        params = probe.params(declared.probe)
+        given = {factor.param: factor.kind for factor in declared.probe_factors}
+        assert given.keys() | set(declared.host_params) == params.keys()
+        for field in given.keys() & {f for f, taken in params.items() if isinstance(taken, list)}:
+            (fits,) = params[field]
+            for step in (
+                s for level in given[field].levels or () for s in given[field].to_field(level)
+            ):
+                for part, value in step.items():
+                    assert value in fits[part] if isinstance(value, str) else fits[part] == "int"
+        assert declared.claims
+        assert all(c.id and c.text and c.published for c in declared.claims), name
+        if declared.file:
+            states = declared.factor(declared.file.state).kind.levels or ()
+            assert set(states) == files.FRESH | files.PIECE_BYTES.keys()
+
+
+WRITE = experiments.load("mmap-write")
+CLAIM, TABLE = WRITE.claims[0], WRITE.published[0]
+WAYS = ", ".join(WRITE.factor("method").kind.levels or ())
+
+
+def with_claim(**changes: Any) -> Experiment:
+    return replace(WRITE, claims=[replace(CLAIM, **changes)])
+
+
+def with_factor(old: str, **changes: Any) -> Experiment:
+    changed = [replace(f, **changes) if f.name == old else f for f in WRITE.factors]
+    return replace(WRITE, factors=changed)
+
+
+def with_figure(**changes: Any) -> Experiment:
+    return replace(WRITE, figure=replace(WRITE.figure, **changes))
+
+
+def with_table(**changes: Any) -> Experiment:
+    return replace(WRITE, published=[replace(TABLE, **changes)])
+
+
+def with_control(**changes: Any) -> Experiment:
+    return replace(WRITE, controls=[replace(WRITE.controls[0], **changes)], claims=[])
+
+
+def explained(**changes: Any) -> Explanation:
+    return Explanation(replace(CLAIM, **changes), "it is so", "it helps", "it does not")
+
+
+def mechanism(**changes: Any) -> Against:
+    found = Against(
+        "time_2gib",
+        {"method": "mmap"},
+        {"method": "write"},
+        lambda at: 1.0,
+        "x",
+        "1",
+        "cached",
+        "sync",
+    )
+    return replace(found, **changes)
+
+
+# What is wrong, and the line that says so.
+BROKEN: list[tuple[Callable[[], Experiment], str]] = [
+    (lambda: replace(WRITE, metrics=[]), "no metric is declared"),
+    (lambda: replace(WRITE, factors=[]), "no factor is declared"),
+    (
+        lambda: replace(WRITE, metrics=[*WRITE.metrics, WRITE.metrics[0]]),
+        "the name 'time_2gib' is given twice",
+    ),
+    (lambda: with_factor("slice", name="elapsed"), "the name 'elapsed' is given twice"),
+    (
+        lambda: replace(WRITE, controls=[*WRITE.controls, WRITE.controls[0]]),
+        "the name 'faults' is given twice",
+    ),
+    (
+        lambda: with_factor("handicap", name="handycap"),
+        "factor handycap: no param of probe mmap_write 'handycap_count'; "
+        "did you mean handicap_count?",
+    ),
+    (
+        lambda: with_factor("slice", kind=FLAG, name="slice_ns"),
+        "factor slice_ns: slice_ns of probe mmap_write is of type int",
+    ),
+    (
+        lambda: with_factor("advice", kind=choice("normal", "hugepag")),
+        "factor advice: no level of enum advice 'hugepag'; did you mean hugepage?",
+    ),
+    (
+        lambda: replace(WRITE, factors=WRITE.factors[:-1]),
+        "the param 'handicap_count' of probe mmap_write is no factor's",
+    ),
+    (
+        lambda: replace(WRITE, file=File(size="file_sise")),
+        "file: no factor 'file_sise'; did you mean file_size?",
+    ),
+    (
+        lambda: replace(WRITE, file=File(timed=False)),
+        "metric time_2gib: a time, of a file that is not timed",
+    ),
+    (lambda: replace(WRITE, shrinks="siz"), "shrinks: no factor 'siz'; did you mean size?"),
+    (lambda: replace(WRITE, shrinks="method"), "shrinks: method is not a size or a count"),
+    (lambda: replace(WRITE, budget_s={"quick": 1.0}), "preset paper: it has no budget"),
+    (lambda: with_factor("sync", quick=[]), "preset quick: factor sync has no level"),
+    (
+        lambda: with_factor("method", paper=["nmap"]),
+        f"preset paper: method: invalid value 'nmap'; did you mean mmap? (choose from {WAYS})",
+    ),
+    (
+        lambda: with_factor("file_size", full=["1m"]),
+        "preset full: file_size: write the level '1m' as 1048576",
+    ),
+    (
+        lambda: with_factor("size", least=2),
+        "preset quick: size: 1 B is out of bounds, 2 B or more",
+    ),
+    (
+        lambda: replace(WRITE, tiny={"sise": [4096]}),
+        "preset quick: tiny: no factor 'sise'; did you mean size?",
+    ),
+    (
+        lambda: replace(WRITE, excludes=[Exclude(lambda at: True, "none")]),
+        "preset quick: every point is excluded",
+    ),
+    (
+        lambda: replace(WRITE, cost=Cost(time=lambda at: 0.0)),
+        "preset quick: the cost of {'size': 1, 'method': 'mmap', 'filesystem': 'dir', "
+        "'file_state': 'cached_4k', 'file_size': 268435456, 'advice': 'normal', "
+        "'populate': False, 'sync': False, 'slice': 0.1, 'handicap': 0} is not positive",
+    ),
+    (
+        lambda: with_control(levels={"sise": [1]}),
+        "preset quick: control faults: no factor 'sise'; did you mean size?",
+    ),
+    (
+        lambda: with_control(presets=["qiuck"]),
+        "preset quick: control faults: no preset 'qiuck'; did you mean quick?",
+    ),
+    (
+        lambda: with_control(levels={"method": ["mmap"]}),
+        "preset quick: control faults: it adds no point to the grid",
+    ),
+    (
+        lambda: with_control(explanations=[explained(metric="fault_per_mib")]),
+        "control faults: no metric 'fault_per_mib'; did you mean faults_per_mib?",
+    ),
+    (
+        lambda: replace(WRITE, claims=[CLAIM, CLAIM]),
+        "two claims have the id 'mmap-saturates'",
+    ),
+    (
+        lambda: with_claim(id="Mmap saturates"),
+        "claim Mmap saturates: an id is made of a to z, 0 to 9 and single hyphens",
+    ),
+    (
+        lambda: with_claim(metric="time_2gb"),
+        "claim mmap-saturates: no metric 'time_2gb'; did you mean time_2gib?",
+    ),
+    (
+        lambda: with_claim(controls=["folio"]),
+        "claim mmap-saturates: no control 'folio'; did you mean folios?",
+    ),
+    (
+        lambda: with_claim(where={"metod": "mmap"}),
+        "claim mmap-saturates: no factor 'metod'; did you mean method?",
+    ),
+    (
+        lambda: with_claim(where={"populate": 1}),
+        "claim mmap-saturates: populate: write the level 1 as True",
+    ),
+    (
+        lambda: with_claim(over="sise"),
+        "claim mmap-saturates: no factor 'sise'; did you mean size?",
+    ),
+    (
+        lambda: with_claim(at="100B"),
+        "claim mmap-saturates: size: write the level '100B' as 100",
+    ),
+    (
+        lambda: with_claim(where={"method": "mmap", "size": 3}),
+        "claim mmap-saturates: no preset has a point at method=mmap size=3 B",
+    ),
+    (
+        lambda: replace(
+            WRITE,
+            claims=[
+                Ratio(metric="time_2gib", text="same", of={"size": 5}, to={"size": 1}, above=1.0)
+            ],
+        ),
+        "claim 'same': no preset has a point at size=5 B",
+    ),
+    (
+        lambda: with_figure(metric="time"),
+        "figure: no metric 'time'; did you mean time_2gib?",
+    ),
+    (lambda: with_figure(over="sise"), "figure: no factor 'sise'; did you mean size?"),
+    (
+        lambda: with_figure(panels=["file_stat"]),
+        "figure: no factor 'file_stat'; did you mean file_state?",
+    ),
+    (
+        lambda: with_figure(controls=["fault"]),
+        "figure: no control 'fault'; did you mean faults?",
+    ),
+    (
+        lambda: with_figure(claims=["mmap-saturate"]),
+        "figure: no claim 'mmap-saturate'; did you mean mmap-saturates?",
+    ),
+    (
+        lambda: with_figure(crossing=({"method": "write"}, {"method": "mmapp"})),
+        f"figure: method: invalid value 'mmapp'; did you mean mmap? (choose from {WAYS})",
+    ),
+    (
+        lambda: with_figure(answers=[explained(metric="elapsd")]),
+        "figure: no metric 'elapsd'; did you mean elapsed?",
+    ),
+    (
+        lambda: replace(WRITE, more_figures={"pairs": mechanism(beside="cache")}),
+        "figure pairs: no metric 'cache'; did you mean cached?",
+    ),
+    (
+        lambda: replace(WRITE, more_figures={"pairs": mechanism(of={"method": "rite"})}),
+        f"figure pairs: method: invalid value 'rite'; did you mean write? (choose from {WAYS})",
+    ),
+    (
+        lambda: replace(WRITE, costs=replace(WRITE.costs, over="sizes")),
+        "costs: no factor 'sizes'; did you mean size?",
+    ),
+    (
+        lambda: replace(WRITE, attribution=Attribution("touches", ["call_times"], "faults")),
+        "attribution: no metric 'call_times'; did you mean call_time?",
+    ),
+    (
+        lambda: replace(WRITE, judges={"logstore-map": ["write"]}),
+        "published: no study 'logstore-map'; did you mean logstore-mmap?",
+    ),
+    (
+        lambda: with_table(table="writes"),
+        "published: no table of logstore-mmap 'writes'; did you mean write?",
+    ),
+    (
+        lambda: with_table(columns={"mapp": {"method": "mmap"}}),
+        "published logstore-mmap, write: no column 'mapp'; did you mean mmap?",
+    ),
+    (
+        lambda: with_table(columns={"mmap": {"metod": "mmap"}}),
+        "published logstore-mmap, write: no factor 'metod'; did you mean method?",
+    ),
+    (
+        lambda: with_table(limit=Limit("fault", "time_2gib", float, "what")),
+        "published logstore-mmap, write: no control 'fault'; did you mean faults?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("broken", "said"), BROKEN, ids=[said for _, said in BROKEN])
+def test_a_rule_that_is_broken_is_one_line(broken: Callable[[], Experiment], said: str) -> None:
+    with pytest.raises(BadDeclaration) as refused:
+        broken().check()
+    assert str(refused.value) == said
+
+
+# An experiment of a user, on memlab's own probe without params.
+OUTSIDE = """
+from memlab.experiment import *
+
+EXPERIMENT = Experiment(
+    name="mine",
+    question="What does nothing cost?",
+    probe="noop",
+    factors=[Factor("way", choice("a", "b"), quick=["a", "b"], help="which", host=True)],
+    metrics=[Metric("took", "s", "time", of=read("window.elapsed_ns"))],
+    cost=Cost(),
+    claims=[Ratio(metric="took", text="alike", of={"way": "a"}, to={"way": "b"}, below=2.0)],
+    excludes=[Exclude(lambda at: at["way"] == "c", "never")],
+    figure=Lines("took", over="way", by=[]),
 )
+"""
 
 
-@pytest.fixture(params=NAMES)
-def declared(request: pytest.FixtureRequest) -> Experiment:
-    return experiments.load(request.param)
+def test_a_users_declaration_is_checked_when_it_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(OUTSIDE)
+    assert memlab("describe", str(path)).returncode == 0
+    for number, (right, wrong, said) in enumerate(
+        [
+            ('metric="took"', 'metric="tok"', "claim 'alike': no metric 'tok'; did you mean took?"),
+            ('at["way"] == "c"', 'at["wya"] == "c"', "KeyError: 'wya'"),
+        ]
+    ):
+        path = tmp_path / f"wrong{number}.py"
+        path.write_text(OUTSIDE.replace(right, wrong))
+        done = memlab("describe", str(path))
+        where = f"{path}:12" if said.startswith("KeyError") else path
+        assert (done.returncode, done.stderr) == (2, f"memlab: {where}: {said}\n")
 
 
-def claims(declared: Experiment) -> Iterator[Claim]:
-    """The published claims, and what the controls' explanations predict."""
-    yield from declared.claims
-    for control in declared.controls:
-        yield from (explanation.predicts for explanation in control.explanations)
-
-
-def test_a_file_that_is_not_timed_is_for_no_metric_of_time(declared: Experiment) -> None:
-    timed = declared.file is None or declared.file.timed
-    assert timed or not [m for m in declared.metrics if "s" in m.unit.split("/")]
-
-
-def places(claim: Claim) -> dict[str, Mapping[str, Level]]:
-    """The claim's fields that hold levels of factors."""
-    found = {field.name: getattr(claim, field.name) for field in fields(claim)}
-    return {name: value for name, value in found.items() if isinstance(value, Mapping)}
-
-
-def assert_levels(declared: Experiment, at: Mapping[str, Level]) -> None:
-    for name, level in at.items():
-        checked = declared.factor(name).kind.check(level)
-        assert (checked, type(checked)) == (level, type(level)), (name, level)
-
-
-def test_a_claim_has_a_sentence_and_an_id_of_its_own(declared: Experiment) -> None:
-    ids = [claim.id for claim in declared.claims]
-    assert len(set(ids)) == len(ids)
-    assert all(re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", one) for one in ids), ids
-    assert all(claim.text for claim in declared.claims)
-
-
-def test_the_folder_is_the_registry(declared: Experiment) -> None:
-    """The module's name is the experiment's, so nothing has to be listed anywhere."""
-    module = import_module(f"memlab.experiments.{declared.name.replace('-', '_')}")
-    assert module.EXPERIMENT is declared
-
-
-def test_an_unknown_name_suggests_the_nearest() -> None:
+def test_what_is_asked_for_by_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(experiments.UnknownExperiment, match="did you mean mmap-write"):
         experiments.load("mmap_writ")
     with pytest.raises(experiments.UnknownExperiment, match=f"there are: {NAMES[0]}"):
         experiments.load("zzz")
-
-
-def test_factors_are_the_probes_params(declared: Experiment) -> None:
-    params = probe.params(declared.probe)
-    taken = {factor.param: factor.kind for factor in declared.probe_factors}
-    assert taken.keys() | set(declared.host_params) == params.keys()
-    for field, kind in taken.items():
-        if kind in FIELD_KINDS:
-            assert params[field] == FIELD_KINDS[kind]
-        elif isinstance(params[field], list):
-            (fits,) = params[field]
-            for step in (step for level in kind.levels or () for step in kind.to_field(level)):
-                for name, value in step.items():
-                    assert value in fits[name] if isinstance(value, str) else fits[name] == "int"
-        elif kind.levels is None:  # the probe's words are levels, and so are others
-            assert [kind.to_field(kind.parse(word)) for word in params[field]] == [*params[field]]
-        else:
-            assert set(kind.levels) == set(params[field])
-
-
-def test_factors_do_not_hide_an_argument_of_sweep(declared: Experiment) -> None:
-    own = set(inspect.signature(api.sweep).parameters)
-    assert not own & {factor.name for factor in declared.factors}
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_every_preset_has_a_plan(declared: Experiment, preset: str) -> None:
-    for factor in declared.factors:
-        assert factor.levels(preset)
-        for level in factor.levels(preset):
-            assert_levels(declared, {factor.name: level})
-    points = plan.build(declared, preset, {}).points
-    assert {p.control for p in points} - {None} <= {c.name for c in declared.controls}
-    assert all(declared.cost.memory(p.at) >= 0 and declared.cost.time(p.at) > 0 for p in points)
-    assert declared.budget_s[preset] > 0
-
-
-def test_every_control_adds_a_point(declared: Experiment) -> None:
-    for control in declared.controls:
-        assert set(control.presets) <= set(PRESETS)
-        for preset in control.presets:
-            points = plan.build(declared, preset, {}).points
-            at = [p.at for p in points if p.control == control.name]
-            assert at or preset == "full", f"{control.name} adds nothing to {preset}"
-        for name, levels in control.levels.items():
-            for level in levels:
-                assert_levels(declared, {name: level})
-
-
-def test_metrics_are_named_once(declared: Experiment) -> None:
-    names = [metric.name for metric in (*declared.metrics, *WINDOW_METRICS)]
-    factors = [factor.name for factor in declared.factors]
-    assert len(set(names + factors)) == len(names + factors)  # each is a column of the frame
-
-
-def test_the_figure_names_metrics_factors_and_levels(declared: Experiment) -> None:
-    for figure in (declared.figure, *declared.more_figures.values()):
-        assert declared.metric(figure.metric)
-        named = [figure.by] if isinstance(figure, Against) else [*figure.by]
-        if isinstance(figure, Against):
-            assert declared.metric(figure.beside)
-            lines = [figure.of, figure.to]
-        else:
-            named += [figure.over, *figure.panels]
-            assert set(figure.controls or ()) <= {c.name for c in declared.controls}
-            lines = [
-                *(getattr(figure, "crossing", None) or ()),
-                getattr(figure, "base", None) or {},
-                getattr(figure, "where", None) or {},
-            ]
-        assert all(declared.factor(name) for name in named)
-        for line in lines:
-            assert_levels(declared, line)
-
-
-def test_claims_name_metrics_factors_levels_and_controls(declared: Experiment) -> None:
-    assert declared.claims
-    controls = {control.name for control in declared.controls}
-    metrics = {metric.name for metric in (*declared.metrics, *WINDOW_METRICS)}
-    for claim in claims(declared):
-        assert {claim.metric, getattr(claim, "beside", claim.metric)} <= metrics
-        assert set(claim.controls) <= controls
-        for at in places(claim).values():
-            assert_levels(declared, at)
-        if over := getattr(claim, "over", None):
-            assert declared.factor(over)
-            if not isinstance(at_level := getattr(claim, "at", {}), Mapping):
-                assert_levels(declared, {over: at_level})
-
-
-def test_claims_are_about_points_that_a_preset_measures(declared: Experiment) -> None:
-    points = [p.at for preset in PRESETS for p in plan.build(declared, preset, {}).points]
-    for claim in claims(declared):
-        sides = {name: at for name, at in places(claim).items() if name != "where"} or {"": {}}
-        for name, side in sides.items():
-            wanted = {**claim.where, **side}
-            assert any(wanted.items() <= at.items() for at in points), (claim.text, name)
-
-
-def test_claims_rest_on_printed_numbers(declared: Experiment) -> None:
-    assert all(claim.published for claim in declared.claims)
-
-
-def test_published_tables_lie_in_the_factor_space(declared: Experiment) -> None:
-    for beside in declared.published:
-        table = published.load(beside.source).tables[beside.table]
-        assert declared.metric(beside.metric)
-        for row in table.rows:
-            assert_levels(declared, beside.row(table.rows_are, row[table.rows_are]))
-            for column, at in beside.columns.items():
-                assert_levels(declared, at)
-                assert table.cell(row, column).value > 0
-        if beside.limit:
-            assert beside.limit.control in {control.name for control in declared.controls}
-            assert declared.metric(beside.limit.metric)
-
-
-def test_tables_in_words_are_printed_ones(declared: Experiment) -> None:
-    for source, table in declared.tables:
-        assert table in published.load(source).tables
-
-
-@pytest.mark.parametrize("name", [n for n in NAMES if experiments.load(n).costs])
-def test_costs_name_metrics_and_factors(name: str) -> None:
-    declared = experiments.load(name)
-    assert declared.costs is not None
-    assert declared.metric(declared.costs.metric)
-    assert {declared.costs.over, *declared.costs.by} <= {f.name for f in declared.factors}
-
-
-def test_what_shrinks_is_a_size(declared: Experiment) -> None:
-    if declared.shrinks:
-        assert declared.factor(declared.shrinks).kind in (BYTES, COUNT)
-    if declared.file:
-        assert {declared.factor(name).name for name in declared.file.factors}
-        states = declared.factor(declared.file.state).kind.levels or ()
-        assert set(states) == files.FRESH | files.PIECE_BYTES.keys()
-
-
-def all_measured(declared: Experiment, folder: Path) -> Iterator[tuple[Mapping[str, Any], Any]]:
-    """What the probe returns for each tiny point, measured here and now as a sweep does."""
-    refusal, any_measured = "", False
-    with LocalExecutor("0123abcd", declared, Directories(folder), default_cpus(declared)) as bench:
-        for point in plan.build(declared, "quick", declared.tiny).points:
-            reply = bench.trial(point)
-            if reply["outcome"] == "ok":
-                any_measured = True
-                yield point.at, reply["result"] | reply["context"]
-            else:
-                refusal = reply["detail"]
-                # Root is refused nothing that is here; a user's lock may be, by the limit.
-                limited = os.geteuid() != 0 and "RLIMIT_MEMLOCK" in refusal
-                assert reply["outcome"] == "unavailable" or limited, reply
-    if not any_measured:
-        pytest.skip(refusal)
-
-
-@pytest.mark.changes_host
-@pytest.mark.parametrize("declared", mostly_quick(NAMES, *TAKE_SECONDS), indirect=True)
-def test_metrics_read_what_the_probe_returns(declared: Experiment, tmp_path: Path) -> None:
-    for at, raw in all_measured(declared, tmp_path):
-        assert isinstance(noise(raw), list)
-        value = declared.metrics[0].of(raw, at)
-        assert value is not None
-        assert value > 0
-        for metric in (*declared.metrics, *WINDOW_METRICS):
-            for read in (metric.of, metric.floor):
-                found = read(raw, at) if read else None
-                assert found is None or (math.isfinite(found) and found >= 0), metric.name
-            if metric.extrapolated:
-                assert isinstance(metric.extrapolated(raw, at), bool)
+    with pytest.raises(BadDeclaration, match="no factor 'sise'; did you mean size"):
+        WRITE.factor("sise")
+    with pytest.raises(BadDeclaration, match="no metric 'call_tim'; did you mean call_time"):
+        WRITE.metric("call_tim")

@@ -56,7 +56,7 @@ def test_memory_that_is_not_locked_comes_back_from_swap(bench: LocalExecutor) ->
     assert not measured["antagonist_killed"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="tracing every process of a CPU needs root")
+@pytest.mark.needs("tracing of a CPU")
 def test_a_traced_touch_that_comes_back_from_swap_met_a_major_fault(bench: LocalExecutor) -> None:
     measured = trial(bench, "off", "file", trace=True)
     found = measured["attribution"]

@@ -126,11 +126,11 @@ def beside(folder: Path) -> Iterator[subprocess.Popen[str]]:
     command = [*ALONE, sys.executable, "-c", HOLD, str(folder)]
     with subprocess.Popen(command, env=environ, **pipes) as holder:
         assert holder.stdout is not None
-        if not holder.stdout.readline():
-            pytest.skip("no network namespace can be made here")
+        assert holder.stdout.readline()
         yield holder
 
 
+@pytest.mark.needs("a network namespace")
 def test_the_lock_is_the_machines_and_not_a_network_namespaces(
     beside: subprocess.Popen[str],
 ) -> None:
@@ -164,11 +164,11 @@ def container(run_lock: Path) -> Iterator[tuple[int, str]]:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environ, **pipes) as begun:
         assert begun.stdout is not None
-        if not (said := begun.stdout.readline()):
-            pytest.skip("no container can be made here, or /run/lock is missing")
+        said = begun.stdout.readline()
         yield begun.pid, said.strip()
 
 
+@pytest.mark.needs("a network namespace", "a mount namespace", "/run/lock")
 def test_containers_see_each_other_where_they_share_run_lock(tmp_path: Path) -> None:
     """`docker run -v /run/lock:/run/lock`; without it each measures beside the other."""
     with container(tmp_path / "a") as (first, said):
@@ -181,7 +181,7 @@ def test_containers_see_each_other_where_they_share_run_lock(tmp_path: Path) -> 
         assert later == "measures"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user, and end their lock")
+@pytest.mark.needs("root")
 def test_another_users_holder_is_named_and_root_can_end_it(folder: Path) -> None:
     """Any user may measure, and so may hold the lock for as long as they like."""
     code = "import fcntl, os, sys, time; held = os.open(sys.argv[1], 0); os.setuid(65534)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from pathlib import Path
 from memlab.store import SampleRow, Store
 
 NAMES = ("a", "b", "c", "d")
-LACKING = [name for name in ("ip", "unshare") if not shutil.which(name)]
 SWEEP = ["sweep", "mmap-write", "-p", "size=4k", "-p", "file_size=1m", "-p", "filesystem=tmpfs"]
 SWEEP += ["--no-controls", "--budget", "5min"]
 

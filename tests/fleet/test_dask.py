@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from memlab import cluster
 from memlab.errors import BadRequest, CannotRun
 from memlab.run.machine_lock import machine_lock
 
-LACKS_DASK = pytest.mark.skipif(find_spec("distributed") is None, reason="no Dask: memlab[dask]")
 MEMLAB = [sys.executable, "-m", "memlab"]
 
 
@@ -85,7 +83,7 @@ def scheduler(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@LACKS_DASK
+@pytest.mark.needs("dask")
 def test_the_workers_of_a_cluster(scheduler: str, tmp_path: Path) -> None:
     """A worker of Dask's own is passed over; a name has one worker, and a machine too. Told to end,
     a worker ends its sweep first."""
@@ -147,7 +145,7 @@ def last_session(store: Path, origin: str | None) -> list[str | None]:
 
 
 @pytest.mark.slow
-@LACKS_DASK
+@pytest.mark.needs("dask")
 def test_a_worker_lost_before_its_first_row(scheduler: str, tmp_path: Path) -> None:
     """Its sweep was started, and waits for its turn: nobody here can say that it did not go on."""
     words = [*MEMLAB, "worker", scheduler, "--name", "a", "--store", str(tmp_path / "there.db")]

@@ -158,6 +158,7 @@ def test_what_names_no_hosts(text: str, said: str) -> None:
         fleet.hosts(text)
 
 
+@pytest.mark.needs("ssh")
 def test_a_file_of_hosts(tmp_path: Path) -> None:
     path = tmp_path / "hosts.toml"
     path.write_text(

@@ -4,12 +4,10 @@ measure at once, while a worker, its host, the scheduler and a link fail."""
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ from typing import Any
 import pytest
 from command import process
 from four_hosts import (
-    LACKING,
     NAMES,
     end,
     host,
@@ -32,10 +29,9 @@ from pretended_hosts import held
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.changes_host,
-    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
-    pytest.mark.skipif(find_spec("distributed") is None, reason="no Dask: memlab[dask]"),
-    pytest.mark.skipif(bool(LACKING), reason="no namespaces: apt install iproute2"),
-    pytest.mark.skipif(not shutil.which("openssl"), reason="no certificates: apt install openssl"),
+    pytest.mark.needs(
+        "host root", "a mount namespace", "a network namespace", "ip", "openssl", "dask"
+    ),
 ]
 PORT = 8791
 HERE = f"dask:tls://127.0.0.1:{PORT}"

@@ -12,20 +12,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import needs
 import pytest
 from command import memlab
-from four_hosts import LACKING, NAMES, host, run, started, taken_one_at_a_time, theirs, until
+from four_hosts import NAMES, host, run, started, taken_one_at_a_time, theirs, until
 from pretended_hosts import held
 
 from memlab.store import Store
 
-SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
-MISSING = LACKING or [name for name in ("ssh", "ssh-keygen") if not shutil.which(name)]
+SSHD = shutil.which("sshd", path=needs.SBIN)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.changes_host,
-    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and sshd need root"),
-    pytest.mark.skipif(SSHD is None or bool(MISSING), reason="no sshd: apt install openssh-server"),
+    pytest.mark.needs("host root", "a mount namespace", "a network namespace", "ip", "ssh", "sshd"),
 ]
 BLOCKS = 25  # of two points by four hosts: 200 trials for each client
 HOW = ["-p", "slice=2ms", "--blocks", str(BLOCKS), "--wait=5min"]

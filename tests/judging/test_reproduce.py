@@ -1,6 +1,6 @@
 """What a study needs: names, the stored run that answers, and what is measured anew."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ from pretend import exact
 
 from memlab import experiments, measure
 from memlab.errors import Interrupted, Refused, UnknownExperiment
-from memlab.experiment import Ratio
+from memlab.experiment import At, Ratio
+from memlab.experiment.claims import BASES
 from memlab.judging import summary
 from memlab.judging.claims import judge
 from memlab.judging.reproduce import Study, resolve
@@ -38,6 +39,35 @@ def claim(text: str, **bounds: float) -> Ratio:
 DECLARED = pretend.experiment(
     claim("slow is slower", above=1.5), claim("slow is faster", below=1.0)
 )
+
+
+@pytest.mark.parametrize(
+    ("study", "own", "others"),
+    [("miao-2021", 54, 88), ("logstore-mmap", 22, 0), ("chen-2014", 47, 13)],
+)
+def test_a_study_is_counted_by_its_own_claims(study: str, own: int, others: int) -> None:
+    """Those that rest on a manual page, the kernel or memlab's own reasoning are counted apart."""
+    claims = [one for experiment in resolve(study).experiments for one in experiment.claims]
+    assert sum(one.of_study for one in claims) == own
+    assert sum(one.basis in BASES for one in claims) == others
+
+
+@pytest.mark.parametrize(
+    ("published", "basis"),
+    [
+        ("mlock(2)", "man pages"),
+        ("io_uring_register(2); io_uring/rsrc.c, io_account_mem", "man pages"),
+        ("mm/oom_kill.c, oom_badness", "the kernel"),
+        ("userspace-api/mseal.rst", "the kernel"),
+        ("commit 9651fcedf7b9, MAP_DROPPABLE", "the kernel"),
+        ("memlab's own: it holds the lock for reading", "memlab's own"),
+        ("Table 1, note: these are root's alone", ""),
+        ("section on the cache, which names uncached_access of drivers/char/mem.c", ""),
+        ("MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1 ends the shootdowns", ""),
+    ],
+)
+def test_what_a_claim_rests_on_is_read_from_how_it_begins(published: str, basis: str) -> None:
+    assert replace(claim("one", above=1.0), published=published).basis == basis
 
 
 class TestNames:
@@ -230,6 +260,42 @@ class TestSummary:
         assert (slower.overall, faster.overall) == (summary.DIFFERS, "contradicted")
         assert summary.sentence([slower], "there") == [
             "0 of 1 claims hold there; 1 depends on the setting."
+        ]
+
+    def test_what_is_open_in_one_setting_does_not_depend_on_it(self, measured: Measure) -> None:
+        """A contradiction in one and too much noise in the other, and so for one that holds."""
+
+        def noisy(at: At, block: int) -> Mapping[str, Any]:
+            if at["place"] == "there":
+                high = (at["method"] == "slow") is bool(block % 2)
+                return pretend.took(4e-6 if high else 1e-6)
+            return pretend.took(2e-6 if at["method"] == "slow" else 1e-6)
+
+        slower, faster = self.summaries(measured, noisy)
+        assert (slower.overall, faster.overall) == (summary.PARTLY, "contradicted")
+        sizes = len(pretend.SIZES)
+        assert faster.counts == f"contradicted in {sizes} settings, undecided in {sizes}"
+        assert summary.sentence([slower, faster])[0] == (
+            "0 of 2 claims hold on this machine; 1 is contradicted; 1 holds in part."
+        )
+
+    def test_a_verdict_that_falls_beside_the_others_is_not_counted_as_holding(
+        self, measured: Measure
+    ) -> None:
+        found = judge(measured(DECLARED, WORLD))
+        assert summary.by_claim(found)[0].overall == "holds"
+        weak = [replace(one, adjusted_p=0.08) for one in found]
+        assert [one.overall for one in summary.by_claim(weak)] == ["not decided", "contradicted"]
+        assert summary.groups(summary.by_claim(weak)[0], "size")[0].closest.fallen
+
+    def test_what_the_run_was_never_to_measure_is_in_no_count(self, measured: Measure) -> None:
+        absent = replace(claim("third is slow", above=1.5), of={"method": "third"}, where={})
+        made = replace(pretend.experiment(claim("slow is slower", above=1.5), absent), controls=())
+        found = summary.by_claim(judge(measured(made, WORLD)))
+        assert [one.absent for one in found] == [False, True]
+        assert summary.sentence(found) == [
+            "1 of 1 claim holds on this machine. "
+            "1 other needs points that this run was not to measure."
         ]
 
     def test_settings_along_the_figures_axis_are_one_line(self, measured: Measure) -> None:

@@ -32,5 +32,7 @@ def test_what_has_no_sample_does_not_count_and_is_said_to_be_unmeasured() -> Non
     assert {one.claim.id for one in without} > {"broken-never"}
     assert len(summary.verdicts(judged)) == len(judged) - len(without)
     (first, *_) = summary.sentence(summary.by_claim(judged))
-    assert f"{len(without)} need points that were not measured" in first
+    claims = {one.claim.id for one in judged} - {one.claim.id for one in without}
+    assert f" of {len(claims)} claims hold " in first
+    assert f"{len(without)} others need points that this run was not to measure" in first
     assert "undecided" not in first

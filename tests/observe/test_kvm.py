@@ -9,7 +9,6 @@ import pytest
 from memlab.observe import kvm
 
 QEMU = shutil.which("qemu-system-x86_64")
-needs_qemu = pytest.mark.skipif(QEMU is None, reason="no qemu-system-x86_64 here")
 
 
 def asked(tmp_path: Path, *more: str) -> list[str]:
@@ -18,12 +17,12 @@ def asked(tmp_path: Path, *more: str) -> list[str]:
     return [str(QEMU), "-accel", "tcg", *kvm.machine(rom), *more]
 
 
-@needs_qemu
+@pytest.mark.needs("qemu")
 def test_the_program_says_its_byte(tmp_path: Path) -> None:
     assert kvm.exits(asked(tmp_path))
 
 
-@needs_qemu
+@pytest.mark.needs("qemu")
 def test_the_program_needs_no_file_that_has_a_name() -> None:
     rom = os.memfd_create("rom")
     os.write(rom, kvm.rom_image())
@@ -32,7 +31,7 @@ def test_the_program_needs_no_file_that_has_a_name() -> None:
     os.close(rom)
 
 
-@needs_qemu
+@pytest.mark.needs("qemu")
 def test_a_machine_that_executes_nothing_is_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -41,7 +40,7 @@ def test_a_machine_that_executes_nothing_is_dead(
     assert not kvm.exits(asked(tmp_path, "-S"))
 
 
-@needs_qemu
+@pytest.mark.needs("qemu")
 def test_a_qemu_that_dies_is_dead(tmp_path: Path) -> None:
     assert not kvm.exits(asked(tmp_path, "-device", "no-such-device"))
 

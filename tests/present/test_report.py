@@ -189,7 +189,7 @@ def test_every_header_cell_has_a_scope_and_every_scroll_box_a_name(page: Page) -
 
 def test_the_numbers_are_there_with_their_counts(run: Run, page: Page) -> None:
     assert "at 1 byte per call a mapping is over 10 times faster than write(2)" in page.words
-    assert "published: >300 s against 22.14 s" in page.words
+    assert "basis: >300 s against 22.14 s" in page.words
     assert "12 samples of run ab12cd34" in page.words
     assert ">300 s 602 s ±0.21 % <2" in page.words
     assert f"What disturbed the {len(run.samples)} samples of run ab12cd34" in page.words

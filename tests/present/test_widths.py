@@ -142,7 +142,7 @@ def test_the_end_of_a_sweep_and_reproduce_are_as_wide_as_the_terminal(
     found = of_run(run)
     for width in WIDTHS:
         monkeypatch.setenv("COLUMNS", str(width))
-        terminal.verdicts_of_sweep(run)
+        terminal.ended(run, [])
         terminal.claims([found, found], ["a table that is not built"], tables=True, verbose=False)
         text = capsys.readouterr().out
         assert "…" not in text

@@ -48,7 +48,7 @@ def change(new: np.ndarray, base: np.ndarray) -> Change:
         ([0.0] * 8, "0 instead of 100"),
         (
             [90.0, 110.0] * 4,
-            "not decided (-10 to 10 %; a change over 25 % would have shown; about 35 more blocks)",
+            "too noisy: -10 to +10 %",
         ),
         ([90.0], "not decided (too few blocks for an interval; about 4 more blocks)"),
     ],

@@ -1,10 +1,10 @@
 """Whose malloc a program calls is found whichever way the program is linked."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
+import needs
 import pytest
 
 from memlab.experiment import Malloc
@@ -35,23 +35,17 @@ LINKED = {"pie": ["-fPIE", "-pie"], "no-pie": ["-fno-pie", "-no-pie"]}
 MALLOCS = {"glibc": "10000", "jemalloc": "01000", "tcmalloc": "00100", "mimalloc": "00010"}
 
 
-@pytest.mark.parametrize("allocator", MALLOCS)
+@pytest.mark.parametrize("allocator", needs.each("glibc", *allocators.LIBRARIES))
 @pytest.mark.parametrize("linked", LINKED)
 def test_malloc_is_the_librarys_and_not_the_programs(
     linked: str, allocator: str, tmp_path: Path
 ) -> None:
-    cc = shutil.which("cc")
-    if cc is None:
-        pytest.skip("no C compiler: apt install gcc libc6-dev")
-    try:
-        environ = allocators.environ(Malloc(allocator, "default"))
-    except allocators.NotHere as missing:
-        pytest.skip(str(missing))
+    environ = allocators.environ(Malloc(allocator, "default"))
     source, program = tmp_path / "whose.c", tmp_path / "whose"
     source.write_text(PROGRAM)
     library = PROBES / "support" / "malloc_library.c"
     flags = ["-D_GNU_SOURCE", f"-I{PROBES}", *LINKED[linked], "-O2", "-Wall", "-Werror"]
-    subprocess.run([cc, *flags, "-o", program, source, library, "-ldl"], check=True)
+    subprocess.run(["cc", *flags, "-o", program, source, library, "-ldl"], check=True)
     done = subprocess.run(
         [program], env={**os.environ, **environ}, capture_output=True, text=True, check=True
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import fresh_process
+import needs
 import pytest
 from cache_model import xorshift
 
@@ -38,10 +39,9 @@ PARAMS = {
 
 
 def environ(allocator: str, setting: str = "default") -> Mapping[str, str]:
-    try:
-        return allocators.environ(Malloc(allocator, setting))
-    except allocators.NotHere as missing:
-        pytest.skip(str(missing))
+    if allocator != "glibc":
+        needs.of(allocator)
+    return allocators.environ(Malloc(allocator, setting))
 
 
 def run(allocator: str, setting: str = "default", **change: Any) -> dict[str, Any]:

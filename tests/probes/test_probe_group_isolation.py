@@ -23,7 +23,7 @@ PRIME = 23
 SHARE = 8 * MIB
 COUNT = 4
 CPUS = sorted(os.sched_getaffinity(0))
-VERSION = f"v{cgroup.locate().memory_version}"
+VERSION = f"v{cgroup.locate().memory_version or 1}"
 OTHER = {"v1": "v2", "v2": "v1"}
 
 PARAMS = {

@@ -202,12 +202,12 @@ def test_it_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.needs("qemu")
 @pytest.mark.parametrize("locked", [False, True])
 def test_qemus_own_memory(locked: bool) -> None:
     """A firmware alone, in 23 MiB: locked, all of it is there."""
     qemu = guest_tools.find(guest_tools.QEMU)
-    if qemu is None:
-        pytest.skip(f"no QEMU here: {guest_tools.QEMU_REMEDY}")
+    assert qemu is not None
     wanted = VirtualMachine(PAGES * MIB, mem_lock=locked, nic="virtio")
     line = "\n".join([qemu, *command(wanted, "tcg", None, None, None)])
     params = {"booted_sign": "No bootable device.", "memory_bytes": PAGES * MIB}

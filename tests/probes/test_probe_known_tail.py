@@ -17,8 +17,7 @@ SENT = {"shootdown": "shootdown", "membarrier": "function_call"}
 OWN = {"fault": "minor_fault", "sleep": "switch"}
 CAUSES = SENT | OWN
 
-ROOT = os.geteuid() == 0
-pytestmark = pytest.mark.skipif(not ROOT, reason="tracing every process of a CPU needs root")
+pytestmark = pytest.mark.needs("tracing of a CPU")
 needs_two = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="one thread interrupts another: needs two CPUs"
 )

@@ -1,7 +1,6 @@
 """locked_latency: exact counts of what it touches, what it locks, and what it leaves behind."""
 
 import mmap
-import os
 from typing import Any
 
 import pytest
@@ -41,7 +40,7 @@ def test_every_page_is_touched_once(lock: str, pressure: str) -> None:
     assert result["latency"]["max_ns"] <= result["window"]["elapsed_ns"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="tracing every process of a CPU needs root")
+@pytest.mark.needs("tracing of a CPU")
 def test_traced_touches_are_all_judged() -> None:
     """A page that is brought in by the fill faults no more: nothing to find, and that is said."""
     result = touch(arena_bytes=PRIME * 100 * PAGE, trace=True)

@@ -186,7 +186,7 @@ def test_params_out_of_range_are_errors(change: dict) -> None:
         call(**change)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="tracing every process of a CPU needs root")
+@pytest.mark.needs("tracing of a CPU")
 @pytest.mark.parametrize("sharing", ["threads", "processes"])
 def test_traced_readers_meet_shootdowns_where_they_share_the_address_space(sharing: str) -> None:
     """Never more than were sent, and none without sharing. Whether they make the tail is not

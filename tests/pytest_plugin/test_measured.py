@@ -45,6 +45,7 @@ def test_groups(memlab):
 """
 
 
+@pytest.mark.needs("memory cgroup")
 def test_a_claim_that_cannot_be_tested_here_is_skipped(project: pytest.Pytester) -> None:
     """OpenVZ's beancounters were never in Linux itself."""
     project.makepyfile(NOWHERE)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +13,8 @@ from synthetic import experiment, failed, ok, run_row, sample
 
 from memlab import api, experiments, recorded
 from memlab.errors import StoreError
-from memlab.experiment import Metric
 from memlab.present import terminal
-from memlab.results import Run, columns, forks, kept, samples
+from memlab.results import Run, columns, samples
 from memlab.results.columns import Fields, Uneven, Unreadable, evaluate
 from memlab.store import PointRow, Store, database
 
@@ -135,7 +131,6 @@ def test_a_recorded_run_has_the_same_numbers_at_once(
     monkeypatch.setattr(columns, "FEWEST", 2)
     at_once = api.load(name, example=True)
     monkeypatch.setattr(samples, "HELD", 0)
-    monkeypatch.setattr(samples.kept, "write", lambda *_: None)
     long = api.load(name, example=True)
     monkeypatch.undo()
     monkeypatch.setattr(columns, "FEWEST", 10**9)
@@ -147,9 +142,8 @@ def test_a_recorded_run_has_the_same_numbers_at_once(
 
 @pytest.fixture
 def long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store with a run that is too long to be held, and an empty cache."""
+    """A store with a run that is too long to be held."""
     monkeypatch.setattr(samples, "HELD", 0)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(experiments, "load", lambda *_: experiment())
     path = tmp_path / "results.db"
     points = [PointRow(i, {"size": size, "method": "slow"}, None) for i, size in enumerate([1, 8])]
@@ -169,39 +163,17 @@ def opened(path: Path) -> Run:
 
 
 def test_a_long_run_is_read_as_a_short_one(long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, again = opened(long), opened(long)
+    monkeypatch.setattr(samples, "_AT_ONCE", 7)
+    run = opened(long)
     monkeypatch.setattr(samples, "HELD", 1000)
     short = opened(long)
-    for run in (first, again):
-        assert run.summaries == short.summaries
-        assert run.frame.equals(short.frame)
-        assert list(run.records())[3]["detail"] == "why"
-        assert list(run.samples) == list(short.samples)
-        assert run.by_point[1][2] == short.by_point[1][2]
-        assert run.only(run.points[:1]).frame["point"].unique().tolist() == [0]
-
-
-def test_a_long_run_is_derived_once(long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = opened(long).frame
-    monkeypatch.setattr(Store, "some_samples", None)  # reading a sample again would fail
-    assert opened(long).frame.equals(expected)
-
-
-def test_another_sample_or_metric_is_derived_again(
-    long: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = opened(long)
-    with Store(long) as store:
-        store.add_sample("0123abcd", 2, 1.0, sample(0, 40, ok(1)))
-    after = opened(long)
-    assert (len(before.samples), len(after.samples)) == (80, 81)
-    source = long.with_name("metric.py")
-    source.write_text("def of(raw, at):\n    return raw['window']['elapsed_ns'] * 2e-9\n")
-    found: dict[str, Any] = {}
-    exec(compile(source.read_text(), str(source), "exec"), found)
-    metric = Metric("call_time", "s/call", "time", of=found["of"])
-    monkeypatch.setattr(experiments, "load", lambda *_: experiment(metrics=[metric]))
-    assert opened(long).frame["call_time"].max() == pytest.approx(2 * 1391e-9)
+    assert run.summaries == short.summaries
+    assert run.frame.equals(short.frame)
+    assert str([*run.records()]) == str([*short.records()])  # nan is not itself
+    assert list(run.records())[3]["detail"] == "why"
+    assert list(run.samples) == list(short.samples)
+    assert run.by_point[1][2] == short.by_point[1][2]
+    assert run.only(run.points[:1]).frame["point"].unique().tolist() == [0]
 
 
 def test_a_changed_sample_of_a_long_run_is_found(long: Path) -> None:
@@ -209,37 +181,6 @@ def test_a_changed_sample_of_a_long_run_is_found(long: Path) -> None:
         store._db.execute("UPDATE samples SET raw = replace(raw, '1000', '1001') WHERE block = 0")
     with pytest.raises(StoreError, match="is damaged"):
         opened(long)
-
-
-def test_summaries_are_kept_until_the_run_changes(
-    long: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    expected = opened(long).summaries
-    (file,) = (tmp_path / "cache").rglob("summaries-*")
-    with monkeypatch.context() as without:
-        without.setattr(Run, "_summarised", None)  # to summarise again would fail
-        assert opened(long).summaries == expected
-        part = opened(long).only(opened(long).points[1:])
-        assert len(part.points) == 1
-    file.write_bytes(b"\xc1 damaged")
-    assert opened(long).summaries == expected
-    with Store(long) as store:
-        session = store.begin_session("0123abcd")
-        store.add_samples("0123abcd", session, [sample(0, 40, ok(9_000_000))])
-    assert opened(long).summaries[0].outcomes["ok"] == expected[0].outcomes["ok"] + 1
-
-
-def test_another_run_leaves_what_is_kept(long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = opened(long).summaries
-    with Store(long) as store:
-        points = [PointRow(0, {"size": 1, "method": "slow"}, None)]
-        store.add_run(run_row(id="4567cdef", created_at="2020-01-01T00:00:00.000+00:00"), points)
-        store.add_sample("4567cdef", 1, 1.0, sample(0, 0, ok(1)))
-        store.rename_run("0123abcd", "before")
-    with monkeypatch.context() as without:
-        without.setattr(Run, "_summarised", None)  # to summarise again would fail
-        without.setattr(Store, "places", None)
-        assert opened(long).summaries == expected
 
 
 @pytest.mark.parametrize(
@@ -250,25 +191,12 @@ def test_another_run_leaves_what_is_kept(long: Path, monkeypatch: pytest.MonkeyP
         "UPDATE points SET levels = replace(levels, '8', '9')",
     ],
 )
-def test_what_a_long_run_lost_is_found_beside_what_is_kept(long: Path, lose: str) -> None:
+def test_what_a_long_run_lost_is_found(long: Path, lose: str) -> None:
     assert opened(long).summaries
     with Store(long) as store:
         store._db.execute(lose)
     with pytest.raises(StoreError, match="is damaged"):
         opened(long)
-
-
-@pytest.mark.parametrize("cpus", [1, 2, 3])
-def test_a_long_run_is_read_by_several_processes(
-    cpus: int, long: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(samples, "_AT_ONCE", 7)
-    monkeypatch.setattr(forks, "_processes", lambda: cpus)
-    run = opened(long)
-    monkeypatch.setattr(samples, "HELD", 1000)
-    short = opened(long)
-    assert run.frame.equals(short.frame)
-    assert str([*run.records()]) == str([*short.records()])  # nan is not itself
 
 
 def asked(path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int) -> Counter[str]:
@@ -289,7 +217,6 @@ def asked(path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int) -> Counter[s
         return counted
 
     with monkeypatch.context() as patch:
-        patch.setattr(forks, "_processes", lambda: 1)
         patch.setattr(samples, "_AT_ONCE", 20)
         patch.setattr(Store, "some_samples", None)
         patch.setattr(Store, "samples", None)
@@ -297,7 +224,7 @@ def asked(path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int) -> Counter[s
         shapes, table = columns.Shapes, samples.Table
         patch.setattr(shapes, "read", counting("decoded", shapes.read, lambda _, texts: len(texts)))
         patch.setattr(table, "__getitem__", counting("columns", table.__getitem__, lambda *_: 1))
-        terminal.show(opened(path), judged=True)
+        terminal.show(opened(path))
     return counts
 
 
@@ -311,82 +238,7 @@ def test_a_show_reads_each_sample_once_and_no_more_columns_of_many(
     assert few["columns"] == many["columns"]
 
 
-def test_a_process_that_is_killed_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "_processes", lambda: 2)
-    here = os.getpid()
-    filled = forks.shared(5, np.int64)
-
-    def work(numbers: Sequence[int]) -> Iterator[int]:
-        for number in numbers:
-            if number == 3 and os.getpid() != here:
-                os.kill(os.getpid(), signal.SIGKILL)
-            filled[number] = number
-            yield number * number
-
-    assert dict(forks.each(work, 5)) == {0: 0, 1: 1, 2: 4, 3: 9, 4: 16}
-    assert filled.tolist() == [0, 1, 2, 3, 4]
-
-
-def test_an_error_of_another_process_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "_processes", lambda: 2)
-
-    def work(numbers: Sequence[int]) -> Iterator[int]:
-        for number in numbers:
-            if number == 1:
-                raise StoreError("run 1 is damaged")
-            yield number
-
-    with pytest.raises(StoreError, match="run 1 is damaged"):
-        dict(forks.each(work, 2))
-
-
-def test_a_column_of_one_number_is_kept_as_that_to_the_bit(tmp_path: Path) -> None:
-    made = {
-        "nan": np.full(9, np.nan),
-        "zeros": np.zeros(9),
-        "signs": np.array([0.0] * 8 + [-0.0]),
-        "counts": np.full(9, -1, np.int32),
-        "ids": np.arange(9),
-    }
-    kept.write(tmp_path / "kept", kept.Kept(made, {}, {}, ""))
-    found = kept.read(tmp_path / "kept")
-    assert found is not None
-    for name, column in made.items():
-        assert found.columns[name].tobytes() == column.tobytes()
-        assert found.columns[name].dtype == column.dtype
-    sizes = {len(np.load(tmp_path / "kept" / f"{i}.npy")) for i in (0, 1, 3)}
-    assert (sizes, len(np.load(tmp_path / "kept" / "2.npy"))) == ({1}, 9)
-
-
 SAMPLES = "UPDATE samples SET {} WHERE id = 7"
-
-
-@pytest.mark.parametrize(
-    ("change", "table", "column"),
-    [
-        (SAMPLES.format("raw = replace(raw, ':10', ':20')"), "samples", "call_time"),
-        (SAMPLES.format("probe_hash = 'another'"), "samples", "probe_hash"),
-        (SAMPLES.format("detail = 'why not'"), "samples", "detail"),
-        (SAMPLES.format("block = 4000"), "samples", "block"),
-        ("UPDATE points SET levels = replace(levels, '8', '16') WHERE point = 1", "points", "size"),
-    ],
-)
-def test_what_was_changed_is_derived_again(
-    long: Path, change: str, table: str, column: str
-) -> None:
-    before = opened(long)
-    assert before.samples.table.part("summaries") is None
-    before.samples.table.keep_part("summaries", b"of these")
-    with Store(long) as store:
-        store._db.execute(change)
-    with pytest.raises(StoreError, match="is damaged"):
-        opened(long)
-    with Store(long) as store:
-        database.seal(store._db, table, "true")
-    after = opened(long)
-    assert after.frame[column].tolist() != before.frame[column].tolist()
-    assert after.samples.table.part("summaries") is None
-    assert opened(long).frame.equals(after.frame)
 
 
 def test_a_field_that_is_there_no_more_is_missed(long: Path) -> None:
@@ -403,7 +255,6 @@ def test_no_more_samples_are_held_than_are_read_at_once(
     long: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(samples, "_AT_ONCE", 7)
-    monkeypatch.setattr(forks, "_processes", lambda: 1)
     held: list[int] = []
     read = Store.columns
 
@@ -426,12 +277,28 @@ def test_no_more_samples_are_held_than_are_read_at_once(
 
     monkeypatch.setattr(Store, "columns", columns)
     monkeypatch.setattr(Store, "samples", None)  # to read all of them would fail
-    for _ in range(2):
-        most.clear()
-        assert len(opened(long).samples) == 80
-        assert len(most) == 12
-        assert max(most) <= 2 * 7  # the next are read before the last are let go
-        os.utime(long, (1, 1))  # the file changed: each is checked again
+    assert len(opened(long).samples) == 80
+    assert len(most) == 12
+    assert max(most) <= 2 * 7  # the next are read before the last are let go
+
+
+def test_a_column_of_one_number_takes_no_memory_and_is_the_same_to_the_bit() -> None:
+    made = {
+        "nan": np.full(9, np.nan),
+        "zeros": np.zeros(9),
+        "signs": np.array([0.0] * 8 + [-0.0]),
+        "counts": np.full(9, -1, np.int32),
+        "ids": np.arange(9),
+    }
+    found = {name: samples._packed(column) for name, column in made.items()}
+    for name, column in made.items():
+        assert found[name].tobytes() == column.tobytes()
+        assert found[name].dtype == column.dtype
+    assert [name for name, column in found.items() if column.base is not None] == [
+        "nan",
+        "zeros",
+        "counts",
+    ]
 
 
 class TestShapes:

@@ -418,10 +418,14 @@ def test_a_sweep_goes_on_beside_a_damaged_journal(lab: Lab) -> None:
     path.write_bytes(b"\0" * 100 + b"\n")
     run = lab.sweep(steady, blocks=1)
     assert lab.heard.warnings == [
-        f"a journal of changes to this host cannot be read: {path}: it is not one memlab wrote; "
-        "remove it"
+        f"a journal of changes to this host cannot be read: {path}.damaged: it is not one memlab "
+        "wrote; look at it, then remove it"
     ]
     assert len(lab.taken(run)) == POINTS
+    lab.heard.warnings.clear()
+    lab.resume(run, steady)  # it has been said, and the file is there to be looked at
+    assert lab.heard.warnings == []
+    assert path.with_name(f"{path.name}.damaged").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

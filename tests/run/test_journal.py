@@ -281,13 +281,35 @@ def test_a_run_that_may_live_elsewhere_is_left_alone(
     assert (made.exists(), path.exists()) == (True, True)
 
 
-def test_of_a_machine_that_was_booted_again_folders_are_removed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("machine_id", ["0123456789abcdef\n", "", None])
+def test_of_a_machine_that_was_booted_again_folders_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine_id: str | None
+) -> None:
+    """Without an id too: a container's /etc/machine-id is empty or is not there."""
+    root = tmp_path / "root"
+    (root / "etc").mkdir(parents=True)
+    if machine_id is not None:
+        (root / "etc/machine-id").write_text(machine_id)
+    monkeypatch.setattr(proc, "ROOT", root)
     made = tmp_path / "memlab-0123abcd-dir"
     made.mkdir()
     path = of_a_dead_driver("0123abcd", folder_entry(made))
     path.write_text(path.read_text().replace(proc.boot_id(), "before"))
     (left,) = journal.undo_stale()
     assert (left.changes, path.exists()) == ([f"folder {made}"], False)
+
+
+def test_without_an_id_of_machine_and_disk_a_run_before_the_boot_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proc, "ROOT", tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result((0,) * 11))
+    made = tmp_path / "memlab-0123abcd-dir"
+    made.mkdir()
+    path = of_a_dead_driver("0123abcd", folder_entry(made))
+    path.write_text(path.read_text().replace(proc.boot_id(), "before"))
+    assert list(journal.undo_stale()) == []
+    assert (made.exists(), path.exists()) == (True, True)
 
 
 def test_a_driver_that_its_parent_does_not_reap_is_dead() -> None:
@@ -354,6 +376,35 @@ DAMAGED = [
     json.dumps(HEAD).encode() + b'\n{"undo": "folder", "path": "/\\u0000"}\n',
     json.dumps(HEAD).encode() + b'\n{"undo": "value", "path": "/x"}\n',
     b"[" * 100_000 + b"\n",
+    *(
+        json.dumps(HEAD).encode() + b"\n" + change + b"\n"
+        for change in (
+            b'{"undo": [], "path": "x"}',
+            b'{"undo": {}, "path": "x"}',
+            b'{"undo": "folder", "path": "/tmp/memlab-\\ud800"}',
+            b'{"undo": "value", "path": "/proc/sys/vm/\\ud800", "value": "1"}',
+            b'{"undo": "value", "path": "/proc/sys/vm/overcommit_memory", "value": "\\ud800"}',
+            b'{"undo": "value", "path": "/proc/sys/vm/overcommit_memory", "value": "\\udcff"}',
+            b'{"undo": "swap", "path": "/tmp/memlab-\\ud800/swap"}',
+            b'{"undo": "zram", "path": "/sys/block/zram0", "node": "/dev/\\ud800"}',
+            b'{"undo": "session", "path": "/proc/1", "mark": "\\ud800", "start": "1"}',
+            b'{"undo": "folder", "path": "/' + b"x" * 5000 + b'"}',
+            b'{"undo": "session", "path": "/proc/1", "mark": "m", "start": "' + b"1" * 5000 + b'"}',
+            b'{"undo": "folder", "path": "/x", "more": ' + b"1" * 5000 + b"}",
+        )
+    ),
+    *(
+        json.dumps(HEAD | changed).encode() + b"\n"
+        for changed in (
+            {"driver": 10**30},
+            {"driver": -1},
+            {"start": 2**64},
+            {"run": "\ud800"},
+            {"run": "x" * 5000},
+            {"machine": "\ud800"},
+            {"boot": "\ud800"},
+        )
+    ),
 ]
 
 
@@ -366,6 +417,39 @@ def test_a_damaged_journal_is_named_and_stops_no_other(text: bytes) -> None:
     assert (left.path, left.damaged) == (path, True)
     assert left.why == "it is not one memlab wrote"
     assert journal.undo(path) == [f"{path}: it is not one memlab wrote"]
+    aside = left.set_aside()
+    assert (aside.path.exists(), aside.told, left.told) == (True, True, False)
+    (again,) = journal.left_alone()  # it is still named to whoever asks
+    assert again == aside
+
+
+def test_a_start_that_is_no_number_of_the_kernels_is_refused() -> None:
+    session = {"undo": "session", "path": "/proc/1", "mark": "m"}
+    for start in ("", "-1", "1" * 21, "\u0661"):
+        path = of_a_dead_driver("0123abcd", session | {"start": start})
+        (failure,) = journal.undo(path)
+        assert failure.startswith("session /proc/1: not a session that memlab began; look at it")
+
+
+def test_what_one_change_meets_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is: a boundary lists no exceptions that it expects."""
+
+    def meets(*_: object) -> bool:
+        raise TypeError("unheard of")
+
+    made = tmp_path / f"{cleanup.PREFIX}a"
+    made.mkdir()
+    swap = {"undo": "swap", "path": str(tmp_path / "swap")}
+    path = of_a_dead_driver("0123abcd", folder_entry(made), swap)
+    monkeypatch.setattr(cleanup, "remove_swap_file", meets)
+    (undone,) = journal.undo_stale()
+    assert undone.changes == [f"folder {made}"]
+    assert undone.failures == [
+        f"swap {tmp_path}/swap: TypeError: unheard of; look at it, then remove {path}"
+    ]
+    assert not made.exists()
 
 
 @pytest.mark.usefixtures("others")
@@ -387,7 +471,7 @@ def test_what_is_no_journal_of_ours_is_not_read(make: Any, why: str) -> None:
     assert (left.why, left.damaged) == (why, True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.needs("root")
 @pytest.mark.usefixtures("others")
 def test_root_does_not_undo_another_users_journal(tmp_path: Path) -> None:
     """sudo -E, su -m: the journals of a user's home."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memlab import experiments, fleet, ownership
+from memlab import experiments, fleet
 from memlab.errors import BadLevels, CannotRun
 from memlab.experiment.levels import read_levels
 from memlab.experiment.points import Point
@@ -55,7 +55,7 @@ def test_a_library_that_another_user_may_write_is_not_preloaded(tmp_path: Path) 
             check_stored(ALLOCATOR, [Point(0, {"library": name})], request())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("what", ["library", "kernel"])
 def test_nor_is_what_another_user_owns(tmp_path: Path, what: str) -> None:
     theirs = tmp_path / "theirs"
@@ -125,7 +125,7 @@ def test_nor_is_a_compiler_a_linkers_tool_or_ssh_of_it(
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.skipif(not ownership.is_host_root(), reason="an ordinary user's PATH is the user's")
+@pytest.mark.needs("host root")
 def test_root_runs_no_program_that_another_user_may_replace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,5 @@
 """QEMU's command line for a trial, what boots in it, and that nothing of it outlives memlab."""
 
-import os
 import platform
 import signal
 import subprocess
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from processes import processes
 
 from memlab import experiments
 from memlab.experiment import FOUND, VirtualMachine
@@ -26,10 +26,6 @@ from memlab.units import MiB
 EXPERIMENT = experiments.load("guest-memory")
 ADDRESS = "0000:00:05.0"
 IMAGE = Kernel(Path("/boot/vmlinuz-7.0"), "7.0-made-up")
-
-needs_qemu = pytest.mark.skipif(
-    guest_tools.find(guest_tools.QEMU) is None, reason=f"no QEMU: {guest_tools.QEMU_REMEDY}"
-)
 
 
 @pytest.fixture
@@ -166,7 +162,7 @@ def test_the_archive_has_a_console_and_init() -> None:
     assert len(archive) % 4 == 0
 
 
-@needs_qemu
+@pytest.mark.needs("qemu")
 def test_a_trial_says_what_it_ran_with(tmp_path: Path) -> None:
     point = plan.build(EXPERIMENT, "quick", EXPERIMENT.tiny, controls=False).points[0]
     with LocalExecutor(
@@ -181,32 +177,19 @@ def test_a_trial_says_what_it_ran_with(tmp_path: Path) -> None:
     assert EXPERIMENT.metric("rss_share").of(result, point.at) < 1.0
 
 
-def left() -> list[bytes]:
-    """What still runs with this test's home in its environment."""
-    mark = f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}".encode()
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if int(process.name) != os.getpid() and mark in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_bytes())
-        except OSError:
-            continue
-    return found
-
-
-@needs_qemu
+@pytest.mark.needs("qemu")
 def test_kill_9_of_memlab_leaves_no_qemu(store_path: Path, tmp_path: Path) -> None:
     asked = ["guest-memory", "-p", "memory=64m", "-p", "boots=firmware", "-p", "settle=60s"]
     asked += ["-p", "nic=virtio", "-p", "mem_lock=no", "--no-controls", "--blocks", "1"]
     command = [sys.executable, "-m", "memlab", "sweep", *asked, "--dir", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as memlab:
         deadline = time.monotonic() + 60
-        while not any(b"mem-lock=off" in line for line in left()):
+        while not processes("mem-lock=off"):
             assert memlab.poll() is None, memlab.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.02)
         memlab.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 10
-    while found := [*left(), *journal.folder().glob("*")]:
+    while found := [*processes(), *journal.folder().glob("*")]:
         assert time.monotonic() < deadline, found
         time.sleep(0.02)

@@ -249,7 +249,7 @@ def test_a_users_own_link_is_followed(two: Path, tmp_path: Path) -> None:
         assert len(opened.runs()) == 2
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who can give a link away")
+@pytest.mark.needs("root")
 def test_another_users_link_is_refused(two: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.db"
     link.symlink_to(two)
@@ -259,7 +259,7 @@ def test_another_users_link_is_refused(two: Path, tmp_path: Path) -> None:
             Store(link, create=create)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who can give a file away")
+@pytest.mark.needs("root")
 def test_another_users_run_is_not_resumed(two: Path) -> None:
     os.chown(two, 12345, 12345)
     with Store(two) as opened, pytest.raises(StoreError, match="belongs to user 12345"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -12,6 +11,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+import needs
 import pytest
 
 from memlab import cli, ladder
@@ -22,8 +22,6 @@ from memlab.run.target import LocalTarget
 from memlab.targets.guest.host import GuestLost
 from memlab.targets.guest.kernels import Found
 from memlab.watch import Silent
-
-_SECOND = os.environ.get("GUEST_KERNEL_2")
 
 
 class Booted(LocalTarget):
@@ -264,6 +262,7 @@ def test_a_bisection_that_cannot_be_is_a_line(boots: list[str], store_path: Path
 
 
 @pytest.mark.slow
+@pytest.mark.needs("second guest kernel")
 def test_two_kernels_for_real(
     guest_kernel: str,
     store_path: Path,
@@ -271,12 +270,9 @@ def test_two_kernels_for_real(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The distribution's kernel and a newer one, each booted once; where there is no second one,
-    the test is skipped by that name."""
-    if not _SECOND:
-        pytest.skip("no second kernel: set GUEST_KERNEL_2 to a newer vmlinuz")
+    """The distribution's kernel and a newer one, each booted once."""
     words = ["memlab", "ladder", "vma-lock", "--claims", "mlock-resident-pages-7", "--json"]
-    words += ["--kernels", f"{guest_kernel},{_SECOND}", "-o", str(tmp_path)]
+    words += ["--kernels", f"{guest_kernel},{needs.GUEST_KERNEL_2}", "-o", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", words)
     with pytest.raises(SystemExit) as ended:
         cli.main()

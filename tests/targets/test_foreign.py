@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import needs
 import pytest
 
 from memlab.errors import BadRequest
@@ -21,7 +22,6 @@ from memlab.units import MiB
 from memlab.watch import Silent
 
 # Read before the tests' own home takes the environment over.
-_KERNEL, _ROOT = os.environ.get("GUEST_KERNEL_ARM64"), os.environ.get("GUEST_ARM64")
 
 
 @pytest.fixture
@@ -89,15 +89,17 @@ def test_a_kernel_of_another_machine_is_not_mixed_in(
 
 
 @pytest.mark.slow
+@pytest.mark.needs("arm64 guest")
 def test_a_guest_of_arm64_counts_in_its_own_pages(
     store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Emulated, from the folder alone: locks of single pages, of the whole process and of another
     thread, and the faults of locked memory by a formula of its page size."""
-    if not (_KERNEL and _ROOT):
-        pytest.skip("no guest of arm64: packaging/arm64.sh, GUEST_ARM64 and GUEST_KERNEL_ARM64")
-    monkeypatch.setattr(foreign, "root", lambda: Path(_ROOT))
-    image = kernel.read(Path(_KERNEL))
+    image_path, root = needs.GUEST_KERNEL_ARM64, needs.GUEST_ARM64
+    assert image_path
+    assert root
+    monkeypatch.setattr(foreign, "root", lambda: Path(root))
+    image = kernel.read(Path(image_path))
     checks: list[Level] = ["mlock", "current_present", "thread"]
     asked = [
         Request("vma-lock", levels={"check": checks}, controls=False, blocks=1),
@@ -110,7 +112,7 @@ def test_a_guest_of_arm64_counts_in_its_own_pages(
     ]
     found = []
     with (
-        Guest(Asked(kernel=_KERNEL, memory_bytes=512 * MiB)) as guest,
+        Guest(Asked(kernel=image_path, memory_bytes=512 * MiB)) as guest,
         Store(store_path, create=True) as store,
     ):
         for request in asked:

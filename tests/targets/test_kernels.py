@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import struct
 import subprocess
 import tarfile
@@ -18,10 +17,6 @@ from memlab.targets.guest import kernels
 
 BANNER = "7.1.3+deb13-amd64 (x@y) #1 SMP PREEMPT_DYNAMIC Debian 7.1.3-1 (2026-07-01)"
 RELEASE = "7.1.3+deb13-amd64"
-
-needs_dpkg = pytest.mark.skipif(
-    shutil.which("dpkg-deb") is None, reason="no dpkg-deb: apt install dpkg"
-)
 
 
 def vmlinuz(banner: str = BANNER) -> bytes:
@@ -122,7 +117,7 @@ def package(folder: Path, name: str, members: dict[str, bytes | str]) -> Path:
     return path
 
 
-@needs_dpkg
+@pytest.mark.needs("dpkg-deb")
 def test_a_split_package_is_put_together(tmp_path: Path) -> None:
     under, place = f"./usr/lib/modules/{RELEASE}", tmp_path / "kernels"
     binary = package(tmp_path, "binary", {f"{under}/vmlinuz": vmlinuz()})
@@ -141,7 +136,7 @@ def test_a_split_package_is_put_together(tmp_path: Path) -> None:
     assert not list(place.glob(".unpack-*"))
 
 
-@needs_dpkg
+@pytest.mark.needs("dpkg-deb")
 def test_of_a_hostile_package_only_plain_files_of_a_kernel_are_taken(tmp_path: Path) -> None:
     outside = put(tmp_path / "outside/precious", "kept")
     hostile = package(
@@ -169,7 +164,7 @@ def test_of_a_hostile_package_only_plain_files_of_a_kernel_are_taken(tmp_path: P
     assert all(p.stat().st_mode & 0o7111 == 0 for p in place.rglob("*") if p.is_file())
 
 
-@needs_dpkg
+@pytest.mark.needs("dpkg-deb")
 def test_what_is_no_kernels_package_is_a_line_and_the_others_are_taken(tmp_path: Path) -> None:
     good = package(tmp_path, "good", {f"boot/vmlinuz-{RELEASE}": vmlinuz()})
     other = package(tmp_path, "other", {"usr/bin/true": b""})
@@ -190,7 +185,7 @@ def test_what_is_no_kernels_package_is_a_line_and_the_others_are_taken(tmp_path:
     assert refused[4:] == [f"{RELEASE} has no modules yet: unpack its linux-modules package too"]
 
 
-@needs_dpkg
+@pytest.mark.needs("dpkg-deb")
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     put(tmp_path / "file", "")
     with pytest.raises(CannotRun, match="cannot unpack into"):

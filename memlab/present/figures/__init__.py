@@ -236,11 +236,13 @@ def write_png(figure: RunFigure, path: Path) -> Path:
 
 def _rendered(figure: RunFigure, kind: str) -> bytes:
     made, metadata = BytesIO(), dict(_METADATA[kind])
-    if kind == "svg":
+    if kind in ("svg", "png"):
         metadata["Title"] = printable(figure.title)
+    if kind == "png":
+        metadata["Description"] = printable(figure.description)
     figure.savefig(made, format=kind, metadata=metadata)
     content = made.getvalue()
-    if "Title" in metadata:  # matplotlib writes no <desc>
+    if kind == "svg":  # matplotlib writes no <desc>
         said = f"</title>\n <desc>{escape(printable(figure.description))}</desc>"
         content = content.replace(b"</title>", said.encode(), 1)
     return content
@@ -249,7 +251,7 @@ def _rendered(figure: RunFigure, kind: str) -> bytes:
 def _write(folder: Path, made: Mapping[str, bytes]) -> list[Path]:
     contents = {folder / name: content for name, content in made.items()}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        output.make_folder(folder)
         output.write(contents)
     except OSError as error:
         raise CannotRun(f"cannot write {error.filename or folder}: {error.strerror}") from None

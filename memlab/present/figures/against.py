@@ -129,7 +129,7 @@ def _against(run: Run, group: Group) -> Against:
     )
     return Against(
         group=group,
-        where=words.where(run.experiment, group),
+        where=words.where(run.named, group),
         word=verdict.word,
         n=verdict.n,
         claimed=claimed(claim),

@@ -124,16 +124,10 @@ def panels(run: Run, named: Sequence[str], own: Sequence[str], where: At | None 
 
 
 def place(run: Run, panel: At, *, whole: bool = True) -> str:
-    """A panel's levels in words, and of a file system what really lies there: those that tell the
-    panels apart; all where none does, unless `whole` is false."""
-    names, file = [name for name in panel if name in run.varied], run.experiment.file
-    parts = []
-    for name in names or (list(panel) if whole else []):
-        there = run.environment.get("filesystems", {}).get(panel[name])
-        named = there if file and name == file.filesystem else None
-        words_of = words.labels(run.experiment, panel, [name])
-        parts.append(f"{there['type']} at {there['path']}" if named else words_of)
-    return ", ".join(parts)
+    """A panel's levels in words: those that tell the panels apart; all where none does, unless
+    `whole` is false."""
+    names = [name for name in panel if name in run.varied]
+    return words.labels(run.named, panel, names or (list(panel) if whole else []))
 
 
 def naming(run: Run, names: Sequence[str]) -> list[str]:
@@ -162,7 +156,7 @@ def left_by(control: Control, panel: At, places: Sequence[At]) -> At:
 
 def control_name(run: Run, point: Point, several: Iterable[str]) -> str:
     """`control faults: mmap`: of a control's points only what tells them apart."""
-    which = words.labels(run.experiment, point.at, several)
+    which = words.labels(run.named, point.at, several)
     return f"control {point.control}" + (f": {which}" if which else "")
 
 

@@ -394,7 +394,7 @@ def fixed(run: Run, apart: str = "", drawn: At | None = None) -> str:
     return "; ".join(
         part
         for part in (
-            words.named_levels(run.experiment, names),
+            words.named_levels(run.named, names),
             *(f"{name} scaled {how}" for name, how in scaled.items()),
         )
         if part
@@ -416,8 +416,8 @@ def _machine(run: Run) -> Iterator[str]:
     yield f"Linux {seen.get('kernel_release') or 'unknown'}"
     yield words.machine_remark(seen)
     for level, found in seen.get("filesystems", {}).items():
-        if level in used:
-            yield f"{level}: {found['type']} at {found['path']}"
+        if used == {level}:  # where there are several they name the panels
+            yield f"files on {found['type']} at {found['path']}"
 
 
 def provenance(run: Run) -> str:

@@ -18,7 +18,7 @@ _FLIPPED = {"": "", ">": "<", "<": ">"}  # a ratio to what is a bound
 def heading(run: Run, beside: Beside) -> tuple[str, str]:
     """The chart's title, and at which setting of the run it is."""
     varied = [name for name in beside.setting if name in run.varied]
-    here = words.labels(run.experiment, beside.setting, varied)
+    here = words.labels(run.named, beside.setting, varied)
     return f"{beside.source.id}: {beside.table.title}", f"here: {here}" if here else ""
 
 

@@ -151,7 +151,7 @@ def _check_samples(path: Path, sha256: str) -> None:
 def _write(contents: dict[Path, bytes]) -> None:
     try:
         for parent in {path.parent for path in contents}:
-            parent.mkdir(parents=True, exist_ok=True)
+            output.make_folder(parent)
         output.write(contents)
     except OSError as error:
         raise CannotRun(f"cannot write {error.filename}: {error.strerror}") from None

@@ -12,7 +12,7 @@ from memlab.present import words
 from memlab.present.gallery.record import Claimed, Record
 from memlab.present.report import template
 from memlab.present.table import Cell, Column, Table
-from memlab.present.tables import LEGEND
+from memlab.present.tables import legend
 from memlab.units import version_order
 
 _STYLES = {"holds": "reproduced", "contradicted": "contradicted"}
@@ -166,7 +166,7 @@ def _experiment(runs: Sequence[Record]) -> Iterator[Table]:
     measured = [{point.point: point for point in one.points} for one in shown]
     points = list(dict.fromkeys(point for of in measured for point in of))
     if points:
-        left = [LEGEND]
+        left = [legend(one.median for of in measured for one in of.values())]
         if len(points) > _POINTS:
             left.append(f"{_POINTS} of {len(points)} points; the files have all.")
         if len(newest) > _MACHINES:

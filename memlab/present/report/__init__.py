@@ -95,7 +95,7 @@ def write(runs: Sequence[Run], path: Path) -> None:
     """Write the report; it appears whole or not at all. CannotRun where it cannot be written."""
     text = html(runs)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        output.make_folder(path.parent)
         output.write({path: text.encode()})
     except OSError as error:
         raise CannotRun(f"cannot write {error.filename or path}: {error.strerror}") from None

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from memlab import folders
+from memlab import folders, output, ownership
 from memlab.errors import BadRequest, CannotRun, MemlabError
-from memlab.observe import guest_tools, proc
+from memlab.observe import available, guest_tools, proc
 from memlab.run import kernel
 from memlab.run.kernel import Kernel
 from memlab.targets.guest import image
@@ -148,7 +148,9 @@ def unpack(packages: Iterable[Path], place: Path | None = None) -> tuple[list[Fo
     if dpkg is None:
         raise CannotRun("packages are read by dpkg-deb, and it is not here: apt install dpkg")
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        output.make_folder(place)
+        if why := ownership.unfit(place):
+            raise CannotRun(why)
         with tempfile.TemporaryDirectory(prefix=".unpack-", dir=place) as name:
             refused = list(_taken_out(dpkg, packages, Path(name)))
             releases = sorted(path.name for path in Path(name).iterdir())
@@ -193,7 +195,7 @@ def _taken_out(dpkg: str, packages: Iterable[Path], into: Path) -> Iterator[str]
 
 def _take(piped: IO[bytes], into: Path) -> int:
     """Only regular files at the names of a kernel's are written, as plain files; how many."""
-    count, left = 0, min(_MOST_BYTES, proc.free_bytes(into))
+    count, left = 0, min(_MOST_BYTES, available.disk(into))
     with tarfile.open(fileobj=piped, mode="r|") as members:
         for member in members:
             name = os.path.normpath(member.name)

@@ -30,7 +30,7 @@ def title(run: Run, shown: Against) -> str:
 
 
 def _sides(run: Run, shown: Against) -> tuple[str, str]:
-    of, to = (words.labels(run.experiment, side, side) for side in (shown.of, shown.to))
+    of, to = (words.labels(run.named, side, side) for side in (shown.of, shown.to))
     return of, to
 
 
@@ -46,7 +46,7 @@ def rows(run: Run, shown: Against) -> pd.DataFrame:
         if to is None or not frame.has(at, shown.of) or not (of.outcomes and to.outcomes):
             continue
         control = of.point.control or to.point.control or ""
-        label = words.labels(run.experiment, at, [shown.by])
+        label = words.labels(run.named, at, [shown.by])
         cells: Mark = {
             "panel": {},
             "series": f"control {control}: {label}" if control else label,

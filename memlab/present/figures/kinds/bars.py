@@ -76,13 +76,13 @@ def _marks(
     if key is None:
         return
     summary, there, metric = summaries[key], printed.get(key), run.metric(shown.metric)
-    label = words.labels(run.experiment, line, frame.naming(run, shown.by))
+    label = words.labels(run.named, line, frame.naming(run, shown.by))
     at: Mark = {"levels": dict(summary.point.at), "metric": shown.metric, "unit": metric.unit}
     median = summary.medians.get(shown.metric)
     bar = {"kind": "bar", "series": label} | at
     if median is None or (median.estimate <= 0 and "y" in shown.log):
         why = "not above zero" if median else ""
-        whole = words.labels(run.experiment, at["levels"], run.varied)
+        whole = words.labels(run.named, at["levels"], run.varied)
         yield bar | {"_name": whole} | frame.lost_cells(run, summary.point, why)
     else:
         yield bar | frame.median_cells(run, summary, shown.metric)
@@ -96,7 +96,7 @@ def _marks(
     under = _key(summaries, {**place, **base}) if base != line else None
     if under is None:
         return
-    over = f"{label} / {words.labels(run.experiment, base, shown.base or {})}"
+    over = f"{label} / {words.labels(run.named, base, shown.base or {})}"
     if here := frame.ratio_cells(run, shown.metric, summary.point, summaries[under].point):
         yield {"kind": "ratio", "series": over} | at | here
     below = printed.get(under)
@@ -138,9 +138,9 @@ def draw(page: Page, shown: Bars, rows: pd.DataFrame) -> None:
     alone = len(frame.split(found, "panel")) < 2
     if alone and len(levels) * len({mark["_rank"] for mark in found}) <= _FEW:
         page.width = NARROW
-    base = words.labels(run.experiment, shown.base or {}, shown.base or {})
+    base = words.labels(run.named, shown.base or {}, shown.base or {})
     chart = groups.Chart(
-        {level: words.label(run.experiment, shown.over, level) for level in levels} or {"": ""},
+        {level: words.label(run.named, shown.over, level) for level in levels} or {"": ""},
         over=scales.factor(run.experiment, shown.over),
         unit=metric.unit,
         up=scales.metric(metric, log=log),

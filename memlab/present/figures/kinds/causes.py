@@ -114,7 +114,7 @@ def draw(page: Page, shown: Causes, rows: pd.DataFrame) -> None:
     page.apart = TRACE.name
     page.notes.append(_COUNTED)
     for at, why in refused(run):
-        where = words.labels(run.experiment, at, run.varied) or "the only point"
+        where = words.labels(run.named, at, run.varied) or "the only point"
         page.notes.append(f"not traced: {where}: {why}")
     lines: list[Row] = []
     tails = [tail for one in found for tail in one.tails if tail.judged]

@@ -51,7 +51,7 @@ def rows(run: Run, shown: Checks) -> pd.DataFrame:
             "levels": {shown.over: level},
             "expected": _expected(run, judged.claim),
             "seen": _seen(run, judged),
-            "_where": words.labels(run.experiment, judged.setting, others),
+            "_where": words.labels(run.named, judged.setting, others),
             "_order": levels.index(level),
             "_read": _read(run, judged.claim),
         }
@@ -113,7 +113,7 @@ def draw(page: Page, shown: Checks, rows: pd.DataFrame) -> None:
     found.sort(key=lambda mark: order.index(mark["verdict"]))
     made, before = [], ""
     for mark in found:
-        level = words.label(run.experiment, shown.over, mark["levels"][shown.over])
+        level = words.label(run.named, shown.over, mark["levels"][shown.over])
         word = mark["verdict"]
         sign, hue = _SIGNS[word]
         fill = tables.RED if word == "contradicted" else ""
@@ -134,6 +134,6 @@ def draw(page: Page, shown: Checks, rows: pd.DataFrame) -> None:
     claimed = {mark["levels"][shown.over] for mark in found}
     levels = dict.fromkeys(point.at[shown.over] for point in frame.grid(run))
     bare = [level for level in levels if level not in claimed]
-    names = ", ".join(words.label(run.experiment, shown.over, level) for level in bare)
+    names = ", ".join(words.label(run.named, shown.over, level) for level in bare)
     page.notes += [f"nothing is claimed of {names}"] if names else []
     tables.draw(page, _HEADS, _WIDTHS, made)

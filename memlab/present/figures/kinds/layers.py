@@ -47,7 +47,7 @@ def rows(run: Run, shown: Layers) -> pd.DataFrame:
         {
             "panel": {},
             "kind": "layers",
-            "series": words.labels(run.experiment, point.at, run.varied) or shown.metric,
+            "series": words.labels(run.named, point.at, run.varied) or shown.metric,
             "levels": dict(point.at),
             "metric": shown.metric,
         }

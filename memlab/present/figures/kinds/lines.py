@@ -66,7 +66,7 @@ def rows(run: Run, shown: Lines) -> pd.DataFrame:
 def _lines(run: Run, shown: Lines, inside: Sequence[Point], lines: Sequence[At]) -> Iterator[Mark]:
     names = frame.naming(run, shown.by)
     for rank, at in enumerate(lines):
-        cells = {"kind": "line", "series": words.labels(run.experiment, at, names), "_rank": rank}
+        cells = {"kind": "line", "series": words.labels(run.named, at, names), "_rank": rank}
         points = [point for point in inside if frame.has(point.at, at)]
         yield from (cells | mark for mark in _medians(run, shown, points))
 
@@ -83,7 +83,7 @@ def _medians(run: Run, shown: Lines, points: Sequence[Point]) -> Iterator[Mark]:
             "levels": dict(point.at),
             "x": x,
             "_point": point,
-            "_name": words.labels(run.experiment, point.at, dict.fromkeys(names)),
+            "_name": words.labels(run.named, point.at, dict.fromkeys(names)),
         }
         if median is not None and _drawable(shown, x, median.estimate):
             yield cells | {"_after_lost": lost} | frame.median_cells(run, summary, shown.metric)
@@ -191,7 +191,7 @@ def _crossings(run: Run, shown: Lines, panel: At, earlier: Sequence[At]) -> Iter
             "high": units.finite(found.high),
             "n": found.n,
             "cost": units.finite(crossing.cost),
-            "words": words.crossing(run.experiment, crossing),
+            "words": words.crossing(run.named, crossing),
             "samples": ids_of(
                 samples
                 for side in (crossing.of, crossing.to)
@@ -227,7 +227,7 @@ def _range(run: Run, found: Sequence[Crossing]) -> str:
     """Many crossings in a sentence: how far apart they lie, and in how many panels."""
     name = words.level_words(run.experiment)
     inside = [c.found.estimate for c in found if math.isfinite(c.found.estimate)]
-    outside = (words.crossing(run.experiment, c) for c in found if math.isinf(c.found.estimate))
+    outside = (words.crossing(run.named, c) for c in found if math.isinf(c.found.estimate))
     said = [f"{text} in {count} of {len(found)} panels" for text, count in Counter(outside).items()]
     if inside:
         of, _ = words.sides(run.experiment, found[0])

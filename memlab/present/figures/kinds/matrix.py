@@ -63,7 +63,7 @@ def _label(run: Run, at: At) -> str:
     """Every level with its factor: `swap file, scenario b`, or a label that says it all."""
     parts = []
     for name, level in at.items():
-        said = words.label(run.experiment, name, level)
+        said = words.label(run.named, name, level)
         labelled = level in run.experiment.factor(name).level_labels
         parts.append(said if labelled else f"{words.factor_label(run.experiment, name)} {said}")
     return ", ".join(parts)
@@ -109,7 +109,7 @@ def draw(page: Page, shown: Matrix, rows: pd.DataFrame) -> None:
         by_column = {mark["_column"]: mark for mark in row}
         cells = [_cell(run, shown, by_column.get(column)) for column in columns]
         made.append([Cell([row[0]["series"]]), *cells])
-    heads = ["", *(words.labels(run.experiment, {shown.over: c}, [shown.over]) for c in columns)]
+    heads = ["", *(words.labels(run.named, {shown.over: c}, [shown.over]) for c in columns)]
     shares = tables.even(0.27, len(columns))
     page.notes += _notes(run, shown, made, found)
     tables.draw(page, heads, shares, made, middle=True)

@@ -35,9 +35,9 @@ def rows(run: Run, shown: Members) -> pd.DataFrame:
         {
             "panel": panel,
             "kind": "members",
-            "series": words.labels(run.experiment, point.at, frame.naming(run, own)),
+            "series": words.labels(run.named, point.at, frame.naming(run, own)),
             "levels": dict(point.at),
-            "_group": words.label(run.experiment, shown.over, point.at[shown.over]),
+            "_group": words.label(run.named, shown.over, point.at[shown.over]),
             "_rank": frame.rank(places, shown.by, point.at),
         }
         | _strip(run, shown, point)
@@ -100,7 +100,7 @@ def draw(page: Page, shown: Members, rows: pd.DataFrame) -> None:
         axes.set_xlim(-_GAP / 2, max(places, default=0.0) + 1 + _GAP / 2)
         axes.tick_params(axis="x", length=0)
         wide = (page.width - 100) / (len(strips) * (1 + _GAP) or 1)
-        labels = [words.labels(run.experiment, mark["levels"], several) for mark in places.values()]
+        labels = [words.labels(run.named, mark["levels"], several) for mark in places.values()]
         names = [style.wrap(label, style.SMALL, wide) for label in labels]
         said = ["\n".join(lines) for lines in names]
         axes.set_xticks([left + 0.5 for left in places], said, parse_math=False)

@@ -58,7 +58,7 @@ def rows(run: Run, shown: Nines) -> pd.DataFrame:
     for panel in frame.panels(run, shown.panels, own, shown.where):
         for point in points:
             if frame.has(point.at, panel):
-                label = words.labels(run.experiment, point.at, naming)
+                label = words.labels(run.named, point.at, naming)
                 rank = frame.rank(places, own, point.at)
                 found += _curve(run, shown, panel, point, label, rank)
         for number, inside in frame.controls(run, shown, panel):

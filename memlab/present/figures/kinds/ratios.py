@@ -66,7 +66,7 @@ def _compared(run: Run, shown: Ratios) -> list[Compared]:
 def _mark(
     run: Run, shown: Ratios, point: PointComparison, varied: Sequence[str], base: str
 ) -> Mark:
-    name = words.labels(run.experiment, point.at, varied) or shown.metric
+    name = words.labels(run.named, point.at, varied) or shown.metric
     found = point.comparison.ratio
     return {
         "panel": {},

@@ -64,7 +64,7 @@ def rows(run: Run, shown: Strips) -> pd.DataFrame:
 
 def _name(run: Run, names: Sequence[str], point: Point) -> str:
     if point.control is None:
-        return words.labels(run.experiment, point.at, names)
+        return words.labels(run.named, point.at, names)
     return frame.control_name(run, point, varied_factors(run.control(point.control)))
 
 

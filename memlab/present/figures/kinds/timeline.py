@@ -45,7 +45,7 @@ def rows(run: Run, shown: Timeline) -> pd.DataFrame:
         {
             "panel": panel,
             "kind": "over time",
-            "series": (label := words.labels(run.experiment, point.at, naming)),
+            "series": (label := words.labels(run.named, point.at, naming)),
             "levels": dict(point.at),
             "_rank": frame.rank(places, naming, point.at),
             "_name": ", ".join(filter(None, (frame.place(run, panel), label))),

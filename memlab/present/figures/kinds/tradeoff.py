@@ -33,7 +33,7 @@ def rows(run: Run, shown: Tradeoff) -> pd.DataFrame:
         several = varied_factors([summary.point for summary in inside])
         naming = [name for name in own if name in several] or own[:1]
         found += [
-            {"panel": panel, "series": words.labels(run.experiment, s.point.at, naming)}
+            {"panel": panel, "series": words.labels(run.named, s.point.at, naming)}
             | _cells(run, shown, s)
             for s in inside
             if s.outcomes
@@ -76,7 +76,7 @@ def draw(page: Page, shown: Tradeoff, rows: pd.DataFrame) -> None:
     several = len(frame.split(marks, "panel")) > 1
     page.width = page.width if several else NARROW
     high, columns = (250.0, 2) if several else (340.0, 1)
-    shapes = {m["_shape"]: words.labels(run.experiment, m["levels"], shown.by) for m in marks}
+    shapes = {m["_shape"]: words.labels(run.named, m["levels"], shown.by) for m in marks}
     for shape, label in sorted(shapes.items()):
         page.legend(sign(label, marker=style.marker(shape), markersize=7.5))
     for (axes,), part in page.panels(marks, columns, [high]):
@@ -95,7 +95,7 @@ def draw(page: Page, shown: Tradeoff, rows: pd.DataFrame) -> None:
             hue = style.colour(to["_colour"])
             look = {"arrowstyle": "->", "alpha": 0.55, "linewidth": 1.1, "shrinkA": 6, "shrinkB": 6}
             axes.annotate("", _spot(to), _spot(base), arrowprops=look | {"color": hue}, zorder=2)
-            name = words.labels(run.experiment, shown.base or {}, shown.base or {})
+            name = words.labels(run.named, shown.base or {}, shown.base or {})
             page.legend(line(f"arrow: from {name}", linewidth=1.1))
 
 

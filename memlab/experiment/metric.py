@@ -1,0 +1,43 @@
+"""A metric: a number derived from a sample when it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memlab.experiment.kinds import At
+
+Raw = Mapping[str, Any]  # what the probe returned, its window included
+Levels = Mapping[str, Any]  # `At`, or the levels of many samples at once, as arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number derived from a sample when it is read. Base units: s, B, 1/s, or a count.
+
+    `help` begins with what an axis says of it; what else there is to say follows a semicolon.
+    """
+
+    name: str
+    unit: str
+    help: str
+    of: Callable[[Raw, Levels], float | None]
+    lower_is_better: bool = True
+    floor: Callable[[Raw, Levels], float | None] | None = (
+        None  # the same loop without the operation
+    )
+    extrapolated: Callable[[Raw, Levels], bool] | None = (
+        None  # is this value more than was measured?
+    )
+    evidence: Callable[[Raw, At], str] | None = None  # the lines of /proc that it was read from
+    # What a cost by the model (CostTerms) is in this metric; a level of the point may lie between
+    # those measured.
+    of_cost: Callable[[float, At], float] | None = None
+    # Why no machine of this environment has the metric; "" where that is not known.
+    lacks: Callable[[Mapping[str, Any]], str] = lambda _: ""
+
+    @property
+    def label(self) -> str:
+        """On an axis."""
+        return self.help.partition(";")[0]

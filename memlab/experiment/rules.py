@@ -1,0 +1,184 @@
+"""What the parts of a declaration may name. Experiment.check() applies these rules; each raises
+BadDeclaration: one line that says what is wrong, with the nearest name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from memlab.errors import BadDeclaration, nearest
+from memlab.experiment.claims import Claim
+from memlab.experiment.factor import Factor
+from memlab.experiment.figures import Against, Figure, Tradeoff
+from memlab.experiment.kinds import BYTES, COUNT, FLAG, PATH, SECONDS, At, Level, enum_levels
+from memlab.experiment.metric import Metric
+from memlab.experiment.window import WINDOW_METRICS
+
+if TYPE_CHECKING:
+    from memlab.published import Table
+
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_TAKEN = {BYTES: "int", COUNT: "int", SECONDS: "int", FLAG: "bool", PATH: "str"}
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=_Named)
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> BadDeclaration:
+    """The error of a name that nothing has."""
+    names = list(known)
+    there = f"there are: {', '.join(names)}" if names else "there are none"
+    return BadDeclaration(f"no {kind} {name!r}; {nearest(str(name), names, there)}")
+
+
+def find(kind: str, name: object, known: Iterable[T]) -> T:
+    """The one of that name."""
+    known = list(known)
+    for one in known:
+        if one.name == name:
+            return one
+    raise unknown(kind, name, [one.name for one in known])
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that is there twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What claims and figures of one declaration may name, and the points of all its presets."""
+
+    factors: Sequence[Factor]
+    metrics: Sequence[Metric]
+    controls: Sequence[_Named]
+    points: Sequence[At]
+
+    def factor(self, name: object) -> Factor:
+        return find("factor", name, self.factors)
+
+    def metric(self, name: object) -> None:
+        find("metric", name, [*self.metrics, *WINDOW_METRICS])
+
+    def control(self, name: object) -> None:
+        find("control", name, self.controls)
+
+    def levels(self, at: Mapping[str, Level]) -> None:
+        for name, level in at.items():
+            check_level(self.factor(name), level)
+
+
+def check_level(factor: Factor, level: Level) -> None:
+    """A level as it is stored: of the factor's kind and within its bounds."""
+    try:
+        kept = factor.kind.check(level)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BadDeclaration(f"{factor.name}: {error}") from None
+    if (kept, type(kept)) != (level, type(level)):
+        raise BadDeclaration(f"{factor.name}: write the level {level!r} as {kept!r}")
+    if not factor.within(level):
+        said = factor.kind.format(level)
+        raise BadDeclaration(f"{factor.name}: {said} is out of bounds, {factor.bounds}")
+
+
+def check_param(probe: str, factor: Factor, taken: Mapping[str, str]) -> None:
+    """The probe takes a param of the factor's name and kind."""
+    if factor.param not in taken:
+        raise unknown(f"param of probe {probe}", factor.param, taken)
+    kind = taken[factor.param]
+    if kind != _TAKEN.get(factor.kind, kind):
+        raise BadDeclaration(f"{factor.param} of probe {probe} is of type {kind}")
+    if kind.startswith("enum ") and factor.kind.levels is not None:
+        known = enum_levels(probe, factor.param)
+        for level in factor.kind.levels:
+            if (word := factor.kind.to_field(level)) not in known:
+                raise unknown(f"level of {kind}", word, known)
+
+
+def check_claim(claim: Claim, scope: Scope) -> None:
+    """Its metric, levels and controls are there, and a preset measures each side of it."""
+    scope.metric(claim.metric)
+    scope.metric(getattr(claim, "beside", claim.metric))
+    for name in claim.controls:
+        scope.control(name)
+    sides = dict(_levels_of(claim))
+    for at in sides.values():
+        scope.levels(at)
+    if over := getattr(claim, "over", None):
+        scope.factor(over)
+        if not isinstance(level := getattr(claim, "at", {}), Mapping):
+            scope.levels({over: level})
+    held = sides.pop("where")
+    for side in sides.values() or [{}]:
+        wanted = {**held, **side}
+        if not any(wanted.items() <= at.items() for at in scope.points):
+            said = " ".join(
+                f"{name}={scope.factor(name).kind.format(wanted[name])}" for name in wanted
+            )
+            raise BadDeclaration(f"no preset has a point at {said}")
+
+
+def _levels_of(claim: Claim) -> Iterator[tuple[str, Mapping[str, Level]]]:
+    """The claim's fields that hold levels of factors."""
+    for field in fields(claim):
+        if isinstance(value := getattr(claim, field.name), Mapping):
+            yield field.name, value
+
+
+def check_ids(claims: Sequence[Claim]) -> None:
+    ids = [claim.id for claim in claims if claim.id]
+    if twice := repeated(ids):
+        raise BadDeclaration(f"two claims have the id {twice!r}")
+    for one in ids:
+        if not _ID.fullmatch(one):
+            raise BadDeclaration(f"claim {one}: an id is made of a to z, 0 to 9 and single hyphens")
+
+
+def check_figure(figure: Figure | Against, claims: Collection[str], scope: Scope) -> None:
+    """Its metrics, factors, levels, controls and claims are there."""
+    scope.metric(figure.metric)
+    if isinstance(figure, Against):
+        scope.metric(figure.beside)
+        scope.factor(figure.by)
+        scope.levels(figure.of)
+        scope.levels(figure.to)
+        return
+    if isinstance(figure, Tradeoff):
+        scope.metric(figure.against)
+    for name in (figure.over, *figure.by, *figure.panels):
+        scope.factor(name)
+    for name in figure.controls or ():
+        scope.control(name)
+    for name in figure.claims:
+        if name not in claims:
+            raise unknown("claim", name, claims)
+    for answer in figure.answers:
+        check_claim(answer.predicts, scope)
+    for line in getattr(figure, "crossing", None) or ():
+        scope.levels(line)
+    for place in ("base", "where"):
+        scope.levels(getattr(figure, place, None) or {})
+
+
+def printed_table(source: str, table: str) -> Table:
+    """A printed table, by the study's id and its own."""
+    from memlab import published  # which a trial has no use for
+
+    if source not in (ids := published.ids()):
+        raise unknown("study", source, ids)
+    tables = published.load(source).tables
+    if table not in tables:
+        raise unknown(f"table of {source}", table, tables)
+    return tables[table]

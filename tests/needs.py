@@ -1,0 +1,142 @@
+"""What some tests need besides what README names: each is asked for here, with what gives it.
+
+`@pytest.mark.needs("root", "openssl")` skips a test where one is missing; `needs.of("busybox")`
+does it inside a test or a fixture. A name is one of NEEDS or of the lines of `memlab doctor`, such
+as "memory cgroup" or "add swap". A test that only its trial can refuse (a counter, a lock) is
+skipped with the words of that refusal.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memlab import ownership
+from memlab.observe import allocators, capabilities, guest_tools
+from memlab.run import kernel
+
+SBIN = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+ROOT = os.geteuid() == 0
+# Read before the tests' own home takes the environment over.
+GUEST_KERNEL = os.environ.get("GUEST_KERNEL")
+GUEST_KERNEL_2 = os.environ.get("GUEST_KERNEL_2")
+GUEST_KERNEL_ARM64 = os.environ.get("GUEST_KERNEL_ARM64")
+GUEST_ARM64 = os.environ.get("GUEST_ARM64")
+
+
+@dataclass(frozen=True)
+class Need:
+    """A thing that a machine may lack: whether it is here, and what gives it, in a word."""
+
+    here: Callable[[], bool]
+    gives: str
+
+
+def guest_kernel() -> str | None:
+    """$GUEST_KERNEL, else the newest that is installed."""
+    installed = kernel.installed()
+    return GUEST_KERNEL or (str(installed.path) if installed else None)
+
+
+def _program(package: str, *names: str) -> Need:
+    found = partial(shutil.which, path=SBIN)
+    return Need(lambda: all(map(found, names)), f"apt install {package}")
+
+
+def _of_guests(name: str, gives: str) -> Need:
+    return Need(lambda: guest_tools.find(name) is not None, gives)
+
+
+def _library(name: str) -> Need:
+    def here() -> bool:
+        try:
+            allocators.find(name)
+        except allocators.NotHere:
+            return False
+        return True
+
+    return Need(here, f"apt install {allocators.LIBRARIES[name].package}")
+
+
+def _namespace(kind: str, run: str = "true") -> Need:
+    """What unshare(1) makes; in a plain chroot it makes no mount namespace."""
+    words = ["unshare", kind, *([] if ROOT else ["--user", "--map-root-user"]), "sh", "-c", run]
+
+    def here() -> bool:
+        done = subprocess.run(words, stderr=subprocess.DEVNULL, check=False)
+        return done.returncode == 0
+
+    return Need(here, "run in no plain chroot and in no container without privileges")
+
+
+def _traces() -> bool:
+    line = _doctor()["perf tracepoints"]
+    return ROOT and line.detail == "open for the whole system"
+
+
+@cache
+def _doctor() -> dict[str, capabilities.Capability]:
+    return {line.name: line for line in capabilities.read()}
+
+
+NEEDS = {
+    "root": Need(lambda: ROOT, "run as root"),
+    "host root": Need(ownership.is_host_root, "run as root, in no user namespace"),
+    "tracing of a CPU": Need(_traces, "run as root, with perf and tracefs allowed"),
+    "a mount namespace": _namespace("--mount", "mount -t tmpfs none /mnt"),
+    "a network namespace": _namespace("--net"),
+    "/run/lock": Need(Path("/run/lock").is_dir, "mkdir /run/lock"),
+    "dpkg-deb": _program("dpkg", "dpkg-deb"),
+    "ssh": _program("openssh-client", "ssh", "ssh-keygen"),
+    "sshd": _program("openssh-server", "sshd"),
+    "ip": _program("iproute2", "ip"),
+    "openssl": _program("openssl", "openssl"),
+    "dask": Need(lambda: find_spec("distributed") is not None, "pip install 'memlab[dask]'"),
+    "qemu": _of_guests(guest_tools.QEMU, guest_tools.QEMU_REMEDY),
+    "busybox": _of_guests("busybox", "apt install busybox-static"),
+    "modprobe": _of_guests("modprobe", "apt install kmod"),
+    "guest kernel": Need(
+        lambda: guest_kernel() is not None,
+        "set GUEST_KERNEL to a vmlinuz, or apt install linux-image-amd64",
+    ),
+    "second guest kernel": Need(
+        lambda: GUEST_KERNEL_2 is not None, "set GUEST_KERNEL_2 to a newer vmlinuz"
+    ),
+    "arm64 guest": Need(
+        lambda: None not in (GUEST_KERNEL_ARM64, GUEST_ARM64),
+        "packaging/arm64.sh, and set GUEST_ARM64 and GUEST_KERNEL_ARM64",
+    ),
+    "jemalloc": _library("jemalloc"),
+    "tcmalloc": _library("tcmalloc"),
+    "mimalloc": _library("mimalloc"),
+}
+
+
+@cache
+def lacking(name: str) -> str:
+    """`needs NAME: what gives it`, or nothing where it is here. KeyError for what is neither."""
+    if name in NEEDS:
+        need = NEEDS[name]
+        return "" if need.here() else f"needs {name}: {need.gives}"
+    line = _doctor()[name]
+    return "" if line.available else f"needs {name} ({line.detail}): {line.remedy}"
+
+
+def each(*names: str) -> list[Any]:
+    """These as parameters; one that is the name of a need is skipped where that is missing."""
+    return [pytest.param(n, marks=pytest.mark.needs(n)) if n in NEEDS else n for n in names]
+
+
+def of(*names: str) -> None:
+    """Skip the test that runs, by name, where one of these is missing."""
+    if said := next(filter(None, map(lacking, names)), ""):
+        pytest.skip(said)

@@ -1,0 +1,170 @@
+"""The first screen: the answer, what disturbed it, and numbers that can be believed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up import Machine
+from synthetic import run_row, sample, window
+
+from memlab import api, experiments
+from memlab.analysis.intervals import Interval
+from memlab.present import tables, terminal, words
+from memlab.results import Run
+from memlab.results.run import _inside_ns
+from memlab.store import PointRow, Store
+
+NAMES = experiments.names()
+
+
+@pytest.mark.parametrize(
+    ("low", "estimate", "high", "said"),
+    [
+        (0.99, 1.0, 1.01, "1 s ±1 %"),
+        (5.2, 8.07, 810.0, "8.07 s (5.2 to 810 s)"),  # ±5000 % was meant by nobody
+        (0.4, 1.0, 2.1, "1 s (400 ms to 2.1 s)"),
+        (0.99, 1.0, 1.3, "1 s (990 ms to 1.3 s)"),  # narrow, and one side is much longer
+        (0.9, 1.0, 1.2, "1 s ±15 %"),
+    ],
+)
+def test_a_skew_or_wide_interval_is_said_by_its_ends(
+    low: float, estimate: float, high: float, said: str
+) -> None:
+    assert words.median(Interval(low, estimate, high, 9, "order"), "s") == said
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sweep_ends_on_one_screen(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = api.load(name, example=True)
+    monkeypatch.setenv("COLUMNS", "80")
+    last = ["figure: /root/.local/share/memlab/figures/it.png", f"next: memlab claims {run.id}"]
+    terminal.ended(run, last)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= terminal.SCREEN
+    assert lines[-2:] == last
+    # The question, and how many claims hold or where a side becomes the cheaper one.
+    assert " ".join(lines).startswith(run.experiment.question)
+    first = " ".join(lines[:6])
+    assert re.search(r"[0-9]+ of [0-9]+ claims? .*holds?|cheaper", first)
+
+
+@pytest.mark.parametrize("name", ["mmap-write", "thp-cost", "vma-lock"])
+def test_show_begins_with_what_the_sweep_ended_with(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = api.load(name, example=True)
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal.ended(run, [])
+    ended = capsys.readouterr().out.splitlines()
+    terminal.show(run)
+    assert capsys.readouterr().out.splitlines()[: len(ended)] == ended
+
+
+def test_a_published_number_stands_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = api.load("mmap-write", example=True)
+    monkeypatch.setenv("COLUMNS", "120")
+    terminal.show(run)
+    assert capsys.readouterr().out.count("22.1 s") == 1
+    terminal.show(run, verbose=True)
+    assert capsys.readouterr().out.count("22.1 s") == 2  # whole: once for each file system
+
+
+def test_a_model_that_is_ten_times_off_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    run = api.load("mmap-write", example=True)
+    terminal.show(run, verbose=True)
+    assert "+176 %" in " ".join(capsys.readouterr().out.split())
+    terminal.show(run)
+    assert "+176 %" not in " ".join(capsys.readouterr().out.split())
+
+
+def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the table, the crossing, the verdicts and the figure."""
+    run = api.load("mmap-write", example=True)
+    terminal.show(run)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "file system of --dir" not in said
+    assert "(dir)" not in said
+    assert "-p takes method=write for write(2), filesystem=dir for ext4 at /var/tmp" in said
+    assert "ext4 at /var/tmp, cached 4k: write cheaper" in said
+    assert "per call (ext4 at /var/tmp)" in said
+
+
+def busy_run(store: Path, ticks: int) -> Run:
+    experiment = experiments.load("mmap-write")
+    machine = Machine(store)
+    machine.sweep("mmap-write", size=[1, 4096], controls=False)
+    with Store(store) as opened:
+        points = opened.points("00000001")
+        opened.add_run(
+            run_row(id="b", experiment=experiment.name, request={"experiment": experiment.name}),
+            [PointRow(p.point, dict(p.levels), p.control) for p in points],
+        )
+        session = opened.begin_session("b")
+        for block in range(6):
+            for point in points:
+                result: dict[str, Any] = {
+                    "window": window(1_000_000 * (2 + block % 3)),
+                    "call_count": 256,
+                    "byte_count": 1 << 20,
+                    "floor_ns": 1,
+                    "floor_call_count": 10,
+                    "prepare_ns": 1,
+                    "sync_ns": 0,
+                    "resident_before_bytes": 1 << 20,
+                    "host": {"other_cpus_ticks": 100, "other_cpus_busy_ticks": ticks},
+                }
+                reply = {"outcome": "ok", "result": result, "probe_hash": "5eed"}
+                opened.add_sample("b", session, 1.0, sample(point.point, block, reply))
+        opened.end_session("b", session, 1.0, "blocks")
+    return api.load("b", store=store)
+
+
+def test_a_busy_machine_is_said_in_the_third_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    terminal.ended(busy_run(tmp_path / "busy.db", 93), [])
+    third = capsys.readouterr().out.splitlines()[2]
+    assert third.startswith("busy machine: other programs took 93 % of the other CPUs")
+    assert "repeat it when quiet" in third
+    terminal.ended(busy_run(tmp_path / "quiet.db", 2), [])
+    assert "busy machine" not in capsys.readouterr().out
+
+
+def test_a_sweep_that_gave_up_says_so(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "s.db")
+    machine.blocks = 2  # too few for any verdict
+    run = machine.sweep("mmap-write", controls=False)
+    with Store(machine.store) as store:
+        store.end_session(run.id, 1, 1.0, "decided")
+    (line, *_) = tables.ended(api.load(run.id, store=machine.store))
+    assert "the sweep ended: it gave up on " in line
+    assert " verdicts" in line
+
+
+def test_a_services_load_is_counted_once() -> None:
+    """Shares of time are under 100 %: the load is the window, and no second one."""
+    raw = {"window": {"elapsed_ns": 7}, "load": {"started_ns": 1, "elapsed_ns": 7}, "steady": 1}
+    assert _inside_ns(raw, {}) == 7
+    assert _inside_ns({**raw, "steady": {"started_ns": 9, "elapsed_ns": 3}}, {}) == 10
+
+
+def test_json_is_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    """What programs read has the level and not the label, and `published` as its name."""
+    from memlab import documents
+    from memlab.judging.reproduce import of_run
+    from memlab.present import data
+
+    run = api.load("mmap-write", example=True)
+    document = json.loads(documents.text(data.claims([of_run(run)], [])))
+    (found, *_) = document["experiments"]
+    assert {one["setting"].get("filesystem") for one in found["claims"]} == {"dir", "tmpfs"}
+    assert all("published" in one for one in found["claims"])

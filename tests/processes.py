@@ -1,0 +1,22 @@
+"""The processes that a test has begun and that still run."""
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+
+def processes(pattern: str = "") -> list[int]:
+    """The pids of those whose words, joined by blanks, hold the pattern, as `pgrep -f` finds them.
+
+    They are known by this test's home in their environment, so that another session's are not
+    found. One that has ended and waits for its parent has neither words nor an environment.
+    """
+    mark = f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (process / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
+            if re.search(pattern.encode(), words) and mark in (process / "environ").read_bytes():
+                found.append(int(process.name))
+    return [pid for pid in found if pid != os.getpid()]
