@@ -158,6 +158,7 @@ def test_counts_and_peaks_are_of_the_trial_and_not_of_the_services_life(
         assert ask["ready_ns"] > 0
 
 
+@pytest.mark.needs("lock any amount")
 def test_what_a_lock_of_the_service_populates_is_counted_without_a_group(
     no_group: None, store_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import mmap
 import os
+import secrets
 import subprocess
 from pathlib import Path
 
@@ -80,11 +81,13 @@ class Swap:
         block = Path(f"/sys/block/zram{number}")
         devtmpfs = proc.filesystem_of(Path("/dev")) == "devtmpfs"
         node = (Path("/dev") if devtmpfs else self._own_folder()) / block.name
-        self._journal.note_zram(block, node)
+        mark = str(64 * (1 + secrets.randbelow(0xFFFF)))  # whole pages of any size; unused by swap
+        self._journal.note_zram(block, node, mark)
         added = (ZRAM_CONTROL / "hot_add").read_text().strip()
         if added != str(number):
             (ZRAM_CONTROL / "hot_remove").write_text(added)
             raise Unavailable("needs zram, and another program adds devices just now: try again")
+        (block / "queue/read_ahead_kb").write_text(mark)
         if not devtmpfs:
             device = os.makedev(*map(int, (block / "dev").read_text().split(":")))
             os.mknod(node, 0o600 | 0o060000, device)  # S_IFBLK

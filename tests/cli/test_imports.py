@@ -13,7 +13,7 @@ from synthetic import run_row
 
 import memlab
 from memlab import experiments
-from memlab.cli import cli
+from memlab.cli import cli, folders
 from memlab.store import PointRow, Store
 
 HEAVY = {"pandas", "numpy", "scipy", "matplotlib", "rich", "pyarrow", "IPython"}
@@ -98,7 +98,7 @@ def test_the_lines_of_help_are_the_first_of_each_commands_file() -> None:
     context = click.Context(cli)
     shown = cli.get_help(context)
     for name in cli.list_commands(context):
-        first = (import_module(f"memlab.cli.{name}").__doc__ or "").splitlines()[0]
+        first = (import_module(f"{folders()[name]}.{name}").__doc__ or "").splitlines()[0]
         assert first.endswith(".")
         assert re.search(rf"^  {name} +{first[:30]}", shown, re.MULTILINE)
 

@@ -94,9 +94,9 @@ def test_an_area_is_known_by_its_label(tmp_path: Path) -> None:
     opened.close()
     page = path.read_bytes()[: mmap.PAGESIZE]
     assert page[cleanup.LABEL_AT :].startswith(f"memlab-{RUN}\0".encode())
-    assert cleanup._blank_or_ours(path)
+    assert cleanup._is_labelled(path)
     path.write_bytes(page.replace(b"memlab-", b"precious"))
-    assert not cleanup._blank_or_ours(path)
+    assert not cleanup._is_labelled(path)
 
 
 def test_without_mkswap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,9 +139,32 @@ def test_a_zram_number_that_went_to_another_is_refused(
     (tmp_path / "dev").write_text(f"{os.major(device)}:{os.minor(device)}\n")
     with pytest.raises(cleanup.Refused, match="another program's zram device"):
         cleanup.remove_zram(tmp_path, node)
+    node.write_bytes(bytes(2 * mmap.PAGESIZE))  # just configured, by whoever
+    with pytest.raises(cleanup.Refused, match="another program's zram device"):
+        cleanup.remove_zram(tmp_path, node)
     (tmp_path / "dev").write_text("253:7\n")
     with pytest.raises(cleanup.Refused, match="is another device"):
         cleanup.remove_zram(tmp_path, node)
+
+
+@pytest.mark.parametrize(("mark", "removed"), [("", False), ("64", False), ("70784", True)])
+def test_an_unconfigured_zram_is_ours_where_it_bears_the_journals_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, removed: bool
+) -> None:
+    """A planted entry named this host's /sys/block/zram0, and `clean` removed it."""
+    device, control = tmp_path / "zram7", tmp_path / "control"
+    (device / "queue").mkdir(parents=True)
+    (device / "disksize").write_text("0\n")
+    (device / "queue/read_ahead_kb").write_text("70784\n")
+    control.mkdir()
+    monkeypatch.setattr(cleanup, "ZRAM_CONTROL", control)
+    monkeypatch.setattr(cleanup.re, "fullmatch", lambda *_: True)
+    if removed:
+        assert cleanup.remove_zram(device, tmp_path / "node", mark=mark)
+    else:
+        with pytest.raises(cleanup.Refused, match="another program's zram device"):
+            cleanup.remove_zram(device, tmp_path / "node", mark=mark)
+    assert [path.read_text() for path in control.iterdir()] == ["7"] * removed
 
 
 def test_zram_that_is_not_loaded_is_unavailable(
