@@ -1,6 +1,5 @@
 """A trace as a subject of `memlab try`: the blocks, metrics, outcomes and lines of any command."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 import memlab
 from memlab import measure
 from memlab.errors import BadLevels, BadRequest, BadTrace
-from memlab.observe import cgroup
 
 from .made import AT, MACHINE, START, Made
 
@@ -44,9 +42,8 @@ def test_page_faults_and_locked_memory_are_those_of_the_trace(
         assert min(counts) - max(found["less"][lock]) <= TOUCHED - LESS
 
 
+@pytest.mark.needs("root", "memory cgroup")  # which holds what the lock brings in
 def test_a_lock_of_a_tebibyte_is_contained_in_one_line(tmp_path: Path, store_path: Path) -> None:
-    if os.geteuid() or not cgroup.locate().memory_dir:
-        pytest.skip("needs root and a memory cgroup, which holds what the lock brings in")
     made = Made().add(START).map(AT, (1 << 40) // 4096, flags=0x4022)
     run = memlab.trial(
         [str(made.write(tmp_path / "a.trace"))],
