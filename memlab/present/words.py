@@ -33,7 +33,7 @@ def machine(run: Run) -> str:
 
 
 def place(runs: Sequence[Run]) -> str:
-    """Where runs were measured: here, unless they ship with memlab or another host's rows say so."""
+    """Where runs were measured: here, unless they ship with memlab or are of other hosts."""
     origins = list(dict.fromkeys(run.row.origin or "" for run in runs))
     if any(origins):
         named = [f"on {one}" if one else HERE for one in origins]
