@@ -41,7 +41,7 @@ int main(int count, char **words)
         return 7;
     for (long i = 0; i < touched; i++)
         memory[i * page] = 1;
-    usleep(60000);
+    usleep(PAUSE_US);
     printf("touched %ld pages\\n", touched);
     return count > 3 ? atoi(words[3]) : 0;
 }
@@ -52,8 +52,13 @@ int main(int count, char **words)
 def toucher(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A program that maps and touches as many pages as it is asked to."""
     folder = tmp_path_factory.mktemp("toucher")
+    return compiled(folder, 60_000)
+
+
+def compiled(folder: Path, pause_us: int) -> str:
     (folder / "toucher.c").write_text(PROGRAM)
-    subprocess.run(["cc", "-O1", "-o", "toucher", "toucher.c"], cwd=folder, check=True)
+    words = ["cc", "-O1", f"-DPAUSE_US={pause_us}", "-o", "toucher", "toucher.c"]
+    subprocess.run(words, cwd=folder, check=True)
     return str(folder / "toucher")
 
 
@@ -70,12 +75,14 @@ def outcomes(run: memlab.Run) -> list[str]:
     return [sample.outcome for sample in run.samples]
 
 
+@pytest.mark.needs("lock any amount")
 def test_page_faults_and_locked_memory_are_those_of_the_program(
-    toucher: str, store_path: Path
+    tmp_path: Path, store_path: Path
 ) -> None:
+    """What it holds is looked at now and then: it holds it for long enough on a busy host too."""
     run = memlab.trial(
-        [toucher, str(MAPPED), "{n}"],
-        blocks=3,
+        [compiled(tmp_path, 400_000), str(MAPPED), "{n}"],
+        blocks=1,
         store=store_path,
         n=[0, TOUCHED],
         lock=["off", "future_onfault", "future"],
@@ -145,7 +152,7 @@ def test_how_a_command_ends_is_its_outcome(
     assert [(s.outcome, words_of.reason(s.detail or "")) for s in run.samples] == [
         (outcome, detail)
     ]
-    assert processes(r"^sleep 61\.73") == []
+    assert eventually(lambda: processes(r"^sleep 61\.73") == [])
 
 
 def test_a_script_whose_interpreter_is_missing_says_so(tmp_path: Path, store_path: Path) -> None:
@@ -388,6 +395,7 @@ def test_a_file_of_latencies_gives_percentiles(
     ]
 
 
+@pytest.mark.needs("lock any amount")
 def test_what_a_lock_populates_and_pressure_are_counted(toucher: str, store_path: Path) -> None:
     run = memlab.trial(
         [toucher, "{n}", "0"],
@@ -459,7 +467,7 @@ def test_a_command_that_forks_for_ever_is_bounded_and_ended(
     run = memlab.trial([str(tmp_path / "forks")], blocks=1, store=store_path, timeout=1.0)
     assert outcomes(run) == ["timeout"]
     assert 2 <= (run.samples[0].raw or {})["process_count"] <= 24
-    assert processes(str(tmp_path / "forks")) == []
+    assert eventually(lambda: processes(str(tmp_path / "forks")) == [])
 
 
 def test_a_user_who_is_not_root_has_a_bound_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -510,7 +518,7 @@ def test_what_a_command_started_ends_with_the_launchers_parent() -> None:
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.05)
     return holds()
@@ -562,7 +570,7 @@ def test_what_goes_wrong_with_a_service_is_an_outcome(
     assert str(run.samples[0].detail).startswith(detail)
     terminal.show(run)
     assert "the last that the service printed where it was" in capsys.readouterr().out
-    assert processes(r"print\(.starting") == []
+    assert eventually(lambda: processes(r"print\(.starting") == [])
 
 
 NOISY = """

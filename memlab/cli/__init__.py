@@ -1,4 +1,5 @@
-"""The command line. A file in this folder is a command, and its first line is what --help says.
+"""The command line. A file in this folder, or in the folder `commands` of a feature beside it, is a
+command, and its first line is what --help says.
 
 What prints no result imports little: `memlab --help` and a completion import no command.
 """
@@ -11,7 +12,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
@@ -38,30 +39,43 @@ _HELP = ["-h", "--help"]
 _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any length
 
 
-_FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is a tenth of the time that --help takes
+# os.path, since pathlib is a tenth of the time that --help takes.
+_MEMLAB = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120
 
 
-def _summary(name: str) -> str:
-    with open(f"{_FOLDER}/{name}.py", encoding="utf-8") as file:
+def folders() -> dict[str, str]:
+    """The package that holds each command, by its name, in the order of --help."""
+    features = (f"{name}.commands" for name in os.listdir(_MEMLAB))  # noqa: PTH208
+    found: dict[str, str] = {}
+    for package in ("cli", *features):
+        with suppress(FileNotFoundError, NotADirectoryError):  # a module, or without commands
+            for name in os.listdir(f"{_MEMLAB}/{package.replace('.', '/')}"):  # noqa: PTH208
+                if name[0] != "_" and name.endswith(".py"):
+                    found[name[:-3]] = f"memlab.{package}"
+    return dict(sorted(found.items()))
+
+
+def _summary(name: str, package: str) -> str:
+    folder = package.removeprefix("memlab.").replace(".", "/")
+    with open(f"{_MEMLAB}/{folder}/{name}.py", encoding="utf-8") as file:
         return file.readline().strip().strip('"')
 
 
 class _Commands(click.Group):
-    """Finds commands in the folder and imports one when it is asked for."""
+    """Finds commands in their folders and imports one when it is asked for."""
 
     def list_commands(self, _: click.Context) -> list[str]:
-        found = os.listdir(_FOLDER)  # noqa: PTH208
-        return sorted(name[:-3] for name in found if name[0] != "_" and name.endswith(".py"))
+        return [*folders()]  # `list` is a command of this package
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(name)) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, _summary(name, at)) for name, at in folders().items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        commands = [CompletionItem(name, help=_summary(name)) for name in names]
+        found = {name: at for name, at in folders().items() if name.startswith(incomplete)}
+        commands = [CompletionItem(name, help=_summary(name, at)) for name, at in found.items()]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -78,9 +92,10 @@ class _Commands(click.Group):
             ) from None
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in self.list_commands(ctx):
+        package = folders().get(name)
+        if package is None:
             return None
-        command: click.Command = import_module(f"memlab.cli.{name}").command
+        command: click.Command = import_module(f"{package}.{name}").command
         for option in command.params:  # click would take the names of the function's parameters
             if isinstance(option, click.Option) and not option.envvar:
                 long = max(option.opts, key=len).removeprefix("--")

@@ -95,7 +95,7 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
     plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     environ = {**plain, **spec["environ"]}
     libraries = [os.environ.get("LD_PRELOAD", ""), *spec["preload"]]
-    if "MEMLAB_LOCK" in spec["environ"]:
+    if spec["preload"]:
         _check_preloads((spec["serve"] or spec["argv"])[0], environ)
     if spec["cpus"] > len(os.sched_getaffinity(0)):
         here = len(os.sched_getaffinity(0))

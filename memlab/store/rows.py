@@ -164,6 +164,11 @@ def host_name(value: Any) -> bool:
     )
 
 
+def how_ended(value: Any) -> bool:
+    """A word, or None of a session that was cut short."""
+    return value is None or _text(value)
+
+
 def _level(value: Any) -> bool:
     return _text(value) or type(value) is bool or _number(value)
 
@@ -270,7 +275,7 @@ _GOOD: Mapping[type, Mapping[str, Callable[[Any], bool]]] = {
         "session": _count(),
         "started_at": _time,
         "wall_s": _time,
-        "ended": _optional(_text),
+        "ended": how_ended,
         "samples": _count(_INT_MAX),
     },
 }

@@ -24,6 +24,7 @@ from memlab import api, experiments, published, recorded
 from memlab.cli import cli
 from memlab.observe import proc, process
 from memlab.present import exports
+from memlab.run import journal
 from memlab.store import Store, database, lines, travel
 
 pytestmark = pytest.mark.slow
@@ -213,6 +214,40 @@ def test_rows_of_wrong_values(rule: Rule, store: Path) -> None:
         if rule("import", "rows.jsonl", "--host", "b", "--store", "taken.db") == 0:
             command, *words = draw.choice(DRAWN if number % 4 == 0 else ALONE).split()
             rule(command, "b:last", *words, "--store", "taken.db")
+
+
+# Journals of killed runs
+
+
+def test_journals_of_wrong_values(rule: Rule, tmp_path: Path) -> None:
+    """`clean` names each and undoes the others; no value here is one that would change the host."""
+    draw, folder = Random(8), journal.folder()
+    folder.mkdir(parents=True)
+    nothing = str(tmp_path / "work/memlab-none")
+    gone = {"run": "0123abcd", "driver": os.getpid(), "start": 1, **journal._here()}
+    changes = [
+        {"undo": "folder", "path": nothing},
+        {"undo": "value", "path": nothing, "value": "1"},
+        {"undo": "cgroup", "path": nothing},
+        {"undo": "swap", "path": f"{nothing}/swap"},
+        {"undo": "zram", "path": "/sys/block/zram99999999", "node": "/dev/zram99999999"},
+        {"undo": "session", "path": "/proc/99999999", "start": "1", "mark": "none"},
+    ]
+    for _ in range(2 * TRIES):
+        lines = [damage.value_in(draw, line) if draw.random() < 0.4 else line
+                 for line in (gone, *draw.sample(changes, 3))]  # fmt: skip
+        text = "\n".join(map(json.dumps, lines)) + "\n"
+        content = text.encode("utf-8", "surrogatepass")
+        damaged = damage.bytes_of(draw, content) if draw.random() < 0.2 else content
+        (folder / "0123abcd-1.jsonl").write_bytes(damaged)
+        made = tmp_path / "work/memlab-beside"
+        made.mkdir()
+        beside = [gone | {"run": "beside"}, {"undo": "folder", "path": str(made)}]
+        (folder / "beside-1.jsonl").write_text("".join(json.dumps(one) + "\n" for one in beside))
+        rule(*draw.choice((["clean"], ["clean", "--json"])))
+        assert not made.exists()
+        for left in folder.iterdir():
+            left.unlink()
 
 
 # Exported files and machines

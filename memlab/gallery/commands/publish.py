@@ -42,9 +42,8 @@ def command(
     memlab publish site last b:page-fault
     memlab publish site --example
     """
-    from memlab import api, recorded
+    from memlab import api, gallery, recorded
     from memlab.errors import BadRequest, CannotRun
-    from memlab.present import gallery
     from memlab.results import Run
     from memlab.store import Store, default_path
 

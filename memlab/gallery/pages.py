@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from urllib.parse import quote
 
 from memlab._version import __version__
+from memlab.gallery.record import Claimed, Record
 from memlab.judging import fleet
 from memlab.present import words
-from memlab.present.gallery.record import Claimed, Record
 from memlab.present.report import template
 from memlab.present.table import Cell, Column, Table
 from memlab.present.tables import legend
@@ -45,7 +46,7 @@ def site(records: Sequence[Record]) -> dict[str, str]:
 def _page(
     title: str, lead: Sequence[str], tables: Iterable[Table], crumbs: Sequence[Cell] = ()
 ) -> str:
-    return template("gallery").render(
+    return template("gallery", Path(__file__).parent).render(
         title=title,
         lead=lead,
         tables=list(tables),

@@ -20,6 +20,7 @@ from memlab.results import Run
 
 # Names make paths and links: nothing in them leads elsewhere.
 Name = Annotated[str, Meta(pattern="^[0-9A-Za-z][0-9A-Za-z._@-]{0,99}$")]
+Count = Annotated[int, Meta(ge=0)]
 RunId = Annotated[str, Meta(pattern="^[0-9a-f]{8}$")]
 Word = Literal["reproduced", "contradicted", "inconclusive", "not testable here"]
 
@@ -31,7 +32,7 @@ class Said(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     word: Word
     number: str
     evidence: str
-    samples: int
+    samples: Count
 
 
 class Claimed(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -52,7 +53,7 @@ class Measured(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     estimate: float
     low: float | None
     high: float | None
-    n: int
+    n: Count
 
 
 class Record(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -70,8 +71,8 @@ class Record(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     request: dict[str, Any]
     again: str
     redacted: bool
-    samples: int
-    blocks: int
+    samples: Count
+    blocks: Count
     metric: str
     points: list[Measured]
     claims: list[Claimed]

@@ -23,10 +23,10 @@ import msgspec
 
 from memlab import output
 from memlab.errors import BadRequest, CannotRun
+from memlab.gallery import pages, record
+from memlab.gallery.record import Record
 from memlab.judging.fleet import HERE
 from memlab.present import exports
-from memlab.present.gallery import pages, record
-from memlab.present.gallery.record import Record
 from memlab.present.machine import kernel_of
 from memlab.results import Run
 from memlab.results.redacted import redacted as without_names
@@ -86,6 +86,7 @@ def build(folder: Path) -> Built:
     """Make the pages from the records that are there; pages of what has gone go too. CannotRun
     where the folder is no gallery or cannot be written."""
     _check(folder)
+    exports.arrow()
     built = Built([], {})
     runs: set[str] = set()
     for path in sorted((folder / "runs").rglob("*.json")):
@@ -94,13 +95,11 @@ def build(folder: Path) -> Built:
             found = _record(folder, path)
             if found.run in runs:
                 raise ValueError(f"run {found.run} is there twice")
-            _check_samples(folder / found.samples_file, found.sha256)
+            _check_samples(folder / found.samples_file, found)
             built.records.append(found)
             runs.add(found.run)
-        except OSError as error:
-            built.wrong[name] = error.strerror or str(error)
-        except (ValueError, RecursionError) as error:
-            built.wrong[name] = str(error)
+        except Exception as error:  # whatever lies there, the other runs are shown
+            built.wrong[name] = getattr(error, "strerror", None) or str(error) or repr(error)
     made = {folder / name: text.encode() for name, text in pages.site(built.records).items()}
     _write({folder / _MARK: _MARKED} | made)
     for old in (path for part in _FOLDERS for path in (folder / part).rglob("*.html")):
@@ -139,13 +138,25 @@ def _record(folder: Path, path: Path) -> Record:
     return found
 
 
-def _check_samples(path: Path, sha256: str) -> None:
+def _check_samples(path: Path, found: Record) -> None:
+    """ValueError unless the samples are those that a record is of, and as many as it says."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while part := file.read(_AT_ONCE):
             digest.update(part)
-    if digest.hexdigest() != sha256:
+    if digest.hexdigest() != found.sha256:
         raise ValueError("the samples beside it are not the ones that it is of")
+    runs, samples, blocks = exports.counted(path)
+    if runs - {found.run}:
+        raise ValueError("the samples beside it are of another run")
+    if (found.samples, found.blocks) != (samples, blocks):
+        raise ValueError(
+            f"it says {found.samples} samples in {found.blocks} blocks; beside it lie {samples} in "
+            f"{blocks}"
+        )
+    said = [verdict.samples for claim in found.claims for verdict in claim.verdicts]
+    if max([*said, *(point.n for point in found.points)], default=0) > samples:
+        raise ValueError(f"a number of it rests on more samples than the {samples} that there are")
 
 
 def _write(contents: dict[Path, bytes]) -> None:
