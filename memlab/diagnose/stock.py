@@ -447,8 +447,8 @@ def _locked(look: Look) -> Iterator[Finding]:
             "main-stack-grows",
             NOTE,
             f"its main thread's stack grew by {size(look.stack_growth_bytes)} by page faults "
-            "though memory is locked: mlockall fills what is mapped, and this stack is mapped as it "
-            "grows",
+            "though memory is locked: mlockall fills what is mapped, and this stack is mapped as "
+            "it grows",
             "stock",
             "locked",
             look.stack_growth_bytes,
