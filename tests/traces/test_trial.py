@@ -56,10 +56,9 @@ def test_a_lock_of_a_tebibyte_is_contained_in_one_line(tmp_path: Path, store_pat
     assert "\n" not in sample.detail
 
 
+@pytest.mark.needs("memory cgroup")  # where the OOM killer ends a process
 def test_a_killed_process_of_a_trace_ends_the_replay(tmp_path: Path, store_path: Path) -> None:
     """The others wait for their turn, which it would have had for ever."""
-    if os.geteuid() or not cgroup.locate().memory_dir:
-        pytest.skip("needs root and a memory cgroup, to have the OOM killer end a process")
     made = Made(tasks=3).number(TASK, 1, what=FORK).number(TASK, 2, task=1, what=FORK)
     made.map(AT, 20_000, task=2).touch(AT, 20_000, task=2).map(AT, 1).touch(AT, 1)
     run = memlab.trial(
