@@ -111,7 +111,7 @@ CASES = (
          needs_root=True),
     Case("main_stack", said="main-stack-grows", words="by page faults though memory is locked",
          needs_root=True),
-    Case("write_protect", said="made-writable-again", never=("copies-after-fork", *RETURNS),
+    Case("write_protect", said="changes-protection", never=("copies-after-fork", *RETURNS),
          needs_root=True),
 )  # fmt: skip
 
