@@ -59,7 +59,8 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalExe
 @pytest.mark.parametrize("kind", ["file", "zram"])
 def test_with_swap_a_trial_outgrows_its_limit(opened: LocalExecutor, kind: str) -> None:
     reply = opened.trial(at(do=TOUCH_64_MIB, swap=kind))
-    held_or_skipped(reply, SWAPS and not swap.lack(kind), "swap" if GROUPS else "a memory cgroup")
+    what = kind if SWAPS else "swap" if GROUPS else "a memory cgroup"
+    held_or_skipped(reply, SWAPS and not swap.lack(kind), what)
     assert reply["outcome"] == "ok", reply
     status = proc.parse_status(reply["result"]["said"])
     assert (proc.status_bytes(status, "VmSwap") or 0) >= LIMIT // 2
