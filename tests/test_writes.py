@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from command import memlab
 
-from memlab import output, ownership, recorded
+from memlab import output, recorded
 from memlab.errors import StoreError
 from memlab.store import Store
 
 ROOT = Path(__file__).parents[1] / "memlab"
-ROOT_ONLY = pytest.mark.skipif(not ownership.is_host_root(), reason="needs root of the machine")
+ROOT_ONLY = pytest.mark.needs("host root")
 # In a folder that only this user may enter: one made by folders.temporary or by the journal, or
 # the journal's and the caches' own, which are never in another user's home (folders.user).
 OWN = {

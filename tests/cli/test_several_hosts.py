@@ -160,3 +160,23 @@ def test_the_history_of_no_run_and_of_one_is_a_line(
     for words in (["page-fault"], ["mmap-write", "--host", "b"]):
         done = command("history", *words, "-o", str(tmp_path))
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "words", ["show a:last", "claims a:last", "claims a:last --format markdown"]
+)
+def test_an_imported_run_is_never_of_this_machine(
+    words: str, fleet: Path, command: Command
+) -> None:
+    """`show` and `claims` said of another host's run what holds on this machine."""
+    done = command(*words.split(), COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    assert "this machine" not in done.stdout
+    assert " on a (AMD EPYC" in done.stdout
+
+
+def test_nor_is_a_report_of_two_hosts(fleet: Path, command: Command, tmp_path: Path) -> None:
+    done = command("report", "a:last", "b:last", "-o", str(tmp_path / "r.html"))
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "r.html").read_text()
+    assert ("on this machine" in text, "on a and on b" in text) == (False, True)
