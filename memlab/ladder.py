@@ -21,7 +21,7 @@ from memlab.experiment.levels import read_levels
 from memlab.experiment.points import Point
 from memlab.judging import ladder as judging
 from memlab.judging.ladder import Bisected, Cell, Row
-from memlab.observe import kvm, proc
+from memlab.observe import available, kvm
 from memlab.results import Run
 from memlab.run import driver, plan
 from memlab.run.admission import HEADROOM
@@ -148,8 +148,8 @@ def _cpus_at(host: Host, at: At) -> int:
 
 def guests_at_once(asked: Asked) -> int:
     """As many guests as there are CPUs and memory for, one where times are measured."""
-    room = int(proc.meminfo()["MemAvailable"] / (asked.memory_bytes * HEADROOM))
-    return 1 if asked.timed else max(1, min(len(os.sched_getaffinity(0)), room))
+    room = int(available.memory().left / (asked.memory_bytes * HEADROOM))
+    return 1 if asked.timed else max(1, min(int(available.cpus().left), room))
 
 
 def climb(

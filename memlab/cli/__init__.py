@@ -1,4 +1,5 @@
-"""The command line. A file in this folder is a command, and its first line is what --help says.
+"""The command line. A file in this folder, or in the folder `commands` of a feature beside it, is a
+command, and its first line is what --help says.
 
 What prints no result imports little: `memlab --help` and a completion import no command.
 """
@@ -9,8 +10,9 @@ import errno
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
@@ -37,30 +39,43 @@ _HELP = ["-h", "--help"]
 _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any length
 
 
-_FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is a tenth of the time that --help takes
+# os.path, since pathlib is a tenth of the time that --help takes.
+_MEMLAB = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120
 
 
-def _summary(name: str) -> str:
-    with open(f"{_FOLDER}/{name}.py", encoding="utf-8") as file:
+def folders() -> dict[str, str]:
+    """The package that holds each command, by its name, in the order of --help."""
+    features = (f"{name}.commands" for name in os.listdir(_MEMLAB))  # noqa: PTH208
+    found: dict[str, str] = {}
+    for package in ("cli", *features):
+        with suppress(FileNotFoundError, NotADirectoryError):  # a module, or without commands
+            for name in os.listdir(f"{_MEMLAB}/{package.replace('.', '/')}"):  # noqa: PTH208
+                if name[0] != "_" and name.endswith(".py"):
+                    found[name[:-3]] = f"memlab.{package}"
+    return dict(sorted(found.items()))
+
+
+def _summary(name: str, package: str) -> str:
+    folder = package.removeprefix("memlab.").replace(".", "/")
+    with open(f"{_MEMLAB}/{folder}/{name}.py", encoding="utf-8") as file:
         return file.readline().strip().strip('"')
 
 
 class _Commands(click.Group):
-    """Finds commands in the folder and imports one when it is asked for."""
+    """Finds commands in their folders and imports one when it is asked for."""
 
     def list_commands(self, _: click.Context) -> list[str]:
-        found = os.listdir(_FOLDER)  # noqa: PTH208
-        return sorted(name[:-3] for name in found if name[0] != "_" and name.endswith(".py"))
+        return [*folders()]  # `list` is a command of this package
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(name)) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, _summary(name, at)) for name, at in folders().items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
-        commands = [CompletionItem(name, help=_summary(name)) for name in names]
+        found = {name: at for name, at in folders().items() if name.startswith(incomplete)}
+        commands = [CompletionItem(name, help=_summary(name, at)) for name, at in found.items()]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -77,9 +92,10 @@ class _Commands(click.Group):
             ) from None
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in self.list_commands(ctx):
+        package = folders().get(name)
+        if package is None:
             return None
-        command: click.Command = import_module(f"memlab.cli.{name}").command
+        command: click.Command = import_module(f"{package}.{name}").command
         for option in command.params:  # click would take the names of the function's parameters
             if isinstance(option, click.Option) and not option.envvar:
                 long = max(option.opts, key=len).removeprefix("--")
@@ -128,11 +144,44 @@ def cli(ctx: click.Context, debug: bool) -> None:
         raise MemoryError
 
 
+class _Signalled(SystemExit):
+    """SIGTERM or SIGHUP came: what is open is closed, and temporary files are removed."""
+
+
+@contextmanager
+def _ending_by_signals() -> Iterator[list[int]]:
+    """SIGTERM and SIGHUP end every command as they end a sweep, with the exit code that a shell
+    makes of them. One that is ignored, as SIGHUP is under nohup(1), stays ignored. Yields the
+    numbers of those heard: what is raised in a callback of SQLite's is an error of SQLite's."""
+    heard: list[int] = []
+
+    def end(number: int, _: object) -> NoReturn:
+        heard.append(number)
+        raise _Signalled(128 + number)
+
+    ours = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        ours = []
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield heard
+    except BaseException as error:
+        if heard:
+            raise _Signalled(128 + heard[0]) from error
+        raise
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+    if heard:
+        raise _Signalled(128 + heard[0])
+
+
 def main() -> NoReturn:
     """Entry of the `memlab` command: runs it, and turns what it raises into one line."""
     debug = "--debug" in sys.argv or os.environ.get("MEMLAB_DEBUG", "") not in ("", "0")
     _streams.take()
-    with _one_line_errors(debug):
+    with _one_line_errors(debug), _ending_by_signals():
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as __main__ leaves it
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
@@ -159,6 +208,8 @@ def _line_of(error: BaseException) -> tuple[str, int]:
     """What is said of an error, and the exit code."""
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split()), error.exit_code
+    if isinstance(error, _Signalled) and isinstance(error.code, int):
+        return f"ended by {signal.Signals(error.code - 128).name}", error.code
     if isinstance(error, MemlabError):
         return str(error), error.exit_code
     if short := _short_of(error):

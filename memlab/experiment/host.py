@@ -33,6 +33,9 @@ class Containment:
 
     `processes` bounds how many may live at once in the group, where the host has the pids
     controller; the probe enters its group as it enters the members, and `pass_group` names it.
+
+    `counted` is what admission wants to be free, in bytes, where that is less than the limit: one
+    that only protects the host is nothing that a trial needs.
     """
 
     limit: Callable[[At], int | None]
@@ -47,6 +50,7 @@ class Containment:
     fresh: bool = False
     keep_cache: bool = False
     processes: int = 0
+    counted: Callable[[At], int | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,22 @@ def locate(root: Path = proc.ROOT, pid: int | str = "self") -> Cgroups:
     return Cgroups(version, None, None, None)
 
 
+NONE = Cgroups(None, None, None, None)
+
+
+def chain(controller: str, root: Path = proc.ROOT) -> tuple[str | None, list[Path]]:
+    """The version that may have a controller, and this process's groups there, its own first."""
+    mounts = files.known(lambda: proc.mounts(root)) or []
+    text = files.text(root / "proc/self/cgroup") or ""
+    paths = files.known(lambda: parse_membership(text)) or {}
+    v1 = [one for one in mounts if one.filesystem == "cgroup" and controller in one.super_options]
+    for mount in v1 or (one for one in mounts if one.filesystem == "cgroup2"):
+        version = "1" if v1 else "2"
+        directory = _directory(root, mount, paths.get(controller if v1 else ""))
+        return version, list(_upwards(directory, _under(root, mount.mount_point)))
+    return None, []
+
+
 def v1_dir(controller: str, root: Path = proc.ROOT) -> Path | None:
     """This process's own group in the hierarchy of a v1 controller; None where it has none."""
     paths = parse_membership(files.text(root / "proc/self/cgroup") or "")
@@ -66,15 +82,41 @@ def homes(groups: Cgroups) -> list[Path]:
     return list(_ancestry(groups))
 
 
+def group_limit_bytes(groups: Cgroups, group: Path) -> int | None:
+    """What may be charged to one of this process's groups before it is reclaimed from: its own
+    limit and, in v1, those of the groups above it that cannot be seen here; None if none."""
+    if groups.memory_version == "1":
+        found = [
+            files.number(group / "memory.limit_in_bytes"),
+            _stat(group).get("hierarchical_memory_limit"),
+        ]
+    else:
+        found = [files.number(group / "memory.max"), files.number(group / "memory.high")]
+    return min((limit for limit in found if limit and limit < _V1_UNLIMITED), default=None)
+
+
+def needed_bytes(groups: Cgroups, group: Path) -> int:
+    """What is charged to a group and not dropped before anything is refused: all but the page
+    cache of files."""
+    first = groups.memory_version == "1"
+    used = files.number(group / ("memory.usage_in_bytes" if first else "memory.current")) or 0
+    stat = _stat(group)
+    cache = [f"{'total_' if first else ''}{name}_file" for name in ("active", "inactive")]
+    return max(0, used - sum(stat.get(name, 0) for name in cache))
+
+
+def _stat(group: Path) -> dict[str, int]:
+    pairs = (line.split() for line in proc.lines(files.text(group / "memory.stat") or ""))
+    return {words[0]: int(words[1]) for words in pairs if len(words) == 2 and words[1].isdecimal()}
+
+
 def memory_limit_bytes(groups: Cgroups) -> int | None:
     """The hard limit on this process: the least of its group's and its ancestors'; None if none.
 
     Ancestors outside the mount (a container's) cannot be seen in v2; v1 counts them itself.
     """
     if groups.memory_version == "1" and groups.memory_dir is not None:
-        lines = proc.lines(files.text(groups.memory_dir / "memory.stat") or "")
-        stat = dict(line.split() for line in lines)
-        limit = int(stat.get("hierarchical_memory_limit", _V1_UNLIMITED))
+        limit = _stat(groups.memory_dir).get("hierarchical_memory_limit", _V1_UNLIMITED)
         return limit if limit < _V1_UNLIMITED else None
     return _least(groups, "memory.max")
 
@@ -111,9 +153,11 @@ def _least(groups: Cgroups, name: str) -> int | None:
 
 def _ancestry(groups: Cgroups) -> Iterator[Path]:
     """The process's group and those above it, up to the mount."""
-    if groups.memory_dir is None or groups.memory_mount is None:
-        return
-    yield groups.memory_dir
-    yield from (
-        group for group in groups.memory_dir.parents if group.is_relative_to(groups.memory_mount)
-    )
+    if groups.memory_mount is not None:
+        yield from _upwards(groups.memory_dir, groups.memory_mount)
+
+
+def _upwards(group: Path | None, mount_point: Path) -> Iterator[Path]:
+    if group is not None:
+        yield group
+        yield from (above for above in group.parents if above.is_relative_to(mount_point))

@@ -210,12 +210,6 @@ def _statfs_type(fd: int) -> str:
     return _STATFS_TYPES.get(found[0], f"type {found[0]:#x}")
 
 
-def free_bytes(path: Path) -> int:
-    """What an ordinary user may still write to the filesystem that `path` lies on."""
-    filesystem = os.statvfs(path)
-    return filesystem.f_bavail * filesystem.f_frsize
-
-
 def _named_lines(text: str, file: str) -> list[tuple[str, str]]:
     pairs = [line.partition(":") for line in lines(text)]
     if bad := [name for name, colon, _ in pairs if not colon]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ROWS = 50_000  # of one piece of a file
+_SAMPLES_MAX = 10_000_000  # that are counted of another's file
 
 
 def write(run: Run, kind: str, output: Path | TextIO) -> None:
@@ -152,12 +153,31 @@ class _Sink:
 
 def parquet(run: Run) -> Iterator[bytes]:
     """A run's samples as a Parquet file, in pieces. CannotRun where the library is missing."""
+    return _parquet(run, *arrow())
+
+
+def arrow() -> tuple[Any, Any]:
+    """pyarrow and its Parquet; CannotRun where the library is missing."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise CannotRun("parquet needs pyarrow: pip install 'memlab[parquet]'") from None
-    return _parquet(run, pa, pq)
+    return pa, pq
+
+
+def counted(path: Path) -> tuple[set[str], int, int]:
+    """What a Parquet file of a run's samples holds: the ids of its runs, how many samples, and of
+    how many blocks. Whatever the library raises where it is none."""
+    runs, samples, blocks = set[str](), 0, set[int]()
+    with arrow()[1].ParquetFile(path) as file:  # some rows at a time: a footer may claim any number
+        for batch in file.iter_batches(10_000, columns=["run", "block"]):
+            samples += len(batch)
+            runs |= {*batch.column("run").unique().to_pylist()}
+            blocks |= {*batch.column("block").unique().to_pylist()}
+            if samples > _SAMPLES_MAX:
+                raise ValueError(f"more than {_SAMPLES_MAX:,} samples")
+    return runs, samples, len(blocks)
 
 
 def _parquet(run: Run, pa: Any, pq: Any) -> Iterator[bytes]:

@@ -33,7 +33,12 @@ def machine(run: Run) -> str:
 
 
 def place(runs: Sequence[Run]) -> str:
-    """Where runs were measured: here, unless they ship with memlab."""
+    """Where runs were measured: here, unless they ship with memlab or are of other hosts."""
+    origins = list(dict.fromkeys(run.row.origin or "" for run in runs))
+    if any(origins):
+        named = [f"on {one}" if one else HERE for one in origins]
+        of = f" ({machine(runs[0])})" if len(named) == 1 else ""
+        return f"{' and '.join(named)}{of}"
     for run in runs:
         if recorded.ships(run.store_path):
             version = re.match(r".*? Linux [0-9]+\.[0-9]+|.*", machine(run))

@@ -24,11 +24,13 @@ from memlab.analysis.intervals import (
 from memlab.analysis.noise import outlier_counts
 from memlab.errors import StoreError
 from memlab.experiment import Against, At, CostTerm, Experiment, Figure, Level, Metric, Raw
+from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import Point, varied_factors
 from memlab.experiment.window import DISTURBANCES, WINDOW_METRICS
 from memlab.results.columns import Expression, FloatArray
 from memlab.results.samples import Derived, IntArray, Samples, Table
 from memlab.store import PointRow, RunRow, SessionRow, Store
+from memlab.store.rows import CELLS_MAX
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,9 +127,18 @@ class Run:
             ]
             self.sessions: Sequence[SessionRow] = store.sessions(row.id)
             self.note: str | None = store.notes().get(row.id)  # a user's own words
+        levels = {(point.control, *point.at.items()) for point in self.points}
+        if len(levels) < len(self.points):
+            raise StoreError(f"run {self.id} in {store_path}: two of its points are the same")
         at = {point.index: point.at for point in self.points}
         table = Table(row, store_path, at, dict(self._derived()))
         self.samples = Samples(table, np.arange(len(table)))
+        units = len(self.sessions) if self.spread else self.blocks
+        if len(self.points) * units > CELLS_MAX:
+            raise StoreError(
+                f"run {self.id} in {self.store_path} has {len(self.points)} points by {units} "
+                f"{self.unit}s: more than {CELLS_MAX:,} numbers are not held at once"
+            )
 
     def _levels(self, first: Mapping[str, Level], point: PointRow) -> dict[str, Level]:
         """A stored point's levels; StoreError where they are none of the experiment's factors."""
@@ -141,14 +152,14 @@ class Run:
         return at
 
     def _fits(self, name: str, level: Level, first: Level) -> bool:
-        """Whether a stored level can be one of the factor's: of the type of its first level, though
-        its word may have gone since, or what its kind takes (none, or a number of bytes)."""
-        if type(level) is type(first) or {type(level), type(first)} == {int, float}:
+        """Whether a stored level can be one of the factor's: what its kind takes, or a word, which
+        may have gone since."""
+        if isinstance(level, str) and isinstance(first, str):
             return True
         (kind,) = (f.kind for f in self.experiment.factors if f.name == name)
         try:
             return kind.check(level) == level
-        except (ValueError, TypeError, OverflowError):
+        except Exception:  # a kind may be a user's own
             return False
 
     @property
@@ -271,7 +282,7 @@ class Run:
         """A point's values by block, shape (blocks,), nan where a block has no sample."""
         found = np.full(self.blocks, np.nan)
         samples = self.by_point[point.index]
-        found[samples.taken("block")] = samples.column(metric)
+        found[self._block(samples)] = samples.column(metric)
         return found
 
     def values(self, metric: str, point: Point) -> npt.NDArray[np.float64]:
@@ -300,7 +311,7 @@ class Run:
 
     def units(self, samples: Samples) -> IntArray:
         """Where in `values` each of these samples is."""
-        return self.sitting(samples) if self.spread else samples.taken("block").astype(np.int64)
+        return self.sitting(samples) if self.spread else self._block(samples)
 
     def interval(self, values: npt.ArrayLike) -> Interval:
         """The median of a point's `values` with its interval; of a run that is spread over sessions
@@ -311,14 +322,25 @@ class Run:
 
     @cached_property
     def measured(self) -> bool:
-        """Whether any trial measured something; how a process was killed is measured too."""
-        ended = ("failed", "no-metric", "not-ready", "service-ended")  # of a user's command
-        nothing = ("unavailable", "error", "timeout", *ended)
-        return any(outcome not in nothing for outcome in self.samples.outcomes)
+        """Whether any trial measured something. How a probe was killed is measured too; of a user's
+        command only that the OOM killer did it, which its limits decide."""
+        found = set(self.samples.outcomes)
+        if isinstance(self.experiment, CommandExperiment):
+            return bool(found & {"ok", "oom-killed"})
+        return bool(found - {"unavailable", "error", "timeout"})
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks have samples: a row may name any number, and arrays are of this size."""
+        return len(self._blocks)
 
     @cached_property
-    def blocks(self) -> int:
-        return int(self.samples.taken("block").max(initial=-1)) + 1
+    def _blocks(self) -> IntArray:
+        return np.unique(self.samples.taken("block"))
+
+    def _block(self, samples: Samples) -> IntArray:
+        """Which of the blocks that have samples each of these is of."""
+        return np.searchsorted(self._blocks, samples.taken("block"))
 
     def floor(self, metric: Metric, point: Point) -> npt.NDArray[np.float64]:
         """The floor of a metric in a point's samples; empty where it has none."""

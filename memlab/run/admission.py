@@ -10,7 +10,7 @@ from memlab import units
 from memlab.errors import Refused
 from memlab.experiment import COUNT, At, Experiment, Level
 from memlab.experiment.points import Point
-from memlab.observe import cgroup, proc
+from memlab.observe import available
 from memlab.run.plan import Plan, build
 
 HEADROOM = 1.25  # so many times what is needed must be free
@@ -71,23 +71,21 @@ def _memory(experiment: Experiment, at: At) -> int:
     held = experiment.host.containment
     if held is None:
         return own
-    limit = held.limit(at)
+    limit = (held.counted or held.limit)(at)
     if limit is not None:
         own = limit if held.required(at) else max(own, limit)
     return own + (held.swap_bytes if held.swap(at) == "zram" else 0)
 
 
 def shortage(wanted: Need, whose: str = "the plan") -> str | None:
-    """One line, with the numbers, about what the host lacks; None where there is enough."""
-    free = proc.meminfo()["MemAvailable"]
-    if wanted.memory_bytes * HEADROOM > free:
-        return _short(whose, "memory", "", wanted.memory_bytes, free)
-    allowed = cgroup.memory_limit_bytes(cgroup.locate())
-    if allowed is not None and wanted.memory_bytes * HEADROOM > allowed:
-        return _short(whose, "memory", " in this process's cgroup", wanted.memory_bytes, allowed)
+    """One line, with the numbers, about what the host, or a cgroup here, lacks; None where there is
+    enough."""
+    room = available.memory()
+    if wanted.memory_bytes * HEADROOM > room.left:
+        return _short(whose, "memory", room.where, wanted.memory_bytes, room.left)
     for place, size in wanted.disk_bytes.items():
         try:
-            left = proc.free_bytes(place)
+            left = available.disk(place)
         except FileNotFoundError:
             return f"{whose} needs a folder on {place}, and there is none"
         if size * HEADROOM > left:
@@ -95,7 +93,7 @@ def shortage(wanted: Need, whose: str = "the plan") -> str | None:
     return None
 
 
-def _short(whose: str, what: str, where: str, wanted: int, free: int) -> str:
+def _short(whose: str, what: str, where: str, wanted: int, free: float) -> str:
     asked = units.format_quantity(wanted * HEADROOM, "B")
     left = units.format_quantity(free, "B")
     return f"{whose} needs {asked} of free {what}{where}, and {left} is free"

@@ -247,16 +247,22 @@ def swap_off(path: Path, deadline: float | None = None) -> bool:
     return True
 
 
-def remove_zram(path: Path, node: Path, deadline: float | None = None) -> bool:
-    """Turn off, reset and remove /sys/block/zramN, whose device file is `node`."""
+def remove_zram(path: Path, node: Path, deadline: float | None = None, mark: str = "") -> bool:
+    """Turn off, reset and remove /sys/block/zramN, whose device file is `node`. The number may have
+    been reused since: `mark` is the readahead that ours has, whose swap label may not be written
+    yet."""
     if not re.fullmatch(r"/sys/block/zram[0-9]+", str(path)):
         raise Refused("not a zram device")
     if not path.exists():
         return False
-    if int((path / "disksize").read_text()) > 0:
+    ours = bool(mark) and value_of(path / "queue/read_ahead_kb") == mark
+    if int((path / "disksize").read_text()) == 0:
+        if not ours:
+            raise Refused("another program's zram device")
+    else:
         if node.stat().st_rdev != os.makedev(*map(int, (path / "dev").read_text().split(":"))):
             raise Refused(f"{node} is another device")
-        if not _blank_or_ours(node):
+        if not (ours or _is_labelled(node)):
             raise Refused("another program's zram device")
         swap_off(node, deadline)
         (path / "reset").write_text("1")
@@ -264,8 +270,7 @@ def remove_zram(path: Path, node: Path, deadline: float | None = None) -> bool:
     return True
 
 
-def _blank_or_ours(node: Path) -> bool:
-    """The device number may have been reused since: the swap label tells whose device it is."""
+def _is_labelled(node: Path) -> bool:
+    """Whether a swap area's label is of memlab's."""
     with node.open("rb", buffering=0) as device:
-        page = device.read(mmap.PAGESIZE)
-    return page[LABEL_AT:].startswith(PREFIX.encode()) or not any(page)
+        return device.read(mmap.PAGESIZE)[LABEL_AT:].startswith(PREFIX.encode())

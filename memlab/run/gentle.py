@@ -15,7 +15,7 @@ from dataclasses import replace
 from memlab import units
 from memlab.experiment import At, Experiment
 from memlab.experiment.vocabulary import Exclude
-from memlab.observe import proc
+from memlab.observe import available
 from memlab.run import admission
 from memlab.run.admission import Need
 from memlab.run.executor import default_cpus
@@ -58,11 +58,12 @@ def spared(experiment: Experiment) -> Experiment:
 
 def shortage(wanted: Need) -> str | None:
     """As admission's, and what is above this share of the memory."""
-    free = proc.meminfo()["MemAvailable"]
-    if wanted.memory_bytes > MEMORY_SHARE * free:
-        needed, left = (units.format_quantity(n, "B") for n in (wanted.memory_bytes, free))
+    room = available.memory()
+    if wanted.memory_bytes > MEMORY_SHARE * room.left:
+        needed, left = (units.format_quantity(n, "B") for n in (wanted.memory_bytes, room.left))
         share = units.format_percent(MEMORY_SHARE)
-        return f"the plan needs {needed} of memory, and --gentle takes {share} of the {left} free"
+        free = f"{left} free{room.where}"
+        return f"the plan needs {needed} of memory, and --gentle takes {share} of the {free}"
     return admission.shortage(wanted)
 
 

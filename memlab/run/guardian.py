@@ -27,6 +27,7 @@ class Guardian:
     """The driver's end: starts the guardian of a journal, and dismisses it after a run."""
 
     def __init__(self, journal: Journal) -> None:
+        self._journal = journal
         driver = os.pidfd_open(os.getpid())
         told = (str(Path(__file__).parents[2]), str(driver), str(journal.fd), str(journal.path))
         try:
@@ -47,6 +48,8 @@ class Guardian:
     def dismiss(self) -> None:
         """End the guardian after the workers have ended. It undoes the journal as always; what it
         does not come to, closing the journal undoes."""
+        with suppress(OSError):
+            self._journal.renew()
         if self._process.stdin is not None:
             with suppress(BrokenPipeError):
                 self._process.stdin.write(b"done")
@@ -56,6 +59,8 @@ class Guardian:
         except subprocess.TimeoutExpired:  # it was stopped
             self._process.kill()
             self._process.wait()
+        if self._process.returncode == 0:
+            self._journal.forget()
 
 
 def main() -> None:
@@ -74,4 +79,4 @@ def main() -> None:
             if os.read(0, 64) == b"done":
                 break
             poll.unregister(0)  # the driver is ending
-    journal.patiently(lambda: journal.undo_open(fd, path))
+    sys.exit(0 if journal.undo_whole(fd, path) else 1)

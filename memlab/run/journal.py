@@ -48,7 +48,8 @@ def folder() -> Path:
 class Journal:
     """The journal of a live run. Each entry is on disk before its change is made.
 
-    It stays open, so that its changes are undone even where its file is lost meanwhile.
+    What it undoes from is in its memory: the file is for whoever comes after, and may be lost or
+    emptied meanwhile, as by a machine of the same id and name that shares the home.
     """
 
     def __init__(self, run: str) -> None:
@@ -56,6 +57,8 @@ class Journal:
         # A container's process has the pid that the one before it had.
         self.name = f"{run}-{os.getpid()}-{secrets.token_hex(2)}"
         self.path = folder() / f"{self.name}.jsonl"
+        self._entries: list[dict[str, Any]] = []
+        self._written = self._bytes = 0  # entries that are whole in the file, and their bytes
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             folder().mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -64,13 +67,30 @@ class Journal:
                 {"run": run} | _here() | {"driver": os.getpid(), "start": proc.start_ticks()}
             )
         except OSError as error:
-            raise CannotRun(f"cannot write the journal {self.path}: {error.strerror}") from None
+            raise CannotRun(
+                f"cannot write the journal {self.path}: {error.strerror}; set XDG_STATE_HOME to "
+                "the path of a folder that can be written"
+            ) from None
 
     def _write(self, entry: Mapping[str, Any]) -> None:
-        line = json.dumps(entry).encode() + b"\n"
-        while line:
-            line = line[os.write(self.fd, line) :]
+        self._entries.append(dict(entry))
+        self.renew()
+
+    def renew(self) -> None:
+        """Have the file say all that the memory does."""
+        if os.fstat(self.fd).st_size != self._bytes:  # emptied by another, or a write cut short
+            os.ftruncate(self.fd, 0)
+            self._written = self._bytes = 0
+        new = self._entries[self._written :]
+        text = left = b"".join(json.dumps(entry).encode() + b"\n" for entry in new)
+        while left:
+            left = left[os.write(self.fd, left) :]
         os.fsync(self.fd)
+        self._written, self._bytes = len(self._entries), self._bytes + len(text)
+
+    def forget(self) -> None:
+        """All is undone: by the guardian, which says so."""
+        self._entries.clear()
 
     def make_folder(self, parent: Path, name: str) -> Path:
         """Make a folder that is removed when the run ends. OSError, for root also where another
@@ -106,9 +126,10 @@ class Journal:
         """Record a swap file in a folder of the run, before swapon(2)."""
         self._write({"undo": "swap", "path": str(path)})
 
-    def note_zram(self, path: Path, node: Path) -> None:
-        """Record the /sys/block/zramN that is about to be added, and its device file."""
-        self._write({"undo": "zram", "path": str(path), "node": str(node)})
+    def note_zram(self, path: Path, node: Path, mark: str) -> None:
+        """Record the /sys/block/zramN that is about to be added, its device file, and the readahead
+        that it will be known by."""
+        self._write({"undo": "zram", "path": str(path), "node": str(node), "mark": mark})
 
     def note_session(self, leader: int, mark: str) -> None:
         """Record a session of processes that has begun. `mark` is on the command line of each."""
@@ -122,7 +143,7 @@ class Journal:
     def close(self) -> None:
         """Undo what has not been undone yet, newest first, and end the journal."""
         try:
-            undo_open(self.fd, self.path)
+            _undo(self._entries, self.fd, self.path)
         finally:
             os.close(self.fd)
 
@@ -156,7 +177,9 @@ _KINDS: dict[str, tuple[frozenset[str], _Undo]] = {
     "swap": (frozenset(), lambda e, until: cleanup.remove_swap_file(Path(e["path"]), until)),
     "zram": (
         frozenset({"node"}),
-        lambda e, until: cleanup.remove_zram(Path(e["path"]), Path(e["node"]), until),
+        lambda e, until: cleanup.remove_zram(
+            Path(e["path"]), Path(e["node"]), until, e.get("mark", "")
+        ),
     ),
     "nothing": (frozenset(), lambda *_: False),
 }
@@ -279,8 +302,27 @@ def undo_open(
     First what runs, which may still use the rest; else the newest change first. What has to wait
     waits no longer than `until`, by the monotonic clock; else ten seconds in all.
     """
+    return _undo(_lines(fd), fd, path, changed, until)
+
+
+def undo_whole(fd: int, path: Path) -> bool:
+    """Undo an open journal patiently; whether there was one, and all of it is undone."""
+    try:
+        lines = _lines(fd)
+    except Unusable:
+        return False
+    return bool(lines) and not patiently(lambda: _undo(lines, fd, path))
+
+
+def _undo(
+    lines: list[dict[str, Any]],
+    fd: int,
+    path: Path,
+    changed: list[str] | None = None,
+    until: float | None = None,
+) -> list[str]:
     failures: list[str] = []
-    head, *changes = _lines(fd) or [{}]
+    head, *changes = lines or [{}]
     ended = {entry["path"] for entry in changes if entry["undo"] == "nothing"}
     this_boot = head.get("boot") == proc.boot_id()
     deadline = until or time.monotonic() + cleanup.PATIENCE_S

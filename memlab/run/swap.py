@@ -6,6 +6,7 @@ import ctypes
 import errno
 import mmap
 import os
+import secrets
 import subprocess
 from pathlib import Path
 
@@ -25,6 +26,9 @@ def lack(kind: str) -> str:
         return f"needs swap, and {found.detail}: {found.remedy}"
     if kind == "zram" and not ZRAM_CONTROL.exists():
         return "needs zram, and this kernel has none loaded: modprobe zram"
+    # A read of hot_add makes a device also where /sys is read-only, and nothing removes it there.
+    if kind == "zram" and not os.access(ZRAM_CONTROL / "hot_remove", os.W_OK):
+        return "needs zram, and /sys may not be written here: run outside of the container"
     return ""
 
 
@@ -80,11 +84,13 @@ class Swap:
         block = Path(f"/sys/block/zram{number}")
         devtmpfs = proc.filesystem_of(Path("/dev")) == "devtmpfs"
         node = (Path("/dev") if devtmpfs else self._own_folder()) / block.name
-        self._journal.note_zram(block, node)
+        mark = str(64 * (1 + secrets.randbelow(0xFFFF)))  # whole pages of any size; unused by swap
+        self._journal.note_zram(block, node, mark)
         added = (ZRAM_CONTROL / "hot_add").read_text().strip()
         if added != str(number):
             (ZRAM_CONTROL / "hot_remove").write_text(added)
             raise Unavailable("needs zram, and another program adds devices just now: try again")
+        (block / "queue/read_ahead_kb").write_text(mark)
         if not devtmpfs:
             device = os.makedev(*map(int, (block / "dev").read_text().split(":")))
             os.mknod(node, 0o600 | 0o060000, device)  # S_IFBLK

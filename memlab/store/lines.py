@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from .rows import PointRow, RunRow, SampleRow, SessionRow, checked
+from .rows import PointRow, RunRow, SampleRow, SessionRow, checked, measured
 
 FORMAT = 1  # of the lines; a reader takes no newer one
 LONGEST = 16 << 20  # characters of one line; a traced sample has some 100 kB
@@ -76,6 +76,15 @@ def _digest(text: str) -> str:
 def read(line: str) -> tuple[str, Line, Counts]:
     """The run's id, the row, and a run's counts. ValueError, in one line, for what is no row, was
     changed, or makes no sense."""
+    try:
+        return _read(line)
+    except ValueError:
+        raise
+    except Exception as error:  # whatever is made of it, it is no row
+        raise ValueError(f"it is no row of memlab ({type(error).__name__}: {error})") from None
+
+
+def _read(line: str) -> tuple[str, Line, Counts]:
     text, seal, digest = line.rpartition(_SEAL)
     if not seal:
         raise ValueError(f"it is no row of memlab: {line[:60]!r}")
@@ -106,6 +115,8 @@ def read(line: str) -> tuple[str, Line, Counts]:
         raise ValueError(f"it lacks {error}") from None
     if kind == "sample" and not isinstance(values["raw"], dict | None):
         raise ValueError("raw is no object")
+    if kind == "sample" and not measured(values["raw"]):
+        raise ValueError(f"its window is not {values['raw']['window']!r:.60}")
     return run, row, counts
 
 

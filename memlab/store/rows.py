@@ -100,13 +100,19 @@ class Listed:
 
 # What a stored value has to be: a store may come from anybody. Text is cut where it is shown.
 
-_COUNT_MAX = 1_000_000  # of points, and of blocks, which arrays are made of
+CELLS_MAX = 1 << 24  # points times blocks, or sessions: a number for each is held at once
+_COUNT_MAX = 1_000_000  # of points, and of blocks
+_INT_MAX = 2**63 - 1  # what SQLite takes (sqlite.org/datatype3.html), and numpy
+_TIME_MAX_S = 1e11  # the year 5138, or as long a duration
 _DEPTH_MAX = 16  # of JSON in JSON
 _TEXT_MAX = 10_000  # characters: a level may be a path
 
 
 def _text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= _TEXT_MAX
+    """A lone surrogate, which JSON can have, is in no UTF-8: nothing that is written can be it."""
+    if not isinstance(value, str) or len(value) > _TEXT_MAX:
+        return False
+    return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _count(most: int = _COUNT_MAX) -> Callable[[Any], bool]:
@@ -117,8 +123,20 @@ def _optional(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or good(value)
 
 
+def _number(value: Any) -> bool:
+    """One that a float and 64 bits can be: `math.isfinite` takes no larger integer."""
+    if type(value) is int:
+        return -_INT_MAX <= value <= _INT_MAX
+    return type(value) is float and math.isfinite(value)
+
+
 def _time(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return _number(value) and abs(value) <= _TIME_MAX_S
+
+
+def _cpu(value: Any) -> bool:
+    """-1: not pinned to one."""
+    return type(value) is int and -1 <= value <= _COUNT_MAX
 
 
 def _id(value: Any) -> bool:
@@ -126,6 +144,15 @@ def _id(value: Any) -> bool:
     return (
         isinstance(value, str)
         and re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}", value) is not None
+    )
+
+
+def measured(raw: Mapping[str, Any] | None) -> bool:
+    """Whether the window of what a probe returned, if it has one, has times: whole nanoseconds that
+    run forward."""
+    window = (raw or {}).get("window")
+    return not isinstance(window, dict) or all(
+        _count(_INT_MAX)(value) for name, value in window.items() if name.endswith("_ns")
     )
 
 
@@ -137,8 +164,13 @@ def host_name(value: Any) -> bool:
     )
 
 
+def how_ended(value: Any) -> bool:
+    """A word, or None of a session that was cut short."""
+    return value is None or _text(value)
+
+
 def _level(value: Any) -> bool:
-    return _text(value) or type(value) is bool or _time(value)
+    return _text(value) or type(value) is bool or _number(value)
 
 
 def _dict(good: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -170,7 +202,7 @@ def _filesystem(value: Any) -> bool:
 
 def _cache(value: Any) -> bool:
     good = _holding(
-        level=_optional(_count()), type=_optional(_text), size_bytes=_optional(_count(2**63))
+        level=_optional(_count()), type=_optional(_text), size_bytes=_optional(_count(_INT_MAX))
     )
     return good(value) and "size_bytes" in value
 
@@ -181,7 +213,7 @@ _REQUEST = _holding(
     blocks=_optional(_count()),
     precision=_optional(_time),
     budget_s=_optional(_time),
-    seed=_optional(_count(2**63)),
+    seed=_optional(_count(_INT_MAX)),
     cpus=_list(_count()),
     directory=_optional(_text),
     name=_optional(_text),
@@ -194,7 +226,7 @@ _REQUEST = _holding(
     guest=_optional(
         _holding(
             kernel=_text,
-            memory_bytes=_count(2**63),
+            memory_bytes=_count(_INT_MAX),
             cpus=_optional(_count()),
             append=_text,
             directory=_optional(_text),
@@ -205,9 +237,9 @@ environment = _holding(  # what is read out of one; anything else is shown as it
     filesystems=_dict(_filesystem),
     cpu_model=_optional(_text),
     kernel_release=_optional(_text),
-    page_size_bytes=_optional(_count(2**63)),
-    memory_total_bytes=_optional(_count(2**63)),
-    swap_total_bytes=_optional(_count(2**63)),
+    page_size_bytes=_optional(_count(_INT_MAX)),
+    memory_total_bytes=_optional(_count(_INT_MAX)),
+    swap_total_bytes=_optional(_count(_INT_MAX)),
     caches=_optional(_list(_cache)),
     numa_nodes=_optional(_list(_holding())),
     mitigations=_optional(_dict(_optional(_text))),
@@ -218,7 +250,7 @@ _GOOD: Mapping[type, Mapping[str, Callable[[Any], bool]]] = {
         "experiment": _text,
         "name": _optional(_text),
         "created_at": _text,
-        "seed": _count(2**63),
+        "seed": _count(_INT_MAX),
         "request": _REQUEST,
         "environment": environment,
         "memlab": _text,
@@ -233,18 +265,18 @@ _GOOD: Mapping[type, Mapping[str, Callable[[Any], bool]]] = {
         "detail": _optional(_text),
         "started_at": _time,
         "trial_s": _time,
-        "cpu": _optional(lambda value: type(value) is int),  # -1: not pinned to one
+        "cpu": _optional(_cpu),
         "probe_hash": _text,
         "raw": _optional(lambda value: isinstance(value, dict)),
         "context": _optional(lambda value: isinstance(value, dict)),
-        "id": _count(2**63),
+        "id": _count(_INT_MAX),
     },
     SessionRow: {
         "session": _count(),
         "started_at": _time,
         "wall_s": _time,
-        "ended": _optional(_text),
-        "samples": _count(2**63),
+        "ended": how_ended,
+        "samples": _count(_INT_MAX),
     },
 }
 _JSON = ("request", "environment", "levels", "raw", "context")
@@ -274,17 +306,14 @@ def sound(samples: Mapping[str, Sequence[Any]]) -> bool:
         column = samples[name]
         if {*map(type, column)} != {int} or min(column) < 0 or max(column) > _COUNT_MAX:
             return False
-    for name in ("outcome", "probe_hash"):
-        if {*map(type, samples[name])} != {str} or max(map(len, samples[name])) > _TEXT_MAX:
-            return False
     return (
-        {*map(type, samples["detail"])} <= {str, type(None)}
-        and max(len(text or "") for text in {*samples["detail"]}) <= _TEXT_MAX
+        all(map(_text, {*samples["outcome"], *samples["probe_hash"]}))
+        and all(map(_optional(_text), {*samples["detail"]}))
         and all(
-            {*map(type, samples[name])} == {float} and all(map(math.isfinite, samples[name]))
+            {*map(type, samples[name])} == {float} and all(map(_time, samples[name]))
             for name in ("started_at", "trial_s")
         )
-        and {*map(type, samples["cpu"])} <= {int, type(None)}
+        and all(map(_optional(_cpu), {*samples["cpu"]}))
         and {*map(type, samples["raw"])} | {*map(type, samples["context"])} <= {str, type(None)}
     )
 

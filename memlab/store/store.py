@@ -29,6 +29,7 @@ from .rows import (
     SampleRow,
     SessionRow,
     checked,
+    how_ended,
     is_head,
     sound,
 )
@@ -300,6 +301,8 @@ class Store:
                 count = int(expected.get(id, 0))
                 if lost := there.get(id, count) - count:
                     damaged[id] = f"{abs(lost)} of its samples or sessions are lost"
+                elif not how_ended(ended.get(id)):
+                    damaged[id] = f"a session's ended is not {ended[id]!r:.60}"
                 else:
                     found.append(Listed(row, count, ended.get(id), notes.get(id)))
         return sorted(found, key=lambda one: one.row.created_at), damaged

@@ -191,7 +191,7 @@ def take_in(
                 for number, line in enumerate(lines_of(source, partial=partial), 1):  # noqa: B007
                     arriving.take(line)
                 arriving.flush()
-            except (ValueError, StoreError, RecursionError) as error:
+            except Exception as error:  # whatever lies in a file, nothing of it is taken
                 where = f"{name}, near line {number}"
                 raise BadExport(f"{where}: {error}; nothing is imported") from None
             if not (arriving.ended or partial):
@@ -214,7 +214,7 @@ def take_store_in(store: Store, other: Path, host: str | None = None) -> Taken:
                 raise ValueError(f"run {id} is damaged: {why}")
             for line in outgoing(foreign, runs, {}):
                 arriving.take(line)
-        except (ValueError, StoreError) as error:
+        except Exception as error:  # as of a file
             raise BadExport(f"{other}: {error}; nothing is imported") from None
         return arriving.taken(store.merge(path))
 

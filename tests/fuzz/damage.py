@@ -13,9 +13,10 @@ TEXTS = (
 )  # fmt: skip
 UTF_8 = tuple(text for text in TEXTS if text.isascii() or "\udcff" not in text)
 VALUES: tuple[Any, ...] = (
-    None, True, -1, 0, 2**70, 1e308, -0.5, [], {}, [[]], {"a": 1}, [None], "x" * 20_000,
-    *TEXTS[:12],
+    None, True, -1, 0, 2**63, 2**70, 10**400, 1e308, 1e-320, -0.5, [], {}, [[]], {"a": 1}, [None],
+    "\ud800", "x" * 20_000, *TEXTS[:12],
 )  # fmt: skip
+NUMBERS = (2**63, 2**63 - 1, -(2**63) - 1, 10**30, 10**400, 1e308, 1e-320, -1, 0, -0.5, 1.5)
 
 
 def value_in(draw: Random, document: Any) -> Any:
@@ -42,6 +43,24 @@ def value_in(draw: Random, document: Any) -> Any:
             part[draw.choice(TEXTS[:-4])] = draw.choice(VALUES)
         case _:
             part[key] = draw.choice(VALUES)
+    return made
+
+
+def number_in(draw: Random, document: Any) -> Any:
+    """A copy with one of its numbers another one: of a row, all else in it makes sense."""
+    made = json.loads(json.dumps(document))
+    places: list[tuple[Any, Any]] = []
+
+    def walk(part: Any) -> None:
+        for key, value in part.items() if isinstance(part, dict) else enumerate(part):
+            if isinstance(value, dict | list):
+                walk(value)
+            elif type(value) in (int, float):
+                places.append((part, key))
+
+    walk(made)
+    part, key = draw.choice(places)
+    part[key] = draw.choice(NUMBERS)
     return made
 
 

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,7 +24,8 @@ from memlab import api, experiments, published, recorded
 from memlab.cli import cli
 from memlab.observe import proc, process
 from memlab.present import exports
-from memlab.store import Store, database
+from memlab.run import journal
+from memlab.store import Store, database, lines, travel
 
 pytestmark = pytest.mark.slow
 
@@ -113,6 +115,7 @@ READ = (
     "compare last --to chunk=256k", "claims -v",
 )  # fmt: skip
 DRAWN = ("report -o r.html", "plot -o figures")
+ALONE = ("show", "show --json", "claims", "claims --json", "claims -v", "export")  # of one run
 
 
 def test_stores_with_damaged_bytes(rule: Rule, store: Path) -> None:
@@ -175,6 +178,76 @@ def test_stores_of_wrong_values(rule: Rule, store: Path) -> None:
         store.write_bytes(whole)
         with_a_wrong_value(draw, store)
         rule(*draw.choice(DRAWN if number % 20 == 0 else READ).split())
+
+
+# Rows of other hosts
+
+
+def resealed(line: str, change: Callable[[Any], Any]) -> str:
+    """A row of somebody who can compute a checksum."""
+    values = json.loads(line)
+    del values["sha256"]
+    changed = change(values)
+    if not isinstance(changed, dict):
+        return json.dumps(changed)
+    return lines._sealed(changed.pop("row", "?"), changed.pop("run", "?"), changed)
+
+
+def test_rows_of_wrong_values(rule: Rule, store: Path) -> None:
+    """One row, or a value in all rows of its kind; what is taken in is read by every reader."""
+    draw = Random(7)
+    with Store(store) as opened:
+        runs = [one for one in opened.listed()[0] if one.row.id == "0123abcd"]
+        rows = list(travel.outgoing(opened, runs, {}))
+    kinds = {kind: [n for n, row in enumerate(rows) if row.startswith(f'{{"row":"{kind}"')]
+             for kind in ("run", "point", "session", "sample")}  # fmt: skip
+    path = Path("rows.jsonl")
+    for number in range(3 * TRIES):
+        made, seed = list(rows), draw.random()
+        there = kinds[draw.choice([*kinds, "sample", "sample"])]
+        for at in there if draw.random() < 0.3 else [draw.choice(there)]:
+            again = Random(seed)  # of all rows the same value
+            change = damage.number_in if again.random() < 0.7 else damage.value_in
+            made[at] = resealed(made[at], partial(change, again))
+        path.write_text("\n".join(made) + "\n")
+        Path("taken.db").unlink(missing_ok=True)
+        if rule("import", "rows.jsonl", "--host", "b", "--store", "taken.db") == 0:
+            command, *words = draw.choice(DRAWN if number % 4 == 0 else ALONE).split()
+            rule(command, "b:last", *words, "--store", "taken.db")
+
+
+# Journals of killed runs
+
+
+def test_journals_of_wrong_values(rule: Rule, tmp_path: Path) -> None:
+    """`clean` names each and undoes the others; no value here is one that would change the host."""
+    draw, folder = Random(8), journal.folder()
+    folder.mkdir(parents=True)
+    nothing = str(tmp_path / "work/memlab-none")
+    gone = {"run": "0123abcd", "driver": os.getpid(), "start": 1, **journal._here()}
+    changes = [
+        {"undo": "folder", "path": nothing},
+        {"undo": "value", "path": nothing, "value": "1"},
+        {"undo": "cgroup", "path": nothing},
+        {"undo": "swap", "path": f"{nothing}/swap"},
+        {"undo": "zram", "path": "/sys/block/zram99999999", "node": "/dev/zram99999999"},
+        {"undo": "session", "path": "/proc/99999999", "start": "1", "mark": "none"},
+    ]
+    for _ in range(2 * TRIES):
+        lines = [damage.value_in(draw, line) if draw.random() < 0.4 else line
+                 for line in (gone, *draw.sample(changes, 3))]  # fmt: skip
+        text = "\n".join(map(json.dumps, lines)) + "\n"
+        content = text.encode("utf-8", "surrogatepass")
+        damaged = damage.bytes_of(draw, content) if draw.random() < 0.2 else content
+        (folder / "0123abcd-1.jsonl").write_bytes(damaged)
+        made = tmp_path / "work/memlab-beside"
+        made.mkdir()
+        beside = [gone | {"run": "beside"}, {"undo": "folder", "path": str(made)}]
+        (folder / "beside-1.jsonl").write_text("".join(json.dumps(one) + "\n" for one in beside))
+        rule(*draw.choice((["clean"], ["clean", "--json"])))
+        assert not made.exists()
+        for left in folder.iterdir():
+            left.unlink()
 
 
 # Exported files and machines

@@ -153,8 +153,3 @@ def test_looking_up_a_mount_leaks_no_descriptor(tmp_path: Path) -> None:
     before = {fd.name for fd in Path("/proc/self/fd").iterdir()}
     proc.filesystem_of(tmp_path)
     assert {fd.name for fd in Path("/proc/self/fd").iterdir()} == before
-
-
-def test_free_bytes_is_what_statvfs_leaves_a_user(tmp_path: Path) -> None:
-    total = os.statvfs(tmp_path).f_blocks * os.statvfs(tmp_path).f_frsize
-    assert 0 <= proc.free_bytes(tmp_path) <= total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -14,9 +15,8 @@ import pyarrow.dataset as dataset
 import pytest
 from command import memlab as command
 
-from memlab import recorded
+from memlab import gallery, recorded
 from memlab.errors import BadRequest, CannotRun
-from memlab.present import gallery
 from memlab.results import Run
 from memlab.results.redacted import host_id, redacted
 from memlab.store import PointRow, Store
@@ -224,6 +224,9 @@ def change(path: Path, **fields: object) -> None:
         ({"more": 1}, "unknown field"),
         ({"samples": "many"}, "Expected `int`"),
         ({"sha256": "0"}, "not the ones that it is of"),
+        ({"samples": 9999}, r"it says 9999 samples in \d+ blocks; beside it lie \d+ in \d+"),
+        ({"blocks": 9999}, r"it says \d+ samples in 9999 blocks; beside it lie \d+ in \d+"),
+        ({"samples": -1}, "Expected `int` >= 0"),
     ],
 )
 def test_a_forged_record_is_left_out_and_named(
@@ -236,6 +239,37 @@ def test_a_forged_record_is_left_out_and_named(
     assert name.endswith("a0000001.json")
     assert re.search(why, said), said
     assert len(built.records) == 4
+
+
+@pytest.mark.parametrize("more", ["points", "claims"])
+def test_no_number_rests_on_more_samples_than_there_are(copied: Path, more: str) -> None:
+    (path,) = copied.rglob("a0000001.json")
+    found = json.loads(path.read_text())
+    if more == "points":
+        found["points"][0]["n"] = 10**6
+    else:
+        found["claims"][0]["verdicts"][0]["samples"] = 10**6
+    change(path, **found)
+    (said,) = gallery.build(copied).wrong.values()
+    assert re.fullmatch(r"a number of it rests on more samples than the \d+ that there are", said)
+
+
+def test_a_record_of_another_runs_samples_is_left_out(copied: Path) -> None:
+    (one,) = copied.rglob("a0000001.parquet")
+    (other,) = copied.rglob("a0000002.parquet")
+    shutil.copy(other, one)
+    (path,) = copied.rglob("a0000001.json")
+    change(path, sha256=hashlib.sha256(one.read_bytes()).hexdigest())
+    assert [*gallery.build(copied).wrong.values()] == ["the samples beside it are of another run"]
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"\xff" * 100 + b"PAR1"])
+def test_samples_that_are_no_parquet_are_named(copied: Path, content: bytes) -> None:
+    (samples,) = copied.rglob("a0000001.parquet")
+    samples.write_bytes(content)
+    (path,) = copied.rglob("a0000001.json")
+    change(path, sha256=hashlib.sha256(content).hexdigest())
+    assert len(gallery.build(copied).wrong) == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff", b"null"])

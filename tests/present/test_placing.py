@@ -42,6 +42,8 @@ def test_of_labels_the_first_in_order_stay_and_none_is_near_another() -> None:
 def test_limits_hold_the_values_on_both_scales() -> None:
     assert placing.limits([1, 100], log=True, margin=0.5) == (0.1, 1000)
     assert placing.limits([10, 20], log=False, margin=0.1) == (9, 21)
+    assert placing.limits([1, 100, 0, -5], log=True, margin=0.5) == (0.1, 1000)
+    assert placing.limits([0], log=True, margin=0.1) == (0.5, 2)
     assert placing.limits([8], log=True, margin=0.1) == (4, 16)
     assert placing.limits([8], log=False, margin=0.1) == (0, 16)
 

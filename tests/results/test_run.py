@@ -13,6 +13,7 @@ from synthetic import experiment, failed, ok, run_row, sample, window
 from memlab import experiments
 from memlab.errors import StoreError
 from memlab.results import Run
+from memlab.results import run as results
 from memlab.results.crossing import crossings
 from memlab.run.plan import build
 from memlab.store import PointRow, Store
@@ -46,11 +47,45 @@ def stored(path: Path, replies: Replies, **levels: list) -> Run:
 
 
 def test_values_lie_by_block_with_nan_where_there_is_none(path: Path) -> None:
+    """Of the blocks that have a sample: the second has none."""
     run = stored(path, {0: [ok(1000), None, failed("error", "why"), ok(4000)]})
-    assert run.blocks == 4
+    assert run.blocks == 3
     values = run.values("call_time", run.points[0])
-    np.testing.assert_allclose(values, [1e-6, np.nan, np.nan, 4e-6])
+    np.testing.assert_allclose(values, [1e-6, np.nan, 4e-6])
     assert np.isnan(run.values("call_time", run.points[1])).all()
+
+
+def test_arrays_are_of_the_blocks_that_have_samples(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row may name any block: 121 kB of rows took 730 MiB."""
+    run = stored(path, {0: [ok(1000)], 1: [ok(3000)]})
+    with Store(path) as opened:
+        for point in (0, 1):
+            opened.add_sample(run.id, 1, 1.0, sample(point, 999_999, ok(2000)))
+    run = Run(run.row, path)
+    assert run.blocks == 2
+    np.testing.assert_allclose(run.values("call_time", run.points[1]), [3e-6, 2e-6])
+    monkeypatch.setattr(results, "CELLS_MAX", 2 * len(run.points) - 1)
+    with pytest.raises(StoreError, match=r"\d points by 2 blocks: more than \d+ numbers are not"):
+        Run(run.row, path)
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ({"size": -1}, r"point 1 has size -1, which is no level of synthetic"),
+        ({"size": 2.5}, r"point 1 has size 2.5, which is no level of synthetic"),
+        ({"size": 1, "method": "slow"}, "two of its points are the same"),
+    ],
+)
+def test_points_that_no_plan_makes(path: Path, levels: dict[str, Any], said: str) -> None:
+    points = [PointRow(0, {"size": 1, "method": "slow"}, None)]
+    points.append(PointRow(1, {"size": 8, "method": "slow"} | levels, None))
+    with Store(path, create=True) as opened:
+        opened.add_run(run_row(), points)
+    with pytest.raises(StoreError, match=said):
+        Run(run_row(), path)
 
 
 def test_median_and_interval_of_six(path: Path) -> None:

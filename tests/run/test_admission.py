@@ -8,7 +8,7 @@ from synthetic import experiment
 from memlab import experiments
 from memlab.errors import Refused
 from memlab.experiment import COUNT, Containment, Cost, Factor, Host, choice
-from memlab.observe import cgroup, proc
+from memlab.observe import available
 from memlab.run import admission
 from memlab.run.admission import Directories, Need
 from memlab.run.plan import build
@@ -22,9 +22,15 @@ PLACES = Directories(Path("/disk"), Path("/shm"))
 def host(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Free bytes, by what: change it to make the host larger or smaller."""
     free = {"memory": 8 * GIB, "/disk": 8 * GIB, "/shm": 4 * GIB}
-    monkeypatch.setattr(proc, "meminfo", lambda: {"MemAvailable": free["memory"]})
-    monkeypatch.setattr(proc, "free_bytes", lambda path: free[str(path)])
-    monkeypatch.setattr(cgroup, "memory_limit_bytes", lambda _: free.get("group"))
+    groups = {"group": Path("/g")}
+
+    def memory() -> available.Room:
+        there = [name for name in ("memory", "group") if name in free]
+        rooms = [available.Room(free[name], groups.get(name)) for name in there]
+        return min(rooms, key=lambda room: room.left)
+
+    monkeypatch.setattr(available, "memory", memory)
+    monkeypatch.setattr(available, "disk", lambda path: free[str(path)])
     return free
 
 
@@ -115,7 +121,7 @@ def test_a_host_too_small_for_one_is_refused(host: dict[str, int]) -> None:
 def test_the_limit_of_the_own_group_counts(host: dict[str, int]) -> None:
     host["group"] = 999
     assert admission.shortage(Need(800, {}, 1.0)) == (
-        "the plan needs 1000 B of free memory in this process's cgroup, and 999 B is free"
+        "the plan needs 1000 B of free memory in this process's cgroup /g, and 999 B is free"
     )
 
 

@@ -10,7 +10,7 @@ from synthetic import experiment
 from memlab import experiments
 from memlab.errors import BadLevels, Refused
 from memlab.experiment import Experiment
-from memlab.observe import proc
+from memlab.observe import available
 from memlab.run import gentle, plan
 from memlab.run.admission import Directories, admit
 from memlab.run.executor import default_directory
@@ -54,8 +54,8 @@ def test_what_others_would_meet_is_left_out() -> None:
 
 def test_sizes_keep_within_a_share_of_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The preset's size is made smaller; one that was asked for is refused with the numbers."""
-    monkeypatch.setattr(proc, "meminfo", lambda: {"MemAvailable": 32 << 30})
-    monkeypatch.setattr(proc, "free_bytes", lambda _: 1 << 40)
+    monkeypatch.setattr(available, "memory", lambda: available.Room(32 << 30, None))
+    monkeypatch.setattr(available, "disk", lambda _: 1 << 40)
     declared, places = experiments.load("page-fault"), Directories(default_directory())
     assert declared.shrinks
     _, scaled = admit(declared, "paper", {}, places, controls=False, short=gentle.shortage)

@@ -75,6 +75,21 @@ def test_a_changed_row_is_found_and_the_other_run_is_read(two: Path, what: str) 
         assert len(everything(opened, RUNS[1])[2]) == 3
 
 
+def test_a_session_that_ended_in_no_word_is_damaged(two: Path) -> None:
+    """In a foreign store, whose columns take any type: `runs` could not print it."""
+    db = sqlite3.connect(two, isolation_level=None)
+    db.execute("PRAGMA foreign_keys = OFF")
+    db.execute("CREATE TABLE loose AS SELECT * FROM sessions")
+    db.execute("DROP TABLE sessions")
+    db.execute("ALTER TABLE loose RENAME TO sessions")
+    db.execute("UPDATE sessions SET ended = x'ff' WHERE run = ?", [RUNS[0]])
+    db.close()
+    with Store(two) as opened:
+        found, damaged = opened.listed()
+        assert [one.row.id for one in found] == [RUNS[1]]
+        assert damaged == {RUNS[0]: "a session's ended is not b'\\xff'"}
+
+
 @pytest.mark.slow
 def test_whatever_a_disk_does_nothing_else_is_read(two: Path) -> None:
     """Bits flipped, pages swapped, zeroed or cut off: the same numbers or a StoreError."""

@@ -180,6 +180,22 @@ FORGED = [
     ("sample", put(run="ffff0000"), "a row of run ffff0000 does not follow"),
     ("sample", put(row="view"), "a row of a kind that this memlab does not know: 'view'"),
     ("end", put(samples=2), "7 samples came before it, and it counts 2"),
+    # What neither SQLite, nor a float, nor UTF-8 can be
+    ("run", put(seed=2**63), "seed is not 9223372036854775808"),
+    ("run", put(request={"levels": {"size": [10**400]}}), "request is not"),
+    ("run", put(name="\ud800"), "name is not '\\ud800'"),
+    ("point", put(levels={"size": 10**400}), "levels is not"),
+    ("point", put(levels={"size": "\ud800"}), "levels is not"),
+    ("session", put(started_at=10**400), "started_at is not"),
+    ("session", put(samples=2**63), "samples is not 9223372036854775808"),
+    ("sample", put(started_at=10**400), "started_at is not"),
+    ("sample", put(started_at=1e300), "started_at is not 1e+300"),
+    ("sample", put(trial_s=10**400), "trial_s is not"),
+    ("sample", put(cpu=10**30), "cpu is not"),
+    ("sample", put(detail="\udcff"), "detail is not"),
+    ("sample", put(raw={"window": {"elapsed_ns": -5}}), "its window is not"),
+    ("sample", put(raw={"window": {"elapsed_ns": 1e-320}}), "its window is not"),
+    ("sample", put(raw={"window": {"elapsed_ns": 2**63}}), "its window is not"),
 ]
 
 
@@ -197,6 +213,26 @@ def test_of_a_file_with_a_forged_row_nothing_is_taken(
     assert "\n" not in str(refused.value)
     with Store(path) as opened:
         assert opened.runs() == []
+
+
+def test_whatever_a_row_meets_nothing_is_taken(
+    path: Path, theirs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A boundary lists no exceptions that it expects."""
+
+    def meets(*_: object) -> None:
+        raise TypeError("unheard of")
+
+    monkeypatch.setattr(lines, "checked", meets)
+    with pytest.raises(BadExport, match=r"line 1: .*TypeError: unheard of.*nothing is imported"):
+        take(path, rows(theirs))
+    monkeypatch.undo()
+    monkeypatch.setattr(travel.Arriving, "_add", meets)
+    with pytest.raises(BadExport, match=r"unheard of; nothing is imported"):
+        take(path, rows(theirs))
+    with pytest.raises(BadExport, match=r"unheard of; nothing is imported"), Store(path) as opened:
+        travel.take_store_in(opened, theirs, "b")
+    assert everything(path) == []
 
 
 BAD = {

@@ -13,7 +13,7 @@ import pytest
 import memlab
 from memlab import cli, experiments
 from memlab.errors import BadLevels, BadRequest
-from memlab.observe import proc
+from memlab.observe import available
 from memlab.run import kernel, plan
 from memlab.run.admission import HEADROOM
 from memlab.targets.guest.machine import CPUS
@@ -60,7 +60,7 @@ def test_the_plan_and_its_guest(asked: Asked, guest_kernel: str, tmp_path: Path)
     assert (guest["memory_bytes"], guest["append"]) == (512 * MiB, "")
     assert guest["cpus"] == CPUS[guest["accelerator"]]
     assert guest["directory"] == str(tmp_path)
-    assert guest["disk_bytes"] == min(4 * GiB, int(proc.free_bytes(tmp_path) / 1.25) // MiB * MiB)
+    assert guest["disk_bytes"] == min(4 * GiB, int(available.disk(tmp_path) / 1.25) // MiB * MiB)
 
 
 def test_in_words(asked: Asked, guest_kernel: str) -> None:
@@ -87,7 +87,7 @@ def test_what_no_guest_of_that_size_could_hold_is_refused(asked: Asked) -> None:
 
 
 def test_a_disk_that_is_too_small_is_refused(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proc, "free_bytes", lambda _: 100 * MiB)
+    monkeypatch.setattr(available, "disk", lambda _: 100 * MiB)
     code, _, err = asked("mmap-write", "-p", "file_size=100m")
     assert code == 3
     assert "needs 125 MiB of free disk, and the guest has 80 MiB by what --dir has free" in err

@@ -47,6 +47,9 @@ _CHECKS: tuple[Callable[[Path], Capability], ...] = (
     machine.command,
     machine.compiler,
     machine.cpus,
+    machine.free_memory,
+    machine.cpu_time,
+    machine.processes,
     machine.fixed_frequency,
 )
 

@@ -5,12 +5,14 @@ import errno
 import os
 import shutil
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 
-from memlab.observe import cpu, files
+from memlab.observe import available, cpu, files
 
 from .capability import Capability
 
+MiB = 1 << 20
 _IO_URING_SETUP = 425  # the same on every architecture
 
 
@@ -66,6 +68,42 @@ def cpus(_root: Path) -> Capability:
     remedy = "give this machine, container or cpuset a second CPU"
     detail = f"{allowed} allowed"
     return Capability(name, allowed >= 2, detail, remedy if allowed < 2 else None)
+
+
+def free_memory(root: Path) -> Capability:
+    return _room(
+        "memory without a limit",
+        files.known(lambda: available.memory(root)),
+        lambda left: f"{left / MiB:,.0f} MiB free",
+        "raise the limit of the container or cgroup: memory.max, docker run -m",
+    )
+
+
+def cpu_time(root: Path) -> Capability:
+    return _room(
+        "CPUs without a quota",
+        available.cpus(root),
+        lambda left: f"{left:g} CPUs",
+        "raise the quota, which stops trials in between: cpu.max, docker run --cpus",
+    )
+
+
+def processes(root: Path) -> Capability:
+    return _room(
+        "processes without a limit",
+        available.processes(root),
+        lambda left: f"{left:,.0f} more may be started",
+        "raise the limit of the container or cgroup: pids.max, docker run --pids-limit",
+    )
+
+
+def _room(
+    name: str, found: available.Room | None, said: Callable[[float], str], remedy: str
+) -> Capability:
+    if found is None:
+        return Capability(name, False, "not visible here", "mount -t proc proc /proc")
+    free = found.group is None
+    return Capability(name, free, f"{said(found.left)}{found.where}", None if free else remedy)
 
 
 def fixed_frequency(root: Path) -> Capability:

@@ -17,7 +17,10 @@ _SHARES = (0.1, 0.25, 0.75, 0.9)  # of the words' width that lie left of the spo
 
 
 def limits(values: Sequence[float], *, log: bool, margin: float) -> tuple[float, float]:
-    """Limits that hold the values with `margin` of the span free on both sides."""
+    """Limits that hold the values with `margin` of the span free on both sides. A log axis has no
+    place for what is not positive."""
+    if log:
+        values = [value for value in values if value > 0] or [1.0]
     low, high = min(values), max(values)
     if log:
         spread = (high / low) ** margin if high > low else 2.0

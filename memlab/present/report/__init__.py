@@ -72,10 +72,11 @@ def notebook(run: Run) -> str:
     return template("run").render(run=run.id, question=asked, svg=drawn, points=points)
 
 
-def template(name: str) -> Template:
-    """A page of this folder, NAME.html.jinja, which escapes every text that it is given."""
+def template(name: str, *folders: Path) -> Template:
+    """A page of this folder or of a feature's `folders`, NAME.html.jinja, which escapes every text
+    that it is given."""
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=FileSystemLoader([*folders, Path(__file__).parent]),
         autoescape=True,
         finalize=_finalize,
         undefined=StrictUndefined,

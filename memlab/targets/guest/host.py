@@ -16,7 +16,7 @@ from memlab import experiments
 from memlab.errors import BadRequest, CannotRun, Refused
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
-from memlab.observe import guest_tools, kvm, libc, proc
+from memlab.observe import available, guest_tools, kvm, libc
 from memlab.observe.libc import Libc
 from memlab.run import admission, kernel
 from memlab.run.admission import HEADROOM, Directories, Need
@@ -123,7 +123,7 @@ class Guest:
     @property
     def disk_bytes(self) -> int:
         """The size of its disk, by what is free where it lies."""
-        return min(DISK_BYTES, int(proc.free_bytes(self.place) / HEADROOM) // MiB * MiB)
+        return min(DISK_BYTES, int(available.disk(self.place) / HEADROOM) // MiB * MiB)
 
     @property
     def group(self) -> int:

@@ -19,7 +19,7 @@ from typing import IO
 
 from memlab import folders, output, ownership
 from memlab.errors import BadRequest, CannotRun, MemlabError
-from memlab.observe import guest_tools, proc
+from memlab.observe import available, guest_tools, proc
 from memlab.run import kernel
 from memlab.run.kernel import Kernel
 from memlab.targets.guest import image
@@ -195,7 +195,7 @@ def _taken_out(dpkg: str, packages: Iterable[Path], into: Path) -> Iterator[str]
 
 def _take(piped: IO[bytes], into: Path) -> int:
     """Only regular files at the names of a kernel's are written, as plain files; how many."""
-    count, left = 0, min(_MOST_BYTES, proc.free_bytes(into))
+    count, left = 0, min(_MOST_BYTES, available.disk(into))
     with tarfile.open(fileobj=piped, mode="r|") as members:
         for member in members:
             name = os.path.normpath(member.name)
