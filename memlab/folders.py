@@ -99,7 +99,7 @@ def abandoned() -> Iterator[Path]:
     """The temporary folders of this user that no process uses any more: it was killed. Each may be
     removed until the next is asked for."""
     named = os.environ.get("TMPDIR")
-    for place in dict.fromkeys(Path(one) for one in (*_TEMPORARY, *([named] if named else []))):
+    for place in map(Path, [named] if named else _TEMPORARY):
         with suppress(OSError):
             for path in sorted(place.iterdir()):
                 if _MADE.fullmatch(path.name) and _mine(path):
