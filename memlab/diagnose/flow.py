@@ -132,9 +132,11 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _forks(look, flow)
     yield from _uffd(look, flow)
     yield from _reads(look, flow)
-    yield from _returns(look, flow)
+    returns = list(_returns(look, flow))
+    yield from returns
     yield from _first(look, flow)
-    yield from _rest(look, flow)
+    if not any(one.name == "malloc-told-to-give-back" for one in returns):  # the rest is its
+        yield from _rest(look, flow)
     yield from _calls(look)
 
 
