@@ -137,7 +137,10 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _first(look, flow)
     if not any(one.name == "malloc-told-to-give-back" for one in returns):  # the rest is its
         yield from _rest(look, flow)
-    yield from _calls(look)
+    for one in _calls(look):
+        # What follows of memory that is given back is not found again.
+        if one.name != "shootdowns" or all(one.severity > other.severity for other in returns):
+            yield one
 
 
 def _severity(value: float, note: float, costly: float) -> Severity | None:
