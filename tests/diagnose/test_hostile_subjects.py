@@ -131,6 +131,7 @@ def test_a_fifo_in_place_of_a_library_is_passed_over(binary: Compiled, tmp_path:
     assert malloc.version in ("4.2.0", None)
 
 
+@pytest.mark.needs("root's capabilities")
 def test_what_is_mapped_is_read_and_not_what_replaced_it(binary: Compiled, tmp_path: Path) -> None:
     """After an upgrade the library is deleted: its file name says the ABI, and no version."""
     library = library_of(tmp_path, "libjemalloc.so.2")
