@@ -80,7 +80,13 @@ def requests(asked: Asked) -> list[Request]:
     made = []
     taken: set[str] = set()
     known = {claim.id for name in asked.experiments for claim in experiments.load(name).claims}
-    if unknown := set(asked.claims) - known:
+    counted = {m.name for name in asked.experiments for m in experiments.load(name).metrics}
+    if unknown := set(asked.metrics) - counted:
+        wanted, theirs = min(unknown), ", ".join(asked.experiments)
+        near = nearest(wanted, counted, f"there are: {', '.join(sorted(counted))}")
+        raise BadRequest(f"no metric {wanted!r} in {theirs}; {near}")
+    # A metric that is asked for in a claim's place leaves all claims out.
+    if unknown := set(asked.claims) - known - set(asked.metrics):
         wanted, theirs = min(unknown), ", ".join(asked.experiments)
         near = nearest(wanted, known, f"`memlab describe {asked.experiments[0]}` lists them")
         raise BadRequest(f"no claim {wanted!r} in {theirs}; {near}")
@@ -363,12 +369,16 @@ def bisect(
 
     versions = list(by_version)
     good, bad = versions[0], versions[-1]
+    said: set[str] = set()
     for row in seen(good):
         ends = cell(row, good), cell(row, bad)
+        said |= {version for version, end in zip((good, bad), ends, strict=True) if end}
         if ends[0] and ends[1] and ends[0].differs(ends[1]):
             found = judging.bisect(versions, ends[0], ends[1], partial(cell, row))
             return replace(row, cells=found.measured), replace(found, looks=len(looked))
-    raise CannotRun(f"{wanted} shows no difference between {good} and {bad}, or nothing at all")
+    silent = [version for version in (good, bad) if version not in said]
+    why = f": {' and '.join(silent)} say nothing of it" if silent else ""
+    raise CannotRun(f"{wanted} shows no difference between {good} and {bad}{why}")
 
 
 def step(
