@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any, cast
 
 from memlab import documents
@@ -15,9 +14,6 @@ from memlab.experiment import PRESETS, Experiment
 from memlab.experiment.points import Point
 from memlab.judging.claims import Judged, as_data
 from memlab.judging.compare import Compared
-from memlab.judging.fleet import Level, Split
-from memlab.judging.history import History
-from memlab.judging.ladder import Row
 from memlab.judging.reproduce import Reproduced
 from memlab.present import describe, words
 from memlab.present.machine import machine_of
@@ -219,84 +215,6 @@ def runs(found: Iterable[Listed]) -> list[documents.ListedRun]:
         )
         for one in found
     ]
-
-
-def history(found: History, figure: Path) -> documents.History:
-    nights, metric = found.nights, found.metric
-    newest = nights[-1].run
-
-    return documents.History(
-        experiment=newest.experiment.name,
-        metric=metric.name,
-        unit=metric.unit,
-        host=newest.row.origin,
-        typical=found.typical,
-        rate=found.rate,
-        alarm=found.alarm,
-        runs=[
-            documents.Night(one.run.id, one.run.row.created_at, interval(one.level), [*one.events])
-            for one in nights
-        ],
-        changes=[
-            documents.Changed(
-                after=nights[one.after].run.id,
-                earliest=nights[one.earliest].run.id,
-                latest=nights[one.latest].run.id,
-                seen=nights[one.seen].run.id,
-                ratio=interval(one.ratio),
-                worse=(one.ratio.estimate > 1) == metric.lower_is_better,
-            )
-            for one in found.changes
-        ],
-        left_out=[*found.left_out],
-        figure=str(figure),
-    )
-
-
-def hosts_claims(
-    runs: Mapping[str, Run],
-    rows: Sequence[Row],
-    splits: Sequence[Split],
-    levels: Sequence[Level],
-) -> documents.HostsClaims:
-    by_host = {level.host: level for level in levels}
-    return documents.HostsClaims(
-        experiment=next(iter(runs.values())).experiment.name,
-        hosts=[
-            documents.HostsRun(
-                host=host,
-                run=run.id,
-                machine=words.machine(run),
-                level=by_host[host].ratio if host in by_host else None,
-                outlier=host in by_host and by_host[host].apart,
-            )
-            for host, run in runs.items()
-        ],
-        claims=[
-            documents.HostsClaim(
-                id=row.id,
-                text=row.text,
-                at=row.at,
-                verdicts={host: cast(documents.Word, c.word) for host, c in row.cells.items()},
-            )
-            for row in rows
-        ],
-        disagreements=[
-            documents.Disagreement(
-                id=split.row.id,
-                at=split.row.at,
-                hosts={word: [*hosts] for word, hosts in split.groups.items()},
-                outlier=split.outlier,
-                differences=[
-                    documents.TellingPart(
-                        one.name, {**one.values}, one.separation.told, one.separation.p
-                    )
-                    for one in split.differences
-                ],
-            )
-            for split in splits
-        ],
-    )
 
 
 def experiment(declared: Experiment) -> documents.Describe:

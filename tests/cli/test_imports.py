@@ -147,7 +147,7 @@ def test_the_guardian_imports_the_standard_library_and_the_journal() -> None:
 def test_reading_a_stored_run_imports_nothing_that_measures() -> None:
     for arguments in ("show --example mmap-write", "claims --example mmap-write"):
         found = modules(COMMAND.format(arguments=arguments.split()))
-        measuring = ("memlab.run", "memlab.targets", "memlab.measure")
+        measuring = ("memlab.run", "memlab.machines", "memlab.measure")
         assert [name for name in found if name.startswith(measuring)] == []
         others = {"memlab.documents", "pandas", "matplotlib", "scipy", "pyarrow"}
         assert found & others == set()

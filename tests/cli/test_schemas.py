@@ -22,19 +22,19 @@ from quick import mostly_quick, mostly_slow
 from synthetic import failed, run_row, sample
 
 from memlab import api, cli, documents, experiments, published, recorded
-from memlab.cli._changelog import document as as_changelog
-from memlab.cli.ladder import document as as_document
 from memlab.errors import HostError
-from memlab.judging import ladder
-from memlab.judging.changelog import JudgedChange, Side
-from memlab.ladder import Rung
+from memlab.machines.commands.ladder import document as as_document
+from memlab.machines.guest.kernels import Found
+from memlab.machines.guest.machine import Asked
+from memlab.machines.ladder import judge as ladder
+from memlab.machines.ladder.changes import JudgedChange, Side
+from memlab.machines.ladder.climb import Rung
+from memlab.machines.ladder.reproduce import document as as_changelog
 from memlab.observe import proc
 from memlab.run import journal, plan
 from memlab.run.cleanup import PREFIX
 from memlab.run.request import Request
 from memlab.store import PointRow, Store
-from memlab.targets.guest.kernels import Found
-from memlab.targets.guest.machine import Asked
 
 RUN = "0123abcd"
 Printed = Callable[..., Any]
@@ -353,7 +353,7 @@ def test_a_traced_run(command: Command, store_path: Path) -> None:
 
 
 def test_a_run_in_a_guest(printed: Printed, store_path: Path) -> None:
-    """As it is stored; tests/targets boots one."""
+    """As it is stored; tests/machines boots one."""
     guest = asdict(Asked(cpus=2))
     declared = experiments.load("page-fault")
     (point, *_) = plan.build(declared, "quick", declared.tiny).points

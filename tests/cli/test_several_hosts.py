@@ -14,7 +14,7 @@ from command import Command
 from test_schemas import held
 
 from memlab import api, recorded
-from memlab.judging import fleet as judging
+from memlab.machines.fleet import judge as judging
 from memlab.present import figures
 from memlab.store import PointRow, Store
 

@@ -10,17 +10,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from memlab import changelog, documents, experiments, ladder, published
+from memlab import documents, experiments, published
 from memlab.cli import cli
 from memlab.experiment.levels import read_levels
-from memlab.judging import ladder as judging
-from memlab.judging.changelog import Side, around, judge
-from memlab.judging.ladder import Cell, Row
+from memlab.machines.guest import kernels
+from memlab.machines.guest.kernels import Found
+from memlab.machines.ladder import changelog
+from memlab.machines.ladder import climb as ladder
+from memlab.machines.ladder import judge as judging
+from memlab.machines.ladder.changes import Side, around, judge
+from memlab.machines.ladder.judge import Cell, Row
 from memlab.published import Change
 from memlab.run import plan
 from memlab.run.kernel import Kernel
-from memlab.targets.guest import kernels
-from memlab.targets.guest.kernels import Found
 
 COUNT = Change("faults", "", "", "", "", before=256, since=1)
 TIME = replace(COUNT, before=None, since=None, below=0.9)

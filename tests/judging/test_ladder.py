@@ -7,8 +7,8 @@ import random
 import pytest
 
 from memlab import api, experiments
-from memlab.judging import ladder
-from memlab.judging.ladder import Cell, Row
+from memlab.machines.ladder import judge as ladder
+from memlab.machines.ladder.judge import Cell, Row
 
 HOLDS, NOT = Cell("reproduced", 7, 7, 7), Cell("contradicted", 0, 0, 0)
 

@@ -1,6 +1,7 @@
 """The kinds of figure: a module per kind, by the lower-case name of what an experiment declares.
 
-`memlab.experiment.Lines` is drawn by lines.py. No list has to be edited.
+`memlab.experiment.Lines` is drawn by lines.py. No list has to be edited. A figure that is declared
+elsewhere is drawn by the module that declares it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any, Protocol, cast
 
 import pandas as pd
 
+from memlab.experiment import figures
 from memlab.present import words
 from memlab.present.figures import scales
 from memlab.present.figures.layout import Page
@@ -31,7 +33,10 @@ class Kind(Protocol):
 
 def of(shown: object) -> Kind:
     """The kind that draws a declaration."""
-    return cast(Kind, import_module(f"{__name__}.{type(shown).__name__.lower()}"))
+    kind = type(shown)
+    if kind.__module__ != figures.__name__:
+        return cast(Kind, import_module(kind.__module__))
+    return cast(Kind, import_module(f"{__name__}.{kind.__name__.lower()}"))
 
 
 def title(run: Run, shown: Any) -> str:
