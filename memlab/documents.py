@@ -21,16 +21,24 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from memlab import features
+from memlab.diagnose.account import Account, Line
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.diagnosis import Cost
+from memlab.diagnose.family import Member
 from memlab.diagnose.finding import Fact
+from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
-from memlab.diagnose.look import GroupRoom, Shootdowns, Thread
+from memlab.diagnose.held import GroupLook
+from memlab.diagnose.look import GroupRoom, Look, MappingUse, Shootdowns, Thread
 from memlab.diagnose.malloc_options import Option
 from memlab.diagnose.memory import Memory
+from memlab.diagnose.pages import Pages, Sampled
 from memlab.diagnose.prediction import Predicted, Prediction
+from memlab.diagnose.room import Room, TmpfsUse
 from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
+from memlab.diagnose.unlooked import Unlooked
+from memlab.diagnose.waits import Waits
 from memlab.experiment import claims
 from memlab.experiment.command import Tried
 from memlab.experiment.kinds import Level
@@ -773,85 +781,131 @@ class Describe(Document):
 
 
 class Finding(Document):
-    """One thing worth saying, with what shows it and what to try."""
+    """A sentence about a line of an account, with what shows it and what to try."""
 
     name: str
     severity: Literal["note", "costly", "critical"]
     title: str
+    account: Literal["stock", "flow", "limits", "time"]
+    """The account that it rests on."""
+    line: str
+    """The line of it."""
     measured: float
-    """What the rule measures, in `unit`."""
+    """What the line says, in `unit`."""
     unit: str
-    threshold: float
-    """The bound of this severity that `measured` is beyond."""
     evidence: Sequence[Fact]
     setting: str
-    """What to try."""
+    """What to try; empty where nothing helps."""
     proof: str | None
     """The `memlab try` line that tests it on this program; null where none can."""
-    experiments: Annotated[Sequence[str], Meta(min_length=1)]
+    experiments: Sequence[str]
     """`memlab sweep NAME` measures here what it costs."""
 
 
 class Diagnose(Document):
-    """A look at a live process. null is not seen, unless said otherwise."""
+    """A look at a live process or a memory cgroup. null is not seen, unless said otherwise."""
 
-    schema: Literal[1]
-    findings: list[Finding]
-    """The worst first."""
-    predictions: Sequence[Prediction]
-    """What `--if` asked for."""
-    subject: Subject
-    started: Started
-    """How `proof` starts the program again."""
+    schema: Literal[2]
     seconds: Annotated[float, Meta(gt=0)]
     """How long the look was."""
-    cpu_share: float
-    """Of one CPU, used by the process."""
-    system_share: float
-    """Of one CPU, used by the kernel for it: page faults and system calls."""
-    thread_count: Number
-    allocator: Allocator | None
-    """null: none that is known."""
-    per_s: Mapping[str, float | None]
-    """Events per second of all threads together, by event."""
-    threads: Sequence[Thread]
-    """Those that did anything that is counted, the busiest first."""
-    shootdowns: Shootdowns
-    memory: Memory
-    group: GroupRoom | None
-    """The memory cgroup's limit with the least room; null: no limit."""
-    available_bytes: Number | None
-    """On the whole machine."""
-    available_seconds_left: float | None
-    """null: the process does not grow, or not steadily."""
-    growth_bytes_per_s: float
-    """Of anonymous and shared memory, over the look; negative where it fell."""
-    grows_steadily: bool
-    """Each part of the look shows at least half of its share of the growth."""
-    heap: Heap | None
-    """What glibc's malloc holds; null: another malloc, or not read."""
-    fault_s: float | None
-    """What a page fault on anonymous memory takes on this machine, measured after the look."""
-    unseen: Sequence[str]
-    """What could not be seen, and why."""
+    findings: list[Finding]
+    """The worst first."""
+    accounts: Sequence[Account]
+    """Who holds the memory, where page faults come from, limits, and what threads wait for."""
+    whole: bool
+    """Whether each account was whole and its rest small: then no finding means none."""
+    not_looked_at: Sequence[Unlooked]
+    """What was left out, why, and what it would cost."""
+    predictions: Sequence[Prediction]
+    """What `--if` asked for."""
+    process: Look | None
+    """null: the subject is a group."""
+    group: GroupLook | None
+    """null: the subject is a process."""
     cost: Cost
 
 
+class Recording(Document):
+    """A trace that was recorded."""
+
+    trace: str
+    """The file's path."""
+    seconds: float
+    """From the first record to the last."""
+    records: Number
+    bytes: Number
+    incomplete: str | None
+    """Why it is; null where it is whole."""
+    status: int
+    """The exit status of the command; 0 of a process that ran already."""
+    signal: int
+    """That ended the command; 0 for none."""
+
+
+class MappingKind(Document):
+    """What was done with the mappings of one kind. Counts are pages."""
+
+    peak: Number
+    """That were there at a time."""
+    read: Number
+    """First touches that read."""
+    written: Number
+    """First touches that wrote, and those after which a page was copied."""
+    given_back: Number
+    touched_again: Number
+    """Of those that were given back."""
+    copied: Number
+    """Since a fork had made them common."""
+
+
+class Moment(Document):
+    """What was there at a moment, in bytes."""
+
+    at_s: float
+    held: dict[str, Number]
+    """By kind of mapping."""
+    given_back: Number
+    """So far."""
+    touched_again: Number
+    """So far."""
+
+
+class TraceShown(Document):
+    """What a trace's program did with its memory."""
+
+    trace: str
+    """The file's path."""
+    program: str
+    """Its name, of 15 bytes at most; empty where the trace is redacted."""
+    live: bool
+    """The process ran already when the recording began."""
+    seconds: float
+    records: Number
+    incomplete: str | None
+    """Why it is; null where it is whole."""
+    processes: Number
+    threads: Number
+    """Beside each process's first."""
+    page_bytes: Positive
+    peak_bytes: Number
+    """Of the pages that were there at a time."""
+    peak_at_s: float
+    mapped_peak_bytes: Number
+    calls: dict[str, Number]
+    kinds: dict[str, MappingKind]
+    """By kind of mapping."""
+    files: dict[str, Number]
+    """The files with the most touched pages."""
+    moments: list[Moment]
+    figure: str
+    """The file's path."""
+
+
 _NOT_OURS = (
-    Subject,
-    Started,
-    Prediction,
-    Predicted,
-    Allocator,
-    Option,
-    Thread,
-    Shootdowns,
-    Memory,
-    GroupRoom,
-    Heap,
-    Fact,
-    Cost,
-)
+    Account, Allocator, Charge, Cost, Fact, GroupLook, GroupRoom, Heap, Line, Look, MappingUse,
+    Member, Memory, Option, Pages, Predicted, Prediction, Room, Sampled, Shootdowns, Started,
+    Subject, Thread, TmpfsUse, Unlooked, Waits,
+)  # fmt: skip
 _VERSION = 1
 _COMMANDS: Mapping[str, Any] = {
     "claims": Claims,
@@ -863,9 +917,11 @@ _COMMANDS: Mapping[str, Any] = {
     "list": list[ListedExperiment],
     "plan": Plan,
     "plot": Plot,
+    "record": Recording,
     "reproduce": Claims,
     "runs": list[ListedRun],
     "show": Show,
+    "show-trace": TraceShown,
     "sweep": Show,
     "sweep-dry-run": DryRun,
     "try": Show,

@@ -29,6 +29,8 @@ from memlab.run.prepare import Prepared, check_stored_guest, prepare
 from memlab.run.request import PRECISION, Request
 from memlab.run.target import LocalTarget, Place, Target
 from memlab.store import RunRow, Store
+from memlab.trace import file as trace
+from memlab.trace import replay
 from memlab.watch import Watch
 
 Tell = Callable[[str], None]
@@ -103,8 +105,12 @@ def command(
     baseline first; `how` is what any sweep may be asked. Raises BadRequest and BadLevels."""
     if not words:
         raise BadRequest("name the command to try, after the options: memlab try -- ./app")
-    levels, folder = tried.check_policies([*words, *serve], policies), cwd or Path.cwd()
-    started = [words[0], *serve[:1]]
+    folder, what = cwd or Path.cwd(), ""
+    if trace.is_named(words):
+        what = replay.checked(folder / words[0], policies, serve=serve, metrics=metrics)
+        words, metrics = [*replay.words(policies), *words], replay.METRICS
+    levels = tried.check_policies([*words, *serve], policies)
+    started = [] if what else [words[0], *serve[:1]]
     for program in (program for word in started for program in tried.programs(word, levels)):
         path = folder / program if "/" in program else Path(program)
         if not program or shutil.which(path) is None:
@@ -126,6 +132,7 @@ def command(
         ready=ready,
         keep=keep,
         cap_bytes=max(1, int(free * _CAP_SHARE)),
+        trace=what,
     )
     if how.get("blocks") is None and how.get("precision") is None:
         how["precision"] = PRECISION  # what levels change is the question, more than expectations

@@ -81,7 +81,7 @@ fi
 
 # The network and pip as they are here: their files, and the files and folders that these name.
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
-names='^(PIP_.*|(https?|no|all)_proxy|(HTTPS?|NO|ALL)_PROXY|SSL_CERT_FILE|REQUESTS_CA_BUNDLE)='
+names='^(MEMLAB_.*|PIP_.*|(https?|no|all)_proxy|(HTTPS?|NO|ALL)_PROXY|SSL_CERT_FILE|REQUESTS_CA_BUNDLE)='
 mapfile -t environment < <(env | grep -E "$names" || true)
 mkdir -p "$root$home/.config/pip"
 [[ ! -e /etc/pip.conf ]] || cp /etc/pip.conf "$root/etc/"

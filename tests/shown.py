@@ -11,6 +11,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+EVERY_PAGE = [  # but the reference, which is the commands' own help
+    *PAGES,
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *sorted(ROOT.glob("docs/experiments/*.md")),
+]
 _FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
 _FILE = re.compile(r"^```(?:python|c)\n(?:# |/\* )(\w+\.(?:py|c))(?: \*/)?\n(.*?)^```", re.M | re.S)
 

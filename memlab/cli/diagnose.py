@@ -19,20 +19,25 @@ def _seconds(text: str) -> float:
 
 
 @click.command()
-@click.argument("pid", type=click.IntRange(min=1))
+@click.argument("subject", metavar="[PID|NAME]", required=False)
+@click.option(
+    "--group",
+    metavar="PATH|self|of:PID",
+    help="Look at a memory cgroup: its path, this program's own, or that of a process.",
+)
 @click.option(
     "--seconds",
     type=Parsed("seconds", _seconds),
     default="10",
     show_default=True,
-    help="How long to look.",
+    help="How long to look: growth slower than a swing needs a look longer than it.",
 )
 @click.option(
-    "--walk",
+    "--thorough",
     is_flag=True,
-    help="Read its page tables, however many: huge pages and locked stacks are seen, and its calls "
-    "that map memory wait some 13 ms per GiB.",
+    help="Read all of a large heap: some 2 us of this program for each object.",
 )
+@click.option("-v", "--verbose", is_flag=True, help="Also the evidence and all four accounts.")
 @click.option(
     "--if",
     "policies",
@@ -42,19 +47,43 @@ def _seconds(text: str) -> float:
     "malloc gives nothing back), thp=always, stack=SIZE, memory_max=SIZE.",
 )
 @json_option
-def command(pid: int, seconds: float, walk: bool, policies: tuple[str, ...], as_json: bool) -> None:
-    """Look at process PID while it runs: malloc and its options, TLB shootdowns and which threads
-    cause them, page faults, locked, pinned and swapped memory, and the room in its memory cgroup;
-    with findings, the worst first. The process is not stopped."""
-    from memlab.diagnose import diagnosis
+def command(
+    subject: str | None,
+    group: str | None,
+    seconds: float,
+    thorough: bool,
+    verbose: bool,
+    policies: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Look at a process while it runs, or at a memory cgroup: who holds its memory, where its page
+    faults come from, which limits are near or refuse already, and what its threads wait for. The
+    findings come first, the worst at the top. The process is not stopped.
 
-    found = diagnosis.of(pid, seconds, walk=walk, policies=policies)
+    \b
+    memlab diagnose 4711
+    memlab diagnose redis-server -v
+    memlab diagnose --group of:4711
+    """
+    from memlab.diagnose import diagnosis
+    from memlab.diagnose.subject import named
+    from memlab.errors import BadRequest
+
+    if (subject is None) == (group is None):
+        raise BadRequest("name one subject: a PID, a name, or --group PATH|self|of:PID")
+    if group is not None:
+        if policies or thorough:
+            raise BadRequest("--if and --thorough look at a process: name its PID")
+        found = diagnosis.of_group(group, seconds)
+    else:
+        assert subject is not None
+        found = diagnosis.of(named(subject), seconds, thorough=thorough, policies=policies)
     if as_json:
         from memlab.present import data
 
         echo_json(data.diagnosis(found))
     else:
-        from memlab.present import diagnosis as shown
+        from memlab.diagnose import output
 
-        for line in shown.lines(found):
+        for line in output.lines(found, verbose=verbose):
             echo(line)

@@ -74,6 +74,7 @@ class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ready: str = ""
     keep: bool = False  # the service, for the trials of a block that have the same policies
     cap_bytes: int = 0  # the limit of the memory cgroup where memory_max says none
+    trace: str = ""  # what argv is, in words, where that is a trace to replay and no command
 
 
 def _or(word: str, noun: str, parse: Callable[[str], Level], form: Callable[[Level], str]) -> Kind:
@@ -355,6 +356,8 @@ class CommandExperiment(Experiment):
     def watched(self) -> list[str]:
         """The metrics that an answer begins with."""
         own = [metric.name for metric in self.subject.metrics]
+        if self.subject.trace:  # a replay's own time says nothing of its program's
+            return ["peak_rss", "faults", "cpu_time", *own]
         service = ["ready"] if self.subject.serve else []
         own += [metric.name for metric in _LATENCIES[:3:2] if self.subject.latency_file]
         return [*own, "elapsed", *service, "peak_rss", "faults"]
@@ -396,7 +399,7 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         factors=factors,
         metrics=(*own, *latencies, *METRICS, *([READY] if subject.serve else [])),
         cost=Cost(limit_s=subject.timeout_s + _SETUP_S),
-        figure=Bars((own or METRICS)[0].name, over=names[0], by=names[1:2], panels=names[2:]),
+        figure=Bars(_first(subject), over=names[0], by=names[1:2], panels=names[2:]),
         more_figures=figures
         | {
             "memory": Timeline(
@@ -416,7 +419,16 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
     return experiment
 
 
+def _first(subject: Tried) -> str:
+    """The metric of the first figure."""
+    if subject.trace:
+        return "peak_rss"
+    return subject.metrics[0].name if subject.metrics else METRICS[0].name
+
+
 def _question(subject: Tried) -> str:
+    if subject.trace:
+        return f"What would other memory policies do to {subject.trace}?"
     load = f" under `{_line(subject.argv)}`" if subject.serve else ""
     load = f", kept for a block,{load}" if subject.keep else load
     tried = _line(subject.serve or subject.argv)
@@ -549,7 +561,10 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
     return {
         "launch": str(tools / "launch"),
         "nothing": str(tools / "nothing"),
-        "argv": [fill(word, at) for word in subject.argv],
+        "argv": [
+            *([str(tools / "replay")] if subject.trace else []),
+            *(fill(word, at) for word in subject.argv),
+        ],
         "serve": [fill(word, at) for word in subject.serve],
         "ready": fill(subject.ready, at),
         "keep": subject.keep,
@@ -557,9 +572,11 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
         "processes": _MOST_PROCESSES,
         "cwd": subject.cwd,
         "environ": environ,
-        "preload": [] if lock == "off" else [str(tools / "lock.so")],
+        # A replay locks by itself: it is static, and what it locks is the trace's.
+        "preload": [] if lock == "off" or subject.trace else [str(tools / "lock.so")],
         "policies": [f"{name}={value}" for name, value in words.items() if value is not None],
         "cpus": 0 if at.get("cpus", "all") == "all" else int(at["cpus"]),
+        "limited": any(at.get(name, "none") != "none" for name in ("memory_max", "memory_high")),
         "memory_high": None if high == "none" else int(high),
         "metrics": {m.name: m.pattern for m in subject.metrics if m.pattern},
         "metric_file": subject.metric_file,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any, cast
 
 from memlab import documents
@@ -270,25 +270,30 @@ def _study(source: str) -> documents.Study:
 
 
 def diagnosis(found: Diagnosis) -> documents.Diagnose:
-    look: dict[str, Any] = {f.name: getattr(found.look, f.name) for f in fields(found.look)}
     return documents.Diagnose(
-        schema=1,
+        schema=2,
+        seconds=found.seconds,
         findings=[
             documents.Finding(
                 one.name,
                 cast(Any, one.severity.name.lower()),
                 one.title,
+                cast(Any, one.account),
+                one.line,
                 one.measured,
                 one.unit,
-                one.threshold,
                 one.evidence,
                 one.setting,
-                one.proof,
+                found.proof(one),
                 one.experiments,
             )
             for one in found.findings
         ],
+        accounts=found.accounts,
+        whole=found.whole,
+        not_looked_at=found.not_looked_at,
         predictions=found.predictions,
-        **look,
+        process=found.look,
+        group=found.group,
         cost=found.cost,
     )

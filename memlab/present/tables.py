@@ -481,8 +481,12 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
         yield f"the probes ran under {version}, of {libc}"
     if spared := run.row.request.get("gentle"):
         yield f"measured gently: trials took at most {units.format_percent(spared)} of one CPU"
-    if not points:
-        return
+    if points:
+        yield from ends(run)
+
+
+def ends(run: Run) -> Iterator[str]:
+    """How the trials ended that were not `ok`, and why, a line for each reason."""
     reasons: dict[tuple[str, ...], list[PointSummary]] = {}
     for found in run.summaries:
         if set(found.outcomes) - {"ok"}:

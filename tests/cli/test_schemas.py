@@ -20,6 +20,7 @@ from command import Command
 from made_up import Machine
 from quick import mostly_quick, mostly_slow
 from synthetic import failed, run_row, sample
+from traces.made import AT, Made
 
 from memlab import api, cli, documents, experiments, published, recorded
 from memlab.errors import HostError
@@ -35,6 +36,8 @@ from memlab.run import journal, plan
 from memlab.run.cleanup import PREFIX
 from memlab.run.request import Request
 from memlab.store import PointRow, Store
+from memlab.trace import file, shown
+from memlab.trace.recording import Recorded
 
 RUN = "0123abcd"
 Printed = Callable[..., Any]
@@ -58,10 +61,12 @@ DOCUMENTS = {
     "plan": f"plan mmap-write {TINY} --no-controls --pilot",
     "plot": "plot {run}",
     "pull": "import {folder}/rows --host b",  # the same, without ssh
+    "record": "",  # see record_document; tests/traces records
     "reproduce": "reproduce vma-lock --budget 1s",
     "reproduce-changelog": "",  # see changelog_document
     "runs": "runs",
     "show": "show {run}",
+    "show-trace": "show {folder}/a.trace -o {folder}",
     "sweep": f"sweep mmap-write {TINY} --no-controls --blocks 1",
     "sweep-dry-run": "sweep mmap-write --dry-run",
     "sweep-on": "import {folder}/rows --host b",  # the same; tests/fleet sweeps
@@ -140,6 +145,8 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
     command: Command, measured: Path, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "vmlinuz-7.0").write_bytes(b"no kernel")
+    if "trace" in DOCUMENTS[name]:
+        made_trace(tmp_path)
     arguments = DOCUMENTS[name].format(run="small", pid=os.getpid(), folder=tmp_path).split()
     own = shutil.copy(measured, tmp_path / "own.db")  # some add a run
     if name in ("compare", "history"):
@@ -156,6 +163,8 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
         document = ladder_document()
     elif name == "reproduce-changelog":
         document = changelog_document()
+    elif name == "record":
+        document = record_document(tmp_path)
     else:
         document = valid(command(*arguments, "--json", MEMLAB_STORE=str(own)), name)
     if name == "clean":  # here nothing was left, which shows no entry
@@ -204,6 +213,17 @@ def changelog_document() -> Any:
     ]
     document = as_changelog(published.changelog("linux-6.18"), judged)
     return held("reproduce-changelog", strict_json(documents.text(document)))
+
+
+def made_trace(folder: Path) -> Path:
+    made = Made(files=[(1 << 20, False, b"/x")]).map(AT, 7).touch(AT, 5)
+    return made.map(AT + (1 << 30), 7, file=1).touch(AT + (1 << 30), 1).write(folder / "a.trace")
+
+
+def record_document(folder: Path) -> Any:
+    trace = file.read(made_trace(folder))
+    document = shown.recording_document(trace, Recorded(8, 0, 0, 0, 0, 0))
+    return held("record", strict_json(documents.text(document)))
 
 
 def closed(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import needs
 import pytest
 from tiny_sweep import POINTS, TINY, Lab, settled, until
 
@@ -121,6 +122,7 @@ ALONE = ["unshare", "--net"] + ([] if os.geteuid() == 0 else ["--user", "--map-c
 @pytest.fixture
 def beside(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """It holds the lock in a network namespace of its own, where no abstract socket is shared."""
+    needs.of("a network namespace")
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     environ = {name: value for name, value in os.environ.items() if name != TEST_LOCK}
     command = [*ALONE, sys.executable, "-c", HOLD, str(folder)]
@@ -130,7 +132,6 @@ def beside(folder: Path) -> Iterator[subprocess.Popen[str]]:
         yield holder
 
 
-@pytest.mark.needs("a network namespace")
 def test_the_lock_is_the_machines_and_not_a_network_namespaces(
     beside: subprocess.Popen[str],
 ) -> None:

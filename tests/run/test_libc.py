@@ -25,7 +25,7 @@ from memlab.store import Store
 from memlab.watch import Silent
 
 MAPPED = re.compile(r"\S*/(?:libc\.so\.6|ld-linux\S*\.so\.\d|lib(?:m|rt|dl|pthread)\.so\.\d)$")
-NOOP = {"probe": "noop", "params": {}, "file": None, "limit_s": 10.0}
+NOOP = {"probe": "noop", "params": {}, "file": None, "limit_s": 60.0}
 
 
 @pytest.fixture

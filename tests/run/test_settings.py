@@ -176,6 +176,7 @@ def test_blanks_do_not_tell_values_apart(setting: Path) -> None:
     own.close()
 
 
+@pytest.mark.needs("root")
 def test_the_readahead_of_a_folders_device_is_set_for_a_trial(tmp_path: Path) -> None:
     try:
         file = Path(readahead_file(tmp_path))

@@ -188,4 +188,14 @@ def figure(found: History, path: Path) -> Path:
         axes.set_ylabel(f"{label}, % of the typical run")
         axes.spines[["top", "right"]].set_visible(False)
         made.suptitle(next(_answer(found)), x=0.01, ha="left", fontsize=10)
+        made.source = source(found)
     return figures.write_png(made, path)
+
+
+def source(found: History) -> str:
+    """What the file of the figure says that it is of."""
+    from memlab.present.figures import sidecar
+
+    nights = [[n.run.id, n.level.low, n.level.estimate, n.level.high] for n in found.nights]
+    changes = [[c.after, c.earliest, c.latest, c.ratio.estimate] for c in found.changes]
+    return f"{next(_answer(found))}, numbers {sidecar.digest(nights, changes)}"
