@@ -775,6 +775,8 @@ class Describe(Document):
     """The first one decides when a point is done."""
     controls: list[DeclaredControl]
     claims: list[DeclaredClaim]
+    changes: list[DeclaredClaim]
+    """What changelogs claim, each since a version; `ladder` judges them."""
     published: list[DeclaredTable]
     studies: list[Study]
     budget_s: PresetBudgets

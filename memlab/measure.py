@@ -212,7 +212,7 @@ def resume(
             return driver.resume(row, opened, watch, budget_s, local, asked)
         check_stored_guest(guest)
         (place,) = features.extensions("place")
-        with place(guest).stored(wait_s) as target:
+        with place(guest).open(wait_s) as target:
             return driver.resume(row, opened, watch, budget_s, target, asked)
 
 

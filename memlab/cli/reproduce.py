@@ -75,15 +75,13 @@ def command(
     answer first, a table of the experiments last.
 
     Stored runs of this machine are used where they hold every point; what is missing is
-    measured. A changelog of the kernel (linux-6.18) is judged in guests, by the newest kernel at
-    hand before the version and the oldest since: counts anywhere, times under KVM.
+    measured.
 
     \b
     memlab reproduce logstore-mmap
     memlab reproduce logstore-mmap -o results
     memlab reproduce all --preset paper
     memlab reproduce miao-2021 --on ssh:a,b,c
-    memlab reproduce linux-6.18
     """
     from memlab import measure
     from memlab.cli import GATE

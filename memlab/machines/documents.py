@@ -84,6 +84,10 @@ class LadderRow(Document):
     cells: dict[str, LadderCell]
     """By kernel version, the oldest first."""
     steps: list[Step]
+    since: str | None
+    """Of a changelog's claim the version that it names; it is to be contradicted before."""
+    as_claimed: Word | None
+    """The verdict on that step, by the kernels at hand; null without `since`."""
 
 
 class Ladder(Document):
@@ -97,46 +101,6 @@ class Ladder(Document):
     """Of wall time, now, for all of it."""
     guests: int
     """So many ran at once."""
-
-
-class ChangeSide(Document):
-    """What one kernel shows of a change."""
-
-    kernel: str
-    """Its version."""
-    value: float | None
-    """The median, in the metric's unit."""
-    low: float | None
-    """Of its 95 % interval, of a count the range seen."""
-    high: float | None
-    """The same."""
-
-
-class JudgedChange(Document):
-    """What a commit of the kernel claims, and how it was judged."""
-
-    id: str
-    claim: str
-    subject: str
-    """Of the commit, or of the series of patches."""
-    place: str
-    printed: str
-    """What it says, in its own words and digits."""
-    verdict: Word
-    rule: str
-    """Why it is this word."""
-    before: ChangeSide | None
-    """null where nothing was measured."""
-    since: ChangeSide | None
-    """The same."""
-
-
-class Changelog(Document):
-    """What a version of Linux says that it changed, under the kernels at hand around it."""
-
-    changelog: str
-    version: str
-    changes: NonEmpty[JudgedChange]
 
 
 class NewRun(Document):
@@ -273,7 +237,6 @@ COMMANDS: dict[str, Any] = {
     "kernels": list[FoundKernel],
     "ladder": Ladder,
     "pull": list[FromHost],
-    "reproduce-changelog": Changelog,
     "sweep-on": list[FromHost],
     "try-on": list[FromHost],
 }

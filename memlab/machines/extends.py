@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memlab.cli._options import listed
 from memlab.machines.options import BOOTSTRAP, GUEST, GUESTS_OWN, ON
 
 if TYPE_CHECKING:
@@ -42,8 +41,6 @@ def command(name: str, command: click.Command) -> None:
         _add(command, "directory" if name == "sweep" else "name", GUEST, _in_guest)
     if name in ("sweep", "try", "reproduce"):
         _add(command, _LAST[name], (ON, BOOTSTRAP), _ON[name])
-    if name == "reproduce":
-        _add(command, "gate", (_KERNELS,), _changelog)
     if name == "claims":
         _add(command, "runs", (_HOSTS_CLAIMS,), _hosts_claims)
     if name == "plot":
@@ -173,32 +170,6 @@ def _reproduce_on(given: dict[str, Any]) -> bool:
 
 _LAST = {"sweep": "stop_on_input", "try": "stop_on_input", "reproduce": "wait_s"}
 _ON: dict[str, Takes] = {"sweep": _sweep_on, "try": _try_on, "reproduce": _reproduce_on}
-
-
-_KERNELS = click.option(
-    "--kernels",
-    callback=listed,
-    metavar="LIST|DIR",
-    help="For a changelog: of these; else of all that `memlab kernels` lists.",
-)
-
-
-def _changelog(given: dict[str, Any]) -> bool:
-    from memlab import published
-
-    kernels, study = given.pop("kernels"), given["study"]
-    if study not in published.changelogs():
-        if kernels:
-            logs = ", ".join(published.changelogs())
-            raise click.UsageError(f"--kernels: for a changelog: {logs}")
-        return False
-    from memlab.cli import GATE
-    from memlab.machines.ladder import reproduce
-
-    how = (given[name] for name in ("store", "wait_s", "fresh", "quiet", "as_json"))
-    if "contradicted" in reproduce.judge(study, kernels, *how) and given["gate"]:
-        click.get_current_context().exit(GATE)
-    return True
 
 
 _HOSTS_CLAIMS = click.option(

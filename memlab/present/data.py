@@ -10,7 +10,7 @@ from memlab import documents
 from memlab import published as studies
 from memlab.analysis import intervals
 from memlab.diagnose.diagnosis import Diagnosis
-from memlab.experiment import PRESETS, Experiment
+from memlab.experiment import PRESETS, Claim, Experiment
 from memlab.experiment.points import Point
 from memlab.judging.claims import Judged, as_data
 from memlab.judging.compare import Compared
@@ -246,13 +246,18 @@ def experiment(declared: Experiment) -> documents.Describe:
             )
             for c in declared.controls
         ],
-        claims=[{"kind": type(c).__name__.lower()} | asdict(c) for c in declared.claims],
+        claims=[_declared(claim) for claim in declared.claims],
+        changes=[_declared(claim) for claim in declared.changes],
         published=[
             documents.DeclaredTable(p.source, p.table, p.metric, p.note) for p in declared.published
         ],
         studies=[_study(source) for source in declared.sources],
         budget_s=documents.PresetBudgets(*(declared.budget_s[preset] for preset in PRESETS)),
     )
+
+
+def _declared(claim: Claim) -> dict[str, Any]:
+    return {"kind": type(claim).__name__.lower()} | asdict(claim)
 
 
 def _study(source: str) -> documents.Study:

@@ -51,7 +51,7 @@ class Place(Protocol):
         """The place itself, for one checked request, once another memlab has ended or `wait_s`
         has gone by. Raises BadRequest and CannotRun."""
 
-    def stored(self, wait_s: float) -> AbstractContextManager[Target]:
+    def open(self, wait_s: float) -> AbstractContextManager[Target]:
         """The same for a run that has begun there."""
 
     def dry_run(self, request: Request) -> tuple[Prepared, Mapping[str, Any]]:

@@ -66,7 +66,7 @@ def command(
     from memlab.watch import Silent
 
     declared = experiments.load(experiment)
-    is_claim = wanted in [claim.id for claim in declared.claims]
+    is_claim = wanted in [claim.id for claim in (*declared.claims, *declared.changes)]
     if not is_claim and wanted not in [metric.name for metric in declared.metrics]:
         raise BadRequest(
             f"{experiment} has no claim and no metric {wanted!r};"

@@ -40,7 +40,12 @@ if TYPE_CHECKING:
     metavar="LIST|DIR",
     help="6.1,6.12 or a folder; else all that `memlab kernels` lists.",
 )
-@click.option("--claims", callback=listed, metavar="IDS", help="Of their claims these, by id.")
+@click.option(
+    "--claims",
+    callback=listed,
+    metavar="IDS",
+    help="Of their claims these, by id; also what changelogs claim since a version.",
+)
 @click.option("--metric", "metrics", multiple=True, help="A row for each point of this metric too.")
 @factor_option("Levels of a factor; else the least that the claims need.")
 @small_guest_options
@@ -83,6 +88,7 @@ def command(
     \b
     memlab ladder vma-lock page-fault
     memlab ladder mmap-write -p file_state=cached_1m -p file_size=1m --kernels 6.1,6.12,7.3
+    memlab ladder mmap-write --claims file-folio-write-faults --kernels 6.17,6.18
     memlab ladder vma-lock --arch arm64 --kernels 6.12.117,6.12.117-16k
     """
     from memlab import units
@@ -172,6 +178,8 @@ def document(
                     for v, c in row.cells.items()
                 },
                 steps=[d.Step(before, since) for before, since in row.steps],
+                since=row.since or None,
+                as_claimed=row.as_claimed,
             )
             for row in rows
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -101,10 +101,6 @@ class Guest:
         libcs = beforehand.libcs(experiments.load(request.experiment, request.subject), points)
         with self.open(wait_s, libcs) as booted:
             yield booted
-
-    def stored(self, wait_s: float) -> AbstractContextManager[host.Guest]:
-        """The guest for a run that has begun in it."""
-        return self.open(wait_s)
 
     def dry_run(self, request: Request) -> tuple[Prepared, Mapping[str, Any]]:
         """The plan, and what is known of the guest; it is not booted."""

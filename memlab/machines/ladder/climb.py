@@ -79,7 +79,8 @@ def requests(asked: Asked) -> list[Request]:
     """A request per experiment. BadRequest or UnknownExperiment where one cannot be."""
     made = []
     taken: set[str] = set()
-    known = {claim.id for name in asked.experiments for claim in experiments.load(name).claims}
+    loaded = [experiments.load(name) for name in asked.experiments]
+    known = {claim.id for one in loaded for claim in (*one.claims, *one.changes)}
     if unknown := set(asked.claims) - known:
         wanted, theirs = min(unknown), ", ".join(asked.experiments)
         near = nearest(wanted, known, f"`memlab describe {asked.experiments[0]}` lists them")
@@ -89,6 +90,9 @@ def requests(asked: Asked) -> list[Request]:
         claims = judging.selected(declared, asked.claims, asked.timed)
         if not claims and not metrics_of(asked, name):
             raise BadRequest(f"{name} has no claim on a count or an outcome; name a --metric")
+        for claim in claims:
+            if claim.boots_with not in asked.append:
+                raise BadRequest(f"{claim.id} needs another boot: --append {claim.boots_with}")
         factors = {factor.name for factor in declared.factors}
         own = [text for text in asked.levels if text.partition("=")[0] in factors]
         taken |= set(own)

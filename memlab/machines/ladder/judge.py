@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from memlab.analysis.verdicts import ALPHA, Verdict
+from memlab.analysis.verdicts import ALPHA, Verdict, VerdictWord
 from memlab.experiment import At, Claim, Count, Experiment, Level, Outcome, Within
 from memlab.judging.claims import judge
 from memlab.judging.summary import Said
 from memlab.results import Run
-from memlab.units import finite
+from memlab.units import finite, version_order
 
 _APART = 0.01  # of a count: less is no step, where a count is not exact
 
@@ -52,11 +52,27 @@ class Row:
     at: At
     unit: str
     cells: Mapping[str, Cell] = field(default_factory=dict)
+    since: str = ""  # of a changelog's claim the version that it names
 
     @property
     def steps(self) -> list[tuple[str, str]]:
         """The kernels between which it changes: before, since."""
         return [(a, b) for a, b in pairwise(self.cells) if self.cells[b].differs(self.cells[a])]
+
+    @property
+    def as_claimed(self) -> VerdictWord | None:
+        """Whether a changelog's claim became true at its version: contradicted under a kernel
+        before, and reproduced since. None where the row is no such claim."""
+        if not self.since:
+            return None
+        order = version_order(self.since)
+        old = {c.word for v, c in self.cells.items() if version_order(v) < order}
+        new = {c.word for v, c in self.cells.items() if version_order(v) >= order}
+        if "reproduced" in old or "contradicted" in new:
+            return "contradicted"
+        if "contradicted" in old and "reproduced" in new:
+            return "reproduced"
+        return "inconclusive" if old and new else "not testable here"
 
 
 def verdicts(rows: Sequence[Row]) -> list[Said]:
@@ -65,12 +81,10 @@ def verdicts(rows: Sequence[Row]) -> list[Said]:
 
 
 def selected(experiment: Experiment, ids: Sequence[str], timed: bool) -> list[Claim]:
-    """The claims on counts and outcomes, and with `timed` the others; of those named, if any."""
-    return [
-        claim
-        for claim in experiment.claims
-        if (timed or not claim.timed) and (not ids or claim.id in ids)
-    ]
+    """The claims on counts and outcomes, and with `timed` the others. Where some are named, those,
+    and what changelogs claim among them."""
+    known = [*experiment.claims, *experiment.changes] if ids else experiment.claims
+    return [c for c in known if (timed or not c.timed) and (not ids or c.id in ids)]
 
 
 def counted(experiment: Experiment) -> list[str]:
@@ -100,21 +114,19 @@ def rows(
             key = (row.id, row.text, *sorted((n, str(level)) for n, level in row.at.items()))
             kept = found.setdefault(key, (row, {}))
             kept[1][version] = cell
-    return [
-        Row(row.experiment, row.id, row.text, row.at, row.unit, cells)
-        for row, cells in found.values()
-    ]
+    return [replace(row, cells=cells) for row, cells in found.values()]
 
 
 def _claims(run: Run, ids: Sequence[str], timed: bool) -> Iterator[tuple[Row, Cell]]:
-    wanted = selected(run.experiment, ids, timed)
-    for judged in judge(run):
+    for judged in judge(run, selected(run.experiment, ids, timed)):
         claim = judged.claim
-        if claim in wanted:
-            number = isinstance(claim, Count | Within)
-            unit = run.metric(claim.metric).unit if number else "1"
-            row = Row(run.experiment.name, claim.id, claim.text, judged.setting, unit)
-            yield row, _cell(judged.verdict, number and not isinstance(claim, Outcome))
+        number = isinstance(claim, Count | Within)
+        unit = run.metric(claim.metric).unit if number else "1"
+        at = judged.setting
+        if claim.since:  # which names what matters, and its ladder measures one point
+            at = {name: level for name, level in at.items() if name in run.varied}
+        row = Row(run.experiment.name, claim.id, claim.text, at, unit, since=claim.since)
+        yield row, _cell(judged.verdict, number and not isinstance(claim, Outcome))
 
 
 def _cell(verdict: Verdict, number: bool) -> Cell:

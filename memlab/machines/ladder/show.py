@@ -27,6 +27,10 @@ def show(kernels: Sequence[str], rows: Sequence[Row], *, verbose: bool) -> None:
     console = table.console()
     for line in steps(rows):
         console.print(Text(line, style="bold"))
+    for row in rows:
+        if row.as_claimed:
+            said = f"{_name(row)}: that it is so since {row.since} is {row.as_claimed}"
+            console.print(Text(said, style="bold"))
     shown = [row for row in rows if verbose or _telling(row)]
     if shown:
         columns = [Column("", "left", wrap=34), *(Column(version, wrap=14) for version in kernels)]
