@@ -485,7 +485,7 @@ class Undone(Document):
     """What one killed run had left."""
 
     run: str
-    """Its id; ? where its journal does not say."""
+    """Its id; ? of a killed command that left temporary folders."""
     changes: list[str]
     """Each change: what was made or set, and where."""
 

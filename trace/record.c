@@ -54,6 +54,7 @@
 enum { FAULT_USER, FAULT_KERNEL, ENTER, LEAVE, NEW_TASK, TRACEPOINTS };
 enum {
 	LOOK_EVERY_MS = 20,
+	PATIENCE_MS = 5000, /* from SIGTERM on */
 	SLACK_NS = 50000000,
 	PROCESSES_MOST = 8192, /* at once: more is a program that forks for ever */
 	STACK_BELOW = 132
@@ -1225,9 +1226,11 @@ int main(int count, char **words)
 	follow(pid, command != NULL, seconds);
 	if (command) {
 		siginfo_t ended_how = { 0 };
-		while (!waitid(P_PID, (id_t)pid, &ended_how, WEXITED | WNOHANG | WNOWAIT) &&
-		       !ended_how.si_pid && seconds > 0) {
-			kill(pid, SIGTERM); /* the time is up */
+		for (int looks = 0;
+		     !waitid(P_PID, (id_t)pid, &ended_how, WEXITED | WNOHANG | WNOWAIT) &&
+		     !ended_how.si_pid && seconds > 0;
+		     looks++) { /* the time is up */
+			kill(pid, looks * LOOK_EVERY_MS < PATIENCE_MS ? SIGTERM : SIGKILL);
 			usleep(LOOK_EVERY_MS * 1000);
 		}
 		waitpid(pid, &status, 0);

@@ -26,6 +26,7 @@
 #include <linux/futex.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -79,7 +80,8 @@ struct control {
 	uint64_t own_faults; /* not of the trace */
 	uint64_t shared_bytes;
 	uint32_t ended, killed, locked;
-	int trace, disk, memory, self;
+	int trace, disk, memory, self,
+		first;                      /* descriptors; `first` is a pidfd of the first task */
 	uint32_t lock_current, lock_future; /* flags of mlock2(2) + 1, of mlockall(2) */
 	bool paced, starts;
 	struct trace_record buffer[BUFFERED];
@@ -622,10 +624,15 @@ static void end_all(void)
 			wake(i);
 }
 
-/* A child that was killed, by the OOM killer say, has its turn for ever: then all end. */
+/* A child that was killed, by the OOM killer say, has its turn for ever: then all end. So do they
+ * where the first was killed, which whoever started the replay waits for. */
 static void look_for_killed(void)
 {
 	siginfo_t ended;
+	struct pollfd first = { .fd = CONTROL->first, .events = POLLIN };
+	struct timespec at_once = { 0, 0 };
+	if (CALL(ppoll, &first, 1, &at_once, 0, 8) > 0)
+		leave(1);
 	ended.si_pid = 0;
 	ended.si_code = 0;
 	if (!CALL(waitid, P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) && ended.si_pid &&
@@ -703,17 +710,25 @@ static void exec_again(uint32_t me)
 
 static _Noreturn void finish(uint32_t me);
 
+static bool has_others(uint32_t process)
+{
+	for (uint32_t i = 0; i < CONTROL->header.task_count; i++)
+		if (task_of(i)->process == process && task_of(i)->state == ALIVE)
+			return true;
+	return false;
+}
+
 static void leave_task(uint32_t me)
 {
 	struct task *task = task_of(me);
 	if (task->process == me)
 		reap(me);
+	task->state = EXITED;
 	if (me == 0) { /* whoever started this waits for it: to the end, but without memory */
-		task->state = EXITED;
-		each_mapping(unmap);
+		if (!has_others(0))
+			each_mapping(unmap);
 		return;
 	}
-	task->state = EXITED;
 	if (task->process == me) {
 		task->next = task_of(task->parent)->exited;
 		task_of(task->parent)->exited = me + 1;
@@ -766,11 +781,16 @@ static void advise(uint64_t address, const uint64_t *operands)
 		CONTROL->passed++;
 }
 
+/* Wait for a recorded time, and look now and then as those do that wait for a turn. */
 static void pace(uint64_t at_ns)
 {
-	uint64_t due_ns = CONTROL->began_ns + at_ns;
-	struct timespec until = { (time_t)(due_ns / 1000000000), (long)(due_ns % 1000000000) };
-	CALL(clock_nanosleep, CLOCK_MONOTONIC, TIMER_ABSTIME, &until, 0);
+	uint64_t due_ns = CONTROL->began_ns + at_ns, now;
+	while ((now = now_ns()) < due_ns && !CONTROL->ended) {
+		uint64_t left_ns = due_ns - now < LOOK_NS ? due_ns - now : LOOK_NS;
+		struct timespec left = { 0, (long)left_ns };
+		CALL(nanosleep, &left, 0);
+		look_for_killed();
+	}
 }
 
 static void act(uint32_t me, uint64_t word, const uint64_t *operands)
@@ -1049,6 +1069,8 @@ HIDDEN _Noreturn void start(long *words)
 	CONTROL->paced = paced;
 	if (lock_word)
 		read_lock(lock_word);
+	CONTROL->first = (int)CALL(pidfd_open, CALL(getpid, 0), 0);
+	CALL(fcntl, CONTROL->first, F_SETFD, 0); /* an exec keeps it */
 	CALL(prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	check();
 	make_files(folder && *folder ? folder : "/var/tmp", (uint64_t)bytes);

@@ -10,6 +10,7 @@ import errno
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -146,11 +147,44 @@ def cli(ctx: click.Context, debug: bool) -> None:
         raise MemoryError
 
 
+class _Signalled(SystemExit):
+    """SIGTERM or SIGHUP came: what is open is closed, and temporary files are removed."""
+
+
+@contextmanager
+def _ending_by_signals() -> Iterator[list[int]]:
+    """SIGTERM and SIGHUP end every command as they end a sweep, with the exit code that a shell
+    makes of them. One that is ignored, as SIGHUP is under nohup(1), stays ignored. Yields the
+    numbers of those heard: what is raised in a callback of SQLite's is an error of SQLite's."""
+    heard: list[int] = []
+
+    def end(number: int, _: object) -> NoReturn:
+        heard.append(number)
+        raise _Signalled(128 + number)
+
+    ours = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        ours = []
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield heard
+    except BaseException as error:
+        if heard:
+            raise _Signalled(128 + heard[0]) from error
+        raise
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+    if heard:
+        raise _Signalled(128 + heard[0])
+
+
 def main() -> NoReturn:
     """Entry of the `memlab` command: runs it, and turns what it raises into one line."""
     debug = "--debug" in sys.argv or os.environ.get("MEMLAB_DEBUG", "") not in ("", "0")
     _streams.take()
-    with _one_line_errors(debug):
+    with _one_line_errors(debug), _ending_by_signals():
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as __main__ leaves it
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
@@ -177,6 +211,8 @@ def _line_of(error: BaseException) -> tuple[str, int]:
     """What is said of an error, and the exit code."""
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split()), error.exit_code
+    if isinstance(error, _Signalled) and isinstance(error.code, int):
+        return f"ended by {signal.Signals(error.code - 128).name}", error.code
     if isinstance(error, MemlabError):
         return str(error), error.exit_code
     if short := _short_of(error):

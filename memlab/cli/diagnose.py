@@ -1,8 +1,12 @@
 """Look at a live process: what it does with its memory, and what to try."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import click
 
 from memlab.cli._options import Parsed, duration, echo, echo_json, json_option
+from memlab.printable import printable
 
 _SECONDS_MAX = 3600
 
@@ -46,6 +50,37 @@ def _seconds(text: str) -> float:
     help="Predict what a policy would cost it: lock=future, lock=future_onfault, decay=-1 (its "
     "malloc gives nothing back), thp=always, stack=SIZE, memory_max=SIZE.",
 )
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Cheap looks until a trigger is met or the subject ends; then a whole one.",
+)
+@click.option(
+    "--when",
+    "triggers",
+    metavar="NAME>VALUE",
+    multiple=True,
+    help="With --watch: 'group > 90%', 'rss > 500M', 'pressure > 10%', 'kills > 0'.",
+)
+@click.option(
+    "--every",
+    type=Parsed("every", _seconds),
+    default="1",
+    show_default=True,
+    help="With --watch: between two cheap looks.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --watch: a file for the last 300 looks, there when the subject is not any more.",
+)
+@click.option(
+    "--last-kill",
+    is_flag=False,
+    flag_value="",
+    metavar="[=FILE]",
+    help="What the kernel says of the last kill for want of memory, in its log or in a file of it.",
+)
 @json_option
 def command(
     subject: str | None,
@@ -54,6 +89,11 @@ def command(
     thorough: bool,
     verbose: bool,
     policies: tuple[str, ...],
+    watch: bool,
+    triggers: tuple[str, ...],
+    every: float,
+    keep: Path | None,
+    last_kill: str | None,
     as_json: bool,
 ) -> None:
     """Look at a process while it runs, or at a memory cgroup: who holds its memory, where its page
@@ -64,26 +104,78 @@ def command(
     memlab diagnose 4711
     memlab diagnose redis-server -v
     memlab diagnose --group of:4711
+    memlab diagnose 4711 --watch --when 'group > 90%' --keep last.json
+    memlab diagnose --last-kill
     """
-    from memlab.diagnose import diagnosis
-    from memlab.diagnose.subject import named
     from memlab.errors import BadRequest
 
+    if last_kill is not None:
+        if subject or group or watch:
+            raise BadRequest("--last-kill reads the kernel's log: it has no other subject")
+        _last_kill(last_kill, as_json)
+        return
     if (subject is None) == (group is None):
         raise BadRequest("name one subject: a PID, a name, or --group PATH|self|of:PID")
-    if group is not None:
-        if policies or thorough:
-            raise BadRequest("--if and --thorough look at a process: name its PID")
-        found = diagnosis.of_group(group, seconds)
+    if group is not None and (policies or thorough):
+        raise BadRequest("--if and --thorough look at a process: name its PID")
+    if (triggers or keep) and not watch:
+        raise BadRequest("--when and --keep belong to --watch")
+    from memlab.diagnose.subject import named
+
+    pid = named(subject) if subject is not None else None
+
+    def look() -> None:
+        from memlab.diagnose import diagnosis
+
+        if pid is None:
+            found = diagnosis.of_group(group or "", seconds)
+        else:
+            found = diagnosis.of(pid, seconds, thorough=thorough, policies=policies)
+        if as_json:
+            from memlab.present import data
+
+            echo_json(data.diagnosis(found))
+        else:
+            from memlab.diagnose import output
+
+            for line in output.lines(found, verbose=verbose):
+                echo(line)
+
+    if watch:
+        _watch(pid, group, triggers, every, keep, look)
     else:
-        assert subject is not None
-        found = diagnosis.of(named(subject), seconds, thorough=thorough, policies=policies)
+        look()
+
+
+def _watch(
+    pid: int | None,
+    text: str | None,
+    triggers: tuple[str, ...],
+    every_s: float,
+    keep: Path | None,
+    look: Callable[[], None],
+) -> None:
+    from memlab.diagnose import group, subject, watching
+
+    asked = [watching.trigger(one) for one in triggers]
+    directory, version = group.named(text) if text is not None else (None, None)
+    if pid is not None:
+        with subject.held(pid):  # one line for what cannot be looked at
+            pass
+    watch = watching.Watch(pid, directory, version, keep)
+    watching.run(watch, asked, every_s, lambda line: click.echo(printable(line), err=True), look)
+
+
+def _last_kill(file: str, as_json: bool) -> None:
+    from memlab.diagnose import killed
+
+    found = killed.read(Path(file) if file else None)
     if as_json:
-        from memlab.present import data
+        from dataclasses import asdict
 
-        echo_json(data.diagnosis(found))
+        echo_json({"kills": len(found), "last": asdict(found[-1]) if found else None})
+    elif not found:
+        echo("no kill for want of memory in this log: it may have been overwritten; journalctl -k")
     else:
-        from memlab.diagnose import output
-
-        for line in output.lines(found, verbose=verbose):
+        for line in killed.lines(found[-1], len(found) - 1):
             echo(line)

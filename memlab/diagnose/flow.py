@@ -439,6 +439,18 @@ def _calls(look: Look) -> Iterator[Finding]:
             {"cpus": ["all", "1"]},
             ("tlb-shootdown",),
         )  # fmt: skip
+    protects = look.rate("mprotect") or 0.0
+    severity = _severity(protects, 2000, 20_000)
+    if severity is not None:
+        yield Finding(
+            "changes-protection", severity,
+            f"it changes the protection of its memory {rate(protects)}: each call splits or joins "
+            "mappings and flushes TLBs",
+            "flow", "calls of mprotect", protects, "1/s",
+            facts(_who(look, "mprotect"), _per_s(look, "shootdowns_asked", "TLB flushes asked")),
+            "fewer, larger ranges (a collector's write barrier, guard pages, a JIT's code pages)",
+            experiments=("tlb-shootdown", "vma-lock"),
+        )  # fmt: skip
     made = look.rate("threads_created") or 0.0
     locked = bool(look.memory.locked_bytes)
     severity = _severity(made, 10, 100) if locked else _severity(made, 100, 1000)

@@ -30,6 +30,7 @@ from memlab.experiment.huge_pages import thp_kind, thp_settings
 from memlab.experiment.kinds import At, Kind, Level, choice
 from memlab.experiment.latency import longest, percentile
 from memlab.experiment.metric import Metric, Raw
+from memlab.experiment.points import LONG
 from memlab.experiment.vocabulary import Cost, Experiment
 
 NAME = "try"
@@ -207,8 +208,24 @@ def check_policies(
             parsed = [made.kind.parse(str(level)) for level in given]
         except ValueError as error:
             raise BadLevels(f"{name}: {error}") from None
-        levels[name] = list(dict.fromkeys(parsed))
+        found: dict[object, Level] = {}
+        for level in parsed:
+            found.setdefault(_as_read(name, level), level)
+        levels[name] = list(found.values())
+        if len(levels[name]) < len(parsed) and len(levels[name]) == 1:
+            raise BadLevels(
+                f"{name}: its levels are the same, {made.kind.format(parsed[0])}: name another to "
+                "compare with"
+            )
     return levels
+
+
+def _as_read(name: str, level: Level) -> object:
+    """What tells a level from another: glibc takes its tunables in any order, the last of a name
+    (ld.so(8), GLIBC_TUNABLES)."""
+    if name != "env.GLIBC_TUNABLES" or not isinstance(level, str):
+        return level
+    return frozenset(dict(part.partition("=")[::2] for part in level.split(":")).items())
 
 
 def programs(word: str, levels: Mapping[str, Sequence[Level]]) -> list[str]:
@@ -441,6 +458,9 @@ def _line(words: Sequence[str]) -> str:
     return " ".join(word if plain.fullmatch(word) else shlex.quote(word) for word in words)
 
 
+_PORT_MAX = 65_535
+
+
 def check_ready(subject: Tried) -> None:
     """BadRequest where a service's sign of being ready is none."""
     kind, _, address = subject.ready.partition(":")
@@ -457,8 +477,11 @@ def check_ready(subject: Tried) -> None:
         )
     if kind == "http" and not _is_url(subject.ready.replace("{port}", "1")):
         raise BadRequest(f"--ready {subject.ready}: write http://127.0.0.1:{{port}}/PATH")
-    if kind == "tcp" and address != "{port}" and not address.isdecimal():
-        raise BadRequest(f"--ready {subject.ready}: a port is a number, or {{port}} for a free one")
+    is_port = address.isascii() and address.isdecimal() and 0 < int(address) <= _PORT_MAX
+    if kind == "tcp" and address != "{port}" and not is_port:
+        raise BadRequest(
+            f"--ready {subject.ready}: a port is 1 to {_PORT_MAX}, or {{port}} for a free one"
+        )
     if kind == "line":
         try:
             re.compile(address)
@@ -476,10 +499,27 @@ def _is_url(text: str) -> bool:
 
 def _with_levels(made: Factor, levels: Sequence[Level]) -> Factor:
     checked = [made.kind.check(level) for level in levels]
-    named = {level: f"{made.label}={level}" for level in checked} if made.kind is TEXT else {}
-    if made.name.startswith("env.") and "" in named:
-        named[""] = f"{made.label} as it is"
+    named = _labels(made, checked) if made.kind is TEXT else {}
     return Factor(made.name, made.kind, made.help, checked, host=True, level_labels=named)
+
+
+def _labels(made: Factor, levels: Sequence[Level]) -> dict[Level, str]:
+    """What tables and figures call a user's own words: themselves, and where they are long, a name
+    that is short and of no other level."""
+    of_environment = made.name.startswith("env.")
+    long = [str(level) for level in levels if len(str(level)) > LONG]
+    tails = {level: f"{made.label}=…{level[-LONG + 4 :]}" for level in long}
+    if len(set(tails.values())) < len(long) or of_environment:
+        tails = {level: f"{made.label} {number}" for number, level in enumerate(long, 1)}
+    if len(long) == 1 and of_environment:
+        tails = {long[0]: f"{made.label} set"}
+    named: dict[Level, str] = {level: f"{made.label}={level}" for level in levels}
+    named.update(tails)
+    if of_environment and "" in named:
+        named[""] = f"{made.label} as it is"
+    elif "" in named:
+        named[""] = f"{made.label} empty"
+    return named
 
 
 def _host(subject: Tried, names: set[str]) -> Host:

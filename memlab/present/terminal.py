@@ -408,7 +408,7 @@ def compare(found: Sequence[Compared]) -> None:
         console.print(Text(line, style="bold"))
     for line in tables.compared_heads(found):
         console.print(Text(line))
-    write(console, tables.compared(found))
+    write(console, tables.compared(found, p=False))
     for line in tables.compared_notes(found):
         console.print(Text(line))
     console.print(Text(tables.ratio_legend(found[0]), style="dim"))

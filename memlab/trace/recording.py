@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from memlab import output
 from memlab.errors import BadSubject, CannotLook, CannotRun
 from memlab.observe import tracefs
 from memlab.trace import file
@@ -108,8 +109,9 @@ def _check_subject(pid: int) -> None:
 @contextmanager
 def _made(out: Path) -> Iterator[int]:
     """A file without a name, which gets it once it is whole."""
-    folder = out.absolute().parent
     try:
+        place = output.file_to_open(out, make=False)
+        folder = place.parent
         made = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
     except OSError as error:
         raise CannotRun(f"cannot write {out}: {error.strerror}") from None
@@ -118,7 +120,7 @@ def _made(out: Path) -> Iterator[int]:
         yield made
         # Python follows the link of /proc with a descriptor of a folder alone, which is not used.
         os.link(f"/proc/self/fd/{made}", part, src_dir_fd=made, follow_symlinks=True)
-        part.replace(out)
+        part.replace(place)
     except OSError as error:
         raise CannotRun(f"cannot write {out}: {error.strerror}") from None
     finally:

@@ -419,10 +419,13 @@ def test_a_refused_reproduce(
     assert found["not_built"]
 
 
-def test_what_killed_runs_left(printed: Printed, home: Path, tmp_path: Path) -> None:
+def test_what_killed_runs_left(
+    printed: Printed, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where no killed command has left a folder
     left = tmp_path / f"{PREFIX}left"
     left.mkdir()
-    dead = {"run": RUN, "driver": 1, "start": -1, "boot": proc.boot_id()}
+    dead = {"run": RUN, "driver": 1, "start": 1 << 62, "boot": proc.boot_id()}
     leave(dead, {"undo": "folder", "path": str(left)})
     assert printed("clean")["undone"] == [{"run": RUN, "changes": [f"folder {left}"]}]
     leave(dead, {"undo": "nosuch", "path": str(left)})

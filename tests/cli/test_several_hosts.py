@@ -13,6 +13,7 @@ from command import Command
 from test_schemas import held
 
 from memlab import api, recorded
+from memlab.machines.fleet import figure as figure_of_hosts
 from memlab.machines.fleet import judge as judging
 from memlab.present import figures
 from memlab.store import PointRow, Store
@@ -89,7 +90,7 @@ def test_the_figure_has_a_row_per_host_and_names_the_one_that_stands_alone(
     text = (tmp_path / "hosts.svg").read_text()
     assert "on 7 hosts" in text
     runs = [api.load(f"{host}:last") for host in "abcg"]
-    figure = figures.draw(figures.of_hosts(judging.named(runs)))
+    figure = figures.draw(figure_of_hosts.of_hosts(judging.named(runs)))
     assert "g stands apart: alone against all others" in figure.description
     assert command("plot", "mmap-write", "--hosts", "--samples").returncode == 2
 
@@ -160,3 +161,23 @@ def test_the_history_of_no_run_and_of_one_is_a_line(
     for words in (["page-fault"], ["mmap-write", "--host", "b"]):
         done = command("history", *words, "-o", str(tmp_path))
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "words", ["show a:last", "claims a:last", "claims a:last --format markdown"]
+)
+def test_an_imported_run_is_never_of_this_machine(
+    words: str, fleet: Path, command: Command
+) -> None:
+    """`show` and `claims` said of another host's run what holds on this machine."""
+    done = command(*words.split(), COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    assert "this machine" not in done.stdout
+    assert " on a (AMD EPYC" in done.stdout
+
+
+def test_nor_is_a_report_of_two_hosts(fleet: Path, command: Command, tmp_path: Path) -> None:
+    done = command("report", "a:last", "b:last", "-o", str(tmp_path / "r.html"))
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "r.html").read_text()
+    assert ("on this machine" in text, "on a and on b" in text) == (False, True)

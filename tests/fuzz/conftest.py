@@ -33,7 +33,8 @@ def rule(
 
     for name in ("sweep", "resume", "reproduce"):
         monkeypatch.setattr(measure, name, refuse)
-    monkeypatch.setattr(diagnosis, "of", look_away)
+    for name in ("of", "of_group"):
+        monkeypatch.setattr(diagnosis, name, look_away)
     monkeypatch.setattr(fleet, "_SSH", ("false",))  # no made-up host is looked for
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     (tmp_path / "work").mkdir()

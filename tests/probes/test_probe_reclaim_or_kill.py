@@ -73,7 +73,7 @@ def test_what_cannot_be_reclaimed_is_killed(bench: LocalExecutor, memory: str) -
     assert result["done_bytes"] <= LIMIT
 
 
-@pytest.mark.needs("root")
+@pytest.mark.needs("writable settings")
 def test_zswap_keeps_what_it_can_compress(bench: LocalExecutor) -> None:
     """All that does not fit. Random bytes are another matter: some kernels keep them as well."""
     said, result = end(bench, swap="zswap", contents="repeated")
@@ -108,7 +108,7 @@ def mglru_is_on() -> bool:
     return False
 
 
-@pytest.mark.needs("root")
+@pytest.mark.needs("writable settings")
 def test_a_bound_on_dirty_pages_holds_for_the_trial_alone(bench: LocalExecutor) -> None:
     files = [Path(f"/proc/sys/vm/dirty_{name}") for name in ("bytes", "ratio")]
     before = [path.read_text() for path in files]

@@ -4,6 +4,7 @@ import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from held import (
@@ -24,7 +25,7 @@ from held import (
     saying,
 )
 
-from memlab.observe import guest_tools, proc
+from memlab.observe import capabilities, guest_tools, proc
 from memlab.run import cleanup, fork_server, journal, swap
 from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor
@@ -58,7 +59,8 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalExe
 @pytest.mark.parametrize("kind", ["file", "zram"])
 def test_with_swap_a_trial_outgrows_its_limit(opened: LocalExecutor, kind: str) -> None:
     reply = opened.trial(at(do=TOUCH_64_MIB, swap=kind))
-    held_or_skipped(reply, SWAPS, "swap" if GROUPS else "a memory cgroup")
+    what = kind if SWAPS else "swap" if GROUPS else "a memory cgroup"
+    held_or_skipped(reply, SWAPS and not swap.lack(kind), what)
     assert reply["outcome"] == "ok", reply
     status = proc.parse_status(reply["result"]["said"])
     assert (proc.status_bytes(status, "VmSwap") or 0) >= LIMIT // 2
@@ -72,8 +74,10 @@ def test_with_swap_a_trial_outgrows_its_limit(opened: LocalExecutor, kind: str) 
 def test_one_area_is_on_at_a_time(opened: LocalExecutor) -> None:
     for kind in ("file", "zram", "file", "zram", "none"):
         reply = opened.trial(at(do="7", swap=kind))
-        assert reply["outcome"] == ("ok" if SWAPS or (GROUPS and kind == "none") else "unavailable")
-        assert own_areas() == ([kind] if SWAPS and kind != "none" else [])
+        offered = SWAPS and not swap.lack(kind)
+        good = offered or (GROUPS and kind == "none")
+        assert reply["outcome"] == ("ok" if good else "unavailable")
+        assert own_areas() == ([kind] if offered and kind != "none" else [])
 
 
 def test_a_filesystem_that_cannot_swap_is_named(tmp_path: Path) -> None:
@@ -165,6 +169,21 @@ def test_an_unconfigured_zram_is_ours_where_it_bears_the_journals_mark(
         with pytest.raises(cleanup.Refused, match="another program's zram device"):
             cleanup.remove_zram(device, tmp_path / "node", mark=mark)
     assert [path.read_text() for path in control.iterdir()] == ["7"] * removed
+
+
+def test_where_sys_is_read_only_no_device_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read of hot_add makes one all the same: every trial left a device that nobody removes."""
+    for name in ("hot_add", "hot_remove"):
+        (tmp_path / name).write_text("7")
+    monkeypatch.setattr(swap, "ZRAM_CONTROL", tmp_path)
+    swaps = SimpleNamespace(available=True)
+    monkeypatch.setattr(capabilities, "add_swap", lambda _: swaps)
+    assert swap.lack("zram") == ""
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+    assert swap.lack("zram").startswith("needs zram, and /sys may not be written here")
 
 
 def test_zram_that_is_not_loaded_is_unavailable(

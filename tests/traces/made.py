@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import struct
@@ -115,11 +116,17 @@ class Replayed:
     said: str
 
 
-def replay(path: Path, *words: str, lock: str = "off") -> Replayed:
+def _without_huge_pages() -> None:
+    """Whatever the host's setting is (PR_SET_THP_DISABLE, prctl(2); inherited)."""
+    ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)
+
+
+def replay(path: Path, *words: str, lock: str = "off", huge: bool = False) -> Replayed:
     environ = {**os.environ, "MEMLAB_LOCK": lock}
     done = subprocess.run(
         [file.tool("replay"), *words, path],
         env=environ,
+        preexec_fn=None if huge else _without_huge_pages,
         capture_output=True,
         text=True,
         timeout=60,

@@ -26,6 +26,7 @@ PROGRAM = f"""
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 enum {{ PAGE = 4096 }};
@@ -36,6 +37,7 @@ static volatile char *anywhere(long pages, int flags, int fd)
 }}
 int main(int count, char **words)
 {{
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* of one that is followed later */
     volatile char *a = anywhere({MAPPED}, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     volatile char *s = anywhere({MAPPED}, MAP_SHARED | MAP_ANONYMOUS, -1);
     volatile char *f = anywhere({OF_FILE} * 16, MAP_PRIVATE, open(words[1], O_RDONLY));

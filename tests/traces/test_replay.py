@@ -2,6 +2,8 @@
 
 import os
 import resource
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,7 @@ from .made import (
     STATE_END,
     TASK,
     THREAD,
+    TIME,
     UNMAP,
     VFORK,
     Made,
@@ -113,6 +116,13 @@ def test_threads_and_vforked_children_share_the_memory(tmp_path: Path, how: int)
     assert (found.status, found.faults) == (0, TOUCHED + FREED)
 
 
+def test_threads_go_on_where_the_first_has_ended(tmp_path: Path) -> None:
+    made = Made(tasks=2).map(AT, MAPPED).touch(AT, TOUCHED).number(TASK, 1, what=THREAD).add(EXIT)
+    made.touch(AT, TOUCHED + FREED, task=1)
+    found = replay(made.write(tmp_path / "a.trace"))
+    assert (found.status, found.faults, found.passed) == (0, TOUCHED + FREED, 0)
+
+
 def test_an_exec_has_memory_of_its_own(tmp_path: Path) -> None:
     made = Made(tasks=2).map(AT, MAPPED).touch(AT, TOUCHED).number(TASK, 1, what=VFORK)
     made.add(EXEC, task=1).map(AT, MAPPED, task=1).touch(AT, FREED, task=1).add(EXIT, task=1)
@@ -180,12 +190,12 @@ def test_huge_pages_are_those_of_the_mapping(tmp_path: Path) -> None:
         pytest.skip("transparent huge pages are off here")
     places = 3
     made = Made().map(AT, places * 512).add(ADVISE, AT, places * HUGE, HUGEPAGE)
-    faults = replay(made.touch(AT, places * 512).write(tmp_path / "a.trace")).faults
+    faults = replay(made.touch(AT, places * 512).write(tmp_path / "a.trace"), huge=True).faults
     # A huge page that was not to be had is 512 faults instead of one.
     assert (faults - places) % 511 == 0
     assert faults <= 512 * places
     small = Made().map(AT, places * 512).add(ADVISE, AT, places * HUGE, 15)  # MADV_NOHUGEPAGE
-    assert replay(small.touch(AT, 512).write(tmp_path / "b.trace")).faults == 512
+    assert replay(small.touch(AT, 512).write(tmp_path / "b.trace"), huge=True).faults == 512
 
 
 def test_the_state_of_a_live_process_is_there_before_its_lock(tmp_path: Path) -> None:
@@ -232,6 +242,28 @@ def test_a_tebibyte_is_mapped_or_refused_and_nothing_is_left(tmp_path: Path) -> 
     found = replay(made.write(tmp_path / "a.trace"))
     assert found.status == 0
     assert (found.refused, found.faults) in [(0, FREED), (1, 0)]
+
+
+def test_a_replay_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
+    made = Made(tasks=3).map(AT, MAPPED).number(TASK, 1, what=FORK)
+    made.number(TASK, 2, task=1, what=FORK).add(EXEC, task=2).map(AT, 1, task=2)
+    made.number(TIME, 10**12, task=2).touch(AT, 1, task=2)
+    path = made.write(tmp_path / "a.trace")
+    with subprocess.Popen([file.tool("replay"), "pace=recorded", path]) as first:
+        deadline, found = time.monotonic() + 60, [first.pid]
+        while len(found) < 3:
+            assert time.monotonic() < deadline
+            found = below(first.pid)
+        first.kill()
+    while any(Path(f"/proc/{pid}").exists() for pid in found):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def below(pid: int) -> list[int]:
+    """A process and those that it started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(one for child in children for one in below(int(child)))]
 
 
 def test_the_subject_of_a_trial_is_the_replayer(tmp_path: Path) -> None:

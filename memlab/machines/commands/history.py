@@ -60,7 +60,7 @@ def command(
 
     \b
     memlab history page-fault
-    memlab history mmap-write -p method=mmap --metric throughput --gate
+    memlab history mmap-write -p method=mmap --metric bandwidth --gate
     """
     from memlab import experiments
     from memlab.api import Run

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from statistics import median
+from typing import ClassVar
 
 import pandas as pd
 
@@ -31,6 +32,7 @@ class Fleet(Figure):
     disagree."""
 
     hosts: Mapping[str, Run] = field(default_factory=dict)
+    drawn_by: ClassVar[str] = __name__
 
 
 def of_hosts(runs: Mapping[str, Run]) -> Run:

@@ -1,7 +1,7 @@
 """The kinds of figure: a module per kind, by the lower-case name of what an experiment declares.
 
-`memlab.experiment.Lines` is drawn by lines.py. No list has to be edited. A figure that is declared
-elsewhere is drawn by the module that declares it.
+`memlab.experiment.Lines` is drawn by lines.py. No list has to be edited. A feature's figure
+names its module: `drawn_by`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any, Protocol, cast
 
 import pandas as pd
 
-from memlab.experiment import figures
 from memlab.present import words
 from memlab.present.figures import scales
 from memlab.present.figures.layout import Page
@@ -33,10 +32,8 @@ class Kind(Protocol):
 
 def of(shown: object) -> Kind:
     """The kind that draws a declaration."""
-    kind = type(shown)
-    if kind.__module__ != figures.__name__:
-        return cast(Kind, import_module(kind.__module__))
-    return cast(Kind, import_module(f"{__name__}.{kind.__name__.lower()}"))
+    own = f"{__name__}.{type(shown).__name__.lower()}"
+    return cast(Kind, import_module(getattr(shown, "drawn_by", own)))
 
 
 def title(run: Run, shown: Any) -> str:
