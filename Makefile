@@ -52,7 +52,7 @@ format: $(VENV)/ready-dev ## format Python and C
 	$(BIN)/clang-format -i probes/*.[ch] probes/*/*.[ch] guest/*.c launch/*.c trace/*.[ch]
 
 docs-commands: $(VENV)/ready-dev ## run every command that README and the guides show
-	$(BIN)/pytest tests/test_docs.py tests/test_adding.py tests/targets/test_guest_docs.py tests/fleet/test_page.py
+	$(BIN)/pytest tests/test_docs.py tests/test_adding.py tests/machines/test_guest_docs.py tests/fleet/test_page.py
 
 pages: $(VENV)/ready-dev ## write the generated pages, figures and man pages in docs
 	$(BIN)/python docs/make.py

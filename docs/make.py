@@ -24,10 +24,11 @@ from click_man.core import write_man_pages
 import memlab
 from memlab import __version__, api, experiments, published, recorded
 from memlab.cli import cli, folders
-from memlab.judging import history, reproduce, summary
+from memlab.judging import reproduce, summary
 from memlab.judging.compare import metric_of
+from memlab.machines.history import judge as history
+from memlab.machines.history import show as present_history
 from memlab.present import figures, pages
-from memlab.present import history as present_history
 from memlab.present.table import Column, Table, markdown
 from memlab.results import Run, beside
 from memlab.store import Store

@@ -3,7 +3,7 @@
 A command is a line that begins with `$ ` in a fenced block. Sweeps are made short through the
 environment variables that every option has, so that the text itself is what is run. A Python block
 that begins with a file's name, `# test_memory.py`, is a file in the folder of the page's commands.
-The pages' guests are booted by tests/targets/test_guest_docs.py, and their hosts are those of
+The pages' guests are booted by tests/machines/test_guest_docs.py, and their hosts are those of
 tests/fleet.
 """
 

@@ -29,11 +29,11 @@ OWN = {
     "run/swap.py": {"_make_file", "_make_zram"},
     "run/virtual_machine.py": {"_the_initramfs"},
     "store/database.py": {"copied"},
-    "targets/guest/host.py": {"_make_disk"},
-    "targets/guest/image.py": {"make"},
-    "targets/guest/inside.py": {"main"},
-    "targets/guest/kernels.py": {"unpack", "_take"},
-    "targets/guest/machine.py": {"__init__"},
+    "machines/guest/host.py": {"_make_disk"},
+    "machines/guest/image.py": {"make"},
+    "machines/guest/inside.py": {"main"},
+    "machines/guest/kernels.py": {"unpack", "_take"},
+    "machines/guest/machine.py": {"__init__"},
     "trace/recording.py": {"_made"},  # beside the place that output.file_to_open has reached
 }
 # Files of /proc, /sys and cgroups, and /dev/null.
@@ -48,7 +48,7 @@ KERNELS = {
     "run/journal.py": {"enable_memory", "make_group"},
     "run/swap.py": {"_make_zram"},
     "run/worker.py": {"_work", "_go_first", "_enter"},
-    "targets/guest/device.py": {"hand_over"},
+    "machines/guest/device.py": {"hand_over"},
 }
 # SQLite opens by itself what output.file_to_open has made; the rest is for who builds memlab.
 OTHERS = {

@@ -12,12 +12,14 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from memlab import features
 from memlab._version import __version__
 from memlab.cli import _streams
 from memlab.errors import HostError, Interrupted, MemlabError, UsageError, nearest
@@ -39,26 +41,34 @@ _HELP = ["-h", "--help"]
 _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any length
 
 
-# os.path, since pathlib is a tenth of the time that --help takes.
-_MEMLAB = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120
-
-
 def folders() -> dict[str, str]:
     """The package that holds each command, by its name, in the order of --help."""
-    features = (f"{name}.commands" for name in os.listdir(_MEMLAB))  # noqa: PTH208
     found: dict[str, str] = {}
-    for package in ("cli", *features):
-        with suppress(FileNotFoundError, NotADirectoryError):  # a module, or without commands
-            for name in os.listdir(f"{_MEMLAB}/{package.replace('.', '/')}"):  # noqa: PTH208
-                if name[0] != "_" and name.endswith(".py"):
-                    found[name[:-3]] = f"memlab.{package}"
+    for package in ("cli", *features.command_packages()):
+        for name in os.listdir(features.path(package)):  # noqa: PTH208
+            if name[0] != "_" and name.endswith(".py"):
+                found[name[:-3]] = f"memlab.{package}"
     return dict(sorted(found.items()))
 
 
 def _summary(name: str, package: str) -> str:
-    folder = package.removeprefix("memlab.").replace(".", "/")
-    with open(f"{_MEMLAB}/{folder}/{name}.py", encoding="utf-8") as file:
+    folder = features.path(package.removeprefix("memlab."))
+    with open(f"{folder}/{name}.py", encoding="utf-8") as file:
         return file.readline().strip().strip('"')
+
+
+@cache
+def _command(name: str, package: str) -> click.Command:
+    command: click.Command = import_module(f"{package}.{name}").command
+    for extend in features.extensions("command"):
+        extend(name, command)
+    for option in command.params:  # click would take the names of the function's parameters
+        if isinstance(option, click.Option) and not option.envvar:
+            long = max(option.opts, key=len).removeprefix("--")
+            option.envvar = f"MEMLAB_{name}_{long}".upper().replace("-", "_")
+    # click keeps the first help option that it makes, be it for a context that knows no -h.
+    command.get_help_option(click.Context(command, help_option_names=_HELP))
+    return command
 
 
 class _Commands(click.Group):
@@ -95,14 +105,7 @@ class _Commands(click.Group):
         package = folders().get(name)
         if package is None:
             return None
-        command: click.Command = import_module(f"{package}.{name}").command
-        for option in command.params:  # click would take the names of the function's parameters
-            if isinstance(option, click.Option) and not option.envvar:
-                long = max(option.opts, key=len).removeprefix("--")
-                option.envvar = f"MEMLAB_{name}_{long}".upper().replace("-", "_")
-        # click keeps the first help option that it makes, be it for a context that knows no -h.
-        command.get_help_option(click.Context(command, help_option_names=_HELP))
-        return command
+        return _command(name, package)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

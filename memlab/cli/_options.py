@@ -83,16 +83,6 @@ wait_option = click.option(
     default=0.0,
     help="Wait for another memlab that measures on this machine, at most so long: --wait=10min.",
 )
-on_option = click.option(
-    "--on",
-    metavar="ssh:HOST,...|dask:ADDRESS|HOSTS.toml",
-    help="Measure on these hosts, all at once, each with its own memlab; their rows come home.",
-)
-bootstrap_option = click.option(
-    "--bootstrap",
-    is_flag=True,
-    help="First copy this memlab, with the packages that it needs, to hosts that lack that copy.",
-)
 seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), help="Of the order; else a random one."
 )

@@ -15,7 +15,7 @@ from memlab.run import admission, beforehand, gentle
 from memlab.run.prepare import Prepared
 from memlab.run.request import Request
 from memlab.run.stop_rule import budget_s, least_blocks
-from memlab.targets.guest.handle import Guest
+from memlab.run.target import Place
 
 if TYPE_CHECKING:
     from memlab.present.table import Table
@@ -25,7 +25,7 @@ TRIAL_OVERHEAD_S = 0.01  # for the estimate alone: forking, mapping and unmappin
 
 
 def dry_run(
-    request: Request, guest: Guest | None, as_json: bool, store: Path | None = None
+    request: Request, guest: Place | None, as_json: bool, store: Path | None = None
 ) -> None:
     """Print what a request would measure and need. Nothing is made and no guest is booted."""
     prepared, known = measure.dry_run(request, guest)

@@ -22,8 +22,8 @@ from memlab.experiment import Factor, Level
 from memlab.experiment.levels import read_levels
 from memlab.present.progress import Live
 from memlab.run.request import Request
+from memlab.run.target import Place
 from memlab.store import Store, default_path, lines
-from memlab.targets.guest.handle import Guest
 from memlab.watch import Silent, Watch
 
 
@@ -67,7 +67,7 @@ def stop_when_told() -> None:
 
 def sweep(
     request: Request,
-    guest: Guest | None,
+    guest: Place | None,
     store: Path | None,
     quiet: bool,
     wait_s: float,

@@ -28,13 +28,13 @@ ROOT = Path(__file__).parents[2]
 _EXAMPLE = re.compile(r"((git bisect run|ssh b) )?memlab( |$)")
 # What needs kernels in guests, other hosts, packages or hours: the file of the tests that run it.
 ELSEWHERE = {
-    "bisect": "tests/targets/test_climbing.py",
-    "ladder": "tests/targets/test_climbing.py",
-    "kernels unpack": "tests/targets/test_kernels.py",
+    "bisect": "tests/machines/test_climbing.py",
+    "ladder": "tests/machines/test_climbing.py",
+    "kernels unpack": "tests/machines/test_kernels.py",
     "pull": "tests/fleet/test_pull.py",
     "worker": "tests/fleet/test_dask.py",
     "--on ": "tests/fleet/test_fleet.py",
-    "--in guest": "tests/targets/test_guest.py",
+    "--in guest": "tests/machines/test_guest.py",
     "reproduce all": "tests/judging/test_reproduce.py",
     "reproduce linux-": "tests/judging/test_changelog.py",
     "claims page-fault b:": "tests/cli/test_several_hosts.py",

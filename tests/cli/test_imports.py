@@ -90,7 +90,9 @@ def test_what_measures_nothing_starts_like_click(
     own = loaded(COMMAND.format(arguments=arguments.split()))
     assert len(own - loaded("import sys, click; print(*sys.modules, file=sys.stderr)")) <= 40
     mine = {name.split(".")[1] for name in own if name.startswith("memlab.")}
-    assert mine <= {"_version", "cli", "errors", "experiments", "printable", "targets", "units"}
+    assert mine <= {
+        *("_version", "cli", "errors", "experiments", "features", "machines", "printable", "units")
+    }
     assert not [name for name in own if name.startswith("memlab.experiments.")]
 
 
@@ -147,7 +149,8 @@ def test_the_guardian_imports_the_standard_library_and_the_journal() -> None:
 def test_reading_a_stored_run_imports_nothing_that_measures() -> None:
     for arguments in ("show --example mmap-write", "claims --example mmap-write"):
         found = modules(COMMAND.format(arguments=arguments.split()))
-        measuring = ("memlab.run", "memlab.targets", "memlab.measure")
+        there = ("fleet", "guest.host", "guest.machine", "ladder")
+        measuring = ("memlab.run", "memlab.measure", *(f"memlab.machines.{one}" for one in there))
         assert [name for name in found if name.startswith(measuring)] == []
         others = {"memlab.documents", "pandas", "matplotlib", "scipy", "pyarrow"}
         assert found & others == set()

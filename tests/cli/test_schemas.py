@@ -22,20 +22,18 @@ from quick import mostly_quick, mostly_slow
 from synthetic import failed, run_row, sample
 from traces.made import AT, Made
 
-from memlab import api, cli, documents, experiments, published, recorded
-from memlab.cli._changelog import document as as_changelog
-from memlab.cli.ladder import document as as_document
+from memlab import api, cli, documents, experiments, recorded
 from memlab.errors import HostError
-from memlab.judging import ladder
-from memlab.judging.changelog import JudgedChange, Side
-from memlab.ladder import Rung
+from memlab.machines.commands.ladder import document as as_document
+from memlab.machines.guest.kernels import Found
+from memlab.machines.guest.machine import Asked
+from memlab.machines.ladder import judge as ladder
+from memlab.machines.ladder.climb import Rung
 from memlab.observe import proc
 from memlab.run import journal, plan
 from memlab.run.cleanup import PREFIX
 from memlab.run.request import Request
 from memlab.store import PointRow, Store
-from memlab.targets.guest.kernels import Found
-from memlab.targets.guest.machine import Asked
 from memlab.trace import file, shown
 from memlab.trace.recording import Recorded
 
@@ -63,7 +61,6 @@ DOCUMENTS = {
     "pull": "import {folder}/rows --host b",  # the same, without ssh
     "record": "",  # see record_document; tests/traces records
     "reproduce": "reproduce vma-lock --budget 1s",
-    "reproduce-changelog": "",  # see changelog_document
     "runs": "runs",
     "show": "show {run}",
     "show-trace": "show {folder}/a.trace -o {folder}",
@@ -161,8 +158,6 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
         own = str(tmp_path / "new.db")
     if name == "ladder":
         document = ladder_document()
-    elif name == "reproduce-changelog":
-        document = changelog_document()
     elif name == "record":
         document = record_document(tmp_path)
     else:
@@ -198,21 +193,9 @@ def ladder_document() -> Any:
     ]
     rows = ladder.rows([("6.1", run), ("7.3", run)], (), ["faults_20gb"], timed=False)
     cells = {"6.1": ladder.Cell("reproduced", 7, 7, 7), "7.3": ladder.Cell("contradicted", 0, 0, 0)}
-    rows.append(ladder.Row("vma-lock", "x", "text", {"check": "mlock"}, "count", cells))
+    rows.append(ladder.Row("vma-lock", "x", "text", {"check": "mlock"}, "count", cells, "6.18"))
     document = as_document(rungs, rows, Path("ladder.png"), 60.0, 1)
     return held("ladder", strict_json(documents.text(document)))
-
-
-def changelog_document() -> Any:
-    """A claim with both numbers and one with none; tests/judging judges them."""
-    one, other = published.changelog("linux-6.18").changes
-    sides = Side("6.17.1", ladder.Cell("", 256, 256, 256)), Side("6.18.1", ladder.Cell("", 1, 1, 1))
-    judged = [
-        JudgedChange(one, "reproduced", "why", *sides),
-        JudgedChange(other, "not testable here", "why"),
-    ]
-    document = as_changelog(published.changelog("linux-6.18"), judged)
-    return held("reproduce-changelog", strict_json(documents.text(document)))
 
 
 def made_trace(folder: Path) -> Path:
@@ -373,7 +356,7 @@ def test_a_traced_run(command: Command, store_path: Path) -> None:
 
 
 def test_a_run_in_a_guest(printed: Printed, store_path: Path) -> None:
-    """As it is stored; tests/targets boots one."""
+    """As it is stored; tests/machines boots one."""
     guest = asdict(Asked(cpus=2))
     declared = experiments.load("page-fault")
     (point, *_) = plan.build(declared, "quick", declared.tiny).points

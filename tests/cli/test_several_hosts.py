@@ -13,7 +13,8 @@ from command import Command
 from test_schemas import held
 
 from memlab import api, recorded
-from memlab.judging import fleet as judging
+from memlab.machines.fleet import figure as figure_of_hosts
+from memlab.machines.fleet import judge as judging
 from memlab.present import figures
 from memlab.store import PointRow, Store
 
@@ -89,7 +90,7 @@ def test_the_figure_has_a_row_per_host_and_names_the_one_that_stands_alone(
     text = (tmp_path / "hosts.svg").read_text()
     assert "on 7 hosts" in text
     runs = [api.load(f"{host}:last") for host in "abcg"]
-    figure = figures.draw(figures.of_hosts(judging.named(runs)))
+    figure = figures.draw(figure_of_hosts.of_hosts(judging.named(runs)))
     assert "g stands apart: alone against all others" in figure.description
     assert command("plot", "mmap-write", "--hosts", "--samples").returncode == 2
 

@@ -13,8 +13,8 @@ import pytest
 from command import Command, process
 from pretended_hosts import TINY, Hosts, held
 
-from memlab import fleet
 from memlab.errors import BadRequest
+from memlab.machines.fleet import links as fleet
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from rule import MEMORY_BYTES, Rule, too_long
 
-from memlab import fleet, measure
+from memlab import measure
 from memlab.diagnose import diagnosis
 from memlab.errors import CannotLook, CannotRun
+from memlab.machines.fleet import links as fleet
 
 
 @pytest.fixture

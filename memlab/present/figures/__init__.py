@@ -180,16 +180,6 @@ def outcomes(run: Run) -> Run:
     return run.drawn(shown)
 
 
-def of_hosts(runs: Mapping[str, Run]) -> Run:
-    """The first of these runs, a host's each and all of one experiment, with the figure of them
-    all. BadRequest where there is no claim to judge."""
-    run = next(iter(runs.values()))
-    if not run.experiment.claims:
-        raise BadRequest(f"{run.experiment.name} has no claim to judge")
-    first = run.experiment.figure
-    return run.drawn(declared.Fleet(first.metric, first.over, first.by, hosts=runs))
-
-
 def _factor(run: Run, name: str) -> str:
     known = [factor.name for factor in run.experiment.factors]
     if name not in known:
