@@ -232,7 +232,8 @@ def _growing(look: Look) -> Iterator[Finding]:
     most = max(where, key=lambda use: use.growth_bytes, default=None)
     faults = look.rate("minor_faults") or 0.0
     touches = ""
-    if faults and rate / 4096 >= 0.7 * faults:
+    handled = look.waits is not None and look.waits.by_kind.get("userfaultfd")
+    if faults and rate / 4096 >= 0.7 * faults and not handled:
         touches = ": its page faults are first touches, nothing is given back"
     bound = _bound(look)
     peak = look.memory.peak_resident_bytes
