@@ -18,6 +18,7 @@ from pathlib import Path
 import click
 import pytest
 from shown import EVERY_PAGE, FLEET, GUESTS, PAGES, ROOT, SHOWN, commands, run, write_files, written
+from traces.made import AT, START, Made
 
 from memlab import experiments
 from memlab.cli import cli
@@ -59,6 +60,8 @@ def test_the_command_runs(page: Path, command: str, user: dict[str, str]) -> Non
     folder = Path(user["HOME"]) / page.stem
     folder.mkdir(exist_ok=True)
     write_files(page, folder)
+    if page.stem == "trace":  # recording takes root; tests/traces records
+        Made().add(START).map(AT, 101).touch(AT, 53).write(folder / "app.trace")
     if "--name" in command:  # what is compared later holds whole blocks, however busy the machine
         user = user | {"MEMLAB_SWEEP_BUDGET": "20s"}
     run(command, folder, user)

@@ -741,7 +741,10 @@ time.sleep(0.5)
 """
 
 
-@pytest.mark.parametrize("what", ["lock", "group", "cpus"])
+LOCKED = pytest.param("lock", marks=pytest.mark.needs("lock any amount"))
+
+
+@pytest.mark.parametrize("what", [LOCKED, "group", "cpus"])
 def test_a_level_that_the_program_undid_is_not_reported_as_the_level(
     tmp_path: Path, store_path: Path, what: str
 ) -> None:

@@ -126,7 +126,7 @@ static struct {
 	uint64_t last_ns, first_ns;
 	uint64_t untraced_count; /* tasks beyond the most */
 	uint32_t process_count;
-	bool redact;
+	bool redact, huge_where_asked;
 	struct {
 		uint64_t address, bytes;
 	} attached[ATTACHED_MOST];
@@ -384,6 +384,12 @@ static void finish(void)
 
 /* What the events say */
 
+static void asks_for_huge(void)
+{
+	if (rec.huge_where_asked)
+		rec.header.flags |= TRACE_HAS_HUGE;
+}
+
 static void new_stack(uint64_t at_ns, const struct task *task, uint64_t pointer)
 {
 	uint64_t page = pointer & ~PAGE_MASK, low = page - STACK_BELOW;
@@ -426,6 +432,8 @@ static bool begun(uint64_t at_ns, struct task *task)
 		say_range(at_ns, task, TRACE_PROTECT, 0, a[0], a[1], a[2] & UINT32_MAX);
 		return true;
 	case SYS_madvise:
+		if (a[2] == MADV_HUGEPAGE)
+			asks_for_huge();
 		if (a[2] == SHIM_STARTS)
 			say(at_ns, task, trace_word(TRACE_START, 0, 0, 0), NULL);
 		else
@@ -952,8 +960,10 @@ static void state_of_area(struct task *task, struct area *area, const char *flag
 		(area->shared ? MAP_SHARED : MAP_PRIVATE) | (task->file ? 0 : MAP_ANONYMOUS) |
 			(strstr(flags, " nr") ? MAP_NORESERVE : 0),
 		task->file, task->file ? area->offset : 0);
-	if (strstr(flags, " hg"))
+	if (strstr(flags, " hg")) {
+		asks_for_huge();
 		say_range(rec.last_ns, task, TRACE_ADVISE, 0, area->start, bytes, MADV_HUGEPAGE);
+	}
 	if (strstr(flags, " nh"))
 		say_range(rec.last_ns, task, TRACE_ADVISE, 0, area->start, bytes, MADV_NOHUGEPAGE);
 	if (strstr(flags, " dc"))
@@ -1130,23 +1140,26 @@ static void stop_events(void)
 	merge(UINT64_MAX);
 }
 
-static bool has_huge(pid_t pid)
+/* Whether huge pages hide touches of what is followed: of all mappings, or of those that ask. */
+static void see_huge(pid_t pid)
 {
 	char line[128];
-	bool off = false;
 	FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
-	if (file) {
-		off = fgets(line, sizeof(line), file) && strstr(line, "[never]");
-		fclose(file);
+	if (file && fgets(line, sizeof(line), file)) {
+		rec.header.flags |= strstr(line, "[always]") ? TRACE_HAS_HUGE : 0;
+		rec.huge_where_asked = strstr(line, "[madvise]");
 	}
-	if (off || !pid)
-		return !off;
+	if (file)
+		fclose(file);
+	if (!pid)
+		return;
 	open_file(&file, pid, "status");
 	while (fgets(line, sizeof(line), file))
-		if (!strncmp(line, "THP_enabled:\t0", 14))
-			off = true;
+		if (!strncmp(line, "THP_enabled:\t0", 14)) {
+			rec.header.flags &= ~(uint32_t)TRACE_HAS_HUGE;
+			rec.huge_where_asked = false;
+		}
 	fclose(file);
-	return !off;
 }
 
 int main(int count, char **words)
@@ -1213,12 +1226,13 @@ int main(int count, char **words)
 	if (command) {
 		pid = start(command, &go, preload, keep_huge);
 		new_task(pid, new_space(), true);
-		if (keep_huge && has_huge(0))
-			rec.header.flags |= TRACE_HAS_HUGE;
+		if (keep_huge)
+			see_huge(0);
 		if (!open_all(pid, true) || write(go, "g", 1) != 1)
 			fail("the command has ended before it began");
 	} else {
-		rec.header.flags |= TRACE_IS_LIVE | (has_huge(pid) ? TRACE_HAS_HUGE : 0);
+		rec.header.flags |= TRACE_IS_LIVE;
+		see_huge(pid);
 		rec.first_ns = rec.last_ns = now_ns(CLOCK_MONOTONIC);
 		follow_threads(pid);
 		read_state(pid);

@@ -132,10 +132,15 @@ def findings(look: Look) -> Iterator[Finding]:
     yield from _forks(look, flow)
     yield from _uffd(look, flow)
     yield from _reads(look, flow)
-    yield from _returns(look, flow)
+    returns = list(_returns(look, flow))
+    yield from returns
     yield from _first(look, flow)
-    yield from _rest(look, flow)
-    yield from _calls(look)
+    if not any(one.name == "malloc-told-to-give-back" for one in returns):  # the rest is its
+        yield from _rest(look, flow)
+    for one in _calls(look):
+        # What follows of memory that is given back is not found again.
+        if one.name != "shootdowns" or all(one.severity > other.severity for other in returns):
+            yield one
 
 
 def _severity(value: float, note: float, costly: float) -> Severity | None:

@@ -147,7 +147,7 @@ def _kills(lines: Sequence[str]) -> Iterator[Kill]:
 
 
 def lines(kill: Kill, earlier: int) -> Iterator[str]:
-    """Who was chosen and why, who held the memory, what could be dropped, and which limit it was."""
+    """Who was chosen and why, who held the memory, what could be dropped, which limit it was."""
     held = kill.anonymous_bytes + kill.file_bytes + kill.shmem_bytes
     when = f" at {float(kill.at):,.0f} s after boot" if kill.at else ""
     where = f"the limit of the group {kill.group}" if kill.group else "the whole machine's memory"

@@ -213,11 +213,10 @@ def unsharing(look: Look) -> tuple[int, int]:
 
 
 def grows(look: Look) -> bool:
-    """Growth that the look resolves: in each part of it, and not below an earlier peak."""
+    """Growth that the look resolves: in each part of it."""
     return (
         look.grows_steadily
         and look.growth_bytes_per_s * look.seconds >= _GROWTH_PAGES * 4096
-        and not look.peak_stands
         and look.fell_bytes <= look.growth_bytes_per_s * look.seconds / 4
     )
 
@@ -236,14 +235,19 @@ def _growing(look: Look) -> Iterator[Finding]:
     if faults and rate / 4096 >= 0.7 * faults:
         touches = ": its page faults are first touches, nothing is given back"
     bound = _bound(look)
+    peak = look.memory.peak_resident_bytes
     goes_on = f"{whose} has room for {left(lasts)} of it" if lasts < 10 * _DAY_S else ""
     day = f", {per_day(rate)}," if lasts > 3600 else ""
     said = f"growing by {size(rate)}/s{day} in every part of the look{touches}"
     if bound is not None and bound < room:
         goes_on = f"its mappings end it after {size(bound)} more, {whose} has {size(room)}"
+    if look.peak_stands:
+        goes_on = f"it has been larger before, {size(peak)}: it may swing"
     yield Finding(
         "growing",
-        COSTLY if lasts < _DAY_S and (bound is None or bound >= room) else NOTE,
+        COSTLY
+        if lasts < _DAY_S and (bound is None or bound >= room) and not look.peak_stands
+        else NOTE,
         f"{said}; {goes_on}" if goes_on else said,
         "stock",
         "anonymous, private",

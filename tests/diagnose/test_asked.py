@@ -71,7 +71,7 @@ CASES = (
     Case("sawtooth", ("-", "quick"), said="swings", words="between 1[.0-9]+ MiB and [45]",
          never=FILLS),
     # The look is shorter than the swing: nothing that it cannot know is said.
-    Case("sawtooth", group=96 * MiB, never=FILLS, needs_root=True),
+    Case("sawtooth", group=96 * MiB, never=("group-limit-nears",), needs_root=True),
     Case("prefork", said="unshared", words="becomes private by", never=("page-faults", "growing"),
          needs_root=True),
     Case("prefork", ("-", "reads"), never=("unshared", "growing")),

@@ -84,7 +84,7 @@ def test_jemalloc_that_keeps_nothing(binary: Compiled) -> None:
         assert first["name"] == "malloc-told-to-give-back"
         pytest.skip(COUNTED)
     assert (first["name"], first["severity"]) == ("malloc-gives-back", "costly")
-    assert first["experiments"] == ["allocator", "tlb-shootdown"]
+    assert first["experiments"][:2] == ["allocator", "tlb-shootdown"]
     assert "dirty_decay_ms:-1,muzzy_decay_ms:-1" in first["setting"]
     assert found["process"]["allocator"]["name"] == "jemalloc"
     assert {o["name"]: o["value"] for o in found["process"]["allocator"]["options"]}[
@@ -140,7 +140,8 @@ def test_what_malloc_holds_free(kind: str, expected: list[str], binary: Compiled
     if found["process"]["allocator"]["name"] != "glibc":
         pytest.skip(f"this C library is {found['allocator']['name']}")
     heap = found["process"]["heap"]
-    assert names(found) == expected
+    said = [one["name"] for one in found["findings"]]
+    assert [name for name in said if name in ("growing", "retained")] == expected
     assert heap["arenas"] > 2
     assert heap["retained_bytes"] <= found["process"]["memory"]["anonymous_bytes"]
     if kind in ("ends", "between"):
@@ -169,7 +170,7 @@ def test_locked_stacks_of_many_threads(binary: Compiled) -> None:
     assert names(found)[0] == "locked-stacks"
     assert found["process"]["memory"]["locked_stacks_count"] == 24
     assert found["process"]["memory"]["locked_stacks_bytes"] == 24 * 8 * MiB
-    assert found["process"]["memory"]["locked_resident_bytes"] is None  # page tables of over 64 MiB
+    assert found["process"]["memory"]["locked_resident_bytes"] >= 24 * 8 * MiB * 0.9  # sampled
     assert "MCL_ONFAULT" in found["findings"][0]["setting"]
 
 

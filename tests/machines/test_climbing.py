@@ -13,12 +13,17 @@ from typing import Any
 
 import needs
 import pytest
+from click.testing import CliRunner
+from made_up import Machine
 
-from memlab import cli
+from memlab import cli, experiments
 from memlab.errors import BadRequest, CannotRun, Interrupted
+from memlab.experiment import At
+from memlab.machines.guest import kernels
 from memlab.machines.guest.host import GuestLost
 from memlab.machines.guest.kernels import Found
 from memlab.machines.ladder import climb as ladder
+from memlab.machines.ladder import judge as judging
 from memlab.run import driver
 from memlab.run.kernel import Kernel
 from memlab.run.target import LocalTarget
@@ -260,6 +265,57 @@ def test_a_bisection_that_cannot_be_is_a_line(boots: list[str], store_path: Path
                 asked, asked.claims[0], [kernel("6.1"), kernel(name)], store_path, Silent(), done
             )
         assert any(line.startswith(why) for line in said) == bool(why)
+
+
+@pytest.mark.parametrize("since", ["6.6", "6.12", "7.3"])
+def test_a_metric_is_bisected_too(
+    since: str, store_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the help text has it, with kernels that take 256 faults per MiB before one and 1 since."""
+    versions = ["6.1", "6.6", "6.9", "6.12", "7.3"]  # 6.9 hangs
+    measured: list[str] = []
+
+    class Counting(Machine):
+        def _raw(self, at: At, block: int) -> dict[str, Any]:
+            raw = super()._raw(at, block)
+            new = versions.index(measured[-1]) >= versions.index(since)
+            each = (1 if new else 256) * raw["byte_count"] // (1 << 20)
+            return {**raw, "window": {**raw["window"], "minor_fault_count": each}}
+
+    def climbed(asked: ladder.Asked, kernels: Sequence[Found], *_: Any, **__: Any) -> Any:
+        (one,) = kernels
+        (request,) = ladder.requests(asked)
+        assert judging.selected(experiments.load("mmap-write"), asked.claims, asked.timed) == []
+        if one.version == "6.9":
+            return [ladder.Rung(one, {}, ["it did not come up"], 0.0)]
+        measured.append(one.version)
+        machine = Counting(tmp_path / f"{len(measured)}.db")
+        run = machine.sweep("mmap-write", controls=False, **request.levels)
+        return [ladder.Rung(one, {"mmap-write": run}, [], 0.0)]
+
+    monkeypatch.setattr(ladder, "climb", climbed)
+    row = [kernel(name) for name in versions]
+    monkeypatch.setattr(
+        kernels, "choose", lambda words, _: [k for k in row if k.version in list(words)]
+    )
+    monkeypatch.setattr(kernels, "between", lambda *_: row)
+    words = ["bisect", "mmap-write", "faults_per_mib", "-p", "file_state=cached_1m"]
+    words += ["-p", "method=mmap", "-p", "size=4k", "-p", "filesystem=dir", "--good", "6.1"]
+    done = CliRunner().invoke(cli.cli, [*words, "--bad", "7.3", "--store", str(store_path)])
+    assert done.exit_code == 0, (done.output, done.exception)
+    before = [one for one in versions[: versions.index(since)] if one != "6.9"][-1]
+    assert f"{before}" in done.output
+    assert f"{since}" in done.output
+    assert "256" in done.output
+    assert len(set(measured)) <= 4
+
+
+def test_a_metric_that_none_has_is_said_before_anything_boots(boots: list[str]) -> None:
+    with pytest.raises(BadRequest, match="no metric 'nope' in page-fault; there are: "):
+        ladder.requests(ladder.Asked(["page-fault"], metrics=["nope"], timed=False))
+    with pytest.raises(BadRequest, match=r"did you mean faults_per_mib\?"):
+        ladder.requests(ladder.Asked(["mmap-write"], metrics=["fault_per_mib"], timed=False))
+    assert boots == []
 
 
 @pytest.mark.slow

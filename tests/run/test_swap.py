@@ -56,8 +56,15 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalExe
     assert list(journal.folder().iterdir()) == []
 
 
+def skip_without(kind: str) -> None:
+    """Where /sys is read-only there is no zram."""
+    if "/sys may not be written" in (missing := swap.lack(kind)):
+        pytest.skip(missing)
+
+
 @pytest.mark.parametrize("kind", ["file", "zram"])
 def test_with_swap_a_trial_outgrows_its_limit(opened: LocalExecutor, kind: str) -> None:
+    skip_without(kind)
     reply = opened.trial(at(do=TOUCH_64_MIB, swap=kind))
     what = kind if SWAPS else "swap" if GROUPS else "a memory cgroup"
     held_or_skipped(reply, SWAPS and not swap.lack(kind), what)
@@ -72,6 +79,7 @@ def test_with_swap_a_trial_outgrows_its_limit(opened: LocalExecutor, kind: str) 
 
 
 def test_one_area_is_on_at_a_time(opened: LocalExecutor) -> None:
+    skip_without("zram")
     for kind in ("file", "zram", "file", "zram", "none"):
         reply = opened.trial(at(do="7", swap=kind))
         offered = SWAPS and not swap.lack(kind)
@@ -194,3 +202,16 @@ def test_zram_that_is_not_loaded_is_unavailable(
     with LocalExecutor(RUN, held, Directories(tmp_path), [CPU]) as executor:
         reply = executor.trial(at(do="7", swap="zram"))
     assert is_unavailable(reply, "zram" if MAY_SWAP else "swap")
+
+
+def test_no_device_is_added_where_none_could_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose /sys is read-only: a sweep left one device more each time."""
+    (tmp_path / "hot_add").write_text("7\n")
+    monkeypatch.setattr(swap, "ZRAM_CONTROL", tmp_path)
+    held = saying(containment=contained(limit=lambda _: None))
+    with LocalExecutor(RUN, held, Directories(tmp_path), [CPU]) as executor:
+        reply = executor.trial(at(do="7", swap="zram"))
+    assert is_unavailable(reply, "zram" if MAY_SWAP else "swap")
+    assert "/sys may not be written" in reply["detail"] or not MAY_SWAP

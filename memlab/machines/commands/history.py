@@ -19,7 +19,14 @@ from memlab.cli._options import (
 @click.command()
 @click.argument("experiment", shell_complete=_completing.experiment)
 @click.option("--metric", help="Whose history; else the experiment's first metric.")
-@factor_option("Of the newest run's points those at these levels; else all of them together.")
+@factor_option("Of those points the ones at these levels; else all of them together.")
+@click.option(
+    "--run",
+    "like",
+    metavar="RUN",
+    shell_complete=_completing.run,
+    help="At the points of this run; else of the newest whose points another run has too.",
+)
 @click.option("--host", help="Of the runs that came from this host; else of this one's own.")
 @click.option(
     "-n",
@@ -45,6 +52,7 @@ def command(
     experiment: str,
     metric: str | None,
     levels: tuple[str, ...],
+    like: str | None,
     host: str | None,
     limit: int,
     rate: str,
@@ -86,12 +94,14 @@ def command(
     guest = rows[-1].request.get("guest")
     rows = [row for row in rows if row.request.get("guest") == guest][-limit:]
     runs = [Run(row, path) for row in rows]
-    points = [
-        point
-        for point in runs[-1].points
-        if point.control is None and all(point.at[factor] in of for factor, of in wanted.items())
-    ]
-    found = history.of_runs(runs, chosen, points, float(rate.rstrip("%")) / 100)
+    followed = None
+    if like:
+        with Store(path) as opened:
+            id = opened.find(like).id
+        followed = next((one for one in runs if one.id == id), None)
+        if followed is None:
+            raise UnknownRun(f"run {like} is none of the {len(runs)} runs of {name} of this host")
+    found = history.of_runs(runs, chosen, wanted, float(rate.rstrip("%")) / 100, followed)
     place = output_folder(output, store) / f"history-{experiments.short(name)}-{chosen.name}.png"
     present.figure(found, place)
     if as_json:

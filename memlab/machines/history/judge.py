@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from memlab.analysis import history
 from memlab.analysis.history import Change
 from memlab.analysis.intervals import Interval, median_interval
 from memlab.errors import NotComparable
-from memlab.experiment import Metric
+from memlab.experiment import Level, Metric
 from memlab.experiment.points import Point, point_key
 from memlab.observe import environment
 from memlab.results import Run
@@ -34,7 +34,9 @@ class Night:
 @dataclass(frozen=True, slots=True)
 class History:
     """A series of runs, oldest first. typical: the median run's value, in the metric's unit, where
-    the series is of one point, else None. left_out: ids of runs that lack a point or a value."""
+    the series is of one point, else None. left_out: ids of runs that lack a point or a value.
+    followed: the run whose points these are. visible: by a number of newest runs, the least ratio
+    that they would have had to lie away from the others to be seen now, None where none would."""
 
     metric: Metric
     points: Sequence[Point]
@@ -43,6 +45,9 @@ class History:
     left_out: Sequence[str]
     changes: Sequence[Change]
     rate: float
+    followed: str
+    visible: Mapping[int, float | None]
+    newer: int  # runs left out that are newer than all of the series
 
     @property
     def alarm(self) -> bool:
@@ -50,22 +55,32 @@ class History:
         return any(change.seen == len(self.nights) - 1 for change in self.changes)
 
 
-def of_runs(runs: Sequence[Run], metric: Metric, points: Sequence[Point], rate: float) -> History:
-    """The series of a metric at the points of the newest run, of runs oldest first. NotComparable
-    where there are too few of them."""
-    whole, logs, left_out = [], [], []
-    for run in runs:
-        values = _logs(run, metric, points)
-        if values is None:
-            left_out.append(run.id)
-        else:
-            whole.append(run)
-            logs.append(values)
-    if len(whole) < LEAST_RUNS:
-        raise NotComparable(
-            f"{len(whole)} of {len(runs)} runs have {metric.name} above 0 at the newest run's "
-            "points: a history takes two or more"
-        )
+def of_runs(
+    runs: Sequence[Run],
+    metric: Metric,
+    wanted: Mapping[str, Sequence[Level]],
+    rate: float,
+    followed: Run | None = None,
+) -> History:
+    """The series of a metric, of runs oldest first: at the points of the `followed` one, else of
+    the newest whose points two runs or more have; of these the points that have the `wanted`
+    levels. NotComparable where there are too few."""
+    named = [followed] if followed else list(reversed(runs))
+    for run in named:
+        points = [
+            point
+            for point in run.points
+            if point.control is None and all(point.at[name] in of for name, of in wanted.items())
+        ]
+        found = [(other, _logs(other, metric, points)) for other in runs] if points else []
+        whole = [other for other, values in found if values is not None]
+        if len(whole) >= LEAST_RUNS:
+            followed = run
+            break
+    else:
+        raise _too_few(runs, metric, wanted, named[0])
+    logs = [values for _, values in found if values is not None]
+    left_out = [other.id for other, values in found if values is None]
     typical = np.median([np.nanmedian(values, axis=1) for values in logs], axis=0)
     levels = [
         _exponentiated(
@@ -73,6 +88,7 @@ def of_runs(runs: Sequence[Run], metric: Metric, points: Sequence[Point], rate: 
         )
         for run, values in zip(whole, logs, strict=True)
     ]
+    estimates = [level.estimate for level in levels]
     return History(
         metric=metric,
         points=points,
@@ -82,8 +98,38 @@ def of_runs(runs: Sequence[Run], metric: Metric, points: Sequence[Point], rate: 
             for before, run, level in zip([None, *whole], whole, levels, strict=False)
         ],
         left_out=left_out,
-        changes=history.changes([level.estimate for level in levels], rate),
+        changes=history.changes(estimates, rate),
         rate=rate,
+        followed=followed.id,
+        newer=len(runs) - 1 - max(runs.index(other) for other in whole),
+        visible={newest: history.visible(estimates, newest, rate) for newest in (3, 6)},
+    )
+
+
+def _too_few(
+    runs: Sequence[Run], metric: Metric, wanted: Mapping[str, Sequence[Level]], run: Run
+) -> NotComparable:
+    """Which of the three it is: no point with those levels, no values, or one run alone."""
+    of = f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {run.experiment.name}"
+    if not any(_has(other, wanted) for other in runs):
+        levels = " ".join(
+            f"{name}={','.join(run.experiment.describe_level(name, level) for level in of_name)}"
+            for name, of_name in wanted.items()
+        )
+        return NotComparable(f"none of {of} has a point with {levels}")
+    if not any(metric.name in summary.medians for summary in run.summaries):
+        return NotComparable(f"run {run.id} has no value of {metric.name}")
+    return NotComparable(
+        f"of {of} no other has all points of run {run.id} with {metric.name} above 0: a history "
+        "takes two or more"
+    )
+
+
+def _has(run: Run, wanted: Mapping[str, Sequence[Level]]) -> bool:
+    return any(
+        all(point.at[name] in of for name, of in wanted.items())
+        for point in run.points
+        if point.control is None
     )
 
 

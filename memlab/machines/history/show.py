@@ -56,13 +56,31 @@ def _answer(found: History) -> Iterator[str]:
         f"{newest.experiment.name}, {found.metric.name}: {changes} in "
         f"{words.count(len(found.nights), 'run')} of {host} since {_day(found.nights[0].run)}"
     )
+    if found.newer:
+        yield (
+            f"{words.count(found.newer, 'newer run')} measured other points; these are the points "
+            f"of run {found.followed}, and --run RUN takes another's"
+        )
     if len(found.nights) < FIRST:
         yield f"below {FIRST} runs no change is looked for"
+    elif not found.changes:
+        yield _could_see(found)
     rate = f"{100 * found.rate:.0f} %"
     yield (
         f"of machines on which nothing changes, {rate} show a change in {YEAR} runs; each run "
         "counts once, whatever its blocks"
     )
+
+
+def _could_see(found: History) -> str:
+    """What no alarm means."""
+    seen = [
+        f"one over {100 * (ratio - 1):.2g} % in the newest {newest} runs"
+        if ratio
+        else f"none of any size in the newest {newest} runs"
+        for newest, ratio in found.visible.items()
+    ]
+    return f"a change would have been seen: {', '.join(seen)}"
 
 
 def _change(found: History, change: Change) -> Iterator[str]:

@@ -81,7 +81,13 @@ def requests(asked: Asked) -> list[Request]:
     taken: set[str] = set()
     loaded = [experiments.load(name) for name in asked.experiments]
     known = {claim.id for one in loaded for claim in (*one.claims, *one.changes)}
-    if unknown := set(asked.claims) - known:
+    counted = {metric.name for one in loaded for metric in one.metrics}
+    if unknown := set(asked.metrics) - counted:
+        wanted, theirs = min(unknown), ", ".join(asked.experiments)
+        near = nearest(wanted, counted, f"there are: {', '.join(sorted(counted))}")
+        raise BadRequest(f"no metric {wanted!r} in {theirs}; {near}")
+    # A metric that is asked for in a claim's place leaves all claims out.
+    if unknown := set(asked.claims) - known - set(asked.metrics):
         wanted, theirs = min(unknown), ", ".join(asked.experiments)
         near = nearest(wanted, known, f"`memlab describe {asked.experiments[0]}` lists them")
         raise BadRequest(f"no claim {wanted!r} in {theirs}; {near}")
@@ -367,12 +373,16 @@ def bisect(
 
     versions = list(by_version)
     good, bad = versions[0], versions[-1]
+    said: set[str] = set()
     for row in seen(good):
         ends = cell(row, good), cell(row, bad)
+        said |= {version for version, end in zip((good, bad), ends, strict=True) if end}
         if ends[0] and ends[1] and ends[0].differs(ends[1]):
             found = judging.bisect(versions, ends[0], ends[1], partial(cell, row))
             return replace(row, cells=found.measured), replace(found, looks=len(looked))
-    raise CannotRun(f"{wanted} shows no difference between {good} and {bad}, or nothing at all")
+    silent = [version for version in (good, bad) if version not in said]
+    why = f": {' and '.join(silent)} say nothing of it" if silent else ""
+    raise CannotRun(f"{wanted} shows no difference between {good} and {bad}{why}")
 
 
 def step(
