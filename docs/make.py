@@ -220,7 +220,7 @@ def nights(store: Path) -> history.History:
     made_nights.write(store)
     with Store(store) as opened:
         runs = [Run(row, store) for row in opened.runs()]
-    return history.of_runs(runs, metric_of(runs[0].experiment, None), runs[0].points, 0.05)
+    return history.of_runs(runs, metric_of(runs[0].experiment, None), {}, 0.05)
 
 
 def guides() -> None:

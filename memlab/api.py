@@ -255,6 +255,10 @@ def trial(
 
     The other parameters and what is raised are those of `sweep`.
     """
+    if isinstance(command, str):
+        raise BadRequest(f"a command is a list of its words, not the text {command!r}")
+    if isinstance(expect, str):
+        raise BadRequest(f"expect is a list of texts, not the text {expect!r}")
     from memlab import measure
     from memlab.present.progress import Live
     from memlab.watch import Silent

@@ -103,6 +103,10 @@ def command(
 ) -> Request:
     """The request to try a command under levels of policies, as text or values, each policy's
     baseline first; `how` is what any sweep may be asked. Raises BadRequest and BadLevels."""
+    if isinstance(words, str):
+        raise BadRequest(f"a command is a list of its words, not the text {words!r}: shlex.split")
+    if isinstance(expect, str):
+        raise BadRequest(f"expect is a list of texts, not the text {expect!r}")
     if not words:
         raise BadRequest("name the command to try, after the options: memlab try -- ./app")
     folder, what = cwd or Path.cwd(), ""

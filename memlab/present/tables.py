@@ -499,6 +499,14 @@ def ends(run: Run) -> Iterator[str]:
         yield f"{where}: {outcomes(same)}{why}"
 
 
+def end(run: Run) -> str:
+    """`423 samples in 60.3 s; the sweep ended: budget`."""
+    wall_s = words.quantity(sum(session.wall_s for session in run.sessions), "s")
+    how = run.sessions[-1].ended if run.sessions else None
+    samples = words.count(len(run.samples), "sample")
+    return f"{samples} in {wall_s}; the sweep ended: {_ended(run, how)}"
+
+
 def _ended(run: Run, how: str | None) -> str:
     """`decided`, where every verdict is; else how many it gave up on."""
     if how != "decided":

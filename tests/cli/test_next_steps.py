@@ -12,11 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 from made_up import Machine
 
-from memlab import api, experiments, recorded
+from memlab import api, experiments, measure, recorded, units
 from memlab.cli import cli
-from memlab.errors import MemlabError, nearest
+from memlab.errors import BadRequest, MemlabError, nearest
 from memlab.experiment.levels import read_levels
 from memlab.judging.claims import judge
+from memlab.observe import cpu
+from memlab.observe.capabilities import Capability
 from memlab.run import plan
 from memlab.store import Store
 
@@ -169,3 +171,45 @@ def test_what_is_near_is_proposed(words: list[str], right: str) -> None:
 def test_a_proposed_name_is_one_that_is_known() -> None:
     assert nearest("", ["a", "b"], "none") == "none"
     assert nearest("thp", ["thp-cost"], "") == "did you mean thp-cost?"
+
+
+def test_doctor_ends_with_the_one_line_that_installs_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lacking = [
+        Capability("a", False, "x", "apt install libjemalloc2; or build it"),
+        Capability("b", False, "x", "apt install busybox-static, kmod is there"),
+        Capability("c", False, "x", "boot with mem=; apt install libjemalloc2"),
+        Capability("d", True, "x", "apt install what-is-there"),
+        Capability("e", False, "x", None),
+    ]
+    monkeypatch.setattr(measure, "runs_here", lambda: lacking[:1])
+    monkeypatch.setattr(measure, "capabilities_here", lambda: lacking[1:])
+    monkeypatch.setattr(cpu, "busy_share", lambda **_: 0.9)
+    lines = ask("doctor").stdout.splitlines()
+    assert lines[-1] == "apt install libjemalloc2 busybox-static"
+    assert any(line.startswith("busy machine: other programs take 90 %") for line in lines[:3])
+
+
+def test_a_dry_run_says_what_one_wants_first_and_that_the_machine_is_busy(
+    monkeypatch: pytest.MonkeyPatch, store_path: Path
+) -> None:
+    monkeypatch.setattr(cpu, "busy_share", lambda **_: 0.9)
+    words = ["sweep", "mmap-write", "-p", "file_size=1m", "--dry-run", "--store", str(store_path)]
+    lines = ask(*words).stdout.splitlines()
+    first = "\n".join(lines[:8])
+    assert all(f"{name} " in first for name in ("points", "trials", "memory", "time"))
+    assert "busy machine: " in first
+    monkeypatch.setattr(cpu, "busy_share", lambda **_: None)
+    assert "busy machine" not in ask(*words).stdout
+
+
+@pytest.mark.parametrize("what", ["true", "./app --selftest"])
+def test_a_command_as_one_text_is_refused(what: str) -> None:
+    with pytest.raises(BadRequest, match="a list of its words"):
+        api.trial(what)
+
+
+@pytest.mark.parametrize("text", ["4k", "4kib", "4KiB", "4 KiB", "4KIB"])
+def test_a_size_in_kib_however_it_is_written(text: str) -> None:
+    assert units.parse_size(text) == 4096

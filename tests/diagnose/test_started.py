@@ -70,7 +70,12 @@ def test_a_shell_reads_the_line_as_the_process_was_started(tmp_path: Path, shell
     process = subprocess.Popen(
         words,
         cwd=there,
-        env={**os.environ, "MODE": value, "API_TOKEN": "hidden", "URL": "http://me:pw@host/"},
+        env={
+            **os.environ,
+            "OMP_MODE": value,
+            "OMP_TOKEN": "hidden",
+            "MALLOC_CONF": "a://me:pw@host/",
+        },
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -80,17 +85,17 @@ def test_a_shell_reads_the_line_as_the_process_was_started(tmp_path: Path, shell
         start = start_of(process.pid)
     finally:
         process.communicate(b"")
-    line = started.line(start, {"lock": ["off", "future"], "env.MODE": [value, "b"]})
+    line = started.line(start, {"lock": ["off", "future"], "env.OMP_MODE": [value, "b"]})
     assert line is not None
     assert printable(line) == line
     folder, said = read_by_bash(line, shell)
     assert folder == str(there)
     assert said == [
-        "try", "-p", "lock=off,future", "-p", "env.MODE=/x y/\\,z,b", "--", *words,
+        "try", "-p", "lock=off,future", "-p", "env.OMP_MODE=/x y/\\,z,b", "--", *words,
     ]  # fmt: skip
-    assert command.read_policies(words, [said[4]]) == {"env.MODE": [value, "b"]}
+    assert command.read_policies(words, [said[4]]) == {"env.OMP_MODE": [value, "b"]}
     assert start.remarks == (
-        "without the variables that may be secret or are long: API_TOKEN, URL",
+        "without the variables that may be secret or are long: MALLOC_CONF, OMP_TOKEN",
     )
     assert not (there / "pwned").exists()
 

@@ -191,7 +191,7 @@ def test_where_sys_is_read_only_no_device_is_made(
     assert swap.lack("zram") == ""
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
-    assert swap.lack("zram").startswith("needs zram, and /sys may not be written here")
+    assert swap.lack("zram").startswith("needs zram, and /sys may not be written")
 
 
 def test_zram_that_is_not_loaded_is_unavailable(
