@@ -5,3 +5,4 @@ FLAGS: str
 HASHES: dict[str, str]  # by probe
 ENUMS: dict[str, dict[str, int]]  # level to value, by the enum's tag
 PARAMS: dict[str, dict[str, str]]  # by probe: param to int, bool, str, array or `enum TAG`
+FIELDS: dict[str, list[str]]  # by probe: the path of each field of its result

@@ -26,6 +26,15 @@ CDEF_BLOCK = re.compile(r"^/\* cdef:[^\n]*\*/\n(.*?)^/\* end \*/$", re.MULTILINE
 INCLUDE = re.compile(r'^#include "(.+)"', re.MULTILINE)
 
 
+# What a sample has of structs that are stored in fewer words than they have in C (memlab.probe).
+SHORTENED = {
+    "struct probe_counter": ("count", "error"),
+    "struct probe_histogram": ("total", "min_ns", "max_ns", "buckets"),
+    "struct probe_series": ("at_ns", "values", "lost"),
+    "struct probe_attribution": ("operations", "records", "lost", "events", "cpus", "slow", "met"),
+}
+
+
 def probe_files(folder: Path) -> list[Path]:
     """The probes: every C file of the folder, by name."""
     return sorted(folder.glob("*.c"))
@@ -126,6 +135,17 @@ def param(c_type: Any) -> str:
     return "bool" if c_type.cname == "_Bool" else "int"
 
 
+def result_fields(c_type: Any, path: str = "") -> Iterator[str]:
+    """The path of each field of a result, as a sample has it: `window.elapsed_ns`."""
+    for name, field in c_type.fields or ():
+        own = f"{path}{name}"
+        yield own
+        if field.type.cname in SHORTENED:
+            yield from (f"{own}.{part}" for part in SHORTENED[field.type.cname])
+        elif field.type.kind == "struct":
+            yield from result_fields(field.type, f"{own}.")
+
+
 def levels(enum: Any) -> dict[str, int]:
     """Level to value. LOCK_MODE_OFF of `enum lock_mode` is the level `off`."""
     prefix = tag(enum).upper() + "_"
@@ -168,6 +188,9 @@ def write(probes: list[Path], folder: Path, out: Path, flags: str, compiler: str
             probe: {name: param(f.type) for name, f in c.fields or ()}
             for (probe, part), c in structs.items()
             if part == "params"
+        },
+        "FIELDS": {
+            probe: [*result_fields(c)] for (probe, part), c in structs.items() if part == "result"
         },
     }
     rows = [f"{name} = {pformat(value, sort_dicts=False)}\n" for name, value in built.items()]

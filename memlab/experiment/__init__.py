@@ -23,6 +23,7 @@ from memlab.experiment.claims import (
     Shift,
     Within,
 )
+from memlab.experiment.expressions import Expression, F, each, larger, read, smaller, when
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import (
     Against,
@@ -53,12 +54,12 @@ from memlab.experiment.kinds import (
     At,
     Kind,
     Level,
+    Raw,
     choice,
     enum_levels,
 )
 from memlab.experiment.latency import LONGEST, latency, longest, percentile
-from memlab.experiment.metric import Metric, Raw
-from memlab.experiment.readings import SYSTEM_SHARE, Reading, read
+from memlab.experiment.metric import Metric
 from memlab.experiment.vocabulary import (
     PRESETS,
     Attribution,
@@ -73,6 +74,7 @@ from memlab.experiment.vocabulary import (
     Published,
     control,
 )
+from memlab.experiment.window import SYSTEM_SHARE
 
 __all__ = [
     "BYTES",
@@ -105,6 +107,8 @@ __all__ = [
     "Exclude",
     "Experiment",
     "Explanation",
+    "Expression",
+    "F",
     "Factor",
     "Figure",
     "File",
@@ -126,7 +130,6 @@ __all__ = [
     "Ratio",
     "Ratios",
     "Raw",
-    "Reading",
     "ReservedMemory",
     "Saturates",
     "Shift",
@@ -142,10 +145,14 @@ __all__ = [
     "choice",
     "control",
     "counts",
+    "each",
     "enum_levels",
+    "larger",
     "latency",
     "longest",
     "percentile",
     "read",
     "reads",
+    "smaller",
+    "when",
 ]

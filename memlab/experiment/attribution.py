@@ -11,9 +11,10 @@ from typing import Any
 
 from memlab import units
 from memlab.experiment.claims import Explanation
+from memlab.experiment.expressions import Expression, F, each
 from memlab.experiment.factor import Factor
-from memlab.experiment.kinds import FLAG, At, Level
-from memlab.experiment.metric import Metric, Raw
+from memlab.experiment.kinds import FLAG, At, Level, Raw
+from memlab.experiment.metric import Metric
 from memlab.experiment.vocabulary import Control, control
 
 # Every cause (enum trace_cause of the probes), in words that follow "met".
@@ -54,24 +55,25 @@ def tail(raw: Raw, one_in: int = ONE_IN, **rules: int) -> Mapping[str, Any]:
     return attribution.tail(found, one_in, **rules)
 
 
-def _share(count: Callable[[Mapping[str, Any]], int]) -> Callable[[Raw, At], float | None]:
-    def read(raw: Raw, _: At) -> float | None:
-        found = tail(raw)
-        judged = found.get("operation_count")
-        return count(found) / judged if judged else None
+def _share(name: str, count: Callable[[Mapping[str, Any]], int | None]) -> Expression:
+    """Of the operations of the tail; None where the sample was not traced."""
 
-    return read
+    def share(found: Mapping[str, Any] | None) -> float | None:
+        judged = tail({FIELD: found})
+        counted = count(judged) if judged.get("operation_count") else None
+        return None if counted is None else counted / judged["operation_count"]
+
+    return each(name, share, F[FIELD].optional)
 
 
-def _met(cause: str) -> Callable[[Raw, At], float | None]:
+def _met(cause: str) -> Expression:
     """None where this machine could not trace the cause."""
-    read = _share(lambda found: found["causes"].get(cause, {}).get("met_count", 0))
 
-    def seen(raw: Raw, at: At) -> float | None:
-        events = (raw.get(FIELD) or {"events": {}})["events"]
-        return None if events.get(cause, {}).get("error") else read(raw, at)
+    def seen(events: Mapping[str, Any] | None, share: float | None) -> float | None:
+        return None if (events or {}).get(cause, {}).get("error") else share
 
-    return seen
+    share = _share(f"met_{cause}", lambda tail: tail["causes"].get(cause, {}).get("met_count", 0))
+    return each("traced", seen, F[FIELD].events.optional, share)
 
 
 def slowest(raw: Raw, _: At) -> str:
@@ -104,7 +106,7 @@ def metrics(operations: str) -> list[Metric]:
             "p999_unexplained",
             "1",
             f"share of the {operations} over p99.9 that met nothing that explains them",
-            of=_share(lambda found: found["nothing_count"] + found["brief_count"]),
+            of=_share("unexplained", lambda found: found["nothing_count"] + found["brief_count"]),
             evidence=slowest,
         ),
         *(

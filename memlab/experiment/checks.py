@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memlab.experiment.claims import Claim, Count
+from memlab.experiment.expressions import Expression
 from memlab.experiment.factor import Factor
-from memlab.experiment.kinds import At, choice
-from memlab.experiment.metric import Metric, Raw
-from memlab.experiment.readings import Reading
+from memlab.experiment.kinds import At, Raw, choice
+from memlab.experiment.metric import Metric
 
 Step = Mapping[str, Any]  # a step as the probe's struct holds it; a field that is left out is 0
 
@@ -80,7 +80,7 @@ def check_claims(checks: Sequence[Check]) -> list[Claim]:
 
 
 def counts(
-    evidence: Callable[[Raw, At], str], rows: Sequence[tuple[str, str, Reading]]
+    evidence: Callable[[Raw, At], str], rows: Sequence[tuple[str, str, Expression]]
 ) -> list[Metric]:
     """Metrics that are whole numbers: name, help and how it is read, a row each."""
     return [Metric(name, "count", help, of=of, evidence=evidence) for name, help, of in rows]

@@ -23,13 +23,14 @@ import msgspec
 from memlab import units
 from memlab.errors import BadLevels, BadRequest, NotBuilt, nearest
 from memlab.experiment.claims import Claim, Count, Ratio, Within
+from memlab.experiment.expressions import Expression, F, each
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Bars, Figure, Nines, Timeline
 from memlab.experiment.host import Containment, Host, Malloc
 from memlab.experiment.huge_pages import thp_kind, thp_settings
 from memlab.experiment.kinds import At, Kind, Level, choice
 from memlab.experiment.latency import longest, percentile
-from memlab.experiment.metric import Metric, Raw
+from memlab.experiment.metric import Metric
 from memlab.experiment.points import LONG
 from memlab.experiment.vocabulary import Cost, Experiment
 
@@ -270,16 +271,8 @@ def read_metric(text: str, *, in_file: bool) -> OwnMetric:
     )
 
 
-def _field(name: str) -> Callable[[Raw, At], float | None]:
-    return lambda raw, _: None if raw[name] is None else float(raw[name])
-
-
-def _io(name: str) -> Callable[[Raw, At], float | None]:
-    return lambda raw, _: float(raw["io"][name]) if name in raw["io"] else None
-
-
-def _peak(series: str) -> Callable[[Raw, At], float | None]:
-    return lambda raw, _: float(max(raw[series]["values"], default=0))
+def _peak(series: Expression) -> Expression:
+    return each("peak", lambda found: float(max(found["values"], default=0)), series)
 
 
 def _own(metric: OwnMetric) -> Metric:
@@ -287,7 +280,7 @@ def _own(metric: OwnMetric) -> Metric:
         metric.name,
         metric.unit,
         f"{metric.name}; the command's own: {metric.pattern or metric.name}",
-        lambda raw, _: raw["metrics"].get(metric.name),
+        F.metrics[metric.name].optional,
         lower_is_better=not metric.higher_is_better,
     )
 
@@ -297,52 +290,50 @@ METRICS = (
         "elapsed",
         "s",
         "elapsed time; from execve(2) to the command's end",
-        lambda raw, _: raw["window"]["elapsed_ns"] * 1e-9,
+        F.window.elapsed_ns,
     ),
     Metric(
         "empty_elapsed",
         "s",
         "elapsed time of a program that does nothing; started in the same way",
-        lambda raw, _: raw["floor"]["elapsed_ns"] * 1e-9,
+        F.floor.elapsed_ns,
     ),
     Metric(
         "cpu_time",
         "s",
         "processor time; user and system",
-        lambda raw, _: (raw["window"]["user_ns"] + raw["window"]["system_ns"]) * 1e-9,
+        F.window.user_ns + F.window.system_ns,
     ),
-    Metric(
-        "peak_rss", "B", "peak resident memory; of one process, ru_maxrss", _field("rss_peak_bytes")
-    ),
+    Metric("peak_rss", "B", "peak resident memory; of one process, ru_maxrss", F.rss_peak_bytes),
     Metric(
         "peak_pss",
         "B",
         "peak proportional memory; Pss of all processes, read for at most 1 % of the time",
-        lambda raw, _: raw.get("pss_peak_bytes"),
+        F.pss_peak_bytes.optional,
     ),
     Metric(
         "peak_group",
         "B",
         "peak memory of the cgroup; page cache included",
-        _field("group_peak_bytes"),
+        F.group_peak_bytes,
     ),
     Metric(
         "faults",
         "faults",
         "page faults; of all processes, from execve(2) on, by perf",
-        lambda raw, _: raw["window"]["counters"]["trapped"]["count"],
+        F.window.counters.trapped,
     ),
-    Metric("peak_locked", "B", "peak locked memory; VmLck every 10 ms", _peak("locked_bytes")),
-    Metric("peak_swapped", "B", "peak swapped memory; VmSwap every 10 ms", _peak("swapped_bytes")),
-    Metric("read", "B", "bytes read from storage; proc_pid_io(5)", _io("read_bytes")),
-    Metric("written", "B", "bytes written to storage; proc_pid_io(5)", _io("write_bytes")),
+    Metric("peak_locked", "B", "peak locked memory; VmLck every 10 ms", _peak(F.locked_bytes)),
+    Metric("peak_swapped", "B", "peak swapped memory; VmSwap every 10 ms", _peak(F.swapped_bytes)),
+    Metric("read", "B", "bytes read from storage; proc_pid_io(5)", F.io.read_bytes.optional),
+    Metric("written", "B", "bytes written to storage; proc_pid_io(5)", F.io.write_bytes.optional),
     Metric(
         "stalled",
         "s",
         "time in which a task waited for memory; PSI of the cgroup (v2), else of the host",
-        lambda raw, _: None if raw["stalled_ns"] is None else raw["stalled_ns"] * 1e-9,
+        F.stalled_ns,
     ),
-    Metric("processes", "processes", "processes at a time", _field("process_count")),
+    Metric("processes", "processes", "processes at a time", F.process_count),
 )
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 _OF_FILE = "latency; of the numbers in the command's file"
@@ -354,7 +345,7 @@ READY = Metric(
     "ready",
     "s",
     "time until the service was ready; from its execve(2)",
-    lambda raw, _: None if raw["ready_ns"] is None else raw["ready_ns"] * 1e-9,
+    F.ready_ns,
 )
 
 

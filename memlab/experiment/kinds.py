@@ -6,7 +6,7 @@ The probe's field for a factor is the factor's name and the kind's suffix, so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from memlab.errors import NotBuilt, nearest
 
 Level = int | float | bool | str
 At = Mapping[str, Level]  # one point: the level of every factor
+Raw = Mapping[str, Any]  # what the probe returned, its window included
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,16 @@ def enum_levels(probe: str, param: str) -> tuple[str, ...]:
     if not taken.startswith("enum "):
         raise ValueError(f"probe {probe} has no param {param!r} that is an enum")
     return tuple(ENUMS[taken.removeprefix("enum ")])
+
+
+def result_fields(probe: str) -> Sequence[str] | None:
+    """The path of each field of what a probe written in C returns. None where the probe is written
+    in Python. Raises NotBuilt."""
+    try:
+        from memlab._built import FIELDS
+    except ModuleNotFoundError:
+        raise NotBuilt from None
+    return FIELDS.get(probe)
 
 
 def params(probe: str) -> Mapping[str, str] | None:

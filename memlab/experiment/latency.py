@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
 
-from memlab.experiment.kinds import At
-from memlab.experiment.metric import Metric, Raw
+from memlab.experiment.expressions import Expression, F, each
+from memlab.experiment.metric import Metric
 from memlab.histogram import Histogram
 
 _BEYOND = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000, "p9999": 10_000}  # one in so many
 
 
-def percentile(field: str, share: float) -> Callable[[Raw, At], float | None]:
+def percentile(field: str, share: float) -> Expression:
     """In seconds; None where too few latencies lie beyond it to state it."""
 
-    def read(raw: Raw, _: At) -> float | None:
-        value_ns = Histogram.of(raw[field]).percentile_ns(share)
+    def found(histogram: Mapping[str, Any]) -> float | None:
+        value_ns = Histogram.of(histogram).percentile_ns(share)
         return None if value_ns is None else value_ns * 1e-9
 
-    return read
+    return each(f"p{100 * share:g}".replace(".", ""), found, F[field])
 
 
 def latency(name: str, operation: str) -> Metric:
@@ -34,9 +35,9 @@ def latency(name: str, operation: str) -> Metric:
     )
 
 
-def longest(field: str) -> Callable[[Raw, At], float | None]:
+def longest(field: str) -> Expression:
     """In seconds, exact; None where nothing was timed."""
-    return lambda raw, _: raw[field]["max_ns"] * 1e-9 if raw[field]["total"] else None
+    return F[field].max_ns.where(F[field].total > 0)
 
 
 LONGEST = Metric(

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memlab.experiment.kinds import At
+from memlab.experiment.expressions import Expression
+from memlab.experiment.kinds import At, Raw
 
-Raw = Mapping[str, Any]  # what the probe returned, its window included
-Levels = Mapping[str, Any]  # `At`, or the levels of many samples at once, as arrays
+Reads = Expression | Callable[[Raw, At], float | None]  # a function is asked sample by sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +22,10 @@ class Metric:
     name: str
     unit: str
     help: str
-    of: Callable[[Raw, Levels], float | None]
+    of: Reads
     lower_is_better: bool = True
-    floor: Callable[[Raw, Levels], float | None] | None = (
-        None  # the same loop without the operation
-    )
-    extrapolated: Callable[[Raw, Levels], bool] | None = (
-        None  # is this value more than was measured?
-    )
+    floor: Reads | None = None  # the same loop without the operation
+    extrapolated: Reads | None = None  # is this value more than was measured?
     evidence: Callable[[Raw, At], str] | None = None  # the lines of /proc that it was read from
     # What a cost by the model (CostTerms) is in this metric; a level of the point may lie between
     # those measured.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from memlab.errors import BadDeclaration, nearest
 from memlab.experiment.claims import Claim
+from memlab.experiment.expressions import Expression, fields_of
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Against, Figure, Tradeoff
 from memlab.experiment.kinds import BYTES, COUNT, FLAG, PATH, SECONDS, At, Level, enum_levels
@@ -55,6 +56,23 @@ def repeated(names: Iterable[str]) -> str | None:
             return name
         seen.add(name)
     return None
+
+
+# What a sample has beside what its probe returned (memlab.store.rows.SampleRow).
+_CONTEXT = ("host", "contained", "machine", "layout", "depth_count")
+
+
+def check_expression(of: object, factors: Iterable[str], fields: Sequence[str] | None) -> None:
+    """Whether an expression reads nothing but factors' levels and fields of the probe's result;
+    None: not known, of a probe that is written in Python. What a function reads shows in a
+    sample."""
+    factors = list(factors)
+    for path in fields_of(of) if isinstance(of, Expression) else ():
+        first, _, rest = path.partition(".")
+        if first == "at" and rest and rest not in factors:
+            raise unknown("factor", rest, factors)
+        if fields is not None and first not in ("at", *_CONTEXT) and path not in fields:
+            raise unknown("field", path, fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from memlab.experiment.claims import Claim, Explanation
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Against, Figure
 from memlab.experiment.host import Host
-from memlab.experiment.kinds import BYTES, COUNT, At, Level, params
-from memlab.experiment.metric import Levels, Metric, Raw
+from memlab.experiment.kinds import BYTES, COUNT, At, Level, params, result_fields
+from memlab.experiment.metric import Metric, Reads
 from memlab.experiment.window import WINDOW_METRICS
 from memlab.printable import printable
 
@@ -138,7 +138,7 @@ class CostTerm:
     """One term of a cost: how often it is paid in a sample; its constant is what is fitted."""
 
     name: str  # what one is: a call, a byte, a fault
-    count: Callable[[Raw, Levels], float]
+    count: Reads | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +272,7 @@ class Experiment:
             if twice := rules.repeated(names):
                 raise BadDeclaration(f"the name {twice!r} is given twice")
         self._check_params()
+        self._check_expressions()
         if self.file:
             for name in self.file.factors:
                 with _part("file"):
@@ -295,6 +296,17 @@ class Experiment:
         for name in taken:
             if name not in given and name not in self.host_params:
                 raise BadDeclaration(f"the param {name!r} of probe {self.probe} is no factor's")
+
+    def _check_expressions(self) -> None:
+        """What metrics and terms of a cost read is there."""
+        fields, factors = result_fields(self.probe), [factor.name for factor in self.factors]
+        for metric in self.metrics:
+            with _part(f"metric {metric.name}"):
+                for of in (metric.of, metric.floor, metric.extrapolated):
+                    rules.check_expression(of, factors, fields)
+        for term in self.costs.terms if self.costs else ():
+            with _part(f"cost of a {term.name}"):
+                rules.check_expression(term.count, factors, fields)
 
     def _check_preset(self, preset: str) -> list[At]:
         """The preset's points."""

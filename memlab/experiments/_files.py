@@ -128,6 +128,7 @@ def _take_params(home: Path) -> None:
     told = runpy.run_path(str(home / "_built.py"))
     _built.ENUMS.update(told["ENUMS"])
     _built.PARAMS.update(told["PARAMS"])
+    _built.FIELDS.update(told["FIELDS"])
 
 
 def _folder_of(path: str, *, make: bool) -> Path:

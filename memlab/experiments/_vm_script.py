@@ -117,6 +117,6 @@ def call_evidence(raw: Raw, lines: Sequence[str]) -> str:
     return "\n".join([*lead, smaps(raw, "before"), f"{checked} = {ended}", smaps(raw, "after")])
 
 
-def pages(field: str, side: str = "after") -> Reading:
+def pages(field: str, side: str = "after") -> Expression:
     """Pages of a field of smaps, `after` the checked call unless another side is named."""
-    return read(f"{side}.{field}_bytes", per="page_bytes")
+    return F[side][f"{field}_bytes"] / F.page_bytes

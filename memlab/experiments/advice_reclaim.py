@@ -68,51 +68,39 @@ def simulated(accessed: tuple[int, ...], accesses: int, capacity: int, *, lru: b
     return missed
 
 
-def misses_of(*, lru: bool) -> Reading:
+def misses_of(*, lru: bool) -> Expression:
     """None where what else is charged to the group is not known."""
 
-    def misses(raw: Raw, at: At) -> float | None:
-        page = raw["page_bytes"]
-        if raw["other_bytes"]["error"]:
+    def misses(
+        page_bytes: float,
+        other_bytes: float | None,
+        operation_count: float,
+        limit: float,
+        file_size: float,
+        hot: float,
+        order: str,
+        operations: float,
+    ) -> float | None:
+        if other_bytes is None:
             return None
-        room = max(0, int(at["limit"]) - raw["other_bytes"]["count"]) // page
+        page = int(page_bytes)
+        room = max(0, int(limit) - int(other_bytes)) // page
         capacity = max(1, room // BATCH_PAGES * BATCH_PAGES)
-        pages, hot = int(at["file_size"]) // page, max(1, int(at["hot"]) // page)
-        accessed = trace(str(at["order"]), pages, hot, int(at["operations"]))
-        return float(simulated(accessed, raw["operation_count"], capacity, lru=lru))
+        pages, hot_pages = int(file_size) // page, max(1, int(hot) // page)
+        accessed = trace(order, pages, hot_pages, int(operations))
+        return float(simulated(accessed, int(operation_count), capacity, lru=lru))
 
-    return misses
-
-
-def over(policy: Reading) -> Reading:
-    def ratio(raw: Raw, at: At) -> float | None:
-        misses = policy(raw, at)
-        return float(raw["absent_count"]) / misses if misses else None
-
-    return ratio
+    at = F.at
+    return each(
+        "lru_misses" if lru else "fifo_misses",
+        misses,
+        *(F.page_bytes, F.other_bytes, F.operation_count),
+        *(at.limit, at.file_size, at.hot, at.order, at.operations),
+    )
 
 
-def per_access(policy: Reading) -> Reading:
-    def share(raw: Raw, at: At) -> float | None:
-        misses = policy(raw, at)
-        return None if misses is None else misses / float(raw["operation_count"])
-
-    return share
-
-
-def again(raw: Raw, at: At) -> float | None:
-    if raw["operation_count"] < int(at["operations"]):
-        return None
-    return float(raw["again_count"]) / float(raw["operation_count"])
-
-
-def pages_per_miss(raw: Raw, at: At) -> float | None:
-    bytes_read = read("read_bytes")(raw, at)
-    if bytes_read is None or not raw["absent_count"]:
-        return None
-    return bytes_read / float(raw["page_bytes"] * raw["absent_count"])
-
-
+AGAIN = (F.again_count / F.operation_count).where(F.operation_count >= F.at.operations)
+PAGES_PER_MISS = F.read_bytes / (F.page_bytes * F.absent_count)
 LRU, FIFO = misses_of(lru=True), misses_of(lru=False)
 MAN = "madvise(2)"
 BBOLT = "etcd-io/bbolt#939"
@@ -493,71 +481,71 @@ EXPERIMENT = Experiment(
             "accesses",
             "accesses",
             "accesses made",
-            of=read("operation_count"),
+            of=F.operation_count,
             lower_is_better=False,
         ),
         Metric(
             "misses",
             "misses/access",
             "misses per access; of pages that were not in memory",
-            of=read("absent_count", per="operation_count"),
+            of=F.absent_count / F.operation_count,
         ),
         Metric(
             "again",
             "misses/access",
             "repeated misses per access; of pages read before, which were reclaimed meanwhile. Not "
             "given where the time ends first, since they become more frequent",
-            of=again,
+            of=AGAIN,
         ),
         Metric(
             "lru_misses",
             "misses/access",
             "misses per access of an LRU; computed from the same accesses, for as many pages as "
             "the limit leaves",
-            of=per_access(LRU),
+            of=LRU / F.operation_count,
         ),
-        Metric("over_lru", "1", "misses / misses of an LRU", of=over(LRU)),
-        Metric("over_fifo", "1", "misses / misses of a FIFO", of=over(FIFO)),
+        Metric("over_lru", "1", "misses / misses of an LRU", of=F.absent_count / LRU),
+        Metric("over_fifo", "1", "misses / misses of a FIFO", of=F.absent_count / FIFO),
         Metric(
             "faults_per_miss",
             "faults/miss",
             "major faults per miss; a page that is being read ahead is waited for without one",
-            of=read("window.major_fault_count", per="absent_count"),
+            of=F.window.major_fault_count / F.absent_count,
         ),
         Metric(
             "pages_per_miss",
             "pages/miss",
             "pages read per miss; from the disk, read ahead or not",
-            of=pages_per_miss,
+            of=PAGES_PER_MISS,
         ),
         Metric(
             "read_per_access",
             "B/access",
             "bytes read per access; from the disk, read ahead or not",
-            of=read("read_bytes", per="operation_count"),
+            of=F.read_bytes / F.operation_count,
         ),
         Metric(
             "refaults",
             "refaults/access",
             "refaults per access; pages that the kernel brought in again, read ahead or not: "
             "workingset_refault_file of the cgroup",
-            of=read("refault_count", per="operation_count"),
+            of=F.refault_count / F.operation_count,
         ),
         Metric(
             "rate",
             "accesses/s",
             "accesses per second",
-            of=read("operation_count", per="operations_ns"),
+            of=F.operation_count / F.operations_ns,
             lower_is_better=False,
         ),
         *(latency(name, "access") for name in ("p50", "p99")),
         LONGEST,
-        Metric("kept", "B", "file in memory; at the end", of=read("resident_after_bytes")),
+        Metric("kept", "B", "file in memory; at the end", of=F.resident_after_bytes),
         Metric(
             "prepare_time",
             "s",
             "preparation time; mmap and the advice on it",
-            of=read("prepare_ns"),
+            of=F.prepare_ns,
         ),
     ],
     cost=Cost(

@@ -4,8 +4,9 @@ The load is the same under every malloc. The bursty load is that of a service wi
 rate: its CPU time is the cost of one period's work.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import fmean, stdev
+from typing import Any
 
 from memlab.experiment import *
 from memlab.experiments._libc import LIBC, libc
@@ -13,27 +14,22 @@ from memlab.experiments._libc import LIBC, libc
 _FEWEST = 3  # readings of the CPU that a jitter is said of
 
 
-def cpu(raw: Raw, _: At) -> float | None:
-    used = raw["cpu_ns"]["values"]
-    return fmean(used) * 1e-9 if used else None
+def _mean(used: Mapping[str, Any]) -> float | None:
+    return fmean(used["values"]) * 1e-9 if used["values"] else None
 
 
-def jitter(raw: Raw, _: At) -> float | None:
-    used = raw["cpu_ns"]["values"]
-    return stdev(used) * 1e-9 if len(used) >= _FEWEST else None
+def _spread(used: Mapping[str, Any]) -> float | None:
+    return stdev(used["values"]) * 1e-9 if len(used["values"]) >= _FEWEST else None
 
 
-def jitter_share(raw: Raw, at: At) -> float | None:
-    mean, spread = cpu(raw, at), jitter(raw, at)
-    return None if mean is None or spread is None else spread / mean
+CPU, JITTER = each("mean", _mean, F.cpu_ns), each("deviation", _spread, F.cpu_ns)
 
 
-def rss(of: Callable[[list[int]], float]) -> Callable[[Raw, At], float | None]:
-    def read(raw: Raw, _: At) -> float | None:
-        held = raw["rss_bytes"]["values"]
-        return float(of(held)) if held else None
+def rss(name: str, of: Callable[[list[int]], float]) -> Expression:
+    def found(held: Mapping[str, Any]) -> float | None:
+        return float(of(held["values"])) if held["values"] else None
 
-    return read
+    return each(name, found, F.rss_bytes)
 
 
 def identity(raw: Raw, _: At) -> str:
@@ -44,20 +40,20 @@ def identity(raw: Raw, _: At) -> str:
 
 
 METRICS = (
-    Metric("cpu", "s/s", "CPUs used; user and system time per second", of=cpu, evidence=identity),
+    Metric("cpu", "s/s", "CPUs used; user and system time per second", of=CPU, evidence=identity),
     Metric(
         "jitter",
         "s/s",
         "jitter of the CPU use; its standard deviation from period to period",
-        of=jitter,
+        of=JITTER,
         evidence=identity,
     ),
-    Metric("jitter_share", "1", "jitter / CPU time", of=jitter_share),
+    Metric("jitter_share", "1", "jitter / CPU time", of=JITTER / CPU),
     Metric(
         "cpu_per_operation",
         "s/operation",
         "CPU time per operation; of all threads, the same where the rate is not kept up",
-        of=read("window.user_ns", "window.system_ns", per="operation_count"),
+        of=(F.window.user_ns + F.window.system_ns) / F.operation_count,
     ),
     *(latency(name, "operation") for name in ("p99", "p50", "p999")),
     LONGEST,
@@ -65,53 +61,53 @@ METRICS = (
         "rate",
         "operations/s",
         "operations per second; of a bursty load the requested rate, where it is kept up",
-        of=read("operation_count", per="window.elapsed_ns"),
+        of=F.operation_count / F.window.elapsed_ns,
         lower_is_better=False,
     ),
     Metric(
         "rss",
         "B",
         "resident memory (mean); over the window, beyond that before the load",
-        of=rss(fmean),
+        of=rss("mean", fmean),
         evidence=identity,
     ),
     Metric(
         "rss_max",
         "B",
         "resident memory (largest); of all readings, beyond that before the load",
-        of=rss(max),
+        of=rss("most", max),
     ),
     Metric(
         "rss_end",
         "B",
         "resident memory (at the end); last reading, beyond that before the load. Under a bursty "
         "load the process is then at rest",
-        of=rss(lambda v: v[-1]),
+        of=rss("last", lambda held: held[-1]),
     ),
     Metric("system_share", "1", "kernel's share of CPU time", of=SYSTEM_SHARE),
     Metric(
         "faults_per_operation",
         "faults/operation",
         "page faults per operation; of pages that were given back or used for the first time",
-        of=read("window.minor_fault_count", per="operation_count"),
+        of=F.window.minor_fault_count / F.operation_count,
     ),
     Metric(
         "shootdowns",
         "flushes/s",
         "shootdowns per second; sent by the process, tlb:tlb_flush",
-        of=read("window.counters.tlb_remote_sent", per="window.elapsed_ns"),
+        of=F.window.counters.tlb_remote_sent / F.window.elapsed_ns,
     ),
     Metric(
         "shootdown_interrupts",
         "interrupts/s",
         "shootdown interrupts per second; of the whole machine, /proc/interrupts",
-        of=read("window.counters.tlb_interrupts", per="window.elapsed_ns"),
+        of=F.window.counters.tlb_interrupts / F.window.elapsed_ns,
     ),
     Metric(
         "purges",
         "count",
         "madvise calls of jemalloc; those that give memory back, by its own count",
-        of=read("purge_count"),
+        of=F.purge_count,
         evidence=identity,
     ),
 )

@@ -8,6 +8,7 @@ and zram's own memory.
 
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 from memlab.experiment import *
 from memlab.experiments._reclaim import NO_ZSWAP, mglru, reclaim_settings, swap, zswap
@@ -71,54 +72,54 @@ def trial_time(at: At) -> float:
     return 0.2 + out + (float(at["slice"]) or 10.0)
 
 
-def lived(reading: Reading) -> Reading:
+def lived(of: Expression) -> Expression:
     """None where the cache was killed before its first operation."""
-    return lambda raw, at: (
-        reading(raw, at) if not raw["killed"] and raw["cache"]["operation_count"] else None
-    )
+    return of.where(F.killed <= 0, F.cache.operation_count > 0)
 
 
-def per_operation(field: str) -> Reading:
-    return lived(read(f"cache.{field}", per="cache.operation_count"))
+def per_operation(field: str) -> Expression:
+    return lived(F.cache[field] / F.cache.operation_count)
 
 
-def moved(field: str) -> Reading:
+def moved(field: str) -> Expression:
     """Bytes that the host moved between memory and swap."""
-    return lived(lambda raw, _: float(raw[field] * raw["page_bytes"]))
+    return lived(F[field] * F.page_bytes)
 
 
-def io_per_page(raw: Raw, at: At) -> float | None:
-    brought, pushed = raw["swapped_in_count"], raw["swapped_out_count"]
-    return (brought + pushed) / brought if brought else None
+IO_PER_PAGE = (F.swapped_in_count + F.swapped_out_count) / F.swapped_in_count
 
 
-def over_threshold(raw: Raw, at: At) -> float | None:
+def _over(charged: Mapping[str, Any], threshold: float) -> float | None:
     """The charge counts as unchanged from one reading to the next."""
-    charged = raw["charged"]
     spans = zip(pairwise(charged["at_ns"]), charged["values"], strict=False)
-    over = sum(end - start for (start, end), value in spans if value > int(at["threshold"]))
+    over = sum(end - start for (start, end), value in spans if value > threshold)
     return over * 1e-9 if charged["values"] else None
 
 
-def charged_max(raw: Raw, at: At) -> float | None:
-    return float(max(raw["charged"]["values"], default=0)) or None
+def _most(charged: Mapping[str, Any]) -> float | None:
+    return float(max(charged["values"], default=0)) or None
 
 
 METRICS = [
     # First, for the stop rule: a cache that was killed has no other.
-    Metric("charged_max", "B", "most memory charged; read every 5 ms", of=charged_max),
+    Metric(
+        "charged_max",
+        "B",
+        "most memory charged; read every 5 ms",
+        of=each("most", _most, F.charged),
+    ),
     Metric(
         "operation_time",
         "s",
         "time per operation; mean",
         of=per_operation("operations_ns"),
-        floor=read("cache.floor_ns", per="cache.floor_count"),
+        floor=F.cache.floor_ns / F.cache.floor_count,
     ),
     Metric(
         "operation_rate",
         "operations/s",
         "operations per second; each reads or rebuilds an entry",
-        of=lived(read("cache.operation_count", per="cache.operations_ns")),
+        of=lived(F.cache.operation_count / F.cache.operations_ns),
         lower_is_better=False,
     ),
     Metric(
@@ -157,29 +158,29 @@ METRICS = [
         "io_per_page",
         "pages/page",
         "pages moved per page swapped in; between memory and swap, either way",
-        of=lived(io_per_page),
+        of=lived(IO_PER_PAGE),
     ),
     Metric(
         "over_threshold",
         "s",
         "time above the threshold; loading included",
-        of=over_threshold,
+        of=each("time_over", _over, F.charged, F.at.threshold),
     ),
-    Metric("killed", "count", "caches killed; by the OOM killer", of=read("killed")),
+    Metric("killed", "count", "caches killed; by the OOM killer", of=F.killed),
     Metric(
         "notifications",
         "count",
         "notifications; loading included",
-        of=read("cache.notification_count"),
+        of=F.cache.notification_count,
     ),
-    Metric("evicted", "count", "entries evicted; loading included", of=read("cache.evicted_count")),
+    Metric("evicted", "count", "entries evicted; loading included", of=F.cache.evicted_count),
     Metric(
         "corrupt",
         "count",
         "corrupt entries; their content is not what was written",
-        of=read("cache.corrupt_count"),
+        of=F.cache.corrupt_count,
     ),
-    Metric("load_time", "s", "loading time; to fill every entry once", of=read("cache.load_ns")),
+    Metric("load_time", "s", "loading time; to fill every entry once", of=F.cache.load_ns),
 ]
 
 

@@ -32,8 +32,8 @@ def needs(at: At) -> list[str]:
     return ["/dev/vfio/vfio"] if "vfio" in mechanism else []
 
 
-def pages(field: str, view: str = "after") -> Reading:
-    return read(f"{view}.{field}_bytes", per="page_bytes")
+def pages(field: str, view: str = "after") -> Expression:
+    return F[view][f"{field}_bytes"] / F.page_bytes
 
 
 METRICS = (
@@ -49,7 +49,7 @@ METRICS = (
     (
         "locked_vma_count",
         "VMAs with VM_LOCKED; of the buffer (lo in smaps)",
-        read("after.locked_vma_count"),
+        F.after.locked_vma_count,
     ),
     ("vm_lck_released_pages", "VmLck after the release, in pages", pages("vm_locked", "released")),
     ("vm_pin_released_pages", "VmPin after the release, in pages", pages("vm_pinned", "released")),

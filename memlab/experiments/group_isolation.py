@@ -44,8 +44,20 @@ def behaving(at: At, values: Sequence[float]) -> Sequence[float]:
     return values[HOG_GROUP + 1 :] if has_hog(at) else values
 
 
-def over_groups(statistic: Statistic) -> Callable[[Raw, At], float | None]:
-    return lambda raw, at: statistic(behaving(at, scores(raw, at)))
+def over_groups(name: str, of: Callable[[Raw, At], float | None]) -> Expression:
+    return each(
+        name,
+        lambda groups, count, at: of({"groups": groups, "group_count": int(count)}, at),
+        F.groups,
+        F.group_count,
+        F.at,
+    )
+
+
+def of_scores(statistic: Statistic) -> Expression:
+    return over_groups(
+        f"{statistic.__name__}_of_scores", lambda raw, at: statistic(behaving(at, scores(raw, at)))
+    )
 
 
 def mean(values: Sequence[float]) -> float:
@@ -75,12 +87,15 @@ def killed(raw: Raw, at: At) -> float:
     return float(sum(behaving(at, [g["killed"] for g in raw["groups"][: raw["group_count"]]])))
 
 
-def rate_of(load: int) -> Callable[[Raw, At], float | None]:
+def rate_of(load: int) -> Expression:
     """Of one load: mean over the groups."""
-    return lambda raw, at: mean(
-        behaving(
-            at, [rates(g["done_count"], at)[load] for g in raw["groups"][: raw["group_count"]]]
-        )
+    return over_groups(
+        f"mean_rate_of_{LOADS[load]}",
+        lambda raw, at: mean(
+            behaving(
+                at, [rates(g["done_count"], at)[load] for g in raw["groups"][: raw["group_count"]]]
+            )
+        ),
     )
 
 
@@ -246,9 +261,7 @@ def trial_time(at: At) -> float:
     return len(LOADS) * float(at["slice"]) + each + taking
 
 
-def number(field: str) -> Callable[[Raw, At], float | None]:
-    """None where there is no hog to count."""
-    return lambda raw, at: float(raw[field]) if has_hog(at) else None
+HOG = ~F.at.antagonist.one_of("no_hog")  # there is one to count
 
 
 EXPERIMENT = Experiment(
@@ -330,34 +343,34 @@ EXPERIMENT = Experiment(
             "1/s",
             "mean score; of the groups without the hog's. A score is the geometric mean of a "
             "group's operations per second",
-            of=over_groups(mean),
+            of=of_scores(mean),
             lower_is_better=False,
         ),
         Metric(
             "score_variation",
             "1",
             "variation of the scores; coefficient of variation over the groups",
-            of=over_groups(variation),
+            of=of_scores(variation),
         ),
         Metric(
             "fairness",
             "1",
             "fairness (Jain's index); of the groups' scores, 1: all alike, 1/n: one group has all",
-            of=over_groups(fairness),
+            of=of_scores(fairness),
             lower_is_better=False,
         ),
         Metric(
             "lowest",
             "1",
             "lowest score / mean",
-            of=over_groups(lowest),
+            of=of_scores(lowest),
             lower_is_better=False,
         ),
         Metric(
             "killed_groups",
             "count",
             "groups killed; other than the hog's",
-            of=killed,
+            of=over_groups("killed", killed),
         ),
         *(
             Metric(
@@ -373,19 +386,19 @@ EXPERIMENT = Experiment(
             "hog_held",
             "B",
             "memory held by the hog; by its processes that were not killed",
-            of=number("hog_held_bytes"),
+            of=F.hog_held_bytes.where(HOG),
         ),
         Metric(
             "hog_refused",
             "count",
             "hog processes refused; memory, by mmap",
-            of=number("hog_refused_count"),
+            of=F.hog_refused_count.where(HOG),
         ),
         Metric(
             "hog_killed",
             "count",
             "hog processes killed",
-            of=number("hog_killed_count"),
+            of=F.hog_killed_count.where(HOG),
         ),
     ],
     cost=Cost(memory=whole, time=trial_time),

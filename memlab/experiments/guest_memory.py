@@ -36,16 +36,16 @@ def evidence(raw: Raw, _: At) -> str:
 
 
 def size(name: str, field: str, help: str) -> Metric:
-    return Metric(name, "B", help, of=read(field), evidence=evidence)
+    return Metric(name, "B", help, of=F[field], evidence=evidence)
 
 
 def share(name: str, field: str, help: str) -> Metric:
     """Of the guest's memory."""
-    return Metric(name, "1", help, of=read(field, per="guest_bytes"), evidence=evidence)
+    return Metric(name, "1", help, of=F[field] / F.guest_bytes, evidence=evidence)
 
 
 def after(name: str, field: str, help: str) -> Metric:
-    return Metric(name, "s", help, of=read(field))
+    return Metric(name, "s", help, of=F[field])
 
 
 def timeline(metric: str, series: str, quantity: str) -> Timeline:

@@ -115,7 +115,7 @@ def trial_time(at: At) -> float:
 
 def before(name: str, field: str, help: str) -> Metric:
     """A time before the window."""
-    return Metric(name, "s", help, of=read(field))
+    return Metric(name, "s", help, of=F[field])
 
 
 def pushed_out(swap: str) -> list[Claim]:
@@ -227,33 +227,33 @@ EXPERIMENT = Experiment(
             "major_faults_per_touch",
             "faults/touch",
             "major faults per touch; the page had to be read from swap",
-            of=read("window.major_fault_count", per="latency.total"),
+            of=F.window.major_fault_count / F.latency.total,
         ),
         Metric(
             "minor_faults_per_touch",
             "faults/touch",
             "minor faults per touch; readahead had already read the page",
-            of=read("window.minor_fault_count", per="latency.total"),
+            of=F.window.minor_fault_count / F.latency.total,
         ),
         Metric(
             "touch_rate",
             "touches/s",
             "touches per second",
-            of=read("latency.total", per="window.elapsed_ns"),
+            of=F.latency.total / F.window.elapsed_ns,
             lower_is_better=False,
         ),
         Metric(
             "resident_before",
             "B",
             "resident before the window; of the idle memory, by mincore",
-            of=read("resident_before_bytes"),
+            of=F.resident_before_bytes,
             lower_is_better=False,
         ),
         Metric(
             "swapped_before",
             "B",
             "VmSwap before the window; of the probe",
-            of=read("vm_swap_before_bytes"),
+            of=F.vm_swap_before_bytes,
         ),
         before(
             "lock_time",
@@ -266,7 +266,7 @@ EXPERIMENT = Experiment(
             "antagonist_killed",
             "kills",
             "antagonist killed; 1: by the OOM killer",
-            of=read("antagonist_killed"),
+            of=F.antagonist_killed,
         ),
         *metrics("touches"),
     ],

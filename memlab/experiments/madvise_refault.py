@@ -193,8 +193,8 @@ def evidence(raw: Raw, at: At) -> str:
 
 
 METRICS = (
-    ("vma_count", "VMAs in the range; after the call", read("after.vma_count")),
-    ("vma_count_before", "VMAs in the range before the call", read("before.vma_count")),
+    ("vma_count", "VMAs in the range; after the call", F.after.vma_count),
+    ("vma_count_before", "VMAs in the range before the call", F.before.vma_count),
     ("resident_pages", "resident pages; after the call", pages("rss")),
     ("resident_pages_before", "resident pages before the call", pages("rss", "before")),
     ("resident_pages_touched", "resident pages after the touch", pages("rss", "touched")),
@@ -204,18 +204,18 @@ METRICS = (
         "pages marked by MADV_FREE after the touch",
         pages("lazy_free", "touched"),
     ),
-    ("call_errno", "errno of the call; 0: it succeeded", read("call_errno")),
-    ("zero_pages", "touched pages that read zero", read("zero_count")),
-    ("kept_pages", "touched pages as written before the call", read("kept_count")),
-    ("file_pages", "touched pages as the file was", read("file_count")),
+    ("call_errno", "errno of the call; 0: it succeeded", F.call_errno),
+    ("zero_pages", "touched pages that read zero", F.zero_count),
+    ("kept_pages", "touched pages as written before the call", F.kept_count),
+    ("file_pages", "touched pages as the file was", F.file_count),
     (
         "kept_or_zero_pages",
         "touched pages that read zero or are as written before the call",
-        read("kept_count", "zero_count"),
+        F.kept_count + F.zero_count,
     ),
-    ("signal_count", "touches that ended in a signal", read("signal_count")),
-    ("signal", "signal number; of those touches", read("signal")),
-    ("signal_code", "si_code of the signal; 1 SEGV_MAPERR, 2 SEGV_ACCERR", read("signal_code")),
+    ("signal_count", "touches that ended in a signal", F.signal_count),
+    ("signal", "signal number; of those touches", F.signal),
+    ("signal_code", "si_code of the signal; 1 SEGV_MAPERR, 2 SEGV_ACCERR", F.signal_code),
 )
 
 EXPERIMENT = Experiment(

@@ -181,35 +181,35 @@ METRICS = (
     (
         "first_shared_pages",
         "shared pages charged to group 0",
-        read("after.first.shared_pages"),
+        F.after.first.shared_pages,
     ),
     (
         "second_shared_pages",
         "shared pages charged to group 1",
-        read("after.second.shared_pages"),
+        F.after.second.shared_pages,
     ),
-    ("first_own_pages", "private pages charged to group 0", read("after.first.own_pages")),
-    ("second_own_pages", "private pages charged to group 1", read("after.second.own_pages")),
+    ("first_own_pages", "private pages charged to group 0", F.after.first.own_pages),
+    ("second_own_pages", "private pages charged to group 1", F.after.second.own_pages),
     (
         "whole_shared_pages",
         "shared pages counted by the parent group",
-        read("after.whole.shared_pages"),
+        F.after.whole.shared_pages,
     ),
     (
         "whole_own_pages",
         "private pages counted by the parent group",
-        read("after.whole.own_pages"),
+        F.after.whole.own_pages,
     ),
     (
         "directly_shared_pages",
         "shared pages charged to the parent group itself; in v1",
-        read("after.directly_shared_pages"),
+        F.after.directly_shared_pages,
     ),
-    ("call_errno", "errno of the step; 0: it succeeded", read("call_errno")),
+    ("call_errno", "errno of the step; 0: it succeeded", F.call_errno),
     (
         "batch_pages",
         "pages by which usage rises at a time",
-        read("batch_bytes", per="page_bytes", when={"check": "batch"}),
+        (F.batch_bytes / F.page_bytes).where(check="batch"),
     ),
 )
 

@@ -35,21 +35,11 @@ def overshoots(at: At) -> bool:
     return is_threshold(at) or str(at["mechanism"]).startswith("high")
 
 
-def overshoot(field: str, histogram: str) -> Reading:
-    mean = read(field, per=f"{histogram}.total")
-    return lambda raw, at: mean(raw, at) if overshoots(at) else None
-
-
-def other_notifications(raw: Raw, at: At) -> float | None:
-    others = int(at["thresholds"]) - 1
-    return raw["other_count"] / (2 * int(at["crossings"]) * others) if others else None
-
-
-def over_eventfd(raw: Raw, at: At) -> float | None:
-    delivery, eventfd = (
-        percentile(name, 0.5)(raw, at) for name in ("delivery", "eventfd_delivery")
-    )
-    return delivery / eventfd if delivery and eventfd else None
+OVERSHOOTS = F.at.mechanism.one_of("threshold", "high_poll", "high_inotify")
+_OTHERS = F.at.thresholds - 1
+OTHER_NOTIFICATIONS = F.other_count / (2 * F.at.crossings * _OTHERS)
+_DELIVERY = percentile("delivery", 0.5)
+OVER_EVENTFD = (_DELIVERY / percentile("eventfd_delivery", 0.5)).where(_DELIVERY > 0)
 
 
 def notified(name: str, crossing: str) -> Metric:
@@ -57,7 +47,7 @@ def notified(name: str, crossing: str) -> Metric:
         f"{name}_notifications",
         "notifications/crossing",
         f"notifications per {crossing} crossing; taken by the waiter",
-        of=read(f"{name}_count", per="at.crossings"),
+        of=F[f"{name}_count"] / F.at.crossings,
     )
 
 
@@ -87,30 +77,30 @@ METRICS = [
         "delivery of a plain eventfd; median time for the same waiter after a write to an eventfd",
         of=percentile("eventfd_delivery", 0.5),
     ),
-    Metric("delivery_over_eventfd", "1", "delivery / plain eventfd", of=over_eventfd),
+    Metric("delivery_over_eventfd", "1", "delivery / plain eventfd", of=OVER_EVENTFD),
     Metric(
         "overshoot",
         "B",
         "overshoot; mean usage beyond the threshold when the waiter reads it",
-        of=overshoot("overshoot_bytes", "latency"),
+        of=(F.overshoot_bytes / F.latency.total).where(OVERSHOOTS),
     ),
     Metric(
         "overshoot_max",
         "B",
         "largest overshoot",
-        of=lambda raw, at: float(raw["overshoot_most_bytes"]) if overshoots(at) else None,
+        of=F.overshoot_most_bytes.where(OVERSHOOTS),
     ),
     Metric(
         "overshoot_at_signal",
         "B",
         "overshoot at the signal; mean usage beyond the threshold when the kernel signals",
-        of=overshoot("late_bytes", "delivery"),
+        of=(F.late_bytes / F.delivery.total).where(OVERSHOOTS),
     ),
     Metric(
         "arm_time",
         "s/notifier",
         "time to arm; a threshold or another notifier",
-        of=read("arm_ns", per="at.thresholds"),
+        of=F.arm_ns / F.at.thresholds,
     ),
     notified("up", "upward"),
     notified("down", "downward"),
@@ -118,22 +108,20 @@ METRICS = [
         "other_notifications",
         "notifications/crossing",
         "notifications without a waiter; per crossing of each threshold that has none",
-        of=other_notifications,
+        of=OTHER_NOTIFICATIONS,
     ),
-    Metric(
-        "missed", "crossings", "missed crossings; the waiter did not run", of=read("missed_count")
-    ),
+    Metric("missed", "crossings", "missed crossings; the waiter did not run", of=F.missed_count),
     Metric(
         "stale",
         "wakes",
         "wake-ups before the crossing; by an earlier one, or by another program's stall",
-        of=read("stale_count"),
+        of=F.stale_count,
     ),
     Metric(
         "outrun",
         "crossings",
         "outrun crossings; the swing ended before the waiter ran",
-        of=read("outrun_count"),
+        of=F.outrun_count,
     ),
 ]
 

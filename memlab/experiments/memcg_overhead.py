@@ -154,50 +154,46 @@ EXPERIMENT = Experiment(
             "page_time",
             "s/page",
             "time per page; a fault, or a read through a new mapping",
-            of=read("work_ns", per="page_count"),
-            floor=read("floor_ns", per="page_count", when=FAULT),
+            of=F.work_ns / F.page_count,
+            floor=(F.floor_ns / F.page_count).where(**FAULT),
         ),
         Metric(
             "fault_time",
             "s/fault",
             "time per page fault; of new memory",
-            of=read("work_ns", per="page_count", when=FAULT),
-            floor=read("floor_ns", per="page_count", when=FAULT),
+            of=(F.work_ns / F.page_count).where(**FAULT),
+            floor=(F.floor_ns / F.page_count).where(**FAULT),
         ),
         Metric(
             "bandwidth",
             "B/s",
             "bandwidth; bytes read per second through a mapping, its creation and faults included",
-            of=lambda raw, at: (
-                raw["page_count"] * PAGE_BYTES / (raw["work_ns"] * 1e-9)
-                if at["work"] == "read"
-                else None
-            ),
+            of=(F.page_count * PAGE_BYTES / F.work_ns).where(work="read"),
             lower_is_better=False,
         ),
         Metric(
             "release_time",
             "s/page",
             "release time per page; to free or unmap it",
-            of=read("release_ns", per="page_count"),
+            of=F.release_ns / F.page_count,
         ),
         Metric(
             "notifications",
             "notifications",
             "notifications; of all thresholds in all passes",
-            of=read("notification_count"),
+            of=F.notification_count,
         ),
         Metric(
             "arm_time",
             "s/threshold",
             "time to arm a threshold",
-            of=read("arm_ns", per="at.thresholds"),
+            of=F.arm_ns / F.at.thresholds,
         ),
         Metric(
             "cgroup_depth",
             "groups",
             "nested groups; that the probe was in, 0: at the top",
-            of=read("depth_count"),
+            of=F.depth_count,
         ),
     ],
     cost=Cost(

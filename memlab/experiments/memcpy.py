@@ -76,17 +76,11 @@ def trial_time(at: At) -> float:
     return 0.01 + 6 * step_s + (float(at["slice"]) or int(at["passes"]) * step_s)
 
 
-FLOOR = read("floor_ns", per="floor_count")
+FLOOR = F.floor_ns / F.floor_count
 
 
-def steady_bandwidth(raw: Raw, at: At) -> float:
-    """Before there were threads a sample had no `steady_bytes`: all copies were of the whole."""
-    copied_bytes = raw.get("steady_bytes", raw["steady_count"] * int(at["size"]))
-    return float(copied_bytes / (raw["steady"]["elapsed_ns"] * 1e-9))
-
-
-def steady_s(raw: Raw, at: At) -> float:
-    return int(at["size"]) / steady_bandwidth(raw, at)
+# Before there were threads a sample had no `steady_bytes`: all copies were of the whole.
+STEADY_BANDWIDTH = F.steady_bytes.or_(F.steady_count * F.at.size) / F.steady.elapsed_ns
 
 
 def smaps(raw: Raw, _: At) -> str:
@@ -99,49 +93,55 @@ METRICS = [
         "steady_bandwidth",
         "B/s",
         "bandwidth after the first copy; bytes copied per second",
-        of=steady_bandwidth,
+        of=STEADY_BANDWIDTH,
         lower_is_better=False,
     ),
-    Metric("first_copy", "s", "time of the first copy", of=read("window.elapsed_ns"), floor=FLOOR),
-    Metric("steady_copy", "s", "time per copy after the first", of=steady_s, floor=FLOOR),
+    Metric("first_copy", "s", "time of the first copy", of=F.window.elapsed_ns, floor=FLOOR),
+    Metric(
+        "steady_copy",
+        "s",
+        "time per copy after the first",
+        of=F.at.size / STEADY_BANDWIDTH,
+        floor=FLOOR,
+    ),
     Metric(
         "first_bandwidth",
         "B/s",
         "bandwidth of the first copy",
-        of=read("at.size", per="window.elapsed_ns"),
+        of=F.at.size / F.window.elapsed_ns,
         lower_is_better=False,
     ),
     Metric(
         "prepare_time",
         "s",
         "preparation time; to map the destination and bring it into its state, before the window",
-        of=read("prepare_ns"),
+        of=F.prepare_ns,
     ),
     Metric(
         "prepare_and_first",
         "s",
         "preparation and first copy; how long a program waits that copies once",
-        of=read("prepare_ns", "window.elapsed_ns"),
+        of=F.prepare_ns + F.window.elapsed_ns,
     ),
     Metric(
         "steady_faults",
         "faults",
         "minor faults; by rusage, in all copies after the first",
-        of=read("steady.minor_fault_count"),
+        of=F.steady.minor_fault_count,
     ),
     Metric(
         "steady_copies",
         "copies",
         "copies after the first; of the first thread's part. A very large cache makes later ones "
         "faster",
-        of=read("steady_count"),
+        of=F.steady_count,
         lower_is_better=False,
     ),
     Metric(
         "huge_pages",
         "B",
         "destination in huge pages; by smaps",
-        of=read("huge_bytes"),
+        of=F.huge_bytes,
         lower_is_better=False,
         evidence=smaps,
     ),
@@ -149,7 +149,7 @@ METRICS = [
         "src_huge_pages",
         "B",
         "source in huge pages; by smaps",
-        of=lambda raw, at: raw["src_huge_bytes"]["count"] if "src_huge_bytes" in raw else None,
+        of=F.src_huge_bytes.optional,
         lower_is_better=False,
         evidence=smaps,
     ),
@@ -163,9 +163,9 @@ COSTS = CostTerms(
     over="size",
     where=ALONE,
     terms=[
-        CostTerm("first copy", lambda raw, at: 1.0),
-        CostTerm("byte", lambda raw, at: float(at["size"])),
-        CostTerm("fault", lambda raw, at: float(raw["window"]["minor_fault_count"])),
+        CostTerm("first copy", 1),
+        CostTerm("byte", F.at.size),
+        CostTerm("fault", F.window.minor_fault_count),
     ],
 )
 

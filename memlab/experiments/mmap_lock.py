@@ -31,30 +31,21 @@ def dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-def locks(side: str, per: str) -> Reading:
-    return read(f"{side}.writes", f"{side}.reads", per=per)
-
-
-def held_up(raw: Raw, at: At) -> float | None:
-    """None where a call is so short that an operation outlives it by chance."""
-    operation, call = ALONE(raw, at), CALL(raw, at)
-    if not operation or not call or not raw["operation_count"] or call < LONG * operation:
-        return None
-    return float(raw["held_up_count"] / raw["operation_count"])
-
-
-def slowdown(raw: Raw, at: At) -> float | None:
-    beside, alone = (percentile(f"{name}latency", 0.99)(raw, at) for name in ("", "floor_"))
-    return beside / alone if beside and alone else None
+def locks(side: str, per: str) -> Expression:
+    return (F[side].writes + F[side].reads) / F[per]
 
 
 ALONE = percentile("floor_latency", 0.5)
-CALL = read("call_ns", per="call_count")
+CALL = F.call_ns / F.call_count
+_BESIDE, _ALONE = percentile("latency", 0.99), percentile("floor_latency", 0.99)
+SLOWDOWN = (_BESIDE / _ALONE).where(_BESIDE > 0)
+# None where a call is so short that an operation outlives it by chance.
+HELD_UP = (F.held_up_count / F.operation_count).where(ALONE > 0, CALL > 0, CALL >= LONG * ALONE)
 HOLDS, PASSES, SHORT, NONE = "held up", "goes on", "call too short", "no operation"
 
 
 def word(raw: Raw, at: At) -> str:
-    share = held_up(raw, at)
+    share = HELD_UP(raw, at)
     if share is None:
         return SHORT if raw["operation_count"] else NONE
     return HOLDS if share > 0.5 else PASSES
@@ -82,26 +73,17 @@ def lock_word(raw: Raw, at: At) -> str:
     return BOTH if sum(filter(None, takes)) < events else MMAP_LOCK
 
 
-def under_mmap_lock(side: str) -> Reading:
-    """The share of the faults; None for operations that are none."""
-
-    def share(raw: Raw, at: At) -> float | None:
-        faults = counted(raw, side, "faults")
-        takes = [counted(raw, side, name) for name in ("writes", "reads")]
-        if not str(at["victim"]).startswith("fault_") or not faults or None in takes:
-            return None
-        return sum(filter(None, takes)) / faults
-
-    return share
+FAULTING = ("fault_anonymous", "fault_file")
 
 
-def vma_lock(name: str) -> Reading:
-    def per_operation(raw: Raw, at: At) -> float | None:
-        count = counted(raw, "vma_locks", name) if "vma_locks" in raw else None
-        operations = raw["operation_count"]
-        return count / operations if count is not None and operations else None
+def under_mmap_lock(side: str) -> Expression:
+    """The share of the faults; None for operations that are none, and in older samples."""
+    taken = F[side].writes.optional + F[side].reads.optional
+    return (taken / F[side].faults.optional).where(victim=FAULTING)
 
-    return per_operation
+
+def vma_lock(name: str) -> Expression:
+    return F.vma_locks[name].optional / F.operation_count
 
 
 def takes(id: str, text: str, metric: str, equals: int, published: str, **where: Level) -> Count:
@@ -287,7 +269,7 @@ EXPERIMENT = Experiment(
             "made_alone",
             "operations",
             "operations alone; made before the callers begin",
-            of=read("alone_count"),
+            of=F.alone_count,
             lower_is_better=False,
         ),
         Metric(
@@ -300,7 +282,7 @@ EXPERIMENT = Experiment(
             "operation_writes",
             "locks/op",
             "mmap_lock takes for writing; per operation of the victim alone",
-            of=read("alone.writes", per="alone_count"),
+            of=F.alone.writes / F.alone_count,
         ),
         Metric(
             "call_locks",
@@ -312,13 +294,13 @@ EXPERIMENT = Experiment(
             "call_reads",
             "locks/call",
             "mmap_lock takes for reading; per call of a caller",
-            of=read("calls.reads", per="counted_call_count"),
+            of=F.calls.reads / F.counted_call_count,
         ),
         Metric(
             "call_writes",
             "locks/call",
             "mmap_lock takes for writing; per call of a caller",
-            of=read("calls.writes", per="counted_call_count"),
+            of=F.calls.writes / F.counted_call_count,
         ),
         Metric(
             "beside_locks",
@@ -356,14 +338,14 @@ EXPERIMENT = Experiment(
             "sleeps/op",
             "sleeps for a lock per operation; beside the callers. A writer that spins for the lock "
             "is not counted",
-            of=read("beside.waits", per="operation_count"),
+            of=F.beside.waits / F.operation_count,
         ),
         Metric(
             "held_up",
             "1",
             "share held up; operations that began during a call and ended after it. Not given "
             f"where a call takes less than {LONG} operations alone",
-            of=held_up,
+            of=HELD_UP,
         ),
         *(latency(name, "operation") for name in ("p50", "p99")),
         LONGEST,
@@ -371,7 +353,7 @@ EXPERIMENT = Experiment(
             "slowdown",
             "1",
             "p99 beside the callers / p99 alone",
-            of=slowdown,
+            of=SLOWDOWN,
         ),
         Metric("call_time", "s", "time per call", of=CALL),
     ],

@@ -38,11 +38,18 @@ def processes(raw: Raw) -> list[Raw]:
     return seen
 
 
-def written(of: Callable[[Raw, Raw], float]) -> Callable[[Raw, At], float | None]:
-    """A sum over the processes; None where no page was to be touched."""
-    return lambda raw, at: (
-        sum(of(raw, process) for process in processes(raw)) if at["scope"] == "group" else None
-    )
+def over_processes(name: str, of: Callable[[Raw, Raw], float]) -> Expression:
+    """A sum over the processes."""
+
+    def total(raw: Raw) -> float:
+        return float(sum(of(raw, process) for process in processes(raw)))
+
+    return each(f"sum_of_{name}", total, F)
+
+
+def written(name: str, of: Callable[[Raw, Raw], float]) -> Expression:
+    """None where no page was to be touched."""
+    return over_processes(name, of).where(scope="group")
 
 
 def completed(raw: Raw, process: Raw) -> bool:
@@ -294,27 +301,27 @@ EXPERIMENT = Experiment(
             "requested",
             "B",
             "bytes requested; by each process, of mmap",
-            of=read("requested_bytes"),
+            of=F.requested_bytes,
         ),
         Metric(
             "mmap_refused",
             "count",
             "mmap refused; number of processes",
-            of=lambda raw, at: float(sum(p["mmap_errno"] != 0 for p in processes(raw))),
+            of=over_processes("refused", lambda _, p: p["mmap_errno"] != 0),
             evidence=evidence,
         ),
         Metric(
             "killed",
             "count",
             "processes killed; by the OOM killer",
-            of=written(lambda raw, process: float(killed(process))),
+            of=written("killed", lambda _, process: killed(process)),
             evidence=evidence,
         ),
         Metric(
             "completed",
             "count",
             "processes that finished; they wrote all of their mapping and were not killed",
-            of=written(lambda raw, process: float(completed(raw, process))),
+            of=written("completed", completed),
             lower_is_better=False,
             evidence=evidence,
         ),
@@ -322,7 +329,7 @@ EXPERIMENT = Experiment(
             "bytes_reached",
             "B",
             "bytes written; by all processes together",
-            of=written(lambda raw, process: float(process["done_bytes"])),
+            of=written("done_bytes", lambda _, process: process["done_bytes"]),
             lower_is_better=False,
             evidence=evidence,
         ),
@@ -330,14 +337,14 @@ EXPERIMENT = Experiment(
             "group_oom_kills",
             "count",
             "OOM kills in the cgroup; by its own count",
-            of=lambda raw, at: raw.get("host", {}).get("group_oom_kill"),
+            of=F.host.group_oom_kill.optional,
         ),
         Metric(
             "outside_killed",
             "count",
             "process outside killed; 1: a process outside of the cgroup, as likely a victim, did "
             "not live to the end",
-            of=lambda raw, at: raw.get("host", {}).get("witness_killed"),
+            of=F.host.witness_killed.optional,
         ),
     ],
     cost=Cost(

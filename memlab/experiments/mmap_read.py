@@ -96,7 +96,7 @@ EXPERIMENT = Experiment(
             "resident_before",
             "B",
             "file in the page cache; before the window",
-            of=read("resident_before_bytes"),
+            of=F.resident_before_bytes,
             lower_is_better=False,
         ),
     ],

@@ -103,20 +103,13 @@ EXPERIMENT = Experiment(
             "cached",
             "B",
             "bytes of the file in the page cache; at the end, after sync, by cachestat(2)",
-            of=lambda raw, at: raw.get("cached_bytes", {}).get("count"),  # of newer samples
+            of=F.cached_bytes.optional,  # of newer samples
         ),
         Metric(
             "time_2gib_synced",
             "s",
             "time for 2 GiB, synced; time_2gib plus the msync or fdatasync of what was written",
-            of=lambda raw, at: (
-                (raw["window"]["elapsed_ns"] + raw["sync_ns"])
-                * 1e-9
-                * TABLE_BYTES
-                / raw["byte_count"]
-                if at["sync"]
-                else None
-            ),
+            of=((F.window.elapsed_ns + F.sync_ns) * TABLE_BYTES / F.byte_count).where(sync=True),
         ),
     ],
     cost=Cost(
@@ -212,11 +205,9 @@ EXPERIMENT = Experiment(
         by=["method", "filesystem", "file_state"],
         over="size",
         terms=[
-            CostTerm("call", lambda raw, at: 1.0),
-            CostTerm("byte", lambda raw, at: at["size"]),
-            CostTerm(
-                "fault", lambda raw, at: raw["window"]["minor_fault_count"] / raw["call_count"]
-            ),
+            CostTerm("call", 1),
+            CostTerm("byte", F.at.size),
+            CostTerm("fault", F.window.minor_fault_count / F.call_count),
         ],
     ),
     figure=Lines(

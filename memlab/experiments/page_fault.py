@@ -39,23 +39,39 @@ def faults_per_chunk(at: At, page_bytes: int) -> int:
     return 1 if at["allocator"] == "malloc" else 0
 
 
-def folio_bytes(raw: Raw, at: At) -> int:
-    """What one fault brings in."""
-    return size_bytes(at["thp"]) or int(raw["page_bytes"])
-
-
-def over_expected(raw: Raw, at: At) -> float | None:
-    """None where the count depends on more than this: malloc's heap, huge pages, no fault. Huge
-    pages of one size are as good as pages of that size, where the mapping is aligned to them."""
-    in_heap = at["allocator"] == "malloc" and (
-        int(at["chunk"]) < MAPPED_BYTES or int(at["chunks"]) > MAPPED_COUNT
-    )
-    expected = faults_per_chunk(at, folio_bytes(raw, at)) * int(at["chunks"])
-    if in_heap or at["thp"] == "always" or expected == 0:
+def _expected(
+    page_bytes: float,
+    allocator: str,
+    chunk: float,
+    chunks: float,
+    thp: Level,
+    lock: str,
+    touched: Level,
+    populate: float,
+) -> float | None:
+    """Faults; none where the count depends on more than this: malloc's heap, huge pages, no fault.
+    Huge pages of one size are as good as pages of that size, where the mapping is aligned to
+    them."""
+    at: dict[str, Level] = {"allocator": allocator, "chunk": chunk, "lock": lock}
+    at |= {"touched": touched, "populate": bool(populate)}
+    in_heap = allocator == "malloc" and (chunk < MAPPED_BYTES or chunks > MAPPED_COUNT)
+    folio_bytes = size_bytes(thp) or int(page_bytes)  # what one fault brings in
+    expected = faults_per_chunk(at, folio_bytes) * int(chunks)
+    if in_heap or thp == "always":
         return None
-    if size_bytes(at["thp"]) and (at["allocator"] == "malloc" or int(at["chunk"]) % ALIGNED_BYTES):
+    if size_bytes(thp) and (allocator == "malloc" or int(chunk) % ALIGNED_BYTES):
         return None  # a mapping that begins or ends within a folio has small pages there
-    return float(raw["window"]["minor_fault_count"] / expected)
+    return float(expected)
+
+
+EXPECTED = each(
+    "expected_faults",
+    _expected,
+    *(F.page_bytes, F.at.allocator, F.at.chunk, F.at.chunks),
+    *(F.at.thp, F.at.lock, F.at.touched, F.at.populate),
+)
+OVER_EXPECTED = F.window.minor_fault_count / EXPECTED
+ALLOCATED = F.at.chunk * F.at.chunks
 
 
 def memory_bytes(at: At) -> int:
@@ -65,12 +81,12 @@ def memory_bytes(at: At) -> int:
     return pages * PAGE_BYTES + table_bytes + 8 * int(at["chunks"]) + 64 * MIB
 
 
-PARTS = ("alloc_ns", "populate_ns", "touch_ns")  # of the window
+PARTS = F.alloc_ns + F.populate_ns + F.touch_ns  # of the window
 
 
-def touched(reading: Reading) -> Reading:
+def touched(of: Expression) -> Expression:
     """None where no page was touched."""
-    return lambda raw, at: reading(raw, at) if raw["touch_count"] else None
+    return of.where(F.touch_count > 0)
 
 
 METRICS = [
@@ -78,61 +94,57 @@ METRICS = [
         "chunk_time",
         "s/chunk",
         "time per allocation; with its populating and touching",
-        of=read(*PARTS, per="at.chunks"),
+        of=PARTS / F.at.chunks,
     ),
     Metric(
         "faults_20gb",
         "faults",
         "minor faults for 20 GB; by rusage, for the published 20,000 x 1,024,000 bytes, at the "
         "measured rate",
-        of=lambda raw, at: (
-            raw["window"]["minor_fault_count"]
-            * TABLE_BYTES
-            / (int(at["chunk"]) * int(at["chunks"]))
-        ),
-        extrapolated=lambda raw, at: int(at["chunk"]) * int(at["chunks"]) < TABLE_BYTES,
+        of=F.window.minor_fault_count * TABLE_BYTES / ALLOCATED,
+        extrapolated=ALLOCATED < TABLE_BYTES,
     ),
     Metric(
         "faults_over_expected",
         "1",
         "minor faults / expected faults; expected are those of pages and of malloc's headers",
-        of=over_expected,
+        of=OVER_EXPECTED,
     ),
     Metric(
         "trapped_share",
         "1",
         "share of faults that trap; of the minor faults those that are exceptions, by perf",
-        of=read("window.counters.trapped", per="window.minor_fault_count"),
+        of=F.window.counters.trapped / F.window.minor_fault_count,
     ),
-    Metric("alloc_time", "s/chunk", "allocation time", of=read("alloc_ns", per="at.chunks")),
+    Metric("alloc_time", "s/chunk", "allocation time", of=F.alloc_ns / F.at.chunks),
     Metric(
         "populate_time",
         "s/chunk",
         "populate time per allocation",
-        of=read("populate_ns", per="at.chunks", when={"populate": True}),
+        of=(F.populate_ns / F.at.chunks).where(populate=True),
     ),
     Metric(
         "touch_time",
         "s/chunk",
         "touch time per allocation",
-        of=touched(read("touch_ns", per="at.chunks")),
-        floor=touched(read("floor_ns", per="at.chunks")),
+        of=touched(F.touch_ns / F.at.chunks),
+        floor=touched(F.floor_ns / F.at.chunks),
     ),
     Metric(
         "fault_time",
         "s/fault",
         "time per minor fault; of allocating, populating and touching together",
-        of=read(*PARTS, per="window.minor_fault_count"),
-        floor=touched(read("floor_ns", per="window.minor_fault_count")),
+        of=PARTS / F.window.minor_fault_count,
+        floor=touched(F.floor_ns / F.window.minor_fault_count),
     ),
     Metric(
         "release_time",
         "s/chunk",
         "release time per allocation; after the window",
-        of=read("release_ns", per="at.chunks"),
+        of=F.release_ns / F.at.chunks,
     ),
-    Metric("resident", "B", "VmRSS; with every allocation held", of=read("resident_bytes")),
-    Metric("page_tables", "B", "VmPTE; with every allocation held", of=read("page_table_bytes")),
+    Metric("resident", "B", "VmRSS; with every allocation held", of=F.resident_bytes),
+    Metric("page_tables", "B", "VmPTE; with every allocation held", of=F.page_table_bytes),
 ]
 
 
@@ -346,10 +358,8 @@ EXPERIMENT = Experiment(
         by=["lock", "touched"],  # a header's page was just freed, those of large memory are cold
         over="chunk",
         terms=[
-            CostTerm("chunk", lambda raw, at: 1.0),
-            CostTerm(
-                "fault", lambda raw, at: raw["window"]["minor_fault_count"] / int(at["chunks"])
-            ),
+            CostTerm("chunk", 1),
+            CostTerm("fault", F.window.minor_fault_count / F.at.chunks),
         ],
         where={"populate": False, "allocator": "malloc", "thp": "never"},
     ),

@@ -51,8 +51,8 @@ def word(raw: Raw, at: At) -> str:
     return DONE if raw["done_bytes"] == at["file_size"] else STALLED
 
 
-def is_word(*words: str) -> Reading:
-    return lambda raw, at: float(word(raw, at) in words)
+def is_word(*words: str) -> Expression:
+    return each("ends_so", lambda raw, at: float(word(raw, at) in words), F, F.at)
 
 
 def needs(at: At) -> list[str]:
@@ -61,14 +61,8 @@ def needs(at: At) -> list[str]:
     return ["memory cgroup v2"] if at["bound"] == "high" or at["killer"] != "process" else []
 
 
-def pages(field: str) -> Reading:
-    count = read(field)
-
-    def size(raw: Raw, at: At) -> float | None:
-        found = count(raw, at) if field in raw else None  # zswap: of newer samples
-        return None if found is None else found * raw["page_bytes"]
-
-    return size
+def pages(field: str) -> Expression:
+    return F[field].optional * F.page_bytes  # zswap: of newer samples
 
 
 def ends(id: str, text: str, metric: str, equals: int, published: str, **where: Level) -> Count:
@@ -400,7 +394,7 @@ EXPERIMENT = Experiment(
     ],
     metrics=[
         # First, for the stop rule: what counts here is exact, and the least blocks are enough.
-        Metric("requested", "B", "memory asked for", of=read("at.file_size")),
+        Metric("requested", "B", "memory asked for", of=F.at.file_size),
         Metric(
             "survived",
             "count",
@@ -418,28 +412,28 @@ EXPERIMENT = Experiment(
             "bystander_killed",
             "count",
             "bystanders killed; small processes of the same group",
-            of=read("bystander_killed"),
+            of=F.bystander_killed,
         ),
         Metric(
             "bytes_reached",
             "B",
             "memory taken; before the end",
-            of=read("done_bytes"),
+            of=F.done_bytes,
             lower_is_better=False,
         ),
-        Metric("time", "s", "time to the end", of=read("window.elapsed_ns")),
-        Metric("longest", "s", "longest step; of 64 KiB", of=read("longest_ns")),
+        Metric("time", "s", "time to the end", of=F.window.elapsed_ns),
+        Metric("longest", "s", "longest step; of 64 KiB", of=F.longest_ns),
         Metric(
             "limit_hits",
             "count",
             "limit hits; charges that met the limit. v1 counts none where the group may not swap",
-            of=read("limit_hit_count"),
+            of=F.limit_hit_count,
         ),
         Metric(
             "stalled",
             "s",
             "memory pressure; time that some process stalled, of the group (v2) or the host (v1)",
-            of=read("stalled_ns"),
+            of=F.stalled_ns,
         ),
         Metric(
             "reclaimed_anonymous",
@@ -466,7 +460,7 @@ EXPERIMENT = Experiment(
             "count",
             "process outside killed; 1: a process outside of the cgroup, as likely a victim, did "
             "not live to the end",
-            of=lambda raw, at: raw.get("host", {}).get("witness_killed"),
+            of=F.host.witness_killed.optional,
         ),
     ],
     cost=Cost(

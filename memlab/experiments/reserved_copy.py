@@ -101,8 +101,8 @@ def evidence(raw: Raw, at: At) -> str:
     return "\n".join([*said, raw["smaps"].rstrip()])
 
 
-def _flags(raw: Raw) -> set[str]:
-    return set(raw["smaps"].rpartition("VmFlags:")[2].split())
+def _flags(smaps: str) -> set[str]:
+    return set(smaps.rpartition("VmFlags:")[2].split())
 
 
 METRICS = [
@@ -110,36 +110,36 @@ METRICS = [
         "copy_time",
         "s",
         "copy time",
-        of=read("window.elapsed_ns"),
-        floor=read("floor_ns"),
+        of=F.window.elapsed_ns,
+        floor=F.floor_ns,
         evidence=evidence,
     ),
     Metric(
         "bandwidth",
         "B/s",
         "bandwidth; bytes copied per second",
-        of=read("at.size", per="window.elapsed_ns"),
+        of=F.at.size / F.window.elapsed_ns,
         lower_is_better=False,
     ),
     Metric(
         "vm_lck",
         "B",
         "VmLck; of the process, after the copy",
-        of=read("window.counters.vm_locked_bytes"),
+        of=F.window.counters.vm_locked_bytes,
         evidence=evidence,
     ),
     Metric(
         "pfn_mapped",
         "count",
         "VM_PFNMAP; 1: the mapping has it (pf in VmFlags)",
-        of=lambda raw, _: float("pf" in _flags(raw)),
+        of=each("pf_in_flags", lambda smaps: float("pf" in _flags(smaps)), F.smaps),
         evidence=evidence,
     ),
     Metric(
         "write_back",
         "count",
         "write-back memory type; 1: it is in force, 0: another is",
-        of=lambda raw, _: float(memory_type(raw) == "write-back") if memory_type(raw) else None,
+        of=when(F.memory_type.one_of("write-back"), 1, 0).where(~F.memory_type.one_of("")),
         evidence=evidence,
     ),
 ]

@@ -7,6 +7,8 @@ those for which it ends retention, does nothing, or makes it worse.
 """
 
 import bisect
+from collections.abc import Mapping
+from typing import Any
 
 from memlab.experiment import *
 
@@ -29,74 +31,45 @@ OF_GLIBC = [name for name in SETTINGS if name not in OF_JEMALLOC]
 WAIT, LONG_WAIT = 2.0, 12.0  # seconds; the decay times are 1 s, and 10 by default
 
 
-def beyond_live(field: str) -> Reading:
-    return lambda raw, at: float(max(0, raw[field] - raw["live_bytes"]))
+def beyond_live(value: Expression) -> Expression:
+    return larger(0, value - F.live_bytes)
 
 
-def counted_since(field: str) -> Reading:
-    """None in runs of a memlab that did not count it yet."""
-    count = read(field)
-    return lambda raw, at: count(raw, at) if field in raw else None
+RETAINED, LEFT = beyond_live(F.after_bytes), beyond_live(F.given_bytes)
+_FREED = F.peak_bytes - F.live_bytes
+SHARE = (RETAINED / _FREED).where(_FREED > 0)
+SOMETHING = RETAINED > MIB  # hardly anything is retained where it is not
+GIVEN_SHARE = (1 - LEFT / RETAINED).where(SOMETHING)
+_WAITED = F.at.wait > 0
+WAITED = beyond_live(F.waited_bytes).where(_WAITED)
+WAITED_SHARE = (WAITED / RETAINED).where(SOMETHING)
 
 
-RETAINED, LEFT = beyond_live("after_bytes"), beyond_live("given_bytes")
-
-
-def share(raw: Raw, at: At) -> float | None:
-    freed = raw["peak_bytes"] - raw["live_bytes"]
-    return (RETAINED(raw, at) or 0.0) / freed if freed > 0 else None
-
-
-def given_share(raw: Raw, at: At) -> float | None:
-    """None where hardly anything is retained."""
-    retained, left = RETAINED(raw, at) or 0.0, LEFT(raw, at) or 0.0
-    return 1 - left / retained if retained > MIB else None
-
-
-def left_after(wait_s: float) -> Reading:
+def left_after(wait_s: float) -> Expression:
     """Retained so long after the last round; None where the wait was shorter."""
 
-    def left(raw: Raw, at: At) -> float | None:
-        if float(at["wait"]) < wait_s:
-            return None
-        course = raw["resident"]
+    def resident(course: Mapping[str, Any]) -> float:
         until = bisect.bisect_right(course["at_ns"], wait_s * 1e9)
-        return float(max(0, course["values"][until - 1] - raw["live_bytes"]))
+        return float(course["values"][until - 1])
 
-    return left
-
-
-def waited(raw: Raw, at: At) -> float | None:
-    return beyond_live("waited_bytes")(raw, at) if at["wait"] else None
+    found = each(f"resident_after_{wait_s:g}s", resident, F.resident)
+    return beyond_live(found).where(F.at.wait >= wait_s)
 
 
-def waited_share(raw: Raw, at: At) -> float | None:
-    """None where hardly anything is retained."""
-    retained, left = RETAINED(raw, at) or 0.0, waited(raw, at)
-    return left / retained if left is not None and retained > MIB else None
-
-
-def half_time(raw: Raw, at: At) -> float | None:
-    """None where half of it is there to the end of the wait."""
-    if not at["wait"] or (RETAINED(raw, at) or 0.0) <= MIB:
-        return None
-    course = raw["resident"]
-    half = raw["live_bytes"] + (RETAINED(raw, at) or 0.0) / 2
+def _half_time(course: Mapping[str, Any], live: float, retained: float) -> float | None:
+    half = live + retained / 2
     times = zip(course["at_ns"], course["values"], strict=True)
     return next((at_ns * 1e-9 for at_ns, value in times if value <= half), None)
 
 
-def faults_per_page(raw: Raw, at: At) -> float | None:
-    """None where less than 1 MiB is missing from the peak."""
-    if not at["wait"]:
-        return None
-    given = raw["peak_bytes"] - raw["waited_bytes"]
-    return float(raw["retaken_fault_count"] * raw["page_bytes"] / given) if given > MIB else None
-
-
-def free_in_malloc(raw: Raw, at: At) -> float | None:
-    held, used = read("numbers.held")(raw, at), read("numbers.in_use")(raw, at)
-    return None if held is None or used is None else max(0.0, held - used)
+# None where half of it is there to the end of the wait.
+HALF_TIME = each("half_time", _half_time, F.resident, F.live_bytes, RETAINED).where(
+    _WAITED & SOMETHING
+)
+# None where less than 1 MiB is missing from the peak.
+_GIVEN = F.peak_bytes - F.waited_bytes
+FAULTS_PER_PAGE = (F.retaken_fault_count * F.page_bytes / _GIVEN).where(_WAITED, _GIVEN > MIB)
+FREE_IN_MALLOC = larger(0, F.numbers.held - F.numbers.in_use)
 
 
 GLIBC: dict[str, Level] = {"allocator": "glibc", "threads": "kept", "survivors": 0}
@@ -542,7 +515,7 @@ EXPERIMENT = Experiment(
         ),
     ],
     metrics=[
-        Metric("peak", "B", "resident at the peak; beyond that before", of=read("peak_bytes")),
+        Metric("peak", "B", "resident at the peak; beyond that before", of=F.peak_bytes),
         Metric(
             "retained",
             "B",
@@ -553,19 +526,19 @@ EXPERIMENT = Experiment(
             "retained_share",
             "1",
             "retained / freed; of what was freed after the peak",
-            of=share,
+            of=SHARE,
         ),
         Metric(
             "waited",
             "B",
             "retained after the wait; resident, and of no object that lives",
-            of=waited,
+            of=WAITED,
         ),
         Metric(
             "waited_share",
             "1",
             "retained after the wait / before; not given where that is under 1 MiB",
-            of=waited_share,
+            of=WAITED_SHARE,
         ),
         *(
             Metric(
@@ -584,19 +557,19 @@ EXPERIMENT = Experiment(
             "half_time",
             "s",
             "time until half is given back; not given where half is there to the wait's end",
-            of=half_time,
+            of=HALF_TIME,
         ),
         Metric(
             "retaken_faults",
             "faults",
             "page faults of the round after the wait",
-            of=lambda raw, at: float(raw["retaken_fault_count"]) if at["wait"] else None,
+            of=F.retaken_fault_count.where(_WAITED),
         ),
         Metric(
             "faults_per_page",
             "faults",
             "page faults per page given back; of the round after the wait",
-            of=faults_per_page,
+            of=FAULTS_PER_PAGE,
         ),
         Metric(
             "left",
@@ -608,40 +581,38 @@ EXPERIMENT = Experiment(
             "given_share",
             "1",
             "share given back; of what was retained, not given where that is under 1 MiB",
-            of=given_share,
+            of=GIVEN_SHARE,
             lower_is_better=False,
         ),
         Metric(
             "page_tables",
             "B",
             "page tables after the peak; VmPTE",
-            of=counted_since("after_table_bytes"),
+            of=F.after_table_bytes.optional,
         ),
         Metric(
             "page_tables_left",
             "B",
             "page tables after giving back; VmPTE. Linux 6.14 and later (x86-64) frees those that "
             "madvise empties",
-            of=counted_since("given_table_bytes"),
+            of=F.given_table_bytes.optional,
         ),
-        Metric("give_back_time", "s", "time to give back; one call", of=read("give_back_ns")),
-        Metric("last_time", "s", "time of the last round; before that", of=read("last_ns")),
-        Metric("again_time", "s", "time of the next round; after that", of=read("again_ns")),
+        Metric("give_back_time", "s", "time to give back; one call", of=F.give_back_ns),
+        Metric("last_time", "s", "time of the last round; before that", of=F.last_ns),
+        Metric("again_time", "s", "time of the next round; after that", of=F.again_ns),
         Metric(
             "last_faults",
             "faults",
             "page faults of the last round",
-            of=read("last_fault_count"),
+            of=F.last_fault_count,
         ),
-        Metric(
-            "again_faults", "faults", "page faults of the next round", of=read("again_fault_count")
-        ),
-        Metric("arenas", "count", "arenas; by glibc's malloc_info(3)", of=read("arena_count")),
+        Metric("again_faults", "faults", "page faults of the next round", of=F.again_fault_count),
+        Metric("arenas", "count", "arenas; by glibc's malloc_info(3)", of=F.arena_count),
         Metric(
             "free_in_malloc",
             "B",
             "free by malloc's own count; taken from the kernel and not in use, touched or not",
-            of=free_in_malloc,
+            of=FREE_IN_MALLOC,
         ),
     ],
     cost=Cost(

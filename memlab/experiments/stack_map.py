@@ -15,15 +15,8 @@ def memory(at: At) -> int:
     return PROCESS_OWN + int(at["threads"]) * own
 
 
-def thread_time(raw: Raw, _: At) -> float:
-    return float(raw["window"]["elapsed_ns"] * 1e-9 / raw["thread_count"])
-
-
-def vmas(raw: Raw, _: At) -> float | None:
-    """None of a run from before they were counted."""
-    if "vmas_after_count" not in raw:
-        return None
-    return float((raw["vmas_after_count"] - raw["vmas_before_count"]) / raw["thread_count"])
+THREAD_TIME = F.window.elapsed_ns / F.thread_count
+VMAS = (F.vmas_after_count.optional - F.vmas_before_count.optional) / F.thread_count
 
 
 def locked(lock: str) -> dict[str, str | int]:
@@ -87,41 +80,39 @@ EXPERIMENT = Experiment(
             "thread_time",
             "s/thread",
             "time per thread; until its part of the stack is touched",
-            of=thread_time,
-            floor=read("floor_ns"),
+            of=THREAD_TIME,
+            floor=F.floor_ns,
         ),
         Metric(
             "threads_2000",
             "s",
             "time for 2000 threads; at the measured rate",
-            of=lambda raw, at: thread_time(raw, at) * PUBLISHED_THREADS,
-            extrapolated=lambda raw, at: bool(raw["thread_count"] < PUBLISHED_THREADS),
+            of=THREAD_TIME * PUBLISHED_THREADS,
+            extrapolated=F.thread_count < PUBLISHED_THREADS,
         ),
         Metric(
             "resident_per_thread",
             "B",
             "resident memory per thread; of its stack, by mincore",
-            of=read("resident_bytes", per="thread_count"),
+            of=F.resident_bytes / F.thread_count,
         ),
         Metric(
             "locked_per_thread",
             "B",
             "VmLck per thread; after the creation less before",
-            of=lambda raw, at: (
-                (raw["locked_after_bytes"] - raw["locked_before_bytes"]) / raw["thread_count"]
-            ),
+            of=(F.locked_after_bytes - F.locked_before_bytes) / F.thread_count,
         ),
         Metric(
             "faults_per_thread",
             "faults/thread",
             "minor faults per thread; by rusage",
-            of=read("window.minor_fault_count", per="thread_count"),
+            of=F.window.minor_fault_count / F.thread_count,
         ),
         Metric(
             "vmas_per_thread",
             "VMAs/thread",
             "VMAs per thread; after the creation less before",
-            of=vmas,
+            of=VMAS,
         ),
     ],
     cost=Cost(memory=memory, time=lambda at: 0.02 + memory(at) / 1e9),

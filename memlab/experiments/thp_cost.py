@@ -43,14 +43,16 @@ PLAIN: dict[str, Level] = {
 BROKEN: dict[str, Level] = HUGE | ALL | {"khugepaged": "off", "touches_timed": False}
 
 
-def expected_faults(raw: Raw, at: At) -> float:
-    """One per folio that a touch brings in; what found no huge page takes one per small page."""
-    if at["pages"] != "huge" or at["used"] == "sparse":
-        return float(raw["touch_count"])
-    if at["folio"] != HUGE_BYTES:
-        return int(at["size"]) / int(at["folio"])
-    huge = int(raw["huge_bytes"])
-    return huge / HUGE_BYTES + (int(at["size"]) - huge) / int(raw["page_bytes"])
+# One per folio that a touch brings in; what found no huge page takes one per small page.
+EXPECTED_FAULTS = when(
+    ~F.at.pages.one_of("huge") | F.at.used.one_of("sparse"),
+    F.touch_count,
+    when(
+        F.at.folio.one_of(HUGE_BYTES),
+        F.huge_bytes / HUGE_BYTES + (F.at.size - F.huge_bytes) / F.page_bytes,
+        F.at.size / F.at.folio,
+    ),
+)
 
 
 @cache  # of the host as it was before the first trial
@@ -99,25 +101,13 @@ def settings(at: At) -> dict[str, str]:
     return wanted
 
 
-def event(name: str, part: str = "touch") -> Reading:
+def event(name: str, part: str = "touch") -> Expression:
     """A count of /proc/vmstat in a part of the trial, per 2 MiB of the memory."""
-    count = read(f"{part}_events.{name}_count")
-
-    def each(raw: Raw, at: At) -> float | None:
-        found = count(raw, at)
-        return None if found is None else found / (int(at["size"]) / HUGE_BYTES)
-
-    return each
+    return F[f"{part}_events"][f"{name}_count"] / (F.at.size / HUGE_BYTES)
 
 
-def collapsed(reading: Reading) -> Reading:
-    return lambda raw, at: reading(raw, at) if at["pages"] in ("collapsed", "khugepaged") else None
-
-
-def khugepaged_time(raw: Raw, at: At) -> float | None:
-    """None where it did not collapse all of the memory in time."""
-    all_of_it = at["pages"] == "khugepaged" and raw["huge_bytes"] == at["size"]
-    return float(raw["collapse_ns"]) * 1e-9 if all_of_it else None
+# None where it did not collapse all of the memory in time.
+KHUGEPAGED_TIME = F.collapse_ns.where((F.huge_bytes - F.at.size).one_of(0), pages="khugepaged")
 
 
 def ratio(
@@ -542,39 +532,39 @@ EXPERIMENT = Experiment(
             "touch_time",
             "s/page",
             "time per first touch; of one used page",
-            of=read("window.elapsed_ns", per="touch_count"),
-            floor=read("floor_ns", per="touch_count"),
+            of=F.window.elapsed_ns / F.touch_count,
+            floor=F.floor_ns / F.touch_count,
         ),
         Metric(
             "load_time",
             "s/load",
             "time per load; from a random touched page",
-            of=read("load_ns", per="at.loads"),
-            floor=read("load_floor_ns", per="at.loads"),
+            of=F.load_ns / F.at.loads,
+            floor=F.load_floor_ns / F.at.loads,
         ),
         Metric(
             "resident_over_used",
             "1",
             "resident memory / used pages",
-            of=lambda raw, at: raw["resident_bytes"] / (raw["touch_count"] * raw["page_bytes"]),
+            of=F.resident_bytes / (F.touch_count * F.page_bytes),
         ),
         Metric(
             "huge_share",
             "1",
             "share in huge pages; of the resident memory, those of 2 MiB",
-            of=read("huge_bytes", per="resident_bytes"),
+            of=F.huge_bytes / F.resident_bytes,
         ),
         Metric(
             "faults",
             "faults",
             "minor faults; of the first touch",
-            of=read("window.minor_fault_count"),
+            of=F.window.minor_fault_count,
         ),
         Metric(
             "faults_over_expected",
             "1",
             "minor faults / expected faults; expected is one per folio",
-            of=lambda raw, at: raw["window"]["minor_fault_count"] / expected_faults(raw, at),
+            of=F.window.minor_fault_count / EXPECTED_FAULTS,
         ),
         latency("p50", "touch"),
         latency("p99", "touch"),
@@ -619,63 +609,63 @@ EXPERIMENT = Experiment(
             "free_huge_before",
             "count",
             "free blocks of 2 MiB at first; before free memory was broken up (/proc/buddyinfo)",
-            of=read("free_huge_before_count"),
+            of=F.free_huge_before_count,
         ),
         Metric(
             "free_huge",
             "count",
             "free blocks of 2 MiB; right before the first touch (/proc/buddyinfo)",
-            of=read("free_huge_count"),
+            of=F.free_huge_count,
         ),
         Metric(
             "unmovable_blocks",
             "count",
             "unmovable blocks; right before the first touch (/proc/pagetypeinfo)",
-            of=read("unmovable_count"),
+            of=F.unmovable_count,
         ),
         Metric(
             "collapsed_pages",
             "1",
             "huge pages made of small ones / 2 MiB; afterwards (thp_collapse_alloc)",
-            of=collapsed(event("thp_collapse_alloc", "collapse")),
+            of=event("thp_collapse_alloc", "collapse").where(pages=["collapsed", "khugepaged"]),
         ),
-        Metric("fork_time", "s", "time of fork(2); in the parent", of=read("fork_ns")),
+        Metric("fork_time", "s", "time of fork(2); in the parent", of=F.fork_ns),
         Metric(
             "write_time",
             "s/write",
             "time per first write after fork; by the child, to one page",
-            of=read("write_ns", per="write_count"),
-            floor=read("write_floor_ns", per="write_count"),
+            of=F.write_ns / F.write_count,
+            floor=F.write_floor_ns / F.write_count,
         ),
         Metric(
             "write_faults",
             "faults/write",
             "faults per write after fork",
-            of=read("write_fault_count", per="write_count"),
+            of=F.write_fault_count / F.write_count,
         ),
         Metric(
             "copied",
             "B/write",
             "copied bytes per write after fork; what is then the child's own",
-            of=read("copied_bytes", per="write_count"),
+            of=F.copied_bytes / F.write_count,
         ),
         Metric(
             "collapse_time",
             "s",
             "time of MADV_COLLAPSE",
-            of=read("collapse_ns", when={"pages": "collapsed"}),
+            of=F.collapse_ns.where(pages="collapsed"),
         ),
         Metric(
             "khugepaged_time",
             "s",
             "time of khugepaged; until all is huge, to 5 ms, where it became so in time",
-            of=khugepaged_time,
+            of=KHUGEPAGED_TIME,
         ),
         Metric(
             "touch_over_zeroing",
             "1",
             "first touch / zeroing again; of all of the memory",
-            of=read("window.elapsed_ns", per="zero_ns", when=ALL),
+            of=(F.window.elapsed_ns / F.zero_ns).where(**ALL),
         ),
     ],
     cost=Cost(

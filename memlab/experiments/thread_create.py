@@ -1,32 +1,27 @@
 """thread-create: how many threads per second can processes create, once memory is locked?"""
 
 import errno
+from collections.abc import Sequence
 
 from memlab.experiment import *
 from memlab.experiments._libc import LIBC, libc
 from memlab.experiments._threads import *
 
 
-def rate(raw: Raw, _: At) -> float:
+def _rate(thread_counts: Sequence[int], elapsed_ns: Sequence[int]) -> float:
     """The processes' own rates, summed."""
-    own = zip(raw["thread_counts"], raw["elapsed_ns"], strict=True)
-    return float(sum(count / (elapsed_ns * 1e-9) for count, elapsed_ns in own if elapsed_ns))
+    own = zip(thread_counts, elapsed_ns, strict=True)
+    return float(sum(count / (time_ns * 1e-9) for count, time_ns in own if time_ns))
 
 
-def faults(raw: Raw, _: At) -> float:
-    """Without those of mmap_lock's probe, which takes one for each page."""
-    own = raw["window"]["minor_fault_count"] - raw["mmap_lock_latency"]["total"]
-    return float(own / raw["thread_count"])
-
-
-def imbalance(raw: Raw, _: At) -> float:
-    counts = raw["thread_counts"][: raw["process_count"]]
+def _imbalance(thread_counts: Sequence[int], process_count: float) -> float:
+    counts = thread_counts[: int(process_count)]
     return float((max(counts) - min(counts)) * len(counts) / sum(counts))
 
 
-def mmap_lock_mean(raw: Raw, _: At) -> float | None:
-    rounds = raw["mmap_lock_latency"]["total"]
-    return sum(raw["elapsed_ns"]) * 1e-9 / rounds if rounds else None
+# Without those of mmap_lock's probe, which takes one for each page.
+FAULTS = (F.window.minor_fault_count - F.mmap_lock_latency.total) / F.thread_count
+ELAPSED = each("sum", lambda elapsed_ns: sum(elapsed_ns) * 1e-9, F.elapsed_ns)
 
 
 def first_failure(raw: Raw, _: At) -> str:
@@ -39,50 +34,50 @@ METRICS = [
         "threads_per_s",
         "threads/s",
         "threads created per second; by all processes together",
-        of=rate,
+        of=each("sum_of_rates", _rate, F.thread_counts, F.elapsed_ns),
         lower_is_better=False,
     ),
-    Metric("faults_per_thread", "faults/thread", "minor faults per thread; by rusage", of=faults),
+    Metric("faults_per_thread", "faults/thread", "minor faults per thread; by rusage", of=FAULTS),
     Metric(
         "thread_time",
         "s/thread",
         "time per thread; in its process",
-        of=lambda raw, at: sum(raw["elapsed_ns"]) * 1e-9 / raw["thread_count"],
-        floor=read("floor_ns", per="floor_thread_count"),
+        of=ELAPSED / F.thread_count,
+        floor=F.floor_ns / F.floor_thread_count,
     ),
     Metric(
         "thread_cpu",
         "s/thread",
         "CPU time per thread; of the creating thread and the new one",
-        of=read("window.user_ns", "window.system_ns", per="thread_count"),
-        floor=read("floor_ns", per="floor_thread_count"),
+        of=(F.window.user_ns + F.window.system_ns) / F.thread_count,
+        floor=F.floor_ns / F.floor_thread_count,
     ),
     Metric(
         "created",
         "threads",
         "threads created; in the window",
-        of=read("thread_count"),
+        of=F.thread_count,
         lower_is_better=False,
     ),
     Metric(
         "alive",
         "threads",
         "threads alive at once; the most in any process",
-        of=read("alive_peak_count"),
+        of=F.alive_peak_count,
         lower_is_better=False,
     ),
     Metric(
         "failed",
         "calls",
         "failed calls; of pthread_create",
-        of=read("failed_count"),
+        of=F.failed_count,
         evidence=first_failure,
     ),
     Metric(
         "imbalance",
         "1",
         "spread between processes; most threads of a process less the fewest, over the mean",
-        of=imbalance,
+        of=each("imbalance", _imbalance, F.thread_counts, F.process_count),
     ),
     Metric(
         "mmap_lock_p99",
@@ -94,13 +89,13 @@ METRICS = [
         "mmap_lock_worst",
         "s",
         "longest time per page with mmap_lock",
-        of=read("mmap_lock_latency.max_ns", when={"mmap_lock_probe": True}),
+        of=F.mmap_lock_latency.max_ns.where(mmap_lock_probe=True),
     ),
     Metric(
         "mmap_lock_mean",
         "s",
         "mean time per page with mmap_lock; the time between pages included",
-        of=mmap_lock_mean,
+        of=ELAPSED / F.mmap_lock_latency.total,
     ),
 ]
 
@@ -366,7 +361,7 @@ EXPERIMENT = Experiment(
         by=["lock"],
         over="processes",
         where={"stack_touched": 0},
-        terms=[CostTerm("thread", lambda raw, at: 1.0), CostTerm("fault", faults)],
+        terms=[CostTerm("thread", 1), CostTerm("fault", FAULTS)],
     ),
     figure=Bars(
         "threads_per_s",

@@ -37,37 +37,31 @@ def source(raw: Raw) -> str:
     return ""
 
 
-def shootdowns(raw: Raw) -> float | None:
+def _shootdowns(
+    known: Raw, sent: float | None, interrupts: float | None, readers: float
+) -> float | None:
     """Flushes sent to other CPUs in the window; None where no counter is complete."""
-    if raw["operation_count"] == 0:
-        return None
-    counters, readers = raw["window"]["counters"], raw["reader_count"]
-    if source(raw) == "tlb:tlb_flush":
-        count: int = counters["tlb_remote_sent"]["count"]
-        return float(count)
-    if source(raw) == "/proc/interrupts":
-        interrupts: int = counters["tlb_interrupts"]["count"]
-        return float(interrupts / max(1, readers))
+    by = source({"known": known})
+    if by == "tlb:tlb_flush":
+        return sent
+    if by == "/proc/interrupts" and interrupts is not None:
+        return interrupts / max(1, readers)
     return None
 
 
-def per_operation(raw: Raw, _: At) -> float | None:
-    count = shootdowns(raw)
-    return None if count is None else count / raw["operation_count"]
+_SENT, _INTERRUPTS = F.window.counters.tlb_remote_sent, F.window.counters.tlb_interrupts
+PER_OPERATION = (
+    each("shootdowns", _shootdowns, F.known, _SENT, _INTERRUPTS, F.reader_count) / F.operation_count
+)
 
 
-def read_known(counter: str) -> Reading:
-    count = read(f"known.{counter}")
-    return lambda raw, at: count(raw, at) if raw["known"]["flush_count"] else None
+def read_known(counter: str) -> Expression:
+    return F.known[counter].where(F.known.flush_count > 0)
 
 
-def hidden(raw: Raw, _: At) -> float | None:
-    """The share of flushes that no interrupt shows: the hypervisor did them for a CPU that it had
-    taken away (arch/x86/kernel/kvm.c, kvm_flush_tlb_multi)."""
-    sent = raw["window"]["counters"]["tlb_remote_sent"]["count"]
-    interrupts = raw["window"]["counters"]["tlb_interrupts"]["count"]
-    wanted = (sent or 0) * raw["reader_count"]
-    return None if not wanted or interrupts is None else max(0.0, 1 - interrupts / wanted)
+# The share of flushes that no interrupt shows: the hypervisor did them for a CPU that it had taken
+# away (arch/x86/kernel/kvm.c, kvm_flush_tlb_multi).
+HIDDEN = larger(0, 1 - _INTERRUPTS / (_SENT * F.reader_count))
 
 
 def evidence(raw: Raw, _: At) -> str:
@@ -87,10 +81,7 @@ def evidence(raw: Raw, _: At) -> str:
     )
 
 
-def reader_rate(raw: Raw, _: At) -> float | None:
-    readers = raw["reader_count"]
-    seconds = raw["elapsed_ns"] * 1e-9
-    return raw["latency"]["total"] / seconds / readers if readers else None
+READER_RATE = F.latency.total / F.elapsed_ns / F.reader_count
 
 
 def broadcast(environment: Mapping[str, Any]) -> str:
@@ -98,14 +89,13 @@ def broadcast(environment: Mapping[str, Any]) -> str:
     return str(environment.get("tlb_broadcast") or "")
 
 
-def release_time(raw: Raw, at: At) -> float | None:
-    """None in runs of a memlab that did not time it yet."""
-    count = raw.get("timed_release_count")
-    pages = int(at["pages"]) * int(at["ranges"])
-    return raw["timed_release_ns"] * 1e-9 / (count * pages) if count else None
+# None in runs of a memlab that did not time it yet.
+RELEASE_TIME = F.timed_release_ns.optional / (
+    F.timed_release_count.optional * (F.at.pages * F.at.ranges)
+)
 
 
-FAULTS = read("window.minor_fault_count", "window.major_fault_count", per="operation_count")
+FAULTS = (F.window.minor_fault_count + F.window.major_fault_count) / F.operation_count
 
 
 METRICS = [
@@ -113,29 +103,29 @@ METRICS = [
         "ops_per_s",
         "1/s",
         "operations per second; each touches the ranges and releases them",
-        of=read("operation_count", per="elapsed_ns"),
+        of=F.operation_count / F.elapsed_ns,
         lower_is_better=False,
     ),
     Metric(
         "op_time",
         "s",
         "time per operation; with the page faults of its touches",
-        of=read("elapsed_ns", per="operation_count"),
-        floor=read("floor_ns", per="floor_operation_count"),
+        of=F.elapsed_ns / F.operation_count,
+        floor=F.floor_ns / F.floor_operation_count,
         of_cost=lambda cost, _: cost,
     ),
     Metric(
         "release_time_per_page",
         "s/page",
         "time of the release per page; of one operation in eight, without its touches",
-        of=release_time,
+        of=RELEASE_TIME,
     ),
     Metric(
         "shootdowns_per_op",
         "shootdowns/op",
         "shootdowns per operation; flushes sent to other CPUs, by the counter that is complete "
         "here",
-        of=per_operation,
+        of=PER_OPERATION,
         lacks=broadcast,
         evidence=evidence,
     ),
@@ -143,7 +133,7 @@ METRICS = [
         "interrupts_per_op",
         "interrupts/op",
         "shootdown interrupts per operation; on all CPUs, by /proc/interrupts",
-        of=read("window.counters.tlb_interrupts", per="operation_count"),
+        of=F.window.counters.tlb_interrupts / F.operation_count,
         lacks=broadcast,
         evidence=evidence,
     ),
@@ -151,7 +141,7 @@ METRICS = [
         "hidden_flushes",
         "1",
         "flushes without an interrupt; as a share of the flushes to readers",
-        of=hidden,
+        of=HIDDEN,
         evidence=evidence,
     ),
     Metric(
@@ -176,7 +166,7 @@ METRICS = [
         "reader_rate",
         "1/s",
         "loads per second and reader",
-        of=reader_rate,
+        of=READER_RATE,
         lower_is_better=False,
     ),
     Metric("system_share", "1", "kernel's share of CPU time", of=SYSTEM_SHARE),
@@ -184,7 +174,7 @@ METRICS = [
         "system_per_op",
         "s",
         "kernel time per operation; of the initiator and the readers together",
-        of=read("window.system_ns", per="operation_count"),
+        of=F.window.system_ns / F.operation_count,
     ),
     Metric(
         "faults_per_op",
@@ -611,10 +601,10 @@ EXPERIMENT = Experiment(
             "trace": False,
         },
         terms=[
-            CostTerm("call", lambda raw, at: 1.0),
-            CostTerm("fault", lambda raw, at: round(FAULTS(raw, at) or 0.0, 3)),
-            CostTerm("page", lambda raw, at: float(at["pages"])),
-            CostTerm("shootdown", lambda raw, at: per_operation(raw, at) or 0.0),
+            CostTerm("call", 1),
+            CostTerm("fault", each("rounded", lambda faults: round(faults or 0.0, 3), FAULTS)),
+            CostTerm("page", F.at.pages),
+            CostTerm("shootdown", PER_OPERATION.or_(0)),
         ],
     ),
     budget_s={"quick": 75.0, "paper": 600.0, "full": 1800.0},

@@ -186,24 +186,24 @@ def vma_limit_evidence(raw: Raw, at: At) -> str:
 
 
 METRICS = (
-    ("vma_count", "VMAs in the range; after the call", read("after.vma_count")),
-    ("vma_count_before", "VMAs in the range before the call", read("before.vma_count")),
-    ("locked_vma_count", "VMAs with VM_LOCKED (lo); in the range", read("after.locked_vma_count")),
+    ("vma_count", "VMAs in the range; after the call", F.after.vma_count),
+    ("vma_count_before", "VMAs in the range before the call", F.before.vma_count),
+    ("locked_vma_count", "VMAs with VM_LOCKED (lo); in the range", F.after.locked_vma_count),
     (
         "lockonfault_vma_count",
         "VMAs with VM_LOCKONFAULT (lf); in the range",
-        read("after.lockonfault_vma_count"),
+        F.after.lockonfault_vma_count,
     ),
     ("resident_pages", "resident pages; of the range", pages("rss")),
     ("locked_pages", "resident and locked pages; of the range", pages("locked")),
     ("vm_lck_pages", "VmLck in pages; of all locked VMAs of the process", pages("vm_locked")),
-    ("mlocked_pages", "pages with PG_mlocked; by /proc/kpageflags", read("after.mlocked_pages")),
+    ("mlocked_pages", "pages with PG_mlocked; by /proc/kpageflags", F.after.mlocked_pages),
     (
         "unevictable_pages",
         "pages on the unevictable list; by /proc/kpageflags",
-        read("after.unevictable_pages"),
+        F.after.unevictable_pages,
     ),
-    ("call_errno", "errno of the call; 0: it succeeded", read("call_errno")),
+    ("call_errno", "errno of the call; 0: it succeeded", F.call_errno),
 )
 
 EXPERIMENT = Experiment(
@@ -223,7 +223,7 @@ EXPERIMENT = Experiment(
             "vma_room",
             "count",
             "VMAs that the process may still map",
-            of=lambda raw, at: float(raw["max_map_count"] - raw["process_vma_count"]),
+            of=F.max_map_count - F.process_vma_count,
             evidence=vma_limit_evidence,
         ),
     ],

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memlab import published as studies
-from memlab.experiment import PRESETS, Claim, Experiment, Factor
+from memlab.experiment import PRESETS, Claim, Experiment, Expression, Factor
 from memlab.present import table
 from memlab.published import load
 
@@ -58,10 +58,13 @@ def _lines(experiment: Experiment, width: int) -> Iterator[str]:
         yield from wrapped(paragraph, 2 + _depth(paragraph), 0) if paragraph else [""]
     yield ""
     yield "METRICS, from each sample; the first decides when a point is done"
+    yield "  A field that ends in _ns is read in seconds; at. has the levels of the sample's point."
     longest = max(len(metric.name) for metric in experiment.metrics)
     for metric in experiment.metrics:
         named = f"{metric.name:<{longest}}  "
         yield from wrapped(f"{metric.help} ({metric.unit})", 2, len(named), named)
+        if isinstance(metric.of, Expression):
+            yield from wrapped(f"= {metric.of}", 2 + len(named), 2)
     yield ""
     yield "CONTROLS, points beside the grid that test an explanation"
     if not experiment.controls:

@@ -130,7 +130,7 @@ def _panel(
     across, down = (levels, lines) if turned else (lines, levels)
     columns = [Column("" if turned else over)]
     columns += [_column(run, at) for at in across]
-    if metric.floor:
+    if metric.floor is not None:
         columns.append(Column("baseline\nloop", style="quiet"))
     rows: list[list[Cell | str]] = []
     by_level: dict[tuple[object, ...], list[PointSummary]] = {}
@@ -142,7 +142,7 @@ def _panel(
         found = (next((s for s in row if _has(s, other)), None) for other in across)
         cells: list[Cell | str] = [_label(run, at)]
         cells += [median(s, metric, unit, mark=mark) if s else "" for s in found]
-        if metric.floor:
+        if metric.floor is not None:
             floor = run.pooled_floor(metric, [s.point for s in row])
             cells.append("-" if floor is None else words.quantity(floor, unit))
         rows.append(cells)

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,24 @@ from memlab.analysis.intervals import (
 )
 from memlab.analysis.noise import outlier_counts
 from memlab.errors import StoreError
-from memlab.experiment import Against, At, CostTerm, Experiment, Figure, Level, Metric, Raw
+from memlab.experiment import (
+    Against,
+    CostTerm,
+    Experiment,
+    F,
+    Figure,
+    Level,
+    Metric,
+    Raw,
+    each,
+    when,
+)
 from memlab.experiment.command import CommandExperiment
+from memlab.experiment.expressions import expression
+from memlab.experiment.fields import FloatArray
+from memlab.experiment.metric import Reads
 from memlab.experiment.points import Point, varied_factors
 from memlab.experiment.window import DISTURBANCES, WINDOW_METRICS
-from memlab.results.columns import Expression, FloatArray
 from memlab.results.samples import Derived, IntArray, Samples, Table
 from memlab.store import PointRow, RunRow, SessionRow, Store
 from memlab.store.rows import CELLS_MAX
@@ -79,22 +93,21 @@ def _extrapolated(metric: Metric) -> str:
     return f"extrapolated {metric.name}"
 
 
-def _noise_bits(raw: Raw, _: At) -> Any:
-    """What disturbed a sample, a bit for each of DISTURBANCES."""
-    return sum((is_so(raw) != 0) * 2.0**bit for bit, is_so in enumerate(DISTURBANCES.values()))
-
-
-def _inside_ns(raw: Raw, _: At) -> Any:
-    """Of all its windows: a probe may have a second one, as memory_copy's `steady`. The load on a
-    service is its window."""
-    own = {"window", "load"}
-    others = (part for name, part in raw.items() if name not in own and isinstance(part, Mapping))
+def _inside_ns(raw: Raw) -> float:
+    """Of all its windows: a probe may have a second one, as memory_copy's `steady`."""
+    others = (part for name, part in raw.items() if name != "window" and type(part) is dict)
     more = sum(part["elapsed_ns"] for part in others if "started_ns" in part)
-    return raw["window"]["elapsed_ns"] + more
+    return float(raw["window"]["elapsed_ns"] + more)
 
 
-def _of_host(name: str) -> Expression:
-    return lambda raw, _: raw.get("host", {}).get(name, 0)
+def _counted(count: Reads | float) -> Reads:
+    return expression(count) if isinstance(count, int | float) else count
+
+
+# What disturbed a sample, a bit for each of DISTURBANCES.
+_NOISE_BITS = reduce(
+    add, (when(is_so, 2.0**bit, 0) for bit, is_so in enumerate(DISTURBANCES.values()))
+)
 
 
 def _flags(bits: FloatArray) -> list[dict[str, int]]:
@@ -267,11 +280,11 @@ class Run:
             if metric.extrapolated is not None:
                 yield _extrapolated(metric), Derived(metric.extrapolated, metric.name)
         for term in self.experiment.costs.terms if self.experiment.costs else ():
-            yield count_of(term), Derived(term.count, f"the cost of a {term.name}")
-        yield _NOISE, Derived(_noise_bits, "noise")
-        yield _INSIDE, Derived(_inside_ns, "the time in windows", "raw")
+            yield count_of(term), Derived(_counted(term.count), f"the cost of a {term.name}")
+        yield _NOISE, Derived(_NOISE_BITS, "noise")
+        yield _INSIDE, Derived(each("inside", _inside_ns, F), "the time in windows", "raw")
         for name in _TICKS:
-            yield name, Derived(_of_host(name), "the work of others", "any")
+            yield name, Derived(F.host[name].or_(0), "the work of others", "any")
 
     @cached_property
     def by_point(self) -> Mapping[int, Samples]:

@@ -11,21 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, overload
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from memlab.errors import StoreError
-from memlab.experiment import At, Level
-from memlab.results.columns import Expression, Fields, Layer, Shapes, Unreadable, evaluate
+from memlab.experiment import At, Expression, Raw
+from memlab.experiment.fields import Fields, Unreadable
+from memlab.results.columns import evaluate
 from memlab.store import RunRow, SampleRow, Store
 
 IntArray = npt.NDArray[np.int64]
 
 HELD = 5000  # samples of a run that are held in memory, some 25 kB each
-_AT_ONCE = 4000  # samples that are read at once of a longer run
+_AT_ONCE = 2000  # samples that are read at once of a longer run
 _WORDS = ("outcome", "detail", "probe_hash")  # a number for each that there is, -1 for None
 _HEADS = {
     "id": np.int64,
@@ -43,7 +44,7 @@ def _taken(name: str) -> str:
     return f"taken {name}"
 
 
-Kind = TypeVar("Kind")
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 Of = Literal["ok", "any", "raw"]
 
 
@@ -53,101 +54,53 @@ class Derived:
     it is read from: its readings where it is `ok`, or however it ended (`any`), or what the probe
     alone returned (`raw`). nan where it has none."""
 
-    expression: Expression
+    expression: Expression | Callable[[Any, At], Any]
     what: str
     of: Of = "ok"
 
 
-Read = tuple[IntArray, Sequence[Mapping[str, Any]], Fields]  # which samples, and what of them
+class _Part:
+    """Some samples, as columns."""
 
-
-class _Rows:
-    """Samples of a point."""
-
-    def __init__(self, samples: Sequence[SampleRow]) -> None:
-        self._samples = samples
-
-    def column(self, name: str) -> Sequence[Any]:
-        return [getattr(sample, name) for sample in self._samples]
-
-    def read(self, of: Of) -> Read:
-        found = [_read(sample, of) for sample in self._samples]
-        there = np.flatnonzero([one is not None for one in found])
-        kept = [one for one in found if one is not None]
-        return there, kept, Fields(kept)
-
-
-def _read(sample: SampleRow, of: Of) -> Mapping[str, Any] | None:
-    if of == "raw":
-        return sample.raw or None
-    return sample.readings if of == "any" or sample.outcome == "ok" else None
-
-
-class _Columns:
-    """The same of the columns that a store gives, all of one shape."""
-
-    def __init__(self, columns: Mapping[str, Sequence[Any]], shapes: tuple[Shapes, Shapes]) -> None:
+    def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
         self._columns = columns
-        self._there = np.flatnonzero([text is not None for text in columns["raw"]])
-        self._texts = [
-            [text for text in _of(columns[name], self._there) if text is not None]
-            for name in ("raw", "context")
+        # What is read of each, None where it returned nothing: in one what the probe alone said.
+        self._raw: Sequence[Raw | None] = columns["raw"]
+        self._readings = [
+            None if raw is None else {**raw, **context} if context else raw
+            for raw, context in zip(self._raw, columns["context"], strict=True)
         ]
-        self._parts = [
-            known.read(texts) if texts else ()
-            for known, texts in zip(shapes, self._texts, strict=True)
-        ]
-        self._layers = [Layer(part or ()) for part in self._parts]
 
-    @property
-    def whole(self) -> bool:
-        """Whether all of them could be read, each with a context or none."""
-        raw, context = self._parts
-        return None not in (raw, context) and len(context or ()) in (0, len(self._there))
+    @classmethod
+    def of(cls, samples: Sequence[SampleRow]) -> _Part:
+        names = (*_HEADS, "raw", "context")
+        return cls({name: [getattr(sample, name) for sample in samples] for name in names})
+
+    @classmethod
+    def stored(cls, columns: Mapping[str, Sequence[Any]]) -> _Part | None:
+        """Of the columns that a store gives. None where a text is not an object's."""
+        known = {}
+        for name in ("raw", "context"):
+            try:
+                known[name] = [text and _OBJECT.decode(text) for text in columns[name]]
+            except (ValueError, RecursionError):  # json reads more: SampleRow says what it is
+                return None
+        return cls({**columns, **known})
 
     def column(self, name: str) -> Sequence[Any]:
         return self._columns[name]
 
-    def read(self, of: Of) -> Read:
-        some = np.arange(len(self._there))
-        if of == "ok":
-            outcomes = _of(self._columns["outcome"], self._there)
-            some = np.flatnonzero([outcome == "ok" for outcome in outcomes])
-        texts = [_of(values, some) if values else () for values in self._texts]
-        raw, context = (layer.some(some.tolist()) for layer in self._layers)
-        if of == "raw":
-            return self._there[some], _Readings(texts[0], ()), Fields(raw)
-        return self._there[some], _Readings(*texts), Fields(raw, context)
-
-
-def _of(values: Sequence[Kind], numbers: IntArray) -> Sequence[Kind]:
-    """Some of the values, or the values themselves where it is all."""
-    return values if len(numbers) == len(values) else [values[i] for i in numbers.tolist()]
-
-
-class _Readings(Sequence[Mapping[str, Any]]):
-    """What samples hold, read where it is asked for."""
-
-    def __init__(self, raw: Sequence[str], context: Sequence[str]) -> None:
-        self._raw, self._context = raw, context or ["{}"] * len(raw)
-        self._known: dict[int, Mapping[str, Any]] = {}
-
-    def __len__(self) -> int:
-        return len(self._raw)
-
-    @overload
-    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Mapping[str, Any]]: ...
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return _Readings(self._raw[index], self._context[index])
-        if index not in self._known:
-            decode = msgspec.json.decode
-            self._known[index] = {**decode(self._raw[index]), **decode(self._context[index])}
-        return self._known[index]
+    def read(self, of: Of, at: Sequence[At]) -> tuple[IntArray, Fields]:
+        """Which of them hold something, and what."""
+        outcomes = self._columns["outcome"]
+        some = [
+            number
+            for number, raw in enumerate(self._raw)
+            if raw is not None and (of != "ok" or outcomes[number] == "ok")
+        ]
+        found = self._raw if of == "raw" else self._readings
+        readings = [found[number] or {} for number in some]
+        return np.array(some, np.int64), Fields(readings, [at[number] for number in some])
 
 
 class Table:
@@ -174,8 +127,7 @@ class Table:
         """A column. StoreError where a sample does not hold what it is read from."""
         if name not in self._columns:
             self._add({name: np.float64})
-            for rows in self.by_point(np.arange(len(self))).values():
-                self._derive([name], rows, _Rows([*self.rows(rows)]))
+            self._derive([name], np.arange(len(self)), self._whole)
         if name in self._failed:
             raise StoreError(self._failed[name])
         return self._columns[name]
@@ -223,9 +175,9 @@ class Table:
             self._columns[name] = np.empty(len(self) if count is None else count, kind)
 
     def _hold(self, samples: Sequence[SampleRow]) -> None:
-        self._held = samples
+        self._held, self._whole = samples, _Part.of(samples)
         self._add({_taken(name): kind for name, kind in _HEADS.items()}, len(samples))
-        self._fill(np.arange(len(samples)), _Rows(samples))
+        self._fill(np.arange(len(samples)), self._whole)
 
     def _read(self, store: Store) -> None:
         """Read all samples, some at a time, and hold their columns alone."""
@@ -235,19 +187,16 @@ class Table:
         self._add({_taken(name): kind for name, kind in _HEADS.items()}, len(ids))
         self._add(dict.fromkeys(self._derived, np.float64))
         self._columns[_taken("point")][:] = points[order]
-        shapes = Shapes(), Shapes()
-        for alike in self._by_words(np.arange(len(self))):
-            for rows in np.split(alike, range(_AT_ONCE, len(alike), _AT_ONCE)):
-                some = ids[rows].tolist()
-                columns = store.columns(self._row.id, some)
-                found = _Columns(columns, shapes) if columns else None
-                samples: _Rows | _Columns | None = found if found and found.whole else None
-                samples = samples or _Rows([*store.some_samples(self._row.id, some)])
-                self._fill(rows, samples)
-                self._derive(self._derived, rows, samples)
+        for rows in np.split(np.arange(len(ids)), range(_AT_ONCE, len(ids), _AT_ONCE)):
+            some = ids[rows].tolist()
+            columns = store.columns(self._row.id, some)
+            part = columns and _Part.stored(columns)
+            part = part or _Part.of([*store.some_samples(self._row.id, some)])
+            self._fill(rows, part)
+            self._derive(self._derived, rows, part)
         self._columns = {name: _packed(column) for name, column in self._columns.items()}
 
-    def _fill(self, rows: IntArray, samples: _Rows | _Columns) -> None:
+    def _fill(self, rows: IntArray, samples: _Part) -> None:
         """Write how these samples were taken."""
         for name, kind in _HEADS.items():
             values = samples.column(name)
@@ -260,38 +209,23 @@ class Table:
                 self._words[name] = [word for word in known if word is not None]
             self._columns[_taken(name)][rows] = np.array(values, kind)
 
-    def _by_words(self, rows: IntArray) -> Iterator[IntArray]:
-        """These samples in parts whose points differ in numbers alone: they are likely of one
-        shape, and computed at once."""
-        known: dict[Any, int] = {}
-        kinds = {
-            point: known.setdefault(tuple(_word(level) for level in at.values()), len(known))
-            for point, at in self._at.items()
-        }
-        of_row = np.array([*kinds.values()])[
-            np.searchsorted([*kinds], self._columns[_taken("point")][rows])
-        ]
-        for kind in range(len(known)):
-            yield rows[of_row == kind]
-
-    def _derive(self, names: Iterable[str], rows: IntArray, samples: _Rows | _Columns) -> None:
+    def _derive(self, names: Iterable[str], rows: IntArray, part: _Part) -> None:
         """Write what is derived from samples."""
-        read: dict[Of, tuple[Read, Fields]] = {}
-        levels = Layer([self._at[p] for p in self._columns[_taken("point")][rows].tolist()])
+        read: dict[Of, tuple[IntArray, Fields]] = {}
+        levels = [self._at[p] for p in self._columns[_taken("point")][rows].tolist()]
         for name in names:
             derived = self._derived[name]
             if derived.of not in read:
-                found = samples.read(derived.of)
-                read[derived.of] = found, Fields(levels.some(found[0].tolist()))
-            (there, values, fields), at = read[derived.of]
+                read[derived.of] = part.read(derived.of, levels)
+            there, fields = read[derived.of]
             column = np.full(len(rows), np.nan)
             try:
-                column[there] = evaluate(derived.expression, values, fields, at)
+                column[there] = evaluate(derived.expression, fields)
             except Unreadable as error:
                 self._failed.setdefault(
                     name,
                     f"run {self._row.id} in {self._path}: sample "
-                    f"{samples.column('id')[there[error.number]]} does not hold what "
+                    f"{part.column('id')[there[error.number]]} does not hold what "
                     f"{derived.what} is read from ({error})",
                 )
             self._columns[name][rows] = column
@@ -306,11 +240,6 @@ def _packed(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def ids_of(parts: Iterable[Samples]) -> IntArray:
     """Which rows of the store all of these are."""
     return np.concatenate([np.empty(0, np.int64), *(samples.ids for samples in parts)])
-
-
-def _word(level: Level) -> Level | None:
-    """A level; None of a number."""
-    return None if type(level) in (int, float) else level
 
 
 class Samples(Sequence[SampleRow]):

@@ -243,7 +243,7 @@ def _is_head(line: object) -> bool:
         and {"run", "driver", "start", "boot"} <= line.keys()
         and all(type(line[name]) is kind for name, kind in _HEAD.items() if name in line)
         and all(
-            0 <= line[name] < 2**64 for name, kind in _HEAD.items() if name in line and kind is int
+            abs(line[name]) < 2**64 for name, kind in _HEAD.items() if name in line and kind is int
         )
         and all(map(_is_text, (line["run"], line["boot"], line.get("machine", ""))))
         and line["run"].replace("-", "").isalnum()

@@ -56,7 +56,7 @@ def test_metrics_read_what_the_probe_returns(name: str, tmp_path: Path) -> None:
         assert value > 0
         for metric in (*declared.metrics, *WINDOW_METRICS):
             for read in (metric.of, metric.floor):
-                found = read(raw, at) if read else None
+                found = None if read is None else read(raw, at)
                 assert found is None or (math.isfinite(found) and found >= 0), metric.name
-            if metric.extrapolated:
-                assert isinstance(metric.extrapolated(raw, at), bool)
+            if metric.extrapolated is not None:
+                assert metric.extrapolated(raw, at) in (0, 1)

@@ -101,6 +101,6 @@ def test_defrag_varies_where_a_fault_is_for_a_huge_page() -> None:
 def test_khugepaged_has_a_time_only_where_it_made_all_of_it_huge() -> None:
     at = AT | {"pages": "khugepaged", "size": 4 * thp_cost.MIB}
     raw = {"huge_bytes": 4 * thp_cost.MIB, "collapse_ns": 5_000_000}
-    assert thp_cost.khugepaged_time(raw, at) == pytest.approx(0.005)
-    assert thp_cost.khugepaged_time(raw | {"huge_bytes": 2 * thp_cost.MIB}, at) is None
-    assert thp_cost.khugepaged_time(raw, at | {"pages": "collapsed"}) is None
+    assert thp_cost.KHUGEPAGED_TIME(raw, at) == pytest.approx(0.005)
+    assert thp_cost.KHUGEPAGED_TIME(raw | {"huge_bytes": 2 * thp_cost.MIB}, at) is None
+    assert thp_cost.KHUGEPAGED_TIME(raw, at | {"pages": "collapsed"}) is None

@@ -104,7 +104,7 @@ def test_the_declared_count_is_the_counted_one(chunk: int, lock: str, touched: s
     result = locking(chunk_bytes=chunk, lock=lock, touched=touched)
     at = {"chunk": chunk, "chunks": PRIME, "lock": lock, "touched": touched}
     at |= {"populate": False, "allocator": "malloc", "thp": "never"}
-    assert page_fault.over_expected(result, at) == 1
+    assert page_fault.OVER_EXPECTED(result, at) == 1
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_the_declared_count_is_the_counted_one(chunk: int, lock: str, touched: s
 def test_the_faults_expected_of_huge_pages(changes: dict[str, Any], expected: int | None) -> None:
     at = {"chunk": 4 << 20, "chunks": 23, "lock": "off", "touched": "all", "populate": False}
     at |= {"allocator": "mmap"} | changes
-    found = page_fault.over_expected(
+    found = page_fault.OVER_EXPECTED(
         {"page_bytes": 4096, "window": {"minor_fault_count": expected or 1}}, at
     )
     assert found == (None if expected is None else 1)
@@ -133,7 +133,7 @@ def test_a_small_chunk_is_of_the_heap_and_nothing_is_expected_of_it() -> None:
     assert result["window"]["minor_fault_count"] < many / 4
     at = {"chunk": 100, "chunks": many, "lock": "off", "touched": "none"}
     at |= {"populate": False, "allocator": "malloc", "thp": "never"}
-    assert page_fault.over_expected(result, at) is None
+    assert page_fault.OVER_EXPECTED(result, at) is None
 
 
 def test_what_is_held_is_seen() -> None:

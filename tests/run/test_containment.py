@@ -19,7 +19,7 @@ from held import (
     saying,
 )
 
-from memlab.experiment.window import peak_group
+from memlab.experiment.window import PEAK_GROUP
 from memlab.observe import capabilities, cgroup
 from memlab.observe.capabilities import Capability
 from memlab.run import containment, fork_server, journal, trial_setup
@@ -77,7 +77,7 @@ def test_the_peak_of_the_group_is_the_trials_own(directories: Directories, fresh
     with LocalExecutor(RUN, faulting(fresh=fresh), directories, [CPU]) as opened:
         replies = [opened.trial(at(page=size // PAGE, way="touch")) for size in taken]
     peaks = [
-        peak_group(held_or_skipped(reply)["result"] | reply["context"], {}) for reply in replies
+        PEAK_GROUP(held_or_skipped(reply)["result"] | reply["context"], {}) for reply in replies
     ]
     if not fresh and peaks == [None, None]:
         assert replies[0]["context"]["contained"]["version"] == "2"

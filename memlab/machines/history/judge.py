@@ -12,10 +12,10 @@ from memlab.analysis.history import Change
 from memlab.analysis.intervals import Interval, median_interval
 from memlab.errors import NotComparable
 from memlab.experiment import Level, Metric
+from memlab.experiment.fields import FloatArray
 from memlab.experiment.points import Point, point_key
 from memlab.observe import environment
 from memlab.results import Run
-from memlab.results.columns import FloatArray
 
 LEAST_RUNS = 2
 

@@ -1,0 +1,206 @@
+"""The fields of many samples, for expressions: an array a field, with nan where there is none.
+
+A field is read once for all expressions. What is computed of some of the samples alone (a side of a
+`when`) is asked of those: another's missing field is no error of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from memlab.experiment.kinds import At, Level, Raw
+
+Array = npt.NDArray[Any]  # of floats, of truths, or of whatever else lies in a field
+FloatArray = npt.NDArray[np.float64]
+
+# What a sample can do to what reads it that another program wrote, or another memlab.
+FOREIGN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+_MISSING: Any = object()
+_BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+
+
+class Expression(Protocol):
+    """memlab.experiment.expressions.Expression, which imports no numpy."""
+
+    def evaluate(self, fields: Fields) -> Any: ...
+
+
+class Unreadable(Exception):
+    """A sample, by its number, that another program wrote, or a memlab not yet known here."""
+
+    def __init__(self, number: int, error: Exception) -> None:
+        super().__init__(f"{type(error).__name__}: {error}")
+        self.number, self.error = number, error
+
+
+class Fields:
+    """Samples, as readings and levels, of which `rows` are asked; all share what was read."""
+
+    def __init__(self, readings: Sequence[Raw], at: Sequence[At]) -> None:
+        self.readings, self.at = readings, at
+        self._rows = np.arange(len(readings))
+        self._lenient = False
+        self._lists: dict[tuple[str, ...], Sequence[Any]] = {(): readings, ("at",): at}
+        self._arrays: dict[tuple[str, ...], tuple[Array, bool]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _some(self, rows: npt.NDArray[np.int64], *, lenient: bool) -> Fields:
+        other = copy(self)
+        other._rows, other._lenient = rows, lenient
+        return other
+
+    def read(self, path: tuple[str, ...]) -> Array:
+        """A field's values; Unreadable where a sample has no such field."""
+        if path not in self._arrays:
+            self._arrays[path] = _array(self._list(path), path)
+        array, incomplete = self._arrays[path]
+        found: Array = array if len(self._rows) == len(array) else array[self._rows]
+        if incomplete and len(lacking := np.flatnonzero([one is _MISSING for one in found])):
+            if not self._lenient:
+                raise Unreadable(int(self._rows[lacking[0]]), KeyError(path[-1]))
+            return _array([None if one is _MISSING else one for one in found], ())[0]
+        return found
+
+    def _list(self, path: tuple[str, ...]) -> Sequence[Any]:
+        if path not in self._lists:
+            name, parts = path[-1], self._list(path[:-1])
+            try:
+                found = [part[name] for part in parts]
+            except (LookupError, TypeError):
+                found = [
+                    part.get(name, _MISSING) if type(part) is dict else _MISSING for part in parts
+                ]
+            self._lists[path] = found
+        return self._lists[path]
+
+    def full(self, value: float) -> Array:
+        return np.full(len(self), value, dtype=float)
+
+    def numbers(self, values: Array) -> FloatArray:
+        """Values that have to be numbers, or none."""
+        if values.dtype != object:
+            return values.astype(float, copy=False)
+        found = np.full(len(self), np.nan)
+        for number, value in enumerate(values):
+            try:
+                if value is not None:
+                    found[number] = _number(value)
+            except FOREIGN as error:
+                raise Unreadable(int(self._rows[number]), error) from None
+        return found
+
+    def truth(self, values: Array) -> npt.NDArray[np.bool_]:
+        if values.dtype == bool:
+            return values
+        if values.dtype == object:
+            return np.array([bool(value) for value in values], bool)
+        found: npt.NDArray[np.bool_] = (values != 0) & ~np.isnan(values)
+        return found
+
+    def binary(self, sign: str, left: Array, right: Array) -> Array:
+        if sign == "and":
+            return self.truth(left) & self.truth(right)
+        if sign == "or":
+            return self.truth(left) | self.truth(right)
+        a, b = self.numbers(left), self.numbers(right)
+        with np.errstate(all="ignore"):
+            found: Array
+            if sign == "/":
+                found = np.divide(a, b, out=np.full(len(self), np.nan), where=b != 0)
+            else:
+                found = _BINARY[sign](a, b)
+        return found
+
+    def one_of(self, values: Array, wanted: Sequence[Level]) -> npt.NDArray[np.bool_]:
+        if values.dtype == object:
+            return np.array([value in wanted for value in values], bool)
+        return np.isin(values, [float(one) for one in wanted if not isinstance(one, str)])
+
+    def parted(
+        self, met: npt.NDArray[np.bool_], then: Expression, otherwise: Expression | None
+    ) -> FloatArray:
+        found = np.full(len(self), np.nan)
+        for there, side in ((met, then), (~met, otherwise)):
+            if side is not None and there.any():
+                some = self._some(self._rows[there], lenient=self._lenient)
+                found[there] = some.numbers(side.evaluate(some))
+        return found
+
+    def or_(self, part: Expression, default: Expression | None) -> Array:
+        some = self._some(self._rows, lenient=True)
+        found: Array = part.evaluate(some)
+        if default is None:
+            return found
+        numbers: FloatArray = some.numbers(found).copy()
+        if (none := np.isnan(numbers)).any():
+            others = self._some(self._rows[none], lenient=self._lenient)
+            numbers[none] = others.numbers(default.evaluate(others))
+        return numbers
+
+    def each(self, function: Callable[..., float | None], of: Sequence[Array]) -> FloatArray:
+        found = np.full(len(self), np.nan)
+        columns = [_values(values) for values in of]
+        for number, values in enumerate(zip(*columns, strict=True)):
+            try:
+                value = function(*values)
+                found[number] = np.nan if value is None else float(value)
+            except FOREIGN as error:
+                raise Unreadable(int(self._rows[number]), error) from error
+        return found
+
+
+def _array(values: Sequence[Any], path: tuple[str, ...]) -> tuple[Array, bool]:
+    """A field's values as an array, and whether some are missing."""
+    kinds = {*map(type, values)}
+    if dict in kinds and all(type(v) is not dict or v.keys() == {"count", "error"} for v in values):
+        values = [value["count"] if type(value) is dict else value for value in values]
+        kinds = {*map(type, values)}
+    if kinds <= {int, float, bool, type(None)}:
+        try:
+            found = np.array(values, dtype=float)
+        except OverflowError:
+            pass
+        else:
+            seconds = bool(path) and path[-1].endswith("_ns") and path[0] != "at"
+            return (found * 1e-9 if seconds else found), False
+    objects = np.empty(len(values), object)
+    objects[:] = values
+    return objects, type(_MISSING) in kinds
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r:.60} is no number")
+    return float(value)
+
+
+def _values(values: Array) -> list[Any]:
+    found = values.tolist()
+    return found if values.dtype == object else [None if one != one else one for one in found]
+
+
+def value(expression: Expression, raw: Raw, at: At) -> float | None:
+    """An expression's value of one sample, None where it has none. What reading a field raises."""
+    fields = Fields([raw], [at])
+    try:
+        (found,) = fields.numbers(expression.evaluate(fields)).tolist()
+    except Unreadable as error:
+        raise error.error from None
+    return None if found != found else found
