@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,18 @@ def written(page: Path) -> list[list[str]]:
     ]
     inline = re.findall(r"`(memlab [^`]+)`", _FENCE.sub("", text))
     found = [*lines, *(" ".join(one.split()) for one in inline)]
-    stripped = [re.split(r"   +|\s+[|>&#]", line.removeprefix("$ ").strip())[0] for line in found]
-    return [shlex.split(line) for line in stripped if re.match("memlab [a-z]", line)]
+    stripped = [re.split(r"   +", line.removeprefix("$ ").strip())[0] for line in found]
+    return [[*_words(line)] for line in stripped if re.match("memlab [a-z]", line)]
+
+
+def _words(line: str) -> Iterator[str]:
+    """Those of a command, up to a pipe, a redirection or a comment that is not quoted."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|>&")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    for word in lexer:
+        if word[:1] in set("|>&#") and f"'{word}'" not in line:
+            return
+        yield word
 
 
 SHOWN = [(page, command) for page in PAGES for command in commands(page)]

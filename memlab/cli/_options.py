@@ -222,7 +222,9 @@ def echo_json(document: Any) -> None:
 
 def output_folder(given: Path | None, store: Path | None) -> Path:
     """Where figures go: the folder named, else `figures` beside the store. CannotRun where nothing
-    may be written there: what takes minutes asks this first."""
+    may be written there: what takes minutes asks this first. A store's folder that is not there is
+    made with the store, or the store says why it cannot be."""
     from memlab.store import default_path
 
-    return given or _writable((store or default_path()).parent / "figures")
+    beside = (store or default_path()).parent
+    return given or (_writable(beside / "figures") if beside.exists() else beside / "figures")

@@ -283,9 +283,8 @@ def _shootdowns(look: Look) -> str:
 def _cost(found: Diagnosis) -> str:
     cost = found.cost
     tables = (
-        f"; page tables were read for {_quantity(cost.page_tables_s, 's')}, in pieces that hold "
-        "the "
-        "subject's locks for under 1 ms"
+        f"; page tables were read for {_quantity(cost.page_tables_s, 's')}, in pieces of at most "
+        "16 MiB, each of which makes calls that map memory wait"
         if cost.page_tables_s
         else ""
     )

@@ -2,7 +2,7 @@
 
 smaps walks a whole mapping under the mmap_lock: some 15 ms per GiB, in which calls that map memory
 wait. PAGEMAP_SCAN (ioctl, Linux 6.7) stops after so many pages, and a read of pagemap takes the
-lock anew for every 2 MiB: no piece holds it for 1 ms. Flags of pages (LazyFree, locked, KSM) come
+lock again for every 2 MiB, so that what waits gets it in between. Flags of pages (LazyFree, locked, KSM) come
 from /proc/kpageflags for a random sample, which root alone may read.
 
 Sources: the kernel's admin-guide/mm/pagemap.rst; include/uapi/linux/fs.h,
@@ -96,7 +96,7 @@ class Pages:
     unused: Sampled | None
     """Of the small pages in huge ones, those that hold zeros alone; None without huge pages."""
     seconds: float
-    """What reading took; no piece of it held the subject's locks for 1 ms."""
+    """What reading took, in pieces of at most 16 MiB."""
 
 
 class NotSeen(Exception):

@@ -36,11 +36,12 @@ ELSEWHERE = {
     "--on ": "tests/fleet/test_fleet.py",
     "--in guest": "tests/machines/test_guest.py",
     "reproduce all": "tests/judging/test_reproduce.py",
-    "reproduce linux-": "tests/judging/test_changelog.py",
     "claims page-fault b:": "tests/cli/test_several_hosts.py",
     "publish site last b:": "tests/present/test_gallery.py",
     "--hosts": "tests/cli/test_several_hosts.py",
     "ssh b memlab": "tests/fleet/test_pull.py",
+    "diagnose ": "tests/diagnose/test_live.py",
+    "record ": "tests/traces/test_recording.py",
 }
 
 
