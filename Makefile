@@ -4,40 +4,39 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml CMakeLists.txt constraints.txt memlab/build_probes.py \
-	$(wildcard probes/*.[ch] probes/*/*.[ch] guest/*.c launch/*.c)
+	$(wildcard probes/*.[ch] probes/*/*.[ch] guest/*.c launch/*.c trace/*.[ch])
 
 PIN := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \
 	--no-header --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 PINNED := \# Exact versions and the hashes of their files; `make constraints` writes this.
 
 .DELETE_ON_ERROR:
-.PHONY: help run test test-all check bench storm format pages site wheels constraints clean
+.PHONY: help run test test-all check bench storm format docs-commands pages site wheels constraints clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure in results/; WAIT=10min waits for another
+run: $(VENV)/ready ## measure mmap-write on this machine: a table here, a figure in results/ (WAIT=10min: after another memlab)
 	$(BIN)/memlab sweep mmap-write -o results $(if $(WAIT),--wait=$(WAIT))
 	@echo 'the command is $(BIN)/memlab; next: . $(BIN)/activate && memlab claims last'
 
+# Of the tests: one more than two CPUs have, for those that wait.
+PROCESSES ?= 3
 # Without its bytecode each of some hundred processes would compile memlab anew.
 test test-all bench: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(VENV)/ready-dev ## the tests of every module and probe, without those that take seconds
-	@log=$$(mktemp); pure=$$($(BIN)/python tests/quick.py); trap : INT; \
-	$(BIN)/pytest -m "not slow" $$pure >$$log 2>&1 & pure=$$!; \
-	$(BIN)/pytest -m "not slow and not pure"; others=$$?; \
-	wait $$pure; pure=$$?; cat $$log; rm $$log; exit $$((others | pure))
+	$(BIN)/pytest -n $(PROCESSES) -m "not slow"
 
 test-all: $(VENV)/ready-dev ## every test: whole sweeps, guests and builds too
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(PROCESSES)
 
 check: $(VENV)/ready-dev ## lint, types, import layers, C warnings and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/clang-format --dry-run --Werror probes/*.[ch] probes/*/*.[ch] guest/*.c launch/*.c
+	$(BIN)/clang-format --dry-run --Werror probes/*.[ch] probes/*/*.[ch] guest/*.c launch/*.c trace/*.[ch]
 	$(BIN)/python tests/warnings_as_errors.py
 
 bench: $(VENV)/ready-dev ## compare memlab with peers and with itself, by time, into docs/bench.md
@@ -50,7 +49,10 @@ storm: $(VENV)/ready-dev ## kill sweeps at KILLS random moments (1000), and coun
 format: $(VENV)/ready-dev ## format Python and C
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/clang-format -i probes/*.[ch] probes/*/*.[ch] guest/*.c launch/*.c
+	$(BIN)/clang-format -i probes/*.[ch] probes/*/*.[ch] guest/*.c launch/*.c trace/*.[ch]
+
+docs-commands: $(VENV)/ready-dev ## run every command that README and the guides show
+	$(BIN)/pytest tests/test_docs.py tests/test_adding.py tests/machines/test_guest_docs.py tests/fleet/test_page.py
 
 pages: $(VENV)/ready-dev ## write the generated pages, figures and man pages in docs
 	$(BIN)/python docs/make.py

@@ -1,8 +1,8 @@
 """Write the generated pages (experiments, studies, references), the figures and the man pages:
 `make pages`.
 
-They are committed, so that they can be read without a build; a test holds them to what the
-experiments declare and the recorded runs hold.
+They are committed, so that they can be read without a build; tests/present/test_pages.py holds them
+to what the experiments declare and the recorded runs hold, a figure by what its file says.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from copy import copy
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 from click_man.core import write_man_pages
@@ -24,17 +25,23 @@ import memlab
 from memlab import __version__, api, experiments, published, recorded
 from memlab.cli import cli, folders
 from memlab.judging import reproduce, summary
+from memlab.judging.compare import metric_of
+from memlab.machines.history import judge as history
+from memlab.machines.history import show as present_history
 from memlab.present import figures, pages
 from memlab.present.table import Column, Table, markdown
-from memlab.results import beside
+from memlab.results import Run, beside
+from memlab.store import Store
 
-FOLDER = Path(__file__).parent / "experiments"
-MAN = Path(__file__).parent / "man"
-README_FIGURE = Path(__file__).parent / "mmap-write.png"
-
-
-STUDIES = Path(__file__).parent / "studies.md"
-REFERENCE = Path(__file__).parent / "reference"
+DOCS = Path(__file__).parent
+FOLDER = DOCS / "experiments"
+MAN = DOCS / "man"
+STUDIES = DOCS / "studies.md"
+REFERENCE = DOCS / "reference"
+# README's and the guides' figures that are a recorded run's own.
+GUIDES = ("mmap-write",)
+# The runs of these do not ship with memlab: nobody can draw them again.
+KEPT = ("ladder.png", "try-redis.png", "try-sort.png", "try-sqlite.png")
 
 
 def studies() -> str:
@@ -205,6 +212,25 @@ def man(folder: Path) -> None:
     write_man_pages("memlab", whole, version=version, target_dir=str(folder), date=version)
 
 
+def nights(store: Path) -> history.History:
+    """The made-up series of docs/fleet.md."""
+    sys.path.insert(0, str(DOCS.parent / "tests"))
+    import made_nights
+
+    made_nights.write(store)
+    with Store(store) as opened:
+        runs = [Run(row, store) for row in opened.runs()]
+    return history.of_runs(runs, metric_of(runs[0].experiment, None), {}, 0.05)
+
+
+def guides() -> None:
+    """The figures of README and the guides."""
+    for name in GUIDES:
+        figures.write_png(figures.draw(_run(name)), DOCS / f"{name}.png")
+    with TemporaryDirectory() as folder:
+        present_history.figure(nights(Path(folder) / "store.db"), DOCS / "history.png")
+
+
 def main(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     recordings = recorded.names()
@@ -217,12 +243,6 @@ def main(folder: Path) -> None:
             (folder / f"{name}.json").unlink()  # the sidecar: `memlab plot --example` writes it
 
 
-def figure_of_readme() -> None:
-    """The README's and the index's: a bitmap, since not every reader of Markdown shows an SVG."""
-    figures.save(_run("mmap-write"), README_FIGURE.parent, ["png"], README_FIGURE.stem)
-    README_FIGURE.with_suffix(".json").unlink()
-
-
 if __name__ == "__main__":
     if sys.argv[1:]:
         main(Path(sys.argv[1]))
@@ -231,5 +251,5 @@ if __name__ == "__main__":
         (REFERENCE / "commands.md").write_text(commands(), encoding="utf-8")
         (REFERENCE / "python.md").write_text(python(), encoding="utf-8")
         main(FOLDER)
-        figure_of_readme()
+        guides()
         man(MAN)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         trial,
     )
     from memlab.errors import CannotRun, HostError, Interrupted, MemlabError, UsageError
-    from memlab.targets.guest.handle import Guest
+    from memlab.machines.guest.handle import Guest
 
 _HOMES = {
     "memlab.api": (
@@ -35,7 +35,7 @@ _HOMES = {
         *("load", "sweep", "trial"),
     ),
     "memlab.errors": ("CannotRun", "HostError", "Interrupted", "MemlabError", "UsageError"),
-    "memlab.targets.guest.handle": ("Guest",),
+    "memlab.machines.guest.handle": ("Guest",),
 }
 
 __all__ = [

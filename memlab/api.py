@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from memlab import documents
-    from memlab.targets.guest.handle import Guest
+    from memlab.run.target import Place
 
 __all__ = [
     "Run",
@@ -148,7 +148,7 @@ def sweep(
     directory: str | Path | None = None,
     store: str | Path | None = None,
     name: str | None = None,
-    guest: Guest | None = None,
+    guest: Place | None = None,
     gentle: float | None = None,
     libc: str | Path | None = None,
     layouts: bool = True,
@@ -230,7 +230,7 @@ def trial(
     serve: Sequence[str] = (),
     ready: str = "",
     keep: bool = False,
-    guest: Guest | None = None,
+    guest: Place | None = None,
     sessions: int = 1,
     pause: float | str = 0.0,
     seed: int | None = None,
@@ -255,6 +255,10 @@ def trial(
 
     The other parameters and what is raised are those of `sweep`.
     """
+    if isinstance(command, str):
+        raise BadRequest(f"a command is a list of its words, not the text {command!r}")
+    if isinstance(expect, str):
+        raise BadRequest(f"expect is a list of texts, not the text {expect!r}")
     from memlab import measure
     from memlab.present.progress import Live
     from memlab.watch import Silent

@@ -20,16 +20,25 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hin
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from memlab import features
+from memlab.diagnose.account import Account, Line
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.diagnosis import Cost
+from memlab.diagnose.family import Member
 from memlab.diagnose.finding import Fact
+from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
-from memlab.diagnose.look import GroupRoom, Shootdowns, Thread
+from memlab.diagnose.held import GroupLook
+from memlab.diagnose.look import GroupRoom, Look, MappingUse, Shootdowns, Thread
 from memlab.diagnose.malloc_options import Option
 from memlab.diagnose.memory import Memory
+from memlab.diagnose.pages import Pages, Sampled
 from memlab.diagnose.prediction import Predicted, Prediction
+from memlab.diagnose.room import Room, TmpfsUse
 from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
+from memlab.diagnose.unlooked import Unlooked
+from memlab.diagnose.waits import Waits
 from memlab.experiment import claims
 from memlab.experiment.command import Tried
 from memlab.experiment.kinds import Level
@@ -476,7 +485,7 @@ class Undone(Document):
     """What one killed run had left."""
 
     run: str
-    """Its id; ? where its journal does not say."""
+    """Its id; ? of a killed command that left temporary folders."""
     changes: list[str]
     """Each change: what was made or set, and where."""
 
@@ -502,128 +511,6 @@ class Capability(Document):
     """How to get it; null where it is available."""
 
 
-class FoundKernel(Document):
-    """A kernel at hand."""
-
-    version: str
-    """Of its sources, as in 6.1.192; 6.12.117-16k where its pages are of 16 KiB."""
-    machine: str
-    """As uname says it: x86_64 or aarch64."""
-    release: str | None
-    """As the kernel names itself; null: the file is no kernel that boots here."""
-    released: str | None
-    """The day; null: it does not say."""
-    path: str
-    why_not: str
-    """Why it cannot boot as a guest; empty where it can."""
-    without: str
-    """What it boots without; empty where nothing is missing."""
-    options: dict[str, str]
-    """y, m or n for each option that matters here and that its configuration has."""
-
-
-class Rung(Document):
-    """One kernel of a ladder."""
-
-    kernel: FoundKernel
-    runs: dict[str, str]
-    """The id of its run, by experiment."""
-    failed: list[str]
-    """A line for each thing that could not be measured under it."""
-    seconds: float
-    """Of wall time, now; a run that the store had takes none."""
-    boots: list[float]
-    """Of wall time for each of its boots, in seconds."""
-
-
-class LadderCell(Document):
-    """What one kernel shows."""
-
-    word: Word | None
-    """null: the row is a metric."""
-    value: float | None
-    """The count or the median; null where the claim has none."""
-    low: float | None
-    """Of its 95 % interval, of a count the range seen."""
-    high: float | None
-    """The same."""
-
-
-class Step(Document):
-    """Two neighbouring kernels between which a row changes."""
-
-    before: str
-    since: str
-
-
-class LadderRow(Document):
-    """A claim at one setting, or a metric at one point, under each kernel."""
-
-    experiment: str
-    id: str
-    """Of the claim, or the metric's name."""
-    text: str
-    at: Levels
-    unit: str
-    """Of the values: the base unit."""
-    cells: dict[str, LadderCell]
-    """By kernel version, the oldest first."""
-    steps: list[Step]
-
-
-class Ladder(Document):
-    """Claims on counts and outcomes under one kernel after another."""
-
-    kernels: NonEmpty[Rung]
-    rows: NonEmpty[LadderRow]
-    figure: str
-    """The file's path."""
-    seconds: float
-    """Of wall time, now, for all of it."""
-    guests: int
-    """So many ran at once."""
-
-
-class ChangeSide(Document):
-    """What one kernel shows of a change."""
-
-    kernel: str
-    """Its version."""
-    value: float | None
-    """The median, in the metric's unit."""
-    low: float | None
-    """Of its 95 % interval, of a count the range seen."""
-    high: float | None
-    """The same."""
-
-
-class JudgedChange(Document):
-    """What a commit of the kernel claims, and how it was judged."""
-
-    id: str
-    claim: str
-    subject: str
-    """Of the commit, or of the series of patches."""
-    place: str
-    printed: str
-    """What it says, in its own words and digits."""
-    verdict: Word
-    rule: str
-    """Why it is this word."""
-    before: ChangeSide | None
-    """null where nothing was measured."""
-    since: ChangeSide | None
-    """The same."""
-
-
-class Changelog(Document):
-    """What a version of Linux says that it changed, under the kernels at hand around it."""
-
-    changelog: str
-    version: str
-    changes: NonEmpty[JudgedChange]
-
-
 class ListedExperiment(Document):
     """An experiment and its question."""
 
@@ -639,133 +526,6 @@ class Plot(Document):
     run: RunId
     files: NonEmpty[str]
     """Paths of figures, and of the JSON file beside them."""
-
-
-class NewRun(Document):
-    """A run that came from another host."""
-
-    run: RunId
-    experiment: str
-    new_samples: Number
-    """0: all of it was there already."""
-
-
-class FromHost(Document):
-    """What came from one host."""
-
-    host: str
-    runs: list[NewRun]
-    wrong: str | None
-    """Why not all of it came."""
-    clock_ahead_s: float
-    """How far its clock is ahead of this host's, as far as that shows."""
-
-
-class HostsRun(Document):
-    """A host's run, of several that are judged together."""
-
-    host: str
-    run: RunId
-    machine: str
-    """The processor and the kernel."""
-    level: float | None
-    """Of the first metric, to the median host's over the points that all have; null without one."""
-    outlier: bool
-    """Whether that level is an outlier among the hosts."""
-
-
-class HostsClaim(Document):
-    """A claim at one setting, on every host."""
-
-    id: str
-    text: str
-    at: Levels
-    verdicts: dict[str, Word]
-    """By host."""
-
-
-class TellingPart(Document):
-    """A part of the environment that differs between hosts."""
-
-    name: str
-    values: dict[str, str]
-    """By host."""
-    told: float
-    """The share of the verdicts' entropy that it tells: 1 tells all."""
-    p: Share
-    """The share of shuffles that tell as much: a large one is chance."""
-
-
-class Disagreement(Document):
-    """A claim at one setting that some hosts reproduce and others contradict."""
-
-    id: str
-    at: Levels
-    hosts: dict[str, list[str]]
-    """By verdict, the larger group first."""
-    outlier: str | None
-    """The one host against three or more."""
-    differences: list[TellingPart]
-    """What tells the groups apart, the best first."""
-
-
-class HostsClaims(Document):
-    """The claims of one experiment on several hosts."""
-
-    experiment: str
-    hosts: NonEmpty[HostsRun]
-    claims: list[HostsClaim]
-    disagreements: list[Disagreement]
-
-
-class Night(Document):
-    """One run of a history."""
-
-    run: RunId
-    created_at: DateTime
-    level: Interval
-    """To the typical run's: 1 is as the median run."""
-    events: list[str]
-    """What of the machine, of memlab or of the probe is another than at the run before."""
-
-
-class Changed(Document):
-    """A change between two runs of a history."""
-
-    after: RunId
-    """The last run before it, most likely."""
-    earliest: RunId
-    """The same, at 95 %."""
-    latest: RunId
-    """The same, at 95 %."""
-    seen: RunId
-    """The run that raised the alarm."""
-    ratio: Interval
-    """Of the runs after it to those before it."""
-    worse: bool
-
-
-class History(Document):
-    """The runs of one host over time, and when they changed."""
-
-    experiment: str
-    metric: str
-    unit: str
-    host: str | None
-    """null: this one."""
-    typical: float | None
-    """The median run's value; null where several points are taken together."""
-    rate: Share
-    """Of machines on which nothing changes, so many show a change in 365 runs."""
-    alarm: bool
-    """Whether the newest run shows a change that the one before did not."""
-    runs: NonEmpty[Night]
-    """The oldest first."""
-    changes: list[Changed]
-    left_out: list[RunId]
-    """Runs that lack a point or a value."""
-    figure: str
-    """The file's path."""
 
 
 class ListedRun(Document):
@@ -1015,133 +775,183 @@ class Describe(Document):
     """The first one decides when a point is done."""
     controls: list[DeclaredControl]
     claims: list[DeclaredClaim]
+    changes: list[DeclaredClaim]
+    """What changelogs claim, each since a version; `ladder` judges them."""
     published: list[DeclaredTable]
     studies: list[Study]
     budget_s: PresetBudgets
 
 
 class Finding(Document):
-    """One thing worth saying, with what shows it and what to try."""
+    """A sentence about a line of an account, with what shows it and what to try."""
 
     name: str
     severity: Literal["note", "costly", "critical"]
     title: str
+    account: Literal["stock", "flow", "limits", "time"]
+    """The account that it rests on."""
+    line: str
+    """The line of it."""
     measured: float
-    """What the rule measures, in `unit`."""
+    """What the line says, in `unit`."""
     unit: str
-    threshold: float
-    """The bound of this severity that `measured` is beyond."""
     evidence: Sequence[Fact]
     setting: str
-    """What to try."""
+    """What to try; empty where nothing helps."""
     proof: str | None
     """The `memlab try` line that tests it on this program; null where none can."""
-    experiments: Annotated[Sequence[str], Meta(min_length=1)]
+    experiments: Sequence[str]
     """`memlab sweep NAME` measures here what it costs."""
 
 
 class Diagnose(Document):
-    """A look at a live process. null is not seen, unless said otherwise."""
+    """A look at a live process or a memory cgroup. null is not seen, unless said otherwise."""
 
-    schema: Literal[1]
-    findings: list[Finding]
-    """The worst first."""
-    predictions: Sequence[Prediction]
-    """What `--if` asked for."""
-    subject: Subject
-    started: Started
-    """How `proof` starts the program again."""
+    schema: Literal[2]
     seconds: Annotated[float, Meta(gt=0)]
     """How long the look was."""
-    cpu_share: float
-    """Of one CPU, used by the process."""
-    system_share: float
-    """Of one CPU, used by the kernel for it: page faults and system calls."""
-    thread_count: Number
-    allocator: Allocator | None
-    """null: none that is known."""
-    per_s: Mapping[str, float | None]
-    """Events per second of all threads together, by event."""
-    threads: Sequence[Thread]
-    """Those that did anything that is counted, the busiest first."""
-    shootdowns: Shootdowns
-    memory: Memory
-    group: GroupRoom | None
-    """The memory cgroup's limit with the least room; null: no limit."""
-    available_bytes: Number | None
-    """On the whole machine."""
-    available_seconds_left: float | None
-    """null: the process does not grow, or not steadily."""
-    growth_bytes_per_s: float
-    """Of anonymous and shared memory, over the look; negative where it fell."""
-    grows_steadily: bool
-    """Each part of the look shows at least half of its share of the growth."""
-    heap: Heap | None
-    """What glibc's malloc holds; null: another malloc, or not read."""
-    fault_s: float | None
-    """What a page fault on anonymous memory takes on this machine, measured after the look."""
-    unseen: Sequence[str]
-    """What could not be seen, and why."""
+    findings: list[Finding]
+    """The worst first."""
+    accounts: Sequence[Account]
+    """Who holds the memory, where page faults come from, limits, and what threads wait for."""
+    whole: bool
+    """Whether each account was whole and its rest small: then no finding means none."""
+    not_looked_at: Sequence[Unlooked]
+    """What was left out, why, and what it would cost."""
+    predictions: Sequence[Prediction]
+    """What `--if` asked for."""
+    process: Look | None
+    """null: the subject is a group."""
+    group: GroupLook | None
+    """null: the subject is a process."""
     cost: Cost
 
 
+class Recording(Document):
+    """A trace that was recorded."""
+
+    trace: str
+    """The file's path."""
+    seconds: float
+    """From the first record to the last."""
+    records: Number
+    bytes: Number
+    incomplete: str | None
+    """Why it is; null where it is whole."""
+    status: int
+    """The exit status of the command; 0 of a process that ran already."""
+    signal: int
+    """That ended the command; 0 for none."""
+
+
+class MappingKind(Document):
+    """What was done with the mappings of one kind. Counts are pages."""
+
+    peak: Number
+    """That were there at a time."""
+    read: Number
+    """First touches that read."""
+    written: Number
+    """First touches that wrote, and those after which a page was copied."""
+    given_back: Number
+    touched_again: Number
+    """Of those that were given back."""
+    copied: Number
+    """Since a fork had made them common."""
+
+
+class Moment(Document):
+    """What was there at a moment, in bytes."""
+
+    at_s: float
+    held: dict[str, Number]
+    """By kind of mapping."""
+    given_back: Number
+    """So far."""
+    touched_again: Number
+    """So far."""
+
+
+class TraceShown(Document):
+    """What a trace's program did with its memory."""
+
+    trace: str
+    """The file's path."""
+    program: str
+    """Its name, of 15 bytes at most; empty where the trace is redacted."""
+    live: bool
+    """The process ran already when the recording began."""
+    seconds: float
+    records: Number
+    incomplete: str | None
+    """Why it is; null where it is whole."""
+    processes: Number
+    threads: Number
+    """Beside each process's first."""
+    page_bytes: Positive
+    peak_bytes: Number
+    """Of the pages that were there at a time."""
+    peak_at_s: float
+    mapped_peak_bytes: Number
+    calls: dict[str, Number]
+    kinds: dict[str, MappingKind]
+    """By kind of mapping."""
+    files: dict[str, Number]
+    """The files with the most touched pages."""
+    moments: list[Moment]
+    figure: str
+    """The file's path."""
+
+
 _NOT_OURS = (
-    Subject,
-    Started,
-    Prediction,
-    Predicted,
-    Allocator,
-    Option,
-    Thread,
-    Shootdowns,
-    Memory,
-    GroupRoom,
-    Heap,
-    Fact,
-    Cost,
-)
+    Account, Allocator, Charge, Cost, Fact, GroupLook, GroupRoom, Heap, Line, Look, MappingUse,
+    Member, Memory, Option, Pages, Predicted, Prediction, Room, Sampled, Shootdowns, Started,
+    Subject, Thread, TmpfsUse, Unlooked, Waits,
+)  # fmt: skip
 _VERSION = 1
 _COMMANDS: Mapping[str, Any] = {
     "claims": Claims,
-    "claims-hosts": HostsClaims,
     "clean": Clean,
     "compare": Compare,
     "describe": Describe,
     "diagnose": Diagnose,
     "doctor": list[Capability],
-    "history": History,
-    "import": list[FromHost],
-    "kernels": list[FoundKernel],
-    "ladder": Ladder,
     "list": list[ListedExperiment],
     "plan": Plan,
     "plot": Plot,
-    "pull": list[FromHost],
+    "record": Recording,
     "reproduce": Claims,
-    "reproduce-changelog": Changelog,
     "runs": list[ListedRun],
     "show": Show,
+    "show-trace": TraceShown,
     "sweep": Show,
     "sweep-dry-run": DryRun,
-    "sweep-on": list[FromHost],
     "try": Show,
-    "try-on": list[FromHost],
 }
+
+
+@cache
+def _known() -> dict[str, Any]:
+    found = dict(_COMMANDS)
+    for documents in features.extensions("documents"):
+        found |= documents()
+    return dict(sorted(found.items()))
 
 
 def commands() -> list[str]:
     """What `schema` takes: commands, some with an option of theirs, such as `sweep-dry-run`."""
-    return list(_COMMANDS)
+    return list(_known())
 
 
 def schema(command: str) -> dict[str, Any]:
     """The JSON Schema (2020-12) of what a command prints; KeyError where there is none."""
-    document = _COMMANDS[command]
+    document = _known()[command]
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
-    classes = {kind.__name__: kind for kind in _NOT_OURS} | globals()
+    (item, *_) = getattr(document, "__args__", (document,))
+    own = vars(sys.modules[item.__module__])  # of the feature that declares it
+    classes = {kind.__name__: kind for kind in _NOT_OURS} | globals() | own
     for name, part in parts.items():
         _describe(part, classes.get(name))
-    (item, *_) = getattr(document, "__args__", (document,))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"memlab:{command}:{_VERSION}",

@@ -75,6 +75,10 @@ class BadSubject(UsageError):
     """The pid to diagnose is not a process with memory of its own."""
 
 
+class BadTrace(UsageError):
+    """A file that is not a trace, or one that is damaged, of another version or machine."""
+
+
 class NotComparable(UsageError, ValueError):
     """Two things were to be compared that share nothing comparable."""
 

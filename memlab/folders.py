@@ -3,8 +3,12 @@ only."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
+import re
+import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +17,9 @@ from memlab import ownership
 from memlab.errors import CannotRun
 
 _HOMES = {"data": ".local/share", "state": ".local/state", "cache": ".cache"}
+_PURPOSES = ("import", "recorded", "store", "worker")
+_MADE = re.compile(rf"memlab-({'|'.join(_PURPOSES)})-[a-z0-9_]{{8}}")  # by mkdtemp
+_BEGUN_S = 10.0
 _TEMPORARY = ("/var/tmp", "/tmp")  # the one on a disk first: a store may be large
 
 
@@ -24,9 +31,11 @@ def user(kind: str) -> Path:
     removes by itself lies in root's own home, where that user cannot replace it.
     """
     variable = f"XDG_{kind.upper()}_HOME"
-    named = os.environ.get(variable)
+    named = Path(os.environ.get(variable, ""))
     try:
-        place = Path(named) if named else Path.home() / _HOMES[kind]
+        # "If an implementation encounters a relative path in any of these variables it should
+        # consider the path invalid and ignore it."
+        place = named if named.is_absolute() else Path.home() / _HOMES[kind]
     except RuntimeError:
         raise CannotRun(f"this user has no home: set {variable}, or HOME") from None
     if kind != "data" and _replaceable(place / "memlab"):
@@ -66,5 +75,43 @@ def temporary(purpose: str) -> Iterator[Path]:
         why, made = f"cannot make a temporary folder in {place}: {error.strerror}", None
     if made is None:
         raise CannotRun(f"{why}; set TMPDIR to another folder")
-    with made as name:
+    with made as name, _in_use(Path(name), fcntl.LOCK_SH):
         yield Path(name)
+
+
+@contextmanager
+def _in_use(folder: Path, how: int) -> Iterator[bool]:
+    """Hold a lock on a folder, which goes with the processes that hold it; whether that could be
+    had."""
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(held, how | fcntl.LOCK_NB)
+        except OSError:  # another's, or a file system without locks
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(held)
+
+
+def abandoned() -> Iterator[Path]:
+    """The temporary folders of this user that no process uses any more: it was killed. Each may be
+    removed until the next is asked for."""
+    named = os.environ.get("TMPDIR")
+    for place in map(Path, [named] if named else _TEMPORARY):
+        with suppress(OSError):
+            for path in sorted(place.iterdir()):
+                if _MADE.fullmatch(path.name) and _mine(path):
+                    with suppress(OSError), _in_use(path, fcntl.LOCK_EX) as alone:
+                        if alone:
+                            yield path
+
+
+def _mine(path: Path) -> bool:
+    """Whether this user made it, and not just now, when it has no lock yet."""
+    with suppress(OSError):
+        found = path.lstat()
+        ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        return ours and time.time() - found.st_mtime > _BEGUN_S
+    return False

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from memlab import experiments, units
+from memlab import experiments, features, units
 from memlab.errors import BadRequest, CannotRun, Interrupted
 from memlab.experiment import Experiment
 from memlab.experiment import command as tried
@@ -26,10 +27,10 @@ from memlab.run import admission, beforehand, driver, plan
 from memlab.run.driver import CUT_SHORT, sessions_left
 from memlab.run.prepare import Prepared, check_stored_guest, prepare
 from memlab.run.request import PRECISION, Request
-from memlab.run.target import LocalTarget, Target
+from memlab.run.target import LocalTarget, Place, Target
 from memlab.store import RunRow, Store
-from memlab.targets.guest import ahead, doctor
-from memlab.targets.guest.handle import Guest
+from memlab.trace import file as trace
+from memlab.trace import replay
 from memlab.watch import Watch
 
 Tell = Callable[[str], None]
@@ -39,7 +40,6 @@ EXPERIMENT = "experiment "  # before its name among the capabilities
 # A sign test along a curve of eight levels refutes nothing below nine blocks, and shows little
 # below twenty (docs/statistics.md, Power); the preset's budget may end it sooner.
 BLOCKS = 20
-_GUEST_CAP_SHARE = 0.5  # of a guest's memory: its kernel and memlab are in there as well
 _USUAL = admission.Directories(Path("/var/tmp"))
 _CAP_SHARE = 0.7  # of the available memory that a command may take where no memory_max is asked
 
@@ -48,7 +48,7 @@ def sweep(
     request: Request,
     store: Path,
     watch: Watch,
-    guest: Guest | None = None,
+    guest: Place | None = None,
     wait_s: float = 0.0,
     tell: Tell | None = None,
 ) -> RunRow:
@@ -56,7 +56,7 @@ def sweep(
     checked. Another memlab that measures is waited for `wait_s`; `tell` is given each row as a line
     once it is committed. Raises a MemlabError."""
     check_name(request.name)
-    request = _fitted(request, guest)
+    request = guest.fitted(request) if guest else request
     with _target(request, guest, wait_s) as target:
         prepared = _asking(target.prepare(request))
         with Store(store, create=True, tell=tell) as opened:
@@ -103,10 +103,18 @@ def command(
 ) -> Request:
     """The request to try a command under levels of policies, as text or values, each policy's
     baseline first; `how` is what any sweep may be asked. Raises BadRequest and BadLevels."""
+    if isinstance(words, str):
+        raise BadRequest(f"a command is a list of its words, not the text {words!r}: shlex.split")
+    if isinstance(expect, str):
+        raise BadRequest(f"expect is a list of texts, not the text {expect!r}")
     if not words:
         raise BadRequest("name the command to try, after the options: memlab try -- ./app")
-    levels, folder = tried.check_policies([*words, *serve], policies), cwd or Path.cwd()
-    started = [words[0], *serve[:1]]
+    folder, what = cwd or Path.cwd(), ""
+    if trace.is_named(words):
+        what = replay.checked(folder / words[0], policies, serve=serve, metrics=metrics)
+        words, metrics = [*replay.words(policies), *words], replay.METRICS
+    levels = tried.check_policies([*words, *serve], policies)
+    started = [] if what else [words[0], *serve[:1]]
     for program in (program for word in started for program in tried.programs(word, levels)):
         path = folder / program if "/" in program else Path(program)
         if not program or shutil.which(path) is None:
@@ -128,6 +136,7 @@ def command(
         ready=ready,
         keep=keep,
         cap_bytes=max(1, int(free * _CAP_SHARE)),
+        trace=what,
     )
     if how.get("blocks") is None and how.get("precision") is None:
         how["precision"] = PRECISION  # what levels change is the question, more than expectations
@@ -206,63 +215,31 @@ def resume(
             local = _local(row.request.get("libc"), wait_s)
             return driver.resume(row, opened, watch, budget_s, local, asked)
         check_stored_guest(guest)
-        with Guest.of(guest).open(wait_s) as target:
+        (place,) = features.extensions("place")
+        with place(guest).open(wait_s) as target:
             return driver.resume(row, opened, watch, budget_s, target, asked)
 
 
 def dry_run(
-    request: Request, guest: Guest | None = None
+    request: Request, guest: Place | None = None
 ) -> tuple[Prepared, Mapping[str, Any] | None]:
     """What a sweep would measure, and what is known of its guest. Nothing is made or booted."""
     if guest is None:
         return _asking(prepare(request)), None
-    request = _fitted(request, guest)
-    _check(request)
-    unbooted = guest.unbooted()
-    return _asking(ahead.prepare(request, unbooted)), ahead.known(unbooted)
+    prepared, known = guest.dry_run(guest.fitted(request))
+    return _asking(prepared), known
 
 
-@contextmanager
-def _target(request: Request, guest: Guest | None, wait_s: float) -> Iterator[Target]:
+def _target(request: Request, guest: Place | None, wait_s: float) -> AbstractContextManager[Target]:
     """Where the request's trials run, for as long as they do."""
     if guest is None:
-        yield _local(request.libc, wait_s)
-        return
-    points = _check(request)
-    libcs = beforehand.libcs(experiments.load(request.experiment, request.subject), points)
-    with guest.open(wait_s, libcs) as booted:
-        yield booted
+        return nullcontext(_local(request.libc, wait_s))
+    return guest.target(request, wait_s)
 
 
 def _local(folder: str | None, wait_s: float) -> LocalTarget:
     """This host, with the libc in a folder if one is named."""
     return LocalTarget(wait_s=wait_s, libc=libc.find(Path(folder)) if folder else None)
-
-
-def _fitted(request: Request, guest: Guest | None) -> Request:
-    """A command's request with a limit of memory that the guest has room for."""
-    if guest is None or request.subject is None:
-        return request
-    cap_bytes = int(guest.memory_bytes * _GUEST_CAP_SHARE)
-    return replace(request, subject={**request.subject, "cap_bytes": cap_bytes})
-
-
-def _check(request: Request) -> Sequence[Point]:
-    """What is wrong with a request whatever the guest: said before one boots. The guest makes the
-    plan itself, since levels may depend on its CPUs; its points by this host's."""
-    if request.directory is not None:
-        raise BadRequest("a guest has a disk of its own: Guest(directory=) says where it lies")
-    if request.libc is not None:
-        raise BadRequest(
-            "--libc: a guest's own Python needs this host's libc; choose a trial's by -p glibc=DIR"
-        )
-    if request.gentle is not None:
-        raise BadRequest("a guest takes its memory as long as it runs: be gentle on the host alone")
-    experiment = experiments.load(request.experiment, request.subject)
-    if experiment.home:
-        raise BadRequest(f"{experiment.name} is not memlab's own: it runs on the host alone")
-    built = plan.build(experiment, request.preset, request.levels, controls=request.controls)
-    return built.points
 
 
 def runs_here() -> list[Capability]:
@@ -281,8 +258,9 @@ def runs_here() -> list[Capability]:
 
 
 def capabilities_here() -> list[Capability]:
-    """What this machine lets memlab see and do, and what a guest needs of it."""
-    return [*capabilities.read(), *doctor.read()]
+    """What this machine lets memlab see and do, and what features need of it."""
+    more = (read() for read in features.extensions("capabilities"))
+    return [*capabilities.read(), *chain.from_iterable(more)]
 
 
 def requests(

@@ -43,7 +43,7 @@ _DURATION_FACTORS = {
 
 # ASCII digits alone: \d also matches other scripts. 19 digits hold 2**63.
 _DECIMAL = r"(?P<whole>[0-9]{1,19})(?:\.(?P<part>[0-9]{1,18}))?"
-_SIZE = re.compile(_DECIMAL + r" ?(?:(?P<prefix>[kKmMgGtT])(?:iB)?|B)?")
+_SIZE = re.compile(_DECIMAL + r" ?(?:(?P<prefix>[kKmMgGtT])(?:[iI][bB])?|[bB])?")
 _DURATION = re.compile(_DECIMAL + r" ?(?P<unit>[a-zµ]+)?")
 _PERCENT = re.compile(_DECIMAL + r" ?%")
 _CPUS = re.compile(r"(?P<first>[0-9]{1,9})(?:-(?P<last>[0-9]{1,9}))?")

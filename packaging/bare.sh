@@ -69,19 +69,15 @@ if [[ ! -e $root/made ]]; then
 fi
 
 case $as in user) user=ordinary home=/home/ordinary ;; *) user=root home=/root ;; esac
-rm -rf --one-file-system "$root$home/memlab.new"
-git clone --quiet "file://$project" "$root$home/memlab.new"
-git -C "$root$home/memlab.new" checkout --quiet "$(git -C "$project" rev-parse HEAD)"
-if [[ -e $root$home/memlab ]]; then # what was built there stays
-	cp -a "$root$home/memlab.new/." "$root$home/memlab"
-	rm -rf --one-file-system "$root$home/memlab.new"
-else
-	mv "$root$home/memlab.new" "$root$home/memlab"
-fi
+clone=$root$home/memlab
+[[ -e $clone ]] || git clone --quiet --no-checkout "file://$project" "$clone"
+its() { git -c safe.directory="$clone" -C "$clone" "$@"; } # the user's
+its fetch --quiet "file://$project" HEAD
+its checkout --quiet --force --detach FETCH_HEAD # what was built there stays
 
 # The network and pip as they are here: their files, and the files and folders that these name.
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
-names='^(PIP_.*|(https?|no|all)_proxy|(HTTPS?|NO|ALL)_PROXY|SSL_CERT_FILE|REQUESTS_CA_BUNDLE)='
+names='^(MEMLAB_.*|PIP_.*|(https?|no|all)_proxy|(HTTPS?|NO|ALL)_PROXY|SSL_CERT_FILE|REQUESTS_CA_BUNDLE)='
 mapfile -t environment < <(env | grep -E "$names" || true)
 mkdir -p "$root$home/.config/pip"
 [[ ! -e /etc/pip.conf ]] || cp /etc/pip.conf "$root/etc/"

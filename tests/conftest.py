@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import needs
 import pytest
 from host_lock import host_lock
 from hypothesis import settings
-from quick import COLLECTED, pure
+from quick import COLLECTED, changes_host, place, pure
 from still_measuring import still_measuring
 
 from memlab.run.machine_lock import TEST_LOCK
@@ -26,9 +27,9 @@ XDG = {"XDG_DATA_HOME": "data", "XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "c
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A machine lock of this session's own, so that a sweep beside it is no reason to fail. What
-    `make bench` times has the machine to itself."""
-    if config.getoption("markexpr") != "bench":
+    """A machine lock of this process's own, so that a sweep beside it is no reason to fail. What
+    `make bench` times has the machine to itself; of several processes the first runs no test."""
+    if config.getoption("markexpr") != "bench" and not config.getoption("numprocesses", None):
         os.environ[TEST_LOCK] = str(os.getpid())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what ends in `&`
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -39,9 +40,21 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[COLLECTED] = list(items)
-    for item in items:
-        if pure(item.path):
-            item.add_marker("pure")
+    items.sort(key=lambda item: place(item.path))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A process takes a file at a time, in their order, and one takes all that change the host."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file, _, _ = nodeid.partition("::")
+            return "host" if changes_host(config.rootpath / file) else file
+
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -53,7 +66,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(autouse=True)
 def _host(request: pytest.FixtureRequest) -> Iterator[None]:
     # Where a test of another session runs this one, that has the lock.
-    if NESTED or request.node.get_closest_marker("pure"):
+    if NESTED or pure(request.path):
         yield
         return
     with host_lock(changes=request.node.get_closest_marker("changes_host") is not None):
@@ -75,9 +88,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for name in [name for name in os.environ if name.startswith("MEMLAB_")]:
         monkeypatch.delenv(name)
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist's processes have it
     monkeypatch.setenv("HOME", str(folder))
-    for name, place in XDG.items():
-        monkeypatch.setenv(name, str(folder / place))
+    for name, its in XDG.items():
+        monkeypatch.setenv(name, str(folder / its))
     return folder
 
 

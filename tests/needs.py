@@ -78,6 +78,17 @@ def _namespace(kind: str, run: str = "true") -> Need:
     return Need(here, "run in no plain chroot and in no container without privileges")
 
 
+def _settings() -> bool:
+    return all(os.access(path, os.W_OK) for path in ("/proc/sys/vm/dirty_bytes", "/sys/kernel/mm"))
+
+
+def _capable() -> bool:
+    """Of root; an ordinary user is not expected to have any."""
+    last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
+    # One or two are withheld from containers that may mount and read all else.
+    return not ROOT or capabilities.effective().bit_count() >= last - 1
+
+
 def _traces() -> bool:
     line = _doctor()["perf tracepoints"]
     return ROOT and line.detail == "open for the whole system"
@@ -91,6 +102,8 @@ def _doctor() -> dict[str, capabilities.Capability]:
 NEEDS = {
     "root": Need(lambda: ROOT, "run as root"),
     "host root": Need(ownership.is_host_root, "run as root, in no user namespace"),
+    "writable settings": Need(_settings, "run as root, where /sys and /proc/sys are writable"),
+    "root's capabilities": Need(_capable, "run in a container with all of them, or as a user"),
     "tracing of a CPU": Need(_traces, "run as root, with perf and tracefs allowed"),
     "a mount namespace": _namespace("--mount", "mount -t tmpfs none /mnt"),
     "a network namespace": _namespace("--net"),

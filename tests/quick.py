@@ -1,13 +1,14 @@
-"""Which tests `make test` runs, and which parameters of a test."""
+"""Which parameters of a test `make test` runs, and in which order its processes take the files."""
 
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 # What the tests of these folders and files show does not depend on what the host does or is set
-# to: `make test` runs them in a process of their own, beside the others.
+# to: they run beside those that change it.
 PURE_FOLDERS = ("analysis", "judging", "present", "published", "results", "store")
 PURE_FILES = ("cli/test_several_hosts.py", "test_histogram.py", "test_recorded.py")
 COLLECTED = pytest.StashKey[list[pytest.Item]]()  # every test, those that are left out too
@@ -31,5 +32,14 @@ def pure(path: Path) -> bool:
     return path.parent.name in PURE_FOLDERS or path.as_posix().endswith(PURE_FILES)
 
 
-if __name__ == "__main__":
-    print(*(f"tests/{name}" for name in (*PURE_FOLDERS, *PURE_FILES)))
+@cache
+def changes_host(path: Path) -> bool:
+    """Whether every test of a file changes the host."""
+    return "pytestmark = pytest.mark.changes_host" in path.read_text(encoding="utf-8")
+
+
+@cache
+def place(path: Path) -> tuple[bool, bool, int]:
+    """Where a file's tests stand: what changes the host first, and beside it what needs nothing of
+    the host; of the rest long files first, so that no process is left with one at the end."""
+    return not changes_host(path), not pure(path), -path.stat().st_size

@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+EVERY_PAGE = [  # but the reference, which is the commands' own help
+    *PAGES,
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
+    *sorted(ROOT.glob("docs/experiments/*.md")),
+]
 _FENCE = re.compile(r"^```[^\n]*\n(.*?)^```", re.M | re.S)
 _FILE = re.compile(r"^```(?:python|c)\n(?:# |/\* )(\w+\.(?:py|c))(?: \*/)?\n(.*?)^```", re.M | re.S)
 
@@ -31,8 +38,18 @@ def written(page: Path) -> list[list[str]]:
     ]
     inline = re.findall(r"`(memlab [^`]+)`", _FENCE.sub("", text))
     found = [*lines, *(" ".join(one.split()) for one in inline)]
-    stripped = [re.split(r"   +|\s+[|>&#]", line.removeprefix("$ ").strip())[0] for line in found]
-    return [shlex.split(line) for line in stripped if re.match("memlab [a-z]", line)]
+    stripped = [re.split(r"   +", line.removeprefix("$ ").strip())[0] for line in found]
+    return [[*_words(line)] for line in stripped if re.match("memlab [a-z]", line)]
+
+
+def _words(line: str) -> Iterator[str]:
+    """Those of a command, up to a pipe, a redirection or a comment that is not quoted."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars="|>&")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    for word in lexer:
+        if word[:1] in set("|>&#") and f"'{word}'" not in line:
+            return
+        yield word
 
 
 SHOWN = [(page, command) for page in PAGES for command in commands(page)]

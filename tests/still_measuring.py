@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from memlab.run import machine_lock
 
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 STOP_S = 30.0
 
 

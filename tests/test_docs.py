@@ -3,7 +3,7 @@
 A command is a line that begins with `$ ` in a fenced block. Sweeps are made short through the
 environment variables that every option has, so that the text itself is what is run. A Python block
 that begins with a file's name, `# test_memory.py`, is a file in the folder of the page's commands.
-The pages' guests are booted by tests/targets/test_guest_docs.py, and their hosts are those of
+The pages' guests are booted by tests/machines/test_guest_docs.py, and their hosts are those of
 tests/fleet.
 """
 
@@ -17,13 +17,12 @@ from pathlib import Path
 
 import click
 import pytest
-from PIL import Image
-from shown import FLEET, GUESTS, PAGES, ROOT, SHOWN, commands, run, write_files, written
+from shown import EVERY_PAGE, FLEET, GUESTS, PAGES, ROOT, SHOWN, commands, run, write_files, written
+from traces.made import AT, START, Made
 
-from memlab import api, experiments
+from memlab import experiments
 from memlab.cli import cli
 from memlab.experiment import levels
-from memlab.present import figures
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 OURS = [
@@ -61,6 +60,8 @@ def test_the_command_runs(page: Path, command: str, user: dict[str, str]) -> Non
     folder = Path(user["HOME"]) / page.stem
     folder.mkdir(exist_ok=True)
     write_files(page, folder)
+    if page.stem == "trace":  # recording takes root; tests/traces records
+        Made().add(START).map(AT, 101).touch(AT, 53).write(folder / "app.trace")
     if "--name" in command:  # what is compared later holds whole blocks, however busy the machine
         user = user | {"MEMLAB_SWEEP_BUDGET": "20s"}
     run(command, folder, user)
@@ -72,7 +73,7 @@ def test_every_shown_command_is_run_here_or_is_part_of_the_installation() -> Non
     assert {shlex.split(command)[0] for command in rest} <= {"make", "git", "cd", "pip", "apt", "."}
 
 
-WRITTEN = [(page, words) for page in PAGES for words in written(page)]
+WRITTEN = [(page, words) for page in EVERY_PAGE for words in written(page)]
 
 
 @pytest.mark.parametrize(("page", "words"), WRITTEN, ids=[" ".join(words) for _, words in WRITTEN])
@@ -91,6 +92,19 @@ def test_a_command_that_is_written_is_one(
         levels.read_levels(experiments.load(given["experiment"]), given["levels"])
 
 
+def test_what_is_made_and_run_of_the_checkout_is_there() -> None:
+    """`make TARGET` and packaging/SCRIPT, wherever a page, a workflow or the CI's script has it."""
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)
+    places = [*EVERY_PAGE, *ROOT.glob(".github/**/*.yml"), ROOT / ".ci/run"]
+    missing = []
+    for text in (place.read_text(encoding="utf-8") for place in places if place.exists()):
+        made = re.findall(r"(?:^\$ |`|run: )make ([a-z-]+)", text, re.M)
+        scripts = re.findall(r"\b(packaging/[\w-]+\.(?:sh|py))", text)
+        missing += [target for target in made if target not in targets]
+        missing += [script for script in scripts if not (ROOT / script).exists()]
+    assert missing == []
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
 def test_links_into_the_project_lead_somewhere(page: Path) -> None:
     targets = LINK.findall(page.read_text(encoding="utf-8"))
@@ -103,13 +117,6 @@ def test_the_readme_opens_with_the_sentence_the_figure_and_the_two_commands() ->
     assert "![" in text[:first_block]
     assert commands(ROOT / "README.md")[:2] == ["make run", "make test"]
     assert len(text.splitlines()) < 150
-
-
-def test_the_figure_of_the_readme_is_of_the_run_that_its_text_quotes() -> None:
-    """The bitmap carries its own words: they are those of the recorded run."""
-    run = api.load("mmap-write", example=True)
-    with Image.open(ROOT / "docs" / "mmap-write.png") as image:
-        assert image.info["Description"] == figures.draw(run).description
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,12 @@
-"""What `make` says where the machine lacks something, and what it shows when it is interrupted."""
+"""What `make` says where the machine lacks something."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,15 +18,6 @@ NAMED = re.search(r"^apt install (.*)$", (ROOT / "README.md").read_text(), re.M)
 FAKE = """#!/bin/sh
 case "$*" in *{word}*) exit 1;; esac
 exec {python} "$@"
-"""
-
-
-# A pytest whose pure half ends at once, and whose other half is interrupted.
-INTERRUPTED = """#!/bin/sh
-case "$*" in *pure-folder*) echo the pure half; exit 0;; esac
-trap 'kill $!; exit 2' INT
-touch {folder}/begun
-sleep 60 > /dev/null 2>&1 & wait
 """
 
 
@@ -90,28 +79,3 @@ def test_all_that_is_missing_is_said_at_once_and_readme_names_it(tmp_path: Path,
     *_, packages = line.partition("apt install ")
     # make runs this, and git brought it here
     assert {*packages.split(), "git", "make"} == {*NAMED[1].split()}
-
-
-def test_interrupted_tests_keep_what_the_pure_half_has_said(tmp_path: Path) -> None:
-    """As Ctrl-C does: every process of the terminal's foreground group has the signal."""
-    venv = tmp_path / "venv"
-    (venv / "bin").mkdir(parents=True)
-    for name, text in {"python": "#!/bin/sh\necho pure-folder\n", "pytest": INTERRUPTED}.items():
-        (venv / "bin" / name).write_text(text.format(folder=tmp_path))
-        (venv / "bin" / name).chmod(0o755)
-    for made in ("made", "ready", "ready-dev"):
-        (venv / made).touch()
-    with subprocess.Popen(
-        [str(shutil.which("make")), f"VENV={venv}", "test"],
-        cwd=ROOT,
-        env={**os.environ, "MAKEFLAGS": ""},
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as making:
-        deadline = time.monotonic() + 60
-        while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        os.killpg(making.pid, signal.SIGINT)
-        out, _ = making.communicate(timeout=300)
-    assert "the pure half" in out

@@ -135,3 +135,14 @@ def test_root_of_a_user_namespace_is_an_ordinary_user(tmp_path: Path) -> None:
     for words, root in (("0 0 4294967295", os.geteuid() == 0), ("0 1000 1", False)):
         (tmp_path / "proc/self/uid_map").write_text(f"         {words}\n")
         assert ownership.is_host_root(tmp_path) == root
+
+
+@pytest.mark.parametrize("kind", ["data", "state", "cache"])
+def test_a_relative_path_of_an_xdg_variable_is_ignored(
+    kind: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the XDG Base Directory Specification says: `clean` elsewhere would never see it."""
+    monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", "rel")
+    assert folders.user(kind).is_relative_to(home)
+    monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(home / "abs"))
+    assert folders.user(kind) == home / "abs" / "memlab"

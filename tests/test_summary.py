@@ -19,7 +19,7 @@ def test_other(number):
 def test_what_tests_tell_is_said_though_output_is_captured(pytester: pytest.Pytester) -> None:
     here = Path(__file__).parent
     pytester.makeconftest((here / "conftest.py").read_text())
-    for name in ("host_lock", "quick", "still_measuring"):
+    for name in ("host_lock", "needs", "quick", "still_measuring"):
         pytester.makepyfile(**{name: (here / f"{name}.py").read_text()})
     pytester.makepyfile(SESSION)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")

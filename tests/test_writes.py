@@ -4,6 +4,7 @@ and links are on the way, save what is listed here with the reason why it need n
 import ast
 import gzip
 import os
+import re
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,12 @@ from typing import Any
 import pytest
 from command import memlab
 
-from memlab import output, ownership, recorded
+from memlab import output, recorded
 from memlab.errors import StoreError
 from memlab.store import Store
 
 ROOT = Path(__file__).parents[1] / "memlab"
-ROOT_ONLY = pytest.mark.skipif(not ownership.is_host_root(), reason="needs root of the machine")
+ROOT_ONLY = pytest.mark.needs("host root")
 # In a folder that only this user may enter: one made by folders.temporary or by the journal, or
 # the journal's and the caches' own, which are never in another user's home (folders.user).
 OWN = {
@@ -28,11 +29,12 @@ OWN = {
     "run/swap.py": {"_make_file", "_make_zram"},
     "run/virtual_machine.py": {"_the_initramfs"},
     "store/database.py": {"copied"},
-    "targets/guest/host.py": {"_make_disk"},
-    "targets/guest/image.py": {"make"},
-    "targets/guest/inside.py": {"main"},
-    "targets/guest/kernels.py": {"unpack", "_take"},
-    "targets/guest/machine.py": {"__init__"},
+    "machines/guest/host.py": {"_make_disk"},
+    "machines/guest/image.py": {"make"},
+    "machines/guest/inside.py": {"main"},
+    "machines/guest/kernels.py": {"unpack", "_take"},
+    "machines/guest/machine.py": {"__init__"},
+    "trace/recording.py": {"_made"},  # beside the place that output.file_to_open has reached
 }
 # Files of /proc, /sys and cgroups, and /dev/null.
 KERNELS = {
@@ -46,7 +48,7 @@ KERNELS = {
     "run/journal.py": {"enable_memory", "make_group"},
     "run/swap.py": {"_make_zram"},
     "run/worker.py": {"_work", "_go_first", "_enter"},
-    "targets/guest/device.py": {"hand_over"},
+    "machines/guest/device.py": {"hand_over"},
 }
 # SQLite opens by itself what output.file_to_open has made; the rest is for who builds memlab.
 OTHERS = {
@@ -69,7 +71,7 @@ def writes(call: ast.Call) -> bool:
     if name in _CALLS or named in ("np.save", "sqlite3.connect"):
         return True
     if named == "os.open":
-        return any(flag in ast.unparse(call) for flag in _FLAGS)
+        return any(re.search(rf"\b{flag}\b", ast.unparse(call)) for flag in _FLAGS)
     modes = [*call.args, *(one.value for one in call.keywords if one.arg == "mode")]
     texts = [one.value for one in modes if isinstance(one, ast.Constant)]
     return name == "open" and any(

@@ -21,8 +21,13 @@ FloatArray = npt.NDArray[np.float64]
 YEAR = 365  # looks, one per run, over which the rate of false alarms is stated; older runs are left
 FIRST = 12  # runs before which no alarm is raised
 # By the rate of false alarms in YEAR looks at runs among which nothing changes: the limit of the
-# statistic. tests/bench/history.py derives it by simulation.
-LIMITS = {0.01: 4.381, 0.05: 4.007, 0.1: 3.838}
+# statistic, the p of the newest runs' rank sum, and the width of the older runs' span by which the
+# newest lie beyond it. tests/bench/history.py derives the first two by simulation, each at half the
+# rate; together they take 0.8 of it, and what the third adds depends on the noise.
+LIMITS = {0.01: 4.543, 0.05: 4.168, 0.1: 4.007}
+RANK_SUMS = {0.01: 4.49e-6, 0.05: 2.2e-5, 0.1: 4.49e-5}
+SPANS = {0.01: 2.0, 0.05: 1.0, 0.1: 1.0}
+NEWEST = 8  # runs at most whose rank sum is tested
 # The same statistic at one look at so many runs: what 2.5 % of series without a change exceed.
 ONE_LOOK = {
     3: 1.225,
@@ -62,10 +67,9 @@ class Change:
 def changes(x: npt.ArrayLike, rate: float = 0.05) -> list[Change]:
     """The changes of a series of positive values, shape (runs,), oldest first, without nan.
 
-    Runs are looked at one after another. At each, the van der Waerden statistic of the newest
-    against the older ones, at the split where it is largest, is held against a limit that series
-    without a change exceed in a share `rate` of years. After a change the series starts again.
-    The change point model is that of Ross, Tasoulis and Adams, Technometrics 53 (2011) 379-389.
+    Runs are looked at one after another, and a change is seen where series without one show it in
+    a share `rate` of years. After a change the series starts again. The change point model is that
+    of Ross, Tasoulis and Adams, Technometrics 53 (2011) 379-389; see `alarm` for the statistics.
     """
     values = np.asarray(x, dtype=float)
     found: list[tuple[int, int]] = []  # the first run after a change, the run that showed it
@@ -74,16 +78,89 @@ def changes(x: npt.ArrayLike, rate: float = 0.05) -> list[Change]:
         seen = values[max(start, now - YEAR) : now]
         if len(seen) < FIRST:
             continue
-        statistic = split_statistics(seen)
-        best = int(np.argmax(statistic))
-        if statistic[best] > LIMITS[rate]:
-            start = now - len(seen) + best + 1
+        first = alarm(seen, rate)
+        if first is not None:
+            start = now - len(seen) + first
             found.append((start, now - 1))
     edges = [0, *(first for first, _ in found), len(values)]
     return [
         _change(values, before, end, seen)
         for before, (_, seen), end in zip(edges, found, edges[2:], strict=False)
     ]
+
+
+def alarm(x: FloatArray, rate: float = 0.05) -> int | None:
+    """The first run of a new level, where the runs x, oldest first, show one now; else None.
+
+    Three looks. The van der Waerden statistic at the split where it is largest, which is at most
+    sqrt(n - 1) and so is blind to a step of any size after few runs. The exact rank sum of the
+    newest 2 to 8 runs (Wilcoxon, Biometrics Bulletin 1 (1945) 80-83), whose p can be as small as 2
+    in C(n, k). And the newest two runs beyond all older ones by more than these span, in logs:
+    ranks alone bound how often that happens by 2 in C(n, 2) a look.
+    """
+    n = len(x)
+    if n < FIRST:
+        return None
+    statistic = split_statistics(x)
+    best = int(np.argmax(statistic))
+    if statistic[best] > LIMITS[rate]:
+        return best + 1
+    ranks = _midranks(x)
+    sums = np.cumsum(ranks[::-1])[1:NEWEST]  # of the newest 2, 3, ... runs
+    k = np.arange(2, len(sums) + 2)
+    lowest = np.minimum(sums, k * (n + 1) - sums)
+    shown = np.flatnonzero(lowest <= _rank_sums(rate)[n][: len(sums)])
+    if shown.size:
+        return n - 2 - int(max(shown, key=lambda i: statistic[n - 3 - i]))
+    logs = np.log(x)
+    older, newest = logs[:-2], logs[-2:]
+    beyond = max(newest.min() - older.max(), older.min() - newest.max())
+    return n - 2 if beyond > SPANS[rate] * np.ptp(older) and beyond > 0 else None
+
+
+def visible(x: npt.ArrayLike, newest: int, rate: float = 0.05) -> float | None:
+    """The least ratio by which the newest runs would have to lie above the others to have been seen
+    by now; None where none would. Runs before the last change are left out."""
+    values = np.asarray(x, dtype=float)
+    found = changes(values, rate)
+    seen = values[found[-1].after + 1 if found else 0 :][-YEAR:]
+    if len(seen) <= newest:
+        return None
+
+    def is_seen(ratio: float) -> bool:
+        moved = seen.copy()
+        moved[-newest:] *= ratio
+        ends = range(len(moved) - newest + 1, len(moved) + 1)
+        return any(alarm(moved[:end], rate) is not None for end in ends)
+
+    low, high = 1.0, _MOST
+    if not is_seen(high):
+        return None
+    while high / low > _CLOSE:
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if is_seen(middle) else (middle, high)
+    return high
+
+
+_MOST, _CLOSE = 1e3, 1.005  # a ratio that is looked for at most, and how closely
+
+
+@cache
+def _rank_sums(rate: float) -> list[FloatArray]:
+    """By the number of runs: the largest rank sum of the newest 2, 3, ... of them whose p, with
+    that of the other side, is within RANK_SUMS; -1 where none is. Counted: of n ranks each is
+    taken or left."""
+    size = NEWEST * YEAR + 1
+    counts = np.zeros((NEWEST + 1, size))
+    counts[0, 0] = 1
+    bounds = [np.full(NEWEST - 1, -1.0)]
+    for n in range(1, YEAR + 1):
+        for k in range(NEWEST, 0, -1):
+            counts[k, n:] += counts[k - 1, : size - n]
+        below = np.cumsum(counts[2:], axis=1)
+        shares = 2 * below / np.maximum(1, below[:, -1:])
+        bounds.append((shares <= RANK_SUMS[rate]).sum(axis=1) - 1.0)
+    return bounds
 
 
 def split_statistics(x: FloatArray) -> FloatArray:

@@ -10,13 +10,16 @@ import errno
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from memlab import features
 from memlab._version import __version__
 from memlab.cli import _streams
 from memlab.errors import HostError, Interrupted, MemlabError, UsageError, nearest
@@ -38,26 +41,34 @@ _HELP = ["-h", "--help"]
 _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any length
 
 
-# os.path, since pathlib is a tenth of the time that --help takes.
-_MEMLAB = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120
-
-
 def folders() -> dict[str, str]:
     """The package that holds each command, by its name, in the order of --help."""
-    features = (f"{name}.commands" for name in os.listdir(_MEMLAB))  # noqa: PTH208
     found: dict[str, str] = {}
-    for package in ("cli", *features):
-        with suppress(FileNotFoundError, NotADirectoryError):  # a module, or without commands
-            for name in os.listdir(f"{_MEMLAB}/{package.replace('.', '/')}"):  # noqa: PTH208
-                if name[0] != "_" and name.endswith(".py"):
-                    found[name[:-3]] = f"memlab.{package}"
+    for package in ("cli", *features.command_packages()):
+        for name in os.listdir(features.path(package)):  # noqa: PTH208
+            if name[0] != "_" and name.endswith(".py"):
+                found[name[:-3]] = f"memlab.{package}"
     return dict(sorted(found.items()))
 
 
 def _summary(name: str, package: str) -> str:
-    folder = package.removeprefix("memlab.").replace(".", "/")
-    with open(f"{_MEMLAB}/{folder}/{name}.py", encoding="utf-8") as file:
+    folder = features.path(package.removeprefix("memlab."))
+    with open(f"{folder}/{name}.py", encoding="utf-8") as file:
         return file.readline().strip().strip('"')
+
+
+@cache
+def _command(name: str, package: str) -> click.Command:
+    command: click.Command = import_module(f"{package}.{name}").command
+    for extend in features.extensions("command"):
+        extend(name, command)
+    for option in command.params:  # click would take the names of the function's parameters
+        if isinstance(option, click.Option) and not option.envvar:
+            long = max(option.opts, key=len).removeprefix("--")
+            option.envvar = f"MEMLAB_{name}_{long}".upper().replace("-", "_")
+    # click keeps the first help option that it makes, be it for a context that knows no -h.
+    command.get_help_option(click.Context(command, help_option_names=_HELP))
+    return command
 
 
 class _Commands(click.Group):
@@ -94,14 +105,7 @@ class _Commands(click.Group):
         package = folders().get(name)
         if package is None:
             return None
-        command: click.Command = import_module(f"{package}.{name}").command
-        for option in command.params:  # click would take the names of the function's parameters
-            if isinstance(option, click.Option) and not option.envvar:
-                long = max(option.opts, key=len).removeprefix("--")
-                option.envvar = f"MEMLAB_{name}_{long}".upper().replace("-", "_")
-        # click keeps the first help option that it makes, be it for a context that knows no -h.
-        command.get_help_option(click.Context(command, help_option_names=_HELP))
-        return command
+        return _command(name, package)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -143,11 +147,44 @@ def cli(ctx: click.Context, debug: bool) -> None:
         raise MemoryError
 
 
+class _Signalled(SystemExit):
+    """SIGTERM or SIGHUP came: what is open is closed, and temporary files are removed."""
+
+
+@contextmanager
+def _ending_by_signals() -> Iterator[list[int]]:
+    """SIGTERM and SIGHUP end every command as they end a sweep, with the exit code that a shell
+    makes of them. One that is ignored, as SIGHUP is under nohup(1), stays ignored. Yields the
+    numbers of those heard: what is raised in a callback of SQLite's is an error of SQLite's."""
+    heard: list[int] = []
+
+    def end(number: int, _: object) -> NoReturn:
+        heard.append(number)
+        raise _Signalled(128 + number)
+
+    ours = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        ours = []
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield heard
+    except BaseException as error:
+        if heard:
+            raise _Signalled(128 + heard[0]) from error
+        raise
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+    if heard:
+        raise _Signalled(128 + heard[0])
+
+
 def main() -> NoReturn:
     """Entry of the `memlab` command: runs it, and turns what it raises into one line."""
     debug = "--debug" in sys.argv or os.environ.get("MEMLAB_DEBUG", "") not in ("", "0")
     _streams.take()
-    with _one_line_errors(debug):
+    with _one_line_errors(debug), _ending_by_signals():
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as __main__ leaves it
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
@@ -174,6 +211,8 @@ def _line_of(error: BaseException) -> tuple[str, int]:
     """What is said of an error, and the exit code."""
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split()), error.exit_code
+    if isinstance(error, _Signalled) and isinstance(error.code, int):
+        return f"ended by {signal.Signals(error.code - 128).name}", error.code
     if isinstance(error, MemlabError):
         return str(error), error.exit_code
     if short := _short_of(error):

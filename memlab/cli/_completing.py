@@ -18,10 +18,10 @@ def experiment(_: click.Context, __: click.Parameter, typed: str) -> list[Comple
 
 
 def study(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-    """What `reproduce` takes: a source, a changelog, an experiment, or all."""
+    """What `reproduce` takes: a source, an experiment, or all."""
     from memlab import published
 
-    known = (*published.ids(), *published.changelogs(), "all")
+    known = (*published.ids(), "all")
     sources = [name for name in known if name.startswith(typed)]
     return [CompletionItem(name) for name in sources] + experiment(ctx, param, typed)
 

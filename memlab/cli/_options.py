@@ -83,16 +83,6 @@ wait_option = click.option(
     default=0.0,
     help="Wait for another memlab that measures on this machine, at most so long: --wait=10min.",
 )
-on_option = click.option(
-    "--on",
-    metavar="ssh:HOST,...|dask:ADDRESS|HOSTS.toml",
-    help="Measure on these hosts, all at once, each with its own memlab; their rows come home.",
-)
-bootstrap_option = click.option(
-    "--bootstrap",
-    is_flag=True,
-    help="First copy this memlab, with the packages that it needs, to hosts that lack that copy.",
-)
 seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**31 - 1), help="Of the order; else a random one."
 )
@@ -232,7 +222,9 @@ def echo_json(document: Any) -> None:
 
 def output_folder(given: Path | None, store: Path | None) -> Path:
     """Where figures go: the folder named, else `figures` beside the store. CannotRun where nothing
-    may be written there: what takes minutes asks this first."""
+    may be written there: what takes minutes asks this first. A store's folder that is not there is
+    made with the store, or the store says why it cannot be."""
     from memlab.store import default_path
 
-    return given or _writable((store or default_path()).parent / "figures")
+    beside = (store or default_path()).parent
+    return given or (_writable(beside / "figures") if beside.exists() else beside / "figures")

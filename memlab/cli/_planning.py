@@ -10,11 +10,12 @@ from memlab import measure, units
 from memlab.cli._options import echo_json
 from memlab.errors import MemlabError
 from memlab.experiment.points import varied_factors
+from memlab.observe import cpu
 from memlab.run import admission, beforehand, gentle
 from memlab.run.prepare import Prepared
 from memlab.run.request import Request
 from memlab.run.stop_rule import budget_s, least_blocks
-from memlab.targets.guest.handle import Guest
+from memlab.run.target import Place
 
 if TYPE_CHECKING:
     from memlab.present.table import Table
@@ -24,7 +25,7 @@ TRIAL_OVERHEAD_S = 0.01  # for the estimate alone: forking, mapping and unmappin
 
 
 def dry_run(
-    request: Request, guest: Guest | None, as_json: bool, store: Path | None = None
+    request: Request, guest: Place | None, as_json: bool, store: Path | None = None
 ) -> None:
     """Print what a request would measure and need. Nothing is made and no guest is booted."""
     prepared, known = measure.dry_run(request, guest)
@@ -87,14 +88,14 @@ def _show(prepared: Prepared, data: dict[str, Any]) -> None:
 
     if sum(data["unavailable"].values()) == len(points):
         echo(f"nothing can be measured here: {next(iter(data['unavailable']))}")
-    for part in _points(prepared):
-        table.write(console, part)
     for why, count in data["excluded"].items():
         echo(f"left out, {count} point{'' if count == 1 else 's'}: {why}")
     for why, count in data["unavailable"].items():
         echo(f"unavailable here, {count} point{'' if count == 1 else 's'}: {why}")
     for name, how in data["scaled"].items():
         echo(f"scaled to this {'guest' if guest else 'host'}: {name} {how}")
+    if not guest and (busy := cpu.busy_now()):
+        echo(busy)
     echo(f"points   {len(points)}")
     least = "" if prepared.request.blocks else "at least "
     blocks = data["least_blocks"]
@@ -112,6 +113,8 @@ def _show(prepared: Prepared, data: dict[str, Any]) -> None:
         echo(f"shows    a change over {units.format_percent(shown)}, with probability {_POWER:g}")
     if guest:
         _show_guest(guest, echo)
+    for part in _points(prepared):
+        table.write(console, part)
 
 
 def _ends(request: Request) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -17,12 +18,12 @@ from memlab.api import Run
 from memlab.cli._options import echo, echo_json
 from memlab.cli._streams import ReaderGone
 from memlab.errors import CannotRun, Interrupted
-from memlab.experiment import Level
+from memlab.experiment import Factor, Level
 from memlab.experiment.levels import read_levels
 from memlab.present.progress import Live
 from memlab.run.request import Request
+from memlab.run.target import Place
 from memlab.store import Store, default_path, lines
-from memlab.targets.guest.handle import Guest
 from memlab.watch import Silent, Watch
 
 
@@ -66,7 +67,7 @@ def stop_when_told() -> None:
 
 def sweep(
     request: Request,
-    guest: Guest | None,
+    guest: Place | None,
     store: Path | None,
     quiet: bool,
     wait_s: float,
@@ -145,7 +146,8 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
     elif quiet:
         echo(run.id)
     else:
-        where = "" if run.store_path == default_path() else f" --store {run.store_path}"
+        other = run.store_path != default_path()
+        where = f" --store {shlex.quote(str(run.store_path))}" if other else ""
         figure = [f"figure: {path}" for path in files[:1]]
         terminal.ended(run, [*figure, f"next: memlab {_next(run)}{where}"])
 
@@ -155,5 +157,20 @@ def _next(run: Run) -> str:
     if run.experiment.claims or not run.varied:
         return f"claims {run.id}" if run.experiment.claims else f"show {run.id}"
     factor = run.experiment.factor(run.varied[0])
-    base = factor.kind.format(factor.quick[0]).replace(" ", "")
-    return f"compare {run.id} --to {factor.name}={base} --metric peak_rss"
+    watched = [name for name in ("peak_rss", "elapsed") if _compares(run, factor, name)]
+    if not watched:
+        return f"show {run.id}"
+    base = factor.kind.format(factor.quick[0])
+    if not isinstance(factor.quick[0], str):
+        base = base.replace(" ", "")  # 4 KiB
+    return f"compare {run.id} --to {shlex.quote(f'{factor.name}={base}')} --metric {watched[0]}"
+
+
+def _compares(run: Run, factor: Factor, metric: str) -> bool:
+    """Whether the points at a factor's first level and others have values above 0 of a metric."""
+    there = {
+        summary.point.at[factor.name] == factor.quick[0]
+        for summary in run.summaries
+        if (found := summary.medians.get(metric)) and found.estimate > 0
+    }
+    return len(there) == 2

@@ -11,9 +11,6 @@ from memlab.cli._options import echo_json, example_option, store_option
 
 @click.command()
 @click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=_completing.run)
-@click.option(
-    "--hosts", is_flag=True, help="RUN is an experiment: its newest run of each host, as one table."
-)
 @example_option
 @click.option(
     "-v",
@@ -26,7 +23,6 @@ from memlab.cli._options import echo_json, example_option, store_option
 @format_options
 def command(
     runs: tuple[str, ...],
-    hosts: bool,
     example: bool,
     verbose: bool,
     gate: bool,
@@ -50,21 +46,6 @@ def command(
     from memlab.present.formats import cases, markdown
 
     form = chosen(form, as_json)
-    if hosts or len(runs) > 1:
-        from memlab.cli import _fleet
-
-        if form not in ("text", "json") or verbose or example or (hosts and len(runs) != 1):
-            raise click.UsageError(
-                "of several hosts there are a table and JSON: without -v and --example; with "
-                "--hosts name one experiment"
-            )
-        if hosts:
-            loaded = _fleet.newest(runs[0], store)
-        else:
-            loaded = [api.load(run, store=store) for run in runs]
-        if _fleet.claims(loaded, as_json=form == "json") and gate:
-            click.get_current_context().exit(GATE)
-        return
     (run,) = runs or ("last",)
     found = reproduce.of_run(api.load(run, store=store, example=example))
     if form == "text":

@@ -8,15 +8,20 @@ from memlab.cli._options import echo, echo_json, json_option
 @click.command()
 @json_option
 def command(as_json: bool) -> None:
-    """Undo what a killed run left on the host: folders, cgroups, swap, and settings it had changed.
+    """Undo what a killed run left on the host: folders, cgroups, swap, and settings it had changed;
+    and the temporary folders of killed commands.
 
     A killed sweep is cleaned up within a moment by its guardian; this is for when the guardian
     was killed too. The next sweep does the same by itself. Stored samples are not touched.
     """
+    from memlab import folders
     from memlab.errors import CannotRun
-    from memlab.run import journal
+    from memlab.run import cleanup, journal
 
     undone = list(journal.undo_stale())
+    for folder in folders.abandoned():
+        if cleanup.remove_folder(folder):
+            undone.append(journal.Undone("?", [f"folder {folder}"], [], told=False))
     left = list(journal.left_alone())
     failures = [failure for run in undone for failure in run.failures]
     failures += [
@@ -31,7 +36,7 @@ def command(as_json: bool) -> None:
         )
     for run in undone if not as_json else ():
         for change in run.changes or ["nothing was left"]:
-            echo(f"run {run.run}: {change}")
+            echo(f"run {run.run}: {change}" if run.run != "?" else f"a killed command: {change}")
     for line in foreign if not as_json else ():
         echo(f"left alone: {line}")
     if not (undone or left or as_json):

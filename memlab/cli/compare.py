@@ -117,8 +117,8 @@ def _within(
 
     levels = {}
     for text in to:
-        name, _, level = text.partition("=")
-        if not level:
+        name, equals, level = text.partition("=")
+        if not equals:
             raise click.UsageError(f"--to {text}: write --to FACTOR=LEVEL, such as method=write")
         levels[name] = level
     return compare_levels(api.load(run, store=store), levels, metric=metric, threshold=threshold)

@@ -1,6 +1,9 @@
 """Draw a stored run."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +17,9 @@ from memlab.cli._options import (
     run_argument,
     store_option,
 )
+
+if TYPE_CHECKING:
+    from memlab import results
 
 
 @click.command()
@@ -49,11 +55,6 @@ from memlab.cli._options import (
     multiple=True,
     help="Draw the ratio to another run, or to a file that `memlab export` wrote, point by point.",
 )
-@click.option(
-    "--hosts",
-    is_flag=True,
-    help="RUN is an experiment: the verdicts of its newest run of each host, beside each other.",
-)
 @store_option
 @json_option
 def command(
@@ -68,9 +69,9 @@ def command(
     samples: bool,
     layers: bool,
     against: tuple[str, ...],
-    hosts: bool,
     store: Path | None,
     as_json: bool,
+    loaded: results.Run | None = None,
 ) -> None:
     """Draw RUN's figures, with a JSON file beside it that names the samples behind each mark. With
     --metric, --x, --series, --panels, --where, --samples, --layers or --against draw one figure of
@@ -81,24 +82,13 @@ def command(
     memlab plot after --against before
     memlab plot page-fault --hosts
     """
-    from memlab import api, results
+    from memlab import api
     from memlab.experiment.levels import read_levels
     from memlab.present import figures
 
     given = (metric, x, where, samples, layers, against)
     own = any(given) or series is not None or panels is not None
-    loaded: results.Run
-    if hosts:
-        if own or example:
-            raise click.UsageError(
-                "--hosts draws verdicts: without --example and a choice of points"
-            )
-        from memlab.cli import _fleet
-        from memlab.judging import fleet
-
-        loaded = figures.of_hosts(fleet.named(_fleet.newest(run, store)))
-    else:
-        loaded = api.load(run, store=store, example=example)
+    loaded = loaded or api.load(run, store=store, example=example)
     if own:
         loaded = figures.chosen(
             loaded,

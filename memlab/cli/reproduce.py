@@ -12,13 +12,10 @@ from memlab.cli import _completing
 from memlab.cli._options import (
     DURATION,
     Waiting,
-    bootstrap_option,
     directory_option,
     echo,
     echo_json,
     json_option,
-    listed,
-    on_option,
     output_type,
     pause_option,
     preset_option,
@@ -54,15 +51,7 @@ if TYPE_CHECKING:
     help="A folder, for the report of the study: STUDY.html.",
 )
 @click.option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
-@click.option(
-    "--kernels",
-    callback=listed,
-    metavar="LIST|DIR",
-    help="For a changelog: of these; else of all that `memlab kernels` lists.",
-)
 @wait_option
-@on_option
-@bootstrap_option
 @store_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @json_option
@@ -77,10 +66,7 @@ def command(
     verbose: bool,
     output: Path | None,
     gate: bool,
-    kernels: tuple[str, ...],
     wait_s: float,
-    on: str | None,
-    bootstrap: bool,
     store: Path | None,
     quiet: bool,
     as_json: bool,
@@ -89,17 +75,15 @@ def command(
     answer first, a table of the experiments last.
 
     Stored runs of this machine are used where they hold every point; what is missing is
-    measured. A changelog of the kernel (linux-6.18) is judged in guests, by the newest kernel at
-    hand before the version and the oldest since: counts anywhere, times under KVM.
+    measured.
 
     \b
     memlab reproduce logstore-mmap
     memlab reproduce logstore-mmap -o results
     memlab reproduce all --preset paper
     memlab reproduce miao-2021 --on ssh:a,b,c
-    memlab reproduce linux-6.18
     """
-    from memlab import measure, published
+    from memlab import measure
     from memlab.cli import GATE
     from memlab.errors import CannotRun
     from memlab.judging import reproduce, summary
@@ -108,27 +92,7 @@ def command(
     from memlab.store import Store
     from memlab.watch import Silent
 
-    if study in published.changelogs():
-        from memlab.cli import _changelog
-
-        words = _changelog.judge(study, kernels, store, wait_s, fresh, quiet, as_json)
-        if gate and "contradicted" in words:
-            click.get_current_context().exit(GATE)
-        return
-    if kernels:
-        raise click.UsageError(f"--kernels: for a changelog: {', '.join(published.changelogs())}")
     wanted = reproduce.resolve(study)
-    if on:
-        if as_json or verbose or fresh or output:
-            raise click.UsageError("--on measures anew and prints a table: without --json, -v, -o")
-        from memlab.cli import _fleet
-
-        how = _fleet.arguments({"on", "bootstrap", "store", "quiet", "study", "gate"})
-        if _fleet.reproduce(on, wanted, how, store, quiet=quiet, bootstrap=bootstrap) and gate:
-            click.get_current_context().exit(GATE)
-        return
-    if bootstrap:
-        raise click.UsageError("--bootstrap goes with --on")
     found = []
     with Store(store, create=True) as opened:
         requests = measure.requests(wanted, preset, budget, directory, sessions, pause_s)

@@ -56,7 +56,7 @@ def command(
     memlab runs --note last "with the new firmware"
     """
     from memlab import experiments
-    from memlab.errors import StoreError
+    from memlab.errors import BadRequest, StoreError
     from memlab.store import Store
 
     if experiment:
@@ -70,6 +70,12 @@ def command(
                 from memlab import measure  # the engine, which takes as long as all else
 
                 measure.check_name(rename[1])
+                other = next((r for r in opened.runs() if r.name == rename[1]), None)
+                if named and other and other.id != named.id:
+                    raise BadRequest(
+                        f"run {other.id} is named {rename[1]}; name it otherwise first: "
+                        f"memlab runs --rename {other.id} OTHER"
+                    )
             for run in {run.id: run for run in gone}.values():
                 count = opened.sample_count(run.id)
                 opened.delete_run(run.id)

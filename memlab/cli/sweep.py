@@ -1,18 +1,19 @@
 """Measure an experiment."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from memlab.cli import _completing, _guest
-from memlab.cli._guest import guest_options
+from memlab.cli import _completing
 from memlab.cli._options import (
     CPUS,
     DURATION,
     SHARE,
     Waiting,
-    bootstrap_option,
     directory_option,
     factor_option,
     figure_option,
@@ -20,7 +21,6 @@ from memlab.cli._options import (
     jsonl_option,
     name_option,
     no_controls_option,
-    on_option,
     output_folder,
     pause_option,
     precision_option,
@@ -30,6 +30,9 @@ from memlab.cli._options import (
     store_option,
     wait_option,
 )
+
+if TYPE_CHECKING:
+    from memlab.run.target import Place
 
 _WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json", "--wait", "--jsonl"}
 _WITH_RESUME |= {"--stop-on-input"}
@@ -66,7 +69,6 @@ def _given() -> set[str]:
 @seed_option
 @click.option("--cpus", type=CPUS, help="CPUs that measure, like 1 or 2-3; else the last allowed.")
 @directory_option
-@guest_options
 @store_option
 @name_option
 @click.option(
@@ -101,8 +103,6 @@ def _given() -> set[str]:
 @json_option
 @jsonl_option
 @click.option("--stop-on-input", is_flag=True, hidden=True)
-@on_option
-@bootstrap_option
 def command(
     experiment: str | None,
     levels: tuple[str, ...],
@@ -116,12 +116,6 @@ def command(
     seed: int | None,
     cpus: tuple[int, ...] | None,
     directory: Path | None,
-    where: str,
-    kernel: str,
-    guest_memory: int,
-    guest_cpus: int | None,
-    guest_iommu: bool,
-    append: str,
     store: Path | None,
     name: str | None,
     resume: str | None,
@@ -135,8 +129,7 @@ def command(
     as_json: bool,
     jsonl: bool,
     stop_on_input: bool,
-    on: str | None,
-    bootstrap: bool,
+    guest: Place | None = None,
 ) -> None:
     """Measure EXPERIMENT: randomised, interleaved blocks of every point, each sample stored as it
     is taken; then a table, and a figure on disk. EXPERIMENT is a name, or a file of your own such
@@ -151,24 +144,9 @@ def command(
     """
     if jsonl and as_json:
         raise click.UsageError("--json prints one document, --jsonl rows: choose one")
-    if on:
-        from memlab.cli import _fleet
-        from memlab.store import default_path
-
-        if jsonl or dry_run:
-            raise click.UsageError("--on goes without --jsonl and --dry-run")
-        silent, given = quiet or as_json, _fleet.arguments()
-        results, runs = _fleet.sweep(on, "sweep", given, store, quiet=silent, bootstrap=bootstrap)
-        if runs and runs[0].experiment.claims and not silent:
-            _fleet.claims(runs)
-        _fleet.print_results(results, store or default_path(), as_json=as_json)
-        return
-    if bootstrap:
-        raise click.UsageError("--bootstrap goes with --on")
     from memlab import experiments
     from memlab.cli import _planning, _sweeping
     from memlab.run.request import Request
-    from memlab.targets.guest.handle import Guest
 
     rows = _sweeping.Rows() if jsonl else None
     folder = None if rows or dry_run else output_folder(output, store)
@@ -187,18 +165,6 @@ def command(
         experiment = experiments.named(experiment)
         if blocks is not None and precision is not None:
             raise click.UsageError("--blocks says how often, --precision how exactly; choose one")
-        if where == "host" and (wrong := _given() & set(_guest.OPTIONS)):
-            raise click.UsageError(f"{min(wrong)} is about a guest; add --in guest")
-        guest = None
-        if where == "guest":
-            guest = Guest(
-                kernel,
-                memory=guest_memory,
-                cpus=guest_cpus,
-                append=append,
-                iommu=guest_iommu,
-                directory=directory,
-            )
         request = Request(
             experiment=experiment,
             preset=preset,
@@ -209,7 +175,7 @@ def command(
             budget_s=budget,
             seed=seed,
             cpus=list(cpus or ()),
-            directory=None if guest or directory is None else str(directory),
+            directory=None if directory is None else str(directory),
             name=name,
             gentle=gentle,
             libc=None if libc is None else str(libc.absolute()),

@@ -1,21 +1,20 @@
 """Measure your own command under other memory policies: locks, allocators, huge pages, limits."""
 
+from __future__ import annotations
+
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from memlab.cli._guest import guest_options
 from memlab.cli._options import (
     DURATION,
     Waiting,
-    bootstrap_option,
     figure_option,
     json_option,
     jsonl_option,
     name_option,
-    on_option,
     output_folder,
     pause_option,
     precision_option,
@@ -24,6 +23,9 @@ from memlab.cli._options import (
     store_option,
     wait_option,
 )
+
+if TYPE_CHECKING:
+    from memlab.run.target import Place
 
 
 class _Trying(Waiting):
@@ -115,7 +117,6 @@ class _Trying(Waiting):
 @seed_option
 @click.option("--dry-run", is_flag=True, help="Say what would be run, and run nothing.")
 @name_option
-@guest_options
 @wait_option
 @store_option
 @figure_option
@@ -123,8 +124,6 @@ class _Trying(Waiting):
 @json_option
 @jsonl_option
 @click.option("--stop-on-input", is_flag=True, hidden=True)
-@on_option
-@bootstrap_option
 @click.argument("words", metavar="[--] COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
 def command(
     assignments: tuple[str, ...],
@@ -145,12 +144,6 @@ def command(
     seed: int | None,
     dry_run: bool,
     name: str | None,
-    where: str,
-    kernel: str,
-    guest_memory: int,
-    guest_cpus: int | None,
-    guest_iommu: bool,
-    append: str,
     wait_s: float,
     store: Path | None,
     output: Path | None,
@@ -158,9 +151,8 @@ def command(
     as_json: bool,
     jsonl: bool,
     stop_on_input: bool,
-    on: str | None,
-    bootstrap: bool,
     words: tuple[str, ...],
+    guest: Place | None = None,
 ) -> None:
     """Run COMMAND under each level of each policy, in randomised, interleaved blocks; then say
     what each level changes, with intervals, beside the first.
@@ -175,24 +167,10 @@ def command(
     """
     if jsonl and (as_json or gate):
         raise click.UsageError("--jsonl prints rows: without --json and --gate")
-    if on:
-        _on(
-            on,
-            words,
-            store,
-            quiet=quiet,
-            as_json=as_json,
-            alone=jsonl or dry_run or gate,
-            bootstrap=bootstrap,
-        )
-        return
-    if bootstrap:
-        raise click.UsageError("--bootstrap goes with --on")
     from memlab import measure
     from memlab.cli import _planning, _sweeping
     from memlab.experiment import command as tried
     from memlab.judging.claims import judge
-    from memlab.targets.guest.handle import Guest
 
     if blocks is not None and precision is not None:
         raise click.UsageError("--blocks says how often, --precision how exactly; choose one")
@@ -229,13 +207,6 @@ def command(
         )
     if gate and not (request.subject or {}).get("expect"):
         raise click.UsageError("--gate needs an --expect")
-    guest = None
-    if where == "guest":
-        guest = Guest(
-            kernel, memory=guest_memory, cpus=guest_cpus, append=append, iommu=guest_iommu
-        )
-    elif kernel != "installed" or append:
-        raise click.UsageError("--kernel and --append are about a guest; add --in guest")
     if dry_run:
         _planning.dry_run(request, guest, as_json)
         return
@@ -252,32 +223,3 @@ def command(
         said = f"{len(short)} of {len(run.experiment.claims)} expectations are not shown to hold"
         click.echo(f"memlab: {said}", err=True)
         click.get_current_context().exit(1)
-
-
-def _on(
-    hosts: str,
-    words: tuple[str, ...],
-    store: Path | None,
-    quiet: bool,
-    *,
-    as_json: bool,
-    alone: bool,
-    bootstrap: bool,
-) -> None:
-    """Try the command on every host, and print each one's table."""
-    from memlab.cli import _fleet
-    from memlab.present import terminal
-    from memlab.store import default_path
-
-    if alone or (len(words) == 1 and words[0].endswith(".toml")):
-        raise click.UsageError(
-            "--on takes a command of the hosts: without --jsonl, --dry-run, --gate and a file"
-        )
-    given = _fleet.arguments()
-    results, runs = _fleet.sweep(
-        hosts, "try", given, store, quiet=quiet or as_json, bootstrap=bootstrap
-    )
-    if not (quiet or as_json):
-        for run in runs:
-            terminal.show(run)
-    _fleet.print_results(results, store or default_path(), as_json=as_json)

@@ -56,6 +56,30 @@ EVENTS = (
     Event("compactions", "compaction:mm_compaction_try_to_compact_pages"),
     Event("threads_created", "task:task_newtask", "clone_flags & 65536"),
     Event("processes_created", "task:task_newtask", "!(clone_flags & 65536)"),
+    # arch/x86/include/asm/trap_pf.h: bit 0 is a fault on a page that is there, as a write to one
+    # that a fork shares is.
+    Event("present_faults_user", "exceptions:page_fault_user", "error_code & 1"),
+    Event("present_faults_kernel", "exceptions:page_fault_kernel", "error_code & 1"),
+    Event("group_reclaims", "vmscan:mm_vmscan_memcg_reclaim_begin"),
+    Event("direct_reclaims", "vmscan:mm_vmscan_direct_reclaim_begin"),
+    # asm-generic/errno-base.h: calls that fail for want of memory (12, ENOMEM; of mmap and of clone
+    # also 11, EAGAIN), of files (24, EMFILE) and of room in a file system (28, ENOSPC).
+    Event("enomem", "raw_syscalls:sys_exit", "ret == -12"),
+    Event("emfile", "raw_syscalls:sys_exit", "ret == -24"),
+    Event("enospc", "raw_syscalls:sys_exit", "ret == -28"),
+    Event("mmap_eagain", "syscalls:sys_exit_mmap", "ret == -11"),
+    Event("mmap_enomem", "syscalls:sys_exit_mmap", "ret == -12"),
+    Event("mremap_eagain", "syscalls:sys_exit_mremap", "ret == -11"),
+    Event("mprotect_enomem", "syscalls:sys_exit_mprotect", "ret == -12"),
+    Event("munmap_enomem", "syscalls:sys_exit_munmap", "ret == -12"),
+    Event("mlock_refused", "syscalls:sys_exit_mlock", "ret < 0"),
+    Event("mlock2_refused", "syscalls:sys_exit_mlock2", "ret < 0"),
+    Event("mlockall_refused", "syscalls:sys_exit_mlockall", "ret < 0"),
+    Event("clone_eagain", "syscalls:sys_exit_clone", "ret == -11"),
+    Event("clone3_eagain", "syscalls:sys_exit_clone3", "ret == -11"),
+    # fs/dcache.c and the caches of each file system: names and inodes, charged to the group.
+    Event("dentries", "kmem:kmem_cache_alloc", 'name == "dentry"'),
+    Event("inodes", "kmem:kmem_cache_alloc", 'name ~ "*inode*"'),
     Event("minor_faults", software=perf_event.PAGE_FAULTS_MINOR),
     Event("major_faults", software=perf_event.PAGE_FAULTS_MAJOR),
 )
@@ -125,6 +149,9 @@ class Counters:
 def counting(pid: int) -> Iterator[Counters]:
     """Counts from here on, as much as the kernel allows."""
     numbers, unseen = _numbers()
+    if os.uname().machine != "x86_64":
+        other = "what a fault's code means is known for x86-64 alone"
+        unseen.update(dict.fromkeys(("present_faults_user", "present_faults_kernel"), other))
     tasks, at_most = _busiest_first(pid), min(THREADS_MAX, _room())
     made_per_s = _threads_made_per_s(numbers, tasks[:at_most])
     counters = Counters(numbers, inherit=made_per_s < _FOLLOWED_PER_S)

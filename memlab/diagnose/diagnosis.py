@@ -1,15 +1,31 @@
-"""A look, its findings, and what the look itself cost."""
+"""A look, its accounts and findings, and what the look itself cost."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memlab.diagnose import counters, finding, look, prediction, rules, subject
+from memlab.diagnose import (
+    counters,
+    finding,
+    flow,
+    group,
+    held,
+    limits,
+    look,
+    prediction,
+    started,
+    stock,
+    subject,
+    timing,
+)
+from memlab.diagnose.account import Account
 from memlab.diagnose.finding import Finding
+from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
 from memlab.diagnose.prediction import Prediction
+from memlab.diagnose.unlooked import Unlooked
 
 # What one count costs the thread that is counted (docs/diagnose.md).
 _TRACEPOINT_S, _SOFTWARE_S = 300e-9, 50e-9
@@ -27,30 +43,89 @@ class Cost:
     """Of one CPU over the look."""
     counted_share: float
     """Of one CPU, that the process paid for being counted: an estimate."""
+    page_tables_s: float
+    """For which page tables were read, in pieces of at most 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is shown."""
+    """What is shown: of a process, or of a memory cgroup."""
 
-    look: Look
+    look: Look | None
+    group: GroupLook | None
+    accounts: tuple[Account, ...]
     findings: tuple[Finding, ...]
+    not_looked_at: tuple[Unlooked, ...]
     predictions: tuple[Prediction, ...]
     cost: Cost
 
+    @property
+    def seconds(self) -> float:
+        seen = self.look or self.group
+        return seen.seconds if seen else 0.0
 
-def of(pid: int, seconds: float, *, walk: bool = False, policies: Sequence[str] = ()) -> Diagnosis:
-    """Look at a process; `walk` reads its page tables, however many; `policies` such as
-    ``lock=future`` are what to predict. Raises `BadSubject`, `CannotLook` and `BadRequest`."""
+    @property
+    def whole(self) -> bool:
+        """Whether "nothing was found" may be said: each account was whole, its rest small."""
+        return not self.not_looked_at and all(one.whole and one.small_rest for one in self.accounts)
+
+    def proof(self, one: Finding) -> str | None:
+        """The `memlab try` line that tests a finding's setting; None where none can."""
+        if self.look is None or not one.policies:
+            return None
+        return started.line(self.look.started, one.policies, serves=self.look.serves)
+
+
+def of(
+    pid: int, seconds: float, *, thorough: bool = False, policies: Sequence[str] = ()
+) -> Diagnosis:
+    """Look at a process; `thorough` reads all of a large heap; `policies` such as ``lock=future``
+    are what to predict. Raises `BadSubject`, `CannotLook` and `BadRequest`."""
     asked = prediction.read(policies)
     starting_cpu_s = time.process_time()
     with subject.held(pid) as (found, pidfd):
-        seen = look.at(found, pidfd, seconds, walk=walk)
-    findings = tuple(finding.find(rules.RULES, seen))
+        seen = look.at(found, pidfd, seconds, thorough=thorough)
+    accounts = tuple(one.of(seen) for one in (stock, flow, limits, timing))
+    if seen.group:
+        accounts = (accounts[0], held.stock(seen.group.charge), *accounts[1:])
+    findings = tuple(finding.ranked(_findings(seen)))
     predictions = prediction.of(seen, asked)
+    cost = _cost(starting_cpu_s, seen.seconds, _counted_share(seen), seen.memory.walked_s)
+    not_looked_at = (*seen.prices, *_unseen(seen))
+    return Diagnosis(seen, None, accounts, findings, not_looked_at, predictions, cost)
+
+
+def of_group(text: str, seconds: float) -> Diagnosis:
+    """Look at a memory cgroup: ``self``, ``of:PID`` or a path. Raises `BadSubject` and
+    `CannotLook`."""
+    starting_cpu_s = time.process_time()
+    directory, version = group.named(text)
+    seen = held.at(directory, version, seconds)
+    findings = tuple(finding.ranked(held.findings(seen)))
+    cost = _cost(starting_cpu_s, seen.seconds, 0.0, 0.0)
+    left_out: tuple[Unlooked, ...] = ()
+    if len(seen.members) < seen.processes:
+        what = f"{seen.processes - len(seen.members)} of {seen.processes} processes"
+        left_out = (Unlooked(what, "ended, or not to be read, or beyond the first 64", None, None),)
+    return Diagnosis(None, seen, tuple(held.accounts(seen)), findings, left_out, (), cost)
+
+
+def _findings(seen: Look) -> Iterator[Finding]:
+    for one in (limits, timing, flow, stock):
+        yield from one.findings(seen)
+
+
+def _unseen(seen: Look) -> Iterator[Unlooked]:
+    for line in seen.unseen:
+        what, _, why = line.partition(": ")
+        yield Unlooked(what, why, None, None)
+    if seen.state in "Tt":
+        yield Unlooked("what it does", "it is stopped", None, None)
+
+
+def _cost(starting_cpu_s: float, seconds: float, counted: float, tables_s: float) -> Cost:
     cpu_s = time.process_time() - starting_cpu_s
-    cost = Cost(cpu_s, starting_cpu_s, cpu_s / seen.seconds, _counted_share(seen))
-    return Diagnosis(seen, findings, predictions, cost)
+    return Cost(cpu_s, starting_cpu_s, cpu_s / seconds, counted, tables_s)
 
 
 def _counted_share(seen: Look) -> float:

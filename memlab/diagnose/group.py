@@ -1,19 +1,24 @@
-"""The memory cgroup that will stop the process first, and how full it is.
+"""A memory cgroup: who holds its memory, which limits there are, and how full they are.
 
 Sources: the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from memlab.errors import BadSubject
 from memlab.observe import cgroup, files, proc
 
 _V1_UNLIMITED = 1 << 60  # v1 writes no limit as the largest whole page below 2**63
 _USED = {"1": "memory.usage_in_bytes", "2": "memory.current"}
+_PEAK = {"1": "memory.max_usage_in_bytes", "2": "memory.peak"}
 _LIMITS = {"1": ("memory.limit_in_bytes",), "2": ("memory.max", "memory.high")}
+_STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
+_PROCESSES_MAX = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +32,58 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """What is charged to the limited group at one moment."""
+class Charge:
+    """What is charged to a group at one moment, with the groups below it, in bytes. The lines from
+    `anonymous` to `zswap`, and the rest, add up to `used_bytes`."""
 
     used_bytes: int
-    droppable_bytes: int
-    """Page cache of files in it, which the kernel drops before it refuses anything."""
+    peak_bytes: int | None
+    anonymous_bytes: int
+    """Mapped by processes; without swap it stays until they give it back."""
+    lazyfree_bytes: int
+    """Of it, given back by MADV_FREE: dropped before anything is refused."""
+    shmem_bytes: int
+    """tmpfs, shared memory, memfd: in no process unless one maps it."""
+    file_clean_bytes: int
+    """Page cache, dropped before anything is refused."""
+    file_dirty_bytes: int
+    """Page cache that has to be written first."""
+    writeback_bytes: int
+    stacks_bytes: int
+    page_tables_bytes: int
+    slab_reclaimable_bytes: int
+    """Names and inodes of the kernel, dropped before a kill. Under v1, which does not split the
+    kernel's memory, what is not shown to be otherwise: see `slab_bounds_bytes`."""
+    slab_bounds_bytes: tuple[int, int]
+    """The least and the most that the reclaimable part can be."""
+    kernel_bytes: int
+    """Other memory of the kernel: slab that is not reclaimable, per-CPU, vmalloc."""
+    sockets_bytes: int
+    zswap_bytes: int
+    swapped_bytes: int
+    """Not part of the charge."""
     reached_count: int
     """How often the limit was met."""
     oom_kill_count: int
+    fault_count: int
+
+    @property
+    def rest_bytes(self) -> int:
+        """Charged ahead by CPUs, in swap cache, or counted later: negative where a count is
+        ahead of the charge."""
+        return self.used_bytes - sum(
+            (
+                self.anonymous_bytes, self.shmem_bytes, self.file_clean_bytes,
+                self.file_dirty_bytes, self.writeback_bytes, self.stacks_bytes,
+                self.page_tables_bytes, self.slab_reclaimable_bytes, self.kernel_bytes,
+                self.sockets_bytes, self.zswap_bytes,
+            )
+        )  # fmt: skip
+
+    @property
+    def droppable_bytes(self) -> int:
+        """What the kernel drops before it refuses anything: clean cache, LazyFree, slab."""
+        return self.file_clean_bytes + self.lazyfree_bytes + self.slab_reclaimable_bytes
 
     @property
     def needed_bytes(self) -> int:
@@ -44,43 +92,198 @@ class Use:
 
 def nearest(pid: int) -> Limit | None:
     """The limit with the least room left; None where there is none, or none that is seen."""
-    limits = list(_limits(cgroup.locate(pid=pid)))
-    return min(limits, key=_room_bytes, default=None)
+    return _least(list(_limits(cgroup.locate(pid=pid))))
 
 
-def use(limit: Limit) -> Use:
+def nearest_of(directory: Path, version: str) -> Limit | None:
+    """Of a group and of those above it."""
+    groups = cgroup.locate()
+    mount = groups.memory_mount or directory
+    above = [directory, *(d for d in directory.parents if d.is_relative_to(mount))]
+    return _least([limit for d in above for limit in _limits_of(d, version)])
+
+
+def own(pid: int) -> tuple[Path, str] | None:
+    """The memory cgroup of a process, and its version."""
+    groups = cgroup.locate(pid=pid)
+    if groups.memory_dir is None or groups.memory_version is None:
+        return None
+    return groups.memory_dir, groups.memory_version
+
+
+def named(text: str) -> tuple[Path, str]:
+    """The group of ``self``, ``of:PID`` or a path: absolute, or below the mount. Raises
+    `BadSubject`."""
+    if text == "self" or text.startswith("of:"):
+        word = text.removeprefix("of:")
+        pid = os.getpid() if text == "self" else int(word) if word.isdecimal() else 0
+        found = own(pid) if pid and Path(f"/proc/{pid}").exists() else None
+        if found is None:
+            raise BadSubject(f"--group {text}: no memory cgroup of such a process is seen here")
+        return found
+    groups = cgroup.locate()
+    if groups.memory_mount is None or groups.memory_version is None:
+        raise BadSubject(f"--group {text}: no memory cgroups here; diagnose a PID")
+    for path in (Path(text), groups.memory_mount / text.lstrip("/")):
+        if path.is_absolute() and (path / _USED[groups.memory_version]).is_file():
+            return path.resolve(), groups.memory_version
+        if path.is_absolute() and (path / "cgroup.procs").is_file():
+            raise BadSubject(f"--group {text}: this group accounts no memory (the root group?)")
+    raise BadSubject(f"--group {text}: no memory cgroup there; /proc/PID/cgroup has its path")
+
+
+def processes(directory: Path) -> list[int]:
+    """Of the group and those below it; at most 2000."""
+    found: list[int] = []
+    for folder, _, _ in os.walk(directory):
+        found += map(int, (files.text(Path(folder) / "cgroup.procs") or "").split())
+        if len(found) >= _PROCESSES_MAX:
+            break
+    return [pid for pid in found if pid][:_PROCESSES_MAX]  # 0 is of another PID namespace
+
+
+def charge(
+    directory: Path, version: str, *, limit_name: str | None = None, root: Path = proc.ROOT
+) -> Charge:
     """Raises `OSError` where the group has gone."""
-    stat = _pairs(limit.group / "memory.stat")
-    prefix = "total_" if limit.version == "1" else ""
-    cache = sum(stat.get(f"{prefix}{name}_file", 0) for name in ("active", "inactive"))
-    if limit.version == "1":
-        reached = files.number(limit.group / "memory.failcnt") or 0
-        killed = _pairs(limit.group / "memory.oom_control").get("oom_kill", 0)
-    else:
-        events = _pairs(limit.group / "memory.events")
-        reached = events.get(limit.name.removeprefix("memory."), 0)
-        killed = events.get("oom_kill", 0)
-    used = files.number(limit.group / _USED[limit.version])
+    used = files.number(directory / _USED[version])
     if used is None:
-        raise FileNotFoundError(limit.group)
-    return Use(used, cache, reached, killed)
+        raise FileNotFoundError(directory)
+    stat = pairs(directory / "memory.stat")
+    read = _charge_1 if version == "1" else _charge_2
+    return read(directory, used, stat, limit_name, root)
+
+
+def used_bytes(limit: Limit) -> int | None:
+    """The charge of the limited group now."""
+    return files.number(limit.group / _USED[limit.version])
+
+
+def _charge_1(
+    directory: Path, used: int, stat: Mapping[str, int], _: str | None, root: Path
+) -> Charge:
+    def of(name: str) -> int:
+        return stat.get(f"total_{name}", stat.get(name, 0))
+
+    kernel = files.number(directory / "memory.kmem.usage_in_bytes") or 0
+    stacks, tables = _of_processes(directory, root)
+    stacks = min(stacks, kernel)
+    tables = min(tables, kernel - stacks)
+    other = kernel - stacks - tables
+    machine = files.known(lambda: proc.meminfo(root)) or {}
+    # No more is reclaimable here than on the whole machine, and no more is not.
+    least = max(0, other - machine.get("SUnreclaim", other) - machine.get("Percpu", 0))
+    most = min(other, machine.get("SReclaimable", 0))
+    # v1 counts a page that is dirty and one that is written back in memory.stat's cache.
+    shmem, dirty, written = of("shmem"), of("dirty"), of("writeback")
+    files_bytes = max(0, of("cache") - shmem)
+    lists = of("active_file") + of("inactive_file")
+    # A LazyFree page is anonymous, and on the list of files (mm/swap.c, lru_lazyfree()).
+    lazy = min(of("rss"), max(0, lists - files_bytes))
+    dirty = min(dirty, files_bytes)
+    written = min(written, files_bytes - dirty)
+    return Charge(
+        used_bytes=used,
+        peak_bytes=files.number(directory / _PEAK["1"]),
+        anonymous_bytes=of("rss"),
+        lazyfree_bytes=lazy if lazy > _BATCHES_BYTES else 0,
+        shmem_bytes=shmem,
+        file_clean_bytes=files_bytes - dirty - written,
+        file_dirty_bytes=dirty,
+        writeback_bytes=written,
+        stacks_bytes=stacks,
+        page_tables_bytes=tables,
+        slab_reclaimable_bytes=most,
+        slab_bounds_bytes=(min(least, most), most),
+        kernel_bytes=other - most,
+        sockets_bytes=0,  # v1 charges them to a counter of their own
+        zswap_bytes=0,
+        swapped_bytes=of("swap"),
+        reached_count=files.number(directory / "memory.failcnt") or 0,
+        oom_kill_count=pairs(directory / "memory.oom_control").get("oom_kill", 0),
+        fault_count=of("pgfault"),
+    )
+
+
+_BATCHES_BYTES = 1 << 20  # counts of lists and of caches are brought together in batches
+
+
+def _charge_2(
+    directory: Path, used: int, stat: Mapping[str, int], limit_name: str | None, _: Path
+) -> Charge:
+    def of(name: str) -> int:
+        return stat.get(name, 0)
+
+    events = pairs(directory / "memory.events")
+    limits = pairs(directory / "memory.events.local") or events
+    reached = limits.get((limit_name or "memory.max").removeprefix("memory."), 0)
+    shmem, dirty, written = of("shmem"), of("file_dirty"), of("file_writeback")
+    files_bytes = max(0, of("file") - shmem)
+    dirty = min(dirty, files_bytes)
+    written = min(written, files_bytes - dirty)
+    lists = of("active_file") + of("inactive_file")
+    lazy = min(of("anon"), max(0, lists - files_bytes))
+    slab, stacks, tables = of("slab_reclaimable"), of("kernel_stack"), of("pagetables")
+    tables += of("sec_pagetables")
+    known = of("slab_unreclaimable") + of("percpu") + of("vmalloc")
+    # `kernel` is all of the kernel's memory, since 5.18; stacks by vmalloc are in both.
+    kernel = of("kernel") - slab - stacks - tables if "kernel" in stat else known
+    return Charge(
+        used_bytes=used,
+        peak_bytes=files.number(directory / _PEAK["2"]),
+        anonymous_bytes=of("anon"),
+        lazyfree_bytes=lazy if lazy > _BATCHES_BYTES else 0,
+        shmem_bytes=shmem,
+        file_clean_bytes=files_bytes - dirty - written,
+        file_dirty_bytes=dirty,
+        writeback_bytes=written,
+        stacks_bytes=stacks,
+        page_tables_bytes=tables,
+        slab_reclaimable_bytes=slab,
+        slab_bounds_bytes=(slab, slab),
+        kernel_bytes=max(0, kernel),
+        sockets_bytes=of("sock"),
+        zswap_bytes=of("zswap"),
+        swapped_bytes=files.number(directory / "memory.swap.current") or 0,
+        reached_count=reached,
+        oom_kill_count=events.get("oom_kill", 0),
+        fault_count=of("pgfault"),
+    )
+
+
+def _of_processes(directory: Path, root: Path) -> tuple[int, int]:
+    """Kernel stacks and page tables of the group's processes."""
+    stacks = tables = 0
+    for pid in processes(directory):
+        status = files.known(lambda pid=pid: proc.status(pid, root))  # type: ignore[misc]
+        if status:
+            stacks += int(status.get("Threads", "0")) * _STACK_BYTES
+            tables += proc.status_bytes(status, "VmPTE") or 0
+    return stacks, tables
 
 
 def _limits(groups: cgroup.Cgroups) -> Iterator[Limit]:
-    version = groups.memory_version
-    if version is None:
-        return
-    for group in cgroup.homes(groups):
-        for name in _LIMITS[version]:
-            limit = files.number(group / name)
-            if limit is not None and limit < _V1_UNLIMITED:
-                yield Limit(group, version, name, limit)
+    if groups.memory_version is not None:
+        for group in cgroup.homes(groups):
+            yield from _limits_of(group, groups.memory_version)
+
+
+def _limits_of(group: Path, version: str) -> Iterator[Limit]:
+    for name in _LIMITS[version]:
+        limit = files.number(group / name)
+        if limit is not None and limit < _V1_UNLIMITED:
+            yield Limit(group, version, name, limit)
+
+
+def _least(limits: list[Limit]) -> Limit | None:
+    return min(limits, key=_room_bytes, default=None)
 
 
 def _room_bytes(limit: Limit) -> int:
     return limit.limit_bytes - (files.number(limit.group / _USED[limit.version]) or 0)
 
 
-def _pairs(path: Path) -> dict[str, int]:
+def pairs(path: Path) -> dict[str, int]:
+    """Names and numbers of a flat keyed file; empty where there is none."""
     lines = (line.split() for line in proc.lines(files.text(path) or ""))
-    return {words[0]: int(words[1]) for words in lines if len(words) == 2}
+    return {words[0]: int(words[1]) for words in lines if len(words) == 2 and words[1].isdigit()}

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from memlab.diagnose.unlooked import Unlooked
 from memlab.observe import process
 from memlab.observe.proc import ROOT
 
@@ -21,7 +22,10 @@ _HEAP_BYTES = 64 << 20  # HEAP_MAX_SIZE of 64-bit machines
 _ARENA_BYTES = (2200, 2112)  # sizeof(struct malloc_state) since 2.26, and of 2.43
 _INFO_BYTES_MAX = 64  # sizeof(heap_info): 32, and 48 since 2.35
 _LEAST, _ALIGNED, _IN_USE_BEFORE = 32, 16, 1
-_PIECES_MAX = 1_000_000  # some 2 s of processor time
+PIECES_MAX = 4_000_000  # some 8 s of processor time
+PIECES_LOOKED_AT = 100_000
+"""Without being asked for more: some 0.2 s of this program, none of the subject's."""
+_PIECE_S, _SMALL_PIECE_BYTES = 2e-6, 64
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PRESENT = 1 << 63  # of /proc/PID/pagemap
 
@@ -45,25 +49,42 @@ class _Strange(Exception):
     """No heap of the form that is known, or one that changed while it was read."""
 
 
+class _TooMany(Exception):
+    """More pieces than are to be read."""
+
+
 def read(
-    pid: int, mappings: Sequence[process.Mapping], malloc: str | None, *, swapped: bool, walk: bool
-) -> tuple[Heap | None, tuple[str, ...]]:
-    """What is free, and what is not seen. `walk`: the process is small, or was asked for."""
+    pid: int,
+    mappings: Sequence[process.Mapping],
+    malloc: str | None,
+    *,
+    swapped: bool,
+    pieces_max: int = PIECES_LOOKED_AT,
+) -> tuple[Heap | None, tuple[Unlooked, ...]]:
+    """What is free, and what is not looked at: a heap of more pieces than `pieces_max`."""
     if malloc != "glibc" or struct.calcsize("P") != 8:
         return None, ()
-    what = "what malloc holds free"
-    if not walk or swapped:
-        why = "it is in swap, and would be read back" if swapped else "--walk reads it"
-        return None, (f"{what}: {why}",)
+
+    def left_out(why: str) -> tuple[None, tuple[Unlooked, ...]]:
+        return None, (Unlooked("what malloc holds free", why, None, None),)
+
+    if swapped:
+        return left_out("part of it is in swap, and would be read back")
     try:
-        with _Memory(pid) as memory:
+        with _Memory(pid, pieces_max) as memory:
             return _walked(memory, mappings), ()
     except PermissionError:
-        return None, (f"{what}: its memory may not be read: run as root",)
+        return left_out("its memory may not be read: run as root")
+    except _TooMany:
+        held = sum(m.size_bytes for m in mappings if m.path == "[heap]" or not m.path)
+        price = min(PIECES_MAX, held / _SMALL_PIECE_BYTES) * _PIECE_S
+        why = f"it has over {pieces_max:,} pieces"
+        option = "--thorough" if pieces_max < PIECES_MAX else None
+        return None, (Unlooked("what malloc holds free", why, price, option),)
     except (OSError, _Strange) as error:
-        return None, (f"{what}: {str(error) or 'its heap is of another form'}",)
+        return left_out(str(error) or "its heap is of another form, or changed while it was read")
     except struct.error:
-        return None, (f"{what}: the process ended",)
+        return left_out("the process ended")
 
 
 def _walked(memory: _Memory, mappings: Sequence[process.Mapping]) -> Heap | None:
@@ -125,9 +146,9 @@ def _thread_part(
 class _Memory:
     """Of a process, page by page."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, pieces_max: int) -> None:
         self._folder = ROOT / f"proc/{pid}"
-        self._left = _PIECES_MAX
+        self._left = pieces_max
 
     def __enter__(self) -> _Memory:
         self._memory = os.open(self._folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
@@ -146,7 +167,7 @@ class _Memory:
         """None where it is not resident."""
         self._left -= 1
         if self._left <= 0:
-            raise _Strange(f"over {_PIECES_MAX:,} pieces and places of heaps")
+            raise _TooMany
         (entry,) = struct.unpack("Q", os.pread(self._pagemap, 8, 8 * number))
         return os.pread(self._memory, _PAGE, number * _PAGE) if entry & _PRESENT else None
 
@@ -167,7 +188,9 @@ class _Memory:
             if size <= _ALIGNED and end - at <= 2 * _LEAST:  # what closes a heap with a next one
                 return
             self._left -= 1
-            if size < _LEAST or size % _ALIGNED or at + size > end or self._left <= 0:
+            if self._left <= 0:
+                raise _TooMany
+            if size < _LEAST or size % _ALIGNED or at + size > end:
                 raise _Strange
             before, at = (at, size), at + size
         if before:

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from memlab import units
 from memlab.diagnose import (
     allocator,
     counters,
+    family,
     fault,
     group,
     heap,
     memory,
+    pages,
+    room,
     snapshot,
     started,
     subject,
+    waits,
 )
 from memlab.diagnose.allocator import Allocator
+from memlab.diagnose.family import Member
+from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.memory import Memory
+from memlab.diagnose.pages import Pages
+from memlab.diagnose.room import Room, TmpfsUse
 from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
+from memlab.diagnose.unlooked import Unlooked
+from memlab.diagnose.waits import Waits
 from memlab.observe import files, process
 from memlab.observe import proc as observed
 
 _CHARGE_BATCH_BYTES = 64 * 4096  # MEMCG_CHARGE_BATCH: a CPU charges its group in such steps
 
 _PARTS = 4  # of a look, in which growth has to show
+_SAMPLE_S = 0.1
+_STATES_PER_SAMPLE = 4  # of threads, in each of these
+_EXACT_BYTES = 1 << 20  # below, page tables decide: sums may lag
 
 Rates = Mapping[str, float | None]
 
@@ -49,19 +63,39 @@ class GroupRoom:
     path: str
     limit_name: str
     limit_bytes: int
-    used_bytes: int
-    droppable_bytes: int
-    needed_bytes: int
+    charge: Charge
+    """At the end of the look."""
     growth_bytes_per_s: float
+    """Of what cannot be dropped; negative where it falls."""
+    kernel_growth_bytes_per_s: float
+    """Of the kernel's memory in it: slab, stacks, page tables."""
+    grows_steadily: bool
+    """Each part of the look shows at least half of its share of the growth of the charge."""
     seconds_left: float | None
     """Until what is needed reaches the limit at the present rate; None where it does not grow."""
     reached_per_s: float
-    oom_kills: int
-    """By the kernel in this group, since it was made."""
+    kills: int
+    """By the kernel in this group, during the look."""
+    lowest_bytes: int
+    highest_bytes: int
+    """Of the charge during the look."""
+    machine_slab_growth_bytes: int = 0
+    """Of reclaimable slab on the whole machine, over the look: evidence under v1, whose groups do
+    not split the kernel's memory."""
+
+    @property
+    def room_bytes(self) -> int:
+        return max(0, self.limit_bytes - self.charge.needed_bytes)
 
     @property
     def room_share(self) -> float:
-        return 1 - self.needed_bytes / max(self.limit_bytes, 1)
+        return 1 - self.charge.needed_bytes / max(self.limit_bytes, 1)
+
+    @property
+    def new_peak(self) -> bool:
+        """It has not been as full before: nothing shows that it falls by itself."""
+        peak = self.charge.peak_bytes
+        return peak is None or self.highest_bytes >= peak - _CHARGE_BATCH_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +110,15 @@ class Shootdowns:
     Looked for where the tracepoint is not seen, which counts what is asked for however it is done.
     """
     hidden_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MappingUse:
+    """One mapping that holds much."""
+
+    name: str
+    resident_bytes: int
+    growth_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,38 +153,95 @@ class Look:
     fault_s: float | None
     """What a page fault on anonymous memory takes on this machine, measured after the look."""
     unseen: tuple[str, ...]
+    pages: Pages | None = None
+    """What its page tables say, at the end of the look; None where they were not read."""
+    unshared_bytes: int | None = None
+    """Shared with other processes at the beginning and private at the end; None where not seen."""
+    largest: tuple[MappingUse, ...] = ()
+    """Mappings that hold most, and those that grew most."""
+    fell_bytes: int = 0
+    """How much resident memory fell in all, between samples 0.1 s apart."""
+    highest_bytes: int = 0
+    lowest_bytes: int = 0
+    """Of anonymous and shared memory during the look."""
+    unfilled_bytes: int = 0
+    """Of its writable private mappings, not resident: what it may touch without a call."""
+    mapped_growth_bytes: int = 0
+    """Of all mappings over the look (VmSize)."""
+    files_growth_bytes: int = 0
+    """Of resident pages of files over the look."""
+    peak_stands: bool = False
+    """It was larger before the look than at any time in it."""
+    age_s: float = 0.0
+    state: str = "S"
+    """Of /proc/PID/stat at the end: T is stopped."""
+    page_table_bytes: int = 0
+    stack_bytes: int = 0
+    stack_growth_bytes: int = 0
+    """Of the main thread's stack, VmStk."""
+    rooms: tuple[Room, ...] = ()
+    tmpfs: tuple[TmpfsUse, ...] = ()
+    waits: Waits | None = None
+    members: tuple[Member, ...] = ()
+    """Its children, theirs, and the other processes of its limited group; at most 64."""
+    userfaultfds: int = 0
+    serves: bool = False
+    """It listens on a TCP port or holds a listening socket of its own network namespace."""
+    fork_s: float | None = None
+    """What a fork takes to copy its page tables at this machine's price; None where it makes no
+    process."""
+    stack_limit_bytes: int | None = None
+    """RLIMIT_STACK: what a thread's stack takes by default."""
+    prices: tuple[Unlooked, ...] = ()
+    """What was not looked at for its cost, and the option that does."""
 
     def rate(self, name: str) -> float | None:
         return self.per_s.get(name)
 
 
-def at(found: Subject, pidfd: int, seconds: float, *, walk: bool = False) -> Look:
-    """Look for so long; `walk` reads its page tables, however many. Raises `CannotLook` where the
-    process ends meanwhile."""
-    limit = group.nearest(found.pid)
-    with counters.counting(found.pid) as counted:
-        before, counts_before = snapshot.take(found.pid, limit), counted.read()
-        held = [_unshed_bytes(before)]
-        for _ in range(_PARTS):
-            subject.wait(found, pidfd, seconds / _PARTS)
-            held.append(_held_bytes(found.pid))
-        after, counts_after = snapshot.take(found.pid, limit), counted.read()
+def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) -> Look:
+    """Look for so long; `thorough` reads as much of its heap as it takes. Raises `CannotLook`
+    where the process ends meanwhile."""
+    pid = found.pid
+    limit = group.nearest(pid)
+    children = family.descendants(pid)
+    if limit:  # those beside it in its group, such as the other workers of one parent
+        children = list(dict.fromkeys([*children, *group.processes(limit.group)]))
+        children = [one for one in children if one != pid][: family.MEMBERS_MAX]
+    with counters.counting(pid) as counted:
+        members = family.first(children)
+        pages_before, _, _ = _pages(pid, process.maps(pid), detailed=False)
+        before, counts_before = snapshot.take(pid, limit), counted.read()
+        series = Series(found, pidfd, limit, [pid, *children[:15]])
+        series.run(seconds)
+        after, counts_after = snapshot.take(pid, limit), counted.read()
         unseen = dict(counted.unseen)
         limits = tuple(counted.limits)
-    mappings = process.maps(found.pid)
+    waits_seen = series.sampler.result()
+    mappings = process.maps(pid)
+    pages_after, status, not_read_pages = _pages(pid, mappings, detailed=True)
+    status = status or after.status
     elapsed = after.at_s - before.at_s
-    threads = _threads(found.pid, counts_before, counts_after, elapsed)
-    kept, not_held = memory.read(found.pid, after, mappings, walk=walk)
-    malloc = allocator.read(found.pid, mappings)
+    threads = _threads(pid, counts_before, counts_after, elapsed)
+    kept, not_held = memory.read(pid, replace(after, status=status), mappings, pages_after)
+    malloc = allocator.read(pid, mappings)
     heaps, not_read = heap.read(
-        found.pid,
+        pid,
         mappings,
         malloc.name if malloc else None,
         swapped=kept.swapped_bytes > 0,
-        walk=memory.few(after, walk=walk),
+        pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
     )
     began = started.read(found)
+    serves = family.listens(pid)
     subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
+    held = series.held
+    forks = any(thread.per_s.get("processes_created") for thread in threads)
+    resident = pages_after.by_mapping if pages_after else {}
+    writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
+    unfilled = sum(m.size_bytes - resident.get(m.start, 0) for m in writable)
+    peak = after.bytes("VmHWM") or 0
+    lately = max([after.bytes("VmRSS") or 0, *series.resident])
     return Look(
         subject=found,
         started=began,
@@ -154,21 +254,130 @@ def at(found: Subject, pidfd: int, seconds: float, *, walk: bool = False) -> Loo
         threads=threads,
         shootdowns=_shootdowns(before, after, elapsed, "shootdowns_asked" not in unseen),
         memory=kept,
-        group=_room(limit, before, after, elapsed),
+        group=_room(limit, before, after, elapsed, series),
         available_bytes=after.machine.get("MemAvailable"),
         available_seconds_left=_host_seconds_left(held, after, elapsed),
-        growth_bytes_per_s=(held[-1] - held[0]) / elapsed,
-        grows_steadily=_steadily(held) and _counts(held[-1] - held[0], after),
+        growth_bytes_per_s=_growth(pages_before, pages_after, held) / elapsed,
+        grows_steadily=steadily(held),
         heap=heaps,
         fault_s=fault.seconds(),
         unseen=(
             *_said(unseen),
             *limits,
             *not_held,
-            *not_read,
-            *allocator.not_searched(found.pid, malloc),
+            *allocator.not_searched(pid, malloc),
         ),
+        pages=replace(pages_after, by_mapping={}) if pages_after else None,
+        unshared_bytes=_unshared(pages_before, pages_after),
+        largest=_largest(mappings, pages_before, pages_after),
+        fell_bytes=fell(series.resident),
+        highest_bytes=max(held),
+        lowest_bytes=min(held),
+        unfilled_bytes=max(0, unfilled),
+        mapped_growth_bytes=(after.bytes("VmSize") or 0) - (before.bytes("VmSize") or 0),
+        files_growth_bytes=(after.bytes("RssFile") or 0) - (before.bytes("RssFile") or 0),
+        peak_stands=peak - lately > max(_CHARGE_BATCH_BYTES, peak // 50),
+        age_s=family.age_s(found.start_ticks),
+        state=after.stat.state,
+        page_table_bytes=observed.status_bytes(status, "VmPTE") or 0,
+        stack_bytes=after.bytes("VmStk") or 0,
+        stack_growth_bytes=(after.bytes("VmStk") or 0) - (before.bytes("VmStk") or 0),
+        rooms=tuple(room.limits(pid, status, len(mappings))),
+        tmpfs=tuple(room.tmpfs(pid)) if (after.bytes("RssShmem") or limit) else (),
+        waits=waits_seen,
+        members=family.last(members),
+        userfaultfds=waits.userfaultfds(pid),
+        serves=serves,
+        fork_s=fault.fork_s(kept.anonymous_bytes) if forks else None,
+        stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
+        prices=(*not_read_pages, *not_read),
     )
+
+
+class Series:
+    """Samples during the look, 0.1 s apart: what is held, and where threads sleep."""
+
+    def __init__(
+        self, found: Subject, pidfd: int, limit: group.Limit | None, pids: list[int]
+    ) -> None:
+        self._found, self._pidfd, self._limit = found, pidfd, limit
+        self.sampler = waits.Sampler(pids)
+        self.held: list[int] = []
+        """Anonymous and shared memory, and what of it is in swap."""
+        self.resident: list[int] = []
+        self.charged: list[int] = []
+
+    def run(self, seconds: float) -> None:
+        """Raises `CannotLook` where the process ends meanwhile."""
+        count = max(_PARTS, round(seconds / _SAMPLE_S))
+        self._sample()
+        for _ in range(count):
+            for _ in range(_STATES_PER_SAMPLE):
+                subject.wait(self._found, self._pidfd, seconds / count / _STATES_PER_SAMPLE)
+                self.sampler.sample()
+            self._sample()
+
+    def _sample(self) -> None:
+        status = files.known(lambda: observed.status(self._found.pid)) or {}
+        names = ("RssAnon", "RssShmem", "VmSwap", "RssFile")
+        anonymous, shmem, swapped, mapped = (observed.status_bytes(status, n) or 0 for n in names)
+        if status:  # of a process that has ended there is none, which the next wait says
+            self.held.append(anonymous + shmem + swapped)
+            self.resident.append(anonymous + shmem + mapped)
+        if self._limit and (used := group.used_bytes(self._limit)) is not None:
+            self.charged.append(used)
+
+
+def _pages(
+    pid: int, mappings: Sequence[process.Mapping], *, detailed: bool
+) -> tuple[Pages | None, Mapping[str, str] | None, tuple[Unlooked, ...]]:
+    try:
+        return *pages.read(pid, mappings, detailed=detailed), ()
+    except pages.NotSeen as why:
+        what = "what its pages are: shared, LazyFree, huge"
+        return None, None, (Unlooked(what, str(why), None, None),)
+
+
+def _growth(before: Pages | None, after: Pages | None, held: Sequence[int]) -> float:
+    """Of anonymous and shared memory. The kernel's sums lag by up to 64 pages for each CPU on some
+    kernels (6.2 to 6.15), page tables do not."""
+    if before is None or after is None or before.swapped_bytes or after.swapped_bytes:
+        return held[-1] - held[0]
+    if abs(held[-1] - held[0]) > _EXACT_BYTES:  # shared memory among it
+        return held[-1] - held[0]
+    return after.anonymous_bytes - before.anonymous_bytes
+
+
+def _unshared(before: Pages | None, after: Pages | None) -> int | None:
+    if before is None or after is None or None in (before.shared_bytes, after.shared_bytes):
+        return None
+    return (before.shared_bytes or 0) - (after.shared_bytes or 0)
+
+
+def _largest(
+    mappings: Sequence[process.Mapping], before: Pages | None, after: Pages | None
+) -> tuple[MappingUse, ...]:
+    """The three that hold most and the three that grew most."""
+    if after is None:
+        return ()
+    first = before.by_mapping if before else {}
+    uses = [
+        MappingUse(_name(m), size, size - first.get(m.start, 0))
+        for m in mappings
+        if (size := after.by_mapping.get(m.start, 0))
+    ]
+    by_size = sorted(uses, key=lambda use: -use.resident_bytes)[:3]
+    grown = sorted((u for u in uses if u.growth_bytes > 0), key=lambda use: -use.growth_bytes)[:3]
+    return tuple(dict.fromkeys((*by_size, *grown)))
+
+
+def _name(mapping: process.Mapping) -> str:
+    return mapping.path or f"anonymous at {mapping.start:x}"
+
+
+def fell(series: Sequence[int]) -> int:
+    """How much a series fell in all."""
+    return sum(max(0, a - b) for a, b in pairwise(series))
 
 
 def _threads(
@@ -237,22 +446,53 @@ def _room(
     before: snapshot.Snapshot,
     after: snapshot.Snapshot,
     elapsed: float,
+    series: Series,
 ) -> GroupRoom | None:
     if limit is None or before.group is None or after.group is None:
         return None
-    growth = after.group.needed_bytes - before.group.needed_bytes
-    left = limit.limit_bytes - after.group.needed_bytes
+    slab = after.machine.get("SReclaimable", 0) - before.machine.get("SReclaimable", 0)
+    return room_of(limit, before.group, after.group, elapsed, series.charged, slab)
+
+
+def room_of(
+    limit: group.Limit,
+    before: Charge,
+    after: Charge,
+    elapsed: float,
+    charged: Sequence[int],
+    slab_growth_bytes: int,
+) -> GroupRoom:
+    """The room below a limit, from two moments and the charge between them."""
+
+    def needed(charge: Charge) -> int:
+        # Slab is taken from the least that it can be for nothing here: it is judged by its flow.
+        return charge.needed_bytes
+
+    def of_kernel(charge: Charge) -> int:
+        return (
+            charge.slab_reclaimable_bytes + charge.kernel_bytes + charge.stacks_bytes
+            + charge.page_tables_bytes
+        )  # fmt: skip
+
+    growth = needed(after) - needed(before)
+    left = limit.limit_bytes - needed(after)
+    cpus = os.cpu_count() or 1
     return GroupRoom(
         path=str(limit.group),
         limit_name=limit.name,
         limit_bytes=limit.limit_bytes,
-        used_bytes=after.group.used_bytes,
-        droppable_bytes=after.group.droppable_bytes,
-        needed_bytes=after.group.needed_bytes,
+        charge=after,
         growth_bytes_per_s=growth / elapsed,
-        seconds_left=_seconds_left(left, growth, after, elapsed),
-        reached_per_s=(after.group.reached_count - before.group.reached_count) / elapsed,
-        oom_kills=after.group.oom_kill_count,
+        kernel_growth_bytes_per_s=(of_kernel(after) - of_kernel(before)) / elapsed,
+        grows_steadily=steadily(charged),
+        seconds_left=(
+            max(0, left) * elapsed / growth if growth > _CHARGE_BATCH_BYTES * cpus else None
+        ),
+        reached_per_s=(after.reached_count - before.reached_count) / elapsed,
+        kills=after.oom_kill_count - before.oom_kill_count,
+        lowest_bytes=min([after.used_bytes, *charged]),
+        highest_bytes=max([after.used_bytes, *charged]),
+        machine_slab_growth_bytes=slab_growth_bytes,
     )
 
 
@@ -261,41 +501,20 @@ def _host_seconds_left(
 ) -> float | None:
     """Until the process alone has used up what the machine has available."""
     available = after.machine.get("MemAvailable")
-    if available is None or not _steadily(held):
+    growth = held[-1] - held[0]
+    if available is None or growth <= 0 or not steadily(held):
         return None
-    return _seconds_left(available, held[-1] - held[0], after, elapsed)
+    return available * elapsed / growth
 
 
-def _steadily(held: Sequence[int]) -> bool:
+def steadily(held: Sequence[int]) -> bool:
     """What grows and falls again, as a cache that is emptied, is no growth: each part of the look
-    must show half of it."""
-    grown = held[-1] - held[0]
-    return all(b - a >= grown / (2 * _PARTS) for a, b in pairwise(held))
-
-
-def _counts(growth_bytes: int, after: snapshot.Snapshot) -> bool:
-    """Counts of memory move in batches, one for each CPU that is in use: less is no growth."""
-    cpus = min(after.thread_count, len(after.interrupts or {0: 0}))
-    return growth_bytes > _CHARGE_BATCH_BYTES * cpus
-
-
-def _held_bytes(pid: int) -> int:
-    """As _unshed_bytes; 0 of a process that has ended, which the next wait says."""
-    status = files.known(lambda: observed.status(pid)) or {}
-    return sum(observed.status_bytes(status, name) or 0 for name in ("RssAnon", "RssShmem"))
-
-
-def _unshed_bytes(now: snapshot.Snapshot) -> int:
-    """What can go to swap at best; pages of files are dropped before anything is refused."""
-    return (now.bytes("RssAnon") or 0) + (now.bytes("RssShmem") or 0)
-
-
-def _seconds_left(
-    left_bytes: int, growth_bytes: int, after: snapshot.Snapshot, elapsed: float
-) -> float | None:
-    if not _counts(growth_bytes, after):
-        return None
-    return max(0, left_bytes) * elapsed / growth_bytes
+    must show half of it, and each some pages."""
+    if len(held) <= _PARTS:
+        return False
+    at = [held[round(i * (len(held) - 1) / _PARTS)] for i in range(_PARTS + 1)]
+    least = max(1, (at[-1] - at[0]) / (2 * _PARTS))
+    return all(b - a >= least for a, b in pairwise(at))
 
 
 def _said(unseen: Mapping[str, str]) -> list[str]:

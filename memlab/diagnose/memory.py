@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from memlab import units
+from memlab.diagnose.pages import Pages
 from memlab.diagnose.snapshot import Snapshot
 from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
-# The kernel walks every page table for smaps, some 13 ms per GiB of 4 KiB pages, and calls of the
-# process that map memory wait meanwhile: under 1 ms, unless it is asked for.
+# The kernel walks every page table for smaps, some 15 ms per GiB of 4 KiB pages, and calls of the
+# process that map memory wait meanwhile: under 1 ms for so much.
 _WALKED_BYTES_MAX = 64 << 20
 # Reading a mapping's block of smaps costs some 60 us.
 _READ_MAPPINGS_MAX = 1000
@@ -29,12 +28,18 @@ class Memory:
     virtual_bytes: int
     resident_bytes: int
     anonymous_bytes: int
+    shmem_bytes: int
+    """Of shared memory and tmpfs."""
     swapped_bytes: int
     locked_bytes: int
     """Of locked mappings, whether their pages are there or not (VmLck)."""
     lockable_bytes: int | None
     """RLIMIT_MEMLOCK; None for unlimited, as for a holder of CAP_IPC_LOCK."""
     locked_resident_bytes: int | None
+    """All that is resident in locked mappings, whoever shares it. `Locked` in smaps is the
+    process's proportional share of it."""
+    locked_share_bytes: int | None
+    """That share; None where smaps was not read, for its cost."""
     locked_stacks_bytes: int | None
     locked_stacks_count: int | None
     """Stacks of threads among the locked mappings."""
@@ -51,7 +56,7 @@ class Memory:
     mappings_max: int
     """vm.max_map_count."""
     walked_s: float
-    """How long its page tables were read; its calls that map memory waited meanwhile."""
+    """How long its page tables were read, in pieces of at most 16 MiB."""
     machine_bytes: int | None
     peak_resident_bytes: int
     peak_virtual_bytes: int
@@ -63,45 +68,37 @@ class Memory:
     """Of those, what fills whole huge pages."""
 
 
-def few(now: Snapshot, *, walk: bool) -> bool:
-    """Whether its page tables may be read: they are few, or it was asked for."""
-    held = (now.bytes("VmRSS") or 0) + (now.bytes("VmSwap") or 0)
-    return walk or held <= _WALKED_BYTES_MAX
-
-
 def read(
-    pid: int, now: Snapshot, mappings: Sequence[process.Mapping], *, walk: bool
+    pid: int, now: Snapshot, mappings: Sequence[process.Mapping], seen: Pages | None
 ) -> tuple[Memory, tuple[str, ...]]:
-    """What it holds, and what is not seen of it. `walk`: its page tables are read, however many."""
+    """What it holds, and what is not seen of it."""
     resident, swapped = now.bytes("VmRSS") or 0, now.bytes("VmSwap") or 0
     locked = now.bytes("VmLck") or 0
-    before_s = time.monotonic()
-    walked = few(now, walk=walk)
-    sums, detailed, unseen = (
-        _walked(pid, locked, len(mappings)) if walked else _not_walked(locked, mappings)
-    )
-    walked_s = time.monotonic() - before_s if walked else 0.0
+    detailed, unseen = _locked(pid, locked, resident + swapped, mappings)
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
     stacks = process.thread_stacks(detailed) if detailed is not None else None
     locked_stacks = [s for s in stacks if "lo" in s.flags] if stacks is not None else None
+    locked_resident, locked_share = _locked_resident(locked, resident, detailed, seen)
     return Memory(
         virtual_bytes=now.bytes("VmSize") or 0,
         resident_bytes=resident,
         anonymous_bytes=now.bytes("RssAnon") or 0,
+        shmem_bytes=now.bytes("RssShmem") or 0,
         swapped_bytes=swapped,
         locked_bytes=locked,
         lockable_bytes=_lockable(pid, now),
-        locked_resident_bytes=None if sums is None else sums.get("Locked"),
+        locked_resident_bytes=locked_resident,
+        locked_share_bytes=locked_share,
         locked_stacks_bytes=_size(locked_stacks),
         locked_stacks_count=None if locked_stacks is None else len(locked_stacks),
         pinned_bytes=now.bytes("VmPin") or 0,
-        huge_bytes=None if sums is None else sums.get("AnonHugePages"),
+        huge_bytes=seen.huge_bytes if seen else None,
         hugetlb_bytes=now.bytes("HugetlbPages") or 0,
         thp_machine=files.choice(_THP),
         thp_process=now.status.get("THP_enabled", "1") == "1",
         mappings=len(mappings),
         mappings_max=int(files.known(_MAPPINGS_MAX.read_text) or 65530),
-        walked_s=walked_s,
+        walked_s=seen.seconds if seen else 0.0,
         machine_bytes=now.machine.get("MemTotal"),
         peak_resident_bytes=now.bytes("VmHWM") or resident,
         peak_virtual_bytes=now.bytes("VmPeak") or 0,
@@ -111,41 +108,35 @@ def read(
     ), unseen
 
 
-_Walked = tuple[dict[str, int] | None, list[process.Mapping] | None, tuple[str, ...]]
-
-
-def _not_walked(locked_bytes: int, mappings: Sequence[process.Mapping]) -> _Walked:
-    """Where as much is locked as may be written to, mlockall(2) has locked the stacks too."""
-    limit = units.format_size(_WALKED_BYTES_MAX)
-    writable_bytes = sum(m.size_bytes for m in mappings if m.permissions.startswith("rw"))
-    said = "huge pages, which locked memory is resident"
-    locked: list[process.Mapping] | None = None
+def _locked(
+    pid: int, locked_bytes: int, held_bytes: int, mappings: Sequence[process.Mapping]
+) -> tuple[list[process.Mapping] | None, tuple[str, ...]]:
+    """Its mappings with the flags of the locked ones; None, and why, where they are not known.
+    Where as much is locked as may be written to, mlockall(2) has locked the stacks too."""
     if not locked_bytes:
-        locked = []
-    elif locked_bytes >= writable_bytes:
-        locked = [replace(mapping, flags={"lo"}) for mapping in mappings]
-    else:
-        said += ", locked stacks"
-    why = f"to read the page tables of over {limit} would stop it for over 1 ms; --walk does"
-    return None, locked, (f"{said}: {why}",)
+        return [], ()
+    if held_bytes <= _WALKED_BYTES_MAX and len(mappings) <= _READ_MAPPINGS_MAX:
+        return process.smaps(pid), ()
+    if locked_bytes >= sum(m.size_bytes for m in mappings if m.permissions.startswith("rw")):
+        return [replace(mapping, flags={"lo"}) for mapping in mappings], ()
+    return None, ("which mappings are locked: smaps of so much would hold its mmap_lock over 1 ms",)
 
 
-def _walked(pid: int, locked_bytes: int, count: int) -> _Walked:
-    """The sums of smaps, its mappings where memory is locked, and what was left out for cost."""
-    if not locked_bytes:
-        return files.known(lambda: process.rollup(pid)), [], ()
-    if count > _READ_MAPPINGS_MAX:
-        return (
-            files.known(lambda: process.rollup(pid)),
-            None,
-            (f"locked stacks: reading {count} mappings one by one would cost too much",),
+def _locked_resident(
+    locked: int, resident: int, detailed: Sequence[process.Mapping] | None, seen: Pages | None
+) -> tuple[int | None, int | None]:
+    """What is resident in locked mappings, and the process's proportional share of it."""
+    if not locked:
+        return 0, 0
+    of = [m for m in detailed or () if "lo" in m.flags and m.bytes_by_field]
+    if of:
+        resident, share = (
+            sum(m.bytes_by_field.get(name, 0) for m in of) for name in ("Rss", "Pss")
         )
-    detailed = process.smaps(pid)
-    sums: dict[str, int] = {}
-    for mapping in detailed:
-        for name, size_bytes in mapping.bytes_by_field.items():
-            sums[name] = sums.get(name, 0) + size_bytes
-    return sums, detailed, ()
+        return resident, share
+    if seen is None or seen.locked is None:
+        return None, None
+    return min(locked, round(seen.locked.value * resident)), None
 
 
 def _lockable(pid: int, now: Snapshot) -> int | None:

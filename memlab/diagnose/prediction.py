@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from memlab import units
 from memlab.diagnose import fault
-from memlab.diagnose.evidence import give_backs, size
 from memlab.diagnose.fault import Span
+from memlab.diagnose.finding import size
+from memlab.diagnose.flow import give_backs
 from memlab.diagnose.look import Look
 from memlab.errors import BadRequest
 

@@ -22,7 +22,7 @@ class Snapshot:
     status: Mapping[str, str]
     interrupts: Mapping[int, int] | None
     """TLB shootdown interrupts by CPU; None where this architecture has none."""
-    group: group.Use | None
+    group: group.Charge | None
     machine: Mapping[str, int]
     """/proc/meminfo."""
 
@@ -51,6 +51,8 @@ def take(pid: int, limit: group.Limit | None) -> Snapshot:
         stat=process.stat(pid),
         status=proc.status(pid),
         interrupts=process.parse_interrupts_by_cpu(interrupts, "TLB") if interrupts else None,
-        group=files.known(lambda: group.use(limit)) if limit else None,
+        group=files.known(lambda: group.charge(limit.group, limit.version, limit_name=limit.name))
+        if limit
+        else None,
         machine=files.known(proc.meminfo) or {},
     )

@@ -25,7 +25,12 @@ _SECRET_NAME = re.compile(
 )
 _SECRET_VALUE = re.compile(r"://[^/@\s]*:[^/@\s]*@|-----BEGIN |password=", re.I)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_OF_THE_SHELL = ("PWD", "OLDPWD", "SHLVL", "_", "COLUMNS", "LINES")
+_OF_MEMORY = re.compile(
+    r"MALLOC|GLIBC_TUNABLES|^LD_(PRELOAD|LIBRARY_PATH)$|_RJEM|TCMALLOC|^GO(GC|MEMLIMIT|DEBUG|MAXPROCS)$"
+    r"|JAVA_(TOOL_)?OPTIONS|^JAVA_OPTS$|NODE_OPTIONS|^PYTHON(MALLOC|HOME|PATH)|^OMP_|^MKL_|HUGETLB"
+)
+"""Variables that bear on memory, or without which the program may not start."""
+LOAD = "LOAD"
 _LONGEST = 500  # characters of a variable
 _NAMED = 8  # variables by name; of more their number is said
 
@@ -58,29 +63,37 @@ def read(subject: Subject) -> Started:
     differing = {
         name: value
         for name, value in environ.items()
-        if value and name not in _OF_THE_SHELL and os.environ.get(name) != value
+        if value and _OF_MEMORY.search(name) and os.environ.get(name) != value
     }
     kept = {n: v for n, v in differing.items() if _NAME.fullmatch(n) and not _hidden(n, v)}
     left_out = sorted(differing.keys() - kept.keys())
     return Started(tuple(argv), folder, kept, tuple(_remarks(subject, folder, left_out)))
 
 
-def line(started: Started, policies: Policies) -> str | None:
-    """What to paste into a shell; None where nothing can be tried."""
+def line(started: Started, policies: Policies, *, serves: bool = False) -> str | None:
+    """What to paste into a shell; None where nothing can be tried, or what would be tried is in
+    force already. A service is given as `--serve`, with a load to be named in its place."""
     if started.unknown or not policies:
         return None
     if any(f"{{{name}}}" in word for name in policies for word in started.argv):
         return None  # `try` would put a level in its place
+    differing = {n: levels for n, levels in policies.items() if len(set(levels)) == len(levels)}
+    if not differing:
+        return None
     constant = {f"env.{name}": [value] for name, value in started.environ.items()}
     words = ["memlab", "try"]
     # The policies come first, for the axis of the figure, and go before what the variables were.
-    for name, levels in {**policies, **constant, **policies}.items():
+    for name, levels in {**differing, **constant, **differing}.items():
         escaped = ",".join(level.replace(",", "\\,") for level in levels)
         words += ["-p", f"{name}={escaped}"]
-    words += ["--", *started.argv]
+    if serves:
+        command = " ".join(_quoted(word) for word in started.argv)
+        words += ["--serve", command, "--", LOAD]
+    else:
+        words += ["--", *started.argv]
     here = files.known(Path.cwd)  # None of a folder that is gone
     there = [] if here == Path(started.folder) else ["cd", started.folder, "&&"]
-    return " ".join(word if word == "&&" else _quoted(word) for word in (*there, *words))
+    return " ".join(word if word in ("&&", LOAD) else _quoted(word) for word in (*there, *words))
 
 
 def present(started: Started, name: str) -> str:

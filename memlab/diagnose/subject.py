@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from memlab.errors import BadSubject, CannotLook
-from memlab.observe import proc, process
+from memlab.observe import files, proc, process
 from memlab.observe.capabilities import privileges
 
 _CAP_SYS_PTRACE = 19  # linux/capability.h: its holder may read any process's memory
@@ -26,6 +26,31 @@ class Subject:
     user: str
     uid: int
     start_ticks: int
+
+
+def named(text: str) -> int:
+    """The PID of a number, or of a name that one process alone has: its command (comm), or the
+    file name of its program. Raises `BadSubject`."""
+    if text.isdecimal() and len(text) < 10:
+        if int(text) < 1:
+            raise BadSubject(f"PID {text} is no process: a number from 1, or a name")
+        return int(text)
+    found = []
+    for entry in files.names(proc.ROOT / "proc"):
+        if not entry.isdecimal() or int(entry) == os.getpid():
+            continue
+        stat = files.known(lambda entry=entry: process.stat(int(entry)))  # type: ignore[misc]
+        if stat is None or stat.state in "ZX" or stat.kernel_thread:
+            continue
+        words = files.known(lambda entry=entry: process.arguments(int(entry))) or [""]  # type: ignore[misc]
+        if text in (stat.command, os.path.basename(words[0])):  # noqa: PTH119 - no path
+            found.append(int(entry))
+    if not found:
+        raise BadSubject(f"PID {text!r}: no process has that name; `ps -e` lists those there are")
+    if len(found) > 1:
+        pids = ", ".join(map(str, sorted(found)[:20]))
+        raise BadSubject(f"PID {text!r} is the name of {len(found)} processes: name one of {pids}")
+    return found[0]
 
 
 @contextmanager

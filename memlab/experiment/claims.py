@@ -38,6 +38,8 @@ class Claim:
     published: str = ""  # what the sentence rests on: printed numbers, or one of BASES
     controls: Sequence[str] = ()  # the names of the controls that test the explanation
     timed: bool = True  # about times, which a guest with emulated time cannot judge
+    since: str = ""  # the version of Linux whose changelog makes it, and before which it is not so
+    boots_with: str = ""  # what a guest's kernel is booted with for it
 
     @property
     def basis(self) -> str:

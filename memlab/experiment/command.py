@@ -31,6 +31,7 @@ from memlab.experiment.huge_pages import thp_kind, thp_settings
 from memlab.experiment.kinds import At, Kind, Level, choice
 from memlab.experiment.latency import longest, percentile
 from memlab.experiment.metric import Metric
+from memlab.experiment.points import LONG
 from memlab.experiment.vocabulary import Cost, Experiment
 
 NAME = "try"
@@ -75,6 +76,7 @@ class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ready: str = ""
     keep: bool = False  # the service, for the trials of a block that have the same policies
     cap_bytes: int = 0  # the limit of the memory cgroup where memory_max says none
+    trace: str = ""  # what argv is, in words, where that is a trace to replay and no command
 
 
 def _or(word: str, noun: str, parse: Callable[[str], Level], form: Callable[[Level], str]) -> Kind:
@@ -207,8 +209,24 @@ def check_policies(
             parsed = [made.kind.parse(str(level)) for level in given]
         except ValueError as error:
             raise BadLevels(f"{name}: {error}") from None
-        levels[name] = list(dict.fromkeys(parsed))
+        found: dict[object, Level] = {}
+        for level in parsed:
+            found.setdefault(_as_read(name, level), level)
+        levels[name] = list(found.values())
+        if len(levels[name]) < len(parsed) and len(levels[name]) == 1:
+            raise BadLevels(
+                f"{name}: its levels are the same, {made.kind.format(parsed[0])}: name another to "
+                "compare with"
+            )
     return levels
+
+
+def _as_read(name: str, level: Level) -> object:
+    """What tells a level from another: glibc takes its tunables in any order, the last of a name
+    (ld.so(8), GLIBC_TUNABLES)."""
+    if name != "env.GLIBC_TUNABLES" or not isinstance(level, str):
+        return level
+    return frozenset(dict(part.partition("=")[::2] for part in level.split(":")).items())
 
 
 def programs(word: str, levels: Mapping[str, Sequence[Level]]) -> list[str]:
@@ -346,6 +364,8 @@ class CommandExperiment(Experiment):
     def watched(self) -> list[str]:
         """The metrics that an answer begins with."""
         own = [metric.name for metric in self.subject.metrics]
+        if self.subject.trace:  # a replay's own time says nothing of its program's
+            return ["peak_rss", "faults", "cpu_time", *own]
         service = ["ready"] if self.subject.serve else []
         own += [metric.name for metric in _LATENCIES[:3:2] if self.subject.latency_file]
         return [*own, "elapsed", *service, "peak_rss", "faults"]
@@ -387,7 +407,7 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         factors=factors,
         metrics=(*own, *latencies, *METRICS, *([READY] if subject.serve else [])),
         cost=Cost(limit_s=subject.timeout_s + _SETUP_S),
-        figure=Bars((own or METRICS)[0].name, over=names[0], by=names[1:2], panels=names[2:]),
+        figure=Bars(_first(subject), over=names[0], by=names[1:2], panels=names[2:]),
         more_figures=figures
         | {
             "memory": Timeline(
@@ -407,7 +427,16 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
     return experiment
 
 
+def _first(subject: Tried) -> str:
+    """The metric of the first figure."""
+    if subject.trace:
+        return "peak_rss"
+    return subject.metrics[0].name if subject.metrics else METRICS[0].name
+
+
 def _question(subject: Tried) -> str:
+    if subject.trace:
+        return f"What would other memory policies do to {subject.trace}?"
     load = f" under `{_line(subject.argv)}`" if subject.serve else ""
     load = f", kept for a block,{load}" if subject.keep else load
     tried = _line(subject.serve or subject.argv)
@@ -418,6 +447,9 @@ def _line(words: Sequence[str]) -> str:
     """As in a shell; a placeholder needs no quotes here."""
     plain = re.compile(r"[\w{}@%+=:,./-]+")
     return " ".join(word if plain.fullmatch(word) else shlex.quote(word) for word in words)
+
+
+_PORT_MAX = 65_535
 
 
 def check_ready(subject: Tried) -> None:
@@ -436,8 +468,11 @@ def check_ready(subject: Tried) -> None:
         )
     if kind == "http" and not _is_url(subject.ready.replace("{port}", "1")):
         raise BadRequest(f"--ready {subject.ready}: write http://127.0.0.1:{{port}}/PATH")
-    if kind == "tcp" and address != "{port}" and not address.isdecimal():
-        raise BadRequest(f"--ready {subject.ready}: a port is a number, or {{port}} for a free one")
+    is_port = address.isascii() and address.isdecimal() and 0 < int(address) <= _PORT_MAX
+    if kind == "tcp" and address != "{port}" and not is_port:
+        raise BadRequest(
+            f"--ready {subject.ready}: a port is 1 to {_PORT_MAX}, or {{port}} for a free one"
+        )
     if kind == "line":
         try:
             re.compile(address)
@@ -455,10 +490,27 @@ def _is_url(text: str) -> bool:
 
 def _with_levels(made: Factor, levels: Sequence[Level]) -> Factor:
     checked = [made.kind.check(level) for level in levels]
-    named = {level: f"{made.label}={level}" for level in checked} if made.kind is TEXT else {}
-    if made.name.startswith("env.") and "" in named:
-        named[""] = f"{made.label} as it is"
+    named = _labels(made, checked) if made.kind is TEXT else {}
     return Factor(made.name, made.kind, made.help, checked, host=True, level_labels=named)
+
+
+def _labels(made: Factor, levels: Sequence[Level]) -> dict[Level, str]:
+    """What tables and figures call a user's own words: themselves, and where they are long, a name
+    that is short and of no other level."""
+    of_environment = made.name.startswith("env.")
+    long = [str(level) for level in levels if len(str(level)) > LONG]
+    tails = {level: f"{made.label}=…{level[-LONG + 4 :]}" for level in long}
+    if len(set(tails.values())) < len(long) or of_environment:
+        tails = {level: f"{made.label} {number}" for number, level in enumerate(long, 1)}
+    if len(long) == 1 and of_environment:
+        tails = {long[0]: f"{made.label} set"}
+    named: dict[Level, str] = {level: f"{made.label}={level}" for level in levels}
+    named.update(tails)
+    if of_environment and "" in named:
+        named[""] = f"{made.label} as it is"
+    elif "" in named:
+        named[""] = f"{made.label} empty"
+    return named
 
 
 def _host(subject: Tried, names: set[str]) -> Host:
@@ -540,7 +592,10 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
     return {
         "launch": str(tools / "launch"),
         "nothing": str(tools / "nothing"),
-        "argv": [fill(word, at) for word in subject.argv],
+        "argv": [
+            *([str(tools / "replay")] if subject.trace else []),
+            *(fill(word, at) for word in subject.argv),
+        ],
         "serve": [fill(word, at) for word in subject.serve],
         "ready": fill(subject.ready, at),
         "keep": subject.keep,
@@ -548,9 +603,11 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
         "processes": _MOST_PROCESSES,
         "cwd": subject.cwd,
         "environ": environ,
-        "preload": [] if lock == "off" else [str(tools / "lock.so")],
+        # A replay locks by itself: it is static, and what it locks is the trace's.
+        "preload": [] if lock == "off" or subject.trace else [str(tools / "lock.so")],
         "policies": [f"{name}={value}" for name, value in words.items() if value is not None],
         "cpus": 0 if at.get("cpus", "all") == "all" else int(at["cpus"]),
+        "limited": any(at.get(name, "none") != "none" for name in ("memory_max", "memory_high")),
         "memory_high": None if high == "none" else int(high),
         "metrics": {m.name: m.pattern for m in subject.metrics if m.pattern},
         "metric_file": subject.metric_file,

@@ -200,15 +200,6 @@ class Ratios(Figure):
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet(Figure):
-    """Hosts beside each other, the `hosts` with a run each: of every claim at every setting a row a
-    host, with its verdict and its number over the median host's, those first on which hosts
-    disagree."""
-
-    hosts: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Causes(Figure):
     """What slow operations met (Experiment.attribution): a bar a traced point, of its operations
     over p99 and over p99.9, divided by the main cause of each; what nothing explains is last."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from memlab.experiment.kinds import At
+from memlab.experiment.kinds import At, Level
 from memlab.experiment.vocabulary import Experiment
 
 
@@ -25,9 +25,22 @@ def point_key(at: At) -> str:
     return json.dumps(dict(at), sort_keys=True)
 
 
+LONG = 24  # characters of a level, above which it is called by its label
+
+
 def point_label(experiment: Experiment, at: At, names: Iterable[str]) -> str:
     """A point in words: `size=4 KiB method=mmap`."""
-    return " ".join(f"{name}={experiment.describe_level(name, at[name])}" for name in names)
+    return " ".join(
+        label or f"{name}={experiment.describe_level(name, at[name])}"
+        for name in names
+        for label in [short_label(experiment, name, at[name])]
+    )
+
+
+def short_label(experiment: Experiment, name: str, level: Level) -> str:
+    """The label of a level that is empty or long; nothing for one that can stand as it is."""
+    said = experiment.describe_level(name, level)
+    return "" if 0 < len(said) <= LONG else experiment.factor(name).level_labels.get(level, "")
 
 
 def varied_factors(points: Sequence[Point]) -> list[str]:

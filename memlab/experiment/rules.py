@@ -138,6 +138,8 @@ def check_claim(claim: Claim, scope: Scope) -> None:
         scope.factor(over)
         if not isinstance(level := getattr(claim, "at", {}), Mapping):
             scope.levels({over: level})
+    if claim.since:
+        return  # a ladder measures the levels that it names, whatever the presets hold
     held = sides.pop("where")
     for side in sides.values() or [{}]:
         wanted = {**held, **side}

@@ -190,6 +190,7 @@ class Experiment:
     published: Sequence[Published] = ()
     judges: Mapping[str, Sequence[str]] = field(default_factory=dict)  # tables in words, by source
     claims: Sequence[Claim] = ()
+    changes: Sequence[Claim] = ()  # what changelogs claim, each `since` a version: for `ladder`
     costs: CostTerms | None = None
     attribution: Attribution | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
@@ -342,8 +343,8 @@ class Experiment:
         return list(found.values())
 
     def _check_claims(self, scope: rules.Scope) -> None:
-        rules.check_ids(self.claims)
-        for claim in self.claims:
+        rules.check_ids([*self.claims, *self.changes])
+        for claim in [*self.claims, *self.changes]:
             with _part(f"claim {claim.id or repr(claim.text)}"):
                 rules.check_claim(claim, scope)
         for one in self.controls:

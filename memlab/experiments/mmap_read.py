@@ -127,6 +127,26 @@ EXPERIMENT = Experiment(
             ),
         )
     ],
+    changes=[
+        Count(
+            id="file-folio-read-faults",
+            text="loads from a mapped ext4 file of large folios fault once per folio, not once per "
+            "64 KiB",
+            metric="faults_per_mib",
+            where={
+                "filesystem": "dir",
+                "file_state": "cached_1m",
+                "method": "mmap",
+                "touch": "sum",
+                "file_size": 8 * MIB,
+            },
+            equals=1,
+            within=0.01,
+            since="6.18",
+            published="commit 357b92761d94 (Kiryl Shutsemau): currently, kernel only maps part of "
+            "large folio that fits into the range of the fault; map entire folio where possible",
+        ),
+    ],
     claims=[
         Within(
             id="untouched",

@@ -3,6 +3,13 @@
 from memlab.experiment import *
 from memlab.experiments._file_io import *
 
+# A file of folios of 1 MiB, so that a fault per folio is one per MiB, and one per page is 256.
+ONE_FOLIO_EACH: dict[str, Level] = {
+    "file_state": "cached_1m",
+    "method": "mmap",
+    "file_size": 8 * MIB,
+}
+
 EXPERIMENT = Experiment(
     name="mmap-write",
     question="From which size per call does write(2) beat a store into a shared mapping?",
@@ -119,6 +126,34 @@ EXPERIMENT = Experiment(
             columns={"mmap": {"method": "mmap"}, "write": {"method": "write"}},
             note="The published times are Go's; whether its file was cached is not stated.",
         )
+    ],
+    changes=[
+        Count(
+            id="tmpfs-folio-faults",
+            text="a store into a mapped tmpfs file of large folios faults once per folio, not once "
+            "per page",
+            metric="faults_per_mib",
+            where={**ONE_FOLIO_EACH, "filesystem": "tmpfs"},
+            equals=1,
+            within=0.01,
+            since="6.17",
+            boots_with="transparent_hugepage_tmpfs=always",  # folios by the size of the write
+            published="mm: fault in complete folios instead of individual pages for tmpfs, "
+            "version 2 (Baolin Wang, 4 July 2025): we can map multiple consecutive pages of a "
+            "tmpfs folios at once according to the size of the large folio",
+        ),
+        Count(
+            id="file-folio-write-faults",
+            text="a store into a mapped ext4 file of large folios faults once per folio, not once "
+            "per page",
+            metric="faults_per_mib",
+            where={**ONE_FOLIO_EACH, "filesystem": "dir"},
+            equals=1,
+            within=0.01,
+            since="6.18",
+            published="commit 19773df031bc (Kiryl Shutsemau): map large folios in one shot; this "
+            "reduces the number of minor page faults",
+        ),
     ],
     claims=[
         Saturates(

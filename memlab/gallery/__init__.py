@@ -25,7 +25,7 @@ from memlab import output
 from memlab.errors import BadRequest, CannotRun
 from memlab.gallery import pages, record
 from memlab.gallery.record import Record
-from memlab.judging.fleet import HERE
+from memlab.machines.fleet.judge import HERE
 from memlab.present import exports
 from memlab.present.machine import kernel_of
 from memlab.results import Run

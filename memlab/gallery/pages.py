@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from memlab._version import __version__
 from memlab.gallery.record import Claimed, Record
-from memlab.judging import fleet
+from memlab.machines.fleet import judge as fleet
 from memlab.present import words
 from memlab.present.report import template
 from memlab.present.table import Cell, Column, Table

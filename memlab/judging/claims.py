@@ -59,11 +59,12 @@ class Judged:
         return self.verdict.word
 
 
-def judge(run: Run) -> list[Judged]:
-    """Judge every claim of the run's experiment, in declared order. Nothing is measured."""
+def judge(run: Run, claims: Sequence[Claim] | None = None) -> list[Judged]:
+    """Judge these claims, else every one of the run's experiment, in declared order. Nothing is
+    measured."""
     found = [
         _judged(run, claim, setting)
-        for claim in run.experiment.claims
+        for claim in (run.experiment.claims if claims is None else claims)
         for setting in settings(run, claim)
     ]
     # An undecided claim was a chance to be wrong too: it counts, with a p of 1.

@@ -125,7 +125,7 @@ def compare_runs(
         (bool(after.looked if before.looked is None else before.looked), bool(after.looked)),
     )
     return Compared(
-        experiment=experiment,
+        experiment=new.named,
         metric=chosen,
         base=before.name,
         new=after.name,

@@ -65,7 +65,7 @@ def compare_levels(
     name = other.pop() if len(other) == 1 else "the other points"
     sides = [(pair[1].at, old.tolist(), new.tolist()) for pair, old, new in zero]
     return Compared(
-        experiment=run.experiment,
+        experiment=run.named,
         metric=chosen,
         base=text,
         new=f"{name} in run {run.id}",

@@ -61,7 +61,7 @@ def _unique(names: Sequence[str], wanted: str) -> str:
         return matches[0]
     if matches:
         raise UnknownExperiment(f"{wanted!r} fits {', '.join(matches)}; write one of them")
-    known = [*names, *published.changelogs(), "all"]
+    known = [*names, "all"]
     hint = nearest(wanted, known, f"there are: {', '.join(known)}")
     raise UnknownExperiment(f"no study or experiment {wanted!r}; {hint}")
 

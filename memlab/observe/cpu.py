@@ -1,6 +1,7 @@
 """The processors: model, topology, caches, mitigations, and who sets their frequency."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,36 @@ def _policies(system: Path, name: str) -> str | None:
 def _turbo(system: Path) -> bool | None:
     no_turbo = files.flag(system / "intel_pstate/no_turbo")
     return not no_turbo if no_turbo is not None else files.flag(system / "cpufreq/boost")
+
+
+BUSY = 0.25  # of the CPUs' time, from which on what is measured is said to be of that load
+
+
+def busy_share(seconds: float = 0.3, root: Path = Path("/")) -> float | None:
+    """The share of all CPUs' time that others take now, while this process sleeps: proc_stat(5).
+    None where that cannot be read."""
+    try:
+        before = _ticks(root)
+        time.sleep(seconds)
+        after = _ticks(root)
+    except (OSError, ValueError, IndexError):
+        return None
+    whole = sum(after) - sum(before)
+    idle = sum(after[3:5]) - sum(before[3:5])  # idle and iowait
+    return 1 - idle / whole if whole > 0 else None
+
+
+def busy_now(root: Path = Path("/")) -> str:
+    """That the machine is busy, and what that will do to the numbers; empty where it is quiet."""
+    share = busy_share(root=root)
+    if share is None or share <= BUSY:
+        return ""
+    return (
+        f"busy machine: other programs take {units.format_percent(share)} of its CPUs now; times "
+        "would be longer and less sure than on a quiet one"
+    )
+
+
+def _ticks(root: Path) -> list[int]:
+    first = (root / "proc/stat").read_text(encoding="ascii").splitlines()[0]
+    return [int(word) for word in first.split()[1:9]]  # guest time is in user's and nice's

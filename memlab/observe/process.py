@@ -8,13 +8,14 @@ Documentation/filesystems/proc.rst.
 import itertools
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from memlab.observe import files, proc
 
 _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD, include/linux/sched.h
-_FIELDS = ("Locked", "AnonHugePages")  # of smaps; it has 20 more, which would take time
+_FIELDS = ("Rss", "Pss", "Locked")  # of smaps; it has 20 more, which would take time
 _HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ")
 # A guard is a page by default (pthread_attr_setguardsize(3)). glibc's arenas end in an
 # inaccessible rest of up to 64 MiB, which is no guard.
@@ -181,6 +182,21 @@ def environ(pid: int, root: Path = proc.ROOT) -> dict[str, str]:
 def lockable_bytes(pid: int, root: Path = proc.ROOT) -> int | None:
     """Its RLIMIT_MEMLOCK; None for unlimited."""
     return parse_limit(proc.read(root / f"proc/{pid}/limits"), "Max locked memory")
+
+
+def stack_limit_bytes(pid: int, root: Path = proc.ROOT) -> int | None:
+    """Its RLIMIT_STACK, the default size of its threads' stacks too; None for unlimited."""
+    return parse_limit(proc.read(root / f"proc/{pid}/limits"), "Max stack size")
+
+
+def descriptors(pid: int, most: int = 10_000, root: Path = proc.ROOT) -> list[str]:
+    """What its file descriptors are: paths, ``socket:[7]``, ``anon_inode:[userfaultfd]``; at most
+    so many."""
+    links = []
+    for entry in itertools.islice((root / f"proc/{pid}/fd").iterdir(), most):
+        with suppress(OSError):  # closed since it was listed
+            links.append(str(entry.readlink()))
+    return links
 
 
 def task_command(pid: int, task: int, root: Path = proc.ROOT) -> str | None:

@@ -1,4 +1,4 @@
-"""The numbers of tracepoints, from tracefs, which need not be mounted.
+"""The numbers and layouts of tracepoints, from tracefs, which need not be mounted.
 
 Where it is not, the kernel is asked for an instance that is attached to no place: fsopen(2) and
 fsmount(2), Linux 5.2, CAP_SYS_ADMIN. It goes when its descriptor is closed; no other process ever
@@ -7,6 +7,7 @@ sees it.
 
 import ctypes
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ _PLACES = ("sys/kernel/tracing", "sys/kernel/debug/tracing")
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _CMD_CREATE = 6  # FSCONFIG_CMD_CREATE, include/uapi/linux/mount.h
 _CLOEXEC = 1
+# field:unsigned long args[6];	offset:16;	size:48;	signed:0;
+_FIELD = re.compile(r"field:.*?(\w+)(?:\[\w*\])?;\s*offset:(\d+);\s*size:(\d+);")
 
 
 class TraceEvents:
@@ -28,12 +31,18 @@ class TraceEvents:
 
     def number(self, event: str) -> int:
         """The number of ``tlb:tlb_flush``; raises `FileNotFoundError` where there is none."""
-        path = f"events/{event.replace(':', '/')}/id"
+        return int(self._text(event, "id"))
+
+    def fields(self, event: str) -> dict[str, tuple[int, int]]:
+        """The offset and size of each field of an event, by name, in bytes."""
+        found = _FIELD.findall(self._text(event, "format"))
+        return {name: (int(offset), int(size)) for name, offset, size in found}
+
+    def _text(self, event: str, file: str) -> str:
+        path = f"events/{event.replace(':', '/')}/{file}"
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._directory)
-        try:
-            return int(os.read(fd, 32))
-        finally:
-            os.close(fd)
+        with open(fd, encoding="utf-8") as text:
+            return text.read()
 
 
 @contextmanager

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, cast
 
 from memlab import documents
 from memlab import published as studies
 from memlab.analysis import intervals
 from memlab.diagnose.diagnosis import Diagnosis
-from memlab.experiment import PRESETS, Experiment
+from memlab.experiment import PRESETS, Claim, Experiment
 from memlab.experiment.points import Point
 from memlab.judging.claims import Judged, as_data
 from memlab.judging.compare import Compared
-from memlab.judging.fleet import Level, Split
-from memlab.judging.history import History
-from memlab.judging.ladder import Row
 from memlab.judging.reproduce import Reproduced
 from memlab.present import describe, words
 from memlab.present.machine import machine_of
@@ -221,84 +217,6 @@ def runs(found: Iterable[Listed]) -> list[documents.ListedRun]:
     ]
 
 
-def history(found: History, figure: Path) -> documents.History:
-    nights, metric = found.nights, found.metric
-    newest = nights[-1].run
-
-    return documents.History(
-        experiment=newest.experiment.name,
-        metric=metric.name,
-        unit=metric.unit,
-        host=newest.row.origin,
-        typical=found.typical,
-        rate=found.rate,
-        alarm=found.alarm,
-        runs=[
-            documents.Night(one.run.id, one.run.row.created_at, interval(one.level), [*one.events])
-            for one in nights
-        ],
-        changes=[
-            documents.Changed(
-                after=nights[one.after].run.id,
-                earliest=nights[one.earliest].run.id,
-                latest=nights[one.latest].run.id,
-                seen=nights[one.seen].run.id,
-                ratio=interval(one.ratio),
-                worse=(one.ratio.estimate > 1) == metric.lower_is_better,
-            )
-            for one in found.changes
-        ],
-        left_out=[*found.left_out],
-        figure=str(figure),
-    )
-
-
-def hosts_claims(
-    runs: Mapping[str, Run],
-    rows: Sequence[Row],
-    splits: Sequence[Split],
-    levels: Sequence[Level],
-) -> documents.HostsClaims:
-    by_host = {level.host: level for level in levels}
-    return documents.HostsClaims(
-        experiment=next(iter(runs.values())).experiment.name,
-        hosts=[
-            documents.HostsRun(
-                host=host,
-                run=run.id,
-                machine=words.machine(run),
-                level=by_host[host].ratio if host in by_host else None,
-                outlier=host in by_host and by_host[host].apart,
-            )
-            for host, run in runs.items()
-        ],
-        claims=[
-            documents.HostsClaim(
-                id=row.id,
-                text=row.text,
-                at=row.at,
-                verdicts={host: cast(documents.Word, c.word) for host, c in row.cells.items()},
-            )
-            for row in rows
-        ],
-        disagreements=[
-            documents.Disagreement(
-                id=split.row.id,
-                at=split.row.at,
-                hosts={word: [*hosts] for word, hosts in split.groups.items()},
-                outlier=split.outlier,
-                differences=[
-                    documents.TellingPart(
-                        one.name, {**one.values}, one.separation.told, one.separation.p
-                    )
-                    for one in split.differences
-                ],
-            )
-            for split in splits
-        ],
-    )
-
-
 def experiment(declared: Experiment) -> documents.Describe:
     return documents.Describe(
         name=declared.name,
@@ -328,13 +246,18 @@ def experiment(declared: Experiment) -> documents.Describe:
             )
             for c in declared.controls
         ],
-        claims=[{"kind": type(c).__name__.lower()} | asdict(c) for c in declared.claims],
+        claims=[_declared(claim) for claim in declared.claims],
+        changes=[_declared(claim) for claim in declared.changes],
         published=[
             documents.DeclaredTable(p.source, p.table, p.metric, p.note) for p in declared.published
         ],
         studies=[_study(source) for source in declared.sources],
         budget_s=documents.PresetBudgets(*(declared.budget_s[preset] for preset in PRESETS)),
     )
+
+
+def _declared(claim: Claim) -> dict[str, Any]:
+    return {"kind": type(claim).__name__.lower()} | asdict(claim)
 
 
 def _study(source: str) -> documents.Study:
@@ -352,25 +275,30 @@ def _study(source: str) -> documents.Study:
 
 
 def diagnosis(found: Diagnosis) -> documents.Diagnose:
-    look: dict[str, Any] = {f.name: getattr(found.look, f.name) for f in fields(found.look)}
     return documents.Diagnose(
-        schema=1,
+        schema=2,
+        seconds=found.seconds,
         findings=[
             documents.Finding(
                 one.name,
                 cast(Any, one.severity.name.lower()),
                 one.title,
+                cast(Any, one.account),
+                one.line,
                 one.measured,
                 one.unit,
-                one.threshold,
                 one.evidence,
                 one.setting,
-                one.proof,
+                found.proof(one),
                 one.experiments,
             )
             for one in found.findings
         ],
+        accounts=found.accounts,
+        whole=found.whole,
+        not_looked_at=found.not_looked_at,
         predictions=found.predictions,
-        **look,
+        process=found.look,
+        group=found.group,
         cost=found.cost,
     )

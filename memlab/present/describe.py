@@ -82,6 +82,9 @@ def _lines(experiment: Experiment, width: int) -> Iterator[str]:
     yield "CLAIMS, with what they rest on"
     for claim in experiment.claims:
         yield from wrapped(f"{claim.id}: {claim.text}{_basis(claim)}", 2)
+    for claim in experiment.changes:
+        said = f"{claim.id}: {claim.text}{_basis(claim)}; since {claim.since}, by `memlab ladder`"
+        yield from wrapped(said, 2)
     for published in experiment.published:
         yield from wrapped(
             f"table: {published.source}, {published.table}. {published.note}".strip(), 2

@@ -16,7 +16,7 @@ from memlab.experiment.points import point_key
 from memlab.experiment.window import WINDOW_METRICS
 from memlab.judging import evidence
 from memlab.judging.claims import judge
-from memlab.judging.compare import Compared, PointComparison
+from memlab.judging.compare import Compared
 from memlab.judging.reproduce import Reproduced
 from memlab.judging.summary import DIFFERS, PARTLY, by_claim
 from memlab.present import words
@@ -173,6 +173,8 @@ def _levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
 def names_of_levels(run: Run) -> str:
     """What `-p` takes for the levels that the tables call otherwise: `method=write for write(2)`;
     empty where there are none."""
+    if isinstance(run.experiment, CommandExperiment):
+        return "; ".join(words.long_levels(run.experiment, (point.at for point in run.points)))
     factors = [run.named.factor(name) for name in run.varied]
     said = {
         f"{factor.name}={factor.kind.format(level)} for {label}": None
@@ -481,8 +483,12 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
         yield f"the probes ran under {version}, of {libc}"
     if spared := run.row.request.get("gentle"):
         yield f"measured gently: trials took at most {units.format_percent(spared)} of one CPU"
-    if not points:
-        return
+    if points:
+        yield from ends(run)
+
+
+def ends(run: Run) -> Iterator[str]:
+    """How the trials ended that were not `ok`, and why, a line for each reason."""
     reasons: dict[tuple[str, ...], list[PointSummary]] = {}
     for found in run.summaries:
         if set(found.outcomes) - {"ok"}:
@@ -491,6 +497,14 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
         where = words.count(len(same), "point") if len(same) > 1 else _point_name(run, same[0])
         why = f": {'; '.join(details)}" if details else ""
         yield f"{where}: {outcomes(same)}{why}"
+
+
+def end(run: Run) -> str:
+    """`423 samples in 60.3 s; the sweep ended: budget`."""
+    wall_s = words.quantity(sum(session.wall_s for session in run.sessions), "s")
+    how = run.sessions[-1].ended if run.sessions else None
+    samples = words.count(len(run.samples), "sample")
+    return f"{samples} in {wall_s}; the sweep ended: {_ended(run, how)}"
 
 
 def _ended(run: Run, how: str | None) -> str:
@@ -525,8 +539,9 @@ def outcomes(summaries: Sequence[PointSummary]) -> str:
     return ", ".join(f"{count} {word}" for word, count in total.most_common())
 
 
-def compared(found: Sequence[Compared]) -> Table:
-    """A row per point of runs compared with one base: medians, ratios and verdicts."""
+def compared(found: Sequence[Compared], *, p: bool = True) -> Table:
+    """A row per point of runs compared with one base: verdicts, ratios, medians; `p` of the test
+    too, where there is one run."""
     experiment, unit = found[0].experiment, found[0].metric.unit
     by_point = [{point_key(p.at): p for p in one.points} for one in found]
     points = {key: point for of in reversed(by_point) for key, point in of.items()}
@@ -535,32 +550,42 @@ def compared(found: Sequence[Compared]) -> Table:
     first = next(iter(at.values()))
     varied = [n for n, level in first.items() if any(other[n] != level for other in at.values())]
     several = len(found) > 1
-    columns = [Column("point", "left"), Column(found[0].heads[0])]
+    more = any(point.comparison.word == "inconclusive" for of in found for point in of.points)
+    # The line above the table has the names.
+    heads = ["base" if len(head) > _HEAD else head for head in found[0].heads[:1]]
+    heads += ["new" if len(head) > _HEAD else head for head in found[0].heads[1:]]
+    base = [Column(heads[0])]
+    columns = [Column("point", "left")]
     for one in found:
         head, group = (f"{one.new}\n", one.new) if several else ("", "")
-        columns.append(Column(f"{head}{'median' if several else one.heads[1]}", group=group))
-        columns.append(Column(f"{head}ratio", group=group))
         columns.append(Column(f"{head}verdict", "left", group=group))
-        unit_s = f"{one.unit}s"
-        columns.append(
-            Column(f"{head}more {unit_s}" if several else f"more\n{unit_s}", group=group)
-        )
-        columns += [] if several else [Column("p")]
+        columns.append(Column(f"{head}ratio", group=group))
+        columns += [] if several else base
+        columns.append(Column(f"{head}{'median' if several else heads[1]}", group=group))
+        if more:
+            unit_s = f"more {one.unit}s" if several else f"more\n{one.unit}s"
+            columns.append(Column(f"{head}{unit_s}", group=group))
+        columns += [Column("p")] if p and not several else []
+    columns += base if several else []
     rows = []
     for key, levels in at.items():
-        name = _levels(experiment, levels, varied) or "the only point"
-        row: list[Cell | str] = [name, words.quantity(points[key].base, unit)]
+        row: list[Cell | str] = [_levels(experiment, levels, varied) or "the only point"]
+        median = words.quantity(points[key].base, unit)
         for of in by_point:
-            row += _side(of[key], unit, p=not several) if key in of else ["-", "-", "-", ""]
-        rows.append(row)
+            if key not in of:
+                row += ["-"] * (3 + more)
+                continue
+            point, said = of[key], of[key].comparison
+            row += [Cell(said.word, said.word), evidence.interval(said.ratio)]
+            row += [] if several else [median]
+            row.append(words.quantity(point.new, unit))
+            row += [words.blocks_missing(said)] if more else []
+            row += [words.p_value(said)] if p and not several else []
+        rows.append([*row, *([median] if several else [])])
     return Table("", columns, rows)
 
 
-def _side(point: PointComparison, unit: str, *, p: bool) -> list[Cell | str]:
-    said = point.comparison
-    cells: list[Cell | str] = [words.quantity(point.new, unit), evidence.interval(said.ratio)]
-    cells += [Cell(said.word, said.word), words.blocks_missing(said)]
-    return [*cells, *([words.p_value(said)] if p else [])]
+_HEAD = 8  # characters of a head that has room
 
 
 def compared_heads(found: Sequence[Compared]) -> list[str]:
@@ -592,10 +617,13 @@ def compared_counts(found: Sequence[Compared]) -> list[str]:
 
 def ratio_legend(found: Compared) -> str:
     unit = found.unit
-    return (
+    said = (
         f"ratio: the median over the {unit}s of {' / '.join(reversed(found.heads))}, with its "
-        f"95 % interval, and not the quotient of the two medians; more {unit}s: about how many "
-        f"would decide an inconclusive point (over {MOST_BLOCKS:,}: take a larger threshold); p: "
-        "of the test for the verdict (of any difference if inconclusive), adjusted for the number "
-        "of points"
+        "95 % interval"
     )
+    if found.counts["inconclusive"]:
+        said += (
+            f"; more {unit}s: about how many would decide an inconclusive point (over "
+            f"{MOST_BLOCKS:,}: take a larger threshold)"
+        )
+    return said

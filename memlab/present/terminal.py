@@ -75,6 +75,7 @@ def ended(run: Run, last: Sequence[str]) -> None:
     hold, and the `last` lines. What does not fit is counted, and `memlab show` has it."""
     console = table.console()
     width = console.width
+    last = [tables.end(run), *last]
     room = SCREEN - sum(-(-max(1, len(line)) // width) for line in last)
     made = _first_screen(console, run, verbose=False)
     if isinstance(run.experiment, CommandExperiment):
@@ -108,13 +109,16 @@ def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
     how many claims hold, and what was measured."""
     if not run.measured:
         yield Text(words.nothing_measured(run), style="bold")
-    yield Text(run.experiment.question)
+    name = f" ({run.row.name})" if run.row.name else ""
+    yield Text(f"run {run.id}{name}: {run.experiment.question}")
     found = [*_found(run, verbose=verbose)]
     if not found and run.measured and run.experiment.claims:
         found = [words.headline([_judged(run)])[0]]
         counted = True
     else:
         counted = not run.experiment.claims or not run.measured
+    if not found and run.measured and not any(summary.medians for summary in run.summaries):
+        found = [*tables.ends(run)]  # no number: how it ended is the answer
     for line in found[:1]:
         yield Text(line, style="bold")
     if busy := words.busy(run):
@@ -140,11 +144,10 @@ def _found(run: Run, *, verbose: bool) -> Iterator[str]:
 
 
 def _measured(run: Run) -> Iterator[str]:
-    name = f" ({run.row.name})" if run.row.name else ""
     counts = [found.outcomes.total() for found in run.summaries]
     each = " to ".join(str(n) for n in dict.fromkeys((min(counts), max(counts))))
     yield (
-        f"run {run.id}{name}: {words.count(len(run.points), 'point')}, "
+        f"{words.count(len(run.points), 'point')}, "
         f"{each} sample{'' if each == '1' else 's'} each, seed {run.row.seed}; "
         f"{words.machine(run)}"
     )
@@ -406,7 +409,7 @@ def compare(found: Sequence[Compared]) -> None:
         console.print(Text(line, style="bold"))
     for line in tables.compared_heads(found):
         console.print(Text(line))
-    write(console, tables.compared(found))
+    write(console, tables.compared(found, p=False))
     for line in tables.compared_notes(found):
         console.print(Text(line))
     console.print(Text(tables.ratio_legend(found[0]), style="dim"))

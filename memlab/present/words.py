@@ -15,6 +15,7 @@ from memlab.analysis.crossover import Crossover
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Count, Experiment, Level, Metric, Outcome
 from memlab.experiment.command import CommandExperiment
+from memlab.experiment.points import short_label
 from memlab.judging import evidence, summary
 from memlab.judging.compare import Compared
 from memlab.judging.effects import Change, Effect
@@ -22,7 +23,6 @@ from memlab.judging.reproduce import Reproduced
 from memlab.judging.summary import HERE, Group
 from memlab.observe.environment import EMULATED
 from memlab.present.machine import machine_of
-from memlab.printable import printable
 from memlab.results import Run
 from memlab.results.crossing import Crossing
 
@@ -33,7 +33,12 @@ def machine(run: Run) -> str:
 
 
 def place(runs: Sequence[Run]) -> str:
-    """Where runs were measured: here, unless they ship with memlab."""
+    """Where runs were measured: here, unless they ship with memlab or are of other hosts."""
+    origins = list(dict.fromkeys(run.row.origin or "" for run in runs))
+    if any(origins):
+        named = [f"on {one}" if one else HERE for one in origins]
+        of = f" ({machine(runs[0])})" if len(named) == 1 else ""
+        return f"{' and '.join(named)}{of}"
     for run in runs:
         if recorded.ships(run.store_path):
             version = re.match(r".*? Linux [0-9]+\.[0-9]+|.*", machine(run))
@@ -241,14 +246,19 @@ def _percent(ratio: float) -> str:
 
 def effect(experiment: Experiment, found: Effect) -> str:
     """`lock=future: elapsed time +38 % (34 to 41); peak resident memory unchanged (...)`."""
-    level = f"{found.factor}={experiment.describe_level(found.factor, found.level)}"
+    level = short_label(experiment, found.factor, found.level)
+    level = level or f"{found.factor}={experiment.describe_level(found.factor, found.level)}"
     said = [f"{one.metric.label} {change(one)}" for one in found.changes]
     total = found.summary.outcomes.total()
     bad = [(word, n) for word, n in found.summary.outcomes.items() if word != "ok"]
     ends = [word if n == total == 1 else f"{word} {n} of {total} times" for word, n in bad]
     if ends:
         said.append(f"{', '.join(ends)}: {'; '.join(map(reason, found.summary.details[:1]))}")
-    return f"{level}: {'; '.join(said) or 'nothing to compare with'}"
+    if not said:
+        base = short_label(experiment, found.factor, found.baseline)
+        base = base or f"{found.factor}={experiment.describe_level(found.factor, found.baseline)}"
+        said.append(f"not compared: {base} did not end well")
+    return f"{level}: {'; '.join(said)}"
 
 
 def counts(compared: Compared) -> str:
@@ -306,11 +316,21 @@ def cell_unit(unit: str) -> str:
 def levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
     """`write, tmpfs, 4 KiB`: levels alone where they speak for themselves."""
     return ", ".join(
-        printable(experiment.factor(name).kind.format(level))
+        (short_label(experiment, name, level) or _level(experiment, name, at))
         if isinstance(level := at[name], str)
         else f"{name} {_level(experiment, name, at)}"
         for name in names
     )
+
+
+def long_levels(experiment: Experiment, at: Iterable[At]) -> list[str]:
+    """What the short labels of these points' levels stand for: `GLIBC_TUNABLES set: glibc...`."""
+    found = {(name, level): None for levels in at for name, level in levels.items() if level != ""}
+    return [
+        f"{label}: {experiment.describe_level(name, level)}"
+        for name, level in found
+        if (label := short_label(experiment, name, level))
+    ]
 
 
 def metric_label(metric: Metric) -> str:

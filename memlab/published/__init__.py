@@ -1,12 +1,11 @@
-"""The published tables, digit for digit, one TOML file a source; and what changelogs of kernels
-claim, one TOML file a version."""
+"""The published tables, digit for digit, one TOML file a source."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -90,75 +89,9 @@ class Source:
         return ". ".join(filter(None, parts))
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a commit claims: a count before the version and since (`before`, `since`, each `within`
-    a share of it), or that a time is less than `below` times the old one.
-
-    `metric` at the one point of `experiment` that `levels` leave, in a guest with `append` on
-    its command line. `least`: the first version that can do it at all. `lacks`:
-    why nothing here measures it. `printed` is in the commit's words and digits.
-    """
-
-    id: str
-    text: str
-    subject: str
-    place: str
-    printed: str
-    lacks: str = ""
-    experiment: str = ""
-    metric: str = ""
-    levels: tuple[str, ...] = ()
-    append: str = ""
-    least: str = ""
-    before: float | None = None
-    since: float | None = None
-    within: float = 0.01
-    below: float | None = None
-
-    @property
-    def timed(self) -> bool:
-        return self.below is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Changelog:
-    """What one version of Linux says that it changed."""
-
-    id: str
-    version: str
-    changes: tuple[Change, ...] = field(default=())
-
-
-_CHANGELOG = "linux-"
-
-
 def ids() -> list[str]:
     """Every study, by name. The folder is the registry."""
-    return [name for name in _files() if not name.startswith(_CHANGELOG)]
-
-
-def changelogs() -> list[str]:
-    """Every changelog of a kernel: `linux-6.18`."""
-    return [name for name in _files() if name.startswith(_CHANGELOG)]
-
-
-def _files() -> list[str]:
     return sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
-
-
-@cache
-def changelog(name: str) -> Changelog:
-    """A changelog by its id; KeyError where there is none."""
-    if name not in changelogs():
-        raise KeyError(name)
-    path = Path(__file__).parent / f"{name}.toml"
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
-    changes = [
-        Change(**one | {"levels": tuple(one.get("levels", ())), "printed": one["printed"].strip()})
-        for one in data["changes"]
-    ]
-    return Changelog(name, data["version"], tuple(changes))
 
 
 @cache

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memlab import api
     from memlab.experiment import Level
     from memlab.pytest_plugin.run import Run
-    from memlab.targets.guest.handle import Guest
+    from memlab.run.target import Place
 
 
 class Memlab:
@@ -32,7 +32,7 @@ class Memlab:
         sessions: int = 1,
         preset: str = "quick",
         controls: bool = True,
-        guest: Guest | None = None,
+        guest: Place | None = None,
         **levels: Level | Sequence[Level],
     ) -> Run:
         """Measure an experiment as `memlab.sweep` does; budget in seconds, or as text (`10s`).

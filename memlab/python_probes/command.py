@@ -17,8 +17,8 @@ switches are those of the threads that live when the load ends.
 The command's standard input is empty and it has no terminal. What it prints is read as it comes;
 the last 4 KiB are kept, and the last match of each metric. How it ended is an outcome: `failed`
 (an exit status other than 0), `oom-killed`, `timeout`, `no-metric`, `unavailable` where a policy
-was refused, the signal that ended it, `not-ready` or `service-ended`. What it leaves behind is
-killed.
+was refused or did not stay in force (a lock, a limit and a CPU mask are looked at with the memory),
+the signal that ended it, `not-ready` or `service-ended`. What it leaves behind is killed.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from typing import Any
 
 from memlab.histogram import index_of
 from memlab.observe import tracefs
+from memlab.observe.in_force import InForce
 from memlab.probe import Failed, Window
 from memlab.run import cleanup
 
@@ -94,7 +95,7 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
     plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     environ = {**plain, **spec["environ"]}
     libraries = [os.environ.get("LD_PRELOAD", ""), *spec["preload"]]
-    if "MEMLAB_LOCK" in spec["environ"]:
+    if spec["preload"]:
         _check_preloads((spec["serve"] or spec["argv"])[0], environ)
     if spec["cpus"] > len(os.sched_getaffinity(0)):
         here = len(os.sched_getaffinity(0))
@@ -119,7 +120,8 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
             if spec["serve"]:
                 if not _kept:
                     group.open_to_load()
-                    _kept.append(_Service(spec, [*launch, *group.words()], environ))
+                    own = [*launch, *group.words()]
+                    _kept.append(_Service(spec, own, environ, _held(spec, group)))
                 service, words = _kept[0], [*bare, *group.words(load=True)]
                 ended = service.under(
                     spec, words, _without(plain, spec["not_for_load"]), output, group
@@ -129,7 +131,8 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
                 subject, usage, load = service.launched, service.usage, service.result()
             else:
                 words = [*launch, *group.words()]
-                subject = _Launched(words, spec["argv"], environ, spec["cwd"], output)
+                held = _held(spec, group)
+                subject = _Launched(words, spec["argv"], environ, spec["cwd"], output, held)
                 timely = _attend([subject], lambda: subject.ended, spec["timeout_s"])
                 subject.stop(group)
                 ended, usage = None if timely else _timed_out(spec, output), subject.usage()
@@ -162,6 +165,13 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
     ended = refused or ended
     ended = ended or _command_ended(spec, load.get("load") or subject.report, result)
     return {"window": window.measured, **result, "ended": ended}
+
+
+def _held(spec: dict[str, Any], group: _Group) -> InForce:
+    """What the level asks for and a program could undo."""
+    cpus = frozenset(os.sched_getaffinity(0)) if spec["cpus"] else frozenset[int]()
+    folder = group.folder if spec["limited"] else ""
+    return InForce(spec["environ"].get("MEMLAB_LOCK", ""), folder, cpus)
 
 
 def _flushes() -> str:
@@ -219,9 +229,11 @@ class _Launched:
         environ: dict[str, str],
         cwd: str,
         output: _Output | None,
+        held: InForce | None = None,
     ) -> None:
-        """Without `output` what the command prints is lost, and its memory is not read."""
-        self._output = output
+        """Without `output` what the command prints is lost, and its memory is not read. `held` is
+        what its processes are to be held to."""
+        self._output, self.held = output, held or InForce()
         self._report, report = os.pipe()
         asked, self._asking = os.pipe()
         said = subprocess.PIPE if output else subprocess.DEVNULL
@@ -350,8 +362,9 @@ class _Launched:
     def _read_memory(self, elapsed_s: float) -> None:
         sums = dict.fromkeys(self._values, 0)
         processes = _tree(self.pid)
-        for pid in processes:
-            status = _status(pid)
+        statuses = {pid: _status(pid) for pid in processes}
+        self.held.look(statuses)
+        for status in statuses.values():
             for name, field in (("rss", b"VmRSS"), ("locked", b"VmLck"), ("swapped", b"VmSwap")):
                 sums[name] += status.get(field, 0)
         if not any(sums.values()):
@@ -458,7 +471,11 @@ class _Service:
     """The service that a load is put on: it has the policies, and it is what is measured."""
 
     def __init__(
-        self, spec: dict[str, Any], launch: Sequence[str], environ: dict[str, str]
+        self,
+        spec: dict[str, Any],
+        launch: Sequence[str],
+        environ: dict[str, str],
+        held: InForce,
     ) -> None:
         with socket.socket() as free:  # closed before the service binds it
             free.bind(("127.0.0.1", 0))
@@ -469,7 +486,7 @@ class _Service:
             self._address = ready
         self._output = _Output({}, self._address if self._kind == "line" else None)
         self.launched = _Launched(
-            launch, self._filled(spec["serve"]), environ, spec["cwd"], self._output
+            launch, self._filled(spec["serve"]), environ, spec["cwd"], self._output, held
         )
         self.kept = False  # whether it runs on after its trial
         self._loads = -1  # that were put on it before the trial's
@@ -758,6 +775,11 @@ class _Group:
         within = self._processes == self._outer  # v2 has one hierarchy
         return [*_word("group", memory), *_word("group", "" if within else self._processes)]
 
+    @property
+    def folder(self) -> str:
+        """Of the trial, "" where there is none."""
+        return self._outer
+
     def set_high(self, limit_bytes: int) -> None:
         """The group is this trial's own, so nothing is put back."""
         try:
@@ -954,6 +976,8 @@ def _refused(spec: dict[str, Any], launched: _Launched, said: str) -> dict[str, 
         why = f"{report['failed']}: {os.strerror(report['errno'])}"
         what = why if refused else _not_started(program, report["errno"])
         return {"outcome": "unavailable" if refused else "failed", "detail": what}
+    if launched.held.why:
+        return {"outcome": "unavailable", "detail": f"not in force: {launched.held.why}"}
     if "MEMLAB_LOCK" not in spec["environ"]:
         return None
     if report["status"] == _LOCK_REFUSED:

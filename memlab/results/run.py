@@ -36,6 +36,7 @@ from memlab.experiment import (
     each,
     when,
 )
+from memlab.experiment.command import CommandExperiment
 from memlab.experiment.expressions import expression
 from memlab.experiment.fields import FloatArray
 from memlab.experiment.metric import Reads
@@ -336,10 +337,12 @@ class Run:
 
     @cached_property
     def measured(self) -> bool:
-        """Whether any trial measured something; how a process was killed is measured too."""
-        ended = ("failed", "no-metric", "not-ready", "service-ended")  # of a user's command
-        nothing = ("unavailable", "error", "timeout", *ended)
-        return any(outcome not in nothing for outcome in self.samples.outcomes)
+        """Whether any trial measured something. How a probe was killed is measured too; of a user's
+        command only that the OOM killer did it, which its limits decide."""
+        found = set(self.samples.outcomes)
+        if isinstance(self.experiment, CommandExperiment):
+            return bool(found & {"ok", "oom-killed"})
+        return bool(found - {"unavailable", "error", "timeout"})
 
     @property
     def blocks(self) -> int:

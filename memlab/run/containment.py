@@ -5,6 +5,7 @@ Sources: the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 
 from __future__ import annotations
 
+import errno
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memlab import units
 from memlab.observe import capabilities, cgroup, proc
 from memlab.run import cleanup
 from memlab.run.journal import Journal
@@ -169,7 +171,15 @@ class Group:
         """The journal removes the outermost group and everything inside."""
         if self.version == "2":
             self._write(group.parent, "cgroup.subtree_control", "+memory")
-        group.mkdir()
+        try:
+            group.mkdir()
+        except OSError as error:
+            if error.errno != errno.ENOMEM:
+                raise
+            raise Unavailable(
+                f"a memory limit of {units.format_size(limit_bytes)} is too small: the kernel "
+                "charges a cgroup for its own structures; 256 KiB is room for a small program"
+            ) from None
         self._limit(group, limit_bytes, swap=swap)
 
     def _limit(self, group: Path, limit_bytes: int, *, swap: bool) -> None:

@@ -67,7 +67,10 @@ class Journal:
                 {"run": run} | _here() | {"driver": os.getpid(), "start": proc.start_ticks()}
             )
         except OSError as error:
-            raise CannotRun(f"cannot write the journal {self.path}: {error.strerror}") from None
+            raise CannotRun(
+                f"cannot write the journal {self.path}: {error.strerror}; set XDG_STATE_HOME to "
+                "the path of a folder that can be written"
+            ) from None
 
     def _write(self, entry: Mapping[str, Any]) -> None:
         self._entries.append(dict(entry))

@@ -26,6 +26,9 @@ def lack(kind: str) -> str:
         return f"needs swap, and {found.detail}: {found.remedy}"
     if kind == "zram" and not ZRAM_CONTROL.exists():
         return "needs zram, and this kernel has none loaded: modprobe zram"
+    # To read hot_add adds a device, which a /sys that is mounted read-only lets nobody remove.
+    if kind == "zram" and not os.access(ZRAM_CONTROL / "hot_remove", os.W_OK):
+        return "needs zram, and /sys may not be written: run as root where /sys is writable"
     return ""
 
 

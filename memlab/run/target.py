@@ -41,6 +41,23 @@ class Target(Protocol):
     ) -> AbstractContextManager[Executor]: ...
 
 
+class Place(Protocol):
+    """Where trials are asked to run, if not on this host: `memlab.Guest`."""
+
+    def fitted(self, request: Request) -> Request:
+        """The request with what the place has room for."""
+
+    def target(self, request: Request, wait_s: float) -> AbstractContextManager[Target]:
+        """The place itself, for one checked request, once another memlab has ended or `wait_s`
+        has gone by. Raises BadRequest and CannotRun."""
+
+    def open(self, wait_s: float) -> AbstractContextManager[Target]:
+        """The same for a run that has begun there."""
+
+    def dry_run(self, request: Request) -> tuple[Prepared, Mapping[str, Any]]:
+        """What would be measured, and what is known of the place. Nothing is made."""
+
+
 class LocalTarget:
     """The machine that this process runs on."""
 

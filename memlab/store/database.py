@@ -293,7 +293,10 @@ def transaction(db: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connecti
         yield db
         db.execute("COMMIT")
     except sqlite3.Error as error:
-        raise StoreError(f"cannot write to the store {path}: {error}") from error
+        why = str(error)
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+            why = "another memlab has written the same sample: is one run resumed twice at once?"
+        raise StoreError(f"cannot write to the store {path}: {why}") from error
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")

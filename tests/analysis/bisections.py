@@ -16,10 +16,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from memlab import ladder
 from memlab.analysis.verdicts import ratio_verdict
 from memlab.errors import CannotRun
-from memlab.judging.ladder import Cell, Row
+from memlab.machines.ladder import climb as ladder
+from memlab.machines.ladder.judge import Cell, Row
 from memlab.watch import Silent
 from tests.analysis.tables import NOISES, Generator, drift
 

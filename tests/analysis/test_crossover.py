@@ -1,9 +1,11 @@
 """The crossover on curves whose crossing is known."""
 
+from itertools import product
 from math import inf
 
 import numpy as np
 import pytest
+from quick import mostly_slow
 
 from memlab.analysis.crossover import crossover
 
@@ -90,10 +92,12 @@ def test_shapes_that_hold_no_crossover_are_errors(sizes, shape):
         crossover(sizes, np.ones(shape), np.ones(shape))
 
 
-@pytest.mark.parametrize("looked", [False, True])
-@pytest.mark.parametrize("n", [6, 10, 20])
-def test_coverage(n, looked):
+@pytest.mark.parametrize(
+    "case", mostly_slow(product([6, 10, 20], [False, True]), (10, False), (10, True))
+)
+def test_coverage(case):
     """At least as often as it says, of 1,000; less by three standard errors by chance."""
+    n, looked = case
     held = 0
     for seed in range(1000):
         found = crossover(SIZES, *curves(1500, n=n, seed=seed), looked=looked)
@@ -144,10 +148,13 @@ def test_its_p_is_that_of_the_signs_at_the_bound():
     assert [upturned.p_after(2), upturned.p_after(16)] == pytest.approx([1 / 1024] * 2)
 
 
-@pytest.mark.parametrize("costs", [[0.03, 0, -0.001, -0.001], [0.1, 0, 0, 0], [0.02, 0.01, 0, 0]])
-@pytest.mark.parametrize("shared", [0.0, 0.2])
-def test_a_cost_that_is_hardly_the_cheaper_one_beyond_does_not_mislead(costs, shared):
+HARDLY = [(0.03, 0, -0.001, -0.001), (0.1, 0, 0, 0), (0.02, 0.01, 0, 0)]
+
+
+@pytest.mark.parametrize("case", mostly_slow(product(HARDLY, [0.0, 0.2]), (HARDLY[0], 0.2)))
+def test_a_cost_that_is_hardly_the_cheaper_one_beyond_does_not_mislead(case):
     """The crossover is at 4, or beyond, if the costs never differ: 16 is not left out either."""
+    costs, shared = case
     held = 0
     for seed in range(1000):
         rng = np.random.default_rng(seed)

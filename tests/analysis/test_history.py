@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from bench import history as bench
@@ -19,10 +21,11 @@ def series(rng: np.random.Generator, runs: int, step: float, at: int) -> np.ndar
 
 def test_the_limits_are_what_simulation_gives() -> None:
     """Fewer series than the constants come from: within what that leaves open."""
-    found, one_look = bench.limits(1000)
+    found, sums, one_look = bench.limits(1000)
     assert found.keys() == history.LIMITS.keys()
     for rate, limit in history.LIMITS.items():
         assert found[rate] == pytest.approx(limit, abs=0.25 if rate < 0.05 else 0.12)
+        assert sums[rate] == pytest.approx(history.RANK_SUMS[rate], rel=0.9 if rate < 0.05 else 0.5)
     assert one_look == pytest.approx(history.ONE_LOOK, abs=0.15)
 
 
@@ -63,6 +66,45 @@ def test_two_changes_are_two() -> None:
     assert [abs(c.after - at) <= 1 for c, at in zip(found, (49, 89), strict=True)] == [True, True]
     assert found[0].ratio.estimate == pytest.approx(1.1, rel=0.02)
     assert found[1].ratio.estimate == pytest.approx(1 / 1.1, rel=0.02)
+
+
+def test_a_large_step_is_seen_after_two_runs_and_a_tenth_after_six() -> None:
+    """16 runs at 0.6 to 0.9 s and the newest at 93 to 107 s were "no change" for eight of them."""
+    rng = RNG(8)
+    x = np.concatenate([rng.uniform(0.6, 0.9, 16), rng.uniform(93, 107, 8)])
+    (change,) = history.changes(x)
+    assert (change.after, change.seen) == (15, 17)
+    for step, most in ((1.0, 3), (0.1, 6)):
+        later = []
+        for _ in range(60):
+            noise = rng.normal(0, 0.01, 60)
+            far = rng.random(60) < 0.05
+            noise[far] += rng.exponential(0.05, far.sum())
+            x = np.exp(noise + np.log1p(step) * (np.arange(60) >= 50))
+            later += [one.seen - 49 for one in history.changes(x) if abs(one.after - 49) <= 2][:1]
+        assert len(later) >= 54  # a run that is far off beside the step moves where it seems to be
+        assert np.quantile(later, 0.9) <= most
+
+
+def test_what_could_be_seen_is_seen() -> None:
+    x = series(RNG(9), 40, 0, 0)
+    for newest in (3, 6):
+        ratio = history.visible(x, newest)
+        assert ratio is not None
+        moved = x.copy()
+        moved[-newest:] *= ratio
+        assert history.changes(moved)
+        moved[-newest:] *= (1 + (ratio - 1) * 0.5) / ratio
+        assert not history.changes(moved)
+    assert history.visible(x[:4], 3) is None  # nothing could: there are too few
+
+
+def test_the_gap_raises_few_alarms_whatever_the_noise() -> None:
+    rng, years = RNG(10), 60
+    shapes = (rng.standard_cauchy, partial(rng.standard_t, 2), partial(rng.lognormal, 0, 1.0))
+    for draw in shapes:
+        x = [np.exp(0.01 * np.clip(draw(size=history.YEAR), -500, 500)) for _ in range(years)]
+        assert sum(bool(history.changes(one)) for one in x) <= 8  # of 60, at 5 %
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0] * 400, [1.0, 2.0] * 5])

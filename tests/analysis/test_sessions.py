@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quick import mostly_slow
 
 from memlab.analysis.intervals import next_session_interval
 
@@ -57,7 +58,7 @@ def test_the_ratio_of_two_runs_holds_whatever_the_luck(luck, sessions):
     assert ratio_covered(luck, sessions, SETS) > 0.93
 
 
-@pytest.mark.parametrize("luck", LUCK)
+@pytest.mark.parametrize("luck", mostly_slow(LUCK, next(iter(LUCK))))
 def test_ten_sessions_catch_what_one_misses_and_pass_what_is_clean(luck):
     assert judged_slower(luck, 1, 0.15, SETS) < 0.95
     assert judged_slower(luck, 10, 0.15, SETS) > 0.94

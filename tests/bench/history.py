@@ -4,7 +4,7 @@
     python -m tests.bench.history year [MACHINES]
     python -m tests.bench.history otava [MACHINES]
 
-`limits` prints what memlab/analysis/history.py holds as LIMITS and ONE_LOOK. `year` makes 200
+`limits` prints LIMITS, RANK_SUMS and ONE_LOOK of memlab/analysis/history.py. `year` makes 200
 machines of 365 nightly runs each and prints what was found, missed, and raised for nothing; `otava`
 does so with Apache Otava on the same series.
 """
@@ -24,28 +24,45 @@ SERIES, SEED = 20_000, 7
 _NEAR = 10  # runs from the step: a change there is the step
 
 
-def limits(series: int = SERIES) -> tuple[dict[float, float], dict[int, float]]:
-    """Ranks among exchangeable runs have one distribution, whatever the runs': uniform ones do."""
+def limits(
+    series: int = SERIES,
+) -> tuple[dict[float, float], dict[float, float], dict[int, float]]:
+    """Ranks among exchangeable runs have one distribution, whatever the runs': uniform ones do.
+    Each of the two statistics at half of the rate."""
     rng = np.random.default_rng(SEED)
-    most = np.zeros(series)
+    most, least = np.zeros(series), np.ones(series)
+    size = history.NEWEST * history.YEAR + 1
+    counts = np.zeros((history.NEWEST + 1, size))  # of k out of n ranks: how many have that sum
+    counts[0, 0] = 1
     ranks = np.zeros((series, history.YEAR), np.int16)
     one_look = {}
     for n in range(1, history.YEAR + 1):
         newest = rng.integers(1, n + 1, series, dtype=np.int16)  # its rank among n
         ranks[:, : n - 1] += ranks[:, : n - 1] >= newest[:, None]
         ranks[:, n - 1] = newest
+        for k in range(history.NEWEST, 0, -1):
+            counts[k, n:] += counts[k - 1, : size - n]
         if n < 3:
             continue
         scores = history.normal_scores(n)
         sums = np.abs(np.cumsum(scores[ranks[:, :n] - 1], axis=1)[:, :-1])
-        k = np.arange(1, n)
+        splits = np.arange(1, n)
         total = (scores**2).sum()
-        statistic = (sums / np.sqrt(k * (n - k) / (n * (n - 1)) * total)).max(axis=1)
+        statistic = (sums / np.sqrt(splits * (n - splits) / (n * (n - 1)) * total)).max(axis=1)
         if n >= history.FIRST:
             most = np.maximum(most, statistic)
+            for k in range(2, history.NEWEST + 1):
+                sums_of_k = ranks[:, n - k : n].sum(axis=1, dtype=np.int64)
+                below = np.cumsum(counts[k]) / counts[k].sum()
+                least = np.minimum(least, 2 * below[np.minimum(sums_of_k, k * (n + 1) - sums_of_k)])
         if n in (3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100, 200, history.YEAR):
             one_look[n] = float(np.quantile(statistic, 0.975))
-    return {rate: float(np.quantile(most, 1 - rate)) for rate in (0.01, 0.05, 0.1)}, one_look
+    rates = (0.01, 0.05, 0.1)
+    return (
+        {rate: float(np.quantile(most, 1 - rate / 2)) for rate in rates},
+        {rate: float(np.quantile(least, rate / 2)) for rate in rates},
+        one_look,
+    )
 
 
 def ours(x: FloatArray) -> list[tuple[int, int]]:

@@ -77,7 +77,7 @@ def test_a_look_holds_no_request_up_for_a_millisecond(redis: Redis) -> None:
     looks = {
         "alone": (),
         "diagnose": (*LOOK, str(redis.pid), "--seconds", "2"),
-        "diagnose --walk": (*LOOK, str(redis.pid), "--seconds", "2", "--walk"),
+        "smaps": ("cat", f"/proc/{redis.pid}/smaps_rollup"),
     }
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in looks}
     for _ in range(ROUNDS):
@@ -90,4 +90,4 @@ def test_a_look_holds_no_request_up_for_a_millisecond(redis: Redis) -> None:
         per_s = statistics.median(per_s for per_s, _ in rounds)
         print(f"\n{name}: longest request {longest_ms[name]:.2f} ms, {per_s:.0f} per s", end="")
     assert longest_ms["diagnose"] < longest_ms["alone"] + 1.0
-    assert longest_ms["diagnose --walk"] > longest_ms["alone"] + 1.0  # so it would be seen
+    assert longest_ms["smaps"] > longest_ms["alone"] + 1.0  # so it would be seen

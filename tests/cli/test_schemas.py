@@ -20,21 +20,22 @@ from command import Command
 from made_up import Machine
 from quick import mostly_quick, mostly_slow
 from synthetic import failed, run_row, sample
+from traces.made import AT, Made
 
-from memlab import api, cli, documents, experiments, published, recorded
-from memlab.cli._changelog import document as as_changelog
-from memlab.cli.ladder import document as as_document
+from memlab import api, cli, documents, experiments, recorded
 from memlab.errors import HostError
-from memlab.judging import ladder
-from memlab.judging.changelog import JudgedChange, Side
-from memlab.ladder import Rung
+from memlab.machines.commands.ladder import document as as_document
+from memlab.machines.guest.kernels import Found
+from memlab.machines.guest.machine import Asked
+from memlab.machines.ladder import judge as ladder
+from memlab.machines.ladder.climb import Rung
 from memlab.observe import proc
 from memlab.run import journal, plan
 from memlab.run.cleanup import PREFIX
 from memlab.run.request import Request
 from memlab.store import PointRow, Store
-from memlab.targets.guest.kernels import Found
-from memlab.targets.guest.machine import Asked
+from memlab.trace import file, shown
+from memlab.trace.recording import Recorded
 
 RUN = "0123abcd"
 Printed = Callable[..., Any]
@@ -58,10 +59,11 @@ DOCUMENTS = {
     "plan": f"plan mmap-write {TINY} --no-controls --pilot",
     "plot": "plot {run}",
     "pull": "import {folder}/rows --host b",  # the same, without ssh
+    "record": "",  # see record_document; tests/traces records
     "reproduce": "reproduce vma-lock --budget 1s",
-    "reproduce-changelog": "",  # see changelog_document
     "runs": "runs",
     "show": "show {run}",
+    "show-trace": "show {folder}/a.trace -o {folder}",
     "sweep": f"sweep mmap-write {TINY} --no-controls --blocks 1",
     "sweep-dry-run": "sweep mmap-write --dry-run",
     "sweep-on": "import {folder}/rows --host b",  # the same; tests/fleet sweeps
@@ -140,6 +142,8 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
     command: Command, measured: Path, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "vmlinuz-7.0").write_bytes(b"no kernel")
+    if "trace" in DOCUMENTS[name]:
+        made_trace(tmp_path)
     arguments = DOCUMENTS[name].format(run="small", pid=os.getpid(), folder=tmp_path).split()
     own = shutil.copy(measured, tmp_path / "own.db")  # some add a run
     if name in ("compare", "history"):
@@ -154,8 +158,8 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
         own = str(tmp_path / "new.db")
     if name == "ladder":
         document = ladder_document()
-    elif name == "reproduce-changelog":
-        document = changelog_document()
+    elif name == "record":
+        document = record_document(tmp_path)
     else:
         document = valid(command(*arguments, "--json", MEMLAB_STORE=str(own)), name)
     if name == "clean":  # here nothing was left, which shows no entry
@@ -189,21 +193,20 @@ def ladder_document() -> Any:
     ]
     rows = ladder.rows([("6.1", run), ("7.3", run)], (), ["faults_20gb"], timed=False)
     cells = {"6.1": ladder.Cell("reproduced", 7, 7, 7), "7.3": ladder.Cell("contradicted", 0, 0, 0)}
-    rows.append(ladder.Row("vma-lock", "x", "text", {"check": "mlock"}, "count", cells))
+    rows.append(ladder.Row("vma-lock", "x", "text", {"check": "mlock"}, "count", cells, "6.18"))
     document = as_document(rungs, rows, Path("ladder.png"), 60.0, 1)
     return held("ladder", strict_json(documents.text(document)))
 
 
-def changelog_document() -> Any:
-    """A claim with both numbers and one with none; tests/judging judges them."""
-    one, other = published.changelog("linux-6.18").changes
-    sides = Side("6.17.1", ladder.Cell("", 256, 256, 256)), Side("6.18.1", ladder.Cell("", 1, 1, 1))
-    judged = [
-        JudgedChange(one, "reproduced", "why", *sides),
-        JudgedChange(other, "not testable here", "why"),
-    ]
-    document = as_changelog(published.changelog("linux-6.18"), judged)
-    return held("reproduce-changelog", strict_json(documents.text(document)))
+def made_trace(folder: Path) -> Path:
+    made = Made(files=[(1 << 20, False, b"/x")]).map(AT, 7).touch(AT, 5)
+    return made.map(AT + (1 << 30), 7, file=1).touch(AT + (1 << 30), 1).write(folder / "a.trace")
+
+
+def record_document(folder: Path) -> Any:
+    trace = file.read(made_trace(folder))
+    document = shown.recording_document(trace, Recorded(8, 0, 0, 0, 0, 0))
+    return held("record", strict_json(documents.text(document)))
 
 
 def closed(
@@ -353,7 +356,7 @@ def test_a_traced_run(command: Command, store_path: Path) -> None:
 
 
 def test_a_run_in_a_guest(printed: Printed, store_path: Path) -> None:
-    """As it is stored; tests/targets boots one."""
+    """As it is stored; tests/machines boots one."""
     guest = asdict(Asked(cpus=2))
     declared = experiments.load("page-fault")
     (point, *_) = plan.build(declared, "quick", declared.tiny).points
@@ -416,10 +419,13 @@ def test_a_refused_reproduce(
     assert found["not_built"]
 
 
-def test_what_killed_runs_left(printed: Printed, home: Path, tmp_path: Path) -> None:
+def test_what_killed_runs_left(
+    printed: Printed, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where no killed command has left a folder
     left = tmp_path / f"{PREFIX}left"
     left.mkdir()
-    dead = {"run": RUN, "driver": 1, "start": -1, "boot": proc.boot_id()}
+    dead = {"run": RUN, "driver": 1, "start": 1 << 62, "boot": proc.boot_id()}
     leave(dead, {"undo": "folder", "path": str(left)})
     assert printed("clean")["undone"] == [{"run": RUN, "changes": [f"folder {left}"]}]
     leave(dead, {"undo": "nosuch", "path": str(left)})

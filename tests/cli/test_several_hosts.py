@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import made_nights
 import pytest
 from command import Command
 from test_schemas import held
 
 from memlab import api, recorded
-from memlab.judging import fleet as judging
+from memlab.machines.fleet import figure as figure_of_hosts
+from memlab.machines.fleet import judge as judging
 from memlab.present import figures
 from memlab.store import PointRow, Store
-
-NIGHTS, STEP_AT = 60, 40
 
 
 @pytest.fixture
@@ -92,7 +90,7 @@ def test_the_figure_has_a_row_per_host_and_names_the_one_that_stands_alone(
     text = (tmp_path / "hosts.svg").read_text()
     assert "on 7 hosts" in text
     runs = [api.load(f"{host}:last") for host in "abcg"]
-    figure = figures.draw(figures.of_hosts(judging.named(runs)))
+    figure = figures.draw(figure_of_hosts.of_hosts(judging.named(runs)))
     assert "g stands apart: alone against all others" in figure.description
     assert command("plot", "mmap-write", "--hosts", "--samples").returncode == 2
 
@@ -105,38 +103,7 @@ def test_what_is_no_fleet_is_a_line(fleet: Path, command: Command) -> None:
 
 @pytest.fixture
 def nights(store_path: Path) -> Path:
-    """A run a night; from one on, with another kernel, all takes 5 % longer."""
-    with Store(recorded.store("mmap-write")) as opened:
-        base = opened.find("mmap-write")
-        levels = opened.points(base.id)[0].levels
-        model = next(sample for sample in opened.samples(base.id) if sample.outcome == "ok")
-    points = [
-        PointRow(number, {**levels, "method": method, "size": 64}, None)
-        for number, method in enumerate(("mmap", "write"))
-    ]
-    rng = random.Random(3)
-    assert model.raw is not None
-    with Store(store_path, create=True) as opened:
-        for number in range(NIGHTS):
-            at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number)
-            slower = 1 + rng.gauss(0, 0.01) + 0.05 * (number >= STEP_AT)
-            kernel = "6.12.41" if number < STEP_AT else "6.17.8"
-            row = replace(
-                base,
-                id=f"a{number:07x}",
-                created_at=at.isoformat(timespec="milliseconds"),
-                environment={**base.environment, "kernel_release": kernel},
-            )
-            opened.add_run(row, points)
-            samples = []
-            for block in range(10):
-                for point in points:
-                    window = dict(model.raw["window"])
-                    window["elapsed_ns"] *= slower * (1 + rng.gauss(0, 0.02))
-                    raw = {**model.raw, "window": window}
-                    samples.append(replace(model, point=point.point, block=block, raw=raw))
-            opened.add_samples(row.id, opened.begin_session(row.id), samples)
-            opened.end_session(row.id, 1, 1.0, "blocks")
+    made_nights.write(store_path)
     return store_path
 
 
@@ -153,7 +120,11 @@ def test_history_says_when_how_much_and_what_changed_there(
     done = command("history", "mmap-write", "-o", str(tmp_path), "--json")
     document = held("history", json.loads(done.stdout))
     (change,) = document["changes"]
-    assert (change["worse"], document["alarm"], len(document["runs"])) == (True, False, NIGHTS)
+    assert (change["worse"], document["alarm"], len(document["runs"])) == (
+        True,
+        False,
+        made_nights.NIGHTS,
+    )
     assert 1.03 < change["ratio"]["low"] < change["ratio"]["high"] < 1.08
 
 
@@ -190,3 +161,23 @@ def test_the_history_of_no_run_and_of_one_is_a_line(
     for words in (["page-fault"], ["mmap-write", "--host", "b"]):
         done = command("history", *words, "-o", str(tmp_path))
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "words", ["show a:last", "claims a:last", "claims a:last --format markdown"]
+)
+def test_an_imported_run_is_never_of_this_machine(
+    words: str, fleet: Path, command: Command
+) -> None:
+    """`show` and `claims` said of another host's run what holds on this machine."""
+    done = command(*words.split(), COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    assert "this machine" not in done.stdout
+    assert " on a (AMD EPYC" in done.stdout
+
+
+def test_nor_is_a_report_of_two_hosts(fleet: Path, command: Command, tmp_path: Path) -> None:
+    done = command("report", "a:last", "b:last", "-o", str(tmp_path / "r.html"))
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "r.html").read_text()
+    assert ("on this machine" in text, "on a and on b" in text) == (False, True)

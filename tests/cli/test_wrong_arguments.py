@@ -239,6 +239,7 @@ def test_too_little_address_space_is_a_line(kilobytes: int) -> None:
     assert re.fullmatch("memlab: .*raise `ulimit -v`.*\n", done.stderr)
 
 
+@pytest.mark.needs("root's capabilities")
 def test_too_few_processes_are_a_line() -> None:
     """numpy's OpenBLAS starts a thread per CPU, and raises SIGINT where it cannot."""
     words = 'ulimit -u 1; exec "$0" -m memlab show --example page-fault'

@@ -20,7 +20,7 @@ SOURCES = Path(__file__).parent / "programs"
 
 def compiled(name: str, folder: Path) -> Path:
     """The program of this name."""
-    binary = folder / name
+    binary = folder / Path(name).name
     if not binary.exists():
         warnings = ["-Wall", "-Wextra", "-Werror"]
         source = SOURCES / f"{name}.c"

@@ -6,10 +6,12 @@ from typing import Any
 
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.counters import EVENTS
+from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.look import GroupRoom, Look, Shootdowns, Thread
 from memlab.diagnose.malloc_options import Option
 from memlab.diagnose.memory import Memory
+from memlab.diagnose.pages import Pages, Sampled
 from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
 
@@ -34,10 +36,12 @@ def memory(**changes: Any) -> Memory:
         "virtual_bytes": 64 * MiB,
         "resident_bytes": 32 * MiB,
         "anonymous_bytes": 16 * MiB,
+        "shmem_bytes": 0,
         "swapped_bytes": 0,
         "locked_bytes": 0,
         "lockable_bytes": 8 * MiB,
         "locked_resident_bytes": 0,
+        "locked_share_bytes": 0,
         "locked_stacks_bytes": 0,
         "locked_stacks_count": 0,
         "pinned_bytes": 0,
@@ -58,18 +62,33 @@ def memory(**changes: Any) -> Memory:
     return Memory(**nothing | changes)
 
 
+def charge(**changes: Any) -> Charge:
+    """32 MiB, of which 4 MiB are page cache."""
+    names = Charge.__dataclass_fields__
+    half: dict[str, Any] = dict.fromkeys(names, 0) | {
+        "used_bytes": 32 * MiB,
+        "peak_bytes": 32 * MiB,
+        "anonymous_bytes": 28 * MiB,
+        "file_clean_bytes": 4 * MiB,
+        "slab_bounds_bytes": (0, 0),
+    }
+    return Charge(**half | changes)
+
+
 def group(**changes: Any) -> GroupRoom:
     half: dict[str, Any] = {
         "path": "/sys/fs/cgroup/job",
         "limit_name": "memory.max",
         "limit_bytes": 64 * MiB,
-        "used_bytes": 32 * MiB,
-        "droppable_bytes": 4 * MiB,
-        "needed_bytes": 28 * MiB,
+        "charge": charge(),
         "growth_bytes_per_s": 0.0,
+        "kernel_growth_bytes_per_s": 0.0,
+        "grows_steadily": False,
         "seconds_left": None,
         "reached_per_s": 0.0,
-        "oom_kills": 0,
+        "kills": 0,
+        "lowest_bytes": 32 * MiB,
+        "highest_bytes": 32 * MiB,
     }
     return GroupRoom(**half | changes)
 
@@ -106,6 +125,9 @@ def look(**changes: Any) -> Look:
         "heap": None,
         "fault_s": 5e-7,
         "unseen": (),
+        "pages": Pages(
+            0.0, 16 * MiB, 0, 1.0, 16 * MiB, 0, 0, {}, Sampled(1000, 0), None, None, 0.0
+        ),
     }
     return Look(**quiet | changes)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import heap, memory
+from memlab.diagnose import heap
 from memlab.observe import files, proc, process
 
 from .live import Compiled, running
@@ -72,7 +72,7 @@ def test_what_a_process_reserved_and_never_touched_stays_untouched(
             assert 0 < int(program.stdout.readline()) < 1 << 63
             before = page_tables_bytes(program.pid)
             maps = process.maps(program.pid)
-            held, unseen = heap.read(program.pid, maps, "glibc", swapped=False, walk=True)
+            held, unseen = heap.read(program.pid, maps, "glibc", swapped=False)
             assert page_tables_bytes(program.pid) - before <= 1 << 20
         finally:
             program.kill()
@@ -111,11 +111,13 @@ def test_a_heap_that_holds_anything_is_given_up(seed: int) -> None:
             assert program.stdout
             start = int(program.stdout.readline())
             ours = process.Mapping(start, start + (64 << 20), "rw-p", "")
-            held, unseen = heap.read(program.pid, [ours], "glibc", swapped=False, walk=True)
+            held, unseen = heap.read(program.pid, [ours], "glibc", swapped=False)
         finally:
             program.kill()
     assert held is None
-    assert unseen == () or "another form" in unseen[0] or "not resident" in unseen[0]
+    assert unseen == () or any(
+        w in unseen[0].why for w in ("another form", "not resident", "pieces")
+    )
 
 
 def test_a_fifo_in_place_of_a_library_is_passed_over(binary: Compiled, tmp_path: Path) -> None:
@@ -129,6 +131,7 @@ def test_a_fifo_in_place_of_a_library_is_passed_over(binary: Compiled, tmp_path:
     assert malloc.version in ("4.2.0", None)
 
 
+@pytest.mark.needs("root's capabilities")
 def test_what_is_mapped_is_read_and_not_what_replaced_it(binary: Compiled, tmp_path: Path) -> None:
     """After an upgrade the library is deleted: its file name says the ABI, and no version."""
     library = library_of(tmp_path, "libjemalloc.so.2")
@@ -183,29 +186,5 @@ def test_a_process_by_any_name_is_looked_at(name: bytes) -> None:
     said = shown.stdout.decode()
     assert not {"\x1b", "\x07", "\u2028", "\u202e", "\r"} & set(said)
     assert not [line for line in said.splitlines() if line.startswith("::")]
-    seen = json.loads(data.stdout.decode())["subject"]["command"]
+    seen = json.loads(data.stdout.decode())["process"]["subject"]["command"]
     assert os.fsencode(seen) == name
-
-
-GROWN = """
-import sys
-held = bytearray(int(sys.argv[1]) << 20)
-held[::4096] = bytes(1) * len(held[::4096])
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.mark.slow
-def test_page_tables_of_a_large_process_are_read_where_that_is_asked_for() -> None:
-    with running(sys.executable, "-c", GROWN, "80") as program:
-        small = memory._WALKED_BYTES_MAX
-        assert (proc.status_bytes(proc.status(program.pid), "VmRSS") or 0) > small
-        for walk in (False, True):
-            words = [sys.executable, "-m", "memlab", "diagnose", str(program.pid), "--json"]
-            words += ["--seconds", "0.1", *(["--walk"] if walk else [])]
-            done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-            seen = json.loads(done.stdout)
-            assert (seen["memory"]["huge_bytes"] is not None) == walk
-            assert (seen["memory"]["walked_s"] > 0) == walk
-            assert any("--walk" in line for line in seen["unseen"]) != walk

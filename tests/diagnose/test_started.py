@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import started, subject
-from memlab.diagnose.finding import find, of_look
-from memlab.diagnose.rules import RULES
+from memlab.diagnose import flow, limits, malloc_options, started, stock, subject
+from memlab.diagnose.look import Look
 from memlab.diagnose.started import Started
 from memlab.experiment import command
 from memlab.printable import printable
 
 from .live import Compiled, library, running
-from .looks import GLIBC, JEMALLOC, look, memory, rates
+from .looks import GLIBC, JEMALLOC, MiB, group, heap, look, memory, rates
 from .test_live import diagnosed
 
 HOSTILE = "$(touch pwned) `id`; 'q' \"d\" \\ \x1b]0;x\x07\u202e\n--, ü"
@@ -71,7 +70,12 @@ def test_a_shell_reads_the_line_as_the_process_was_started(tmp_path: Path, shell
     process = subprocess.Popen(
         words,
         cwd=there,
-        env={**os.environ, "MODE": value, "API_TOKEN": "hidden", "URL": "http://me:pw@host/"},
+        env={
+            **os.environ,
+            "OMP_MODE": value,
+            "OMP_TOKEN": "hidden",
+            "MALLOC_CONF": "a://me:pw@host/",
+        },
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -81,28 +85,30 @@ def test_a_shell_reads_the_line_as_the_process_was_started(tmp_path: Path, shell
         start = start_of(process.pid)
     finally:
         process.communicate(b"")
-    line = started.line(start, {"lock": ["off", "future"], "env.MODE": [value, "b"]})
+    line = started.line(start, {"lock": ["off", "future"], "env.OMP_MODE": [value, "b"]})
     assert line is not None
     assert printable(line) == line
     folder, said = read_by_bash(line, shell)
     assert folder == str(there)
     assert said == [
-        "try", "-p", "lock=off,future", "-p", "env.MODE=/x y/\\,z,b", "--", *words,
+        "try", "-p", "lock=off,future", "-p", "env.OMP_MODE=/x y/\\,z,b", "--", *words,
     ]  # fmt: skip
-    assert command.read_policies(words, [said[4]]) == {"env.MODE": [value, "b"]}
+    assert command.read_policies(words, [said[4]]) == {"env.OMP_MODE": [value, "b"]}
     assert start.remarks == (
-        "without the variables that may be secret or are long: API_TOKEN, URL",
+        "without the variables that may be secret or are long: MALLOC_CONF, OMP_TOKEN",
     )
     assert not (there / "pwned").exists()
 
 
 def test_what_differs_from_this_environment_is_a_constant(shell: Path) -> None:
-    with running(sys.executable, "-c", READY, environ={"SOME_MODE": "1"}) as program:
+    with running(
+        sys.executable, "-c", READY, environ={"MALLOC_CONF": "narenas:1", "MODE": "1"}
+    ) as program:
         start = start_of(program.pid)
-    assert start.environ == {"SOME_MODE": "1"}
+    assert start.environ == {"MALLOC_CONF": "narenas:1"}
     line = started.line(start, {"cpus": ["all", "1"]})
     assert line is not None
-    assert line.startswith("memlab try -p cpus=all,1 -p env.SOME_MODE=1 -- ")
+    assert line.startswith("memlab try -p cpus=all,1 -p env.MALLOC_CONF=narenas:1 -- ")
 
 
 def test_a_program_that_is_gone_or_has_another_title(binary: Compiled, tmp_path: Path) -> None:
@@ -130,24 +136,59 @@ def test_a_command_line_that_was_written_over(binary: Compiled) -> None:
         )
 
 
+def proofs(seen: Look) -> dict[str, str | None]:
+    """The lines of all findings."""
+    found = [*flow.findings(seen), *stock.findings(seen), *limits.findings(seen)]
+    return {
+        one.name: started.line(seen.started, one.policies or {}, serves=seen.serves)
+        for one in found
+    }
+
+
 def test_the_settings_are_those_of_the_malloc_added_to_what_it_was_told() -> None:
     purging = rates(madvise_dontneed=4e3, minor_faults=6e4)
     told = Started(("app",), "/srv", {"MALLOC_CONF": "narenas:2"})
-    (found,) = find(RULES, look(allocator=JEMALLOC, per_s=purging, started=told))
-    assert found.proof == (
+    assert proofs(look(allocator=JEMALLOC, per_s=purging, started=told))["malloc-gives-back"] == (
         "cd /srv && memlab try -p 'env.MALLOC_CONF=narenas:2,"
         "narenas:2\\,dirty_decay_ms:-1\\,muzzy_decay_ms:-1' -- app"
     )
-    (found,) = find(RULES, look(allocator=GLIBC, per_s=rates(brk=5e3, minor_faults=6e4)))
-    assert found.proof is not None
-    assert "-p env.GLIBC_TUNABLES=,glibc.malloc.trim_threshold=4294967296:" in found.proof
+    line = proofs(look(allocator=GLIBC, per_s=rates(brk=5e3, minor_faults=6e4)))["glibc-trims"]
+    assert line is not None
+    assert "-p env.GLIBC_TUNABLES=,glibc.malloc.trim_threshold=4294967296:" in line
 
 
-def test_every_policy_that_a_rule_names_is_one_that_try_takes() -> None:
-    some = look(memory=memory(swapped_bytes=1 << 26))
-    for rule in RULES:
-        levels = command.check_policies([], of_look(rule.proof, some))
-        assert all(len(of) > 1 or name == "swap" for name, of in levels.items()), rule.name
+def test_a_setting_that_is_in_force_is_not_advised() -> None:
+    """GLIBC_TUNABLES as the finding itself would set them: something else is to be tried."""
+    kept = malloc_options.kept("glibc", (2, 36), "")["GLIBC_TUNABLES"]
+    told = Started(("app",), "/srv", {"GLIBC_TUNABLES": kept})
+    busy = rates(munmap=3e3, minor_faults=1.7e5)
+    line = proofs(look(allocator=GLIBC, per_s=busy, started=told))["gives-memory-back"]
+    assert line is not None
+    assert "-p env.MALLOC_ARENA_MAX=,1" in line
+    assert line.count("GLIBC_TUNABLES") == 1
+
+
+def test_a_service_is_tried_as_a_service() -> None:
+    purging = rates(madvise_dontneed=4e3, minor_faults=6e4)
+    line = proofs(look(allocator=JEMALLOC, per_s=purging, serves=True))["malloc-gives-back"]
+    assert line is not None
+    assert line.endswith("--serve 'quiet --still' -- LOAD")
+
+
+def test_every_policy_that_a_finding_names_is_one_that_try_takes() -> None:
+    many = [
+        look(allocator=JEMALLOC, per_s=rates(madvise_dontneed=4e3, minor_faults=6e4)),
+        look(memory=memory(swapped_bytes=1 << 26), per_s=rates(major_faults=60.0)),
+        look(group=group(reached_per_s=200.0), per_s=rates(major_faults=60.0)),
+        look(heap=heap(retained_bytes=20 * MiB), per_s=rates(threads_created=200.0)),
+    ]
+    seen = 0
+    for one in many:
+        for found in (*flow.findings(one), *stock.findings(one), *limits.findings(one)):
+            levels = command.check_policies([], dict(found.policies or {}))
+            seen += len(levels)
+            assert all(len(of) > 1 or n == "swap" for n, of in levels.items()), found.name
+    assert seen >= 4
 
 
 def test_no_line_where_it_would_not_be_the_same_program() -> None:

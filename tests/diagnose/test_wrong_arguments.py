@@ -43,9 +43,13 @@ def a_kernel_thread() -> str:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["0"], ["PID", "0 is not in the range"]),
+        (["0"], ["PID 0 is no process"]),
         (["-1"], ["-1"]),
-        (["x"], ["PID", "'x'"]),
+        (["no-such-name"], ["PID", "'no-such-name'", "no process has that name"]),
+        ([], ["name one subject"]),
+        (["1", "--group", "self"], ["name one subject"]),
+        (["--group", "no/such"], ["--group no/such"]),
+        (["--group", "of:x"], ["--group of:x"]),
         (["4194305"], ["no process 4194305"]),  # above the largest that Linux gives
         ([str(os.getpid()), "--seconds", "0"], ["--seconds", "0"]),
         ([str(os.getpid()), "--seconds", "soon"], ["--seconds", "'soon'"]),

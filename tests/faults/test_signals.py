@@ -5,6 +5,8 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 from quick import mostly_slow
@@ -127,3 +129,72 @@ def test_ctrl_c_while_it_is_imported_is_no_traceback() -> None:
             rest = begun.stderr.read()
         assert begun.returncode in (0, 130, -signal.SIGINT)
         assert b"Traceback" not in rest
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize("words", ["import -", "report page-fault --example"])
+def test_every_command_ends_by_a_signal_as_a_sweep_does(
+    words: str, number: int, code: int, tmp_path: Path
+) -> None:
+    """They left what they had unpacked: 105 MB of an imported store."""
+    place, store = tmp_path / "temporary", tmp_path / "s.db"
+    place.mkdir()
+    (tmp_path / "file").touch()  # where no cache can be
+    environ = os.environ | {"TMPDIR": str(place), "MEMLAB_STORE": str(store)}
+    environ |= {"XDG_CACHE_HOME": str(tmp_path / "file")}
+    command = [sys.executable, "-m", "memlab", *words.split()]
+    if words.startswith("report"):
+        command += ["-o", str(tmp_path / "fifo")]
+        os.mkfifo(tmp_path / "fifo")  # it waits for its reader
+    with subprocess.Popen(
+        command, env=environ, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while process.poll() is None and not list(place.glob("*/*")):
+            time.sleep(0.01)
+        process.send_signal(number)
+        said = process.stderr.read() if process.stderr else ""
+        assert process.wait() == code, said
+    assert said == f"memlab: ended by {signal.Signals(number).name}\n"
+    assert list(place.iterdir()) == []
+
+
+def test_a_signal_that_sqlite_swallows_ends_the_command_all_the_same() -> None:
+    """What is raised in a callback of SQLite's is an error of SQLite's."""
+    code = """
+import os, signal, sqlite3, sys
+from memlab import cli
+db = sqlite3.connect(":memory:")
+db.create_function("end", 0, lambda: os.kill(os.getpid(), signal.SIGTERM))
+cli.cli.main = lambda **_: db.execute("SELECT end(), end()").fetchall()
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (143, "memlab: ended by SIGTERM\n")
+
+
+def test_clean_removes_what_killed_commands_left_and_nothing_that_is_used(tmp_path: Path) -> None:
+    place, old = tmp_path / "temporary", (0, 0)
+    place.mkdir()
+    names = ("memlab-import-abcd0123", "memlab-0123abcd-dir", "memlab-store-x", "precious")
+    for name in names:
+        (place / name).mkdir()
+        (place / name / "file").write_text("x")
+        os.utime(place / name, old)
+    (place / "memlab-store-aaaabbbb").symlink_to(place / "precious")
+    environ = os.environ | {"TMPDIR": str(place), "MEMLAB_STORE": str(tmp_path / "s.db")}
+    memlab = [sys.executable, "-m", "memlab"]
+    with subprocess.Popen([*memlab, "import", "-"], env=environ, stdin=subprocess.PIPE) as used:
+        while len(list(place.glob("memlab-import-*/*"))) < 2:
+            time.sleep(0.01)
+        (live,) = {path.name for path in place.iterdir()} - {*names, "memlab-store-aaaabbbb"}
+        os.utime(place / live, old)
+        done = subprocess.run([*memlab, "clean"], env=environ, capture_output=True, text=True)
+        left = {path.name for path in place.iterdir()}
+        used.kill()
+    os.utime(place / live, old)
+    again = subprocess.run([*memlab, "clean"], env=environ, capture_output=True, text=True)
+    assert (done.returncode, again.returncode) == (0, 0)
+    assert f"a killed command: folder {place}/{names[0]}\n" in done.stdout
+    assert left == {*names[1:], "memlab-store-aaaabbbb", live}
+    assert f"folder {place}/{live}\n" in again.stdout
+    assert (place / "precious/file").exists()

@@ -4,7 +4,6 @@
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 import time
@@ -108,9 +107,6 @@ def test_what_does_not_fit_is_refused_with_the_groups_name(group: list[Path], pl
         assert done.stderr.count("\n") == 1
 
 
-UNSHARED = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare(1)"
-)
 HOSTS = {
     "no-cgroups": "umount -R /sys/fs/cgroup 2>/dev/null || mount -t tmpfs none /sys/fs/cgroup",
     "read-only": "mount -o remount,ro,bind /sys/fs/cgroup 2>/dev/null || :\n"
@@ -119,7 +115,7 @@ HOSTS = {
 }
 
 
-@UNSHARED
+@pytest.mark.needs("root", "a mount namespace")
 @pytest.mark.parametrize("words", mostly_slow(COMMANDS, "doctor", "try --blocks 2 -- true", SWEEP))
 @pytest.mark.parametrize("host", HOSTS)
 def test_where_cgroups_are_missing_or_read_only(host: str, words: str, place: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from command import Command
 from pretended_hosts import TINY, Hosts, held
 
-from memlab import bootstrap
 from memlab.errors import CannotRun
+from memlab.machines.fleet import bootstrap
 from memlab.store import Store
 
 

@@ -17,8 +17,8 @@ from command import Command, process
 from four_hosts import until
 from pretended_hosts import TINY, held
 
-from memlab import cluster
 from memlab.errors import BadRequest, CannotRun
+from memlab.machines.fleet import cluster
 from memlab.run.machine_lock import machine_lock
 
 MEMLAB = [sys.executable, "-m", "memlab"]

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from command import Command
+from command import Command, process
 from pretended_hosts import TINY, Hosts, held
 
-from memlab import fleet
 from memlab.errors import BadRequest
+from memlab.machines.fleet import links as fleet
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of two runs, measured once for all tests here."""
+    store = tmp_path_factory.mktemp("measured") / "results.db"
+    for seed in ("1", "2"):
+        words = ["sweep", *TINY, "--blocks", "2", "--seed", seed, "--store", str(store), "-q"]
+        assert process(*words).returncode == 0
+    return store
 
 
 @pytest.fixture
-def swept(hosts: Hosts, command: Command) -> Hosts:
+def swept(hosts: Hosts, two_runs: Path) -> Hosts:
     """Host a has measured two runs."""
-    for seed in ("1", "2"):
-        store = str(hosts.store("a"))
-        words = ["sweep", *TINY, "--blocks", "2", "--seed", seed, "--store", store, "-q"]
-        assert command(*words).returncode == 0
+    hosts.store("a").parent.mkdir(parents=True)
+    shutil.copy(two_runs, hosts.store("a"))
     return hosts
 
 

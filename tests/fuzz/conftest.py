@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from rule import MEMORY_BYTES, Rule, too_long
 
-from memlab import fleet, measure
+from memlab import measure
 from memlab.diagnose import diagnosis
 from memlab.errors import CannotLook, CannotRun
+from memlab.machines.fleet import links as fleet
 
 
 @pytest.fixture
@@ -32,7 +33,8 @@ def rule(
 
     for name in ("sweep", "resume", "reproduce"):
         monkeypatch.setattr(measure, name, refuse)
-    monkeypatch.setattr(diagnosis, "of", look_away)
+    for name in ("of", "of_group"):
+        monkeypatch.setattr(diagnosis, name, look_away)
     monkeypatch.setattr(fleet, "_SSH", ("false",))  # no made-up host is looked for
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     (tmp_path / "work").mkdir()

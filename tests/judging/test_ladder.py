@@ -7,8 +7,11 @@ import random
 import pytest
 
 from memlab import api, experiments
-from memlab.judging import ladder
-from memlab.judging.ladder import Cell, Row
+from memlab.errors import BadRequest
+from memlab.machines.ladder import climb
+from memlab.machines.ladder import judge as ladder
+from memlab.machines.ladder.judge import Cell, Row
+from memlab.run import plan
 
 HOLDS, NOT = Cell("reproduced", 7, 7, 7), Cell("contradicted", 0, 0, 0)
 
@@ -78,3 +81,52 @@ def test_halving_ends_at_the_step_or_names_what_it_could_not_tell(seed: int) -> 
     assert set(found.skipped) <= mute
     assert found.error_percent == min(100, 5 * len(found.measured))
     assert len(found.measured) <= 2 + len(versions).bit_length()
+
+
+UNDECIDED = Cell("inconclusive", 1, 0, 300)
+CHANGES = [
+    (name, claim.id) for name in experiments.names() for claim in experiments.load(name).changes
+]
+
+
+@pytest.mark.parametrize(
+    ("cells", "word"),
+    [
+        ({"6.16": NOT, "6.17": NOT, "6.18": HOLDS, "7.3": HOLDS}, "reproduced"),
+        ({"6.17": HOLDS, "6.18": HOLDS}, "contradicted"),  # true before it was claimed
+        ({"6.17": NOT, "6.18": NOT}, "contradicted"),
+        ({"6.17": NOT, "6.18": HOLDS, "7.3": NOT}, "contradicted"),  # true no longer
+        ({"6.17": UNDECIDED, "6.18": HOLDS}, "inconclusive"),
+        ({"6.17": NOT, "6.18": UNDECIDED}, "inconclusive"),
+        ({"6.18": HOLDS}, "not testable here"),
+        ({"6.9": NOT, "6.17.13": NOT}, "not testable here"),
+    ],
+)
+def test_a_changelogs_claim_holds_since_its_version_and_not_before(
+    cells: dict[str, Cell], word: str
+) -> None:
+    assert Row("mmap-write", "x", "", {}, "count", cells, since="6.18").as_claimed == word
+    assert Row("mmap-write", "x", "", {}, "count", cells).as_claimed is None
+
+
+def test_there_are_claims_of_changelogs() -> None:
+    assert len(CHANGES) > 3
+
+
+@pytest.mark.parametrize(("name", "wanted"), CHANGES)
+def test_a_changelogs_claim_is_judged_where_it_is_named_and_leaves_one_point(
+    name: str, wanted: str
+) -> None:
+    declared = experiments.load(name)
+    (claim,) = (one for one in declared.changes if one.id == wanted)
+    assert claim.since
+    assert claim not in ladder.selected(declared, (), timed=True)
+    asked = climb.Asked([name], [wanted], append=claim.boots_with, timed=False)
+    (request,) = climb.requests(asked)
+    (point,) = plan.build(declared, "quick", request.levels, controls=False).points
+    assert dict(claim.where).items() <= point.at.items()
+
+
+def test_a_claim_that_needs_another_boot_says_so() -> None:
+    with pytest.raises(BadRequest, match="--append transparent_hugepage_tmpfs=always"):
+        climb.requests(climb.Asked(["mmap-write"], ["tmpfs-folio-faults"], timed=False))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 COMMON = 2  # pixels that two lines of text may share: the edge between them
 
@@ -58,8 +57,9 @@ def collisions(figure: Figure) -> list[tuple[str, ...]]:
         for text, box in shown
         if box.x0 < page.x0 or box.x1 > page.x1 or box.y0 < page.y0 or box.y1 > page.y1
     ]
-    for (text, box), (other, other_box) in combinations(shown, 2):
-        common = Bbox.intersection(box, other_box)
-        if common is not None and min(common.width, common.height) >= COMMON:
-            found.append((text, other))
+    extents = np.array([box.extents for _, box in shown]).reshape(-1, 4)
+    low = np.maximum(extents[:, None, :2], extents[None, :, :2])
+    high = np.minimum(extents[:, None, 2:], extents[None, :, 2:])
+    for one, other in np.argwhere(np.triu((high - low).min(axis=2) >= COMMON, 1)):
+        found.append((shown[one][0], shown[other][0]))
     return found

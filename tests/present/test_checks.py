@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import collisions, texts, written
+from looking import texts, written
 from made_runs import made, ok
 
 from memlab.experiment import (
@@ -120,23 +120,9 @@ def test_few_samples_are_an_open_sign(make: Make) -> None:
     assert written(figures.draw(run)).count("○ inconclusive") == 3
 
 
-def test_the_height_grows_with_the_rows(make: Make) -> None:
-    run = make()
-    low = figures.draw(run).bbox.height
-    run.experiment = replace(EXPERIMENT, claims=[*CLAIMS, *CLAIMS])
-    assert figures.draw(run).bbox.height > low
-
-
 def test_a_run_without_samples_still_draws(make: Make) -> None:
     text = written(figures.draw(make(blocks=0)))
     assert "4 checks" in text
-
-
-def test_no_words_collide_and_none_is_small(make: Make) -> None:
-    figure = figures.draw(make())
-    assert collisions(figure) == []
-    assert figure.bbox.width == pytest.approx(1600)
-    assert min(text.get_fontsize() for text in texts(figure)) >= 9
 
 
 def test_a_claim_about_a_counter_of_the_window_is_drawn_with_the_claims(make: Make) -> None:

@@ -19,8 +19,9 @@ from stored_runs import (
 
 from memlab import api
 from memlab.errors import CannotRun
-from memlab.judging.ladder import Cell, Row
-from memlab.present import figures, ladder
+from memlab.machines.ladder import show as ladder
+from memlab.machines.ladder.judge import Cell, Row
+from memlab.present import figures
 from memlab.present.figures import sidecar
 from memlab.results import Run
 

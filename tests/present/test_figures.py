@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from looking import collisions, texts, written
+from looking import collisions, written
 from stored_runs import (
     BYTES,
     ERRNO,
@@ -270,14 +270,6 @@ CASES: dict[str, Callable[[Path], Run]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_no_words_collide_or_leave_the_page(case: str, tmp_path: Path) -> None:
     assert collisions(figures.draw(CASES[case](tmp_path))) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", ["two panels", "six panels"])
-def test_a_png_is_1600_pixels_wide_and_no_text_is_small(case: str, tmp_path: Path) -> None:
-    figure = figures.draw(CASES[case](tmp_path))
-    assert figure.bbox.width == pytest.approx(1600)
-    assert min(text.get_fontsize() for text in texts(figure)) >= 9
 
 
 def test_the_page_says_what_was_measured_where(run: Run) -> None:

@@ -49,8 +49,9 @@ def test_a_sweep_ends_on_one_screen(
     assert len(lines) <= terminal.SCREEN
     assert lines[-2:] == last
     # The question, and how many claims hold or where a side becomes the cheaper one.
-    assert " ".join(lines).startswith(run.experiment.question)
-    first = " ".join(lines[:6])
+    assert " ".join(lines).startswith(f"run {run.id}")
+    assert run.experiment.question in " ".join(lines[:3])
+    first = " ".join(lines[:7])
     assert re.search(r"[0-9]+ of [0-9]+ claims? .*holds?|cheaper", first)
 
 
@@ -61,7 +62,7 @@ def test_show_begins_with_what_the_sweep_ended_with(
     run = api.load(name, example=True)
     monkeypatch.setenv("COLUMNS", "80")
     terminal.ended(run, [])
-    ended = capsys.readouterr().out.splitlines()
+    *ended, _ = capsys.readouterr().out.splitlines()  # how the sweep ended
     terminal.show(run)
     assert capsys.readouterr().out.splitlines()[: len(ended)] == ended
 

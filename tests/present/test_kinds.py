@@ -9,10 +9,8 @@ from types import ModuleType
 
 import pytest
 from looking import collisions, written
-from quick import mostly_slow
 from stored_runs import beside, of_kind, stored
 
-from memlab import api, recorded
 from memlab.experiment import Figure
 from memlab.present import figures
 
@@ -40,12 +38,6 @@ def test_one_file_more_is_a_kind_more(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [file.name for file in saved] == ["x.svg", "x-drift.svg", "x.json"]
     assert "<title>Time for 2 GiB, block by block</title>" in saved[1].read_text()
     assert "<desc>" in saved[1].read_text()
-
-
-@pytest.mark.parametrize("name", mostly_slow(recorded.names(), "memcg-notify", "guest-memory"))
-def test_every_figure_of_a_recorded_run_has_a_headline(name: str) -> None:
-    run = api.load(name, example=True)
-    assert [figure for figure in figures.names(run) if not figures.headline(run, figure)] == []
 
 
 def test_figures_of_one_run_have_titles_of_their_own(tmp_path: Path) -> None:

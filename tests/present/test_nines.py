@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import collisions, texts, written
+from looking import written
 from made_runs import histogram, made, ok, spread
 from matplotlib.figure import Figure
 
@@ -204,16 +204,6 @@ def test_a_run_with_nothing_to_draw_still_draws(make: Make, count: int) -> None:
     run = make(lambda at, block: ok(touch=histogram([])), blocks=count)
     assert "No point has latencies enough for a median" in written(figures.draw(run))
     assert sidecar.as_data(run)["marks"] == []
-
-
-@pytest.mark.parametrize("swaps", [["file"], ["file", "zram"]])
-@pytest.mark.parametrize("sizes", [[MIB], [MIB, 4 * MIB]])
-def test_no_words_collide_and_none_is_small(make: Make, swaps: list[str], sizes: list[int]) -> None:
-    figure = figures.draw(make(levels={"swap": swaps, "size": sizes}))
-    assert collisions(figure) == []
-    assert figure.bbox.width == pytest.approx(1600)
-    assert min(text.get_fontsize() for text in texts(figure)) >= 9
-    assert len(figure.axes) == len(swaps)
 
 
 def test_only_the_levels_and_controls_that_the_figure_names_are_drawn(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from PIL import Image
 
 from memlab import api, experiments, published, recorded
 from memlab.present import figures, pages
+from memlab.present.figures import kinds
 from memlab.present.table import Column, Table, markdown
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -40,7 +43,39 @@ def test_a_page_is_current(name: str) -> None:
     assert written == pages.page(experiments.load(name), run)
     shown = figures.names(run) if run else []
     stems = [f"{name}-{figure}" if figure else name for figure in shown]
-    assert not [stem for stem in stems if not (DOCS / "experiments" / f"{stem}.svg").exists()]
+    found = [drawn_of(DOCS / "experiments" / f"{stem}.svg") for stem in stems]
+    assert found == [figures.source(run, figure) for figure in shown]
+
+
+def drawn_of(path: Path) -> str:
+    """What a figure's file says that it is of: a run, and a digest of its numbers."""
+    if path.suffix == ".png":
+        with Image.open(path) as image:
+            return str(image.info.get("Source", ""))
+    found = re.search("<dc:source>(.*)</dc:source>", path.read_text(encoding="utf-8"))
+    return found[1] if found else ""
+
+
+def test_the_guides_figures_have_the_numbers_of_today(make: ModuleType, tmp_path: Path) -> None:
+    """`make pages` draws them: README's was once of an interval that was no longer the text's."""
+    history = make.present_history.source(make.nights(tmp_path / "store.db"))
+    wanted = {f"{n}.png": figures.source(api.load(n, example=True)) for n in make.GUIDES}
+    wanted |= {"history.png": history}
+    assert {name: drawn_of(DOCS / name) for name in wanted} == wanted
+    assert {path.name for path in DOCS.glob("*.png")} == {*wanted, *make.KEPT}
+
+
+@pytest.mark.parametrize(("factor", "same"), [(1 + 1e-9, True), (1.001, False)])
+def test_a_figure_of_other_numbers_says_so(
+    monkeypatch: pytest.MonkeyPatch, factor: float, same: bool
+) -> None:
+    """One number that is another in its fourth digit, and not in a processor's last."""
+    run = api.load("mmap-write", example=True)
+    before, kind = figures.source(run), kinds.of(run.experiment.figure)
+    rows = kind.rows(run, run.experiment.figure)
+    rows.loc[rows.index[0], "median"] *= factor
+    monkeypatch.setattr(kind, "rows", lambda *_: rows)
+    assert (figures.source(run) == before) is same
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from looking import collisions, written
+from looking import written
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from report_runs import SIZES, TABLE_BYTES, stored
@@ -113,11 +113,3 @@ def test_an_experiment_that_declares_no_costs_has_no_curve(tmp_path: Path) -> No
     run = stored(tmp_path, lambda at: 2.0, experiment="mmap-read")
     assert curves(figures.draw(run)) == []
     assert sidecar.as_data(run)["models"] == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("panels", [["cached_4k"], ["cached_4k", "sparse", "preallocated"]])
-@pytest.mark.parametrize("names", [["dir"], ["dir", "tmpfs"]])
-def test_no_words_collide(tmp_path: Path, panels: list[str], names: list[str]) -> None:
-    run = stored(tmp_path, costing, filesystem=names, file_state=panels, blocks=6)
-    assert collisions(figures.draw(run)) == []

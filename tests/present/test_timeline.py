@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looking import collisions, texts, written
+from looking import written
 from made_runs import made, ok
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from memlab.experiment import (
@@ -225,21 +224,3 @@ def test_a_run_with_nothing_to_draw_still_draws(make: Make, blocks: int) -> None
     run = make(empty, blocks=blocks)
     assert "Nothing was recorded over time" in written(figures.draw(run))
     assert rows(run) == []
-
-
-@pytest.mark.parametrize("swaps", [["file"], ["file", "zram"]])
-def test_no_words_collide_and_none_is_small(make: Make, swaps: list[str]) -> None:
-    figure = figures.draw(make(levels={"swap": swaps}))
-    assert collisions(figure) == []
-    assert figure.bbox.width == pytest.approx(1600)
-    assert min(text.get_fontsize() for text in texts(figure)) >= 9
-    assert len(figure.axes) == len(swaps)
-
-
-def test_pale_is_paler(make: Make) -> None:
-    lines = courses(figures.draw(make()))
-    strong, pale = (
-        {to_hex(line.get_color()) for line in lines if (line.get_linewidth() > 1) is is_strong}
-        for is_strong in (True, False)
-    )
-    assert not strong & pale

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from looking import collisions, texts, written
 from made_runs import made, ok
-from matplotlib.figure import Figure
 
 from memlab.experiment import (
     At,
@@ -142,14 +141,6 @@ def test_what_has_no_mark_is_said(make: Make) -> None:
 def test_zero_has_no_place_on_a_log_axis(make: Make) -> None:
     said = written(figures.draw(make(lambda at, block: ok(p99=0.0, rss=MIB * 10.0))))
     assert "no value: 5 points: not above zero" in said
-
-
-@pytest.mark.parametrize(
-    "levels", [{}, {"objects": ["small", "large"]}, {"allocator": ["one"]}, {"setting": ["never"]}]
-)
-def test_no_words_collide(make: Make, levels: dict[str, list[Any]]) -> None:
-    figure: Figure = figures.draw(make(levels=levels))
-    assert collisions(figure) == []
 
 
 def test_points_that_coincide_keep_their_names_apart(make: Make) -> None:

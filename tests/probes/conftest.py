@@ -1,6 +1,7 @@
 """What every test of a probe gets: nothing may stay behind it. And a directory on tmpfs, where a
 page's first store is one fault and nothing reads ahead."""
 
+import ctypes
 import os
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy  # noqa: F401 - its threads start with it: before the first look
 import pytest
 from held import RUN
+from in_child import PR_SET_THP_DISABLE
 from leavings import leavings, left
 
 from memlab.run.admission import Directories
@@ -30,6 +32,16 @@ def shm() -> Iterator[Path]:
         pytest.skip("no tmpfs at /dev/shm")
     with tempfile.TemporaryDirectory(prefix="memlab-test-", dir="/dev/shm") as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def small_pages() -> Iterator[None]:
+    """No huge page in this process and what it starts, whatever a sweep beside it has set for the
+    host (PR_SET_THP_DISABLE, prctl(2))."""
+    prctl = ctypes.CDLL(None).prctl
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+    yield
+    prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0)
 
 
 @pytest.fixture

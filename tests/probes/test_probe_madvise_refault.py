@@ -100,7 +100,7 @@ def test_the_row_of_such_a_touch_is_its_signal() -> None:
     try:
         trial = {"probe": "madvise_refault", "params": params(FATAL)}
         cpus = [min(os.sched_getaffinity(0))]
-        reply = parent.run(trial | {"file": None, "cpus": cpus, "limit_s": 10.0})
+        reply = parent.run(trial | {"file": None, "cpus": cpus, "limit_s": 60.0})
     finally:
         parent.stop()
     assert (reply["outcome"], reply["detail"]) == ("sigsegv", "ended by SIGSEGV")

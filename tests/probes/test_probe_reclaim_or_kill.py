@@ -73,6 +73,7 @@ def test_what_cannot_be_reclaimed_is_killed(bench: LocalExecutor, memory: str) -
     assert result["done_bytes"] <= LIMIT
 
 
+@pytest.mark.needs("writable settings")
 def test_zswap_keeps_what_it_can_compress(bench: LocalExecutor) -> None:
     """All that does not fit. Random bytes are another matter: some kernels keep them as well."""
     said, result = end(bench, swap="zswap", contents="repeated")
@@ -93,11 +94,12 @@ def test_reclaim_passes_over_what_was_populated_and_not_over_what_was_stored_to(
     if mglru_is_on():
         pytest.skip("MGLRU reclaims by generations: the lists of active pages are another's")
     _, populated = end(bench, memory="populated", swap="file")
-    said, stored = end(bench, memory="anonymous", swap="file")
-    assert said == DONE
     pages = LIMIT // 4096
     assert populated["activated_pages"]["count"] > 0.8 * pages
-    assert stored["activated_pages"]["count"] < 0.4 * pages
+    # Of the whole host: the rest of it can only add to them.
+    stored = [end(bench, memory="anonymous", swap="file") for _ in range(5)]
+    assert {said for said, _ in stored} == {DONE}
+    assert min(found["activated_pages"]["count"] for _, found in stored) < 0.4 * pages
 
 
 def mglru_is_on() -> bool:
@@ -106,6 +108,7 @@ def mglru_is_on() -> bool:
     return False
 
 
+@pytest.mark.needs("writable settings")
 def test_a_bound_on_dirty_pages_holds_for_the_trial_alone(bench: LocalExecutor) -> None:
     files = [Path(f"/proc/sys/vm/dirty_{name}") for name in ("bytes", "ratio")]
     before = [path.read_text() for path in files]

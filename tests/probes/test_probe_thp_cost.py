@@ -119,16 +119,22 @@ def test_what_the_kernel_counts_of_huge_faults() -> None:
 
 
 def test_free_blocks_are_counted_as_buddyinfo_has_them() -> None:
-    """A block of 4 MiB is two of 2 MiB. Others take and free memory meanwhile."""
+    """A block of 4 MiB is two of 2 MiB. Others take and free memory meanwhile: once in some tries
+    it lies between what was there before and after."""
 
     def blocks() -> int:
         zones = [line.split()[4:] for line in Path("/proc/buddyinfo").read_text().splitlines()]
         return sum(int(n) << order >> 9 for zone in zones for order, n in enumerate(zone)
                    if order >= 9)  # fmt: skip
 
-    before, result, after = blocks(), run(size_bytes=HUGE), blocks()
-    most = max(before, after)
-    assert result["free_huge_count"]["count"] == pytest.approx(most, abs=64 + most // 8)
+    met = []
+    for _ in range(20):
+        met.append((blocks(), run(size_bytes=HUGE)["free_huge_count"]["count"], blocks()))
+        before, found, after = met[-1]
+        if min(before, after) - 1 <= found <= max(before, after) + 1:
+            break
+    else:
+        pytest.fail(f"{met}")
 
 
 def test_the_wait_for_khugepaged_is_bounded() -> None:

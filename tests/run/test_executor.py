@@ -130,7 +130,7 @@ def test_a_bench_outlives_its_guardian(directories: Directories) -> None:
     with open_executor(directories) as opened:
         assert opened._guardian
         os.kill(opened._guardian.pid, signal.SIGKILL)
-        os.waitpid(opened._guardian.pid, 0)
+        opened._guardian._process.wait()  # or Popen would take its status for 0
         assert opened.trial(FILE_POINT)["outcome"] == "ok"
     assert left_in(directories) == []
 
@@ -331,7 +331,7 @@ def test_workers_die_with_their_server_and_that_with_the_driver(directories: Dir
     left = subprocess.run([sys.executable, "-c", trial, *told], capture_output=True, text=True)
     assert left.returncode == -signal.SIGKILL
     server = Path(f"/proc/{left.stdout.strip()}")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while server.exists() and not proc.life(server.name).ended:
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -65,6 +65,7 @@ def test_sizes_keep_within_a_share_of_the_free_memory(monkeypatch: pytest.Monkey
         admit(declared, "paper", asked, places, controls=False, short=gentle.shortage)
 
 
+@pytest.mark.needs("root's capabilities")
 def test_priority_is_the_lowest_meanwhile() -> None:
     before = os.getpriority(os.PRIO_PROCESS, 0)
     with gentle.priority(Request("synthetic")):

@@ -105,7 +105,7 @@ def test_page_cache_of_the_prepared_file_is_not_charged(group: Group, tmp_path: 
         "params": {"do": f"int(open('{group.path / usage}').read())"},
         "file": {"path": str(tmp_path / "f"), "state": "cached_4k", "size_bytes": 16 * MIB},
         "cpus": [CPU],
-        "limit_s": 10.0,
+        "limit_s": 60.0,
         "group": group.hold(Shape(LIMIT, swap=False)),
     }
     parent = fork_server.ForkServer()
@@ -126,7 +126,7 @@ def test_a_trial_enters_the_group_whole_and_without_the_lock_of_all(group: Group
         "params": {"do": f"int(str(os.getpid()) in open('{inside}').read().split())"},
         "file": None,
         "cpus": [CPU],
-        "limit_s": 10.0,
+        "limit_s": 60.0,
         "group": held,
     }
     parent = fork_server.ForkServer()

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from memlab import experiments, fleet
+from memlab import experiments
 from memlab.errors import BadLevels, CannotRun
 from memlab.experiment.levels import read_levels
 from memlab.experiment.points import Point
 from memlab.experiments import _files
+from memlab.machines.fleet import links as fleet
+from memlab.machines.guest import image
+from memlab.machines.guest.machine import Asked
 from memlab.observe import guest_tools
 from memlab.run.plan import build
 from memlab.run.prepare import check_stored, prepare
 from memlab.run.request import Request
-from memlab.targets.guest import image
-from memlab.targets.guest.machine import Asked
 
 ALLOCATOR = experiments.load("allocator")
 LIKE_A_NEW_RUNS = build(ALLOCATOR, "quick", {}).points

@@ -4,6 +4,7 @@ import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from held import (
@@ -24,7 +25,7 @@ from held import (
     saying,
 )
 
-from memlab.observe import guest_tools, proc
+from memlab.observe import capabilities, guest_tools, proc
 from memlab.run import cleanup, fork_server, journal, swap
 from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor
@@ -55,10 +56,18 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalExe
     assert list(journal.folder().iterdir()) == []
 
 
+def skip_without(kind: str) -> None:
+    """Where /sys is read-only there is no zram."""
+    if "/sys may not be written" in (missing := swap.lack(kind)):
+        pytest.skip(missing)
+
+
 @pytest.mark.parametrize("kind", ["file", "zram"])
 def test_with_swap_a_trial_outgrows_its_limit(opened: LocalExecutor, kind: str) -> None:
+    skip_without(kind)
     reply = opened.trial(at(do=TOUCH_64_MIB, swap=kind))
-    held_or_skipped(reply, SWAPS, "swap" if GROUPS else "a memory cgroup")
+    what = kind if SWAPS else "swap" if GROUPS else "a memory cgroup"
+    held_or_skipped(reply, SWAPS and not swap.lack(kind), what)
     assert reply["outcome"] == "ok", reply
     status = proc.parse_status(reply["result"]["said"])
     assert (proc.status_bytes(status, "VmSwap") or 0) >= LIMIT // 2
@@ -70,10 +79,13 @@ def test_with_swap_a_trial_outgrows_its_limit(opened: LocalExecutor, kind: str) 
 
 
 def test_one_area_is_on_at_a_time(opened: LocalExecutor) -> None:
+    skip_without("zram")
     for kind in ("file", "zram", "file", "zram", "none"):
         reply = opened.trial(at(do="7", swap=kind))
-        assert reply["outcome"] == ("ok" if SWAPS or (GROUPS and kind == "none") else "unavailable")
-        assert own_areas() == ([kind] if SWAPS and kind != "none" else [])
+        offered = SWAPS and not swap.lack(kind)
+        good = offered or (GROUPS and kind == "none")
+        assert reply["outcome"] == ("ok" if good else "unavailable")
+        assert own_areas() == ([kind] if offered and kind != "none" else [])
 
 
 def test_a_filesystem_that_cannot_swap_is_named(tmp_path: Path) -> None:
@@ -167,6 +179,21 @@ def test_an_unconfigured_zram_is_ours_where_it_bears_the_journals_mark(
     assert [path.read_text() for path in control.iterdir()] == ["7"] * removed
 
 
+def test_where_sys_is_read_only_no_device_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read of hot_add makes one all the same: every trial left a device that nobody removes."""
+    for name in ("hot_add", "hot_remove"):
+        (tmp_path / name).write_text("7")
+    monkeypatch.setattr(swap, "ZRAM_CONTROL", tmp_path)
+    swaps = SimpleNamespace(available=True)
+    monkeypatch.setattr(capabilities, "add_swap", lambda _: swaps)
+    assert swap.lack("zram") == ""
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+    assert swap.lack("zram").startswith("needs zram, and /sys may not be written")
+
+
 def test_zram_that_is_not_loaded_is_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,3 +202,16 @@ def test_zram_that_is_not_loaded_is_unavailable(
     with LocalExecutor(RUN, held, Directories(tmp_path), [CPU]) as executor:
         reply = executor.trial(at(do="7", swap="zram"))
     assert is_unavailable(reply, "zram" if MAY_SWAP else "swap")
+
+
+def test_no_device_is_added_where_none_could_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose /sys is read-only: a sweep left one device more each time."""
+    (tmp_path / "hot_add").write_text("7\n")
+    monkeypatch.setattr(swap, "ZRAM_CONTROL", tmp_path)
+    held = saying(containment=contained(limit=lambda _: None))
+    with LocalExecutor(RUN, held, Directories(tmp_path), [CPU]) as executor:
+        reply = executor.trial(at(do="7", swap="zram"))
+    assert is_unavailable(reply, "zram" if MAY_SWAP else "swap")
+    assert "/sys may not be written" in reply["detail"] or not MAY_SWAP

@@ -18,7 +18,7 @@ from memlab.run import fork_server, plan, worker
 from memlab.run.fork_server import ForkServer
 
 CPU = max(os.sched_getaffinity(0))
-NO_FILE = {"file": None, "cpus": [CPU], "limit_s": 10.0}
+NO_FILE = {"file": None, "cpus": [CPU], "limit_s": 60.0}
 READ = {
     "size_bytes": 4096,
     "file_size_bytes": 4096,
@@ -182,7 +182,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def until(holds: Callable[[], Any], limit_s: float = 30.0) -> Any:
+def until(holds: Callable[[], Any], limit_s: float = 120.0) -> Any:
     """What `holds` returns as soon as that is true."""
     deadline = time.monotonic() + limit_s
     while not (found := holds()):

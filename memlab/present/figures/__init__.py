@@ -43,6 +43,7 @@ class RunFigure(Figure):
     """A figure without pyplot. It shows itself in a notebook, and SVG text stays text."""
 
     title = description = ""  # what it shows and what it says, for whoever cannot see it
+    source = ""  # the run that it is of, and a digest of its numbers: it stands in the file
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         for text in self.findobj(Text):
@@ -82,6 +83,21 @@ def headline(run: Run, name: str = "") -> str:
     shown, seen = _showing(run, name)
     kind = kinds.of(shown)
     return _said(seen, shown, kind, kind.rows(seen, shown))
+
+
+def source(run: Run, name: str = "") -> str:
+    """What the file of this figure says that it is of: a file that says something else is of
+    another run, or has other numbers."""
+    shown, seen = _showing(run, name)
+    kind = kinds.of(shown)
+    rows = kind.rows(seen, shown)
+    return _source(run, _said(seen, shown, kind, rows), rows)
+
+
+def _source(run: Run, said: str, rows: Any) -> str:
+    # Which of the run's samples are behind a number is in the sidecar.
+    shown = [{k: v for k, v in row.items() if k != "samples"} for row in frame.as_data(rows)]
+    return f"memlab {run.row.memlab}, run {run.id}, numbers {sidecar.digest(said, shown)}"
 
 
 def _said(run: Run, shown: declared.Figure | declared.Against, kind: Kind, rows: Any) -> str:
@@ -164,16 +180,6 @@ def outcomes(run: Run) -> Run:
     return run.drawn(shown)
 
 
-def of_hosts(runs: Mapping[str, Run]) -> Run:
-    """The first of these runs, a host's each and all of one experiment, with the figure of them
-    all. BadRequest where there is no claim to judge."""
-    run = next(iter(runs.values()))
-    if not run.experiment.claims:
-        raise BadRequest(f"{run.experiment.name} has no claim to judge")
-    first = run.experiment.figure
-    return run.drawn(declared.Fleet(first.metric, first.over, first.by, hosts=runs))
-
-
 def _factor(run: Run, name: str) -> str:
     known = [factor.name for factor in run.experiment.factors]
     if name not in known:
@@ -199,6 +205,7 @@ def draw(run: Run, name: str = "") -> RunFigure:
         rows = kind.rows(seen, shown)
         said = _said(seen, shown, kind, rows)
         figure.description = said or figure.description
+        figure.source = _source(run, said, rows)
         drawn = frame.shared(mark["levels"] for mark in frame.marks(rows) if "levels" in mark)
         page = Page(figure, seen, figure.title, said, drawn=drawn)
         kind.draw(page, shown, rows)
@@ -240,6 +247,8 @@ def _rendered(figure: RunFigure, kind: str) -> bytes:
         metadata["Title"] = printable(figure.title)
     if kind == "png":
         metadata["Description"] = printable(figure.description)
+    if figure.source:
+        metadata["Subject" if kind == "pdf" else "Source"] = printable(figure.source)
     figure.savefig(made, format=kind, metadata=metadata)
     content = made.getvalue()
     if kind == "svg":  # matplotlib writes no <desc>

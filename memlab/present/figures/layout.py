@@ -396,6 +396,7 @@ def fixed(run: Run, apart: str = "", drawn: At | None = None) -> str:
         for part in (
             words.named_levels(run.named, names),
             *(f"{name} scaled {how}" for name, how in scaled.items()),
+            *words.long_levels(run.experiment, (point.at for point in grid)),
         )
         if part
     )

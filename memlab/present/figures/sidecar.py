@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -75,6 +76,22 @@ def as_data(run: Run) -> dict[str, Any]:
         "figures": [{"figure": n, "kind": type(figure).__name__} for n, figure in figures.items()],
         **made,
     }
+
+
+def digest(*shown: Any) -> str:
+    """16 hexadecimal digits of all that a figure shows, numbers to 6 digits: others where one of
+    them is another."""
+    text = json.dumps(_rounded(shown), allow_nan=False, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _rounded(value: Any) -> Any:
+    """Of a processor's last digits no figure is another."""
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(one) for one in value]
+    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def _source(run: Run, behind: Samples) -> dict[str, Any]:

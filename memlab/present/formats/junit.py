@@ -28,7 +28,7 @@ def text(found: Cases) -> str:
     suite = ElementTree.SubElement(
         root,
         "testsuite",
-        {"name": _clean(found.suite), **counts, "skipped": str(standings["open"])},
+        {"name": _line(found.suite), **counts, "skipped": str(standings["open"])},
     )
     for case in found.cases:
         _add(suite, found.suite, case)
@@ -39,7 +39,7 @@ def text(found: Cases) -> str:
 
 
 def _add(suite: ElementTree.Element, classname: str, case: Case) -> None:
-    attributes = {"classname": _clean(classname), "name": _clean(case.name)}
+    attributes = {"classname": _line(classname), "name": _line(case.name)}
     element = ElementTree.SubElement(suite, "testcase", attributes)
     if case.measures:
         properties = ElementTree.SubElement(element, "properties")
@@ -47,13 +47,13 @@ def _add(suite: ElementTree.Element, classname: str, case: Case) -> None:
         ends = {"": measure.value, " low": measure.low, " high": measure.high}
         for end, value in ends.items():
             if value is not None:
-                said = {"name": _clean(f"{name}{end}"), "value": repr(value)}
+                said = {"name": _line(f"{name}{end}"), "value": repr(value)}
                 ElementTree.SubElement(properties, "property", said)
     if case.standing == "bad":
-        failure = {"type": _clean(case.word), "message": _clean(case.text)}
+        failure = {"type": _line(case.word), "message": _line(case.text)}
         ElementTree.SubElement(element, "failure", failure).text = _clean(case.text)
     elif case.standing == "open":
-        why = {"type": _clean(case.word), "message": _clean(case.text)}
+        why = {"type": _line(case.word), "message": _line(case.text)}
         ElementTree.SubElement(element, "skipped", why)
     else:
         ElementTree.SubElement(element, "system-out").text = _clean(case.text)
@@ -61,3 +61,8 @@ def _add(suite: ElementTree.Element, classname: str, case: Case) -> None:
 
 def _clean(words: str) -> str:
     return printable(words, keep="\n").translate(_NO_CHARACTERS)
+
+
+def _line(words: str) -> str:
+    """Of an attribute, whose line ends a reader makes blanks of (XML, 3.3.3)."""
+    return " ".join(_clean(words).split())

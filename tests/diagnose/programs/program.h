@@ -3,8 +3,10 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
+#include <unistd.h>
 
 /* A test that is killed leaves nothing running. */
 static inline void ending_with_parent(void)
@@ -29,4 +31,13 @@ static inline void rest_us(long microseconds)
 	struct timespec rest = { 0, microseconds * 1000 };
 
 	nanosleep(&rest, NULL);
+}
+
+/* Moves to the memory cgroup whose cgroup.procs is the first argument, unless that is "-". */
+static inline void enter(int argc, char **argv)
+{
+	FILE *procs = argc > 1 && strcmp(argv[1], "-") ? fopen(argv[1], "w") : NULL;
+
+	if (procs && (fprintf(procs, "%d", getpid()) < 0 || fclose(procs)))
+		perror(argv[1]);
 }

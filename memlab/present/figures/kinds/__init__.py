@@ -1,6 +1,7 @@
 """The kinds of figure: a module per kind, by the lower-case name of what an experiment declares.
 
-`memlab.experiment.Lines` is drawn by lines.py. No list has to be edited.
+`memlab.experiment.Lines` is drawn by lines.py. No list has to be edited. A feature's figure
+names its module: `drawn_by`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Kind(Protocol):
 
 def of(shown: object) -> Kind:
     """The kind that draws a declaration."""
-    return cast(Kind, import_module(f"{__name__}.{type(shown).__name__.lower()}"))
+    own = f"{__name__}.{type(shown).__name__.lower()}"
+    return cast(Kind, import_module(getattr(shown, "drawn_by", own)))
 
 
 def title(run: Run, shown: Any) -> str:

@@ -1,0 +1,88 @@
+"""Record what a program does with its memory, to try policies on it later and elsewhere."""
+
+from pathlib import Path
+
+import click
+
+from memlab.cli._options import DURATION, Parsed, echo, echo_json, json_option
+from memlab.units import parse_size
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "-o",
+    "output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The trace; its name ends in .trace.",
+)
+@click.option(
+    "--seconds",
+    "seconds",
+    type=DURATION,
+    default=0.0,
+    help="How long; else until the process ends, or Ctrl-C.",
+)
+@click.option("--redact", is_flag=True, help="Leave out the names of files and threads.")
+@click.option(
+    "--keep-huge-pages",
+    "keep_huge",
+    is_flag=True,
+    help="Do not keep the command from huge pages; then touches inside of one are not seen.",
+)
+@click.option(
+    "--buffer",
+    "ring_bytes",
+    type=Parsed("size", parse_size),
+    default="32M",
+    show_default=True,
+    help="For events, a CPU; a power of two.",
+)
+@json_option
+@click.argument("words", metavar="PID | [--] COMMAND [ARGUMENT]...", nargs=-1, required=True,
+                type=click.UNPROCESSED)  # fmt: skip
+def command(
+    output: Path,
+    seconds: float,
+    redact: bool,
+    keep_huge: bool,
+    ring_bytes: int,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> None:
+    """Write down each call of COMMAND, or of the process PID, that changes its address space, and
+    the first touch of each page. Nothing of what is in the memory is written. Needs root.
+
+    \b
+    memlab record -o app.trace -- ./app
+    memlab record --seconds 60 -o app.trace 1234
+    memlab try -p lock=off,future -p thp=never,always app.trace
+    """
+    import shlex
+    import shutil
+
+    from memlab.printable import printable
+    from memlab.trace import file, recording, shown
+
+    if output.suffix != file.SUFFIX:
+        raise click.UsageError(f"-o {output}: the name of a trace ends in {file.SUFFIX}")
+    if ring_bytes & (ring_bytes - 1) or ring_bytes < 1 << 16:
+        raise click.UsageError("--buffer: a power of two, 64K at least")
+    pid = int(words[0]) if len(words) == 1 and words[0].isdecimal() else 0
+    if not pid and shutil.which(words[0]) is None:
+        raise click.UsageError(f"{printable(shlex.quote(words[0]))}: no such command or process")
+    ended = recording.record(
+        output,
+        command=() if pid else words,
+        pid=pid,
+        seconds=seconds,
+        redact=redact,
+        keep_huge=keep_huge,
+        ring_bytes=ring_bytes,
+    )
+    trace = file.read(output)
+    if as_json:
+        echo_json(shown.recording_document(trace, ended))
+        return
+    for line in shown.recorded(trace, ended):
+        echo(line)

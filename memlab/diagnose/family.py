@@ -1,0 +1,131 @@
+"""The other processes of a subject: its children and theirs, or the processes of a group."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memlab.diagnose import pages
+from memlab.observe import files, proc, process
+from memlab.observe.proc import ROOT
+
+MEMBERS_MAX = 64
+_SHARING_LEAST_BYTES = 1 << 20
+_RESIDENT_BYTES_MAX = 4 << 30
+"""Of all of them together: page tables of so much are read in some 0.1 s."""
+_TICKS_HZ = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Another process of the subject."""
+
+    pid: int
+    command: str
+    anonymous_bytes: int
+    growth_bytes: int
+    """Of anonymous memory, over the look."""
+    shared_bytes: int | None
+    """Of it mapped by another process too; None where not seen."""
+    unshared_bytes: int | None
+    """Shared at the beginning of the look and private at its end."""
+    faults: int
+    """Minor page faults during the look."""
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """A member at the beginning of the look."""
+
+    pid: int
+    start_ticks: int
+    anonymous_bytes: int
+    shared_bytes: int | None
+    faults: int
+
+
+def descendants(pid: int) -> list[int]:
+    """Its children and theirs, at most 64, from /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN)
+    or, without it, by the parents of all processes."""
+    found: list[int] = []
+    todo = [pid]
+    while todo and len(found) < MEMBERS_MAX:
+        one = todo.pop()
+        for task in files.known(lambda one=one: process.tasks(one)) or []:  # type: ignore[misc]
+            text = files.text(ROOT / f"proc/{one}/task/{task}/children") or ""
+            children = [int(word) for word in text.split()]
+            found += children
+            todo += children
+    return found[:MEMBERS_MAX]
+
+
+def first(pids: Sequence[int]) -> list[First]:
+    """What each holds now. One that may not be read is left out."""
+    found, left = [], _RESIDENT_BYTES_MAX
+    for pid in pids[:MEMBERS_MAX]:
+        life = files.known(lambda pid=pid: process.stat(pid))  # type: ignore[misc]
+        status = files.known(lambda pid=pid: proc.status(pid))  # type: ignore[misc]
+        if life is None or status is None or life.state in "ZX":
+            continue
+        anonymous = proc.status_bytes(status, "RssAnon") or 0
+        left -= proc.status_bytes(status, "VmRSS") or 0
+        shared = _shared(pid) if left > 0 else None
+        found.append(First(pid, life.start_ticks, anonymous, shared, life.minor_faults))
+    return found
+
+
+def last(before: Sequence[First]) -> tuple[Member, ...]:
+    """The same processes at the end of the look, those that hold most first."""
+    members = []
+    for one in before:
+        life = files.known(lambda one=one: process.stat(one.pid))  # type: ignore[misc]
+        status = files.known(lambda one=one: proc.status(one.pid))  # type: ignore[misc]
+        if life is None or status is None or life.start_ticks != one.start_ticks:
+            continue
+        anonymous = proc.status_bytes(status, "RssAnon") or 0
+        shared = None if one.shared_bytes is None else _shared(one.pid)
+        unshared = None
+        if shared is not None and one.shared_bytes is not None:
+            unshared = one.shared_bytes - shared
+        members.append(
+            Member(
+                one.pid, life.command, anonymous, anonymous - one.anonymous_bytes, shared,
+                unshared, life.minor_faults - one.faults,
+            )
+        )  # fmt: skip
+    return tuple(sorted(members, key=lambda member: -member.anonymous_bytes))
+
+
+def may_grow_bytes(shared: Sequence[int]) -> int:
+    """At most so much more is taken where each of these shares becomes private: one of the
+    processes keeps the pages that there are."""
+    sharing = [size for size in shared if size >= _SHARING_LEAST_BYTES]
+    return sum(sharing) - (max(sharing) if len(sharing) > 1 else 0)
+
+
+def _shared(pid: int) -> int | None:
+    try:
+        return pages.read(pid, process.maps(pid), detailed=False)[0].shared_bytes
+    except (OSError, ValueError, pages.NotSeen):
+        return None
+
+
+def age_s(start_ticks: int) -> float:
+    """Since a process started, sleep of the machine included."""
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / _TICKS_HZ)
+
+
+def listens(pid: int) -> bool:
+    """Whether it holds a TCP socket that listens, in /proc/PID/net/tcp (0A is LISTEN)."""
+    sockets = set()
+    for name in ("tcp", "tcp6"):
+        for line in proc.lines(files.text(ROOT / f"proc/{pid}/net/{name}") or "")[1:]:
+            words = line.split()
+            if len(words) > 9 and words[3] == "0A":
+                sockets.add(f"socket:[{words[9]}]")
+    if not sockets:
+        return False
+    held = files.known(lambda: process.descriptors(pid)) or []
+    return not sockets.isdisjoint(held)

@@ -1,0 +1,510 @@
+"""The account of page faults: where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from memlab import units
+from memlab.diagnose import account, malloc_options, started, stock
+from memlab.diagnose.account import Account, Line
+from memlab.diagnose.finding import (
+    COSTLY,
+    NOTE,
+    Fact,
+    Finding,
+    Severity,
+    facts,
+    rate,
+    share,
+    size,
+)
+from memlab.diagnose.look import Look
+from memlab.diagnose.pages import Sampled
+from memlab.diagnose.started import Policies
+
+_PAGE = 4096
+_SAMPLES_LEAST = 5
+_PURGERS = ("jemalloc", "tcmalloc", "mimalloc")
+_OPTIONS = (
+    "dirty_decay_ms", "muzzy_decay_ms", "purge", "decay_time", "lg_dirty_mult", "trim_threshold",
+    "mmap_threshold", "TCMALLOC_AGGRESSIVE_DECOMMIT", "TCMALLOC_RELEASE_RATE",
+    "MIMALLOC_PURGE_DELAY", "MIMALLOC_DECOMMIT_DELAY",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Faults per second by cause; they add up to `total` with `rest`."""
+
+    total: float
+    first: float
+    """On new memory, by which it grew."""
+    again: float
+    """On memory that was given back before."""
+    copies: float
+    """Writes to pages that are there: copied after a fork, or made writable again."""
+    files: float
+    """Mapped from files that are in memory, as far as they grew."""
+    served: float
+    """By userfaultfd."""
+    read: float
+    """Major: from swap or a file."""
+    rest: float
+
+
+def split(look: Look) -> Flow:
+    """From counts and the balance; copies are counted where tracepoints are."""
+    minor, major = look.rate("minor_faults") or 0.0, look_major(look)
+    left_over = minor
+    present = sum(look.rate(f"present_faults_{who}") or 0.0 for who in ("user", "kernel"))
+    copies = min(left_over, present)
+    left_over -= copies
+    first = min(left_over, max(0.0, look.growth_bytes_per_s) / _PAGE)
+    left_over -= first
+    files = min(left_over, max(0, look.files_growth_bytes) / _PAGE / look.seconds)
+    left_over -= files
+    calls = give_backs(look)
+    fell = look.fell_bytes / _PAGE / look.seconds
+    # What remains was given back before, where that was seen: by calls, or resident memory fell.
+    again = left_over if (calls or 0) >= 0.5 else min(left_over, fell)
+    left_over -= again
+    served = 0.0
+    if _handled(look):  # memory that a handler has to fill, new or given back; some count as major
+        served, first, again, major = first + again + major, 0.0, 0.0, 0.0
+    return Flow(minor + look_major(look), first, again, copies, files, served, major, left_over)
+
+
+def look_major(look: Look) -> float:
+    """Major faults per second."""
+    return look.rate("major_faults") or 0.0
+
+
+def _handled(look: Look) -> bool:
+    """Whether a thread was seen to sleep until userfaultfd answered."""
+    return bool(look.waits and look.waits.by_kind.get("userfaultfd"))
+
+
+def of(look: Look) -> Account:
+    """Faults per second."""
+    flow = split(look)
+    forks = look.rate("processes_created") or 0.0
+    lines = [
+        Line(
+            "first touches",
+            flow.first,
+            note=f"it grew by {size(max(0, look.growth_bytes_per_s))}/s",
+        ),
+        Line("touched again after it was given back", flow.again),
+        Line(
+            "writes to pages that are there",
+            flow.copies,
+            note="copies after a fork" if forks or _shares(look) else "made writable again",
+        ),
+        Line("pages of files in memory", flow.files),
+        Line("answered by userfaultfd", flow.served),
+        Line("read from swap or a file", flow.read),
+    ]
+    populated = look.rate("populated")
+    if populated:
+        lines.append(
+            Line("filled without a fault", populated, part_of="none", note="mlock, MAP_POPULATE")
+        )
+    lines = [line for line in lines if line.value]
+    counted = look.rate("present_faults_user") is not None and give_backs(look) is not None
+    whole = counted or flow.total < 1000
+    return account.made("flow", "page faults", "1/s", flow.total, lines, whole=whole)
+
+
+def _shares(look: Look) -> bool:
+    return bool(look.pages and look.pages.shared_bytes) or bool(look.unshared_bytes)
+
+
+def give_backs(look: Look) -> float | None:
+    """Calls per second that give memory back to the kernel; None where none is seen."""
+    seen = [look.rate(name) for name in ("madvise_dontneed", "munmap", "brk")]
+    return None if None in seen else sum(r for r in seen if r is not None)
+
+
+def findings(look: Look) -> Iterator[Finding]:
+    """What is worth saying of where the faults come from."""
+    flow = split(look)
+    yield from _forks(look, flow)
+    yield from _uffd(look, flow)
+    yield from _reads(look, flow)
+    returns = list(_returns(look, flow))
+    yield from returns
+    yield from _first(look, flow)
+    if not any(one.name == "malloc-told-to-give-back" for one in returns):  # the rest is its
+        yield from _rest(look, flow)
+    for one in _calls(look):
+        # What follows of memory that is given back is not found again.
+        if one.name != "shootdowns" or all(one.severity > other.severity for other in returns):
+            yield one
+
+
+def _severity(value: float, note: float, costly: float) -> Severity | None:
+    return COSTLY if value >= costly else NOTE if value >= note else None
+
+
+def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
+    forks = look.rate("processes_created") or 0.0
+    if not forks:
+        return
+    anonymous = look.memory.anonymous_bytes
+    held = look.fork_s
+    if flow.copies < 1000 and (held is None or held < 2e-3):
+        return
+    share_held = (held or 0.0) * forks
+    copies = f"; {rate(flow.copies)} faults after it copy a page each" if flow.copies else ""
+    took = "" if held is None else f", some {units.format_duration(held)} in which it waits"
+    yield Finding(
+        "copies-after-fork",
+        COSTLY if flow.copies >= 5000 or share_held >= 0.01 or (held or 0) >= 5e-3 else NOTE,
+        f"it forks {rate(forks)}: each copies the page tables of {size(anonymous)}{took}{copies}",
+        "flow",
+        "writes to pages that are there",
+        flow.copies,
+        "1/s",
+        facts(
+            Fact("its page tables", look.page_table_bytes, "B"),
+            Fact("writes to pages that are there", flow.copies, "1/s"),
+            _cost(look, flow.copies),
+            _who(look, "processes_created"),
+        ),
+        "where it starts programs: posix_spawn or vfork, which copy nothing; where it takes a "
+        "snapshot: huge pages shorten the fork (the child's write still copies 4 KiB since Linux "
+        "5.8), a smaller process forks sooner, MADV_DONTFORK for memory that no child needs",
+        experiments=("page-fault", "reserved-copy"),
+    )
+
+
+def _uffd(look: Look, flow: Flow) -> Iterator[Finding]:
+    waits = look.waits
+    slept = waits.by_kind.get("userfaultfd", 0) if waits else 0
+    if not slept:
+        return
+    assert waits
+    slept_in = Sampled(waits.samples, slept)
+    each = ""
+    low, high = (bound * waits.threads for bound in slept_in.bounds)
+    waiting = slept_in.value * waits.threads
+    if flow.served >= 1 and slept >= _SAMPLES_LEAST:
+        first, last = (units.format_duration(t / flow.served) for t in (low, high))
+        each = f", {first} to {last} each, {share(waiting)} of a thread's time"
+    yield Finding(
+        "served-by-userfaultfd",
+        COSTLY if waiting >= 0.05 else NOTE,
+        "its page faults wait for a handler in user space (userfaultfd): "
+        f"{rate(flow.served)}{each}",
+        "flow",
+        "answered by userfaultfd",
+        flow.served,
+        "1/s",
+        facts(
+            Fact("samples that slept in handle_userfault", slept, "count"),
+            Fact("of", waits.samples, "count"),
+            Fact("userfaultfds of its own", look.userfaultfds, "count"),
+        ),
+        "the handler answers ahead and in batches (UFFDIO_COPY of many pages, huge pages); "
+        "MAP_POPULATE and mlock would ask the same handler",
+        experiments=("guest-memory", "page-fault"),
+    )
+
+
+def _reads(look: Look, flow: Flow) -> Iterator[Finding]:
+    severity = _severity(flow.read, 5, 50)
+    if severity is None:
+        return
+    if look.memory.swapped_bytes:
+        now, swapped = look.memory.resident_bytes, look.memory.swapped_bytes
+        yield Finding(
+            "reads-swap", severity,
+            f"it waits for its memory to come back from swap: {rate(flow.read)}",
+            "flow", "read from swap or a file", flow.read, "1/s",
+            facts(Fact("in swap", swapped, "B"), _who(look, "major_faults")),
+            "mlock what has to answer in time; memory.swap.max=0 or a lower swappiness for its "
+            "group; more memory",
+            {"lock": ["off", "future_onfault"], "memory_max": [_limit(now), _limit(now + swapped)],
+             "swap": ["file"]},
+            ("locked-latency",),
+        )  # fmt: skip
+        return
+    group = look.group
+    full = group is not None and group.charge.used_bytes >= 0.9 * group.limit_bytes
+    if full and group is not None:
+        yield Finding(
+            "group-limit-drops-files", severity,
+            f"it waits for mapped files to be read ({rate(flow.read)}): its group is full, and its "
+            "page cache is dropped as it is read; nobody is killed for that",
+            "flow", "read from swap or a file", flow.read, "1/s",
+            facts(
+                Fact("page cache in the group", group.charge.file_clean_bytes, "B"),
+                Fact(group.limit_name, group.limit_bytes, "B"), _who(look, "major_faults"),
+            ),
+            "more memory for the group; no MADV_RANDOM, MADV_SEQUENTIAL on a mapping whose pages "
+            "are used again: since Linux 6.3 they are reclaimed first; MADV_COLD on pages that are "
+            "not",
+            {"memory_max": [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]},
+            ("advice-reclaim", "mmap-read"),
+        )  # fmt: skip
+        return
+    yield Finding(
+        "reads-files", severity, f"it waits for mapped files to be read: {rate(flow.read)}",
+        "flow", "read from swap or a file", flow.read, "1/s",
+        facts(_who(look, "major_faults")),
+        "MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it",
+        {"lock": ["off", "future"]},
+        ("mmap-read", "locked-latency"),
+    )  # fmt: skip
+
+
+def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
+    """Memory that is given back and taken again. Calls alone are no finding: something has to be
+    touched again, or the calls themselves have to be many."""
+    calls = give_backs(look)
+    found = look.allocator
+    name = found.name if found else "malloc"
+    if calls is None:
+        told = {option.name: option.value for option in found.options} if found else {}
+        eager = found is not None and malloc_options.gives_back_at_once(found.name, told)
+        severity = _severity(flow.total - flow.first - flow.copies - flow.read, 1000, 5000)
+        if eager and severity is not None:
+            yield _return(
+                look, flow, "malloc-told-to-give-back", severity,
+                f"{name} is told to give freed memory back at once, and the faults fit that; its "
+                "calls are not seen",
+            )  # fmt: skip
+        return
+    many = _severity(calls, 500, 2000)
+    large = _severity(flow.again, 5000, 20_000) if flow.again >= 0.3 * flow.total else None
+    if name in _PURGERS:
+        of_malloc = _severity(calls, 200, 1000)
+        if of_malloc is not None and (flow.again >= 0.3 * flow.total or many is not None):
+            yield _return(
+                look, flow, "malloc-gives-back", max(of_malloc, large or NOTE),
+                f"{name} gives freed memory back to the kernel and takes it again: "
+                f"{rate(calls)} calls, {rate(flow.again)} page faults on it",
+            )  # fmt: skip
+            return
+    brk = look.rate("brk") or 0.0
+    trims = _severity(brk, 200, 1000)
+    if name == "glibc" and trims is not None and flow.again >= brk:
+        yield _return(
+            look, flow, "glibc-trims", trims,
+            f"glibc trims its heap and grows it again: {rate(brk)} calls of brk, "
+            f"{rate(flow.again)} page faults on what was given back",
+        )  # fmt: skip
+        return
+    severity = max((s for s in (many, large) if s is not None), default=None)
+    if severity is None:
+        return
+    if large is not None and (many is None or large > many):
+        yield _return(
+            look, flow, "gives-back-large-pieces", severity,
+            f"it gives memory back in large pieces and touches it again: {rate(calls)} calls, "
+            f"{rate(flow.again)} page faults on it",
+        )  # fmt: skip
+    else:
+        yield _return(
+            look, flow, "gives-memory-back", severity,
+            f"it gives memory back to the kernel all the time ({rate(calls)} calls) and takes "
+            f"{rate(flow.again)} page faults on it again",
+        )  # fmt: skip
+
+
+def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -> Finding:
+    found = look.allocator
+    setting = "keep the memory and use it again, or give it back in fewer, larger calls"
+    policies: dict[str, Sequence[str]] = {}
+    if found is not None:
+        policies = dict(_keeping(look))
+        if policies:
+            keep = malloc_options.keeping(found.name, found.numbers, found.variable)
+            setting = keep if name.startswith(("malloc", "glibc")) else (
+                f"{setting}; if it is malloc's: {keep}"
+            )  # fmt: skip
+        elif found.name == "glibc":
+            setting = (
+                f"{setting}; glibc is told to keep its heap already: what is left are mappings of "
+                "their own and heaps of other arenas (MALLOC_ARENA_MAX=1, "
+                "glibc.malloc.top_pad)"
+            )
+            policies = {
+                "env.MALLOC_ARENA_MAX": [started.present(look.started, "MALLOC_ARENA_MAX"), "1"]
+            }
+    return Finding(
+        name,
+        severity,
+        title,
+        "flow",
+        "touched again after it was given back",
+        flow.again,
+        "1/s",
+        facts(
+            Fact("malloc", f"{found.name} {found.version or ''}".strip()) if found else None,
+            *_options(look),
+            _per_s(look, "madvise", "madvise"),
+            _per_s(look, "madvise_dontneed", "of it MADV_DONTNEED"),
+            _per_s(look, "munmap", "munmap"),
+            _per_s(look, "brk", "brk"),
+            _who(look, "madvise", "munmap", "brk"),
+            _cost(look, flow.again),
+            _per_s(look, "shootdowns_asked", "TLB flushes asked of other CPUs"),
+            _per_s(look, "shootdowns_taken", "its threads interrupted to flush"),
+        ),
+        setting,
+        policies,
+        ("allocator", "tlb-shootdown", "madvise-refault"),
+    )
+
+
+def _keeping(look: Look) -> Policies:
+    """The malloc's variables as the process has them, and with the setting added; none where it
+    is in force already."""
+    found = look.allocator
+    if found is None:
+        return {}
+    policies = {}
+    for name, wanted in malloc_options.kept(found.name, found.numbers, found.variable).items():
+        now = started.present(look.started, name)
+        new = malloc_options.changed(name, now, wanted)
+        if set(new.split(":")) != set(now.split(":")):
+            policies[f"env.{name}"] = [now, new]
+    return policies
+
+
+def _first(look: Look, flow: Flow) -> Iterator[Finding]:
+    """First touches alone are a note: each page is paid for once."""
+    if stock.grows(look) or flow.first < 10_000 or flow.first < 0.5 * flow.total:
+        return
+    yield Finding(
+        "first-touches",
+        NOTE,
+        f"{rate(flow.first)} of {rate(flow.total)} page faults are first touches: a load or "
+        "warm-up, "
+        f"by {size(look.growth_bytes_per_s)}/s",
+        "flow",
+        "first touches",
+        flow.first,
+        "1/s",
+        facts(_cost(look, flow.first), _who(look, "minor_faults")),
+        "huge pages (MADV_HUGEPAGE), or populate before it matters (MADV_POPULATE_WRITE)",
+        {"thp": ["inherit", "always"]},
+        ("page-fault", "thp-cost"),
+    )
+
+
+def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
+    copies = flow.copies if not (look.rate("processes_created") or 0) else 0.0
+    severity = _severity(flow.rest, 10_000, 20_000)
+    if severity is not None:
+        yield Finding(
+            "page-faults", severity,
+            f"it takes {rate(flow.total)} page faults, of which {rate(flow.rest)} are explained by "
+            "neither growth, memory given back, copies nor files",
+            "flow", "rest", flow.rest, "1/s",
+            facts(_cost(look, flow.rest), _who(look, "minor_faults")),
+            "where the calls are not seen, run as root; perf record -e page-faults -p PID names "
+            "the "
+            "code",
+            experiments=("page-fault",),
+        )  # fmt: skip
+    severity = _severity(copies, 5000, 20_000)
+    if severity is not None and not _shares(look):
+        yield Finding(
+            "made-writable-again", severity,
+            f"{rate(copies)} page faults are writes to pages that are there: pages of files that "
+            "are written back, or memory that is protected and opened again",
+            "flow", "writes to pages that are there", copies, "1/s",
+            facts(_per_s(look, "mprotect", "mprotect"), _cost(look, copies)),
+            "fewer changes of protection (garbage collectors' write barriers, soft-dirty or "
+            "userfaultfd write protection); fewer msync and fsync of a file mapping",
+            experiments=("page-fault", "mmap-write"),
+        )  # fmt: skip
+
+
+def _calls(look: Look) -> Iterator[Finding]:
+    """What changes of mappings and new threads cost."""
+    taken = look.rate("shootdowns_taken") or 0.0
+    severity = _severity(taken, 500, 2000)
+    # One thread interrupts none of its own: what it takes then, the kernel asked for.
+    if look.thread_count > 1 and severity is not None:
+        yield Finding(
+            "shootdowns", severity,
+            f"its threads interrupt each other's CPUs to flush their TLBs: {rate(taken)}",
+            "flow", "TLB flushes", taken, "1/s",
+            facts(
+                _per_s(look, "shootdowns_asked", "flushes asked of other CPUs"),
+                _per_s(look, "mprotect", "mprotect"), _per_s(look, "mremap", "mremap"),
+                _who(look, "shootdowns_asked"),
+            ),
+            "fewer, larger changes of mappings; threads that change them in a process, or on CPUs, "
+            "of their own; fewer CPUs",
+            {"cpus": ["all", "1"]},
+            ("tlb-shootdown",),
+        )  # fmt: skip
+    protects = look.rate("mprotect") or 0.0
+    severity = _severity(protects, 2000, 20_000)
+    if severity is not None:
+        yield Finding(
+            "changes-protection", severity,
+            f"it changes the protection of its memory {rate(protects)}: each call splits or joins "
+            "mappings and flushes TLBs",
+            "flow", "calls of mprotect", protects, "1/s",
+            facts(_who(look, "mprotect"), _per_s(look, "shootdowns_asked", "TLB flushes asked")),
+            "fewer, larger ranges (a collector's write barrier, guard pages, a JIT's code pages)",
+            experiments=("tlb-shootdown", "vma-lock"),
+        )  # fmt: skip
+    made = look.rate("threads_created") or 0.0
+    locked = bool(look.memory.locked_bytes)
+    severity = _severity(made, 10, 100) if locked else _severity(made, 100, 1000)
+    if severity is not None:
+        yield Finding(
+            "threads-made-while-locked" if locked else "makes-threads", severity,
+            f"it makes {rate(made)} threads"
+            + (" with locked memory: each waits for its stack to be filled" if locked else
+               ": each is a stack to map and to fault in"),
+            "flow", "threads made", made, "1/s",
+            facts(_who(look, "threads_created"), _per_s(look, "populated", "pages filled")),
+            "keep the threads (a pool), or smaller stacks" + (", or MCL_ONFAULT" if locked else ""),
+            {"stack": ["inherit", "256K"]},
+            ("thread-create", "stack-map"),
+        )  # fmt: skip
+
+
+def _options(look: Look) -> Iterator[Fact]:
+    for option in look.allocator.options if look.allocator else ():
+        if option.name in _OPTIONS:
+            yield Fact(option.name, f"{option.value} ({option.source})")
+
+
+def _per_s(look: Look, name: str, words: str) -> Fact | None:
+    value = look.rate(name)
+    return Fact(words, value, "1/s") if value else None
+
+
+def _cost(look: Look, faults: float) -> Fact | None:
+    """What the faults cost, at the price of one on this machine: at most all of its system time."""
+    if not faults or look.fault_s is None:
+        return None
+    cost = faults * look.fault_s
+    if cost > look.system_share:
+        return Fact("which take nearly all of its system time", f"{look.system_share:.2g} of a CPU")
+    each = units.format_duration(look.fault_s)
+    return Fact("which take about", f"{cost:.2g} of a CPU, at {each} per fault here")
+
+
+def _who(look: Look, *names: str) -> Fact | None:
+    """The thread that does most of these, and its share."""
+    sums = [(sum(t.per_s.get(name, 0) for name in names), t) for t in look.threads]
+    total = sum(value for value, _ in sums)
+    if not total:
+        return None
+    most, first = max(sums, key=lambda pair: pair[0])
+    return Fact("most by thread", f"{first.tid} ({first.command}), {share(most / total)} of them")
+
+
+def _limit(value: float) -> str:
+    """Bytes as `try` takes them, in whole MiB."""
+    return f"{max(1, -(-int(value) // units.MiB))}M"

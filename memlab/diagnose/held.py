@@ -1,0 +1,241 @@
+"""The account of a memory cgroup: who holds it, by what it is and by process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from memlab import units
+from memlab.diagnose import account, family, group, limits, look, waits
+from memlab.diagnose.account import Account, Line
+from memlab.diagnose.family import Member
+from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, per_day, rate, size
+from memlab.diagnose.group import Charge
+from memlab.diagnose.look import GroupRoom
+from memlab.diagnose.room import TmpfsUse, tmpfs
+from memlab.diagnose.waits import Waits
+from memlab.errors import CannotLook
+from memlab.observe import files, proc
+
+MiB = units.MiB
+_SAMPLE_S = 0.1
+_NO_LIMIT = "no limit"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLook:
+    """What is seen of a memory cgroup between two moments."""
+
+    path: str
+    version: str
+    seconds: float
+    charge: Charge
+    growth_bytes_per_s: float
+    """Of the whole charge."""
+    faults_per_s: float
+    room: GroupRoom | None
+    """The limit with the least room, of it or of a group above; None where there is none."""
+    processes: int
+    members: tuple[Member, ...]
+    """At most 64 of them, those that hold most first."""
+    unshared_bytes: int
+    """Shared with other processes at the beginning and private at the end."""
+    shared_bytes: int
+    """Still shared, counted once for each process that maps it."""
+    tmpfs: tuple[TmpfsUse, ...]
+    waits: Waits
+    pressure_share: float | None
+    """Of the time, in which some of its threads waited for memory (memory.pressure, v2)."""
+    grows_steadily: bool
+
+
+def at(directory: Path, version: str, seconds: float) -> GroupLook:
+    """Look for so long. Raises `CannotLook` where the group goes meanwhile."""
+    pids = group.processes(directory)
+    limit = group.nearest_of(directory, version)
+    limited = limit.group if limit else directory
+    name = limit.name if limit else None
+    try:
+        before_members = family.first(pids)
+        before = group.charge(directory, version)
+        of_limit = group.charge(limited, version, limit_name=name)
+        began, stalled, slab = time.monotonic(), _stalled_us(directory), _slab()
+        sampler, charged, charged_limit = waits.Sampler(pids[:16]), [], []
+        own = group.Limit(directory, version, "", 0)
+        count = max(4, round(seconds / _SAMPLE_S))
+        for left in range(count, -1, -1):
+            sampler.sample()
+            charged.append(group.used_bytes(own) or 0)
+            if limit:
+                charged_limit.append(group.used_bytes(limit) or 0)
+            if left:
+                time.sleep(seconds / count)
+        after = group.charge(directory, version)
+        of_limit_after = group.charge(limited, version, limit_name=name)
+    except FileNotFoundError:
+        raise CannotLook(f"the group {directory} has gone while it was looked at") from None
+    elapsed = time.monotonic() - began
+    members = family.last(before_members)
+    later = _stalled_us(directory)
+    stall = None if stalled is None or later is None else (later - stalled) / 1e6 / elapsed
+    first = next((m.pid for m in members), None)
+    return GroupLook(
+        path=str(directory),
+        version=version,
+        seconds=elapsed,
+        charge=after,
+        growth_bytes_per_s=(after.used_bytes - before.used_bytes) / elapsed,
+        faults_per_s=max(0, after.fault_count - before.fault_count) / elapsed,
+        room=look.room_of(limit, of_limit, of_limit_after, elapsed, charged_limit, _slab() - slab)
+        if limit
+        else None,
+        processes=len(pids),
+        members=members,
+        unshared_bytes=sum(max(0, m.unshared_bytes or 0) for m in members),
+        shared_bytes=sum(m.shared_bytes or 0 for m in members),
+        tmpfs=tuple(tmpfs(first)) if first else (),
+        waits=sampler.result(),
+        pressure_share=stall,
+        grows_steadily=look.steadily(charged),
+    )
+
+
+def _slab() -> int:
+    """Reclaimable slab of the machine."""
+    return (files.known(proc.meminfo) or {}).get("SReclaimable", 0)
+
+
+def _stalled_us(directory: Path) -> int | None:
+    """The sum of `some` of memory.pressure, in microseconds."""
+    for line in (files.text(directory / "memory.pressure") or "").splitlines():
+        words = dict(word.split("=") for word in line.split()[1:])
+        if line.startswith("some") and words.get("total", "").isdigit():
+            return int(words["total"])
+    return None
+
+
+def stock(charge: Charge, *, whole: bool = True) -> Account:
+    """What is charged to a group."""
+    low, high = charge.slab_bounds_bytes
+    known = low == high
+    lines = [
+        Line("anonymous", charge.anonymous_bytes, note="of processes"),
+        Line("LazyFree", charge.lazyfree_bytes, part_of="anonymous", note="given back"),
+        Line("tmpfs, shared memory", charge.shmem_bytes, note="of no process, unless one maps it"),
+        Line("page cache, clean", charge.file_clean_bytes, note="dropped before a kill"),
+        Line("page cache, dirty", charge.file_dirty_bytes, note="written, then dropped"),
+        Line("page cache, in writeback", charge.writeback_bytes),
+        Line("slab, reclaimable", charge.slab_reclaimable_bytes,
+             low=None if known else low, high=None if known else high,
+             note="directory entries, inodes: dropped before a kill"),
+        Line("other memory of the kernel", charge.kernel_bytes),
+        Line("kernel stacks", charge.stacks_bytes),
+        Line("page tables", charge.page_tables_bytes),
+        Line("sockets", charge.sockets_bytes),
+        Line("zswap", charge.zswap_bytes),
+    ]  # fmt: skip
+    return account.made(
+        "stock", "who holds the group's memory", "B", charge.used_bytes, lines, whole=whole
+    )
+
+
+def accounts(seen: GroupLook) -> list[Account]:
+    """The four accounts of a group."""
+    whole = len(seen.members) >= seen.processes
+    lines = list(limits.group_lines(seen.room)) if seen.room else []
+    known = sum(m.faults for m in seen.members) / seen.seconds
+    growth = sum(max(0, m.growth_bytes) for m in seen.members) / 4096 / seen.seconds
+    faults = [
+        Line("first touches", min(seen.faults_per_s, growth)),
+        Line("other faults of its processes", max(0.0, min(seen.faults_per_s, known) - growth)),
+    ]
+    wait = seen.waits
+    states = [
+        Line("running, or ready to", wait.running),
+        *(Line(kind, count) for kind, count in wait.by_kind.items()),
+        Line("other sleeps: timers, sockets, their own locks", wait.idle),
+    ]
+    return [
+        stock(seen.charge, whole=True),
+        account.made("flow", "page faults", "1/s", seen.faults_per_s, faults, whole=whole),
+        Account("limits", "limits", "B", None, tuple(lines), 0.0, whole=True),
+        account.made("time", "what its threads wait for, in samples", "count", wait.samples, states,
+                     whole=bool(wait.samples) or not seen.processes),
+    ]  # fmt: skip
+
+
+def findings(seen: GroupLook) -> Iterator[Finding]:
+    """What is worth saying of a group."""
+    charge = seen.charge
+    per_s = seen.unshared_bytes / seen.seconds
+    more = family.may_grow_bytes([m.shared_bytes or 0 for m in seen.members])
+    if seen.room:
+        yield from limits.of_group(seen.room, unshares=(per_s, more))
+    if per_s >= 16 * 4096 and seen.shared_bytes >= 4 * MiB:
+        alone = sum(max(0, m.growth_bytes) for m in seen.members) / seen.seconds
+        yield Finding(
+            "unshared", COSTLY if per_s >= MiB or seen.shared_bytes >= 256 * MiB else NOTE,
+            f"memory that its processes share since a fork becomes private by {size(per_s)}/s: the "
+            f"group grows, no process does, by at most {size(more)} more",
+            "stock", "anonymous", per_s, "B/s",
+            facts(
+                Fact("group grows by", seen.growth_bytes_per_s, "B/s"),
+                Fact("its processes grow by, in all", alone, "B/s"),
+                Fact("processes", seen.processes, "count"),
+            ),
+            "write less to what is shared: gc.freeze() before the fork (Python), arrays instead of "
+            "objects, shared memory; PSS instead of RSS in the monitoring",
+            experiments=("page-fault",),
+        )  # fmt: skip
+    if not seen.room and charge.slab_reclaimable_bytes >= max(16 * MiB, 0.3 * charge.used_bytes):
+        yield Finding(
+            "group-slab", NOTE,
+            f"{size(charge.slab_reclaimable_bytes)} of the group's {size(charge.used_bytes)} are "
+            "directory entries and inodes of the kernel (reclaimable slab), of no process: dropped "
+            "before anyone is killed",
+            "stock", "slab, reclaimable", charge.slab_reclaimable_bytes, "B",
+            experiments=("memcg-accounting",),
+        )  # fmt: skip
+    gone = charge.anonymous_bytes - sum(m.anonymous_bytes for m in seen.members)
+    if len(seen.members) == seen.processes and gone >= max(16 * MiB, charge.anonymous_bytes / 10):
+        yield Finding(
+            "held-elsewhere", NOTE,
+            f"{size(gone)} of anonymous memory belong to no process of the group: a process that "
+            "moved out, or swap cache",
+            "stock", "anonymous", gone, "B", experiments=("memcg-accounting",),
+        )  # fmt: skip
+    if not seen.room and seen.grows_steadily and seen.growth_bytes_per_s >= 4096:
+        most = max(seen.members, key=lambda m: m.growth_bytes, default=None)
+        who = (
+            f", most of it process {most.pid} ({most.command})"
+            if most and most.growth_bytes > 0
+            else ""
+        )
+        yield Finding(
+            "growing", NOTE,
+            f"the group grows by {size(seen.growth_bytes_per_s)}/s, "
+            f"{per_day(seen.growth_bytes_per_s)}{who}; it has {_NO_LIMIT}",
+            "stock", "anonymous", seen.growth_bytes_per_s, "B/s",
+            setting=f"memlab diagnose {most.pid}" if most else "",
+            experiments=("retained-memory",),
+        )  # fmt: skip
+    if seen.pressure_share is not None and seen.pressure_share >= 0.05:
+        yield Finding(
+            "group-stalls", COSTLY,
+            f"some of its threads wait for memory in {100 * seen.pressure_share:.0f} % of the time "
+            "(memory.pressure)",
+            "time", "reclaim", seen.pressure_share, "1",
+            setting="raise memory.high or memory.max, or use less",
+            experiments=("coop-reclaim",),
+        )  # fmt: skip
+
+
+def header(seen: GroupLook) -> str:
+    """What was looked at, in one line."""
+    return (
+        f"group {seen.path} (cgroup v{seen.version}), "
+        f"{seen.processes} process{'' if seen.processes == 1 else 'es'}, "
+        f"{size(seen.charge.used_bytes)} charged, {rate(seen.faults_per_s)} page faults"
+    )

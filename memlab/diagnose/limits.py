@@ -1,0 +1,500 @@
+"""The account of limits: what is near, and what already fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from memlab import units
+from memlab.diagnose import stock
+from memlab.diagnose.account import Account, Line
+from memlab.diagnose.finding import (
+    COSTLY,
+    CRITICAL,
+    NOTE,
+    Fact,
+    Finding,
+    Severity,
+    facts,
+    left,
+    rate,
+    share,
+    size,
+)
+from memlab.diagnose.look import GroupRoom, Look
+from memlab.diagnose.room import Room
+
+MiB = units.MiB
+_NEAR = {"vm.max_map_count": 0.5, "RLIMIT_MEMLOCK": 0.8}
+_NEAR_OF_OTHERS = 0.9
+_DROPPED = ": dropped before anyone is killed; no danger, no leak"
+_FAILS = 0.99
+_HINTS = {
+    "vm.max_map_count": "sysctl vm.max_map_count; fewer mappings: neighbours of equal protection, "
+    "lock and advice are one mapping",
+    "RLIMIT_MEMLOCK": "ulimit -l, LimitMEMLOCK= of its unit, or CAP_IPC_LOCK",
+    "RLIMIT_NOFILE": "ulimit -n, LimitNOFILE= of its unit; files that are never closed (ls -l "
+    "/proc/PID/fd)",
+    "pids.max": "pids.max of its group: TasksMax= of its unit, --pids-limit of its container; "
+    "fewer threads",
+    "RLIMIT_NPROC": "ulimit -u, LimitNPROC= of its unit: it counts all threads of the user",
+    "RLIMIT_AS": "ulimit -v, LimitAS= of its unit: address space counts, not memory",
+    "RLIMIT_DATA": "ulimit -d, LimitDATA= of its unit",
+    "RLIMIT_STACK": "ulimit -s; less recursion, smaller arrays on the stack",
+    "CommitLimit": "vm.overcommit_memory=0, or vm.overcommit_ratio, or swap",
+    "huge pages (hugetlb)": "vm.nr_hugepages, or nr_overcommit_hugepages",
+}
+
+
+def of(look: Look) -> Account:
+    """Every finite limit that was read, the fullest first."""
+    lines = []
+    if look.group:
+        lines += group_lines(look.group)
+    for room in sorted(look.rooms, key=lambda room: -room.share):
+        lines.append(Line(room.name, room.used, limit=room.limit, note=room.what, unit=room.unit))
+    calls = sorted(failing(look).items())
+    lines += [Line(f"{name} fails", per_s, unit="1/s", note="now") for name, per_s in calls]
+    return Account(
+        "limits", "limits", "B", None, tuple(lines), 0.0,
+        whole=look.rate("enomem") is not None or bool(calls),
+    )  # fmt: skip
+
+
+def group_lines(group: GroupRoom) -> list[Line]:
+    """The nearest limit of the memory cgroup."""
+    charge = group.charge
+    note = f"{size(charge.droppable_bytes)} of it is dropped before anything is refused"
+    return [Line(group.limit_name, charge.used_bytes, limit=group.limit_bytes, note=note, unit="B")]
+
+
+_CALLS = (
+    ("mmap_eagain", "mmap", "EAGAIN"), ("mremap_eagain", "mremap", "EAGAIN"),
+    ("mmap_enomem", "mmap", "ENOMEM"), ("mprotect_enomem", "mprotect", "ENOMEM"),
+    ("munmap_enomem", "munmap", "ENOMEM"), ("mlock_refused", "mlock", "ENOMEM or EPERM"),
+    ("mlock2_refused", "mlock2", "ENOMEM or EPERM"),
+    ("mlockall_refused", "mlockall", "ENOMEM or EPERM"),
+    ("clone_eagain", "clone", "EAGAIN"), ("clone3_eagain", "clone3", "EAGAIN"),
+    ("emfile", "open or socket", "EMFILE"), ("enospc", "write", "ENOSPC"),
+)  # fmt: skip
+
+
+def failing(look: Look) -> Mapping[str, float]:
+    """Calls that fail, per second, by call and errno."""
+    found = {
+        f"{call} ({errno})": value
+        for name, call, errno in _CALLS
+        if (value := look.rate(name) or 0.0)
+    }
+    known = sum(
+        look.rate(name) or 0 for name in ("mmap_enomem", "mprotect_enomem", "munmap_enomem")
+    )
+    other = (look.rate("enomem") or 0.0) - known
+    locks = sum(look.rate(f"{name}_refused") or 0 for name in ("mlock", "mlock2", "mlockall"))
+    if other - locks > 1e-9:
+        found["another call (ENOMEM)"] = other - locks
+    return found
+
+
+def findings(look: Look) -> Iterator[Finding]:
+    """What is worth saying of limits."""
+    yield from _failing(look)
+    if look.group:
+        yield from of_group(look.group, look)
+    for room in look.rooms:
+        yield from _near(look, room)
+    yield from _tmpfs(look)
+
+
+def _failing(look: Look) -> Iterator[Finding]:
+    rooms = {room.name: room for room in look.rooms}
+    locked = sum(look.rate(name) or 0.0 for name in ("mmap_eagain", "mremap_eagain"))
+    if locked:
+        yield _refused(
+            look, "lock-limit-refuses", "RLIMIT_MEMLOCK", locked, "EAGAIN", _of_lock(look)
+        )
+    mlocks = sum(look.rate(f"{name}_refused") or 0.0 for name in ("mlock", "mlock2", "mlockall"))
+    if mlocks:
+        room = rooms.get("RLIMIT_MEMLOCK")
+        said = (
+            f"{size(room.used)} of {size(room.limit)} are locked"
+            if room
+            else "no limit explains it"
+        )
+        yield _refused(
+            look, "lock-refused", "RLIMIT_MEMLOCK", mlocks, "ENOMEM or EPERM",
+            f"mlock is refused: {said} (RLIMIT_MEMLOCK)",
+        )  # fmt: skip
+    threads = sum(look.rate(name) or 0.0 for name in ("clone_eagain", "clone3_eagain"))
+    if threads:
+        fullest = _fullest(
+            look, ("pids.max", "RLIMIT_NPROC", "kernel.threads-max", "kernel.pid_max")
+        )
+        yield _refused(
+            look, "threads-refused", fullest.name if fullest else "threads", threads, "EAGAIN",
+            "new threads or processes are refused: " + _said(fullest),
+        )  # fmt: skip
+    emfile = look.rate("emfile") or 0.0
+    if emfile:
+        yield _refused(
+            look, "files-refused", "RLIMIT_NOFILE", emfile, "EMFILE",
+            "open, socket or accept is refused: " + _said(rooms.get("RLIMIT_NOFILE")),
+        )  # fmt: skip
+    enospc = look.rate("enospc") or 0.0
+    if enospc >= 0.2:
+        full = max(
+            look.tmpfs, key=lambda one: one.used_bytes / max(one.size_bytes, 1), default=None
+        )
+        where = (
+            f"; fullest tmpfs: {full.path}, {size(full.used_bytes)} of {size(full.size_bytes)}"
+            if full
+            else ""
+        )
+        yield _refused(
+            look, "no-space", "file systems", enospc, "ENOSPC", f"a file system is full{where}"
+        )
+    memory = sum(
+        look.rate(name) or 0.0 for name in ("mmap_enomem", "mprotect_enomem", "munmap_enomem")
+    )
+    if memory:
+        fullest = _fullest(look, ("vm.max_map_count", "RLIMIT_AS", "RLIMIT_DATA", "CommitLimit",
+                                  "huge pages (hugetlb)"))  # fmt: skip
+        yield _refused(
+            look, "memory-refused", fullest.name if fullest else "address space", memory, "ENOMEM",
+            "mapping memory is refused: " + _said(fullest),
+        )  # fmt: skip
+
+
+def _refused(look: Look, name: str, line: str, per_s: float, errno: str, why: str) -> Finding:
+    # A program may try and fall back (hints of addresses, probes of a size): what is refused of
+    # memory that is locked, and of threads, has no such use.
+    certain = name in ("lock-limit-refuses", "threads-refused") and per_s >= 1
+    return Finding(
+        name, CRITICAL if certain else COSTLY,
+        f"{per_s:.3g} calls per s fail with {errno}: {why}", "limits", line, per_s, "1/s",
+        facts(*(Fact(call, value, "1/s") for call, value in failing(look).items())),
+        _hint(line, name),
+        experiments=("vma-lock",) if "lock" in name else ("mmap-overcommit",),
+    )  # fmt: skip
+
+
+def _hint(line: str, name: str) -> str:
+    if name == "lock-limit-refuses":
+        return (
+            f"{_HINTS['RLIMIT_MEMLOCK']}; or mlockall(MCL_CURRENT) alone (MCL_ONFAULT does not "
+            "help: "
+            "a mapping counts whole); or smaller stacks"
+        )
+    return _HINTS.get(line, "")
+
+
+def _of_lock(look: Look) -> str:
+    room = next((room for room in look.rooms if room.name == "RLIMIT_MEMLOCK"), None)
+    if room is None:
+        return "new mappings are locked (MCL_FUTURE) and pass RLIMIT_MEMLOCK"
+    stack = look.stack_limit_bytes
+    left_bytes = max(0.0, room.limit - room.used)
+    example = ""
+    if stack and stack > left_bytes:
+        example = f": a thread's stack of {size(stack)} does not fit"
+    return (
+        f"{size(room.used)} of {size(room.limit)} are locked (RLIMIT_MEMLOCK), and each new "
+        "mapping "
+        f"counts whole (MCL_FUTURE){example}"
+    )
+
+
+def _fullest(look: Look, names: tuple[str, ...]) -> Room | None:
+    return max((r for r in look.rooms if r.name in names), key=lambda r: r.share, default=None)
+
+
+def _said(room: Room | None) -> str:
+    """A limit that is not nearly reached explains nothing by itself: the call may ask for much."""
+    if room is None:
+        return "no limit that is read here explains it"
+    used = _amount(room.used, room.unit)
+    most = _amount(room.limit, room.unit)
+    if room.share < 0.5:
+        return (
+            f"the fullest limit is {room.name}, {used} of {most}: the call asks for more, or "
+            "another limit holds"
+        )
+    return f"{used} of {most} ({room.name})"
+
+
+def _amount(value: float, unit: str) -> str:
+    return size(value) if unit == "B" else f"{value:,.0f}"
+
+
+def _near(look: Look, room: Room) -> Iterator[Finding]:
+    near = _NEAR.get(room.name, _NEAR_OF_OTHERS)
+    if room.name in ("RLIMIT_STACK", "RLIMIT_AS", "RLIMIT_DATA") and room.limit > 1 << 46:
+        return
+    if room.share < near:
+        return
+    maps = room.name == "vm.max_map_count"
+    severity: Severity = NOTE
+    if room.share >= _FAILS and maps:
+        severity = CRITICAL
+    elif (maps and room.share >= 0.8) or (room.name != "RLIMIT_MEMLOCK" and room.share >= 0.95):
+        severity = COSTLY
+    kind = {"vm.max_map_count": "mappings-limit-nears", "RLIMIT_MEMLOCK": "lock-limit-nears",
+            "RLIMIT_NOFILE": "files-limit-nears", "pids.max": "threads-limit-nears",
+            "RLIMIT_NPROC": "threads-limit-nears", "kernel.threads-max": "threads-limit-nears",
+            "kernel.pid_max": "threads-limit-nears"}  # fmt: skip
+    yield Finding(
+        kind.get(room.name, "limit-nears"),
+        severity,
+        f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name}, "
+        f"{share(room.share)}): at the limit {room.what}",
+        "limits",
+        room.name,
+        room.share,
+        "1",
+        setting=_HINTS.get(room.name, ""),
+        experiments=("vma-lock",) if maps or "LOCK" in room.name else ("mmap-overcommit",),
+    )
+
+
+def _tmpfs(look: Look) -> Iterator[Finding]:
+    for one in look.tmpfs:
+        full = one.used_bytes / max(one.size_bytes, 1)
+        if full >= 0.9 and one.used_bytes >= 16 * MiB and look.memory.shmem_bytes:
+            yield Finding(
+                "tmpfs-full", COSTLY,
+                f"{one.path} (tmpfs) holds {size(one.used_bytes)} of {size(one.size_bytes)}: at "
+                "the "
+                "limit write fails with ENOSPC, and a store to a mapping of it ends with SIGBUS",
+                "limits", one.path, full, "1",
+                setting="remove what is no longer used; size= of the mount",
+                experiments=("memcg-accounting",),
+            )  # fmt: skip
+
+
+def of_group(
+    group: GroupRoom, look: Look | None = None, *, unshares: tuple[float, float] | None = None
+) -> Iterator[Finding]:
+    """Of a memory cgroup; `look` is of a process in it. `unshares`: bytes per second that become
+    private in it, and how many more may."""
+    charge = group.charge
+    kills = group.limit_name != "memory.high"
+    evidence = _group_facts(group)
+    raise_it = (
+        f"raise {group.path}/{group.limit_name}, or let the program hear of it before: a threshold "
+        "(memory.high, memory.pressure) at which it drops what it can spare"
+    )
+    policies = {"memory_max": [_limit(group.limit_bytes), _limit(2 * group.limit_bytes)]}
+    proof = policies if look is not None else None
+    if group.kills:
+        yield Finding(
+            "group-kills", CRITICAL,
+            f"the kernel killed {group.kills} of the group's processes during the look",
+            "limits", group.limit_name, group.kills, "count", evidence,
+            f"memlab diagnose --last-kill says which and why; {raise_it}", proof,
+            ("reclaim-or-kill", "coop-reclaim"),
+        )  # fmt: skip
+    room = group.room_bytes
+    full = 1 - group.room_share
+    nearly = charge.used_bytes >= 0.9 * group.limit_bytes
+    swap = _swaps()
+    if _fills(group):
+        assert group.seconds_left is not None
+        if unshares is None and look is not None:
+            lost, more = stock.unsharing(look)
+            unshares = lost / look.seconds, more
+        yield from _filling(group, look, evidence, raise_it, unshares, swap=swap)
+    elif full >= 0.85 and full >= 0.5:
+        then = "is made to wait" if not kills else "is swapped out" if swap else "ends with a kill"
+        yield Finding(
+            "group-nearly-full", COSTLY if full >= 0.95 else NOTE,
+            f"its memory cgroup is {share(full)} full with what the kernel cannot drop: "
+            f"{size(room)} of {size(group.limit_bytes)} are left, and what does not fit {then}; "
+            f"{_still(group)}",
+            "limits", group.limit_name, full, "1", evidence, raise_it, None,
+            ("memcg-notify", "coop-reclaim"),
+        )  # fmt: skip
+    slab = charge.slab_reclaimable_bytes
+    if nearly and charge.droppable_bytes >= 0.3 * charge.used_bytes and full < 0.85:
+        what, line, of_it = max(
+            ("page cache", "page cache, clean", charge.file_clean_bytes),
+            (
+                "directory entries and inodes of the kernel (reclaimable slab)",
+                "slab, reclaimable",
+                slab,
+            ),
+            ("LazyFree pages", "anonymous", charge.lazyfree_bytes),
+            key=lambda one: one[2],
+        )
+        yield Finding(
+            "group-full-of-droppable", NOTE,
+            f"its memory cgroup is near its limit ({size(charge.used_bytes)} of "
+            f"{size(group.limit_bytes)}), and {size(of_it)} of it are {what}"
+            + ("" if line.startswith("slab") else _DROPPED),
+            "stock", line, of_it, "B", (*evidence, *_slab_facts(group, look)),
+            "no action; alarms by memory that cannot be dropped (or memory.pressure), and not by "
+            "usage",
+            experiments=("reclaim-or-kill", "coop-reclaim"),
+        )  # fmt: skip
+    elif slab >= 16 * MiB and slab >= 0.3 * charge.used_bytes:
+        yield Finding(
+            "group-slab", NOTE,
+            f"{size(slab)} of the group's {size(charge.used_bytes)} are {_slab(group, look)}, of "
+            "no "
+            "process",
+            "stock", "slab, reclaimable", slab, "B", (*evidence, *_slab_facts(group, look)),
+            "no action; fewer lookups of names that do not exist",
+            experiments=("memcg-accounting",),
+        )  # fmt: skip
+    if group.reached_per_s >= 1:
+        high = group.limit_name == "memory.high"
+        yield Finding(
+            "group-limit-met", COSTLY if group.reached_per_s >= 100 or high else NOTE,
+            (f"it is throttled at memory.high {rate(group.reached_per_s)}: each allocation "
+             "beyond it "
+             "reclaims and waits" if high else
+             f"its memory cgroup meets its limit {rate(group.reached_per_s)}, and reclaims to "
+             "let it "
+             "go on; nobody was killed in the look" if not group.kills else
+             f"its memory cgroup meets its limit {rate(group.reached_per_s)}"),
+            "limits", group.limit_name, group.reached_per_s, "1/s", evidence, raise_it, proof,
+            ("reclaim-or-kill", "coop-reclaim", "memcg-notify"),
+        )  # fmt: skip
+    held = charge.shmem_bytes
+    if held >= 16 * MiB and held >= 0.25 * charge.used_bytes:
+        yield Finding(
+            "group-tmpfs", NOTE,
+            f"{size(held)} of the group's {size(charge.used_bytes)} are tmpfs, shared memory or "
+            "memfd: "
+            "files that stay when their process ends, and that only swap or a delete takes out",
+            "stock", "tmpfs, shared memory", held, "B", evidence,
+            "remove the files (df -t tmpfs, ls /dev/shm), or size= for the mount",
+            experiments=("memcg-accounting",),
+        )  # fmt: skip
+    dirty = charge.file_dirty_bytes + charge.writeback_bytes
+    if dirty >= 0.3 * group.limit_bytes and dirty >= 16 * MiB:
+        yield Finding(
+            "group-dirty", NOTE,
+            f"{size(dirty)} of the group's {size(charge.used_bytes)} have to be written before "
+            "they "
+            "can be dropped: writers wait for the device",
+            "stock", "page cache, dirty", dirty, "B", evidence,
+            "write sooner (sync_file_range, fsync in pieces); memory.high below the limit",
+            experiments=("reclaim-or-kill",),
+        )  # fmt: skip
+
+
+def _fills(group: GroupRoom) -> bool:
+    """What it needs grows towards the limit, and soon enough to matter."""
+    return (
+        group.seconds_left is not None
+        and group.seconds_left < 3600
+        and group.grows_steadily
+        and group.new_peak
+    )
+
+
+def _filling(
+    group: GroupRoom, look: Look | None, evidence: tuple[Fact, ...], raise_it: str,
+    unshares: tuple[float, float] | None, *, swap: bool,
+) -> Iterator[Finding]:  # fmt: skip
+    """Critical only where a bound lies above the room, and the limit is met within the time that
+    was looked at: a growth is not extended further than it was seen."""
+    assert group.seconds_left is not None
+    room = group.room_bytes
+    bound = None if look is None or look.mapped_growth_bytes > 0 else float(look.unfilled_bytes)
+    if (
+        look is not None
+        and bound is not None
+        and look.growth_bytes_per_s < 0.5 * group.growth_bytes_per_s
+    ):
+        bound = None  # another process of the group grows
+    if unshares and unshares[0] >= 0.5 * group.growth_bytes_per_s:
+        bound = unshares[1]  # memory that forked processes share becomes private
+    if bound is not None and bound < room:
+        return  # the growth itself is said, with this bound
+    seen = look.seconds if look else 0.0
+    soon = bound is not None and group.seconds_left <= seen and not swap
+    then = (
+        "it is made to wait" if group.limit_name == "memory.high"
+        else "what is in it is swapped out" if swap else "something in it is killed"
+    )  # fmt: skip
+    limits = (
+        f"the process can fill {size(bound)} more, the group has room for {size(room)}"
+        if bound is not None
+        else f"the group has room for {size(room)}; nothing that was seen bounds it, and nothing "
+        "shows that it goes on"
+    )
+    yield Finding(
+        "group-limit-nears", CRITICAL if soon else COSTLY,
+        f"if its growth of {size(group.growth_bytes_per_s)}/s goes on, its memory cgroup is full "
+        "in "
+        f"{left(group.seconds_left)}, and then {then}: {limits}",
+        "limits", group.limit_name, group.seconds_left, "s", evidence,
+        f"a look of --seconds {max(20, round(2 * group.seconds_left))} would see whether it falls "
+        f"again, as a collected heap does; {raise_it}",
+        None, ("reclaim-or-kill", "memcg-notify", "coop-reclaim"),
+    )  # fmt: skip
+
+
+def _still(group: GroupRoom) -> str:
+    swing = group.highest_bytes - group.lowest_bytes
+    if swing > 4 * MiB and not group.grows_steadily:
+        return f"it swung between {size(group.lowest_bytes)} and {size(group.highest_bytes)}"
+    return "it did not grow in the look" if group.seconds_left is None else "it grows slowly"
+
+
+def _group_facts(group: GroupRoom) -> tuple[Fact, ...]:
+    charge = group.charge
+    return facts(
+        Fact("charged", charge.used_bytes, "B"),
+        Fact("of it page cache that can be dropped", charge.file_clean_bytes, "B"),
+        Fact("anonymous", charge.anonymous_bytes, "B"),
+        Fact(group.limit_name, group.limit_bytes, "B"),
+        Fact("its peak", charge.peak_bytes, "B") if charge.peak_bytes else None,
+        Fact("what is needed grows by", group.growth_bytes_per_s, "B/s"),
+        Fact("limit met", group.reached_per_s, "1/s") if group.reached_per_s else None,
+        Fact("killed since the group was made", charge.oom_kill_count, "count")
+        if charge.oom_kill_count
+        else None,
+    )
+
+
+def _slab(group: GroupRoom, look: Look | None) -> str:
+    """The kernel's memory of a group, and whether that is known to be reclaimable."""
+    charge = group.charge
+    low, high = charge.slab_bounds_bytes
+    made = (look.rate("dentries") or 0.0) + (look.rate("inodes") or 0.0) if look else 0.0
+    grew = group.machine_slab_growth_bytes >= 1 * MiB and group.kernel_growth_bytes_per_s > 0
+    if low >= high / 2 or made >= 100 or grew:
+        return (
+            "directory entries and inodes of the kernel (reclaimable slab): dropped before "
+            "anyone is "
+            "killed; no danger, no leak"
+        )
+    return (
+        f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to {size(high)} "
+        "of "
+        "it directory entries and inodes, which are dropped before anyone is killed"
+    )
+
+
+def _slab_facts(group: GroupRoom, look: Look | None) -> tuple[Fact, ...]:
+    low, high = group.charge.slab_bounds_bytes
+    names = look.rate("dentries") if look else None
+    inodes = look.rate("inodes") if look else None
+    return facts(
+        Fact("reclaimable slab between", f"{size(low)} and {size(high)}") if low != high else None,
+        Fact("directory entries made by it", names, "1/s") if names else None,
+        Fact("inodes made by it", inodes, "1/s") if inodes else None,
+    )
+
+
+def _swaps() -> bool:
+    from memlab.observe import files, proc
+
+    machine = files.known(proc.meminfo) or {}
+    return machine.get("SwapFree", 0) > 0
+
+
+def _limit(value: float) -> str:
+    """Bytes as `try` takes them, in whole MiB."""
+    return f"{max(1, -(-int(value) // MiB))}M"

@@ -1,0 +1,337 @@
+"""A diagnosis as text: the answer on one screen, the rest behind `-v`.
+
+Plain text, without rich: importing that takes as much CPU time as the whole look.
+"""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from memlab import units
+from memlab.diagnose import held
+from memlab.diagnose.account import Account, Line
+from memlab.diagnose.diagnosis import Diagnosis
+from memlab.diagnose.finding import Fact, Finding, Severity
+from memlab.diagnose.held import GroupLook
+from memlab.diagnose.look import Look
+from memlab.diagnose.prediction import Predicted, Prediction
+from memlab.diagnose.started import LOAD
+from memlab.diagnose.unlooked import Unlooked
+
+_WIDTH = 100  # characters: longer lines are hard to read
+_LEAST = 60
+_THREADS_SHOWN = 5
+_MEMBERS_SHOWN = 5
+_LINES_SHOWN = 9
+_CALLS = {
+    "madvise": "madvise",
+    "munmap": "munmap",
+    "mprotect": "mprotect",
+    "mremap": "mremap",
+    "brk": "brk",
+    "shootdowns_asked": "flushes asked",
+    "minor_faults": "faults",
+    "threads_created": "threads made",
+    "lock_sleeps": "sleeps for a lock",
+    "compactions": "compactions",
+}
+NOTHING = "nothing to worry about was found"
+
+
+def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
+    """The subject, the findings, who holds the memory, and what was not looked at; with `verbose`
+    the evidence, the other accounts, the threads and what the look cost."""
+    yield from _wrapped("", [_subject(found)])
+    yield from _verdict(found)
+    yield ""
+    said: set[str] = set()  # each line to paste is there once
+    for number, one in enumerate(found.findings, 1):
+        yield from _finding(found, number, one, said, verbose=verbose)
+    yield from _predictions(found.predictions)
+    for account in found.accounts:
+        if account.name == "stock" or verbose:
+            yield from _account(account, verbose=verbose)
+    if found.group:
+        yield from _members(found.group)
+    if verbose and found.look:
+        yield from _threads(found.look)
+        yield from _malloc(found.look)
+    yield from _proofs(found)
+    if verbose:
+        yield from _wrapped("", [_cost(found)])
+    else:
+        yield "-v: the evidence, the accounts of page faults, limits and time, and the look's cost"
+
+
+def _subject(found: Diagnosis) -> str:
+    if found.group:
+        return f"{held.header(found.group)}; looked at for {_quantity(found.seconds, 's')}"
+    look = found.look
+    assert look
+    subject = look.subject
+    return (
+        f"process {subject.pid} ({subject.command}) of {subject.user}, "
+        f"{_count(look.thread_count, 'thread')}, {_percent(look.cpu_share)} of a CPU, "
+        f"{_size(look.memory.resident_bytes)} resident; looked at for "
+        f"{_quantity(look.seconds, 's')}"
+    )
+
+
+def _verdict(found: Diagnosis) -> Iterator[str]:
+    """That nothing was found is a claim: it is made where all was looked at."""
+    worth = [one for one in found.findings if one.severity > Severity.NOTE]
+    if not worth and found.whole:
+        yield f"{NOTHING}; worth knowing:" if found.findings else NOTHING
+    elif not worth:
+        yield "worth knowing:" if found.findings else "no finding, but not all was looked at:"
+    yield from _left_out(found)
+
+
+def _left_out(found: Diagnosis) -> Iterator[str]:
+    if found.not_looked_at:
+        yield from _wrapped("not looked at: ", ["; ".join(map(_unlooked, found.not_looked_at))])
+    for one in found.accounts:
+        if not one.small_rest:
+            rest = _quantity(abs(one.rest), one.unit)
+            more = "unexplained" if one.rest > 0 else "counted twice"
+            yield from _wrapped("", [f"of {one.title}: {rest} {more}"])
+
+
+def _unlooked(one: Unlooked) -> str:
+    price = "" if one.price_s is None else f" (some {1000 * one.price_s:,.0f} ms)"
+    option = f"; {one.option} does" if one.option else ""
+    return f"{one.what}: {one.why}{price}{option}"
+
+
+def _finding(
+    found: Diagnosis, number: int, one: Finding, said: set[str], *, verbose: bool
+) -> Iterator[str]:
+    yield from _wrapped(f"{number}. {one.severity.name.lower()}: ", [one.title])
+    if verbose and one.evidence:
+        yield from _wrapped("   evidence: ", ["; ".join(map(_fact, one.evidence))])
+    if one.setting:
+        yield from _wrapped("   try: ", [one.setting])
+    proof = found.proof(one)
+    if proof and proof not in said:  # one line, for the clipboard
+        yield f"   proof: {proof}"
+        said.add(proof)
+    if verbose and one.experiments:
+        sweeps = ", ".join(f"memlab sweep {name}" for name in one.experiments)
+        yield from _wrapped("   what it costs here: ", [sweeps])
+    if verbose:
+        yield f"   rests on: {one.account}, {one.line}"
+    yield ""
+
+
+def _account(account: Account, *, verbose: bool) -> Iterator[str]:
+    """The lines that matter, what they leave, and the sum."""
+    main = [line for line in account.lines if line.part_of is None]
+    if not main:
+        return
+    yield account.title
+    shown = main if verbose or account.total is None else sorted(main, key=_by_size)[:_LINES_SHOWN]
+    rows = [_row(account, line) for line in main if line in shown]
+    rows += [
+        (
+            f"  of {'it' if line.part_of == 'all' else line.part_of}: {line.name}",
+            *_row(account, line)[1:],
+        )
+        for line in account.lines
+        if line.part_of not in (None, "none")
+    ]
+    if account.total is not None:
+        others = sum(line.value for line in main if line not in shown)
+        if others:
+            rows.append(("other lines", _quantity(others, account.unit), ""))
+        rows.append(("rest", _quantity(account.rest, account.unit), ""))
+        rows.append(("in all", _quantity(account.total, account.unit), ""))
+    width = max(len(name) for name, _, _ in rows)
+    of_value = max(len(value) for _, value, _ in rows)
+    for name, value, note in rows:
+        yield f"  {name.ljust(width)}  {value.rjust(of_value)}  {note}".rstrip()[:_WIDTH]
+    yield ""
+
+
+def _by_size(line: Line) -> float:
+    return -abs(line.value)
+
+
+def _row(account: Account, line: Line) -> tuple[str, str, str]:
+    unit = line.unit or account.unit
+    note = line.note
+    if line.low is not None and line.high is not None:
+        span = f"{_quantity(line.low, unit)} to {_quantity(line.high, unit)}"
+        note = f"{span}; {note}" if note else span
+    value = _amount(line.value, unit)
+    if line.limit is not None:
+        value = f"{value} of {_amount(line.limit, unit)}"
+        note = f"{100 * line.value / max(line.limit, 1):.0f} %; {note}"
+    return line.name, value, note
+
+
+def _amount(value: float, unit: str) -> str:
+    return f"{value:,.0f}" if unit == "count" else _quantity(value, unit)
+
+
+def _members(group: GroupLook) -> Iterator[str]:
+    if not group.members:
+        return
+    yield "its processes: anonymous memory, of it shared, growth in the look"
+    for member in group.members[:_MEMBERS_SHOWN]:
+        shared = _size(member.shared_bytes)
+        yield (
+            f"  {member.pid:>8}  {member.command:<16}  {_size(member.anonymous_bytes):>9}  "
+            f"{shared:>9}  {_size(member.growth_bytes):>9}"
+        )
+    if len(group.members) > _MEMBERS_SHOWN:
+        yield f"  and {_count(len(group.members) - _MEMBERS_SHOWN, 'process')} that hold less"
+    yield ""
+
+
+_PREDICTED = {
+    "peak_rss": "peak resident memory",
+    "faults": "page faults",
+    "cpu_time": "processor time",
+}
+
+
+def _predictions(predictions: Iterable[Prediction]) -> Iterator[str]:
+    """A block for each policy that was asked for."""
+    for one in predictions:
+        yield f"if {one.policy}: predicts"
+        for metric in one.metrics:
+            now, low, high = (_predicted(metric, v) for v in (metric.now, metric.low, metric.high))
+            span = low if low == high else f"{low} to {high}"
+            yield from _wrapped(f"   {_PREDICTED[metric.metric]}: ", [f"{span}, now {now}"])
+        said = "   assumes: " if one.metrics else "   "
+        yield from _wrapped(said, ["; ".join(one.assumes)])
+        yield ""
+
+
+def _predicted(metric: Predicted, value: float) -> str:
+    return _percent(value) + " of a CPU" if metric.unit == "1" else _quantity(value, metric.unit)
+
+
+def _proofs(found: Diagnosis) -> Iterator[str]:
+    """What the lines that start the program again leave out, or why there are none."""
+    if found.look is None:
+        return
+    start = found.look.started
+    asked = [one for one in found.findings if one.policies]
+    if asked and start.unknown:
+        yield from _wrapped("", [f"no `memlab try` line: {start.unknown}"])
+    proofs = [proof for one in asked if (proof := found.proof(one))]
+    if proofs:
+        yield from _wrapped("`memlab try` starts it ", start.remarks)
+    if any(proof.endswith(LOAD) for proof in proofs):
+        yield f"{LOAD} is your load on the service, such as a benchmark that ends"
+
+
+def _threads(look: Look) -> Iterator[str]:
+    names = [name for name in _CALLS if look.rate(name)]
+    shown = [t for t in look.threads if any(t.per_s.get(name) for name in names)]
+    if not shown:
+        return
+    rows = [["thread", "", *(_CALLS[name] for name in names)]]
+    for thread in shown[:_THREADS_SHOWN]:
+        rates = (_rate(thread.per_s.get(name)) for name in names)
+        rows.append([str(thread.tid), thread.command, *rates])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            cell.ljust(width) if column == 1 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells)
+    if len(shown) > _THREADS_SHOWN:
+        yield f"and {_count(len(shown) - _THREADS_SHOWN, 'thread')} that did less"
+    yield ""
+
+
+def _malloc(look: Look) -> Iterator[str]:
+    malloc = look.allocator
+    if malloc is None:
+        yield "malloc: none that is known"
+    else:
+        yield f"malloc: {malloc.name} {malloc.version or '(version not seen)'}, {malloc.where}"
+        for option in malloc.options:
+            yield f"  {option.name} {option.value} ({option.source})"
+    for use in look.largest:
+        grown = f", grew by {_size(use.growth_bytes)}" if use.growth_bytes else ""
+        yield from _wrapped("  holds ", [f"{_size(use.resident_bytes)}{grown}: {use.name}"])
+    yield f"TLB shootdowns: {_shootdowns(look)}"
+    yield ""
+
+
+def _shootdowns(look: Look) -> str:
+    seen = look.shootdowns
+    how = ", not all of them" if seen.hidden else ""
+    asked, taken = look.rate("shootdowns_asked"), look.rate("shootdowns_taken")
+    own = (
+        "what its threads ask for is not seen"
+        if asked is None
+        else f"its threads ask for {_rate(asked)} and are interrupted by {_rate(taken)}"
+    )
+    return (
+        f"{own}; interrupts on its CPUs ({seen.cpus}), of all "
+        f"processes{how}: {_rate(seen.interrupts_per_s)}"
+    )
+
+
+def _cost(found: Diagnosis) -> str:
+    cost = found.cost
+    tables = (
+        f"; page tables were read for {_quantity(cost.page_tables_s, 's')}, in pieces of at most "
+        "16 MiB, each of which makes calls that map memory wait"
+        if cost.page_tables_s
+        else ""
+    )
+    return (
+        f"this look cost {_percent(cost.share)} of a CPU: {_quantity(cost.cpu_s, 's')} in "
+        f"{_quantity(found.seconds, 's')}; to start Python took "
+        f"{_quantity(cost.starting_cpu_s, 's')} before it; the counts cost the process about "
+        f"{_percent(cost.counted_share)}{tables}"
+    )
+
+
+def _wrapped(first: str, texts: Iterable[str]) -> Iterator[str]:
+    """Each text after `first`, its further lines under its beginning, as wide as the terminal."""
+    width = min(_WIDTH, max(_LEAST, shutil.get_terminal_size((_WIDTH, 1)).columns))
+    for line in texts:
+        yield from textwrap.wrap(
+            line,
+            width,
+            initial_indent=first,
+            subsequent_indent=" " * min(len(first), 18),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+def _fact(fact: Fact) -> str:
+    value = fact.value if isinstance(fact.value, str) else _quantity(fact.value, fact.unit)
+    return f"{fact.name} {value}"
+
+
+def _quantity(value: float, unit: str) -> str:
+    return units.format_quantity(value, unit)
+
+
+def _size(value: float | None) -> str:
+    return "not seen" if value is None else units.format_quantity(value, "B")
+
+
+def _rate(value: float | None) -> str:
+    return "not seen" if value is None else units.format_quantity(value, "1/s")
+
+
+def _percent(share: float) -> str:
+    return units.format_percent(share)
+
+
+def _count(number: int, noun: str) -> str:
+    if noun.endswith("s"):
+        return f"{number} {noun}{'' if number == 1 else 'es'}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,161 @@
+"""Limits on a process beside its memory cgroup's, and how much of each is used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memlab.observe import cgroup, files, proc, process
+from memlab.observe.proc import ROOT
+
+_USERS_PROCESSES_MAX = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One limit. `unit` is B or count."""
+
+    name: str
+    used: float
+    limit: float
+    unit: str
+    what: str
+    """What happens at the limit."""
+
+    @property
+    def share(self) -> float:
+        return self.used / self.limit if self.limit else 1.0
+
+
+def limits(pid: int, status: Mapping[str, str], mappings: int) -> list[Room]:
+    """Those that are finite and that this process may read."""
+    return list(_limits(pid, status, mappings))
+
+
+def _limits(pid: int, status: Mapping[str, str], mappings: int) -> Iterator[Room]:
+    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/limits")) or ""
+    capable = int(status.get("CapEff", "0"), 16)
+
+    def soft(name: str) -> int | None:
+        return files.known(lambda: process.parse_limit(text, name)) if text else None
+
+    most = files.number(ROOT / "proc/sys/vm/max_map_count")
+    if most:
+        yield Room("vm.max_map_count", mappings, most, "count",
+                   "mmap, munmap and mprotect fail with ENOMEM")  # fmt: skip
+    lock, locked = soft("Max locked memory"), proc.status_bytes(status, "VmLck") or 0
+    if lock is not None and not capable >> 14 & 1:  # CAP_IPC_LOCK
+        yield Room("RLIMIT_MEMLOCK", locked, lock, "B", "mlock fails with ENOMEM, mmap with EAGAIN")
+    for name, field, called in (
+        ("Max address space", "VmSize", "RLIMIT_AS"),
+        ("Max data size", "VmData", "RLIMIT_DATA"),
+        ("Max stack size", "VmStk", "RLIMIT_STACK"),
+    ):
+        most, used = soft(name), proc.status_bytes(status, field)
+        if most and used is not None:
+            what = "a deeper stack ends it with SIGSEGV" if field == "VmStk" else (
+                "mmap and brk fail with ENOMEM")  # fmt: skip
+            yield Room(called, used, most, "B", what)
+    files_max, held = soft("Max open files"), _files(pid)
+    if files_max and held is not None:
+        yield Room("RLIMIT_NOFILE", held, files_max, "count", "open and accept fail with EMFILE")
+    yield from _tasks(pid, status, soft("Max processes"), capable)
+    machine = files.known(proc.meminfo) or {}
+    if files.number(ROOT / "proc/sys/vm/overcommit_memory") == 2 and machine.get("CommitLimit"):
+        yield Room("CommitLimit", machine["Committed_AS"], machine["CommitLimit"], "B",
+                   "mmap and brk of every process fail with ENOMEM")  # fmt: skip
+    total, free = machine.get("HugePages_Total", 0), machine.get("HugePages_Free", 0)
+    if total and proc.status_bytes(status, "HugetlbPages"):
+        reserved = machine.get("HugePages_Rsvd", 0)
+        yield Room("huge pages (hugetlb)", total - free + reserved, total, "count",
+                   "mmap(MAP_HUGETLB) fails with ENOMEM")  # fmt: skip
+
+
+def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) -> Iterator[Room]:
+    fails = "fork and pthread_create fail with EAGAIN"
+    for directory in _pids_groups(pid):
+        limit, used = files.number(directory / "pids.max"), files.number(directory / "pids.current")
+        if limit is not None and used is not None:
+            yield Room("pids.max", used, limit, "count", fails)
+    uid = status.get("Uid", "0").split()[0]
+    if most is not None and uid != "0" and not capable >> 21 & 1 and not capable >> 24 & 1:
+        # CAP_SYS_ADMIN and CAP_SYS_RESOURCE have no limit (kernel/fork.c, copy_process()).
+        used = _threads_of(uid)
+        if used is not None:
+            yield Room("RLIMIT_NPROC", used, most, "count", fails)
+    everything = files.number(ROOT / "proc/sys/kernel/threads-max")
+    words = (files.text(ROOT / "proc/loadavg") or "").split()
+    if everything and len(words) > 3 and "/" in words[3]:
+        total = int(words[3].partition("/")[2])
+        yield Room("kernel.threads-max", total, everything, "count", fails)
+        ids = files.number(ROOT / "proc/sys/kernel/pid_max")
+        if ids:
+            yield Room("kernel.pid_max", total, ids, "count", fails)
+
+
+def _pids_groups(pid: int) -> Iterator[Path]:
+    """The group that counts its tasks, and those above it."""
+    mounts = files.known(proc.mounts) or []
+    paths = cgroup.parse_membership(files.text(ROOT / f"proc/{pid}/cgroup") or "")
+    for mount in mounts:
+        legacy = mount.filesystem == "cgroup" and "pids" in mount.super_options
+        if not legacy and mount.filesystem != "cgroup2":
+            continue
+        path = paths.get("pids" if legacy else "")
+        if not path or ".." in path or not Path(path).is_relative_to(mount.root):
+            continue
+        top = Path(mount.mount_point)
+        directory = top / Path(path).relative_to(mount.root)
+        yield from (d for d in (directory, *directory.parents) if d.is_relative_to(top))
+
+
+def _threads_of(uid: str) -> int | None:
+    """Threads of all processes of a user."""
+    total = 0
+    entries = [name for name in files.names(ROOT / "proc") if name.isdecimal()]
+    if len(entries) > _USERS_PROCESSES_MAX:
+        return None
+    for name in entries:
+        status = files.known(lambda name=name: proc.status(name))  # type: ignore[misc]
+        if status and status.get("Uid", "").split()[:1] == [uid]:
+            total += int(status.get("Threads", "0"))
+    return total
+
+
+def _files(pid: int) -> int | None:
+    """Open files. Since Linux 6.2 the size of the folder is their number."""
+    folder = ROOT / f"proc/{pid}/fd"
+    try:
+        size = folder.stat().st_size
+        return size or sum(1 for _ in folder.iterdir())
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class TmpfsUse:
+    """A mount of tmpfs that the subject sees."""
+
+    path: str
+    used_bytes: int
+    size_bytes: int
+
+
+def tmpfs(pid: int) -> Sequence[TmpfsUse]:
+    """The mounts of tmpfs that hold most, as the process sees them."""
+    found: dict[tuple[str, str], TmpfsUse] = {}
+    text = files.known(lambda: proc.read(ROOT / f"proc/{pid}/mountinfo")) or ""
+    for mount in files.known(lambda: proc.parse_mountinfo(text)) or []:
+        if mount.filesystem != "tmpfs":
+            continue
+        path = ROOT / f"proc/{pid}/root" / mount.mount_point.lstrip("/")
+        use = files.known(lambda path=path: os.statvfs(path))  # type: ignore[misc]
+        if use is None or use.f_bsize == 0:
+            continue
+        used = (use.f_blocks - use.f_bfree) * use.f_frsize
+        key = mount.source, str(use.f_fsid)
+        if used and (key not in found or len(mount.mount_point) < len(found[key].path)):
+            found[key] = TmpfsUse(mount.mount_point, used, use.f_blocks * use.f_frsize)
+    return sorted(found.values(), key=lambda one: -one.used_bytes)[:5]

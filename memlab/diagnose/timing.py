@@ -1,0 +1,118 @@
+"""The account of time: what the threads wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from memlab import units
+from memlab.diagnose import account
+from memlab.diagnose.account import Account, Line
+from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, rate, share
+from memlab.diagnose.look import Look
+
+_LEAST_SAMPLES = 3
+_WHAT = {
+    "reclaim": ("waits-for-reclaim",
+        "more memory, or less of it used: memory.high and the limit of its group, MemAvailable of "
+        "the machine", "coop-reclaim"),
+    "swap": ("waits-for-swap",
+        "mlock what has to answer in time; no swap for its group", "locked-latency"),
+    "compaction": ("waits-for-compaction",
+        "transparent_hugepage/defrag of defer; no huge pages where the first touch may not wait",
+        "thp-cost"),
+    "writeback": ("waits-for-writeback",
+        "write less at once; vm.dirty_bytes; a faster device", "mmap-write"),
+    "fsync": ("waits-for-fsync",
+        "fewer fsync (appendfsync everysec, group commit); data and log on devices of their own",
+        "mmap-write"),
+    "a page of a file": ("waits-for-files",
+        "MADV_WILLNEED, readahead, or memory for the page cache", "mmap-read"),
+    "a kernel semaphore, as the mmap_lock": ("waits-for-mappings",
+        "fewer and smaller calls that change mappings; filling memory (MAP_POPULATE, mlock) in "
+        "pieces; Linux 6.4 or later, where page faults take no mmap_lock", "mmap-lock"),
+}  # fmt: skip
+
+
+def of(look: Look) -> Account:
+    """Samples of threads by what they did."""
+    waits = look.waits
+    if waits is None or not waits.samples:
+        return Account("time", "what its threads wait for", "count", 0.0, (), 0.0, whole=False)
+    functions = sorted(waits.functions.items(), key=lambda pair: -pair[1])[:3]
+    names = ", ".join(name for name, _ in functions)
+    lines = [Line("running, or ready to", waits.running, note=_queued(look))]
+    lines += [Line(kind, count, note=names) for kind, count in waits.by_kind.items()]
+    lines.append(Line("other sleeps: timers, sockets, its own locks", waits.idle))
+    return account.made(
+        "time", "what its threads wait for, in samples", "count", waits.samples, lines, whole=True
+    )
+
+
+def _queued(look: Look) -> str:
+    queued = look.waits.queued_s if look.waits else None
+    if not queued or queued < 0.05 * look.seconds:
+        return ""
+    return f"{units.format_duration(queued)} of it without a CPU"
+
+
+def findings(look: Look) -> Iterator[Finding]:
+    """What is worth saying of what they wait for."""
+    if look.state in "Tt":
+        by = (
+            "a tracer (ptrace)"
+            if look.state == "t"
+            else "a signal (SIGSTOP): SIGCONT lets it go on"
+        )
+        yield Finding(
+            "stopped", COSTLY,
+            f"it is stopped by {by}: this look sees what it holds, and nothing that it would do",
+            "time", "stopped", 1, "count",
+            setting="look again while it runs",
+        )  # fmt: skip
+    waits = look.waits
+    if waits is not None and waits.samples:
+        for kind, (name, setting, experiment) in _WHAT.items():
+            count = waits.by_kind.get(kind, 0)
+            part = count / waits.samples
+            if count < _LEAST_SAMPLES or part < 0.05:
+                continue
+            if name == "waits-for-mappings" and not _changes_mappings(look):
+                continue  # other locks of the kernel are semaphores too
+            yield Finding(
+                name, COSTLY if part * waits.threads >= 0.1 else NOTE,
+                f"{share(part)} of the samples of its threads wait for {kind}",
+                "time", kind, part, "1",
+                facts(
+                    Fact("samples", count, "count"), Fact("of", waits.samples, "count"),
+                    Fact("in", ", ".join(sorted(waits.functions))),
+                ),
+                setting, experiments=(experiment,),
+            )  # fmt: skip
+    sleeps = look.rate("lock_sleeps") or 0.0
+    if look.thread_count > 1 and sleeps >= 500 and _changes_mappings(look, sleeps):
+        yield Finding(
+            "waits-for-mappings", COSTLY if sleeps >= 2000 else NOTE,
+            f"its threads sleep for each other's calls {rate(sleeps)}: most likely for the "
+            "mmap_lock",
+            "time", "a kernel semaphore, as the mmap_lock", sleeps, "1/s",
+            facts(
+                *(Fact(call, value, "1/s") for call in ("munmap", "mprotect", "mremap", "madvise")
+                  if (value := look.rate(call)))
+            ),
+            _WHAT["a kernel semaphore, as the mmap_lock"][1], experiments=("mmap-lock",),
+        )  # fmt: skip
+    compactions = look.rate("compactions") or 0.0
+    if compactions >= 1:
+        yield Finding(
+            "waits-for-compaction", COSTLY if compactions >= 10 else NOTE,
+            f"{rate(compactions)} allocations wait until memory is compacted: most likely for huge "
+            "pages",
+            "time", "compaction", compactions, "1/s",
+            facts(Fact("huge pages on this machine", look.memory.thp_machine or "none")),
+            _WHAT["compaction"][1], {"thp": ["inherit", "never"]}, ("thp-cost",),
+        )  # fmt: skip
+
+
+def _changes_mappings(look: Look, sleeps: float = 0.0) -> bool:
+    calls = ("munmap", "mprotect", "mremap", "brk", "madvise")
+    return sum(look.rate(call) or 0 for call in calls) >= max(1.0, sleeps / 10)

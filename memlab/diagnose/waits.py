@@ -1,0 +1,125 @@
+"""What threads wait for: the function of the kernel that each sleeps in, sampled.
+
+/proc/PID/task/TID/wchan names it, at a read of some microseconds and without a stop. A thread that
+runs, or could, sleeps in none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from memlab.observe import files, process
+from memlab.observe.proc import ROOT
+
+_THREADS_MAX = 16
+"""At most so many per sample: the cost is bounded. The next sample takes the next ones."""
+
+# Linux 6.1 to 6.18. A prefix is enough: compilers add .isra and .constprop.
+_KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("userfaultfd", ("handle_userfault",)),
+    ("reclaim", ("reclaim_throttle", "try_to_free", "shrink_", "mem_cgroup_handle_over_high",
+                 "__mem_cgroup_handle_over_high", "throttle_direct_reclaim", "congestion_wait",
+                 "mem_cgroup_oom", "out_of_memory")),
+    ("swap", ("swap_", "__swap", "read_swap", "swapin", "do_swap_page")),
+    ("compaction", ("compact_", "migrate_", "migration_entry_wait")),
+    ("writeback", ("balance_dirty_pages", "folio_wait_writeback", "wait_on_page_writeback",
+                   "writeback_", "wb_wait")),
+    ("fsync", ("jbd2_", "log_wait_commit", "xlog_", "xfs_log", "file_write_and_wait",
+               "__filemap_fdatawait", "blkdev_issue_flush", "submit_bio_wait", "btrfs_sync",
+               "btrfs_wait")),
+    ("a page of a file", ("folio_wait_bit", "__folio_lock", "__lock_page", "wait_on_page_bit",
+                          "filemap_", "io_schedule", "read_pages", "do_read_cache")),
+    ("a kernel semaphore, as the mmap_lock", ("rwsem_", "down_read", "down_write", "__down_")),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Samples of threads, by what they waited for."""
+
+    samples: int
+    running: int
+    """On a CPU or waiting for one."""
+    by_kind: Mapping[str, int]
+    """Waits for memory."""
+    idle: int
+    """All other sleeps: timers, sockets, locks of the program's own."""
+    functions: Mapping[str, int]
+    threads: float
+    """How many threads there were to sample, on average."""
+    queued_s: float | None
+    """Time that its threads could run and no CPU was free, over the look."""
+
+
+class Sampler:
+    """Reads where threads sleep, each time that it is asked to."""
+
+    def __init__(self, pids: list[int]) -> None:
+        self._pids = pids
+        self._functions: Counter[str] = Counter()
+        self._samples = self._at = self._asked = self._tasks = 0
+        self._queued = _queued_s(pids)
+
+    def sample(self) -> None:
+        tasks = [
+            (pid, task)
+            for pid in self._pids[:_THREADS_MAX]
+            for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])  # type: ignore[misc]
+        ]
+        self._asked += 1
+        self._tasks += len(tasks)
+        for i in range(min(_THREADS_MAX, len(tasks))):
+            pid, task = tasks[(self._at + i) % len(tasks)]
+            found = files.text(ROOT / f"proc/{pid}/task/{task}/wchan")
+            if found is not None:
+                self._functions[found] += 1
+                self._samples += 1
+        self._at += _THREADS_MAX
+
+    def result(self) -> Waits:
+        by_kind: Counter[str] = Counter()
+        functions: Counter[str] = Counter()
+        for name, count in self._functions.items():
+            kind = kind_of(name)
+            if kind:
+                by_kind[kind] += count
+                functions[name] += count
+        running = sum(self._functions[name] for name in ("0", ""))
+        after = _queued_s(self._pids)
+        queued = None if after is None or self._queued is None else after - self._queued
+        return Waits(
+            samples=self._samples,
+            running=running,
+            by_kind=dict(by_kind),
+            idle=self._samples - running - sum(by_kind.values()),
+            functions=dict(functions),
+            threads=self._tasks / max(1, self._asked),
+            queued_s=None if queued is None else max(0.0, queued),
+        )
+
+
+def kind_of(function: str) -> str | None:
+    """What a thread that sleeps in this function waits for, if it is memory."""
+    for kind, prefixes in _KINDS:
+        if function.startswith(prefixes):
+            return kind
+    return None
+
+
+def _queued_s(pids: list[int]) -> float | None:
+    """Of the first threads of each process (/proc/PID/schedstat, nanoseconds)."""
+    total = None
+    for pid in pids[:_THREADS_MAX]:
+        for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])[:_THREADS_MAX]:  # type: ignore[misc]
+            words = (files.text(ROOT / f"proc/{pid}/task/{task}/schedstat") or "").split()
+            if len(words) == 3:
+                total = (total or 0.0) + int(words[1]) / 1e9
+    return total
+
+
+def userfaultfds(pid: int) -> int:
+    """How many file descriptors of the process are userfaultfds. A handler may be another one."""
+    held = files.known(lambda: process.descriptors(pid)) or []
+    return held.count("anon_inode:[userfaultfd]")

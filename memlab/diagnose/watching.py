@@ -1,0 +1,197 @@
+"""Cheap looks, again and again, until something happens: then a whole look, and the last minutes.
+
+A cheap look reads three files. What was read lately is kept in a ring, and on disk where a file is
+named, so that the last look is there when the subject is not any more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from memlab import output, units
+from memlab.diagnose import group
+from memlab.errors import BadRequest
+from memlab.observe import files, proc, process
+
+_RING = 300
+_KEPT_EVERY = 10  # looks, and at each change
+_CHANGE = 0.05
+_NAMES = {
+    "group": "the share of its group's limit, without what can be dropped",
+    "charge": "the share of its group's limit, with all",
+    "rss": "its resident memory",
+    "anonymous": "its anonymous memory",
+    "swap": "what it has in swap",
+    "threads": "its threads",
+    "files": "its open files",
+    "pressure": "waiting for memory, of the machine or the group, in 10 s",
+    "kills": "kills in its group since the watch began",
+}
+_TRIGGER = re.compile(r"\s*(\w+)\s*([<>])=?\s*([0-9.]+\s*\w*%?)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """``group > 90%``."""
+
+    text: str
+    name: str
+    above: bool
+    bound: float
+
+    def met(self, seen: Sample) -> bool:
+        value = seen.values.get(self.name)
+        return value is not None and (value > self.bound if self.above else value < self.bound)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A cheap look: what could be read, by name; shares from 0 to 1, bytes and counts."""
+
+    at: str
+    values: dict[str, float]
+
+
+def trigger(text: str) -> Trigger:
+    """Raises `BadRequest`."""
+    found = _TRIGGER.fullmatch(text)
+    known = ", ".join(_NAMES)
+    if found is None or found[1] not in _NAMES:
+        raise BadRequest(f"--when {text!r}: write NAME > VALUE, such as 'group > 90%'; {known}")
+    word = found[3].replace(" ", "")
+    try:
+        bound = units.parse_percent(word) if word.endswith("%") else float(units.parse_size(word))
+    except ValueError as error:
+        raise BadRequest(f"--when {text!r}: {error}") from None
+    return Trigger(text.strip(), found[1], found[2] == ">", bound)
+
+
+class Watch:
+    """Of a process, or of a group where `pid` is None."""
+
+    def __init__(
+        self, pid: int | None, directory: Path | None, version: str | None, keep: Path | None
+    ) -> None:
+        self._pid, self._keep = pid, keep
+        self._directory, self._version = directory, version
+        if pid is not None and directory is None:
+            own = group.own(pid)
+            self._directory, self._version = own if own else (None, None)
+        self._start = process.stat(pid).start_ticks if pid is not None else None
+        self._kills: int | None = None
+        self.ring: deque[Sample] = deque(maxlen=_RING)
+
+    def look(self) -> Sample | None:
+        """None where the subject has ended."""
+        values: dict[str, float] = {}
+        if self._pid is not None:
+            status = files.known(lambda: proc.status(self._pid or 0))
+            stat = files.known(lambda: process.stat(self._pid or 0))
+            if status is None or stat is None or stat.start_ticks != self._start:
+                return None
+            if stat.state in "ZX":
+                return None
+            for name, field in (("rss", "VmRSS"), ("anonymous", "RssAnon"), ("swap", "VmSwap")):
+                values[name] = float(proc.status_bytes(status, field) or 0)
+            values["threads"] = float(status.get("Threads", "0"))
+            folder = files.known(lambda: (proc.ROOT / f"proc/{self._pid}/fd").stat().st_size)
+            if folder:
+                values["files"] = float(folder)
+        if self._directory and self._version:
+            if not self._directory.is_dir():
+                return None
+            values.update(self._of_group(self._directory, self._version))
+        if (waits := _pressure(self._directory)) is not None:
+            values["pressure"] = waits
+        made = Sample(time.strftime("%H:%M:%S"), values)
+        self.ring.append(made)
+        return made
+
+    def _of_group(self, directory: Path, version: str) -> Iterator[tuple[str, float]]:
+        limit = group.nearest_of(directory, version)
+        charge = files.known(lambda: group.charge(limit.group if limit else directory, version))
+        if charge is None:
+            return
+        if limit:
+            yield "group", charge.needed_bytes / max(1, limit.limit_bytes)
+            yield "charge", charge.used_bytes / max(1, limit.limit_bytes)
+        if self._kills is None:
+            self._kills = charge.oom_kill_count
+        yield "kills", float(charge.oom_kill_count - self._kills)
+
+    def kept(self, note: str) -> None:
+        """Write the ring and why, whole or not at all."""
+        if self._keep is not None:
+            document = {"why": note, "samples": [asdict(one) for one in self.ring]}
+            output.write({self._keep: (json.dumps(document, indent=1) + "\n").encode()})
+
+
+def run(
+    watch: Watch,
+    triggers: Sequence[Trigger],
+    every_s: float,
+    say: Callable[[str], None],
+    look: Callable[[], None],
+) -> bool:
+    """Until a trigger is met, when `look` takes a whole look, or the subject ends. Whether a
+    trigger was met."""
+    last: Sample | None = None
+    taken = 0
+    while True:
+        seen = watch.look()
+        if seen is None:
+            watch.kept("ended")
+            say("the subject has ended; these were the last looks:")
+            for one in [*watch.ring][-5:]:
+                say(line(one))
+            return False
+        taken += 1
+        if last is None or _changed(last, seen):
+            say(line(seen))
+            last = seen
+            watch.kept("running")
+        elif taken % _KEPT_EVERY == 0:
+            watch.kept("running")
+        met = next((one for one in triggers if one.met(seen)), None)
+        if met is not None:
+            watch.kept(met.text)
+            say(f"{met.text}: {line(seen)}")
+            look()
+            return True
+        time.sleep(every_s)
+
+
+def line(seen: Sample) -> str:
+    """A cheap look in one line."""
+    return "  ".join([seen.at, *(f"{name} {_value(name, v)}" for name, v in seen.values.items())])
+
+
+def _value(name: str, value: float) -> str:
+    if name in ("group", "charge", "pressure"):
+        return units.format_percent(value)
+    unit = "B" if name in ("rss", "anonymous", "swap") else "count"
+    return units.format_quantity(value, unit)
+
+
+def _changed(before: Sample, now: Sample) -> bool:
+    """A share by 5 points, another number by 5 %."""
+    for name, value in now.values.items():
+        old = before.values.get(name, 0.0)
+        least = _CHANGE if name in ("group", "charge", "pressure") else _CHANGE * max(abs(old), 1.0)
+        if abs(value - old) > least:
+            return True
+    return False
+
+
+def _pressure(directory: Path | None) -> float | None:
+    """`some` over 10 s, of the group where it has one (v2)."""
+    of_group = files.text(directory / "memory.pressure") if directory else None
+    text = of_group or files.text(proc.ROOT / "proc/pressure/memory") or ""
+    found = re.search(r"some avg10=([\d.]+)", text)
+    return float(found[1]) / 100 if found else None

@@ -1,0 +1,50 @@
+"""Take in what other hosts measured."""
+
+from pathlib import Path
+
+import click
+
+from memlab.cli._options import json_option, store_option
+
+
+@click.command()
+@click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
+@click.option("--host", help="Which host it comes from, where its rows name none or a wrong one.")
+@click.option(
+    "--partial", is_flag=True, help="Take the rows before the place where the file breaks off."
+)
+@store_option
+@json_option
+def command(file: Path, host: str | None, partial: bool, store: Path | None, as_json: bool) -> None:
+    """Take the runs of other hosts in from FILE: rows that `sweep --jsonl` or `export --format
+    rows` printed (- is standard input), or a store. What is there already is left as it is, so that
+    the same file may come twice; of a file with anything wrong nothing is taken.
+
+    \b
+    memlab import rows.jsonl
+    memlab import results-of-b.db --host b
+    ssh b memlab export --all --format rows | memlab import - --host b
+    """
+    import sys
+
+    from memlab.errors import BadExport
+    from memlab.machines.fleet import output
+    from memlab.store import Store, default_path, rows, travel
+
+    if host is not None and not rows.host_name(host):
+        raise click.UsageError(f"--host {host!r} is no name of a host: letters, digits, .:@_-")
+    path = store or default_path()
+    with Store(path, create=True) as opened:
+        try:
+            if str(file) == "-":
+                stream = sys.stdin.buffer
+                taken = travel.take_in(opened, stream, "standard input", host, partial=partial)
+            elif travel.is_store(file):
+                taken = travel.take_store_in(opened, file, host)
+            else:
+                with file.open("rb") as source:
+                    taken = travel.take_in(opened, source, str(file), host, partial=partial)
+        except OSError as error:
+            raise BadExport(f"cannot read {file}: {error.strerror}") from None
+        found = output.by_host(opened, taken)
+    output.print_results(found, path, as_json=as_json)

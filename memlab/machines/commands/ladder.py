@@ -1,0 +1,189 @@
+"""Judge claims on counts and outcomes under one kernel after another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from memlab.cli import _completing
+from memlab.cli._options import (
+    Waiting,
+    echo,
+    echo_json,
+    factor_option,
+    figure_option,
+    json_option,
+    listed,
+    output_folder,
+    store_option,
+    wait_option,
+)
+from memlab.machines.options import MACHINES, small_guest_options
+
+if TYPE_CHECKING:
+    from memlab.documents import Word
+    from memlab.machines import documents
+    from memlab.machines.ladder.climb import Rung
+    from memlab.machines.ladder.judge import Row
+
+
+@click.command(cls=Waiting)
+@click.argument("names", metavar="EXPERIMENT...", nargs=-1, shell_complete=_completing.experiment)
+@click.option(
+    "--kernels",
+    "chosen",
+    callback=listed,
+    metavar="LIST|DIR",
+    help="6.1,6.12 or a folder; else all that `memlab kernels` lists.",
+)
+@click.option(
+    "--claims",
+    callback=listed,
+    metavar="IDS",
+    help="Of their claims these, by id; also what changelogs claim since a version.",
+)
+@click.option("--metric", "metrics", multiple=True, help="A row for each point of this metric too.")
+@factor_option("Levels of a factor; else the least that the claims need.")
+@small_guest_options
+@click.option(
+    "--guests",
+    type=click.IntRange(1, 64),
+    help="So many at once; default one per CPU, by memory, and one where times are measured.",
+)
+@click.option("--fresh", is_flag=True, help="Measure again, whatever the store holds.")
+@click.option("-v", "--verbose", is_flag=True, help="Rows that are alike everywhere too.")
+@wait_option
+@store_option
+@figure_option
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@json_option
+def command(
+    names: tuple[str, ...],
+    chosen: tuple[str, ...],
+    claims: tuple[str, ...],
+    metrics: tuple[str, ...],
+    levels: tuple[str, ...],
+    blocks: int,
+    guest_memory: int,
+    arch: str,
+    append: str,
+    guests: int | None,
+    fresh: bool,
+    verbose: bool,
+    wait_s: float,
+    store: Path | None,
+    output: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Judge the claims of experiments on counts and outcomes under each kernel, in a guest that
+    boots once for all of them: a matrix, the steps named, a figure. Claims on times are left out
+    where guests are emulated. The same command goes on after an interruption. A kernel that fails
+    is a line on standard error, and the others' rows are kept; exit 3 if all fail.
+
+    \b
+    memlab ladder vma-lock page-fault
+    memlab ladder mmap-write -p file_state=cached_1m -p file_size=1m --kernels 6.1,6.12,7.3
+    memlab ladder mmap-write --claims file-folio-write-faults --kernels 6.17,6.18
+    memlab ladder vma-lock --arch arm64 --kernels 6.12.117,6.12.117-16k
+    """
+    from memlab import units
+    from memlab.errors import BadRequest, CannotRun
+    from memlab.machines.guest import kernels
+    from memlab.machines.ladder import climb
+    from memlab.machines.ladder import show as present
+    from memlab.present import words
+    from memlab.printable import printable
+    from memlab.store import default_path
+    from memlab.watch import Silent
+
+    if not names:
+        raise BadRequest("name an experiment; `memlab list` lists them")
+    machine = MACHINES[arch]
+    timed = climb.judges_times(machine)
+    asked = climb.Asked(names, claims, metrics, levels, blocks, guest_memory, append, timed)
+    climb.requests(asked)
+    found = kernels.choose(chosen, machine)
+    if not found:
+        raise CannotRun("no kernel is at hand: memlab kernels suggest 6.1 7.3")
+
+    def done(rung: climb.Rung) -> None:
+        for line in rung.failed:
+            click.echo(f"memlab: {rung.kernel.version}: {printable(line)}", err=True)
+        if not (quiet or as_json):
+            said = f"{rung.kernel.version}: {len(rung.runs)} of {len(set(names))} experiments"
+            booted = f", of it {sum(rung.boots):.0f} s to boot" if rung.boots else ""
+            click.echo(f"{said}, {rung.seconds:.0f} s{booted}", err=True)
+
+    path, began = store or default_path(), time.monotonic()
+    if guests is None:
+        guests = climb.guests_at_once(asked)
+    elif guests > 1 and asked.timed:
+        raise BadRequest("--guests: under KVM times are measured, by one guest alone")
+    rungs = climb.climb(
+        asked, found, path, Silent(), done, fresh=fresh, wait_s=wait_s, guests=guests
+    )
+    taken_s = time.monotonic() - began
+    rows = climb.rows(asked, rungs)
+    if not rows:
+        raise CannotRun("nothing was measured under any kernel")
+    versions = [rung.kernel.version for rung in rungs if rung.runs]
+    place = output_folder(output, store) / f"ladder-{'-'.join(dict.fromkeys(names))[:60]}.png"
+    present.figure(versions, rows, place)
+    if as_json:
+        echo_json(document(rungs, rows, place, taken_s, guests))
+        return
+    present.show(versions, rows, verbose=verbose)
+    if not asked.timed:
+        echo("the guests are emulated: claims on times are left out")
+    if boots := sum(len(rung.boots) for rung in rungs):
+        size = units.format_size(guest_memory)
+        least = f"{words.count(boots, 'boot')} in {taken_s:.0f} s"
+        echo(f"{least}, {60 * boots / taken_s:.1f} per minute; at once {guests} of {size}")
+    echo(f"figure: {place}")
+
+
+def document(
+    rungs: Sequence[Rung], rows: Sequence[Row], place: Path, taken_s: float, guests: int
+) -> documents.Ladder:
+    from memlab.machines import documents as d
+    from memlab.machines.commands import kernels
+
+    return d.Ladder(
+        kernels=[
+            d.Rung(
+                kernels.document(r.kernel),
+                {n: run.id for n, run in r.runs.items()},
+                list(r.failed),
+                r.seconds,
+                list(r.boots),
+            )
+            for r in rungs
+        ],
+        rows=[
+            d.LadderRow(
+                experiment=row.experiment,
+                id=row.id,
+                text=row.text,
+                at=row.at,
+                unit=row.unit,
+                cells={
+                    v: d.LadderCell(
+                        cast("Word", c.word) if c.word else None, c.value, c.low, c.high
+                    )
+                    for v, c in row.cells.items()
+                },
+                steps=[d.Step(before, since) for before, since in row.steps],
+                since=row.since or None,
+                as_claimed=row.as_claimed,
+            )
+            for row in rows
+        ],
+        figure=str(place),
+        seconds=taken_s,
+        guests=guests,
+    )

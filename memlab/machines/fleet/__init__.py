@@ -1,0 +1,1 @@
+"""Many hosts: what links to them, judges their runs beside each other, prints and draws."""

@@ -1,0 +1,160 @@
+"""A fleet's answer: what each host shows, which one stands apart, and what about it differs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from memlab import units
+from memlab.analysis.noise import outliers
+from memlab.analysis.separation import Separation, separation
+from memlab.experiment.points import point_key
+from memlab.machines.ladder import judge as ladder
+from memlab.machines.ladder.judge import Row
+from memlab.observe import environment
+from memlab.results import Run
+
+HERE = "this host"
+_LEVEL = 0.05  # a host that differs by less is none to name
+_MOST = 5  # differences of environment that are named of a claim
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A part of the environment, its values by host, and how well they tell the groups apart."""
+
+    name: str
+    values: Mapping[str, str]
+    separation: Separation
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A claim at one setting on which the hosts disagree. `groups`: the hosts by verdict, the
+    largest group first; `outlier`: the one host that stands alone against three or more;
+    `differences`: what separates the groups, the best first."""
+
+    row: Row
+    groups: Mapping[str, Sequence[str]]
+    outlier: str | None
+    differences: Sequence[Difference]
+
+
+def named(runs: Sequence[Run]) -> dict[str, Run]:
+    """Each run under its host's name; the newest of a host's, where it has several, keeps it and
+    the others add their id."""
+    found: dict[str, Run] = {}
+    for run in sorted(runs, key=lambda run: run.row.created_at, reverse=True):
+        host = run.row.origin or HERE
+        found[f"{host} ({run.id})" if host in found else host] = run
+    return dict(sorted(found.items()))
+
+
+def rows(runs: Mapping[str, Run]) -> list[Row]:
+    """A row per claim and setting with a cell per host."""
+    return ladder.rows(list(runs.items()), (), (), timed=True)
+
+
+def splits(runs: Mapping[str, Run], found: Sequence[Row]) -> list[Split]:
+    """The rows on which hosts disagree: one reproduced it, another contradicted it."""
+    environments = {host: run.environment for host, run in runs.items()}
+    split = []
+    for row in found:
+        decided = {
+            host: cell.word
+            for host, cell in row.cells.items()
+            if cell.word in ("reproduced", "contradicted")
+        }
+        if len(set(decided.values())) < 2:
+            continue
+        sizes = Counter(decided.values()).most_common()
+        groups = {word: [h for h, w in decided.items() if w == word] for word, _ in sizes}
+        (*_, least) = groups.values()
+        alone = least[0] if len(least) == 1 and len(decided) > 3 else None
+        split.append(Split(row, groups, alone, differences(environments, decided)))
+    return split
+
+
+def differences(
+    environments: Mapping[str, Mapping[str, Any]], groups: Mapping[str, str]
+) -> list[Difference]:
+    """What of the environment differs between hosts, by how well it tells these groups apart."""
+    hosts = list(groups)
+    found = []
+    machines = {host: _parts(environments[host]) for host in hosts}
+    for name in dict.fromkeys(name for parts in machines.values() for name in parts):
+        values = {host: machines[host].get(name, "unknown") for host in hosts}
+        if len(set(values.values())) > 1:
+            told = separation([groups[h] for h in hosts], [values[h] for h in hosts])
+            found.append(Difference(name, values, told))
+    found = [one for one in found if one.separation.beyond_chance > 0]
+    found.sort(key=_rank)
+    return found[:_MOST]
+
+
+def _rank(one: Difference) -> tuple[float, float, bool, str]:
+    """The best first; of those that do it equally well the kernel, which is the likeliest cause."""
+    told = one.separation
+    return told.p, -told.beyond_chance, not one.name.startswith("kernel"), one.name
+
+
+def _parts(seen: Mapping[str, Any]) -> dict[str, str]:
+    """The environment that makes machines unlike, in words; of a table each entry apart."""
+    parts: dict[str, str] = {}
+    for name, value in environment.compared(seen).items():
+        inside = value if isinstance(value, dict) else {}
+        parts |= {f"{name} {key}": _word(part) for key, part in inside.items()}
+        if not isinstance(value, dict):
+            parts[name] = _word(value)
+    return parts
+
+
+def _word(value: object) -> str:
+    """A value on one line; of caches their sizes alone."""
+    if isinstance(value, list) and all(isinstance(one, dict) and "level" in one for one in value):
+        sizes = [f"L{one.get('level')} {one.get('type')} {_size(one)}" for one in value]
+        return ", ".join(sizes)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _size(cache: Mapping[str, Any]) -> str:
+    found = cache.get("size_bytes")
+    return units.format_quantity(found, "B") if type(found) is int else "of unknown size"
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """How a host's first metric lies to the median host's, over the points that all have: the
+    median of the ratios, and whether it is an outlier among the hosts."""
+
+    host: str
+    ratio: float
+    apart: bool
+
+
+def levels(runs: Mapping[str, Run]) -> list[Level]:
+    """Empty where the hosts share no point with a positive value of the first metric."""
+    metric = next(iter(runs.values())).experiment.metrics[0].name
+    by_host = {
+        host: {
+            point_key(s.point.at): s.medians[metric].estimate
+            for s in run.summaries
+            if metric in s.medians and s.medians[metric].estimate > 0
+        }
+        for host, run in runs.items()
+    }
+    shared = set.intersection(*(set(values) for values in by_host.values()))
+    if not shared:
+        return []
+    logs = np.log([[values[key] for key in shared] for values in by_host.values()])
+    typical = np.median(logs - np.median(logs, axis=0), axis=1)
+    apart = outliers(np.exp(typical)) & (np.abs(typical) > _LEVEL)
+    return [
+        Level(host, float(np.exp(one)), bool(far))
+        for host, one, far in zip(by_host, typical, apart, strict=True)
+    ]

@@ -1,0 +1,65 @@
+"""What can be said of a sweep in a guest before it boots.
+
+The plan, what it needs and what holds the guest are known. How much of the guest's memory is free
+is not: its kernel and memlab take some, so that a plan that fits here may still be shrunk or
+refused when it has booted. One that does not fit all of the guest's memory is so already here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from memlab import experiments, units
+from memlab.machines.guest.host import Guest
+from memlab.machines.guest.inside import FILES
+from memlab.run import admission
+from memlab.run.admission import HEADROOM, Directories, Need
+from memlab.run.prepare import Prepared
+from memlab.run.request import Request
+
+
+def prepare(request: Request, guest: Guest) -> Prepared:
+    """What Guest.prepare answers, of a guest that has not booted and has nothing in its memory.
+
+    Raises as that does: UnknownExperiment, BadLevels, Refused.
+    """
+    experiment = experiments.load(request.experiment, request.subject)
+    directories = Directories(FILES)
+    built, scaled = admission.admit(
+        experiment,
+        request.preset,
+        request.levels,
+        directories,
+        controls=request.controls,
+        short=lambda wanted: _shortage(wanted, guest),
+    )
+    kept = replace(request, scaled=scaled, directory=str(FILES), guest=guest.as_data())
+    return Prepared(experiment, built, directories, kept)
+
+
+def _shortage(wanted: Need, guest: Guest) -> str | None:
+    rooms = (
+        ("memory", wanted.memory_bytes, guest.asked.memory_bytes, "with all of it free"),
+        ("disk", wanted.disk_bytes.get(FILES, 0), guest.disk_bytes, "by what --dir has free"),
+    )
+    for what, need, room, why in rooms:
+        if need * HEADROOM > room:
+            least, most = (units.format_quantity(size, "B") for size in (need * HEADROOM, room))
+            return f"the plan needs {least} of free {what}, and the guest has {most} {why}"
+    return None
+
+
+def known(guest: Guest) -> dict[str, Any]:
+    """The guest itself, before it boots."""
+    return {
+        "kernel": str(guest.image.path),
+        "kernel_release": guest.image.release,
+        "accelerator": guest.accelerator,
+        "memory_bytes": guest.asked.memory_bytes,
+        "cpus": guest.asked.cpus,
+        "append": guest.asked.append,
+        "iommu": guest.asked.iommu,
+        "disk_bytes": guest.disk_bytes,
+        "directory": str(guest.place),
+    }

@@ -1,0 +1,1 @@
+"""The runs of one host over time: what judges and prints."""

@@ -1,0 +1,166 @@
+"""Runs of one host over time: the level of each, and when it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from memlab.analysis import history
+from memlab.analysis.history import Change
+from memlab.analysis.intervals import Interval, median_interval
+from memlab.errors import NotComparable
+from memlab.experiment import Level, Metric
+from memlab.experiment.fields import FloatArray
+from memlab.experiment.points import Point, point_key
+from memlab.observe import environment
+from memlab.results import Run
+
+LEAST_RUNS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One run of the series. level: of its points to the typical run's, the median over points and
+    blocks, with the interval of its own blocks; events: what of the machine, or of memlab, is
+    another than at the run before."""
+
+    run: Run
+    level: Interval
+    events: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A series of runs, oldest first. typical: the median run's value, in the metric's unit, where
+    the series is of one point, else None. left_out: ids of runs that lack a point or a value.
+    followed: the run whose points these are. visible: by a number of newest runs, the least ratio
+    that they would have had to lie away from the others to be seen now, None where none would."""
+
+    metric: Metric
+    points: Sequence[Point]
+    typical: float | None
+    nights: Sequence[Night]
+    left_out: Sequence[str]
+    changes: Sequence[Change]
+    rate: float
+    followed: str
+    visible: Mapping[int, float | None]
+    newer: int  # runs left out that are newer than all of the series
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the newest run shows a change that the one before did not."""
+        return any(change.seen == len(self.nights) - 1 for change in self.changes)
+
+
+def of_runs(
+    runs: Sequence[Run],
+    metric: Metric,
+    wanted: Mapping[str, Sequence[Level]],
+    rate: float,
+    followed: Run | None = None,
+) -> History:
+    """The series of a metric, of runs oldest first: at the points of the `followed` one, else of
+    the newest whose points two runs or more have; of these the points that have the `wanted`
+    levels. NotComparable where there are too few."""
+    named = [followed] if followed else list(reversed(runs))
+    for run in named:
+        points = [
+            point
+            for point in run.points
+            if point.control is None and all(point.at[name] in of for name, of in wanted.items())
+        ]
+        found = [(other, _logs(other, metric, points)) for other in runs] if points else []
+        whole = [other for other, values in found if values is not None]
+        if len(whole) >= LEAST_RUNS:
+            followed = run
+            break
+    else:
+        raise _too_few(runs, metric, wanted, named[0])
+    logs = [values for _, values in found if values is not None]
+    left_out = [other.id for other, values in found if values is None]
+    typical = np.median([np.nanmedian(values, axis=1) for values in logs], axis=0)
+    levels = [
+        _exponentiated(
+            median_interval(np.nanmedian(values - typical[:, None], axis=0), looked=run.looked)
+        )
+        for run, values in zip(whole, logs, strict=True)
+    ]
+    estimates = [level.estimate for level in levels]
+    return History(
+        metric=metric,
+        points=points,
+        typical=float(np.exp(typical[0])) if len(points) == 1 else None,
+        nights=[
+            Night(run, level, [] if before is None else _events(before, run))
+            for before, run, level in zip([None, *whole], whole, levels, strict=False)
+        ],
+        left_out=left_out,
+        changes=history.changes(estimates, rate),
+        rate=rate,
+        followed=followed.id,
+        newer=len(runs) - 1 - max(runs.index(other) for other in whole),
+        visible={newest: history.visible(estimates, newest, rate) for newest in (3, 6)},
+    )
+
+
+def _too_few(
+    runs: Sequence[Run], metric: Metric, wanted: Mapping[str, Sequence[Level]], run: Run
+) -> NotComparable:
+    """Which of the three it is: no point with those levels, no values, or one run alone."""
+    of = f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {run.experiment.name}"
+    if not any(_has(other, wanted) for other in runs):
+        levels = " ".join(
+            f"{name}={','.join(run.experiment.describe_level(name, level) for level in of_name)}"
+            for name, of_name in wanted.items()
+        )
+        return NotComparable(f"none of {of} has a point with {levels}")
+    if not any(metric.name in summary.medians for summary in run.summaries):
+        return NotComparable(f"run {run.id} has no value of {metric.name}")
+    return NotComparable(
+        f"of {of} no other has all points of run {run.id} with {metric.name} above 0: a history "
+        "takes two or more"
+    )
+
+
+def _has(run: Run, wanted: Mapping[str, Sequence[Level]]) -> bool:
+    return any(
+        all(point.at[name] in of for name, of in wanted.items())
+        for point in run.points
+        if point.control is None
+    )
+
+
+def _logs(run: Run, metric: Metric, points: Sequence[Point]) -> FloatArray | None:
+    """Logs of a run's values, shape (points, blocks or sessions), nan where one has none; None
+    where a point is missing, or without a value above 0."""
+    there = {point_key(point.at): point for point in run.points}
+    keys = [point_key(point.at) for point in points]
+    if not all(key in there for key in keys):
+        return None
+    values = np.array([run.values(metric.name, there[key]) for key in keys])
+    if not values.size or np.isnan(values).all(axis=1).any() or np.nanmin(values) <= 0:
+        return None
+    with np.errstate(invalid="ignore"):
+        logs = np.log(values)
+    return np.asarray(logs[:, ~np.isnan(logs).all(axis=0)])
+
+
+def _exponentiated(logs: Interval) -> Interval:
+    low, estimate, high = (
+        None if end is None else float(np.exp(end)) for end in (logs.low, logs.estimate, logs.high)
+    )
+    assert estimate is not None
+    return Interval(low, estimate, high, logs.n, logs.method)
+
+
+def _events(before: Run, run: Run) -> list[str]:
+    counts = run.experiment.host.swap_counts
+    lines = environment.unlike(before.environment, run.environment, swap_counts=counts)
+    if before.row.memlab != run.row.memlab:
+        lines.append(f"memlab: {before.row.memlab} and {run.row.memlab}")
+    if before.samples.probe_hashes != run.samples.probe_hashes:
+        lines.append("the probe's code")
+    return lines

@@ -1,0 +1,1 @@
+"""One kernel after another: what climbs, judges and prints."""

@@ -1,0 +1,190 @@
+"""Claims and counts under one kernel after another: what each shows, where it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from memlab.analysis.verdicts import ALPHA, Verdict, VerdictWord
+from memlab.experiment import At, Claim, Count, Experiment, Level, Outcome, Within
+from memlab.judging.claims import judge
+from memlab.judging.summary import Said
+from memlab.results import Run
+from memlab.units import finite, version_order
+
+_APART = 0.01  # of a count: less is no step, where a count is not exact
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one kernel shows: a verdict's word, or nothing where the row is a metric; the number
+    with its 95 % interval (of a count the range seen), None where there is none. p: the verdict's,
+    None where it is undecided."""
+
+    word: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+    def differs(self, other: Cell) -> bool:
+        """Another verdict, or a number beyond the other's interval."""
+        if self.word != other.word:
+            return True
+        if self.value is None or other.value is None:
+            return False
+        if None not in (self.low, self.high, other.low, other.high):
+            overlap = max(self.low or 0, other.low or 0) <= min(self.high or 0, other.high or 0)
+            if overlap:
+                return False
+        return abs(self.value - other.value) > _APART * max(abs(self.value), abs(other.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A claim at one setting, or a metric at one point, by kernel version. `unit` is the number's;
+    `at` is what the settings or points of this row's name differ in."""
+
+    experiment: str
+    id: str
+    text: str
+    at: At
+    unit: str
+    cells: Mapping[str, Cell] = field(default_factory=dict)
+    since: str = ""  # of a changelog's claim the version that it names
+
+    @property
+    def steps(self) -> list[tuple[str, str]]:
+        """The kernels between which it changes: before, since."""
+        return [(a, b) for a, b in pairwise(self.cells) if self.cells[b].differs(self.cells[a])]
+
+    @property
+    def as_claimed(self) -> VerdictWord | None:
+        """Whether a changelog's claim became true at its version: contradicted under a kernel
+        before, and reproduced since. None where the row is no such claim."""
+        if not self.since:
+            return None
+        order = version_order(self.since)
+        old = {c.word for v, c in self.cells.items() if version_order(v) < order}
+        new = {c.word for v, c in self.cells.items() if version_order(v) >= order}
+        if "reproduced" in old or "contradicted" in new:
+            return "contradicted"
+        if "contradicted" in old and "reproduced" in new:
+            return "reproduced"
+        return "inconclusive" if old and new else "not testable here"
+
+
+def verdicts(rows: Sequence[Row]) -> list[Said]:
+    """The verdicts of all rows and kernels, or hosts."""
+    return [(row.id, cell.word, cell.p) for row in rows for cell in row.cells.values()]
+
+
+def selected(experiment: Experiment, ids: Sequence[str], timed: bool) -> list[Claim]:
+    """The claims on counts and outcomes, and with `timed` the others. Where some are named, those,
+    and what changelogs claim among them."""
+    known = [*experiment.claims, *experiment.changes] if ids else experiment.claims
+    return [c for c in known if (timed or not c.timed) and (not ids or c.id in ids)]
+
+
+def counted(experiment: Experiment) -> list[str]:
+    """The metrics that count, for an experiment without a claim on a count."""
+    return [m.name for m in experiment.metrics if m.unit == "count" or m.unit.startswith("faults")]
+
+
+def levels(experiment: Experiment, claims: Sequence[Claim]) -> dict[str, list[Level]]:
+    """The least that the claims need: levels that they name, else the experiment's smallest."""
+    named: dict[str, list[Level]] = {}
+    for claim in claims:
+        sides = [claim.where, *(getattr(claim, side, {}) for side in ("of", "to"))]
+        for name, level in (pair for side in sides for pair in side.items()):
+            if level not in named.setdefault(name, []):
+                named[name].append(level)
+    return {name: list(of) for name, of in experiment.tiny.items()} | named
+
+
+def rows(
+    runs: Sequence[tuple[str, Run]], ids: Sequence[str], metrics: Sequence[str], timed: bool
+) -> list[Row]:
+    """A row per claim and setting, and per metric and point, of one experiment's runs with their
+    kernels' versions, the oldest first."""
+    found: dict[tuple[object, ...], tuple[Row, dict[str, Cell]]] = {}
+    for version, run in runs:
+        for row, cell in (*_claims(run, ids, timed), *_metrics(run, metrics)):
+            key = (row.id, row.text, *sorted((n, str(level)) for n, level in row.at.items()))
+            kept = found.setdefault(key, (row, {}))
+            kept[1][version] = cell
+    return [replace(row, cells=cells) for row, cells in found.values()]
+
+
+def _claims(run: Run, ids: Sequence[str], timed: bool) -> Iterator[tuple[Row, Cell]]:
+    for judged in judge(run, selected(run.experiment, ids, timed)):
+        claim = judged.claim
+        number = isinstance(claim, Count | Within)
+        unit = run.metric(claim.metric).unit if number else "1"
+        at = judged.setting
+        if claim.since:  # which names what matters, and its ladder measures one point
+            at = {name: level for name, level in at.items() if name in run.varied}
+        row = Row(run.experiment.name, claim.id, claim.text, at, unit, since=claim.since)
+        yield row, _cell(judged.verdict, number and not isinstance(claim, Outcome))
+
+
+def _cell(verdict: Verdict, number: bool) -> Cell:
+    if not number:
+        return Cell(verdict.word, p=verdict.p)
+    ends = (verdict.estimate, verdict.low, verdict.high)
+    value, low, high = (None if end is None else finite(end) for end in ends)
+    return Cell(verdict.word, value, low, high, verdict.p)
+
+
+def _metrics(run: Run, names: Sequence[str]) -> Iterator[tuple[Row, Cell]]:
+    for summary in run.summaries:
+        at = {name: summary.point.at[name] for name in run.varied}
+        for name in names:
+            if name in summary.medians:
+                metric, seen = run.metric(name), summary.medians[name]
+                row = Row(run.experiment.name, name, metric.help, at, metric.unit)
+                yield row, Cell("", seen.estimate, seen.low, seen.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Bisected:
+    """The two neighbours between which a row changes; kernels between them that said nothing; what
+    was measured, kernel by kernel, in order. `looks`: at how many runs, undecided ones among them.
+    """
+
+    before: str
+    since: str
+    skipped: Sequence[str]
+    measured: Mapping[str, Cell]
+    looks: int = 0
+
+    @property
+    def error_percent(self) -> int:
+        """At most so often is one of the verdicts, and the answer with it, a wrong one: each look
+        at a run has 5 %, and a kernel that stays undecided has two."""
+        return min(100, round(100 * ALPHA * max(self.looks, len(self.measured))))
+
+
+def bisect(
+    versions: Sequence[str], good: Cell, bad: Cell, look: Callable[[str], Cell | None]
+) -> Bisected:
+    """Halve a row of kernels, whose ends are `good` and `bad`, down to the step between them.
+
+    `look` measures one kernel; one that gives nothing, or what neither end or both show, is skipped
+    and its neighbour taken. Exact where the row changes once.
+    """
+    low, high = 0, len(versions) - 1
+    measured = {versions[low]: good, versions[high]: bad}
+    skipped: set[int] = set()
+    while left := [i for i in range(low + 1, high) if i not in skipped]:
+        middle = min(left, key=lambda i: abs(2 * i - low - high))
+        cell = look(versions[middle])
+        alike = cell and (not cell.differs(good), not cell.differs(bad))
+        if cell is None or alike in ((True, True), (False, False)):
+            skipped.add(middle)
+            continue
+        measured[versions[middle]] = cell
+        low, high = (middle, high) if alike == (True, False) else (low, middle)
+    between = [versions[i] for i in sorted(skipped) if low < i < high]
+    return Bisected(versions[low], versions[high], between, measured)

@@ -1,0 +1,124 @@
+"""The ladder in print: a matrix of rows by kernels, the steps in words, and a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from memlab import experiments
+from memlab.judging.summary import standing
+from memlab.machines.ladder.judge import Bisected, Cell, Row, verdicts
+from memlab.present import table, words
+from memlab.present.table import Column, Table, Text, write
+
+_SHORT = {
+    "reproduced": "holds",
+    "contradicted": "contradicted",
+    "inconclusive": "not decided",
+    "not testable here": "not testable",
+    "": "",
+}
+_COLOURS = {"reproduced": "#cfe8d5", "contradicted": "#f3c6c0", "": "#dbe4f0"}
+
+
+def show(kernels: Sequence[str], rows: Sequence[Row], *, verbose: bool) -> None:
+    """Print what changes between the kernels, then the matrix: the rows that change or that do not
+    hold, or all of them."""
+    console = table.console()
+    for line in steps(rows):
+        console.print(Text(line, style="bold"))
+    for row in rows:
+        if row.as_claimed:
+            said = f"{_name(row)}: that it is so since {row.since} is {row.as_claimed}"
+            console.print(Text(said, style="bold"))
+    shown = [row for row in rows if verbose or _telling(row)]
+    if shown:
+        columns = [Column("", "left", wrap=34), *(Column(version, wrap=14) for version in kernels)]
+        cells: list[list[table.Cell | str]] = [
+            [_name(row), *(_cell(row, row.cells.get(version)) for version in kernels)]
+            for row in shown
+        ]
+        write(console, Table("", columns, cells))
+    for name in dict.fromkeys(row.experiment for row in rows):
+        hold = [row for row in rows if row.experiment == name and not _telling(row)]
+        if hold and not verbose:
+            said = f"{name}: {words.count(len(hold), 'more row')} alike under every kernel (-v)"
+            console.print(Text(said, style="dim"))
+    if verbose and (together := standing(verdicts(rows), "all kernels")):
+        console.print(Text(together, style="dim"))
+
+
+def steps(rows: Sequence[Row]) -> list[str]:
+    """`page-fault off-count: contradicted since 6.12.107, reproduced before`."""
+    said = []
+    for row in rows:
+        for before, since in row.steps:
+            old, new = row.cells[before], row.cells[since]
+            said.append(f"{_name(row)}: {_said(row, new)} since {since}, {_said(row, old)} before")
+    return said or ["nothing changes between these kernels"] * bool(rows)
+
+
+def bisected(row: Row, found: Bisected) -> list[str]:
+    """Where it changes, what was measured, and how sure that is."""
+    old, new = found.measured[found.before], found.measured[found.since]
+    said = (
+        f"{_name(row)}: {_said(row, new)} since {found.since}, {_said(row, old)} in {found.before}"
+    )
+    if found.skipped:
+        said += f"; {', '.join(found.skipped)} between them could not be told apart"
+    seen = ", ".join(f"{version} {_said(row, cell)}" for version, cell in found.measured.items())
+    return [
+        said,
+        f"measured: {seen}",
+        f"each verdict is wrong in at most 5 % of cases, this answer in at most "
+        f"{found.error_percent} %, if it changes once",
+    ]
+
+
+def _telling(row: Row) -> bool:
+    words_seen = {cell.word for cell in row.cells.values()}
+    return bool(row.steps) or not words_seen <= {"reproduced"}
+
+
+def _name(row: Row) -> str:
+    declared = experiments.load(row.experiment)
+    place = words.levels(declared, row.at, row.at) if row.at else ""
+    return f"{row.experiment} {row.id or row.text}" + (f", {place}" if place else "")
+
+
+def _said(row: Row, cell: Cell) -> str:
+    number = "" if cell.value is None else words.quantity(cell.value, words.cell_unit(row.unit))
+    return " ".join(part for part in (_SHORT.get(cell.word, cell.word), number) if part)
+
+
+def _cell(row: Row, cell: Cell | None) -> table.Cell | str:
+    if cell is None:
+        return table.Cell("-", "quiet")
+    return table.Cell(_said(row, cell), cell.word)
+
+
+def figure(kernels: Sequence[str], rows: Sequence[Row], path: Path) -> Path:
+    """The rows that change or do not hold, as coloured cells with their words; all rows where none
+    does. Written as PNG."""
+    from memlab.present import figures
+    from memlab.present.figures import style
+
+    shown = [row for row in rows if _telling(row)] or list(rows)
+    with style.settings():
+        wide, high = 4.0 + 1.05 * len(kernels), 1.0 + 0.32 * len(shown)
+        made = figures.RunFigure(figsize=(wide, high), dpi=200)
+        axes = made.add_axes((3.9 / wide, 0.1 / high, 1 - 4.0 / wide, 1 - 1.0 / high))
+        axes.set(xlim=(0, len(kernels)), ylim=(len(shown), 0))
+        axes.xaxis.tick_top()
+        axes.set_xticks([i + 0.5 for i in range(len(kernels))], kernels, fontsize=8)
+        axes.set_yticks([i + 0.5 for i in range(len(shown))], map(_name, shown), fontsize=7)
+        axes.tick_params(length=0)
+        for y, row in enumerate(shown):
+            for x, version in enumerate(kernels):
+                cell = row.cells.get(version)
+                colour = "#f5f5f5" if cell is None else _COLOURS.get(cell.word, "#f6ecc9")
+                axes.fill([x, x + 1, x + 1, x], [y, y, y + 1, y + 1], colour, edgecolor="white")
+                said = "-" if cell is None else _said(row, cell)
+                axes.text(x + 0.5, y + 0.5, said, ha="center", va="center", fontsize=6.5)
+        made.suptitle("Under which kernel does it hold?", x=0.02, ha="left", fontsize=10)
+    return figures.write_png(made, path)

@@ -1,0 +1,78 @@
+"""Whether what was asked of a program's processes stays in force while they run.
+
+A program may undo its lock, leave its cgroup or widen its CPU mask: what is measured then is not
+of the level that was asked for. Each is read of the processes themselves, as they run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from memlab.observe import cgroup, files, proc
+
+_READINGS = 10  # in a row, of what is short: between execve(2) and main nothing is locked either
+_LOCKED_SHARE = 0.5  # of what is resident: under MCL_FUTURE all of it is locked, and more
+
+Statuses = Mapping[int, Mapping[bytes, int]]
+"""The sizes in /proc/PID/status, in bytes, by the process."""
+
+
+class InForce:
+    """What is to hold for some processes. `lock` is mlockall(2)'s, as a level; `group` the cgroup
+    whose limit is to count, "" for none; `cpus` those that they may run on, none for any."""
+
+    def __init__(self, lock: str = "", group: str = "", cpus: frozenset[int] = frozenset()) -> None:
+        self._lock, self._group, self._cpus = lock, Path(group).name, cpus
+        self._locked: set[int] = set()  # who has been seen with its lock
+        self._short: dict[tuple[str, int], int] = {}  # how many readings in a row were wrong
+        self.why = ""
+        """What was not in force, in a clause; "" where nothing was seen."""
+
+    def look(self, statuses: Statuses) -> None:
+        """Read of each process what is to hold; what lasts less than ten readings goes unseen."""
+        if self._lock:
+            self._count("lock", statuses, self._lost_its_lock)
+        if self._group:
+            self._count("group", statuses, self._left_its_group)
+        if self._cpus:
+            self._count("cpus", statuses, self._widened_its_mask)
+
+    def _count(
+        self, what: str, statuses: Statuses, wrong: Callable[[int, Mapping[bytes, int]], str]
+    ) -> None:
+        for pid, status in statuses.items():
+            if not status.get(b"VmRSS"):
+                continue  # it has ended, or is about to
+            why, key = wrong(pid, status), (what, pid)
+            self._short[key] = self._short.get(key, 0) + 1 if why else 0
+            if self._short[key] >= _READINGS and not self.why:
+                self.why = f"{why} in {_READINGS} readings in a row"
+
+    def _lost_its_lock(self, pid: int, status: Mapping[bytes, int]) -> str:
+        """What was locked once, and is not: fork(2)'s child never was (mlockall(2), NOTES)."""
+        locked, resident = status.get(b"VmLck", 0), status[b"VmRSS"]
+        least = _LOCKED_SHARE * resident if self._lock.startswith("future") else 1
+        if locked >= least:
+            self._locked.add(pid)
+        elif pid in self._locked:
+            said = f"{locked >> 10} of {resident >> 10} KiB resident locked"
+            return f"the lock was undone: process {pid} had {said}"
+        return ""
+
+    def _left_its_group(self, pid: int, _: Mapping[bytes, int]) -> str:
+        text = files.text(proc.ROOT / f"proc/{pid}/cgroup") or ""
+        paths = files.known(lambda: cgroup.parse_membership(text)) or {}
+        within = paths.get("memory", paths.get("", ""))
+        if not paths or self._group in Path(within).parts:
+            return ""
+        return f"the limit was left: process {pid} was in the cgroup {within}"
+
+    def _widened_its_mask(self, pid: int, _: Mapping[bytes, int]) -> str:
+        with suppress(OSError, ValueError):
+            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+                if beyond := os.sched_getaffinity(int(task)) - self._cpus:
+                    return f"the CPU mask was changed: process {pid} might run on CPU {min(beyond)}"
+        return ""

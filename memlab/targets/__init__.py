@@ -1,1 +1,0 @@
-"""Where trials can run beside this host."""

@@ -1,0 +1,47 @@
+"""What a trace's program did with its memory, as trace/account.c counts it."""
+
+from __future__ import annotations
+
+import subprocess
+
+import msgspec
+
+from memlab.errors import BadTrace
+from memlab.trace import file
+
+KINDS = ("heap", "stack", "anonymous", "file", "shared")  # of mappings, as in account.c
+
+
+class Account(msgspec.Struct, frozen=True):
+    """Counts are in pages, and by kind of mapping where there are several. `moments` are rows at
+    equal distances over the recorded time: the pages that were there by kind, then those that were
+    given back, and those of them that were touched again, so far."""
+
+    calls: dict[str, int]
+    reads: dict[str, int]
+    writes: dict[str, int]
+    given_back: dict[str, int]
+    touched_again: dict[str, int]
+    copied: dict[str, int]
+    peak: dict[str, int]
+    outside: int
+    peak_pages: int
+    peak_ns: int
+    mapped_peak_bytes: int
+    processes: int
+    threads: int
+    tasks_at_once: int
+    state_pages: int
+    files: list[tuple[int, int]]
+    moments: list[list[int]]
+
+
+def of(trace: file.Trace) -> Account:
+    """BadTrace where the trace is damaged: every record is looked at."""
+    found = subprocess.run(
+        [file.tool("account"), str(trace.path)], capture_output=True, check=False
+    )
+    if found.returncode:
+        why = found.stderr.decode(errors="replace").strip() or f"account: {found.returncode}"
+        raise BadTrace(f"{trace.path}: {why}")
+    return msgspec.json.decode(found.stdout, type=Account)

@@ -1,0 +1,50 @@
+"""A trace as a subject of `memlab try`: which policies a replay can have, and what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from memlab.errors import BadLevels, BadRequest
+from memlab.trace import file
+
+# What the replayer prints (trace/replay.c, finish).
+METRICS = (r"refused[calls]=refused (\d+)",)
+_PACES = ("none", "recorded")
+_POLICIES = ("lock", "thp", "memory_max", "memory_high", "swap", "overcommit", "cpus", "nice")
+_WHY_NOT = {
+    "malloc": "a trace holds the calls to the kernel that its own allocator made",
+    "aslr": "a replay has the recorded addresses",
+    "stack": "a replay has the recorded stack",
+    "nofile": "a replay opens no file of the program's",
+}
+
+
+def checked(
+    path: Path,
+    policies: Mapping[str, Sequence[object]],
+    *,
+    serve: Sequence[str],
+    metrics: Sequence[str],
+) -> str:
+    """What is tried, in words. BadTrace, BadLevels and BadRequest say what cannot be."""
+    trace = file.read(path)
+    if serve or metrics:
+        raise BadRequest(f"{path.name} is a trace: it has no service, and prints no metric")
+    for name, levels in policies.items():
+        if name == "pace":
+            if wrong := [level for level in levels if level not in _PACES]:
+                raise BadLevels(f"pace: invalid value {wrong[0]!r} (choose from none, recorded)")
+        elif name not in _POLICIES:
+            why = _WHY_NOT.get(name, "a replay has no arguments and environment")
+            known = ", ".join([*_POLICIES, "pace"])
+            raise BadLevels(f"{name} is no policy of a trace: {why}; policies: {known}")
+    notes = [f"incomplete: {trace.incomplete}"] if trace.incomplete else []
+    if trace.huge and any(level == "never" for level in policies.get("thp", ())):
+        notes.append("recorded with huge pages: without them it has touches that are not in it")
+    return f"{path.name} ({'; '.join(notes)})" if notes else path.name
+
+
+def words(policies: Mapping[str, Sequence[object]]) -> list[str]:
+    """The replayer's words before the trace."""
+    return ["pace={pace}"] if "pace" in policies else []

@@ -1,0 +1,224 @@
+"""A trace in print: what its program did with its memory, on one screen and in one figure."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from memlab import documents, units
+from memlab.present import figures, words
+from memlab.present.figures import scales, style
+from memlab.present.table import Column, Table, markdown
+from memlab.trace import file, recording
+from memlab.trace.account import KINDS, Account
+
+PAGE = 4096  # of a record's address, whatever the machine's page is
+_NAMES = {
+    "heap": "heap (brk)",
+    "stack": "stack",
+    "anonymous": "anonymous",
+    "file": "private of files",
+    "shared": "shared",
+}
+_FILES_SHOWN = 4
+
+
+def recorded(trace: file.Trace, ended: recording.Recorded) -> Iterator[str]:
+    """What was recorded, what is missing, and what to do next."""
+    if ended.signal:
+        yield f"the command was ended by {signal.Signals(ended.signal).name}"
+    elif ended.status:
+        yield f"the command ended with exit status {ended.status}"
+    if trace.incomplete:
+        yield f"{trace.path} is incomplete: {trace.incomplete}; a larger --buffer holds more"
+    if ended.untraced:
+        yield f"{words.count(ended.untraced, 'task')} beyond the most that a trace holds left out"
+    if trace.huge:
+        yield "huge pages were allowed: touches inside of one were not seen"
+    yield (
+        f"{trace.path}: {words.count(trace.records, 'record')}, "
+        f"{units.format_quantity(trace.bytes, 'B')}, "
+        f"{units.format_quantity(trace.elapsed_s, 's')}"
+    )
+    yield f"next: memlab show {trace.path}; {_try(trace)}"
+
+
+def _try(trace: file.Trace) -> str:
+    return f"memlab try -p lock=off,future -p thp=never,always {trace.path}"
+
+
+def lines(trace: file.Trace, found: Account) -> Iterator[str]:
+    """The answer, a row a kind of mapping, the calls, and what it cannot say."""
+    program = file.name(trace) or "a program"
+    since = "while it ran" if trace.live else "from its start"
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(trace.recorded_s))
+    threads = f" and {words.count(found.threads, 'thread')} more" if found.threads else ""
+    yield (
+        f"{trace.path.name}: {program}, {_processes(found.processes)}{threads}, "
+        f"{units.format_quantity(trace.elapsed_s, 's')} {since}, {when}"
+    )
+    yield (
+        f"held at most {_bytes(found.peak_pages)}, "
+        f"{units.format_quantity(found.peak_ns * 1e-9, 's')} after the beginning, of at most "
+        f"{units.format_quantity(found.mapped_peak_bytes, 'B')} mapped"
+    )
+    given, again = (sum(part.values()) for part in (found.given_back, found.touched_again))
+    if given:
+        share = units.format_percent(again / given)
+        yield f"gave {_bytes(given)} back, and touched {share} of it again"
+    yield ""
+    heads = ["mapping", "peak", "pages read", "written", "given back", "touched again", "copied"]
+    rows = [
+        [
+            _NAMES[kind],
+            _bytes(found.peak[kind]),
+            *(
+                f"{part[kind]:,}"
+                for part in (
+                    found.reads, found.writes, found.given_back, found.touched_again, found.copied
+                )
+            ),
+        ]
+        for kind in KINDS
+    ]  # fmt: skip
+    yield from markdown(Table("", [Column(head) for head in heads], rows))
+    yield ""
+    yield "calls: " + ", ".join(f"{count:,} {name}" for name, count in found.calls.items())
+    if refused := trace.refused + trace.denied:
+        yield f"the kernel refused {words.count(refused, 'call')} while it was recorded"
+    if names := _files(trace, found):
+        yield "most touched: " + ", ".join(names)
+    if found.state_pages:
+        yield f"{_bytes(found.state_pages)} were there before the recording began"
+    yield from _unknown(trace, found)
+    yield f"try it: {_try(trace)}"
+
+
+def _processes(count: int) -> str:
+    return f"{count:,} process{'' if count == 1 else 'es'}"
+
+
+def _unknown(trace: file.Trace, found: Account) -> Iterator[str]:
+    if trace.incomplete:
+        yield f"incomplete: {trace.incomplete}"
+    if trace.late:
+        yield f"{words.count(trace.late, 'event')} came out of order, and may stand a little late"
+    if trace.huge:
+        yield "recorded with huge pages: touches inside of one were not seen"
+    if found.outside:
+        yield (
+            f"{words.count(found.outside, 'page fault')} outside of every mapping: of the kernel's "
+            "own (vdso), or a signal to the program"
+        )
+
+
+def _files(trace: file.Trace, found: Account) -> list[str]:
+    if trace.redacted:
+        return []
+    names = file.file_names(trace)
+    return [
+        f"{names[number].rpartition('/')[2] or names[number]} {pages:,}"
+        for number, pages in found.files[:_FILES_SHOWN]
+        if number < len(names)
+    ]
+
+
+def _bytes(pages: int) -> str:
+    return units.format_quantity(pages * PAGE, "B")
+
+
+def figure(trace: file.Trace, found: Account, path: Path) -> Path:
+    """Memory over time by kind of mapping, stacked; below it what was given back, and what of that
+    was touched again, summed. Written as PNG."""
+    at_s = [trace.elapsed_s * (i + 1) / len(found.moments) for i in range(len(found.moments))]
+    held = [[row[i] * PAGE for row in found.moments] for i in range(len(KINDS))]
+    given, again = ([row[len(KINDS) + i] * PAGE for row in found.moments] for i in range(2))
+    with style.settings():
+        made = figures.RunFigure(figsize=(8, 5), dpi=style.PIXELS / 8)
+        made.title = f"{trace.path.name}: memory over time"
+        above, below = made.subplots(
+            2, 1, sharex=True, gridspec_kw={"height_ratios": [3, 1], "hspace": 0.12}
+        )
+        shown = [i for i in range(len(KINDS)) if any(held[i])]
+        above.stackplot(
+            at_s,
+            [held[i] for i in shown],
+            labels=[_NAMES[KINDS[i]] for i in shown],
+            colors=[style.paler(style.colour(i), 0.75) for i in shown],
+            linewidth=0,
+        )
+        totals = [sum(row[: len(KINDS)]) * PAGE for row in found.moments]
+        look = {"linewidth": 1.4}
+        below.plot(at_s, given, color=style.INK, label="given back", **look)
+        below.plot(at_s, again, color=style.colour(1), linestyle=style.dashes(1),
+                   label="of it touched again", **look)  # fmt: skip
+        for axes, values, high in ((above, totals, 210.0), (below, given, 70.0)):
+            scales.quantities(axes.yaxis, "B", [0.0, *map(float, values)], high, log=False)
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.margins(x=0)
+            axes.legend(loc="upper left", frameon=False, fontsize=style.SMALL)
+        scales.quantities(below.xaxis, "s", [0.0, trace.elapsed_s], 400.0, log=False)
+        scales.x_label(below, "time in the recording")
+        scales.y_label(above, "pages that were there", 210.0)
+        scales.y_label(below, "summed", 70.0)
+        said = f"{file.name(trace)} {made.title}: at most {_bytes(found.peak_pages)}".lstrip()
+        above.set_title(said, loc="left", fontsize=style.FINDING, weight="bold", parse_math=False)
+    return figures.write_png(made, path)
+
+
+def recording_document(trace: file.Trace, ended: recording.Recorded) -> documents.Recording:
+    """For --json."""
+    return documents.Recording(
+        str(trace.path),
+        trace.elapsed_s,
+        trace.records,
+        trace.bytes,
+        trace.incomplete or None,
+        ended.status,
+        ended.signal,
+    )
+
+
+def document(trace: file.Trace, found: Account, place: Path) -> documents.TraceShown:
+    """For --json."""
+    names = [] if trace.redacted else file.file_names(trace)
+    count = len(found.moments)
+    return documents.TraceShown(
+        trace=str(trace.path),
+        program=file.name(trace),
+        live=trace.live,
+        seconds=trace.elapsed_s,
+        records=trace.records,
+        incomplete=trace.incomplete or None,
+        processes=found.processes,
+        threads=found.threads,
+        page_bytes=PAGE,
+        peak_bytes=found.peak_pages * PAGE,
+        peak_at_s=found.peak_ns * 1e-9,
+        mapped_peak_bytes=found.mapped_peak_bytes,
+        calls=found.calls,
+        kinds={
+            kind: documents.MappingKind(
+                peak=found.peak[kind],
+                read=found.reads[kind],
+                written=found.writes[kind],
+                given_back=found.given_back[kind],
+                touched_again=found.touched_again[kind],
+                copied=found.copied[kind],
+            )
+            for kind in KINDS
+        },
+        files={names[number]: pages for number, pages in found.files if number < len(names)},
+        moments=[
+            documents.Moment(
+                at_s=trace.elapsed_s * (i + 1) / count,
+                held={kind: row[j] * PAGE for j, kind in enumerate(KINDS)},
+                given_back=row[len(KINDS)] * PAGE,
+                touched_again=row[len(KINDS) + 1] * PAGE,
+            )
+            for i, row in enumerate(found.moments)
+        ],
+        figure=str(place),
+    )

@@ -1,0 +1,215 @@
+"""What a command proposes works when it is pasted: each "next", "to get it" and "did you mean"."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from warnings import catch_warnings, simplefilter
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from made_up import Machine
+
+from memlab import api, experiments, measure, recorded, units
+from memlab.cli import cli
+from memlab.errors import BadRequest, MemlabError, nearest
+from memlab.experiment.levels import read_levels
+from memlab.judging.claims import judge
+from memlab.observe import cpu
+from memlab.observe.capabilities import Capability
+from memlab.run import plan
+from memlab.store import Store
+
+LONG = "glibc.malloc.trim_threshold=4294967296:glibc.malloc.mmap_threshold=33554432"
+SIXTY = "x" * 60
+
+
+def ask(*words: str) -> Result:
+    """One command; a library's warning is a failure."""
+    with catch_warnings():
+        simplefilter("error")
+        done = CliRunner().invoke(cli, words, env={"COLUMNS": "80"})
+    assert done.exit_code == 0, (words, done.output, done.exception)
+    return done
+
+
+def refused(*words: str) -> str:
+    """What it says of a command that it does not do."""
+    done = CliRunner().invoke(cli, words, env={"COLUMNS": "80"})
+    assert isinstance(done.exception, MemlabError | SystemExit), (words, done.output)
+    said = str(done.exception) if isinstance(done.exception, MemlabError) else done.stderr
+    assert done.exit_code != 0
+    return said.splitlines()[-1]
+
+
+def proposed(text: str) -> list[str]:
+    """The words of the command that a last line proposes."""
+    last = text.splitlines()[-1]
+    assert last.startswith("next: memlab ")
+    return shlex.split(last.removeprefix("next: memlab "))
+
+
+@pytest.mark.parametrize(
+    ("policies", "command", "short"),
+    [
+        ([f"env.GLIBC_TUNABLES=,{LONG}"], "true", ["GLIBC_TUNABLES set"]),
+        ([f"env.A=,{SIXTY},{SIXTY}y"], "true", ["A 1", "A 2"]),
+        (["env.A=a b,c:d"], "true", []),
+        (["env.A=it's,-x"], "true", []),
+        ([f"n={SIXTY},1"], "true {n}", [f"n=…{SIXTY[-20:]}"]),
+        (["lock=off,future"], "true", []),
+        (["memory_max=none,256m"], "true", []),
+        (["nice=0,1"], "sh -c 'exit 3'", []),  # no trial ends well, and nothing can be compared
+    ],
+)
+def test_what_a_try_proposes_runs(
+    policies: list[str], command: str, short: list[str], store_path: Path
+) -> None:
+    options = [word for one in policies for word in ("-p", one)]
+    words = ["try", *options, "--blocks", "2", "--store", str(store_path), "--"]
+    if "exit 3" in command:
+        (run,) = re.findall(r"`memlab (show \w+)`", refused(*words, *shlex.split(command)))
+        ask(*run.split(), "--store", str(store_path))
+        return
+    done = ask(*words, *shlex.split(command))
+    if "unavailable" in done.stdout:
+        pytest.skip("no memory cgroup here")
+    assert len(done.stdout.splitlines()) <= 24
+    assert SIXTY not in "".join(done.stdout.splitlines()[:-1])
+    ask(*proposed(done.stdout))
+    shown = " ".join(ask("show", "--store", str(store_path)).stdout.split())
+    assert all(f"{one}: " in shown for one in short)  # what the short names stand for
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("env.A=x,x", "its levels are the same"),
+        (
+            "env.GLIBC_TUNABLES=glibc.malloc.top_pad=1:glibc.malloc.arena_max=1,"
+            "glibc.malloc.arena_max=1:glibc.malloc.top_pad=1",
+            "its levels are the same",
+        ),
+        ("lock=on", "choose from off, "),
+        ("memory_max=0", "write none for no limit"),
+    ],
+)
+def test_what_compares_nothing_is_refused(policy: str, said: str) -> None:
+    found = refused("try", "-p", policy, "--", "true")
+    assert said in found
+    assert "did you mean" not in found
+
+
+@pytest.mark.parametrize("port", ["99999", "0", "65536", "²"])
+def test_a_port_that_is_none_is_refused_before_anything_runs(port: str, store_path: Path) -> None:
+    words = ["try", "--serve", "sleep 1", "--ready", f"tcp:{port}", "--store", str(store_path)]
+    assert "a port is 1 to 65535" in refused(*words, "--", "true")
+    assert not store_path.exists()
+
+
+@pytest.mark.parametrize("name", recorded.names())
+def test_the_sweep_that_a_claim_needs_is_one(name: str) -> None:
+    """Its options are the command's, its levels the experiment's, and its points leave a plan."""
+    declared = experiments.load(name)
+    for one in judge(api.load(name, example=True)):
+        for line in re.findall(r"to get it: memlab (sweep .*)", one.evidence):
+            words = shlex.split(line)
+            command = cli.get_command(click.Context(cli), words[0])
+            assert command
+            given, rest, _ = command.make_parser(click.Context(command)).parse_args(words[1:])
+            assert given["experiment"] == name
+            assert rest == []
+            levels = read_levels(declared, given["levels"] or [])
+            assert plan.build(declared, "quick", levels).points
+
+
+def test_no_run_takes_the_name_of_another(store_path: Path) -> None:
+    machine = Machine(store_path)
+    first, second = (machine.sweep("mmap-write", controls=False) for _ in range(2))
+    store = ["--store", str(store_path)]
+    ask("runs", "--rename", first.id, "new", *store)
+    said = refused("runs", "--rename", second.id, "new", *store)
+    (words,) = re.findall(r"memlab (runs --rename \w+) OTHER", said)
+    ask(*words.split(), "old", *store)  # as it proposes
+    ask("runs", "--rename", second.id, "new", *store)
+    ask("runs", "--rename", second.id, "new", *store)  # its own
+    with Store(store_path) as opened:
+        assert {run.id: run.name for run in opened.runs()} == {first.id: "old", second.id: "new"}
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (["history", "mmap-write", "--metric", "throughput"], "populated"),
+        (["schema", "foo"], "doctor"),
+        (["describe", "nothing"], "memcg-accounting"),
+        (["try", "-p", "lock=on", "--", "true"], "off"),
+    ],
+)
+def test_what_is_not_near_is_not_proposed(words: list[str], wrong: str) -> None:
+    said = refused(*words)
+    assert "did you mean" not in said
+    assert wrong not in said or "choose from" in said or "there are" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        (["describe", "mmap-wirte"], "mmap-write"),
+        (["describe", "page"], "page-fault"),
+        (["schema", "shwo"], "show"),
+        (["swep"], "sweep"),
+        (["sweep", "mmap-write", "-p", "methd=write", "--dry-run"], "method"),
+    ],
+)
+def test_what_is_near_is_proposed(words: list[str], right: str) -> None:
+    assert f"did you mean {right}?" in refused(*words)
+
+
+def test_a_proposed_name_is_one_that_is_known() -> None:
+    assert nearest("", ["a", "b"], "none") == "none"
+    assert nearest("thp", ["thp-cost"], "") == "did you mean thp-cost?"
+
+
+def test_doctor_ends_with_the_one_line_that_installs_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lacking = [
+        Capability("a", False, "x", "apt install libjemalloc2; or build it"),
+        Capability("b", False, "x", "apt install busybox-static, kmod is there"),
+        Capability("c", False, "x", "boot with mem=; apt install libjemalloc2"),
+        Capability("d", True, "x", "apt install what-is-there"),
+        Capability("e", False, "x", None),
+    ]
+    monkeypatch.setattr(measure, "runs_here", lambda: lacking[:1])
+    monkeypatch.setattr(measure, "capabilities_here", lambda: lacking[1:])
+    monkeypatch.setattr(cpu, "busy_share", lambda **_: 0.9)
+    lines = ask("doctor").stdout.splitlines()
+    assert lines[-1] == "apt install libjemalloc2 busybox-static"
+    assert any(line.startswith("busy machine: other programs take 90 %") for line in lines[:3])
+
+
+def test_a_dry_run_says_what_one_wants_first_and_that_the_machine_is_busy(
+    monkeypatch: pytest.MonkeyPatch, store_path: Path
+) -> None:
+    monkeypatch.setattr(cpu, "busy_share", lambda **_: 0.9)
+    words = ["sweep", "mmap-write", "-p", "file_size=1m", "--dry-run", "--store", str(store_path)]
+    lines = ask(*words).stdout.splitlines()
+    first = "\n".join(lines[:8])
+    assert all(f"{name} " in first for name in ("points", "trials", "memory", "time"))
+    assert "busy machine: " in first
+    monkeypatch.setattr(cpu, "busy_share", lambda **_: None)
+    assert "busy machine" not in ask(*words).stdout
+
+
+@pytest.mark.parametrize("what", ["true", "./app --selftest"])
+def test_a_command_as_one_text_is_refused(what: str) -> None:
+    with pytest.raises(BadRequest, match="a list of its words"):
+        api.trial(what)
+
+
+@pytest.mark.parametrize("text", ["4k", "4kib", "4KiB", "4 KiB", "4KIB"])
+def test_a_size_in_kib_however_it_is_written(text: str) -> None:
+    assert units.parse_size(text) == 4096

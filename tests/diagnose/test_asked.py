@@ -1,0 +1,223 @@
+"""Programs that make what people opened threads about, and ones that look alike: what a look of
+two seconds says of each. None of them is about to be killed unless it says so, and no look says
+`critical` of any other."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from memlab.diagnose import diagnosis
+from memlab.diagnose.diagnosis import Diagnosis
+from memlab.diagnose.finding import CRITICAL, Finding
+from memlab.observe import files, proc
+
+from .live import Compiled, running
+from .test_live import small_group
+
+MiB = 1 << 20
+ROOT = os.geteuid() == 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, and what is to be said of it."""
+
+    program: str
+    arguments: tuple[str, ...] = ()
+    group: int | None = None
+    """The limit of a memory cgroup that it is put into."""
+    said: str | None = None
+    """The name of the finding; None where nothing is worth saying."""
+    words: str = ""
+    """A pattern of its title."""
+    never: tuple[str, ...] = ()
+    """Names of findings that would be wrong."""
+    critical: bool = False
+    needs_root: bool = False
+    """Tracepoints, page flags, and what else a user does not see."""
+    seconds: float = 2.0
+    quick: bool = field(default=False)
+
+    @property
+    def id(self) -> str:
+        return "-".join((self.program, *self.arguments))
+
+
+RETURNS = ("glibc-trims", "gives-memory-back", "gives-back-large-pieces", "malloc-gives-back")
+FILLS = ("group-limit-nears", "growing")
+CASES = (
+    Case("names", group=64 * MiB, said="group-slab|group-full-of-droppable",
+         words=r"directory entries and inodes of the kernel \(reclaimable slab\)",
+         never=FILLS, needs_root=True),
+    Case("lazyfree", said="lazyfree", words=r"of 6[45][.\d]* MiB resident are LazyFree",
+         never=("growing", "retained"), needs_root=True, quick=True),
+    Case("lazyfree", ("-", "2"), said="lazyfree", words=r"of 129[.\d]* MiB resident",
+         needs_root=True),
+    Case("dontneed_once", never=("lazyfree", "growing", *RETURNS)),
+    Case("snapshot", said="copies-after-fork", words="copies the page tables of 64",
+         never=("page-faults", "growing", *RETURNS), needs_root=True),
+    Case("lock_limit", said="lock-limit-refuses", words="EAGAIN.*of 8 MiB are locked",
+         critical=True, needs_root=True, quick=True),
+    Case("served", said="served-by-userfaultfd", words="wait for a handler in user space",
+         never=("reads-files", "reads-swap", *RETURNS), needs_root=True),
+    Case("uffd_unused", never=("served-by-userfaultfd",)),
+    Case("sawtooth", ("-", "quick"), said="swings", words="between 1[.0-9]+ MiB and [45]",
+         never=FILLS),
+    # The look is shorter than the swing: nothing that it cannot know is said.
+    Case("sawtooth", group=96 * MiB, never=("group-limit-nears",), needs_root=True),
+    Case("prefork", said="unshared", words="becomes private by", never=("page-faults", "growing"),
+         needs_root=True),
+    Case("prefork", ("-", "reads"), never=("unshared", "growing")),
+    Case("pin", ("-", "3"), said="locked", words="24 MiB are locked, 24 MiB of it resident, shared "
+         "by about 4", needs_root=True),
+    Case("pin", ("-", "0"), said="locked", words="24 MiB are locked, 24 MiB of it resident: ",
+         needs_root=True),
+    Case("loader", said="growing", words="first touches, nothing is given back", never=RETURNS,
+         needs_root=True),
+    Case("leak", said="growing", words="per day", never=("unshared", *RETURNS), seconds=4),
+    Case("fills", (str(56 * MiB), str(40 * MiB)), group=96 * MiB, said="growing",
+         words="its mappings end it after", never=("group-limit-nears",), needs_root=True),
+    Case("fills", (str(256 * MiB), str(46 * MiB)), group=52 * MiB, said="group-limit-nears",
+         words="the process can fill .* more, the group has room for", critical=True,
+         needs_root=True),
+    Case("page_cache", group=32 * MiB, said="group-limit-drops-files|group-full-of-droppable",
+         never=(*FILLS, "group-nearly-full"), needs_root=True),
+    Case("pingpong", said="gives-memory-back|gives-back-large-pieces", words="page faults on it",
+         never=("growing", "page-faults", "copies-after-fork"), needs_root=True),
+    Case("pingpong", ("-", "large"), said="gives-back-large-pieces|gives-memory-back|swings",
+         never=("growing", "page-faults"), needs_root=True),
+    Case("mappings", ("-", "700"), said="mappings-limit-nears", words=r"vm.max_map_count"),
+    Case("mappings", ("-", "994"), said="mappings-limit-nears", words="99 %", critical=True,
+         quick=True),
+    Case("mappings", ("-", "300"), never=("mappings-limit-nears",)),
+    Case("shm", said="shared-memory", words="48 MiB are shared memory"),
+    Case("shm", ("unmapped",), group=64 * MiB, said="group-tmpfs",
+         words="48[.0-9]* MiB of the group's .* are tmpfs, shared memory or memfd",
+         never=FILLS, needs_root=True),
+    Case("sparse", said="page-tables", words="16[.0-9]* MiB are page tables"),
+    Case("sparse", ("-", "dense"), never=("page-tables",)),
+    Case("bloat", said="huge-pages-unused", words="of 48 MiB in huge pages are zeros"),
+    Case("bloat", ("-", "used"), never=("huge-pages-unused",)),
+    Case("files", said="files-refused", words="EMFILE.*64 of 64", needs_root=True),
+    Case("address_space", said="memory-refused", words="ENOMEM.*RLIMIT_AS", needs_root=True),
+    Case("processes", said="threads-refused", words="EAGAIN.*RLIMIT_NPROC", critical=True,
+         needs_root=True),
+    Case("main_stack", said="main-stack-grows", words="by page faults though memory is locked",
+         needs_root=True),
+    Case("write_protect", said="changes-protection", never=("copies-after-fork", *RETURNS),
+         needs_root=True),
+)  # fmt: skip
+
+
+@contextmanager
+def started(case: Case, binary: Compiled) -> Iterator[int]:
+    """The program of a case, in its group."""
+    if case.needs_root and not ROOT:
+        pytest.skip("run as root: an ordinary user sees neither tracepoints nor page flags")
+    with ExitStack() as stack:
+        words = list(case.arguments)
+        if case.group:
+            group = stack.enter_context(small_group(case.group))
+            words = [str(group / "cgroup.procs"), *words]
+        program = stack.enter_context(running(binary(f"asked/{case.program}"), *words))
+        yield program.pid
+
+
+def found_in(case: Case, found: Diagnosis) -> list[Finding]:
+    return [one for one in found.findings if one.name in (case.said or "").split("|")]
+
+
+def said(found: Diagnosis) -> str:
+    return "; ".join(f"{f.severity.name.lower()} {f.name}: {f.title}" for f in found.findings)
+
+
+def unseen(found: Diagnosis) -> str:
+    return "; ".join(one.why for one in found.not_looked_at)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, id=c.id, marks=() if c.quick else pytest.mark.slow) for c in CASES],
+)
+def test_what_a_look_says(case: Case, binary: Compiled) -> None:
+    if case.program in ("bloat",) and files.choice(_THP) == "never":
+        pytest.skip("this machine has huge pages turned off")
+    with started(case, binary) as pid:
+        found = diagnosis.of(pid, 0.5 if case.quick else case.seconds)
+    if "run as root" in unseen(found) and case.needs_root:
+        pytest.skip(unseen(found))
+    names = {one.name for one in found.findings}
+    assert not names & set(case.never), said(found)
+    if case.said:
+        first = found_in(case, found)
+        assert first, said(found)
+        assert re.search(case.words, first[0].title), first[0].title
+    critical = [one.name for one in found.findings if one.severity is CRITICAL]
+    assert bool(critical) <= case.critical, said(found)
+    # Each account adds up: its lines and its rest are its total.
+    for account in found.accounts:
+        if account.total is not None:
+            parts = sum(line.value for line in account.lines if line.part_of is None)
+            assert parts + account.rest == pytest.approx(account.total)
+    stock = found.accounts[0]
+    assert abs(stock.rest) <= 4 * MiB, stock
+
+
+_THP = proc.ROOT / "sys/kernel/mm/transparent_hugepage/enabled"
+
+
+@pytest.mark.slow
+def test_a_group_says_what_no_process_holds(binary: Compiled) -> None:
+    """48 MiB of a memfd that nobody maps, and three workers that lose what they share."""
+    if not ROOT:
+        pytest.skip("run as root: a memory cgroup is made")
+    with small_group(256 * MiB) as group, ExitStack() as stack:
+        procs = str(group / "cgroup.procs")
+        stack.enter_context(running(binary("asked/shm"), procs, "unmapped"))
+        stack.enter_context(running(binary("asked/prefork"), procs))
+        found = diagnosis.of_group(str(group), 2)
+    lines = {line.name: line.value for line in found.accounts[0].lines}
+    assert lines["tmpfs, shared memory"] == pytest.approx(48 * MiB, abs=MiB)
+    assert abs(found.accounts[0].rest) < 4 * MiB
+    names = [one.name for one in found.findings]
+    assert {"unshared", "group-tmpfs"} <= set(names)
+    assert not [one for one in found.findings if one.severity is CRITICAL]
+
+
+def test_exact_pages_of_a_known_program(binary: Compiled) -> None:
+    """Anonymous memory that three others share since a fork, to the page."""
+    from memlab.diagnose import pages
+    from memlab.observe import process
+
+    with started(Case("prefork", ("-", "reads")), binary) as pid:
+        try:
+            seen, status = pages.read(pid, process.maps(pid))
+        except pages.NotSeen as why:
+            pytest.skip(str(why))
+    assert seen.shared_bytes is not None
+    assert seen.shared_bytes == pytest.approx(64 * MiB, rel=0.02)
+    assert seen.anonymous_bytes == pytest.approx(proc.status_bytes(status, "RssAnon"), abs=MiB)
+
+
+def test_a_name_that_fits_one_process_is_a_subject(binary: Compiled, tmp_path: Path) -> None:
+    from memlab.diagnose.subject import named
+    from memlab.errors import BadSubject
+
+    copy = tmp_path / "onlyone"
+    copy.write_bytes(binary("steady").read_bytes())
+    copy.chmod(0o755)
+    with running(copy, "1") as program:
+        assert named("onlyone") == program.pid
+        with running(copy, "1") as other, pytest.raises(BadSubject) as refused:
+            named("onlyone")
+        assert str(program.pid) in str(refused.value)
+        assert str(other.pid) in str(refused.value)
+    with pytest.raises(BadSubject, match="no process has that name"):
+        named("onlyone")

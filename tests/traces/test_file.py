@@ -1,0 +1,145 @@
+"""Traces that are cut short, forged, of another machine or version: a line each, and no more."""
+
+import random
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from memlab.cli import cli
+from memlab.errors import BadTrace
+from memlab.trace import account, file
+
+from .made import ADVISE, AT, MACHINE, MAP, PAGE, READ, REMAP, TASK, Made, replay
+
+pytestmark = pytest.mark.skipif(not MACHINE, reason="traces are of x86-64 and arm64")
+
+DISK = (1 << 20, False, b"/x")
+
+
+def good() -> Made:
+    return Made(files=[DISK]).map(AT, 101).touch(AT, 53).map(AT + (1 << 30), 7, file=1)
+
+
+def test_the_head_and_the_names_are_read(tmp_path: Path) -> None:
+    trace = file.read(good().write(tmp_path / "a.trace"))
+    assert (trace.records, trace.tasks, trace.files, trace.incomplete) == (59, 1, 1, "")
+    assert file.file_names(trace) == ["/x"]
+    assert file.name(trace) == "made"
+    found = account.of(trace)
+    assert found.writes["anonymous"] == 53
+    assert found.calls == {"map": 2}
+    assert found.mapped_peak_bytes == 108 * PAGE
+
+
+def test_names_that_would_write_to_a_terminal_are_made_printable(tmp_path: Path) -> None:
+    trace = file.read(Made(files=[(1, False, b"/\x1b[31mx")]).write(tmp_path / "a.trace"))
+    assert "\x1b" not in file.file_names(trace)[0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"version": 2}, "a newer format"),
+        ({"version": 0}, "unknown format"),
+        ({"machine": 3}, "another kind of machine"),
+        ({"records": 1 << 60}, "cut short"),
+        ({"tasks": 0}, "counts are out of bounds"),
+        ({"tasks": 1 << 30}, "counts are out of bounds"),
+        ({"files": 1 << 31}, "counts are out of bounds"),
+        ({"records": 61}, "cut short|damaged"),
+    ],
+)
+def test_a_forged_head_is_a_line(tmp_path: Path, changed: dict[str, int], said: str) -> None:
+    path = tmp_path / "a.trace"
+    path.write_bytes(good().bytes(**changed))
+    with pytest.raises(BadTrace, match=said) as raised:
+        account.of(file.read(path))
+    assert "\n" not in str(raised.value)
+    assert replay(path).status == 1
+
+
+def test_a_file_of_another_kind_is_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    for content in (b"", b"memlab", b"x" * 4096, b"memlabTR"):
+        path.write_bytes(content)
+        with pytest.raises(BadTrace):
+            file.read(path)
+        assert replay(path).status == 1
+    with pytest.raises(BadTrace, match="No such file"):
+        file.read(tmp_path / "none.trace")
+
+
+def test_every_length_below_the_whole_is_cut_short(tmp_path: Path) -> None:
+    whole, path = good().bytes(), tmp_path / "a.trace"
+    for length in range(0, len(whole), 7):
+        path.write_bytes(whole[:length])
+        with pytest.raises(BadTrace):
+            file.file_names(file.read(path))
+        assert replay(path).status == 1
+
+
+FORGED: dict[str, Callable[[], Made]] = {
+    "a kind that is none": lambda: Made().add(63),
+    "operands of another kind": lambda: Made().add(MAP, AT, 1, 2),
+    "a task that has not begun": lambda: Made(tasks=2).touch(AT, 1, task=1),
+    "a task out of order": lambda: Made(tasks=3).number(TASK, 2),
+    "a task beyond the most": lambda: Made(tasks=1).number(TASK, 1),
+    "a touch in the kernel": lambda: Made().add(READ, 0xFFFF_8000_0000_0000),
+    "a range into the kernel": lambda: Made().add(ADVISE, AT, 1 << 50, 4),
+    "a range of no page": lambda: Made().add(ADVISE, AT, 17, 4),
+    "a mapping of no bytes": lambda: Made().map(AT, 0),
+    "a mapping of no file": lambda: Made().map(AT, 1, file=1),
+    "an offset that overflows": lambda: Made(files=[DISK]).map(AT, 1, file=1, offset=1 << 63),
+    "a move into the kernel": lambda: Made().add(REMAP, AT, PAGE, PAGE, 1 << 60, 0),
+    "a last record without its operands": lambda: Made().add(MAP | 2 << 6, AT),
+}
+
+
+@pytest.mark.parametrize("made", FORGED.values(), ids=FORGED)
+def test_a_forged_record_is_found_before_any_is_replayed(
+    tmp_path: Path, made: Callable[[], Made]
+) -> None:
+    path = made().write(tmp_path / "a.trace")
+    with pytest.raises(BadTrace, match="damaged"):
+        account.of(file.read(path))
+    found = replay(path)
+    assert (found.status, found.said.count("\n")) == (1, 1)
+    assert "damaged" in found.said
+
+
+def test_a_bit_that_is_not_as_it_was_written_is_found(tmp_path: Path) -> None:
+    whole, path = bytearray(good().bytes()), tmp_path / "a.trace"
+    whole[120 + 40 * 16 + 8] ^= 1  # a time, which no bound would tell
+    path.write_bytes(whole)
+    with pytest.raises(BadTrace, match="sum"):
+        account.of(file.read(path))
+    assert "sum" in replay(path).said
+
+
+def test_no_damage_ends_the_reader_by_a_signal(tmp_path: Path) -> None:
+    """Bytes at random, with a sum that fits again."""
+    draw, whole, path = random.Random(7), good().bytes(), tmp_path / "a.trace"
+    for _ in range(300):
+        made = good()
+        for _ in range(draw.randrange(1, 4)):
+            at = draw.randrange(len(made.records))
+            record = bytearray(made.records[at])
+            record[draw.randrange(16)] ^= 1 << draw.randrange(8)
+            made.records[at] = bytes(record)
+        path.write_bytes(made.bytes())
+        done = subprocess.run(
+            [file.tool("account"), path], capture_output=True, timeout=60, check=False
+        )
+        assert done.returncode in (0, 1)
+    assert whole == good().bytes()
+
+
+def test_show_and_try_say_it_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    path.write_bytes(good().bytes()[:200])
+    for words in (["show", str(path)], ["try", str(path)]):
+        ended = CliRunner().invoke(cli, words)
+        assert isinstance(ended.exception, BadTrace)

@@ -1,0 +1,351 @@
+"""A program with prime numbers of pages, recorded: the trace and its replay have each of them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from unprivileged import without_capabilities
+
+from memlab import measure
+from memlab.errors import CannotRun, HostError
+from memlab.observe import tracefs
+from memlab.trace import account, file, recording
+
+from .made import ADVISE, EXEC, MAP, PAGE, READ, STATE_END, TASK, UNMAP, WRITE, records, replay
+
+MAPPED, TOUCHED, READS, FREED, AGAIN, COPIED, OF_FILE, SHARED = 1009, 401, 53, 97, 61, 83, 67, 89
+PROGRAM = f"""
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+enum {{ PAGE = 4096 }};
+static volatile char *anywhere(long pages, int flags, int fd)
+{{
+    int rights = fd < 0 ? PROT_READ | PROT_WRITE : PROT_READ;
+    return mmap(NULL, pages * PAGE, rights, flags, fd, 0);
+}}
+int main(int count, char **words)
+{{
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* of one that is followed later */
+    volatile char *a = anywhere({MAPPED}, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    volatile char *s = anywhere({MAPPED}, MAP_SHARED | MAP_ANONYMOUS, -1);
+    volatile char *f = anywhere({OF_FILE} * 16, MAP_PRIVATE, open(words[1], O_RDONLY));
+    char sum = 0;
+    for (int i = 0; i < {TOUCHED}; i++)
+        a[i * PAGE] = 1;
+    for (int i = 0; i < {READS}; i++)
+        sum += a[({MAPPED} - 1 - i) * PAGE];
+    madvise((void *)a, {FREED} * PAGE, MADV_DONTNEED);
+    for (int i = 0; i < {AGAIN}; i++)
+        a[i * PAGE] = 1;
+    for (int i = 0; i < {OF_FILE}; i++)
+        sum += f[i * 16 * PAGE];
+    for (int i = 0; i < {SHARED}; i++)
+        s[i * PAGE] = 1;
+    if (!fork()) {{
+        for (int i = 0; i < {COPIED}; i++)
+            a[({TOUCHED} - 1 - i) * PAGE] = 2;
+        for (int i = 0; i < {SHARED}; i++)
+            s[i * PAGE] = 2;
+        _exit(0);
+    }}
+    wait(NULL);
+    printf("%lx %lx %lx %d\\n", (long)a, (long)s, (long)f, sum);
+    fflush(stdout);
+    if (count > 2) {{ /* wait to be followed */
+        getchar();
+        for (int i = 0; i < {AGAIN}; i++)
+            a[({TOUCHED} + i) * PAGE] = 1;
+        getchar();
+    }}
+    return 0;
+}}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _allowed() -> None:
+    try:
+        recording._numbers()
+    except CannotRun as error:
+        pytest.skip(f"{error}")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "primes.c").write_text(PROGRAM)
+    subprocess.run(["cc", "-O1", "-o", "primes", "primes.c"], cwd=folder, check=True)
+    data = folder / "data"
+    data.write_bytes(b"x" * OF_FILE * 16 * PAGE)
+    return [str(folder / "primes"), str(data)]
+
+
+def memlab(*words: str, **how: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "memlab", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **how)  # type: ignore[call-overload,no-any-return]
+
+
+def recorded(tmp_path: Path, *words: str) -> tuple[Path, str]:
+    path = tmp_path / "a.trace"
+    done = memlab("record", "-o", str(path), *words)
+    assert done.returncode == 0, done.stderr
+    return path, done.stdout
+
+
+def check_replay(path: Path) -> None:
+    """Each touch is a fault again, but of pages of files: around one that is read the kernel maps
+    what the page cache has, which is all in a replay and need not be in a recording."""
+    done, of_files = replay(path), account.of(file.read(path)).reads["file"]
+    assert (done.status, done.refused) == (0, 0)
+    assert done.touches - done.passed - of_files <= done.faults <= done.touches - done.passed
+
+
+def touches(path: Path, at: int, pages: int) -> Counter[tuple[int, int]]:
+    """How many in a range, by kind and task."""
+    return Counter(
+        (record.kind, record.task)
+        for record in records(path)
+        if record.kind in (READ, WRITE) and at <= record.address < at + pages * PAGE
+    )
+
+
+def test_prime_numbers_of_pages_are_in_the_trace_and_in_the_replay(
+    program: list[str], tmp_path: Path
+) -> None:
+    path, said = recorded(tmp_path, "--", *program)
+    anonymous, shared, of_file = (int(word, 16) for word in said.splitlines()[0].split()[:3])
+    assert touches(path, anonymous, MAPPED) == {
+        (WRITE, 0): TOUCHED + AGAIN, (READ, 0): READS, (WRITE, 1): COPIED
+    }  # fmt: skip
+    assert touches(path, shared, MAPPED) == {(WRITE, 0): SHARED, (WRITE, 1): SHARED}
+    windows = touches(path, of_file, OF_FILE * 16)
+    assert set(windows) == {(READ, 0)}
+    trace = file.read(path)
+    assert (trace.lost, trace.late, trace.incomplete) == (0, 0, "")
+    found = account.of(trace)
+    assert found.given_back["anonymous"] >= FREED
+    assert found.touched_again["anonymous"] >= AGAIN
+    assert found.copied["anonymous"] >= COPIED
+    assert (found.processes, found.threads) == (2, 0)
+    assert sum(pages for number, pages in found.files) >= OF_FILE
+    assert program[1] in file.file_names(trace)
+    check_replay(path)
+
+
+@pytest.mark.parametrize("lock", ["current", "future", "future_onfault"])
+def test_the_replay_under_a_lock_brings_in_what_is_mapped(
+    program: list[str], tmp_path: Path, lock: str
+) -> None:
+    """Under MCL_FUTURE all of the two mappings and the file is there before it is touched."""
+    if os.geteuid():
+        pytest.skip("needs root, to lock any amount")
+    path, _ = recorded(tmp_path, "--", *program)
+    without, locked = replay(path), replay(path, lock=lock)
+    assert locked.status == 0
+    if lock == "current":  # before main, when none of them was there
+        assert locked.refused == 0
+        return
+    assert locked.refused == 1  # MADV_DONTNEED, of locked memory
+    if lock == "future_onfault":
+        assert locked.faults == without.faults - AGAIN
+        return
+    untouched = 2 * MAPPED - TOUCHED - READS - SHARED
+    assert locked.faults >= without.faults - AGAIN + untouched
+
+
+def test_a_live_process_is_recorded_with_what_is_there(program: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    with subprocess.Popen(
+        [*program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as live:
+        assert live.stdin is not None
+        assert live.stdout is not None
+        anonymous, shared, _ = (int(word, 16) for word in live.stdout.readline().split()[:3])
+        recorder = subprocess.Popen(
+            [sys.executable, "-m", "memlab", "record", "-o", path, "--json", str(live.pid)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        _await_followers(recorder.pid)
+        live.stdin.write("\n")
+        live.stdin.flush()
+        _await_touches(live.pid, anonymous + TOUCHED * PAGE)
+        recorder.send_signal(signal.SIGTERM)
+        said = json.loads(recorder.communicate(timeout=60)[0])
+        live.stdin.close()
+    assert said["incomplete"] is None
+    before = touches_before(path)
+    there = TOUCHED - (FREED - AGAIN)
+    assert before[WRITE, anonymous >> 30] >= there
+    assert touches(path, anonymous, TOUCHED) == {(WRITE, 0): there}
+    assert touches(path, anonymous + TOUCHED * PAGE, AGAIN) == {(WRITE, 0): AGAIN}
+    assert touches(path, shared, MAPPED) == {(WRITE, 0): SHARED}
+    done = replay(path)
+    assert (done.status, done.refused) == (0, 0)
+    shown = memlab("show", "--json", "-o", str(tmp_path / "figures"), str(path))
+    assert json.loads(shown.stdout)["live"] is True
+
+
+def touches_before(path: Path) -> Counter[tuple[int, int]]:
+    found: Counter[tuple[int, int]] = Counter()
+    for record in records(path):
+        if record.kind == STATE_END:
+            return found
+        found[record.kind, record.address >> 30] += 1
+    raise AssertionError("the state of the start has no end")
+
+
+def _await_followers(pid: int) -> None:
+    """Until the recorder has read the state: it has opened pagemap, and closed it again."""
+    deadline, seen = time.monotonic() + 60, False
+    while time.monotonic() < deadline:
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            links = _links(Path(f"/proc/{child}/fd"))
+            events = any("perf_event" in link for link in links)
+            reading = any(link.endswith(("/smaps", "/pagemap")) for link in links)
+            seen = seen or events
+            if seen and not reading and any("pidfd" in link for link in links):
+                return
+        time.sleep(0.01)
+    raise AssertionError("the recorder follows nothing")
+
+
+def _links(folder: Path) -> list[str]:
+    found = []
+    for link in folder.iterdir():
+        try:
+            found.append(str(link.readlink()))
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def _await_touches(pid: int, address: int) -> None:
+    """Until the last of AGAIN pages is there (proc_pid_pagemap(5))."""
+    deadline = time.monotonic() + 60
+    with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
+        while time.monotonic() < deadline:
+            pagemap.seek((address // PAGE + AGAIN - 1) * 8)
+            if int.from_bytes(pagemap.read(8), "little") >> 63:
+                return
+            time.sleep(0.01)
+    raise AssertionError("the program does not go on")
+
+
+def test_names_are_dropped_where_asked(program: list[str], tmp_path: Path) -> None:
+    path, _ = recorded(tmp_path, "--redact", "--", *program)
+    content = path.read_bytes()
+    for name in ("primes", "libc", program[1]):
+        assert name.encode() not in content
+    done = replay(path)
+    assert (done.status, done.refused) == (0, 0)
+
+
+def test_programs_that_a_shell_starts_are_followed(tmp_path: Path) -> None:
+    path, _ = recorded(tmp_path, "--", "sh", "-c", "true | cat; (exit 0); exec true")
+    kinds = Counter(record.kind for record in records(path))
+    assert kinds[EXEC] >= 2  # cat and the last one; true may be the shell's own
+    assert kinds[TASK] >= 3
+    check_replay(path)
+
+
+def test_threads_are_followed_and_their_order_is_kept(tmp_path: Path) -> None:
+    churn = (
+        "import threading\n"
+        "def churn():\n    for _ in range(20): bytearray(2 << 20)\n"
+        "threads = [threading.Thread(target=churn) for _ in range(3)]\n"
+        "[one.start() for one in threads]; [one.join() for one in threads]\n"
+    )
+    path, _ = recorded(tmp_path, "--", sys.executable, "-c", churn)
+    assert account.of(file.read(path)).threads >= 3
+    kinds = Counter(record.kind for record in records(path))
+    assert kinds[MAP] > 0
+    assert kinds[UNMAP] + kinds[ADVISE] > 0
+    done = replay(path)
+    assert (done.status, done.refused) == (0, 0)
+
+
+def test_too_small_a_buffer_loses_events_and_the_trace_says_so(tmp_path: Path) -> None:
+    script = "for _ in range(9): bytearray(64 << 20)"
+    path, said = recorded(tmp_path, "--buffer", "64K", "--", sys.executable, "-c", script)
+    trace = file.read(path)
+    assert trace.lost > 0
+    assert f"incomplete: {trace.lost:,} events found no room" in said
+    request = measure.command([str(path)], {"lock": ["off"]})
+    assert f"a.trace (incomplete: {trace.lost:,} events" in (request.subject or {})["trace"]
+
+
+@pytest.fixture
+def instances() -> Iterator[None]:
+    before = Path("/proc/self/mountinfo").read_text()
+    yield
+    assert Path("/proc/self/mountinfo").read_text() == before
+
+
+def test_nothing_is_left_of_a_recorder_that_is_killed(tmp_path: Path, instances: None) -> None:
+    recorder = subprocess.Popen(
+        [sys.executable, "-m", "memlab", "record", "-o", tmp_path / "a.trace", "--", "sleep", "300"]
+    )
+    children = Path(f"/proc/{recorder.pid}/task/{recorder.pid}/children")
+    deadline, below = time.monotonic() + 60, ""
+    while not below and time.monotonic() < deadline:
+        for child in children.read_text().split():
+            below = Path(f"/proc/{child}/task/{child}/children").read_text().strip()
+    recorder.kill()
+    recorder.wait()
+    while Path(f"/proc/{below}").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert below
+    assert not Path(f"/proc/{below}").exists()
+    assert list(tmp_path.iterdir()) == [tmp_path / "home"]
+
+
+def test_a_command_that_ends_at_once_fails_or_is_none(tmp_path: Path) -> None:
+    path, said = recorded(tmp_path, "--", "false")
+    assert "exit status 1" in said
+    assert file.read(path).records > 0
+    (tmp_path / "none").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "none").chmod(0o755)
+    done = memlab("record", "-o", str(tmp_path / "b.trace"), "--", str(tmp_path / "none"))
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert "cannot be started" in done.stderr
+    assert not (tmp_path / "b.trace").exists()
+
+
+def test_the_time_of_a_command_may_be_bounded(tmp_path: Path) -> None:
+    _, said = recorded(tmp_path, "--seconds", "0.2", "--", "sleep", "300")
+    assert "SIGTERM" in said
+
+
+def test_a_process_that_is_none_is_a_line(tmp_path: Path) -> None:
+    done = memlab("record", "-o", str(tmp_path / "a.trace"), "4194304")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_without_privileges_a_line_says_what_is_missing(tmp_path: Path) -> None:
+    command = [*without_capabilities(), sys.executable, "-m", "memlab", "record"]
+    done = subprocess.run(
+        [*command, "-o", tmp_path / "a.trace", "--", "true"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert "root" in done.stderr
+    assert not (tmp_path / "a.trace").exists()
+
+
+def test_another_layout_of_a_tracepoint_is_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracefs.TraceEvents, "fields", lambda self, event: {"address": (16, 8)})
+    with pytest.raises(HostError, match="lays out"):
+        recording._numbers()

@@ -1,0 +1,105 @@
+"""A trace as a subject of `memlab try`: the blocks, metrics, outcomes and lines of any command."""
+
+from pathlib import Path
+
+import pytest
+
+import memlab
+from memlab import measure
+from memlab.errors import BadLevels, BadRequest, BadTrace
+
+from .made import AT, FORK, MACHINE, START, TASK, Made
+
+pytestmark = pytest.mark.skipif(not MACHINE, reason="replays are of x86-64 and arm64")
+
+MAPPED, TOUCHED, LESS = 1009, 401, 97
+OWN = 4  # faults of the replayer itself, more or less
+LOCKS = {"lock": ["off", "future_onfault"]}
+
+
+def faults(run: memlab.Run, lock: str) -> set[int]:
+    levels = {point.index: point.at["lock"] for point in run.points}
+    raws = [s.raw for s in run.samples if levels[s.point] == lock and s.raw]
+    counts = {raw["window"]["counters"]["trapped"]["count"] for raw in raws}
+    if None in counts:
+        pytest.skip("perf_event_open(2) of page faults is refused: see kernel.perf_event_paranoid")
+    return counts
+
+
+def test_page_faults_and_locked_memory_are_those_of_the_trace(
+    tmp_path: Path, store_path: Path
+) -> None:
+    """Two traces that differ in touches alone, since the replayer has faults of its own."""
+    found = {}
+    for name, touched in (("more", TOUCHED), ("less", LESS)):
+        path = (
+            Made().add(START).map(AT, MAPPED).touch(AT, touched).write(tmp_path / f"{name}.trace")
+        )
+        run = memlab.trial([str(path)], blocks=2, store=store_path, thp="never", **LOCKS)
+        assert [sample.outcome for sample in run.samples] == ["ok"] * 4
+        assert run.experiment.question == f"What would other memory policies do to {name}.trace?"
+        found[name] = {lock: faults(run, lock) for lock in ("off", "future_onfault")}
+    for lock, counts in found["more"].items():
+        apart = {more - less for more in counts for less in found["less"][lock]}
+        assert all(abs(one - (TOUCHED - LESS)) <= OWN for one in apart)
+
+
+@pytest.mark.needs("root", "memory cgroup")  # which holds what the lock brings in
+def test_a_lock_of_a_tebibyte_is_contained_in_one_line(tmp_path: Path, store_path: Path) -> None:
+    made = Made().add(START).map(AT, (1 << 40) // 4096, flags=0x4022)
+    run = memlab.trial(
+        [str(made.write(tmp_path / "a.trace"))],
+        blocks=1, store=store_path, lock=["future"], memory_max=["64M"],
+    )  # fmt: skip
+    (sample,) = run.samples
+    assert sample.outcome == "oom-killed"
+    assert "\n" not in sample.detail
+
+
+@pytest.mark.needs("memory cgroup")  # where the OOM killer ends a process
+def test_a_killed_process_of_a_trace_ends_the_replay(tmp_path: Path, store_path: Path) -> None:
+    """The others wait for their turn, which it would have had for ever."""
+    made = Made(tasks=3).number(TASK, 1, what=FORK).number(TASK, 2, task=1, what=FORK)
+    made.map(AT, 20_000, task=2).touch(AT, 20_000, task=2).map(AT, 1).touch(AT, 1)
+    run = memlab.trial(
+        [str(made.write(tmp_path / "a.trace"))],
+        blocks=1, store=store_path, timeout=60, lock=["off"], memory_max=["32M"],
+    )  # fmt: skip
+    assert [sample.outcome for sample in run.samples] == ["oom-killed"]
+
+
+@pytest.mark.parametrize(
+    ("policies", "why"),
+    [
+        ({"malloc": ["jemalloc"]}, "malloc is no policy of a trace"),
+        ({"env.A": ["1"]}, "env.A is no policy of a trace"),
+        ({"n": ["1"]}, "n is no policy of a trace"),
+        ({"pace": ["fast"]}, "choose from none, recorded"),
+    ],
+)
+def test_a_policy_that_a_replay_cannot_have_is_refused(
+    tmp_path: Path, policies: dict[str, list[object]], why: str
+) -> None:
+    path = Made().map(AT, MAPPED).write(tmp_path / "a.trace")
+    with pytest.raises(BadLevels, match=why):
+        measure.command([str(path)], policies)
+
+
+def test_a_trace_has_no_service_and_no_metric_of_its_own(tmp_path: Path) -> None:
+    path = Made().map(AT, MAPPED).write(tmp_path / "a.trace")
+    with pytest.raises(BadRequest, match="is a trace"):
+        measure.command([str(path)], {}, serve=["true"], ready="tcp:1")
+    with pytest.raises(BadTrace, match="No such file"):
+        measure.command([str(tmp_path / "none.trace")], {})
+
+
+def test_small_pages_of_a_recording_with_huge_ones_are_said_to_be_unknown(tmp_path: Path) -> None:
+    path = Made(flags=2).map(AT, MAPPED).write(tmp_path / "a.trace")
+    request = measure.command([str(path)], {"thp": ["always", "never"]})
+    assert "recorded with huge pages" in (request.subject or {})["trace"]
+
+
+def test_the_recorded_pace_is_a_policy(tmp_path: Path) -> None:
+    path = Made().map(AT, MAPPED).write(tmp_path / "a.trace")
+    subject = measure.command([str(path)], {"pace": ["none", "recorded"]}).subject or {}
+    assert subject["argv"] == ["pace={pace}", str(path)]
