@@ -360,18 +360,18 @@ def test_a_file_that_the_command_writes_has_its_numbers_and_an_old_one_has_none(
     tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["sh", "-c", '[ {n} = none ] || echo \'{"a": {"b": {n}}, "c": [1]}\' > numbers.json']
+    words = ["sh", "-c", '[ {n} = none ] || echo \'{"a": {"b_ns": {n}}, "c": [1]}\' > numbers.json']
     run = memlab.trial(
         words,
-        metrics=["a.b[s]"],
+        metrics=["a.b_ns[ns]"],  # in its own unit, whatever its name
         metric_json="numbers.json",
         blocks=2,
         store=store_path,
         n=["7", "none"],
     )
-    assert medians(run, "a.b") == {("7",): 7}
+    assert medians(run, "a.b_ns") == {("7",): 7}
     said = {s.outcome: s.detail for s in run.samples}
-    assert said == {"ok": "", "no-metric": "no a.b in numbers.json"}
+    assert said == {"ok": "", "no-metric": "no a.b_ns in numbers.json"}
 
 
 def test_a_file_of_latencies_gives_percentiles(
@@ -650,7 +650,7 @@ def test_a_stored_run_is_read_again_without_its_command(toucher: str, store_path
         (["true"], {"timeout": "0s"}, "--timeout: 0 s is no time limit"),
         (["true"], {"serve": ["./nope"], "ready": "tcp:1"}, "./nope: the command to try is not"),
         (["true"], {"serve": ["true"]}, "say when the service is ready: --ready tcp:{port}"),
-        (["true"], {"serve": ["true"], "ready": "tcp:x"}, "--ready tcp:x: a port is a number"),
+        (["true"], {"serve": ["true"], "ready": "tcp:x"}, "--ready tcp:x: a port is 1 to 65535"),
         (["true"], {"serve": ["true"], "ready": "http:x"}, "--ready http:x: write http://127."),
         (["true"], {"serve": ["true"], "ready": "http://a:x"}, "--ready http://a:x: write http:"),
         (["true"], {"serve": ["true"], "ready": "line:("}, "--ready 'line:(': missing )"),

@@ -2,8 +2,8 @@
 
 smaps walks a whole mapping under the mmap_lock: some 15 ms per GiB, in which calls that map memory
 wait. PAGEMAP_SCAN (ioctl, Linux 6.7) stops after so many pages, and a read of pagemap takes the
-lock again for every 2 MiB, so that what waits gets it in between. Flags of pages (LazyFree, locked, KSM) come
-from /proc/kpageflags for a random sample, which root alone may read.
+lock again for every 2 MiB, so that what waits gets it in between. Flags of pages (LazyFree, locked,
+KSM) come from /proc/kpageflags for a random sample, which root alone may read.
 
 Sources: the kernel's admin-guide/mm/pagemap.rst; include/uapi/linux/fs.h,
 include/uapi/linux/kernel-page-flags.h.

@@ -175,7 +175,7 @@ class Field(Expression):
         return Field((*self._path, name))
 
     def __getitem__(self, name: str) -> Field:
-        return Field((*self._path, *name.split(".")))
+        return Field((*self._path, name) if self._path else (*name.split("."),))
 
     def __str__(self) -> str:
         return ".".join(self._path) or "sample"

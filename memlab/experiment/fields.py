@@ -167,6 +167,9 @@ class Fields:
         return found
 
 
+_NAMED_BY_OTHERS = ("at", "metrics")  # levels, and what a command's own metrics are called
+
+
 def _array(values: Sequence[Any], path: tuple[str, ...]) -> tuple[Array, bool]:
     """A field's values as an array, and whether some are missing."""
     kinds = {*map(type, values)}
@@ -179,7 +182,7 @@ def _array(values: Sequence[Any], path: tuple[str, ...]) -> tuple[Array, bool]:
         except OverflowError:
             pass
         else:
-            seconds = bool(path) and path[-1].endswith("_ns") and path[0] != "at"
+            seconds = bool(path) and path[-1].endswith("_ns") and path[0] not in _NAMED_BY_OTHERS
             return (found * 1e-9 if seconds else found), False
     objects = np.empty(len(values), object)
     objects[:] = values

@@ -58,7 +58,8 @@ def _lines(experiment: Experiment, width: int) -> Iterator[str]:
         yield from wrapped(paragraph, 2 + _depth(paragraph), 0) if paragraph else [""]
     yield ""
     yield "METRICS, from each sample; the first decides when a point is done"
-    yield "  A field that ends in _ns is read in seconds; at. has the levels of the sample's point."
+    units = "A field that ends in _ns is read in seconds; at. has the levels of the sample's point."
+    yield from wrapped(units, 2, 0)
     longest = max(len(metric.name) for metric in experiment.metrics)
     for metric in experiment.metrics:
         named = f"{metric.name:<{longest}}  "

@@ -619,7 +619,7 @@ def ratio_legend(found: Compared) -> str:
     unit = found.unit
     said = (
         f"ratio: the median over the {unit}s of {' / '.join(reversed(found.heads))}, with its "
-        "95 % interval"
+        "95 % interval, and not the quotient of the two medians"
     )
     if found.counts["inconclusive"]:
         said += (

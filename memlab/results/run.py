@@ -94,10 +94,11 @@ def _extrapolated(metric: Metric) -> str:
 
 
 def _inside_ns(raw: Raw) -> float:
-    """Of all its windows: a probe may have a second one, as memory_copy's `steady`."""
+    """Of all its windows: a probe may have a second one, as memory_copy's `steady`. The load on a
+    service is its window."""
     total = raw["window"]["elapsed_ns"]
     for name, part in raw.items():
-        if type(part) is dict and "started_ns" in part and name != "window":
+        if type(part) is dict and "started_ns" in part and name not in ("window", "load"):
             total += part["elapsed_ns"]
     return float(total)
 

@@ -22,7 +22,7 @@ MAPS = (
 SMAPS = (
     "1000-2000 ---p 00000000 00:00 0 \nSize: 4 kB\nLocked:  0 kB\nVmFlags: mr mw me lo \n"
     "2000-4000 rw-p 00000000 00:00 0 \nSize: 8 kB\nLocked:  8 kB\nVmFlags: rd wr lo \n"
-    "5000-6000 rw-p 00000000 00:00 0   [heap]\nAnonHugePages: 2048 kB\nVmFlags: rd wr \n"
+    "5000-6000 rw-p 00000000 00:00 0   [heap]\nPss: 2048 kB\nVmFlags: rd wr \n"
 )
 
 
@@ -48,7 +48,7 @@ def test_smaps_has_sizes_and_flags() -> None:
     guard, stack, heap = process.parse_maps(SMAPS)
     assert guard.flags == {"mr", "mw", "me", "lo"}
     assert stack.bytes_by_field == {"Locked": 8192}
-    assert heap.bytes_by_field == {"AnonHugePages": 2 << 20}
+    assert heap.bytes_by_field == {"Pss": 2 << 20}
 
 
 @pytest.mark.parametrize("text", ["rubbish\n", "7f00 rw-p\n"])

@@ -91,7 +91,7 @@ def test_markdown_has_a_row_per_point_and_every_run(runs: list[str]) -> None:
     rows = [line for line in lines if line.startswith("| ")]
     assert lines[0] == f"### mmap-write: run {runs[1]}, run {runs[2]} against run {runs[0]}"
     assert len(rows) == 2 + 8
-    assert {row.count(" | ") for row in rows} == {9}
+    assert {row.count(" | ") for row in rows} == {7}
 
 
 def test_markdown_of_claims_begins_with_the_answer(runs: list[str]) -> None:
