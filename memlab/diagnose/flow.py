@@ -135,7 +135,7 @@ def findings(look: Look) -> Iterator[Finding]:
     returns = list(_returns(look, flow))
     yield from returns
     yield from _first(look, flow)
-    if not any(one.name == "malloc-told-to-give-back" for one in returns):  # the rest is its
+    if not any(one.name == "malloc-set-to-give-back" for one in returns):  # the rest is its
         yield from _rest(look, flow)
     for one in _calls(look):
         # What follows of memory that is given back is not found again.
@@ -266,13 +266,13 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
     found = look.allocator
     name = found.name if found else "malloc"
     if calls is None:
-        told = {option.name: option.value for option in found.options} if found else {}
-        eager = found is not None and malloc_options.gives_back_at_once(found.name, told)
+        options = {option.name: option.value for option in found.options} if found else {}
+        eager = found is not None and malloc_options.gives_back_at_once(found.name, options)
         severity = _severity(flow.total - flow.first - flow.copies - flow.read, 1000, 5000)
         if eager and severity is not None:
             yield _return(
-                look, flow, "malloc-told-to-give-back", severity,
-                f"{name} is told to give freed memory back at once, and the faults fit that; its "
+                look, flow, "malloc-set-to-give-back", severity,
+                f"{name} is set to give freed memory back at once, and the faults fit that; its "
                 "calls are not seen",
             )  # fmt: skip
         return
@@ -326,7 +326,7 @@ def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -
             )  # fmt: skip
         elif found.name == "glibc":
             setting = (
-                f"{setting}; glibc is told to keep its heap already: what is left are mappings of "
+                f"{setting}; glibc is set to keep its heap already: what is left are mappings of "
                 "their own and heaps of other arenas (MALLOC_ARENA_MAX=1, "
                 "glibc.malloc.top_pad)"
             )

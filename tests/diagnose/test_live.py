@@ -81,7 +81,7 @@ def test_jemalloc_that_keeps_nothing(binary: Compiled) -> None:
         found = diagnosed(program.pid)
     first = found["findings"][0]
     if not seen_calls(found):
-        assert first["name"] == "malloc-told-to-give-back"
+        assert first["name"] == "malloc-set-to-give-back"
         pytest.skip(COUNTED)
     assert (first["name"], first["severity"]) == ("malloc-gives-back", "costly")
     assert first["experiments"][:2] == ["allocator", "tlb-shootdown"]
@@ -209,7 +209,7 @@ def test_a_user_without_rights_sees_the_rest(binary: Compiled) -> None:
         )
     assert (done.returncode, done.stderr) == (0, "")
     found = held(done.stdout)
-    assert names(found) == ["malloc-told-to-give-back"]
+    assert names(found) == ["malloc-set-to-give-back"]
     assert found["process"]["per_s"]["madvise"] is None
     assert found["process"]["per_s"]["minor_faults"] > 0
     assert not seen_calls(found)
