@@ -115,7 +115,7 @@ done
 shift
 drop=()
 if [[ $as == container ]]; then
-	mount -o remount,ro "$root/sys"
+	mount -o remount,bind,ro "$root/sys" # without bind it would be read-only for the whole machine
 	mount --bind -o ro "$root/proc/sys" "$root/proc/sys"
 	held=-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap
 	held+=,+net_bind_service,+net_raw,+sys_chroot,+mknod,+audit_write,+setfcap
