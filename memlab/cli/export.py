@@ -14,10 +14,10 @@ from memlab.cli._options import echo, example_option, run_argument, store_option
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["csv", "jsonl", "parquet", "rows"]),
+    type=click.Choice(["csv", "jsonl", "parquet", "rows", "bibtex"]),
     default="csv",
     show_default=True,
-    help="rows: what was measured, as it is stored, for `memlab import`.",
+    help="rows: what was measured, as it is stored, for `memlab import`; bibtex: how to cite it.",
 )
 @click.option("--all", "every", is_flag=True, help="Every run of the store, with --format rows.")
 @click.option(
@@ -45,6 +45,7 @@ def command(
     \b
     memlab export last -o last.csv
     memlab export --all --format rows -o rows.jsonl
+    memlab export last --format bibtex
     """
     from memlab import api, recorded
     from memlab.present import exports
@@ -65,5 +66,5 @@ def command(
     exports.write(loaded, kind, output or sys.stdout)
     if output:
         echo(output)
-        if kind != "parquet":  # which `compare` does not read
+        if kind in ("csv", "jsonl"):  # which `compare` reads
             echo(exports.write_machine(loaded, output))

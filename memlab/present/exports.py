@@ -16,6 +16,7 @@ from memlab import output as files
 from memlab.errors import BadExport, CannotRun, StoreError
 from memlab.judging import exported
 from memlab.observe import environment
+from memlab.present import bibtex
 from memlab.printable import printable
 from memlab.results import Run
 from memlab.store import Store, travel
@@ -28,7 +29,7 @@ _SAMPLES_MAX = 10_000_000  # that are counted of another's file
 
 
 def write(run: Run, kind: str, output: Path | TextIO) -> None:
-    """Write a run as csv, jsonl or parquet. A file appears whole or not at all.
+    """Write a run as csv, jsonl, parquet or bibtex. A file appears whole or not at all.
 
     Raises CannotRun where parquet lacks its library or the file cannot be written.
     """
@@ -92,7 +93,10 @@ def _cell(text: str) -> str:
 
 
 def _text(run: Run, kind: str) -> Iterator[str]:
-    """A CSV or JSON Lines file in pieces."""
+    """A CSV or JSON Lines file in pieces; of BibTeX the whole."""
+    if kind == "bibtex":
+        yield f"{bibtex.text(run)}\n"
+        return
     if kind != "csv":
         for record in run.records():
             yield json.dumps(_without_nan(record)) + "\n"
