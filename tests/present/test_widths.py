@@ -60,10 +60,11 @@ def test_what_there_is_and_what_runs_here(
 
 
 def test_only_a_word_that_is_longer_leaves_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as the path of a cgroup, which has to be copied whole."""
+    """Such as the path of a cgroup, which has to be copied whole; and the last line, a command."""
     monkeypatch.setenv("COLUMNS", "80")
     lines = CliRunner().invoke(cli, ["doctor"]).output.splitlines()
-    assert {len(line.split()) for line in lines if len(line) > 80} <= {1}
+    long = [line for line in lines if len(line) > 80 and not line.startswith("apt install ")]
+    assert {len(line.split()) for line in long} <= {1}
 
 
 def test_in_a_pipe_a_line_is_an_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
