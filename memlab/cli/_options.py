@@ -12,6 +12,7 @@ import click
 
 from memlab import units
 from memlab.cli import _completing
+from memlab.errors import Busy
 from memlab.printable import printable
 
 if TYPE_CHECKING:
@@ -73,6 +74,14 @@ class Waiting(click.Command):
         given += args[end:]
         ctx.meta[GIVEN] = tuple(given)
         return super().parse_args(ctx, given)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Busy as busy:
+            if ctx.params.get("wait_s"):
+                raise
+            raise Busy(f"{busy}; wait until it is done: --wait") from None
 
 
 wait_option = click.option(

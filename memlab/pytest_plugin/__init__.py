@@ -36,6 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="compare each test's run with the baseline of the same node id in this folder",
     )
     group.addoption("--memlab-budget", metavar="TIME", help="of every sweep, such as 10s")
+    group.addoption(
+        "--memlab-wait",
+        metavar="TIME",
+        help="wait so long, at most, for another memlab that measures, such as 10min; "
+        "else the test is skipped",
+    )
     group.addoption("--memlab-store", metavar="FILE", help="the store; else memlab's own")
     group.addoption(
         "--memlab-inconclusive",

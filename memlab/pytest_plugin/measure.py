@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -12,6 +13,8 @@ from memlab.errors import Busy, CannotRun, Interrupted, MemlabError
 from memlab.pytest_plugin.context import Context
 from memlab.pytest_plugin.run import Run
 from memlab.pytest_plugin.settings import fail
+
+_ASKED_EVERY_S = 0.25
 
 
 def measured(
@@ -26,15 +29,21 @@ def measured(
     settings = context.settings
     if settings.budget_s is not None:
         budget = settings.budget_s
-    try:
-        run = measure(budget=budget, store=settings.store, name=context.test, **wanted)
-    except Interrupted as error:
-        raise KeyboardInterrupt(str(error)) from None  # ends the session, as Ctrl-C does
-    except (Busy, CannotRun) as error:
-        _not_measured(context, str(error))
-    except MemlabError as error:
-        fail(str(error))
-    return Run(run, context, number)
+    until = time.monotonic() + settings.wait_s
+    while True:
+        try:
+            run = measure(budget=budget, store=settings.store, name=context.test, **wanted)
+            return Run(run, context, number)
+        except Busy as error:  # before anything is made
+            if time.monotonic() >= until:
+                _not_measured(context, f"{error}; wait until it is done: --memlab-wait")
+            time.sleep(_ASKED_EVERY_S)
+        except Interrupted as error:
+            raise KeyboardInterrupt(str(error)) from None  # ends the session, as Ctrl-C does
+        except CannotRun as error:
+            _not_measured(context, str(error))
+        except MemlabError as error:
+            fail(str(error))
 
 
 def _not_measured(context: Context, reason: str) -> NoReturn:

@@ -26,6 +26,7 @@ class Settings:
     compare: Path | None
     budget_s: float | None
     store: Path | None
+    wait_s: float
     inconclusive: str
 
     @classmethod
@@ -44,8 +45,9 @@ class Settings:
             only=config.getoption("memlab_only"),
             save=path("memlab_save"),
             compare=path("memlab_compare"),
-            budget_s=_budget_s(config.getoption("memlab_budget")),
+            budget_s=_seconds("budget", config.getoption("memlab_budget")),
             store=path("memlab_store"),
+            wait_s=_seconds("wait", config.getoption("memlab_wait")) or 0.0,
             inconclusive=inconclusive,
         )
         settings._check()
@@ -87,7 +89,7 @@ def fail(line: str) -> NoReturn:
     raise pytest.fail.Exception(line) from None
 
 
-def _budget_s(text: str | None) -> float | None:
+def _seconds(option: str, text: str | None) -> float | None:
     if text is None:
         return None
     from memlab import units
@@ -95,4 +97,4 @@ def _budget_s(text: str | None) -> float | None:
     try:
         return units.parse_duration(text)
     except ValueError as error:
-        raise pytest.UsageError(f"--memlab-budget: {error}") from None
+        raise pytest.UsageError(f"--memlab-{option}: {error}") from None

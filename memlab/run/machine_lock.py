@@ -38,7 +38,7 @@ def machine_lock(wait_s: float = 0.0) -> Iterator[None]:
     with ExitStack() as held:
         while busy := _take(held):
             if time.monotonic() >= deadline:
-                raise Busy(busy + ("" if wait_s else "; wait until it is done: --wait"))
+                raise Busy(busy)
             if not told:
                 Silent().warned(f"{busy}; waiting")
                 told = True

@@ -166,7 +166,23 @@ def test_a_machine_that_is_busy_is_said(
     monkeypatch.setattr(api, "sweep", busy)
     result = session.runpytest_inprocess(f"--memlab-inconclusive={policy}")
     result.assert_outcomes(passed=1, **{outcome: 2})
-    result.stdout.fnmatch_lines(["2 tests not measured: another memlab measures * (pid 7)"])
+    said = "2 tests not measured: another memlab measures * (pid 7); wait *: --memlab-wait"
+    result.stdout.fnmatch_lines([said])
+
+
+def test_a_busy_machine_is_waited_for(
+    session: pytest.Pytester, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = iter([True, True, False])
+
+    def sweep(*given: object, **wanted: object) -> api.Run:
+        if next(busy, False):
+            raise Busy("another memlab measures on this machine (pid 7)")
+        return machine.sweep(*given, **wanted)
+
+    monkeypatch.setattr(api, "sweep", sweep)
+    session.runpytest_inprocess("--memlab-wait=10min").assert_outcomes(passed=3)
+    assert next(busy, None) is None
 
 
 def test_ctrl_c_in_a_sweep_ends_the_session(
