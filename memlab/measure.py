@@ -27,6 +27,7 @@ from memlab.run import admission, beforehand, driver, plan
 from memlab.run.driver import CUT_SHORT, sessions_left
 from memlab.run.prepare import Prepared, check_stored_guest, prepare
 from memlab.run.request import PRECISION, Request
+from memlab.run.stop_rule import budget_s
 from memlab.run.target import LocalTarget, Place, Target
 from memlab.store import RunRow, Store
 from memlab.trace import file as trace
@@ -309,6 +310,22 @@ def reproduce(
     except CannotRun as error:
         return Reproduced(experiments.load(request.experiment), None, (), (), str(error))
     return of_run(Run(row, store.path))
+
+
+def expected(request: Request, store: Store | None, *, fresh: bool) -> tuple[str, float]:
+    """What `reproduce` would do for a request, in words, and the wall time that it takes at most,
+    in seconds. Measures nothing."""
+    try:
+        prepared = prepare(request)
+    except CannotRun as error:
+        return f"cannot be measured here: {error}", 0.0
+    row = None if fresh or store is None else _newest(store, prepared)
+    budget = budget_s(prepared.experiment, request) or 0.0
+    if row is None:
+        return "is measured", budget
+    if store and _cut_short(store, row):
+        return f"goes on with run {row.id}", budget
+    return f"is answered by run {row.id}", 0.0
 
 
 def like(request: Request, path: Path) -> RunRow:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from memlab.cli._options import (
 
 if TYPE_CHECKING:
     from memlab.judging.reproduce import Reproduced
+    from memlab.run.request import Request
 
 
 @click.command(cls=Waiting)
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     help="A folder, for the report of the study: STUDY.html.",
 )
 @click.option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
+@click.option("--dry-run", is_flag=True, help="Say what would be measured and for how long.")
 @wait_option
 @store_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
@@ -66,6 +69,7 @@ def command(
     verbose: bool,
     output: Path | None,
     gate: bool,
+    dry_run: bool,
     wait_s: float,
     store: Path | None,
     quiet: bool,
@@ -80,6 +84,7 @@ def command(
     \b
     memlab reproduce logstore-mmap
     memlab reproduce logstore-mmap -o results
+    memlab reproduce miao-2021 --dry-run
     memlab reproduce all --preset paper
     memlab reproduce miao-2021 --on ssh:a,b,c
     """
@@ -93,6 +98,11 @@ def command(
     from memlab.watch import Silent
 
     wanted = reproduce.resolve(study)
+    if dry_run:
+        asked = measure.requests(wanted, preset, budget, directory, sessions, pause_s)
+        for line in _expected(wanted.name, asked, store, fresh):
+            echo(line)
+        return
     found = []
     with Store(store, create=True) as opened:
         requests = measure.requests(wanted, preset, budget, directory, sessions, pause_s)
@@ -120,6 +130,27 @@ def command(
         echo(path, err=as_json)
     if gate and any(summary.contradicted(r.judged) for r in found):
         click.get_current_context().exit(GATE)
+
+
+def _expected(
+    study: str, requests: Sequence[Request], store: Path | None, fresh: bool
+) -> Iterator[str]:
+    """The study, the time in all, then a line per experiment."""
+    from memlab import measure, units
+    from memlab.store import Store, default_path
+
+    path = store or default_path()
+    with Store(path) if path.exists() else nullcontext() as opened:
+        found = [measure.expected(request, opened, fresh=fresh) for request in requests]
+    count = units.counted(len(requests), "experiment")
+    pauses_s = sum(one.pause_s * (one.sessions - 1) for one in requests)
+    whole = units.format_duration(sum(seconds for _, seconds in found) + pauses_s)
+    with_pauses = " with its pauses" if pauses_s else ""
+    yield f"{study}: {count}, at most {whole}{with_pauses}; nothing is measured now"
+    width = max(len(request.experiment) for request in requests)
+    for request, (words, seconds) in zip(requests, found, strict=True):
+        lasting = f", at most {units.format_duration(seconds)}" if seconds else ""
+        yield f"  {request.experiment:<{width}}  {words}{lasting}"
 
 
 def _next(found: Sequence[Reproduced], study: str, store: Path | None) -> list[str]:

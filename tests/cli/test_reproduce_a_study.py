@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from made_up import Machine
 
 from memlab import api, measure
 from memlab.cli import cli
@@ -63,3 +65,27 @@ def test_the_report_of_the_study_is_written(reproduced: Any, tmp_path: Path) -> 
     assert last == str(folder / "logstore-mmap.html")
     text = (folder / "logstore-mmap.html").read_text()
     assert all(api.load(name, example=True).id in text for name in STUDY)
+
+
+def test_beforehand_it_says_what_is_measured_and_for_how_long(reproduced: Any) -> None:
+    """And which study the start of a name means. No store is made."""
+    done = CliRunner().invoke(cli, ["reproduce", "logstore", "--dry-run", "--budget", "20s"])
+    first, *rest = done.stdout.splitlines()
+    assert first == "logstore-mmap: 3 experiments, at most 60 s; nothing is measured now"
+    assert [line.split()[0] for line in rest] == STUDY
+    assert not Path(os.environ["MEMLAB_STORE"]).exists()
+
+
+def test_what_a_stored_run_answers_takes_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "results.db"
+    run = Machine(store).sweep("mmap-write")
+    monkeypatch.setattr(measure, "_newest", lambda *_: run.row)
+    monkeypatch.setattr(measure, "_cut_short", lambda *_: False)
+    asked = ["reproduce", "mmap-write", "--dry-run", "--store", str(store)]
+    first, line = CliRunner().invoke(cli, asked).stdout.splitlines()
+    assert "at most 0 s" in first
+    assert line.endswith(f"is answered by run {run.id}")
+    again = CliRunner().invoke(cli, [*asked, "--fresh"]).stdout
+    assert "is measured, at most 60 s" in again

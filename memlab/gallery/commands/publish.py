@@ -47,6 +47,8 @@ def command(
     from memlab.results import Run
     from memlab.store import Store, default_path
 
+    if str(folder) == "last":
+        raise click.UsageError("'last' is a run; name a folder before it: memlab publish DIR last")
     path = store or default_path()
     wanted: list[Run] = []
     if index:
