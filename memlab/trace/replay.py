@@ -38,7 +38,7 @@ def checked(
         elif name not in _POLICIES:
             why = _WHY_NOT.get(name, "a replay has no arguments and environment")
             known = ", ".join([*_POLICIES, "pace"])
-            raise BadLevels(f"{name} is no policy of a trace: {why}; policies: {known}")
+            raise BadLevels(f"{name} is not a policy of a trace: {why}; policies: {known}")
     notes = [f"incomplete: {trace.incomplete}"] if trace.incomplete else []
     if trace.huge and any(level == "never" for level in policies.get("thp", ())):
         notes.append("recorded with huge pages: without them it has touches that are not in it")

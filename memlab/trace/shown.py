@@ -22,6 +22,7 @@ _NAMES = {
     "file": "private of files",
     "shared": "shared",
 }
+_HATCHES = ("", "////", "....", "xxxx", "----")  # of KINDS, which differ without colour too
 _FILES_SHOWN = 4
 
 
@@ -147,6 +148,8 @@ def figure(trace: file.Trace, found: Account, path: Path) -> Path:
             [held[i] for i in shown],
             labels=[_NAMES[KINDS[i]] for i in shown],
             colors=[style.paler(style.colour(i), 0.75) for i in shown],
+            hatch=[_HATCHES[i] for i in shown],
+            edgecolor=style.INK,
             linewidth=0,
         )
         totals = [sum(row[: len(KINDS)]) * PAGE for row in found.moments]
@@ -158,7 +161,9 @@ def figure(trace: file.Trace, found: Account, path: Path) -> Path:
             scales.quantities(axes.yaxis, "B", [0.0, *map(float, values)], high, log=False)
             axes.spines[["top", "right"]].set_visible(False)
             axes.margins(x=0)
-            axes.legend(loc="upper left", frameon=False, fontsize=style.SMALL)
+            axes.legend(
+                loc="upper left", frameon=False, fontsize=style.SMALL, reverse=axes is above
+            )  # as they lie on one another
         scales.quantities(below.xaxis, "s", [0.0, trace.elapsed_s], 400.0, log=False)
         scales.x_label(below, "time in the recording")
         scales.y_label(above, "pages that were there", 210.0)

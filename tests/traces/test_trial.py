@@ -71,9 +71,9 @@ def test_a_killed_process_of_a_trace_ends_the_replay(tmp_path: Path, store_path:
 @pytest.mark.parametrize(
     ("policies", "why"),
     [
-        ({"malloc": ["jemalloc"]}, "malloc is no policy of a trace"),
-        ({"env.A": ["1"]}, "env.A is no policy of a trace"),
-        ({"n": ["1"]}, "n is no policy of a trace"),
+        ({"malloc": ["jemalloc"]}, "malloc is not a policy of a trace"),
+        ({"env.A": ["1"]}, "env.A is not a policy of a trace"),
+        ({"n": ["1"]}, "n is not a policy of a trace"),
         ({"pace": ["fast"]}, "choose from none, recorded"),
     ],
 )
