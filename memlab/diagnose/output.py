@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from memlab import units
-from memlab.diagnose import held
+from memlab.diagnose import held, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.finding import Fact, Finding, Severity
@@ -222,6 +222,8 @@ def _proofs(found: Diagnosis) -> Iterator[str]:
     asked = [one for one in found.findings if one.policies]
     if asked and start.unknown:
         yield from _wrapped("", [f"no `memlab try` line: {start.unknown}"])
+        if recorded := started.recorded(found.look.subject, [one.policies or {} for one in asked]):
+            yield f"record it as it runs: {recorded}"
     proofs = [proof for one in asked if (proof := found.proof(one))]
     if proofs:
         yield from _wrapped("`memlab try` starts it ", start.remarks)

@@ -30,6 +30,8 @@ _OF_MEMORY = re.compile(
     r"|JAVA_(TOOL_)?OPTIONS|^JAVA_OPTS$|NODE_OPTIONS|^PYTHON(MALLOC|HOME|PATH)|^OMP_|^MKL_|HUGETLB"
 )
 """Variables that bear on memory, or without which the program may not start."""
+_OF_TRACES = ("lock", "thp")
+"""The policies of findings that a recorded trace can be replayed under."""
 LOAD = "LOAD"
 _LONGEST = 500  # characters of a variable
 _NAMED = 8  # variables by name; of more their number is said
@@ -94,6 +96,17 @@ def line(started: Started, policies: Policies, *, serves: bool = False) -> str |
     here = files.known(Path.cwd)  # None of a folder that is gone
     there = [] if here == Path(started.folder) else ["cd", started.folder, "&&"]
     return " ".join(word if word in ("&&", LOAD) else _quoted(word) for word in (*there, *words))
+
+
+def recorded(subject: Subject, asked: Sequence[Policies]) -> str | None:
+    """What to paste where the program cannot be started again: a trace of it, and the policies that
+    can be tried on one; None where none of those asked can."""
+    policies = {n: levels for one in asked for n, levels in one.items() if n in _OF_TRACES}
+    if not policies:
+        return None
+    trace = f"{subject.pid}.trace"
+    tried = " ".join(f"-p {name}={','.join(levels)}" for name, levels in policies.items())
+    return f"memlab record --seconds 60 -o {trace} {subject.pid} && memlab try {tried} {trace}"
 
 
 def present(started: Started, name: str) -> str:

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from memlab.cli import cli
 from memlab.diagnose import flow, limits, malloc_options, started, stock, subject
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import Started
@@ -126,6 +128,23 @@ def test_a_program_that_is_gone_or_has_another_title(binary: Compiled, tmp_path:
         named = start_of(titled.pid)
     assert named.argv[1:] == ("-c", READY)
     assert Path(named.argv[0]).samefile(sys.executable)
+
+
+def test_a_program_that_cannot_be_started_again_is_recorded() -> None:
+    """As a trace, under the policies that a trace can be replayed under; of others no line."""
+    one = subject.Subject(4711, "cache", "cache: *:6379", "root", 0, 1)
+    line = started.recorded(
+        one, [{"thp": ["inherit", "always"]}, {"malloc": ["system", "jemalloc"]}]
+    )
+    assert line == (
+        "memlab record --seconds 60 -o 4711.trace 4711 && "
+        "memlab try -p thp=inherit,always 4711.trace"
+    )
+    assert started.recorded(one, [{"malloc": ["system", "jemalloc"]}]) is None
+    for words in (part.split()[1:] for part in line.split(" && ")):
+        command = cli.get_command(click.Context(cli), words[0])
+        assert command
+        command.make_parser(click.Context(command)).parse_args(words[1:])
 
 
 def test_a_command_line_that_was_written_over(binary: Compiled) -> None:
