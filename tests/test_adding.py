@@ -23,7 +23,7 @@ SHOWN = re.compile(r"^\$ memlab (.*mlock.*)$", re.M)
 
 
 COPIED = (
-    *("memlab", "probes", "guest", "launch", "tests"),
+    *("memlab", "probes", "guest", "launch", "trace", "tests"),
     *("CMakeLists.txt", "pyproject.toml", "README.md", "LICENSE"),
 )
 
@@ -81,8 +81,10 @@ def test_the_commands_of_the_page(folder: Path) -> None:
         memlab(*line.split(), cwd=folder) for line in SHOWN.findall(PAGE.read_text())
     )
     assert "one mlock(2) of the whole mapping" in described
-    assert "one mlock (s)" in swept
-    assert "24 samples" in swept
+    assert "next: memlab claims" in swept
+    shown = memlab("show", "last", cwd=folder)
+    assert "one mlock (s)" in shown
+    assert "24 samples" in shown
     assert "a populated mapping locks at under half the cost" in claimed
     assert "mlock-cost" in memlab("runs", cwd=folder)
     memlab("report", "last", "-o", str(folder / "report.html"), cwd=folder)
@@ -188,7 +190,8 @@ def test_a_package_with_the_entry_point(folder: Path) -> None:
     away = folder.parent
     assert "mlock-cost" in memlab("list", cwd=away, **on_path)
     swept = memlab("sweep", "mlock-cost", "--blocks", "1", cwd=away, **on_path)
-    assert "one mlock (s)" in swept
+    assert "next: memlab claims" in swept
+    assert "one mlock (s)" in memlab("show", "mlock-cost", cwd=away, **on_path)
     assert "mlock" in memlab("claims", "mlock-cost", cwd=away, **on_path)
 
 

@@ -235,5 +235,7 @@ def output_folder(given: Path | None, store: Path | None) -> Path:
     made with the store, or the store says why it cannot be."""
     from memlab.store import default_path
 
-    beside = (store or default_path()).parent
-    return given or (_writable(beside / "figures") if beside.exists() else beside / "figures")
+    if given:
+        return given
+    folder = (store or default_path()).parent / "figures"
+    return _writable(folder) if folder.parent.exists() else folder

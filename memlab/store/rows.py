@@ -115,6 +115,14 @@ def _text(value: Any) -> bool:
     return value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value)
 
 
+def _path(value: Any) -> bool:
+    """Where a path's bytes are not UTF-8, os.fsdecode has lone surrogates for them; JSON keeps
+    these."""
+    return isinstance(value, str) and _text(
+        "".join(c for c in value if not "\udc80" <= c <= "\udcff")
+    )
+
+
 def _count(most: int = _COUNT_MAX) -> Callable[[Any], bool]:
     return lambda value: type(value) is int and 0 <= value <= most
 
@@ -197,7 +205,7 @@ def _holding(**good: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _filesystem(value: Any) -> bool:
-    return isinstance(value, dict) and _text(value.get("path")) and _text(value.get("type"))
+    return isinstance(value, dict) and _path(value.get("path")) and _text(value.get("type"))
 
 
 def _cache(value: Any) -> bool:
@@ -215,11 +223,11 @@ _REQUEST = _holding(
     budget_s=_optional(_time),
     seed=_optional(_count(_INT_MAX)),
     cpus=_list(_count()),
-    directory=_optional(_text),
+    directory=_optional(_path),
     name=_optional(_text),
     scaled=_dict(_text),
     gentle=_optional(_time),
-    libc=_optional(_text),
+    libc=_optional(_path),
     layouts=lambda value: isinstance(value, bool),
     sessions=_count(),
     pause_s=_time,
@@ -229,7 +237,7 @@ _REQUEST = _holding(
             memory_bytes=_count(_INT_MAX),
             cpus=_optional(_count()),
             append=_text,
-            directory=_optional(_text),
+            directory=_optional(_path),
         )
     ),
 )
