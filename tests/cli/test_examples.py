@@ -157,7 +157,7 @@ def test_an_example_that_measures_runs(example: str, folder: Path) -> None:
     if words[1] in ("sweep", "plan") and "--resume" not in words:
         words += small
     if words[1] == "plan" and "--pilot" not in words:
-        memlab(folder, "sweep", "mmap-write", "--blocks", "8", *small)
+        memlab(folder, "sweep", "mmap-write", "--blocks", "8", "--budget", "1h", *small)
     if "app.trace" in words:
         Made().add(START).map(AT, 101).touch(AT, 53).write(folder / "app.trace")
     if "--resume" in words:

@@ -13,7 +13,7 @@ import pytest
 from command import memlab
 from quick import mostly_slow
 
-from memlab import recorded
+from memlab import experiments, recorded
 from memlab.results import samples
 from memlab.store import Store
 
@@ -91,9 +91,13 @@ def test_a_recorded_run_says_the_same_in_both_forms(
     both_forms(recorded.store(experiment), tmp_path / "out", READERS, monkeypatch)
 
 
+# A run of each kind of figure: the long ones take half a minute each.
+FIGURES = {type(experiments.load(name).figure): name for name in recorded.names()}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("wanted", [10, 10_000])
-@pytest.mark.parametrize("experiment", recorded.names())
+@pytest.mark.parametrize("wanted", [10, samples.HELD + 1])
+@pytest.mark.parametrize("experiment", FIGURES.values())
 def test_so_do_a_short_and_a_long_run_of_each_figure(
     experiment: str, wanted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
