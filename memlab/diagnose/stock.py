@@ -24,7 +24,9 @@ def of(look: Look) -> Account:
     lines: list[Line] = []
     if seen is None:
         lines.append(
-            Line("anonymous", memory.anonymous_bytes, note="private and shared not told apart")
+            Line(
+                "anonymous", memory.anonymous_bytes, note="private and shared are not distinguished"
+            )
         )
     else:
         shared = seen.shared_bytes or 0
@@ -174,7 +176,7 @@ def _unshared(look: Look) -> Iterator[Finding]:
     shared = (look.pages.shared_bytes or 0) if look.pages else 0
     if per_s < 16 * 4096 or more < 4 * MiB:
         return
-    # A process that forks all the time shares anew what it has made private.
+    # A process that forks all the time shares again what it has made private.
     if (look.rate("processes_created") or 0) >= 0.1:
         return
     others = sum(1 for m in look.members if m.shared_bytes)

@@ -159,7 +159,7 @@ def _reproduce_on(given: dict[str, Any]) -> bool:
 
     wanted = reproduce.resolve(given["study"])
     if any(given[name] for name in ("as_json", "verbose", "fresh", "output")):
-        raise click.UsageError("--on measures anew and prints a table: without --json, -v, -o")
+        raise click.UsageError("--on measures again and prints a table: without --json, -v, -o")
     words = output.arguments({"on", "bootstrap", "store", "quiet", "study", "gate"})
     store, quiet = given["store"], given["quiet"]
     wrong = output.reproduce(on, wanted, words, store, quiet=quiet, bootstrap=bootstrap)
