@@ -17,19 +17,17 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from memlab import documents
+    from memlab.present import documents
     from memlab.run.target import Place
 
 __all__ = [
     "Run",
     "describe",
-    "diagnose_process",
     "doctor",
     "list_experiments",
     "list_runs",
     "load",
     "sweep",
-    "trial",
 ]
 
 
@@ -187,9 +185,9 @@ def sweep(
     Interrupted with the run's id on Ctrl-C; all are MemlabError, with a message of one line.
     """
     from memlab import measure  # what measures: reading a run has no use for it
-    from memlab.present.progress import Live
+    from memlab.measure.progress import Live
     from memlab.run.request import Request
-    from memlab.watch import Silent
+    from memlab.run.watch import Silent
 
     experiment = experiments.named(experiment)
     declared = experiments.load(experiment)
@@ -199,10 +197,10 @@ def sweep(
         levels=check_levels(declared, levels),
         controls=controls,
         blocks=blocks,
-        precision=None if precision is None else _share(precision),
-        budget_s=_seconds(budget),
+        precision=None if precision is None else share_of(precision),
+        budget_s=seconds_of(budget),
         sessions=sessions,
-        pause_s=_seconds(pause) or 0.0,
+        pause_s=seconds_of(pause) or 0.0,
         seed=seed,
         cpus=list(cpus),
         directory=None if directory is None else str(directory),
@@ -216,82 +214,7 @@ def sweep(
     return Run(measure.sweep(request, path, Live() if told else Silent(), guest), path)
 
 
-def trial(
-    command: Sequence[str],
-    *,
-    metrics: Sequence[str] = (),
-    metric_json: str = "",
-    latencies: str = "",
-    expect: Sequence[str] = (),
-    blocks: int | None = None,
-    precision: float | str = 0.02,
-    budget: float | str | None = None,
-    timeout: float | str = "10min",
-    serve: Sequence[str] = (),
-    ready: str = "",
-    keep: bool = False,
-    guest: Place | None = None,
-    sessions: int = 1,
-    pause: float | str = 0.0,
-    seed: int | None = None,
-    store: str | Path | None = None,
-    name: str | None = None,
-    progress: bool | None = None,
-    **policies: Level | Sequence[Level],
-) -> Run:
-    """Run a command under other memory policies and return the stored run.
-
-        run = memlab.trial(["./app", "--threads", "{n}"], lock=["off", "future"], n=[1, 4])
-
-    command: the program and its arguments; `{n}` is replaced by the levels of the policy `n`.
-    metrics: numbers that it prints, as `memlab try --metric`: "rate[1/s]=([0-9.]+) per second".
-    metric_json, latencies: files that it writes, as the options of the same names.
-    expect: as `memlab try --expect`; `run.claims()` has the verdicts.
-    timeout: of one run of the command, in seconds or as text.
-    serve: a service that has the policies; the command is then the load that is put on it, and
-    `{port}` in both is a free port. ready: when it begins, as `memlab try --ready`. keep: the
-    service for the trials of a block that have the same policies, instead of a new one for each.
-    policies: as `memlab try -p`, the baseline first; `**{"env.NAME": [...]}` is a variable.
-
-    The other parameters and what is raised are those of `sweep`.
-    """
-    if isinstance(command, str):
-        raise BadRequest(f"a command is a list of its words, not the text {command!r}")
-    if isinstance(expect, str):
-        raise BadRequest(f"expect is a list of texts, not the text {expect!r}")
-    from memlab import measure
-    from memlab.present.progress import Live
-    from memlab.watch import Silent
-
-    several = {
-        name: [level] if isinstance(level, str | int | float) else list(level)
-        for name, level in policies.items()
-    }
-    request = measure.command(
-        list(command),
-        several,
-        metrics=metrics,
-        metric_file=metric_json,
-        latencies=latencies,
-        expect=expect,
-        timeout_s=600.0 if (limit_s := _seconds(timeout)) is None else limit_s,
-        serve=list(serve),
-        ready=ready,
-        keep=keep,
-        blocks=blocks,
-        precision=_share(precision),
-        budget_s=_seconds(budget),
-        sessions=sessions,
-        pause_s=_seconds(pause) or 0.0,
-        seed=seed,
-        name=name,
-    )
-    path = Path(store) if store else default_path()
-    told = "ipykernel" in sys.modules if progress is None else progress
-    return Run(measure.sweep(request, path, Live() if told else Silent(), guest), path)
-
-
-def _share(precision: float | str) -> float:
+def share_of(precision: float | str) -> float:
     """From 0.02 or "2%". A number from 1 on could be meant either way."""
     try:
         if isinstance(precision, str):
@@ -306,7 +229,7 @@ def _share(precision: float | str) -> float:
     return precision
 
 
-def _seconds(budget: float | str | None) -> float | None:
+def seconds_of(budget: float | str | None) -> float | None:
     """From 10 or "10s"."""
     try:
         return units.parse_duration(budget) if isinstance(budget, str) else budget
@@ -368,15 +291,3 @@ def doctor() -> pd.DataFrame:
     return pd.DataFrame.from_records(
         [{f: getattr(one, f) for f in ("name", "available", "detail", "remedy")} for one in found]
     )
-
-
-def diagnose_process(
-    pid: int, seconds: float | str = 10.0, *, policies: Sequence[str] = ()
-) -> documents.Diagnose:
-    """Look at a live process, as `memlab diagnose --json` has it; `policies` such as "lock=future"
-    are what to predict. CannotLook where it may not be read, BadSubject where it is no process with
-    memory of its own."""
-    from memlab.diagnose import diagnosis
-    from memlab.present import data
-
-    return data.diagnosis(diagnosis.of(pid, _seconds(seconds) or 10.0, policies=policies))

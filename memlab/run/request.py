@@ -23,7 +23,7 @@ class Request:
     experiment's claims, within `budget_s`: `measure` puts PRECISION there where no claim applies.
     `directory` is where files on a disk go. `scaled` says, by factor, what was made smaller to fit
     the host. `guest` is the virtual machine that the trials run in; None for the host itself.
-    `subject` is the command of `memlab try`, as memlab/experiment/command.py declares it. `gentle`
+    `subject` is the command of `memlab try`, as memlab/command/declare.py declares it. `gentle`
     is the share of one CPU that trials keep within, on a host that others need too; None for no
     bound. `libc` is the folder of another libc, under which they run; None for the system's.
     `layouts`: whether blocks take turns with the layouts of the probe's code. `sessions`: over how
