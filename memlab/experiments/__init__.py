@@ -11,7 +11,6 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from memlab import features
 from memlab.errors import BadRequest, UnknownExperiment, nearest
 
 if TYPE_CHECKING:  # a list of names has no use for the vocabulary
@@ -53,6 +52,8 @@ def load(name: str, subject: Mapping[str, Any] | None = None) -> Experiment:
     """The declaration of one experiment, by its name or the path that `named` gives; of a command
     that a user tries, made of the request's subject."""
     if subject is not None:
+        from memlab import features
+
         (declare,) = features.extensions("declare")
         declared: Experiment = declare(subject)
         return declared
