@@ -37,6 +37,10 @@ def command(
     """Show RUN (an id, the start of one, a name, or `last`): the answer, how many claims hold, and
     then medians, baseline loops, what was published, noise. Of a trace that `memlab record` wrote
     (app.trace): what its program did with its memory, and a figure of it."""
+    from memlab import features
+
+    if any(one(run, store, output, as_json=as_json) for one in features.extensions("show")):
+        return
     from memlab import api
 
     loaded = api.load(run, store=store, example=example)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from memlab.api import Run, seconds_of, share_of
+from memlab.api import Run, asking, measured, of_seconds, read
 from memlab.errors import BadRequest
-from memlab.experiment import Level
-from memlab.store import default_path
 
 if TYPE_CHECKING:
     from memlab.run.target import Place
 
 
+@asking("try")
 def trial(
     command: Sequence[str],
     *,
@@ -23,21 +21,14 @@ def trial(
     metric_json: str = "",
     latencies: str = "",
     expect: Sequence[str] = (),
-    blocks: int | None = None,
-    precision: float | str = 0.02,
-    budget: float | str | None = None,
     timeout: float | str = "10min",
     serve: Sequence[str] = (),
     ready: str = "",
     keep: bool = False,
     guest: Place | None = None,
-    sessions: int = 1,
-    pause: float | str = 0.0,
-    seed: int | None = None,
     store: str | Path | None = None,
-    name: str | None = None,
     progress: bool | None = None,
-    **policies: Level | Sequence[Level],
+    **policies: Any,
 ) -> Run:
     """Run a command under other memory policies and return the stored run.
 
@@ -53,40 +44,31 @@ def trial(
     service for the trials of a block that have the same policies, instead of a new one for each.
     policies: as `memlab try -p`, the baseline first; `**{"env.NAME": [...]}` is a variable.
 
-    The other parameters and what is raised are those of `sweep`.
+    The other parameters and what is raised are those of `sweep`; a policy is done at a precision of
+    2 % where neither blocks nor another precision is asked for.
     """
     if isinstance(command, str):
         raise BadRequest(f"a command is a list of its words, not the text {command!r}")
     if isinstance(expect, str):
         raise BadRequest(f"expect is a list of texts, not the text {expect!r}")
-    from memlab import measure
-    from memlab.command import request as asked
-    from memlab.measure.progress import Live
-    from memlab.run.watch import Silent
+    from memlab.command import request as of_command
 
+    asked, of_policies = read("try", policies)
     several = {
         name: [level] if isinstance(level, str | int | float) else list(level)
-        for name, level in policies.items()
+        for name, level in of_policies.items()
     }
-    request = asked.command(
+    request = of_command.command(
         list(command),
         several,
         metrics=metrics,
         metric_file=metric_json,
         latencies=latencies,
         expect=expect,
-        timeout_s=600.0 if (limit_s := seconds_of(timeout)) is None else limit_s,
+        timeout_s=600.0 if (limit_s := of_seconds("timeout", timeout)) is None else limit_s,
         serve=list(serve),
         ready=ready,
         keep=keep,
-        blocks=blocks,
-        precision=share_of(precision),
-        budget_s=seconds_of(budget),
-        sessions=sessions,
-        pause_s=seconds_of(pause) or 0.0,
-        seed=seed,
-        name=name,
+        **asked,
     )
-    path = Path(store) if store else default_path()
-    told = "ipykernel" in sys.modules if progress is None else progress
-    return Run(measure.sweep(request, path, Live() if told else Silent(), guest), path)
+    return measured(request, store, guest, progress)

@@ -14,7 +14,7 @@ from memlab import units
 from memlab.command import declare as tried
 from memlab.errors import BadRequest
 from memlab.observe import available
-from memlab.run.request import PRECISION, Request
+from memlab.request import PRECISION, Request
 from memlab.trace import file as trace
 from memlab.trace import replay
 

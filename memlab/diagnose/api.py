@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from memlab.api import seconds_of
+from memlab.api import of_seconds
 
 if TYPE_CHECKING:
     from memlab.diagnose import documents
@@ -19,4 +19,6 @@ def diagnose_process(
     memory of its own."""
     from memlab.diagnose import diagnosis, documents
 
-    return documents.of(diagnosis.of(pid, seconds_of(seconds) or 10.0, policies=policies))
+    return documents.of(
+        diagnosis.of(pid, of_seconds("seconds", seconds) or 10.0, policies=policies)
+    )

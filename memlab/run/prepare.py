@@ -15,12 +15,12 @@ from memlab.experiment.kinds import PATH
 from memlab.experiment.levels import check_levels
 from memlab.experiment.points import Point
 from memlab.files import ownership
+from memlab.request import Request
 from memlab.run import admission, gentle
 from memlab.run.admission import Directories
 from memlab.run.executor import default_directory
 from memlab.run.kernel import INSTALLED
 from memlab.run.plan import Plan, build
-from memlab.run.request import Request
 
 
 @dataclass(frozen=True, slots=True)

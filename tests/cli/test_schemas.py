@@ -31,9 +31,9 @@ from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder.climb import Rung
 from memlab.observe import proc
 from memlab.present import documents
+from memlab.request import Request
 from memlab.run import journal, plan
 from memlab.run.cleanup import PREFIX
-from memlab.run.request import Request
 from memlab.store import PointRow, Store
 from memlab.trace import file, shown
 from memlab.trace.recording import Recorded
