@@ -85,7 +85,7 @@ class Crossover:
     estimate, low, high: a size, or -inf for "below the smallest measured" (a is cheaper
     everywhere), or inf for "above the largest measured" (a is not cheaper there). low and high
     are None below 6 blocks at 95 %.
-    crossings: how often the median ratio changes side; more than 1 is no simple crossover.
+    crossings: how often the median ratio changes side; more than 1 is not a simple crossover.
     n: the fewest pairs that any size has.
     up, down: the signs of log(a / b) from the smallest size on, of log(b / a) from the largest.
     """

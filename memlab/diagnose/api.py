@@ -15,8 +15,8 @@ def diagnose_process(
     pid: int, seconds: float | str = 10.0, *, policies: Sequence[str] = ()
 ) -> documents.Diagnose:
     """Look at a live process, as `memlab diagnose --json` has it; `policies` such as "lock=future"
-    are what to predict. CannotLook where it may not be read, BadSubject where it is no process with
-    memory of its own."""
+    are what to predict. CannotLook where it may not be read, BadSubject where it is not a process
+    with memory of its own."""
     from memlab.diagnose import diagnosis, documents
 
     return documents.of(

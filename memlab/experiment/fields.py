@@ -1,7 +1,7 @@
 """The fields of many samples, for expressions: an array a field, with nan where there is none.
 
 A field is read once for all expressions. What is computed of some of the samples alone (a side of a
-`when`) is asked of those: another's missing field is no error of theirs.
+`when`) is asked of those: another's missing field is not an error of theirs.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _array(values: Sequence[Any], path: tuple[str, ...]) -> tuple[Array, bool]:
 
 def _number(value: Any) -> float:
     if not isinstance(value, int | float):
-        raise TypeError(f"{value!r:.60} is no number")
+        raise TypeError(f"{value!r:.60} is not a number")
     return float(value)
 
 

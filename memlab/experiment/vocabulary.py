@@ -299,7 +299,7 @@ class Experiment:
                 rules.check_param(self.probe, factor, taken)
         for name in taken:
             if name not in given and name not in self.host_params:
-                raise BadDeclaration(f"the param {name!r} of probe {self.probe} is no factor's")
+                raise BadDeclaration(f"the param {name!r} of probe {self.probe} is not a factor's")
 
     def _check_expressions(self) -> None:
         """What metrics and terms of a cost read is there."""

@@ -76,7 +76,7 @@ def _end(found: Crossover, factor: Factor, end: float) -> str:
 
 
 def bounds(above: str, below: str) -> str:
-    """`claimed above 10`, from bounds in words; empty is no bound."""
+    """`claimed above 10`, from bounds in words; empty is not a bound."""
     return "claimed " + " and ".join(
         f"{word} {bound}" for word, bound in (("above", above), ("below", below)) if bound
     )

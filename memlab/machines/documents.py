@@ -25,7 +25,7 @@ class FoundKernel(Document):
     machine: str
     """As uname says it: x86_64 or aarch64."""
     release: str | None
-    """As the kernel names itself; null: the file is no kernel that boots here."""
+    """As the kernel names itself; null: the file is not a kernel that boots here."""
     released: str | None
     """The day; null: it does not say."""
     path: str

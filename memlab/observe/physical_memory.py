@@ -8,7 +8,7 @@ these hold, and no flag overrides them:
 - it lies inside one System RAM entry of /sys/firmware/memmap, and overlaps no other kind;
 - it overlaps nothing in /proc/iomem, at any depth, but Reserved and Persistent Memory (legacy),
   which is memmap=nn!ss;
-- mem= or memmap= of /proc/cmdline excludes it. Reserved alone is no proof: the kernel reserves RAM
+- mem= or memmap= of /proc/cmdline excludes it. Reserved alone is not proof: the kernel reserves RAM
   that it still uses, such as EFI's tables (efi_arch_mem_reserve) and the edges of SEV-SNP's map of
   pages (snp_fixup_e820_tables).
 
@@ -88,7 +88,7 @@ def parse(text: str) -> tuple[int, int]:
     """Start and length of a range: 0x40000000+0x4000000."""
     spelled = _RANGE.fullmatch(text)
     if not spelled:
-        said = f"{text:.40} is no range; write one such as 0x40000000+0x4000000"
+        said = f"{text:.40} is not a range; write one such as 0x40000000+0x4000000"
         raise Refused(errno.EINVAL, said)
     return int(spelled[1], 16), int(spelled[2], 16)
 
@@ -116,7 +116,7 @@ def _why_not(maps: Maps, first: int, last: int) -> str:
             return f"is in use, by /proc/iomem: {entry.name:.31}"
     for entry in maps.firmware:
         if not entry.fit and entry.overlaps(first, last):
-            return f"is no RAM, by /sys/firmware/memmap: {entry.name:.31}"
+            return f"is not RAM, by /sys/firmware/memmap: {entry.name:.31}"
     if not _lies_in_one(maps.firmware, first, last):
         return "lies in no System RAM of /sys/firmware/memmap"
     if not _lies_in_one(maps.excluded, first, last):
@@ -182,7 +182,7 @@ def _iomem(root: str) -> list[Entry]:
         said = _RESOURCE.fullmatch(line)
         first, last = (int(said[1], 16), int(said[2], 16)) if said else (1, 0)
         if not said or first > last:
-            raise Refused(errno.EBADMSG, f"line {number} of /proc/iomem is no kernel's")
+            raise Refused(errno.EBADMSG, f"line {number} of /proc/iomem is not the kernel's")
         if last == 0:
             raise Refused(errno.EPERM, "/proc/iomem hides its addresses from whoever is not root")
         entries.append(Entry(first, last, said[3] in _FIT, said[3]))
@@ -209,7 +209,7 @@ def _firmware_entry(folder: str, name: str) -> Entry:
         if not 0 <= start <= end or "\n" in kind:
             raise OSError(errno.EBADMSG, "no kernel's")
     except OSError as error:
-        why = f"entry {name:.32} of /sys/firmware/memmap is no kernel's"
+        why = f"entry {name:.32} of /sys/firmware/memmap is not the kernel's"
         raise Refused(error.errno or 0, why) from None
     return Entry(start, end, kind == "System RAM", kind)
 

@@ -40,7 +40,7 @@ class Cell:
         # A scan may set a blank inside a unit: "10G B".
         unit = match["unit"].replace(" ", "") if match else ""
         if not match or unit not in _UNITS:
-            raise ValueError(f"published cell {printed!r} is no number with a known unit")
+            raise ValueError(f"published cell {printed!r} is not a number with a known unit")
         number = float(match["number"].replace(",", ""))
         return cls(printed, number * _UNITS[unit], match["bound"])
 
@@ -107,7 +107,7 @@ def read(path: Path) -> Source:
     try:
         return _read(path)
     except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no study: {type(error).__name__}: {error}") from None
+        raise ValueError(f"{path} is not a study: {type(error).__name__}: {error}") from None
 
 
 def _read(path: Path) -> Source:

@@ -162,7 +162,7 @@ class Run:
             if name not in first or not self._fits(name, level, first[name]):
                 raise StoreError(
                     f"run {self.id} in {self.store_path}: point {point.point} has {name} "
-                    f"{level!r:.60}, which is no level of {self.experiment.name}"
+                    f"{level!r:.60}, which is not a level of {self.experiment.name}"
                 )
         return at
 

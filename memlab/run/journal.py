@@ -218,7 +218,7 @@ def _lines(fd: int) -> list[dict[str, Any]]:
     made. Raises Unusable."""
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
-        raise Unusable("it is no regular file", damaged=True)
+        raise Unusable("it is not a regular file", damaged=True)
     if status.st_uid != os.geteuid():
         raise Unusable("it is another user's: they run `memlab clean`")
     if status.st_mode & 0o022:
@@ -376,7 +376,7 @@ def _open(path: Path) -> int:
 
 
 def undo(path: Path, changed: list[str] | None = None, until: float | None = None) -> list[str]:
-    """Undo a journal by its path; as undo_open. One that somebody else undid is no failure."""
+    """Undo a journal by its path; as undo_open. One that somebody else undid is not a failure."""
     try:
         fd = _open(path)
     except FileNotFoundError:

@@ -242,7 +242,7 @@ def test_cell_in_base_units(printed: str, value: float, bound: str) -> None:
     "printed", ["", "fast", "12 parsecs", "3kg", "--", "1s 2s", "10 gb", "5 G"]
 )
 def test_cell_that_is_no_number_is_refused(printed: str) -> None:
-    with pytest.raises(ValueError, match="is no number with a known unit"):
+    with pytest.raises(ValueError, match="is not a number with a known unit"):
         Cell.read(printed)
 
 

@@ -520,7 +520,7 @@ def test_what_one_change_meets_stops_no_other(
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (os.mkfifo, "it is no regular file"),
+        (os.mkfifo, "it is not a regular file"),
         (lambda path: path.symlink_to("/etc/passwd"), "Too many levels of symbolic links"),
         (lambda path: path.mkdir(), "Is a directory"),
         (lambda path: path.touch(0o666) or path.chmod(0o666), "others may write to it"),

@@ -301,7 +301,7 @@ class _Rung:
 
 
 def _elsewhere(row: RunRow) -> str:
-    """Why a run is no row: a kernel without modules has no disk, and a file in memory is another
+    """Why a run is not a row: a kernel without modules has no disk, and a file in memory is another
     thing. Empty where its files lie on ext4, or where it has none."""
     place = row.environment.get("filesystems", {}).get("dir")
     if not place or place["type"] == "ext4":

@@ -13,7 +13,7 @@ from memlab.judging.summary import Said
 from memlab.results import Run
 from memlab.units import finite, version_order
 
-_APART = 0.01  # of a count: less is no step, where a count is not exact
+_APART = 0.01  # of a count: less is not a step, where a count is not exact
 
 
 @dataclass(frozen=True, slots=True)
