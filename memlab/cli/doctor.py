@@ -18,10 +18,10 @@ def command(as_json: bool) -> None:
 
     runs, machine = measure.runs_here(), measure.capabilities_here()
     if as_json:
-        from memlab.present.documents import Capability
+        from memlab.present.documents import ShownCapability
 
         found = [*runs, *machine]
-        echo_json([Capability(c.name, c.available, c.detail, c.remedy) for c in found])
+        echo_json([ShownCapability(c.name, c.available, c.detail, c.remedy) for c in found])
         return
     full = sum(c.available for c in runs)
     partly = "" if full == len(runs) else "; some points of the others are unavailable:"

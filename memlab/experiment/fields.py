@@ -35,7 +35,7 @@ _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class Expression(Protocol):
+class Evaluated(Protocol):
     """memlab.experiment.expressions.Expression, which imports no numpy."""
 
     def evaluate(self, fields: Fields) -> Any: ...
@@ -135,7 +135,7 @@ class Fields:
         return np.isin(values, [float(one) for one in wanted if not isinstance(one, str)])
 
     def parted(
-        self, met: npt.NDArray[np.bool_], then: Expression, otherwise: Expression | None
+        self, met: npt.NDArray[np.bool_], then: Evaluated, otherwise: Evaluated | None
     ) -> FloatArray:
         found = np.full(len(self), np.nan)
         for there, side in ((met, then), (~met, otherwise)):
@@ -144,7 +144,7 @@ class Fields:
                 found[there] = some.numbers(side.evaluate(some))
         return found
 
-    def or_(self, part: Expression, default: Expression | None) -> Array:
+    def or_(self, part: Evaluated, default: Evaluated | None) -> Array:
         some = self._some(self._rows, lenient=True)
         found: Array = part.evaluate(some)
         if default is None:
@@ -200,7 +200,7 @@ def _values(values: Array) -> list[Any]:
     return found if values.dtype == object else [None if one != one else one for one in found]
 
 
-def value(expression: Expression, raw: Raw, at: At) -> float | None:
+def value(expression: Evaluated, raw: Raw, at: At) -> float | None:
     """An expression's value of one sample, None where it has none. What reading a field raises."""
     fields = Fields([raw], [at])
     try:

@@ -260,7 +260,7 @@ class Experiment:
         for preset in PRESETS:
             with _part(f"preset {preset}"):
                 points += self._check_preset(preset)
-        scope = rules.Scope(self.factors, self.metrics, self.controls, points)
+        scope = rules.DeclaredNames(self.factors, self.metrics, self.controls, points)
         self._check_claims(scope)
         self._check_figures(scope)
         self._check_printed(scope)
@@ -346,7 +346,7 @@ class Experiment:
                 raise BadDeclaration(f"the cost of {dict(at)} is not positive")
         return list(found.values())
 
-    def _check_claims(self, scope: rules.Scope) -> None:
+    def _check_claims(self, scope: rules.DeclaredNames) -> None:
         rules.check_ids([*self.claims, *self.changes])
         for claim in [*self.claims, *self.changes]:
             with _part(f"claim {claim.id or repr(claim.text)}"):
@@ -366,13 +366,13 @@ class Experiment:
                 for name in self.attribution.overhead:
                     scope.metric(name)
 
-    def _check_figures(self, scope: rules.Scope) -> None:
+    def _check_figures(self, scope: rules.DeclaredNames) -> None:
         ids = [claim.id for claim in self.claims]
         for name, figure in {"": self.figure, **self.more_figures}.items():
             with _part(f"figure {name}".strip()):
                 rules.check_figure(figure, ids, scope)
 
-    def _check_printed(self, scope: rules.Scope) -> None:
+    def _check_printed(self, scope: rules.DeclaredNames) -> None:
         """The printed tables are there, and their cells are points of this experiment."""
         for source, table in self.tables:
             with _part("published"):

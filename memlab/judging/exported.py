@@ -29,7 +29,7 @@ _LINE_MAX, _SAMPLES_MAX, _MACHINE_BYTES_MAX = 1 << 20, 1_000_000, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ExportedSample:
     """One exported sample: its point, its probe and one metric, None where it has none; of a run
     that is spread over sessions, which of them took it."""
 
@@ -44,7 +44,7 @@ class Exported:
     """The samples of an exported file, and its columns that this memlab does not know."""
 
     run: str
-    rows: tuple[Row, ...]
+    rows: tuple[ExportedSample, ...]
     unknown: tuple[str, ...]
 
 
@@ -82,7 +82,7 @@ def read(path: Path, experiment: Experiment, metric: str) -> Exported:
         raise BadExport(f"{path}: CSV and JSON Lines are compared; memlab export -o FILE.csv")
     run, number = "", 1
     columns: tuple[str, ...] = ()
-    samples: list[Row] = []
+    samples: list[ExportedSample] = []
     try:
         with _opened(path) as file:
             for number, found in _records(file, path.suffix):  # noqa: B007 - of an error
@@ -160,7 +160,7 @@ def _no_number(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number")
 
 
-def _row(experiment: Experiment, metric: str, record: Mapping[str, Any]) -> Row:
+def _row(experiment: Experiment, metric: str, record: Mapping[str, Any]) -> ExportedSample:
     try:
         at = {f.name: f.kind.cast(_literal(record[f.name])) for f in experiment.factors}
         value = record[metric]
@@ -171,7 +171,7 @@ def _row(experiment: Experiment, metric: str, record: Mapping[str, Any]) -> Row:
     if measured is not None and not math.isfinite(measured):
         raise ValueError(f"{metric} is {measured}")
     session = str(record["session"]) if "session" in record else None
-    return Row(at, probe, measured if outcome == "ok" else None, session)
+    return ExportedSample(at, probe, measured if outcome == "ok" else None, session)
 
 
 def _literal(value: Any) -> Level:

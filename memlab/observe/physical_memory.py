@@ -36,7 +36,7 @@ _SIZE = re.compile(r"(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)([kmgtpeKMGTPE]?)")
 _FIT = ("Reserved", "Persistent Memory (legacy)")  # of /proc/iomem
 
 
-class Refused(OSError):
+class RangeRefused(OSError):
     """Why a range is not opened; `errno` says whose fault that is."""
 
     def __init__(self, number: int, why: str) -> None:
@@ -75,12 +75,12 @@ def opened(range: str, size_bytes: int, uncached: bool) -> Mapping[str, int]:
     judge("", start, length)  # immediately before the open, however it was chosen
     if length < size_bytes:
         said = f"0x{start:x}+0x{length:x} is kept back, and the copy needs 0x{size_bytes:x}"
-        raise Refused(errno.ENOSPC, said)
+        raise RangeRefused(errno.ENOSPC, said)
     try:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_SYNC if uncached else 0)
         fd = os.open("/dev/mem", flags)
     except OSError as error:
-        raise Refused(error.errno or 0, f'open("/dev/mem"): {error.strerror}') from None
+        raise RangeRefused(error.errno or 0, f'open("/dev/mem"): {error.strerror}') from None
     return {"reserved_fd": fd, "range_start_bytes": start, "range_bytes": length}
 
 
@@ -89,7 +89,7 @@ def parse(text: str) -> tuple[int, int]:
     spelled = _RANGE.fullmatch(text)
     if not spelled:
         said = f"{text:.40} is not a range; write one such as 0x40000000+0x4000000"
-        raise Refused(errno.EINVAL, said)
+        raise RangeRefused(errno.EINVAL, said)
     return int(spelled[1], 16), int(spelled[2], 16)
 
 
@@ -99,7 +99,7 @@ def judge(root: str, start: int, length: int) -> None:
     maps, last = read(root), start + length - 1
     why = _why_not(maps, start, last)
     if why:
-        raise Refused(errno.EPERM, f"0x{start:x}+0x{length:x} {why}")
+        raise RangeRefused(errno.EPERM, f"0x{start:x}+0x{length:x} {why}")
 
 
 def _why_not(maps: Maps, first: int, last: int) -> str:
@@ -143,7 +143,7 @@ def largest(root: str) -> tuple[int, int]:
     whole = ((-(-first // PAGE_BYTES), end // PAGE_BYTES) for first, end in gaps)
     pages = max(((end - start, -start) for start, end in whole if start < end), default=None)
     if pages is None:
-        raise Refused(
+        raise RangeRefused(
             errno.ENODEV,
             "no RAM is kept back from this kernel; boot it with mem=, or take a guest that is: "
             "--in guest --append mem=512M",
@@ -171,7 +171,7 @@ def _map(root: str, path: str) -> str:
     try:
         return _whole(f"{root}{path}")
     except OSError as error:
-        raise Refused(error.errno or 0, f"{path} cannot be read whole") from None
+        raise RangeRefused(error.errno or 0, f"{path} cannot be read whole") from None
 
 
 def _iomem(root: str) -> list[Entry]:
@@ -182,12 +182,14 @@ def _iomem(root: str) -> list[Entry]:
         said = _RESOURCE.fullmatch(line)
         first, last = (int(said[1], 16), int(said[2], 16)) if said else (1, 0)
         if not said or first > last:
-            raise Refused(errno.EBADMSG, f"line {number} of /proc/iomem is not the kernel's")
+            raise RangeRefused(errno.EBADMSG, f"line {number} of /proc/iomem is not the kernel's")
         if last == 0:
-            raise Refused(errno.EPERM, "/proc/iomem hides its addresses from whoever is not root")
+            raise RangeRefused(
+                errno.EPERM, "/proc/iomem hides its addresses from whoever is not root"
+            )
         entries.append(Entry(first, last, said[3] in _FIT, said[3]))
     if not any(entry.name == "System RAM" for entry in entries):
-        raise Refused(errno.EBADMSG, "/proc/iomem shows no System RAM")
+        raise RangeRefused(errno.EBADMSG, "/proc/iomem shows no System RAM")
     return entries
 
 
@@ -197,7 +199,7 @@ def _firmware(root: str) -> list[Entry]:
         names = os.listdir(folder)  # noqa: PTH208
     except OSError as error:
         why = "this kernel has no /sys/firmware/memmap, so that what is RAM is not known"
-        raise Refused(error.errno or 0, why) from None
+        raise RangeRefused(error.errno or 0, why) from None
     return [_firmware_entry(f"{folder}/{name}", name) for name in names]
 
 
@@ -210,7 +212,7 @@ def _firmware_entry(folder: str, name: str) -> Entry:
             raise OSError(errno.EBADMSG, "no kernel's")
     except OSError as error:
         why = f"entry {name:.32} of /sys/firmware/memmap is not the kernel's"
-        raise Refused(error.errno or 0, why) from None
+        raise RangeRefused(error.errno or 0, why) from None
     return Entry(start, end, kind == "System RAM", kind)
 
 

@@ -573,7 +573,7 @@ def test_what_memlab_never_changes_is_not_undone(
 def test_no_other_setting_is_changed_either(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup, "SETTINGS", ("/proc/sys/vm/",))
     opened = Journal("0123abcd")
-    with pytest.raises(cleanup.Refused, match="not a setting that memlab changes"):
+    with pytest.raises(cleanup.NotOurs, match="not a setting that memlab changes"):
         opened.set_value(Path("/etc/hostname"), "x")
     opened.close()
 
