@@ -195,16 +195,25 @@ def remove_groups_below(path: Path) -> None:
 
 
 def empty_group(path: Path, deadline: float | None = None) -> None:
-    """Kill the processes inside until none is left. OSError (EBUSY) if some do not end."""
-    until = deadline or time.monotonic() + PATIENCE_S
-    while path.exists() and _kill(path):
-        if time.monotonic() > until:
+    """Kill the processes inside until none is left. OSError (EBUSY) if some do not end: if by the
+    deadline, or without one for `PATIENCE_S`, their number has not fallen. Thousands need a while.
+    """
+    until, least = deadline or time.monotonic() + PATIENCE_S, 0
+    while path.exists():
+        began = time.monotonic()
+        left = _kill(path)
+        now = time.monotonic()
+        if not left:
+            return
+        if deadline is None and (left < least or not least):
+            until, least = now + PATIENCE_S, left
+        if now > until:
             raise OSError(errno.EBUSY, "processes inside do not end")
-        time.sleep(0.002)
+        time.sleep(max(0.002, now - began))  # they need the CPU to end
 
 
-def _kill(path: Path) -> bool:
-    """SIGKILL all processes inside; returns whether there were any. v2 has cgroup.kill since Linux
+def _kill(path: Path) -> int:
+    """SIGKILL all processes inside; returns how many there were. v2 has cgroup.kill since Linux
     5.14; elsewhere the next call kills what was forked meanwhile."""
     pids = []
     for below, _, _ in os.walk(path):
@@ -214,12 +223,12 @@ def _kill(path: Path) -> bool:
         (path / "pids.max").write_text("0")  # or those that fork for ever would never be all killed
     if pids and (path / "cgroup.kill").exists():
         (path / "cgroup.kill").write_text("1")
-        return True
+        return len(pids)
     for pid in pids:
         if pid > 0:  # 0 is a process outside of our PID namespace (cgroups(7)), and kill(2)'s self
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-    return bool(pids)
+    return len(pids)
 
 
 def remove_swap_file(path: Path, deadline: float | None = None) -> bool:
