@@ -334,6 +334,13 @@ def test_resume_has_a_budget_of_its_own(lab: Lab) -> None:
     assert [session.ended for session in lab.store.sessions(run.id)] == 3 * ["budget"]
 
 
+def test_resume_keeps_the_one_layout_that_the_run_began_with(lab: Lab) -> None:
+    run = lab.sweep(wild, blocks=1, layouts=False)
+    assert lab.executor.layouts is False
+    lab.resume(run, steady)
+    assert lab.executor.layouts is False
+
+
 def test_resume_refuses_another_machine(lab: Lab) -> None:
     run = lab.sweep(wild, budget_s=5.0)
     lab.store._db.execute(
