@@ -21,14 +21,14 @@ from memlab._version import __version__
 from memlab.errors import CannotRun, Interrupted, Refused
 from memlab.experiment.points import Point
 from memlab.observe import environment
+from memlab.request import Request
 from memlab.run import admission, gentle, journal, plan
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared, check_stored
-from memlab.run.request import Request
 from memlab.run.stop_rule import StopRule, budget_s
 from memlab.run.target import LOCAL, Executor, Target
+from memlab.run.watch import Progress, Watch
 from memlab.store import PointRow, RunRow, SampleRow, SessionRow, Store
-from memlab.watch import Progress, Watch
 
 
 def new_id() -> str:
