@@ -277,6 +277,7 @@ def _connected(path: Path, mode: str, closing: ExitStack) -> tuple[sqlite3.Conne
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES_MAX)
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA trusted_schema = OFF")  # views and triggers of a foreign file call nothing
+    db.execute("PRAGMA synchronous = NORMAL")  # SQLite's own default depends on who built it
     db.create_function("memlab_context", 1, _context, deterministic=True)
     db.create_function("memlab_returned", 1, _returned, deterministic=True)
     db.create_function("memlab_renamed", 2, _renamed, deterministic=True)
