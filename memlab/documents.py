@@ -181,6 +181,9 @@ class Request(Document):
     which are of one."""
     pause_s: Number | UnsetType = UNSET
     """Seconds between two of them."""
+    turns: bool | UnsetType | None = UNSET
+    """Whether the points of a block took turns of a few milliseconds; else each had a window of its
+    own, as in older runs, from which this is absent."""
 
 
 class Filesystem(Document):

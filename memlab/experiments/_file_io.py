@@ -75,6 +75,12 @@ def loop_time(at: At) -> float:
     return float(at["slice"] or 0.0) + 0.01
 
 
+def turns(at: At) -> bool:
+    """A file in the page cache is as it was when others have used it too."""
+    cached = at["file_state"] in ("cached_4k", "cached_1m")
+    return cached and not at.get("sync") and float(at["slice"] or 0.0) > 0
+
+
 EXCLUDES = [
     Exclude(
         lambda at: at["filesystem"] == "tmpfs" and at["file_state"] == "dropped",

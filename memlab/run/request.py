@@ -28,7 +28,8 @@ class Request:
     bound. `libc` is the folder of another libc, under which they run; None for the system's.
     `layouts`: whether blocks take turns with the layouts of the probe's code. `sessions`: over how
     many the run is spread, each in fresh processes with files of its own and an equal share of the
-    blocks or the budget; `pause_s` lies between two of them.
+    blocks or the budget; `pause_s` lies between two of them. `turns`: whether the points of a block
+    take turns (memlab.run.relay); None: where they can, of a stored run that they have windows.
     """
 
     experiment: str
@@ -50,6 +51,7 @@ class Request:
     layouts: bool = True
     sessions: int = 1
     pause_s: float = 0.0
+    turns: bool | None = None
 
     def __post_init__(self) -> None:
         if self.name is not None and self.name != printable(self.name):
