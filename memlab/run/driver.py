@@ -21,10 +21,10 @@ from memlab._version import __version__
 from memlab.errors import CannotRun, Interrupted, Refused
 from memlab.experiment.points import Point
 from memlab.observe import environment
+from memlab.request import Request
 from memlab.run import admission, gentle, journal, plan, relay
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared, check_stored
-from memlab.run.request import Request
 from memlab.run.stop_rule import StopRule, budget_s
 from memlab.run.target import LOCAL, Executor, Target
 from memlab.store import PointRow, RunRow, SampleRow, SessionRow, Store
@@ -103,7 +103,7 @@ def resume(
 
 def _stored(run: RunRow, store: Store, budget_s: float | None) -> Prepared:
     """A run's request with the plan that it began with, checked; with another budget, if any."""
-    request = Request(**run.request)
+    request = Request(**{"turns": False, **run.request})  # older runs have no such word
     request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
     experiment = experiments.load(run.experiment, run.request.get("subject"))
     experiment = replace(experiment, layouts=request.layouts)

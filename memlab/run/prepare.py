@@ -14,12 +14,12 @@ from memlab.experiment import FOUND, Experiment
 from memlab.experiment.kinds import PATH
 from memlab.experiment.levels import check_levels
 from memlab.experiment.points import Point
+from memlab.request import Request
 from memlab.run import admission, gentle, relay
 from memlab.run.admission import Directories
 from memlab.run.executor import default_directory
 from memlab.run.kernel import INSTALLED
 from memlab.run.plan import Plan, build
-from memlab.run.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,8 @@ def prepare(request: Request) -> Prepared:
         short=admission.shortage if request.gentle is None else gentle.shortage,
     )
     kept = replace(request, scaled=scaled, directory=str(directories.dir))
-    if request.turns is not False:
-        why = relay.why_not(experiment, built.points, request, directories)
-        if request.turns and why:
-            raise CannotRun(f"its points cannot take turns: {why}")
-        kept = replace(kept, turns=why is None)
+    why_not = relay.why_not(experiment, built.points, request, directories)
+    kept = replace(kept, turns=request.turns and why_not is None)
     return Prepared(experiment, built, directories, kept)
 
 

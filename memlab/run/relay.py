@@ -14,9 +14,9 @@ from memlab import units
 from memlab.experiment import Experiment
 from memlab.experiment.host import Host
 from memlab.experiment.points import Point
+from memlab.request import Request
 from memlab.run import admission
 from memlab.run.admission import Directories
-from memlab.run.request import Request
 
 MOST = 256  # RELAY_MOST of probes/support/relay.h
 TURN_S = 0.002  # TURN_NS of probes/support/relay.c, as is the next

@@ -11,10 +11,10 @@ from synthetic import experiment
 
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
+from memlab.request import Request
 from memlab.run.admission import Directories
 from memlab.run.plan import build
 from memlab.run.prepare import Prepared
-from memlab.run.request import Request
 from memlab.store import RunRow
 from memlab.watch import Progress
 

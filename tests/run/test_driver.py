@@ -16,8 +16,8 @@ from memlab import experiments
 from memlab.errors import Interrupted
 from memlab.experiment.points import Point
 from memlab.observe import environment, proc
+from memlab.request import Request
 from memlab.run import driver, plan, target
-from memlab.run.request import Request
 from memlab.store import RunRow, Store, database
 
 POINTS = 4  # of the synthetic experiment without its control

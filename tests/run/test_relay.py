@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +105,10 @@ def test_no_two_are_in_a_turn_at_once_and_each_round_has_each_once(
         spans(reply) for reply in server.relay([trial(tmp_path / "file", **change)] * 5, 2, 60.0)
     ]
     every = sorted(span for one in found for span in one)
-    assert all(before[1] <= after[0] for before, after in zip(every, every[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in pairwise(every))
     rounds = [*zip(*found, strict=False)]  # those that all take part in
     assert len(rounds) > 1
-    for now, then in zip(rounds, rounds[1:], strict=False):
+    for now, then in pairwise(rounds):
         assert max(now) < min(then)
 
 
