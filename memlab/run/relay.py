@@ -10,17 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memlab import units
 from memlab.experiment import Experiment
 from memlab.experiment.host import Host
 from memlab.experiment.points import Point
+from memlab.experiment.turns import LEAD_S, MOST, TURN_S
 from memlab.request import Request
 from memlab.run import admission
 from memlab.run.admission import Directories
 
-MOST = 256  # RELAY_MOST of probes/support/relay.h
-TURN_S = 0.002  # TURN_NS of probes/support/relay.c, as is the next
-LEAD_S = 0.0002
 PARKING_S = 0.02  # for estimates alone: to fork, map, park and end a worker
 
 
@@ -55,9 +52,3 @@ def shortage(
 def seconds(window_s: float) -> float:
     """What a point's turns of so much time take in a block, about."""
     return window_s * (1 + LEAD_S / TURN_S) + PARKING_S
-
-
-def said() -> str:
-    """How they are taken, in words."""
-    turn, lead = (units.format_duration(s) for s in (TURN_S, LEAD_S))
-    return f"in turns of {turn}, each after a lead-in of {lead}; a value is the median of its turns"

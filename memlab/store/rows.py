@@ -56,7 +56,7 @@ def readings(
 ) -> Mapping[str, Any] | None:
     """What metrics read of a sample. Where the window was taken in turns, its elapsed_ns is that of
     all its calls at the median of the turns' times per call: a stall of the machine lies in some of
-    them. The sum over turns is raw's."""
+    them. `loop_ns` is the time that they all took."""
     if raw is None:
         return None
     both = {**raw, **context} if context else raw
@@ -66,7 +66,8 @@ def readings(
     try:
         per_call = statistics.median(map(truediv, turns["elapsed_ns"], turns["call_count"]))
         calls = sum(turns["call_count"]) + turns["lead_call_count"]
-        return {**both, "window": {**raw["window"], "elapsed_ns": round(per_call * calls)}}
+        typical = {**raw["window"], "elapsed_ns": round(per_call * calls)}
+        return {**both, "window": typical, "loop_ns": raw["window"]["elapsed_ns"]}
     except (LookupError, TypeError, ValueError, ArithmeticError):  # of another program
         return both
 

@@ -49,7 +49,7 @@ def _options(run: Run) -> Iterator[str]:
         yield "--no-controls"
     if not asked.get("layouts", True):
         yield "--no-layouts"
-    if not asked.get("turns", False):
+    if run.experiment.turns and not run.turns:
         yield "--no-turns"
     yield from ("--blocks", str(max(1, run.blocks)))
     if asked.get("budget_s"):
