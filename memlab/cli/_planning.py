@@ -60,11 +60,13 @@ def _shows(request: Request, store: Path | None, budget_s: float | None) -> floa
 
 def _needs(prepared: Prepared) -> dict[str, Any]:
     request, points = prepared.request, prepared.plan.points
-    need = admission.need(prepared.experiment, points, prepared.directories, together=request.turns)
+    need = admission.need(
+        prepared.experiment, points, prepared.directories, together=prepared.turns
+    )
     blocks = request.blocks or least_blocks(prepared.experiment) * request.sessions
     stretch = max(gentle.stretch(prepared.experiment, request, point.at) for point in points)
     points_s = need.block_s + TRIAL_OVERHEAD_S * len(points)
-    if request.turns:
+    if prepared.turns:
         points_s = sum(relay.seconds(prepared.experiment.cost.time(p.at)) for p in points)
     return {
         "experiment": prepared.experiment.name,
@@ -75,7 +77,7 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
         "disk_bytes": {str(place): size for place, size in need.disk_bytes.items()},
         "about_seconds": blocks * points_s * stretch + request.pauses_s,
         "budget_seconds": budget_s(prepared.experiment, request),
-        "turns": request.turns,
+        "turns": prepared.turns,
         "excluded": dict(prepared.plan.excluded),
         "scaled": dict(request.scaled),
     }

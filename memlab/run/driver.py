@@ -63,7 +63,7 @@ def sweep(
             name=request.name,
             created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
-            request=asdict(request),
+            request=asdict(replace(request, turns=prepared.turns)),
             environment=target.environment(experiment, prepared.directories),
             memlab=__version__,
         )
@@ -93,7 +93,7 @@ def resume(
         short = target.shortage(experiment, prepared.plan.points, directories)
         if request.gentle is not None:
             short = gentle.shortage(admission.need(experiment, prepared.plan.points, directories))
-        if request.turns:
+        if prepared.turns:
             short = short or relay.shortage(experiment, prepared.plan.points, directories)
         if short:
             raise Refused(short)
@@ -103,14 +103,15 @@ def resume(
 
 def _stored(run: RunRow, store: Store, budget_s: float | None) -> Prepared:
     """A run's request with the plan that it began with, checked; with another budget, if any."""
-    request = Request(**{"turns": False, **run.request})  # older runs have no such word
+    request = Request(**run.request)
     request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
     experiment = experiments.load(run.experiment, run.request.get("subject"))
     experiment = replace(experiment, layouts=request.layouts)
     points = [Point(row.point, row.levels, row.control) for row in store.points(run.id)]
     check_stored(experiment, points, request)
     directories = Directories(Path(str(request.directory)))
-    return Prepared(experiment, plan.Plan(points, {}), directories, request)
+    turns = bool(run.request.get("turns", False))  # older runs have no such word
+    return Prepared(experiment, plan.Plan(points, {}), directories, request, turns)
 
 
 def _tidy(watch: Watch) -> None:
@@ -278,7 +279,7 @@ class Sweep:
                 for position, point in enumerate(active)
                 if (block, point.index) not in taken
             ]
-            if missing and self.prepared.request.turns:
+            if missing and self.prepared.turns:
                 yield missing
             else:
                 yield from ([trial] for trial in missing)
@@ -286,7 +287,7 @@ class Sweep:
     def _samples(self, executor: Executor, trials: Sequence[_Trial]) -> list[SampleRow]:
         """Those of trials that take turns have the same start, and an equal share of the time."""
         started_at, start = time.time(), time.monotonic()
-        if self.prepared.request.turns:
+        if self.prepared.turns:
             seed = plan.block_seed(self.run.seed, trials[0].block)
             replies = executor.turns([trial.point for trial in trials], seed)
         else:

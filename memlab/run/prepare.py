@@ -30,6 +30,7 @@ class Prepared:
     plan: Plan
     directories: Directories
     request: Request  # with what the host's size changed
+    turns: bool = False  # whether the points of a block take turns
 
 
 def prepare(request: Request) -> Prepared:
@@ -59,8 +60,7 @@ def prepare(request: Request) -> Prepared:
     )
     kept = replace(request, scaled=scaled, directory=str(directories.dir))
     why_not = relay.why_not(experiment, built.points, request, directories)
-    kept = replace(kept, turns=request.turns and why_not is None)
-    return Prepared(experiment, built, directories, kept)
+    return Prepared(experiment, built, directories, kept, request.turns and why_not is None)
 
 
 def _check_cpus(cpus: Sequence[int]) -> None:

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import starmap
 from operator import truediv
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -64,12 +65,14 @@ def readings(
     if not isinstance(turns, dict):
         return both
     try:
-        per_call = statistics.median(map(truediv, turns["elapsed_ns"], turns["call_count"]))
-        calls = sum(turns["call_count"]) + turns["lead_call_count"]
-        typical = {**raw["window"], "elapsed_ns": round(per_call * calls)}
-        return {**both, "window": typical, "loop_ns": raw["window"]["elapsed_ns"]}
+        pairs = zip(turns["elapsed_ns"], turns["call_count"], strict=True)
+        per_call = statistics.median(starmap(truediv, pairs))
+        elapsed_ns = round(per_call * (sum(turns["call_count"]) + turns["lead_call_count"]))
+        loop = {"loop_ns": raw["window"]["elapsed_ns"]}
+        typical = {**raw["window"], "elapsed_ns": elapsed_ns}
     except (LookupError, TypeError, ValueError, ArithmeticError):  # of another program
         return both
+    return {**both, **loop, "window": typical} if 0 <= elapsed_ns <= _INT_MAX else both
 
 
 @dataclass(frozen=True, slots=True)
