@@ -59,7 +59,7 @@ def repeated(names: Iterable[str]) -> str | None:
 
 
 # What a sample has beside what its probe returned (memlab.store.rows.SampleRow).
-_CONTEXT = ("host", "contained", "machine", "layout", "depth_count")
+_CONTEXT = ("host", "contained", "machine", "layout", "depth_count", "loop_ns")
 
 
 def check_expression(of: object, factors: Iterable[str], fields: Sequence[str] | None) -> None:

@@ -195,6 +195,8 @@ class Experiment:
     attribution: Attribution | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
     host: Host = field(default_factory=Host)
+    # Whether a point's window may be taken in turns: its probe has `turns` in its result.
+    turns: Callable[[At], bool] | None = None
     budget_s: Mapping[str, float] = field(
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
     )

@@ -600,6 +600,8 @@ class DryRun(Document):
     without one."""
     budget_seconds: float | None
     """Wall time after which it ends; null where --blocks alone ends it."""
+    turns: bool
+    """Whether the points of a block take turns of 2 ms; else each trial has a window of its own."""
     excluded: dict[str, Positive]
     """Why points are left out, and how many."""
     scaled: dict[str, str]

@@ -203,6 +203,11 @@ class Run:
         return "session" if self.spread else "block"
 
     @property
+    def turns(self) -> bool:
+        """Whether the points of a block took turns; else each trial had a window of its own."""
+        return bool(self.row.request.get("turns", False))
+
+    @property
     def environment(self) -> Mapping[str, Any]:
         return self.row.environment
 

@@ -24,6 +24,7 @@ from memlab.experiment import At, Expression, Raw
 from memlab.experiment.fields import Fields, Unreadable
 from memlab.results.columns import evaluate
 from memlab.store import RunRow, SampleRow, Store
+from memlab.store.rows import readings
 
 IntArray = npt.NDArray[np.int64]
 
@@ -68,10 +69,7 @@ class _Part:
         self._columns = columns
         # What is read of each, None where it returned nothing: in one what the probe alone said.
         self._raw: Sequence[Raw | None] = columns["raw"]
-        self._readings = [
-            None if raw is None else {**raw, **context} if context else raw
-            for raw, context in zip(self._raw, columns["context"], strict=True)
-        ]
+        self._readings = [*map(readings, self._raw, columns["context"])]
 
     @classmethod
     def of(cls, samples: Sequence[SampleRow]) -> _Part:
