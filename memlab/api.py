@@ -370,13 +370,10 @@ def doctor() -> pd.DataFrame:
     )
 
 
-def diagnose_process(
-    pid: int, seconds: float | str = 10.0, *, policies: Sequence[str] = ()
-) -> documents.Diagnose:
-    """Look at a live process, as `memlab diagnose --json` has it; `policies` such as "lock=future"
-    are what to predict. CannotLook where it may not be read, BadSubject where it is no process with
-    memory of its own."""
+def diagnose_process(pid: int, seconds: float | str = 10.0) -> documents.Diagnose:
+    """Look at a live process, as `memlab diagnose --json` has it. CannotLook where it may not be
+    read, BadSubject where it is no process with memory of its own."""
     from memlab.diagnose import diagnosis
     from memlab.present import data
 
-    return data.diagnosis(diagnosis.of(pid, _seconds(seconds) or 10.0, policies=policies))
+    return data.diagnosis(diagnosis.of(pid, _seconds(seconds) or 10.0))

@@ -33,7 +33,6 @@ from memlab.diagnose.look import GroupRoom, Look, MappingUse, Shootdowns, Thread
 from memlab.diagnose.malloc_options import Option
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.pages import Pages, Sampled
-from memlab.diagnose.prediction import Predicted, Prediction
 from memlab.diagnose.room import Room, TmpfsUse
 from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
@@ -818,8 +817,6 @@ class Diagnose(Document):
     """Whether each account was whole and its rest small: then no finding means none."""
     not_looked_at: Sequence[Unlooked]
     """What was left out, why, and what it would cost."""
-    predictions: Sequence[Prediction]
-    """What `--if` asked for."""
     process: Look | None
     """null: the subject is a group."""
     group: GroupLook | None
@@ -905,7 +902,7 @@ class TraceShown(Document):
 
 _NOT_OURS = (
     Account, Allocator, Charge, Cost, Fact, GroupLook, GroupRoom, Heap, Line, Look, MappingUse,
-    Member, Memory, Option, Pages, Predicted, Prediction, Room, Sampled, Shootdowns, Started,
+    Member, Memory, Option, Pages, Room, Sampled, Shootdowns, Started,
     Subject, Thread, TmpfsUse, Unlooked, Waits,
 )  # fmt: skip
 _VERSION = 1

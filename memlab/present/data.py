@@ -297,7 +297,6 @@ def diagnosis(found: Diagnosis) -> documents.Diagnose:
         accounts=found.accounts,
         whole=found.whole,
         not_looked_at=found.not_looked_at,
-        predictions=found.predictions,
         process=found.look,
         group=found.group,
         cost=found.cost,
