@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import inspect
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache, reduce
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hin
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from memlab import features
+from memlab import features, request
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.allocator import Allocator
 from memlab.diagnose.diagnosis import Cost
@@ -139,47 +140,69 @@ class BootedGuest(RequestedGuest, kw_only=True):
     """tcg emulates the processor."""
 
 
-class Request(Document):
-    """What was asked for, as it is stored."""
+_STORED: Mapping[str, Any] = {  # by kind of option
+    "choice": str,
+    "count": int,
+    "cpus": list[Number],
+    "flag": bool,
+    "path": str,
+    "seconds": float,
+    "share": float,
+    "text": str,
+}
 
-    experiment: str
-    preset: Literal["quick", "paper", "full"]
-    levels: dict[str, NonEmpty[Level]]
-    """Of the factors that were given."""
-    controls: bool
-    """Whether the controls' points were measured too."""
-    blocks: Positive | None
-    """How often every point was to be measured; null: as precision or the claims ask for."""
-    precision: Annotated[float, Meta(gt=0)] | None
-    """Half the interval of a point's median over the median, at which the point is done; null: as
-    many blocks as decided the claims."""
-    budget_s: Annotated[float, Meta(gt=0)] | None
-    """null: the preset's, or none where blocks are given."""
-    seed: Number | None
-    """null: a random one."""
-    cpus: list[Number]
-    """Empty: the last of those allowed, or all, as the experiment has it."""
-    directory: str | None
-    """Where files on a disk went."""
-    name: str | None
-    scaled: dict[str, str]
-    """What was made smaller to fit the host, by factor."""
-    guest: RequestedGuest | UnsetType | None = UNSET
-    """null: the host itself. Absent from older runs."""
-    subject: Tried | UnsetType | None = UNSET
-    """The command of `memlab try`; null of any other run. Absent from older ones."""
-    gentle: Annotated[float, Meta(gt=0, le=1)] | UnsetType | None = UNSET
-    """The share of one CPU that trials kept within; null: no bound. Absent from older runs."""
-    libc: str | UnsetType | None = UNSET
-    """The folder of the libc that trials ran under; null: the system's. Absent from older runs."""
-    layouts: bool | UnsetType = UNSET
-    """Whether blocks took turns with the layouts of the probe's code. Absent from older runs, which
-    had one."""
-    sessions: Positive | UnsetType = UNSET
-    """Over how many sessions, each in fresh processes, the run is spread. Absent from older runs,
-    which are of one."""
-    pause_s: Number | UnsetType = UNSET
-    """Seconds between two of them."""
+
+def _option(option: request.Option) -> tuple[Any, ...]:
+    """An option as a field of a stored request; one that older runs lack may be absent."""
+    bounds = {"gt": option.above, "ge": option.least, "le": option.most}
+    finite: Any = {name: bound for name, bound in bounds.items() if math.isfinite(bound)}
+    kind = Literal[option.choices] if option.choices else _STORED[option.kind.name]
+    kind = Annotated[kind, Meta(**finite)] if finite else kind
+    kind = kind | None if option.default is None else kind
+    said = option.stored if option.always else f"{option.stored} Absent from older runs."
+    kind = Annotated[kind, Meta(description=said)] if said else kind
+    return (option.field, kind) if option.always else (option.field, kind | UnsetType, UNSET)
+
+
+def _described(kind: Any, text: str) -> Any:
+    return Annotated[kind, Meta(description=text)]
+
+
+if TYPE_CHECKING:
+    Request = request.Request
+else:
+    _OTHERS = {
+        "experiment": (str,),
+        "levels": (_described(dict[str, NonEmpty[Level]], "Of the factors that were given."),),
+        "scaled": (
+            _described(dict[str, str], "What was made smaller to fit the host, by factor."),
+        ),
+        "guest": (
+            _described(RequestedGuest | None, "null: the host itself. Absent from older runs.")
+            | UnsetType,
+            UNSET,
+        ),
+        "subject": (
+            _described(
+                Tried | None,
+                "The command of `memlab try`; null of any other run. Absent from older ones.",
+            )
+            | UnsetType,
+            UNSET,
+        ),
+    }
+    _ASKED = {option.field: _option(option) for option in request.OPTIONS}
+    Request = msgspec.defstruct(
+        "Request",
+        [
+            _ASKED.get(field.name) or (field.name, *_OTHERS[field.name])
+            for field in dataclasses.fields(request.Request)
+        ],
+        bases=(Document,),
+        namespace={"__doc__": "What was asked for, as it is stored."},
+        module=__name__,
+        kw_only=True,
+    )
 
 
 class Filesystem(Document):
@@ -735,7 +758,8 @@ def _docstrings(kind: type) -> dict[str, str]:
     if not kind.__module__.startswith("memlab."):
         return {}
     found = {name: text for base in kind.__bases__ for name, text in _docstrings(base).items()}
-    for field, below in pairwise(_classes(kind.__module__)[kind.__name__].body):
+    known = _classes(kind.__module__).get(kind.__name__)
+    for field, below in pairwise(known.body if known else ()):  # one that is made says its own
         match field, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
                 found[name] = " ".join(text.split())

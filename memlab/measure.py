@@ -22,11 +22,11 @@ from memlab.judging import questions
 from memlab.judging.reproduce import Reproduced, Study, of_run
 from memlab.observe import available, capabilities, environment, libc
 from memlab.observe.capabilities import Capability
+from memlab.request import PRECISION, Request
 from memlab.results import Run
 from memlab.run import admission, beforehand, driver, plan
 from memlab.run.driver import CUT_SHORT, sessions_left
 from memlab.run.prepare import Prepared, check_stored_guest, prepare
-from memlab.run.request import PRECISION, Request
 from memlab.run.stop_rule import budget_s
 from memlab.run.target import LocalTarget, Place, Target
 from memlab.store import RunRow, Store
@@ -264,26 +264,14 @@ def capabilities_here() -> list[Capability]:
     return [*capabilities.read(), *chain.from_iterable(more)]
 
 
-def requests(
-    study: Study,
-    preset: str,
-    budget_s: float | None,
-    directory: Path | None,
-    sessions: int = 1,
-    pause_s: float = 0.0,
-) -> list[Request]:
-    """A sweep for each experiment: blocks enough for its claims, within the preset's budget."""
+def requests(study: Study, asked: Mapping[str, Any]) -> list[Request]:
+    """A sweep for each experiment, as it is asked, by Request's fields: blocks enough for its
+    claims, within the preset's budget."""
+    blocks = max(BLOCKS, asked.get("sessions", 1))
+    made = [Request(one.name, blocks=blocks, **asked) for one in study.experiments]
     return [
-        Request(
-            experiment=experiment.name,
-            preset=preset,
-            blocks=max(BLOCKS, sessions),
-            sessions=sessions,
-            pause_s=pause_s,
-            budget_s=experiment.budget_s[preset] if budget_s is None else budget_s,
-            directory=None if directory is None else str(directory),
-        )
-        for experiment in study.experiments
+        replace(request, budget_s=request.budget_s or one.budget_s[request.preset])
+        for request, one in zip(made, study.experiments, strict=True)
     ]
 
 

@@ -12,7 +12,7 @@ from memlab.analysis.stopping import narrow_enough
 from memlab.experiment import Experiment
 from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import Point
-from memlab.run.request import Request
+from memlab.request import Request
 
 LEAST_BLOCKS = least_samples(0.95)  # with fewer, a median has no 95 % interval
 _LEAST_BLOCKS_OF_LEVELS = 8  # a sign test of two levels beside others finds nothing in fewer

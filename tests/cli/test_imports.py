@@ -91,7 +91,17 @@ def test_what_measures_nothing_starts_like_click(
     assert len(own - loaded("import sys, click; print(*sys.modules, file=sys.stderr)")) <= 40
     mine = {name.split(".")[1] for name in own if name.startswith("memlab.")}
     assert mine <= {
-        *("_version", "cli", "errors", "experiments", "features", "machines", "printable", "units")
+        *(
+            "_version",
+            "cli",
+            "errors",
+            "experiments",
+            "features",
+            "machines",
+            "printable",
+            "request",
+            "units",
+        )
     }
     assert not [name for name in own if name.startswith("memlab.experiments.")]
 

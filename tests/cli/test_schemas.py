@@ -30,9 +30,9 @@ from memlab.machines.guest.machine import Asked
 from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder.climb import Rung
 from memlab.observe import proc
+from memlab.request import Request
 from memlab.run import journal, plan
 from memlab.run.cleanup import PREFIX
-from memlab.run.request import Request
 from memlab.store import PointRow, Store
 from memlab.trace import file, shown
 from memlab.trace.recording import Recorded

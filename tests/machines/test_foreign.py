@@ -15,8 +15,8 @@ from memlab.machines.guest import foreign, kernels
 from memlab.machines.guest.host import Guest
 from memlab.machines.guest.machine import Asked, command
 from memlab.observe import guest_tools
+from memlab.request import Request
 from memlab.run import driver, fork_server, kernel
-from memlab.run.request import Request
 from memlab.store import Store
 from memlab.units import MiB
 from memlab.watch import Silent

@@ -16,11 +16,11 @@ from memlab.experiment.levels import read_levels
 from memlab.experiment.points import Point
 from memlab.machines.guest.handle import Guest
 from memlab.observe import libc
+from memlab.request import Request
 from memlab.run import beforehand, plan
 from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor
 from memlab.run.fork_server import ForkServer
-from memlab.run.request import Request
 from memlab.store import Store
 from memlab.watch import Silent
 

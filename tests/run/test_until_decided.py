@@ -12,12 +12,12 @@ from resting import rates
 from memlab.experiment import Experiment, Ratio, Within
 from memlab.judging import questions
 from memlab.judging.claims import judge
+from memlab.request import Request
 from memlab.results import Run
 from memlab.run import driver
 from memlab.run.admission import Directories
 from memlab.run.plan import build
 from memlab.run.prepare import Prepared
-from memlab.run.request import Request
 from memlab.store import RunRow, Store
 from memlab.watch import Silent
 
