@@ -35,7 +35,7 @@ def dry_run(
     blocks = None if guest else _shows(prepared.request, store, data["budget_seconds"])
     data["budget_shows"] = blocks
     if as_json:
-        from memlab.documents import DryRun
+        from memlab.present.documents import DryRun
 
         echo_json(DryRun(**data))
     else:

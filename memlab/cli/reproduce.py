@@ -74,10 +74,10 @@ def command(
     from memlab.cli import GATE
     from memlab.errors import CannotRun
     from memlab.judging import reproduce, summary
+    from memlab.measure.progress import Live
     from memlab.present import data, terminal
-    from memlab.present.progress import Live
+    from memlab.run.watch import Silent
     from memlab.store import Store
-    from memlab.watch import Silent
 
     wanted = reproduce.resolve(study)
     if dry_run:

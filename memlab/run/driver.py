@@ -27,8 +27,8 @@ from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared, check_stored
 from memlab.run.stop_rule import StopRule, budget_s
 from memlab.run.target import LOCAL, Executor, Target
+from memlab.run.watch import Progress, Watch
 from memlab.store import PointRow, RunRow, SampleRow, SessionRow, Store
-from memlab.watch import Progress, Watch
 
 
 def new_id() -> str:

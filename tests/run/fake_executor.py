@@ -15,8 +15,8 @@ from memlab.request import Request
 from memlab.run.admission import Directories
 from memlab.run.plan import build
 from memlab.run.prepare import Prepared
+from memlab.run.watch import Progress
 from memlab.store import RunRow
-from memlab.watch import Progress
 
 Answer = Callable[[Point, int], dict[str, Any]]
 

@@ -21,8 +21,8 @@ from memlab.run import beforehand, plan
 from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor
 from memlab.run.fork_server import ForkServer
+from memlab.run.watch import Silent
 from memlab.store import Store
-from memlab.watch import Silent
 
 MAPPED = re.compile(r"\S*/(?:libc\.so\.6|ld-linux\S*\.so\.\d|lib(?:m|rt|dl|pthread)\.so\.\d)$")
 NOOP = {"probe": "noop", "params": {}, "file": None, "limit_s": 60.0}

@@ -32,9 +32,9 @@ from memlab.run.admission import HEADROOM
 from memlab.run.beforehand import libcs
 from memlab.run.machine_lock import machine_lock
 from memlab.run.target import Target
+from memlab.run.watch import Progress, Watch
 from memlab.store import RunRow, Store
 from memlab.units import MiB
-from memlab.watch import Progress, Watch
 
 BLOCKS = 6  # fewer decide nothing
 MEMORY_BYTES = 512 * MiB

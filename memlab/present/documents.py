@@ -12,7 +12,7 @@ import inspect
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, reduce
 from itertools import pairwise
 from operator import or_
@@ -22,25 +22,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from memlab import features, request
-from memlab.diagnose.account import Account, Line
-from memlab.diagnose.allocator import Allocator
-from memlab.diagnose.diagnosis import Cost
-from memlab.diagnose.family import Member
-from memlab.diagnose.finding import Fact
-from memlab.diagnose.group import Charge
-from memlab.diagnose.heap import Heap
-from memlab.diagnose.held import GroupLook
-from memlab.diagnose.look import GroupRoom, Look, MappingUse, Shootdowns, Thread
-from memlab.diagnose.malloc_options import Option
-from memlab.diagnose.memory import Memory
-from memlab.diagnose.pages import Pages, Sampled
-from memlab.diagnose.room import Room, TmpfsUse
-from memlab.diagnose.started import Started
-from memlab.diagnose.subject import Subject
-from memlab.diagnose.unlooked import Unlooked
-from memlab.diagnose.waits import Waits
 from memlab.experiment import claims
-from memlab.experiment.command import Tried
 from memlab.experiment.kinds import Level
 from memlab.printable import json_text
 
@@ -171,6 +153,7 @@ def _described(kind: Any, text: str) -> Any:
 if TYPE_CHECKING:
     Request = request.Request
 else:
+    Subject = reduce(or_, (of() for of in features.extensions("subjects")))
     _OTHERS = {
         "experiment": (str,),
         "levels": (_described(dict[str, NonEmpty[Level]], "Of the factors that were given."),),
@@ -184,7 +167,7 @@ else:
         ),
         "subject": (
             _described(
-                Tried | None,
+                Subject | None,
                 "The command of `memlab try`; null of any other run. Absent from older ones.",
             )
             | UnsetType,
@@ -805,149 +788,21 @@ class Describe(Document):
     budget_s: PresetBudgets
 
 
-class Finding(Document):
-    """A sentence about a line of an account, with what shows it and what to try."""
-
-    name: str
-    severity: Literal["note", "costly", "critical"]
-    title: str
-    account: Literal["stock", "flow", "limits", "time"]
-    """The account that it rests on."""
-    line: str
-    """The line of it."""
-    measured: float
-    """What the line says, in `unit`."""
-    unit: str
-    evidence: Sequence[Fact]
-    setting: str
-    """What to try; empty where nothing helps."""
-    proof: str | None
-    """The `memlab try` line that tests it on this program; null where none can."""
-    experiments: Sequence[str]
-    """`memlab sweep NAME` measures here what it costs."""
-
-
-class Diagnose(Document):
-    """A look at a live process or a memory cgroup. null is not seen, unless said otherwise."""
-
-    schema: Literal[2]
-    seconds: Annotated[float, Meta(gt=0)]
-    """How long the look was."""
-    findings: list[Finding]
-    """The worst first."""
-    accounts: Sequence[Account]
-    """Who holds the memory, where page faults come from, limits, and what threads wait for."""
-    whole: bool
-    """Whether each account was whole and its rest small: then no finding means none."""
-    not_looked_at: Sequence[Unlooked]
-    """What was left out, why, and what it would cost."""
-    process: Look | None
-    """null: the subject is a group."""
-    group: GroupLook | None
-    """null: the subject is a process."""
-    cost: Cost
-
-
-class Recording(Document):
-    """A trace that was recorded."""
-
-    trace: str
-    """The file's path."""
-    seconds: float
-    """From the first record to the last."""
-    records: Number
-    bytes: Number
-    incomplete: str | None
-    """Why it is; null where it is whole."""
-    status: int
-    """The exit status of the command; 0 of a process that ran already."""
-    signal: int
-    """That ended the command; 0 for none."""
-
-
-class MappingKind(Document):
-    """What was done with the mappings of one kind. Counts are pages."""
-
-    peak: Number
-    """That were there at a time."""
-    read: Number
-    """First touches that read."""
-    written: Number
-    """First touches that wrote, and those after which a page was copied."""
-    given_back: Number
-    touched_again: Number
-    """Of those that were given back."""
-    copied: Number
-    """Since a fork had made them common."""
-
-
-class Moment(Document):
-    """What was there at a moment, in bytes."""
-
-    at_s: float
-    held: dict[str, Number]
-    """By kind of mapping."""
-    given_back: Number
-    """So far."""
-    touched_again: Number
-    """So far."""
-
-
-class TraceShown(Document):
-    """What a trace's program did with its memory."""
-
-    trace: str
-    """The file's path."""
-    program: str
-    """Its name, of 15 bytes at most; empty where the trace is redacted."""
-    live: bool
-    """The process ran already when the recording began."""
-    seconds: float
-    records: Number
-    incomplete: str | None
-    """Why it is; null where it is whole."""
-    processes: Number
-    threads: Number
-    """Beside each process's first."""
-    page_bytes: Positive
-    peak_bytes: Number
-    """Of the pages that were there at a time."""
-    peak_at_s: float
-    mapped_peak_bytes: Number
-    calls: dict[str, Number]
-    kinds: dict[str, MappingKind]
-    """By kind of mapping."""
-    files: dict[str, Number]
-    """The files with the most touched pages."""
-    moments: list[Moment]
-    figure: str
-    """The file's path."""
-
-
-_NOT_OURS = (
-    Account, Allocator, Charge, Cost, Fact, GroupLook, GroupRoom, Heap, Line, Look, MappingUse,
-    Member, Memory, Option, Pages, Room, Sampled, Shootdowns, Started,
-    Subject, Thread, TmpfsUse, Unlooked, Waits,
-)  # fmt: skip
 _VERSION = 1
 _COMMANDS: Mapping[str, Any] = {
     "claims": Claims,
     "clean": Clean,
     "compare": Compare,
     "describe": Describe,
-    "diagnose": Diagnose,
     "doctor": list[Capability],
     "list": list[ListedExperiment],
     "plan": Plan,
     "plot": Plot,
-    "record": Recording,
     "reproduce": Claims,
     "runs": list[ListedRun],
     "show": Show,
-    "show-trace": TraceShown,
     "sweep": Show,
     "sweep-dry-run": DryRun,
-    "try": Show,
 }
 
 
@@ -970,7 +825,8 @@ def schema(command: str) -> dict[str, Any]:
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     (item, *_) = getattr(document, "__args__", (document,))
     own = vars(sys.modules[item.__module__])  # of the feature that declares it
-    classes = {kind.__name__: kind for kind in _NOT_OURS} | globals() | own
+    subjects = {kind.__name__: kind for kind in (of() for of in features.extensions("subjects"))}
+    classes = subjects | globals() | own
     for name, part in parts.items():
         _describe(part, classes.get(name))
     return {
