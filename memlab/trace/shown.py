@@ -48,7 +48,8 @@ def recorded(trace: file.Trace, ended: recording.Recorded) -> Iterator[str]:
 
 
 def _try(trace: file.Trace) -> str:
-    return f"memlab try -p lock=off,future -p thp=never,always {trace.path}"
+    policy = "malloc=glibc,jemalloc" if trace.allocations else "thp=never,always"
+    return f"memlab try -p lock=off,future -p {policy} {trace.path}"
 
 
 def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
