@@ -141,6 +141,7 @@ def check_claim(claim: Claim, scope: Scope) -> None:
     if claim.since:
         return  # a ladder measures the levels that it names, whatever the presets hold
     held = sides.pop("where")
+    sides.pop("nearest")  # one of the settings that the claim leaves free
     for side in sides.values() or [{}]:
         wanted = {**held, **side}
         if not any(wanted.items() <= at.items() for at in scope.points):

@@ -56,7 +56,7 @@ def test_every_experiment_keeps_the_rules() -> None:
         assert all(c.id and c.text and c.published for c in declared.claims), name
         if declared.file:
             states = declared.factor(declared.file.state).kind.levels or ()
-            assert set(states) == files.FRESH | files.PIECE_BYTES.keys()
+            assert set(states) <= files.FRESH | files.PIECE_BYTES.keys()
 
 
 WRITE = experiments.load("mmap-write")
