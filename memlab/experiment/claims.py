@@ -174,3 +174,13 @@ class Explanation:
         """The finding and what follows from it; facts still to be filled in."""
         follows = {"reproduced": self.confirmed, "contradicted": self.refuted}
         return f"{self.finding}: {follows.get(verdict, f'it is not shown that {self.confirmed}')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What follows of a claim for who has to choose: one clause where it holds, one where it is
+    contradicted. Both may name `{number}`, what was found, with its interval."""
+
+    claim: str  # its id
+    holds: str
+    fails: str

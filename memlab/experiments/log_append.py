@@ -10,6 +10,20 @@ AT_THE_END, EACH = 0, 1  # levels of flush_every
 EXPERIMENT = Experiment(
     name="log-append",
     question="By which way is a record cheapest that is appended to a log and flushed to the disk?",
+    so=[
+        Decision(
+            "batching",
+            "flush many records at once if a record may wait: the flush decides, not the way of "
+            "writing ({number} times)",
+            "flush as often as needed: it costs little here ({number} times)",
+        ),
+        Decision(
+            "populating",
+            "populate the segment and store into it if records are small and flushed seldom "
+            "({number} of write(2)'s time); else use write(2)",
+            "use write(2): a populated mapping takes {number} of its time",
+        ),
+    ],
     probe="log_append",
     file=File(size="segment"),
     factors=[

@@ -18,6 +18,15 @@ ONE_FOLIO_EACH: dict[str, Level] = {
 EXPERIMENT = Experiment(
     name="mmap-write",
     question="From which size per call does write(2) beat a store into a shared mapping?",
+    so=[
+        Decision(
+            "crossover",
+            "use write(2) where a call brings {number} or more, a mapping for smaller ones; if "
+            "each record must be on the disk, see log-append",
+            "the size from which write(2) is cheaper is {number} here; if each record must be on "
+            "the disk, see log-append",
+        ),
+    ],
     probe="mmap_write",
     file=File(),
     factors=[
@@ -41,7 +50,7 @@ EXPERIMENT = Experiment(
                 "sparse": "new file",
             },
         ),
-        FILE_SIZE,
+        replace(FILE_SIZE, quick=[64 * MIB]),
         advice("normal", "populate_write"),
         POPULATE,
         Factor("sync", FLAG, quick=[False], help="msync or fdatasync after the loop; timed apart"),

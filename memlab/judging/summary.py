@@ -120,6 +120,11 @@ def by_claim(judged: Iterable[Judged]) -> list[ClaimSummary]:
     return [ClaimSummary(members[0].claim, members) for members in found.values()]
 
 
+def deciding(judged: Iterable[Judged]) -> list[Judged]:
+    """Those whose settings decide what becomes of their claims."""
+    return [one for claim in by_claim(judged) for one in claim.deciding]
+
+
 def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = "") -> list[str]:
     """`3 of 4 claims hold on this machine; 1 is contradicted.`, then each contradicted claim. Where
     a study is named its claims are counted, and what rests on a manual page, the kernel or memlab's

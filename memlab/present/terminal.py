@@ -16,7 +16,7 @@ from memlab.judging.claims import judge
 from memlab.judging.compare import Compared
 from memlab.judging.effects import effects
 from memlab.judging.reproduce import Reproduced
-from memlab.present import attribution, modes, table, tables, words
+from memlab.present import attribution, decisions, modes, table, tables, words
 from memlab.present.table import STYLES, Text, write
 from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, verdicts
@@ -125,6 +125,9 @@ def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
         yield Text(busy, style="bold yellow")
     for line in found[1:]:
         yield Text(line, style="bold")
+    if run.measured and run.experiment.so:
+        for said in decisions.lines(run, _judged(run).judged):
+            yield Text(said, style="bold")
     if not counted:
         yield Text(words.headline([_judged(run)])[0], style="bold")
     for line in _measured(run):
@@ -166,7 +169,7 @@ def _open_claims(console: Console, run: Run) -> list[RichText]:
         console,
         (
             (one.word, f"{claim.text}{f' ({one.where})' if one.where else ''}")
-            for claim in verdicts(run, _judged(run).judged)
+            for claim in verdicts(run, summary.deciding(_judged(run).judged))
             for one in claim.verdicts
             if one.samples and (one.word in _OPEN or one.fallen)
         ),
