@@ -98,6 +98,7 @@ def _given() -> set[str]:
     "any.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be measured, and make nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="With --dry-run: every point.")
 @figure_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
 @json_option
@@ -124,6 +125,7 @@ def command(
     libc: Path | None,
     no_layouts: bool,
     dry_run: bool,
+    verbose: bool,
     output: Path | None,
     quiet: bool,
     as_json: bool,
@@ -184,7 +186,7 @@ def command(
             pause_s=pause_s,
         )
         if dry_run:
-            _planning.dry_run(request, guest, as_json, store)
+            _planning.dry_run(request, guest, as_json, store, verbose=verbose)
             return
         run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s, rows)
     if folder:

@@ -100,7 +100,7 @@ EXPERIMENT = Experiment(
     metrics=[
         Metric(
             "record_time",
-            "s/record",
+            "s",
             "time per record; with its share of all flushes and of mapping and populating the "
             "segment",
             of=F.window.elapsed_ns / F.record_count + F.prepare_ns * F.at.record / F.at.segment,
@@ -108,7 +108,7 @@ EXPERIMENT = Experiment(
         ),
         Metric(
             "unflushed_time",
-            "s/record",
+            "s",
             "time per record without the flushes; with its share of mapping and populating",
             of=(F.window.elapsed_ns - F.flush_ns) / F.record_count
             + F.prepare_ns * F.at.record / F.at.segment,
@@ -116,7 +116,7 @@ EXPERIMENT = Experiment(
         ),
         Metric(
             "flush_time",
-            "s/flush",
+            "s",
             "time per flush",
             of=F.flush_ns / F.flush_count,
         ),

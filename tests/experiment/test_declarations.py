@@ -168,7 +168,7 @@ BROKEN: list[tuple[Callable[[], Experiment], str]] = [
     (
         lambda: replace(WRITE, cost=Cost(time=lambda at: 0.0)),
         "preset quick: the cost of {'size': 1, 'method': 'mmap', 'filesystem': 'dir', "
-        "'file_state': 'preallocated', 'file_size': 268435456, 'advice': 'normal', "
+        "'file_state': 'preallocated', 'file_size': 67108864, 'advice': 'normal', "
         "'populate': False, 'sync': False, 'slice': 0.1, 'handicap': 0} is not positive",
     ),
     (
