@@ -521,7 +521,7 @@ def _host_seconds_left(
 
 
 def steadily(held: Sequence[int]) -> bool:
-    """What grows and falls again, as a cache that is emptied, is no growth: each part of the look
+    """What grows and falls again, as a cache that is emptied, is not growth: each part of the look
     must show half of it, and each some pages."""
     if len(held) <= _PARTS:
         return False

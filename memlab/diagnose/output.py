@@ -16,7 +16,6 @@ from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import Fact, Finding, Severity
 from memlab.diagnose.look import Look
-from memlab.diagnose.prediction import Predicted, Prediction
 from memlab.diagnose.started import LOAD
 from memlab.diagnose.unlooked import Unlooked
 
@@ -49,7 +48,6 @@ def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
     said: set[str] = set()  # each line to paste is there once
     for number, one in enumerate(found.findings, 1):
         yield from _finding(found, number, one, said, verbose=verbose)
-    yield from _predictions(found.predictions)
     for account in found.accounts:
         if account.name == "stock" or verbose:
             yield from _account(account, verbose=verbose)
@@ -201,30 +199,6 @@ def _children(found: Diagnosis) -> tuple[Member, ...]:
     if not found.look or not any(one.line == "its children" for one in found.findings):
         return ()
     return tuple(m for m in found.look.members if m.pid in found.look.descendants)
-
-
-_PREDICTED = {
-    "peak_rss": "peak resident memory",
-    "faults": "page faults",
-    "cpu_time": "processor time",
-}
-
-
-def _predictions(predictions: Iterable[Prediction]) -> Iterator[str]:
-    """A block for each policy that was asked for."""
-    for one in predictions:
-        yield f"if {one.policy}: predicts"
-        for metric in one.metrics:
-            now, low, high = (_predicted(metric, v) for v in (metric.now, metric.low, metric.high))
-            span = low if low == high else f"{low} to {high}"
-            yield from _wrapped(f"   {_PREDICTED[metric.metric]}: ", [f"{span}, now {now}"])
-        said = "   assumes: " if one.metrics else "   "
-        yield from _wrapped(said, ["; ".join(one.assumes)])
-        yield ""
-
-
-def _predicted(metric: Predicted, value: float) -> str:
-    return _percent(value) + " of a CPU" if metric.unit == "1" else _quantity(value, metric.unit)
 
 
 def _proofs(found: Diagnosis) -> Iterator[str]:
