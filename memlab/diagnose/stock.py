@@ -197,7 +197,7 @@ def _beside(look: Look) -> Iterator[Finding]:
     fell = memory.peak_resident_bytes - memory.resident_bytes
     if look.heap is None or not _worth(beside, memory.anonymous_bytes / 0.2) or grows(look):
         return
-    if fell < 4 * MiB or fell < memory.peak_resident_bytes / 50:
+    if fell < 4 * MiB or fell < memory.peak_resident_bytes / 50 or look.fell_bytes >= 4 * MiB:
         return
     seen = look.pages
     if seen and seen.lazyfree and seen.lazyfree.value >= 0.1:

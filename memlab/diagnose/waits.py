@@ -47,7 +47,12 @@ _SYNCS = {
     "x86_64": {"26", "74", "75", "162", "277", "306"},
     "aarch64": {"227", "82", "83", "81", "84", "267"},
 }.get(os.uname().machine, set())
-_OF_FSYNC = " of fsync"
+# write, pwrite64, writev, pwritev, pwritev2: of a file opened with O_SYNC or O_DSYNC they wait too.
+_WRITES = {
+    "x86_64": {"1", "18", "20", "296", "328"},
+    "aarch64": {"64", "68", "66", "70", "287"},
+}.get(os.uname().machine, set())
+_OF_FSYNC, _OF_WRITE = " of fsync", " of write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,8 @@ def kind_of(function: str) -> str | None:
     """What a thread that sleeps in this function waits for, if it is memory."""
     if function.endswith(_OF_FSYNC):
         return "fsync"
+    if function.endswith(_OF_WRITE):
+        return "writeback"
     for kind, prefixes in _KINDS:
         if function.startswith(prefixes):
             return kind
@@ -143,11 +150,12 @@ def _sleeps_in(pid: int, task: int) -> str | None:
 
 
 def _synced(pid: int, task: int, function: str) -> str:
-    """Marks a wait for a page of a file that a call such as fsync(2) writes."""
+    """Marks a wait for a page of a file that a call such as fsync(2) or write(2) writes."""
     if kind_of(function) not in ("a page of a file", "writeback"):
         return ""
     words = (files.text(ROOT / f"proc/{pid}/task/{task}/syscall") or "").split()
-    return _OF_FSYNC if words and words[0] in _SYNCS else ""
+    number = words[0] if words else ""
+    return _OF_FSYNC if number in _SYNCS else _OF_WRITE if number in _WRITES else ""
 
 
 def _queued_s(pids: list[int]) -> float | None:
