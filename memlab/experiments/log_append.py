@@ -104,7 +104,7 @@ EXPERIMENT = Experiment(
             "time per record; with its share of all flushes and of mapping and populating the "
             "segment",
             of=F.window.elapsed_ns / F.record_count + F.prepare_ns * F.at.record / F.at.segment,
-            floor=F.floor_ns / F.floor_record_count,
+            baseline_loop=F.floor_ns / F.floor_record_count,
         ),
         Metric(
             "unflushed_time",
@@ -112,7 +112,7 @@ EXPERIMENT = Experiment(
             "time per record without the flushes; with its share of mapping and populating",
             of=(F.window.elapsed_ns - F.flush_ns) / F.record_count
             + F.prepare_ns * F.at.record / F.at.segment,
-            floor=F.floor_ns / F.floor_record_count,
+            baseline_loop=F.floor_ns / F.floor_record_count,
         ),
         Metric(
             "flush_time",

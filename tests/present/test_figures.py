@@ -114,12 +114,12 @@ def test_a_control_that_sets_a_panels_factor_stands_in_the_panels_that_agree(
     }
 
 
-def test_the_floor_pools_the_samples_of_a_level(run: Run) -> None:
-    floors = of_kind(beside(run), "floor")
-    assert [mark["levels"]["size"] for mark in floors] == SIZES * 2
-    assert all(mark["n"] == len(mark["samples"]) == 12 for mark in floors)
-    assert floors[0]["median"] == pytest.approx(1e-9 * TABLE)
-    assert "empty loop" in written(figures.draw(run))
+def test_the_baseline_loop_pools_the_samples_of_a_level(run: Run) -> None:
+    baseline_loops = of_kind(beside(run), "baseline loop")
+    assert [mark["levels"]["size"] for mark in baseline_loops] == SIZES * 2
+    assert all(mark["n"] == len(mark["samples"]) == 12 for mark in baseline_loops)
+    assert baseline_loops[0]["median"] == pytest.approx(1e-9 * TABLE)
+    assert "baseline loop" in written(figures.draw(run))
 
 
 def test_the_published_cells_are_all_there_and_a_bound_stays_a_bound(tmp_path: Path) -> None:
