@@ -99,7 +99,8 @@ def test_a_figure_that_names_its_controls_draws_no_other(run: Run) -> None:
 def test_a_control_that_sets_a_panels_factor_stands_in_the_panels_that_agree(
     tmp_path: Path,
 ) -> None:
-    run = stored(tmp_path, preset="paper", filesystem=["dir", "tmpfs"], file_size=[BYTES])
+    levels = {"filesystem": ["dir", "tmpfs"], "file_size": [BYTES], "file_state": ["cached_4k"]}
+    run = stored(tmp_path, preset="paper", **levels)
     folios = [m for m in of_kind(beside(run), "control") if "folios" in m["series"]]
     assert len(folios) == len(run.control("folios")) == 20
     for mark in folios:
@@ -278,7 +279,7 @@ def test_the_page_says_what_was_measured_where(run: Run) -> None:
         run.experiment.question,
         "ext4 at /var/tmp",
         "tmpfs at /dev/shm",
-        "file_size 256 MiB",
+        "file_size 64 MiB",
         "Some CPU, 2 CPUs; Linux 6.1.0",
         "memlab 9.9, run ab12cd34 of 2026-01-02: ",
         "page, 4 KiB",
