@@ -42,12 +42,17 @@ TINY: Mapping[str, Sequence[Level]] = {
 }
 
 
-def file_state(*full: Level) -> Factor:
+def file_state(
+    *full: Level,
+    quick: Sequence[Level] = ("cached_4k",),
+    labels: Mapping[Level, str] | None = None,
+) -> Factor:
     return Factor(
         "file_state",
         FILE_STATES,
-        quick=["cached_4k"],
+        quick=quick,
         full=full,
+        level_labels=labels or {},
         help="state of the file; cached_4k, cached_1m: in the page cache, written in pieces of 4 "
         "KiB or 1 MiB, which decides the size of its folios; sparse: never written; preallocated: "
         "by fallocate; dropped: written, then dropped from the page cache",

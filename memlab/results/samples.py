@@ -103,7 +103,7 @@ class _Part:
         return np.array(some, np.int64), Fields(readings, [at[number] for number in some])
 
 
-class Table:
+class SampleTable:
     """The columns of all samples of a run, in the order they were taken."""
 
     def __init__(
@@ -145,7 +145,7 @@ class Table:
         there = [self._words[name][number] if number >= 0 else None for number in numbers[order]]
         return there, np.argsort(order)[which]
 
-    def saying(self, change: Callable[[str], str]) -> Table:
+    def saying(self, change: Callable[[str], str]) -> SampleTable:
         """The same columns, with the details of samples changed."""
         other = copy(self)
         other._words = self._words | {"detail": [change(word) for word in self._words["detail"]]}
@@ -260,7 +260,7 @@ def ids_of(parts: Iterable[Samples]) -> IntArray:
 class Samples(Sequence[SampleRow]):
     """Some of a run's samples in the order they were taken, read where they are asked for."""
 
-    def __init__(self, table: Table, rows: IntArray) -> None:
+    def __init__(self, table: SampleTable, rows: IntArray) -> None:
         self.table, self.rows = table, rows
 
     def __len__(self) -> int:

@@ -299,7 +299,7 @@ def _open_reserved(asked: Mapping[str, Any]) -> Mapping[str, int]:
 
     try:
         return physical_memory.opened(**asked)
-    except physical_memory.Refused as refused:
+    except physical_memory.RangeRefused as refused:
         raise _Unavailable(str(refused)) from None
 
 

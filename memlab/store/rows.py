@@ -381,4 +381,4 @@ def _decoded(text: str) -> Any:
 
 
 def _no_number(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
