@@ -380,12 +380,12 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
     try:
         subject = msgspec.convert(given, Tried)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"this is no command to try: {error}") from None
+        raise BadRequest(f"this is not a command to try: {error}") from None
     if not subject.argv:
         raise BadRequest("name the command to try, after --")
     check_ready(subject)
     if not 0 < subject.timeout_s < math.inf:
-        raise BadRequest(f"--timeout: {subject.timeout_s:g} s is no time limit")
+        raise BadRequest(f"--timeout: {subject.timeout_s:g} s is not a time limit")
     if subject.latency_unit not in _UNITS_NS:
         raise BadRequest(f"a latency is in {', '.join(_UNITS_NS)}, not in {subject.latency_unit!r}")
     levels = subject.levels or {"lock": ["off"]}

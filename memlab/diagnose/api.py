@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def diagnose_process(pid: int, seconds: float | str = 10.0) -> documents.Diagnose:
     """Look at a live process, as `memlab diagnose --json` has it. CannotLook where it may not be
-    read, BadSubject where it is no process with memory of its own."""
+    read, BadSubject where it is not a process with memory of its own."""
     from memlab.diagnose import diagnosis, documents
 
     return documents.of(diagnosis.of(pid, of_seconds("seconds", seconds) or 10.0))

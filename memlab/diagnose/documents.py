@@ -28,7 +28,7 @@ from memlab.diagnose.waits import Waits  # noqa: F401
 from memlab.present.documents import Document
 
 
-class Finding(Document):
+class ShownFinding(Document):
     """A sentence about a line of an account, with what shows it and what to try."""
 
     name: str
@@ -56,7 +56,7 @@ class Diagnose(Document):
     schema: Literal[2]
     seconds: Annotated[float, Meta(gt=0)]
     """How long the look was."""
-    findings: list[Finding]
+    findings: list[ShownFinding]
     """The worst first."""
     accounts: Sequence[Account]
     """Who holds the memory, where page faults come from, limits, and what threads wait for."""
@@ -77,7 +77,7 @@ def of(found: Diagnosis) -> Diagnose:
         schema=2,
         seconds=found.seconds,
         findings=[
-            Finding(
+            ShownFinding(
                 one.name,
                 cast(Any, one.severity.name.lower()),
                 one.title,

@@ -13,8 +13,8 @@ from memlab import units
 from memlab.diagnose import held, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
+from memlab.diagnose.family import Member
 from memlab.diagnose.finding import Fact, Finding, Severity
-from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import LOAD
 from memlab.diagnose.unlooked import Unlooked
@@ -51,8 +51,7 @@ def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
     for account in found.accounts:
         if account.name == "stock" or verbose:
             yield from _account(account, verbose=verbose)
-    if found.group:
-        yield from _members(found.group)
+    yield from _members(found)
     if verbose and found.look:
         yield from _threads(found.look)
         yield from _malloc(found.look)
@@ -133,11 +132,11 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
     rows = [_row(account, line) for line in main if line in shown]
     rows += [
         (
-            f"  of {'it' if line.part_of == 'all' else line.part_of}: {line.name}",
+            f"  {_PART.get(line.part_of, f'of {line.part_of}')}: {line.name}",
             *_row(account, line)[1:],
         )
         for line in account.lines
-        if line.part_of not in (None, "none")
+        if line.part_of is not None
     ]
     if account.total is not None:
         others = sum(line.value for line in main if line not in shown)
@@ -150,6 +149,9 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
     for name, value, note in rows:
         yield f"  {name.ljust(width)}  {value.rjust(of_value)}  {note}".rstrip()[:_WIDTH]
     yield ""
+
+
+_PART = {"all": "of it", "none": "beside it"}
 
 
 def _by_size(line: Line) -> float:
@@ -173,19 +175,30 @@ def _amount(value: float, unit: str) -> str:
     return f"{value:,.0f}" if unit == "count" else _quantity(value, unit)
 
 
-def _members(group: GroupLook) -> Iterator[str]:
-    if not group.members:
+def _members(found: Diagnosis) -> Iterator[str]:
+    """Of a group its processes; of a process its children, where they are what there is to say."""
+    if found.group:
+        whose, members = "processes", found.group.members
+    else:
+        whose, members = "children", _children(found)
+    if not members:
         return
-    yield "its processes: anonymous memory, of it shared, growth in the look"
-    for member in group.members[:_MEMBERS_SHOWN]:
+    yield f"its {whose}: anonymous memory, of it shared, growth in the look"
+    for member in members[:_MEMBERS_SHOWN]:
         shared = _size(member.shared_bytes)
         yield (
             f"  {member.pid:>8}  {member.command:<16}  {_size(member.anonymous_bytes):>9}  "
             f"{shared:>9}  {_size(member.growth_bytes):>9}"
         )
-    if len(group.members) > _MEMBERS_SHOWN:
-        yield f"  and {_count(len(group.members) - _MEMBERS_SHOWN, 'process')} that hold less"
+    if len(members) > _MEMBERS_SHOWN:
+        yield f"  and {_count(len(members) - _MEMBERS_SHOWN, 'process')} that hold less"
     yield ""
+
+
+def _children(found: Diagnosis) -> tuple[Member, ...]:
+    if not found.look or not any(one.line == "its children" for one in found.findings):
+        return ()
+    return tuple(m for m in found.look.members if m.pid in found.look.descendants)
 
 
 def _proofs(found: Diagnosis) -> Iterator[str]:

@@ -43,7 +43,7 @@ def a_kernel_thread() -> str:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["0"], ["PID 0 is no process"]),
+        (["0"], ["PID 0 is not a process"]),
         (["-1"], ["-1"]),
         (["no-such-name"], ["PID", "'no-such-name'", "no process has that name"]),
         ([], ["name one subject"]),
