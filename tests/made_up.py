@@ -11,8 +11,8 @@ from synthetic import run_row, sample, window
 from memlab import api, experiments
 from memlab.experiment import At
 from memlab.experiment.levels import check_levels
+from memlab.request import Request
 from memlab.run import plan
-from memlab.run.request import Request
 from memlab.store import PointRow, Store
 
 BYTE_NS = {"mmap": 0.1, "write": 0.02}
