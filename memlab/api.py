@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from textwrap import TextWrapper
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memlab import experiments, recorded, results, units
 from memlab.errors import BadRequest
 from memlab.experiment import Level
 from memlab.experiment.levels import check_levels
+from memlab.request import OPTIONS, Request
 from memlab.store import Store, default_path
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from memlab import documents
+    from memlab.present import documents
     from memlab.run.target import Place
 
 __all__ = [
     "Run",
     "describe",
-    "diagnose_process",
     "doctor",
     "list_experiments",
     "list_runs",
     "load",
     "sweep",
-    "trial",
 ]
 
 
@@ -133,185 +134,95 @@ class Run(results.Run):
         return report.notebook(self)
 
 
+Face = TypeVar("Face", bound=Callable[..., Any])
+
+
+def asking(command: str) -> Callable[[Face], Face]:
+    """Give a function the signature and the documentation of the options that a command takes."""
+
+    def decorated(function: Face) -> Face:
+        own = inspect.signature(function)
+        names = list(own.parameters.values())
+        options = [option for option in OPTIONS if command in option.on]
+        among = [
+            inspect.Parameter(
+                option.python,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=option.default,
+                annotation=option.kind.python + (" | None" if option.default is None else ""),
+            )
+            for option in options
+        ]
+        last = [one for one in names if one.kind is inspect.Parameter.VAR_KEYWORD]
+        first = [one for one in names if one not in last]
+        function.__signature__ = own.replace(parameters=[*first, *among, *last])  # type: ignore[attr-defined]
+        wrapped = TextWrapper(100, initial_indent=" " * 4, subsequent_indent=" " * 8)
+        said = "\n".join(wrapped.fill(f"{option.python}: {option.doc}") for option in options)
+        function.__doc__ = (function.__doc__ or "").replace("    {asked}", said)
+        return function
+
+    return decorated
+
+
+def read(command: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is asked by the options that a command takes, by Request's fields; and all else."""
+    options = {option.python: option for option in OPTIONS if command in option.on}
+    asked = {
+        options[name].field: options[name].read(value)
+        for name, value in given.items()
+        if name in options
+    }
+    return asked, {name: value for name, value in given.items() if name not in options}
+
+
+@asking("sweep")
 def sweep(
     experiment: str,
     *,
-    preset: str = "quick",
-    controls: bool = True,
-    blocks: int | None = None,
-    precision: float | str | None = None,
-    budget: float | str | None = None,
-    sessions: int = 1,
-    pause: float | str = 0.0,
-    seed: int | None = None,
-    cpus: Sequence[int] = (),
-    directory: str | Path | None = None,
     store: str | Path | None = None,
-    name: str | None = None,
     guest: Place | None = None,
-    gentle: float | None = None,
-    libc: str | Path | None = None,
-    layouts: bool = True,
     progress: bool | None = None,
-    **levels: Level | Sequence[Level],
+    **levels: Any,
 ) -> Run:
     """Measure an experiment and return the stored run.
 
         run = memlab.sweep("mmap-write", size=[1, "4k"], method="mmap", budget="10s")
 
     experiment: a name of `list_experiments()`, or the path of a declaration: "./mlock_cost.py".
-    preset: "quick", "paper" (the published parameters) or "full".
-    controls: whether the points that test an explanation are measured too.
-    blocks: measure every point so often; else until each claim is decided or out of the budget's
-        reach, where points that no open claim needs rest.
-    precision: half of a median's 95 % interval, as a share of the median, at which a point is
-        done: 0.02 or "2%", which it is where no claim applies to the points, and with sessions.
-    budget: wall time, in seconds or as text: 60 or "1m"; else the preset's.
-    sessions: over how many the blocks or the budget are spread, each in fresh processes with new
-        files, so that intervals hold for the next session too; pause: the time between two.
-    seed: of the order of trials.
-    cpus: those that measure; else the last that are allowed.
-    directory: where files on a disk go.
     store: the store's file; else memlab's own.
-    name: of the run, for `load`.
     guest: a virtual machine in which trials run; else this host.
-    gentle: the share of one CPU that trials keep within on a host that others need too, such as
-        0.25; they take 5 % of the free memory at most.
-    libc: the folder of an unpacked libc, under which the probes run; else the system's.
-    layouts: whether blocks take turns with four layouts of the probe's code, so that intervals hold
-        for any.
     progress: a line per block on standard error; by default in a notebook alone.
+    {asked}
     levels: factors of the experiment, one level or a list each, as values or as text: "4k".
 
     Raises UsageError for a wrong name, level or request, HostError where this host cannot, and
     Interrupted with the run's id on Ctrl-C; all are MemlabError, with a message of one line.
     """
-    from memlab import measure  # what measures: reading a run has no use for it
-    from memlab.present.progress import Live
-    from memlab.run.request import Request
-    from memlab.watch import Silent
-
     experiment = experiments.named(experiment)
+    asked, of_factors = read("sweep", levels)
     declared = experiments.load(experiment)
-    request = Request(
-        experiment=experiment,
-        preset=preset,
-        levels=check_levels(declared, levels),
-        controls=controls,
-        blocks=blocks,
-        precision=None if precision is None else _share(precision),
-        budget_s=_seconds(budget),
-        sessions=sessions,
-        pause_s=_seconds(pause) or 0.0,
-        seed=seed,
-        cpus=list(cpus),
-        directory=None if directory is None else str(directory),
-        name=name,
-        gentle=gentle,
-        libc=None if libc is None else str(Path(libc).absolute()),
-        layouts=layouts,
-    )
-    path = Path(store) if store else default_path()
-    told = "ipykernel" in sys.modules if progress is None else progress
-    return Run(measure.sweep(request, path, Live() if told else Silent(), guest), path)
+    request = Request(experiment, levels=check_levels(declared, of_factors), **asked)
+    return measured(request, store, guest, progress)
 
 
-def trial(
-    command: Sequence[str],
-    *,
-    metrics: Sequence[str] = (),
-    metric_json: str = "",
-    latencies: str = "",
-    expect: Sequence[str] = (),
-    blocks: int | None = None,
-    precision: float | str = 0.02,
-    budget: float | str | None = None,
-    timeout: float | str = "10min",
-    serve: Sequence[str] = (),
-    ready: str = "",
-    keep: bool = False,
-    guest: Place | None = None,
-    sessions: int = 1,
-    pause: float | str = 0.0,
-    seed: int | None = None,
-    store: str | Path | None = None,
-    name: str | None = None,
-    progress: bool | None = None,
-    **policies: Level | Sequence[Level],
+def measured(
+    request: Request, store: str | Path | None, guest: Place | None, progress: bool | None
 ) -> Run:
-    """Run a command under other memory policies and return the stored run.
+    from memlab import measure  # what measures: reading a run has no use for it
+    from memlab.measure.progress import Live
+    from memlab.run.watch import Silent
 
-        run = memlab.trial(["./app", "--threads", "{n}"], lock=["off", "future"], n=[1, 4])
-
-    command: the program and its arguments; `{n}` is replaced by the levels of the policy `n`.
-    metrics: numbers that it prints, as `memlab try --metric`: "rate[1/s]=([0-9.]+) per second".
-    metric_json, latencies: files that it writes, as the options of the same names.
-    expect: as `memlab try --expect`; `run.claims()` has the verdicts.
-    timeout: of one run of the command, in seconds or as text.
-    serve: a service that has the policies; the command is then the load that is put on it, and
-    `{port}` in both is a free port. ready: when it begins, as `memlab try --ready`. keep: the
-    service for the trials of a block that have the same policies, instead of a new one for each.
-    policies: as `memlab try -p`, the baseline first; `**{"env.NAME": [...]}` is a variable.
-
-    The other parameters and what is raised are those of `sweep`.
-    """
-    if isinstance(command, str):
-        raise BadRequest(f"a command is a list of its words, not the text {command!r}")
-    if isinstance(expect, str):
-        raise BadRequest(f"expect is a list of texts, not the text {expect!r}")
-    from memlab import measure
-    from memlab.present.progress import Live
-    from memlab.watch import Silent
-
-    several = {
-        name: [level] if isinstance(level, str | int | float) else list(level)
-        for name, level in policies.items()
-    }
-    request = measure.command(
-        list(command),
-        several,
-        metrics=metrics,
-        metric_file=metric_json,
-        latencies=latencies,
-        expect=expect,
-        timeout_s=600.0 if (limit_s := _seconds(timeout)) is None else limit_s,
-        serve=list(serve),
-        ready=ready,
-        keep=keep,
-        blocks=blocks,
-        precision=_share(precision),
-        budget_s=_seconds(budget),
-        sessions=sessions,
-        pause_s=_seconds(pause) or 0.0,
-        seed=seed,
-        name=name,
-    )
     path = Path(store) if store else default_path()
     told = "ipykernel" in sys.modules if progress is None else progress
     return Run(measure.sweep(request, path, Live() if told else Silent(), guest), path)
 
 
-def _share(precision: float | str) -> float:
-    """From 0.02 or "2%". A number from 1 on could be meant either way."""
+def of_seconds(name: str, value: float | str | None) -> float | None:
+    """From 10 or "10s"; `name` is the parameter's."""
     try:
-        if isinstance(precision, str):
-            return units.parse_percent(precision)
+        return units.parse_duration(value) if isinstance(value, str) else value
     except ValueError as error:
-        raise BadRequest(f"precision: {error}") from None
-    if precision >= 1:
-        raise BadRequest(
-            f"precision={precision:g} may be meant as {precision:g} % or as {precision:.0%}: "
-            f'write "{precision:g}%" or {precision / 100:g}'
-        )
-    return precision
-
-
-def _seconds(budget: float | str | None) -> float | None:
-    """From 10 or "10s"."""
-    try:
-        return units.parse_duration(budget) if isinstance(budget, str) else budget
-    except ValueError as error:
-        raise BadRequest(f"budget: {error}") from None
+        raise BadRequest(f"{name}: {error}") from None
 
 
 def load(run: str = "last", *, store: str | Path | None = None, example: bool = False) -> Run:
@@ -368,15 +279,3 @@ def doctor() -> pd.DataFrame:
     return pd.DataFrame.from_records(
         [{f: getattr(one, f) for f in ("name", "available", "detail", "remedy")} for one in found]
     )
-
-
-def diagnose_process(
-    pid: int, seconds: float | str = 10.0, *, policies: Sequence[str] = ()
-) -> documents.Diagnose:
-    """Look at a live process, as `memlab diagnose --json` has it; `policies` such as "lock=future"
-    are what to predict. CannotLook where it may not be read, BadSubject where it is no process with
-    memory of its own."""
-    from memlab.diagnose import diagnosis
-    from memlab.present import data
-
-    return data.diagnosis(diagnosis.of(pid, _seconds(seconds) or 10.0, policies=policies))

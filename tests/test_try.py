@@ -16,8 +16,8 @@ from processes import processes
 
 import memlab
 from memlab import experiments
+from memlab.command import declare as command
 from memlab.errors import BadLevels, BadRequest
-from memlab.experiment import command
 from memlab.judging.compare_levels import compare_levels
 from memlab.observe import cgroup
 from memlab.observe.in_force import InForce
@@ -250,7 +250,7 @@ def test_few_readings_of_no_lock_may_be_from_before_main(
     readings: list[int], outcome: str | None
 ) -> None:
     """A start of 10 ms was called unavailable once in 300 trials."""
-    from memlab.python_probes import command as probe
+    from memlab.command.python_probes import command as probe
 
     spec = {"serve": [], "argv": ["true"], "environ": {"MEMLAB_LOCK": "future"}}
     launched = SimpleNamespace(
@@ -281,7 +281,7 @@ def test_what_is_shown_names_a_missing_metric_once_and_every_metric_on_demand(
 def test_proportional_memory_is_read_at_times_or_says_why_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from memlab.python_probes import command as probe
+    from memlab.command.python_probes import command as probe
 
     now_s, took_s = [0.0], 0.002
     for clock in ("monotonic", "thread_time"):
@@ -471,7 +471,7 @@ def test_a_command_that_forks_for_ever_is_bounded_and_ended(
 
 
 def test_a_user_who_is_not_root_has_a_bound_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from memlab.python_probes import command as probe
+    from memlab.command.python_probes import command as probe
 
     monkeypatch.setattr(probe.resource, "getrlimit", lambda _: (0, -1))
     running = int(probe._processes_bound(0))

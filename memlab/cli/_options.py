@@ -59,18 +59,18 @@ store_option = click.option(
 )
 FOREVER = "forever"
 GIVEN = "memlab.given"  # where a context keeps the words of its command line
-_ALONE = {"--wait": FOREVER, "--gentle": "25%", "--pilot": "8"}
+ALONE = {"--wait": FOREVER, "--pilot": "8"}  # what an option means without a value
 
 
 class Waiting(click.Command):
-    """A command whose `--wait`, `--gentle` and `--pilot` may stand without a value. Where a user's
+    """A command some of whose options, such as `--wait`, may stand without a value. Where a user's
     own command follows the options, they may so before a `--` alone: what comes after is that
     command's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         whole = len(args) if ctx.allow_interspersed_args else 0
         end = args.index("--") if "--" in args else whole
-        given = [f"{arg}={_ALONE[arg]}" if arg in _ALONE else arg for arg in args[:end]]
+        given = [f"{arg}={ALONE[arg]}" if arg in ALONE else arg for arg in args[:end]]
         given += args[end:]
         ctx.meta[GIVEN] = tuple(given)
         return super().parse_args(ctx, given)
@@ -92,23 +92,6 @@ wait_option = click.option(
     default=0.0,
     help="Wait for another memlab that measures on this machine, at most so long: --wait=10min.",
 )
-seed_option = click.option(
-    "--seed", type=click.IntRange(0, 2**31 - 1), help="Of the order; else a random one."
-)
-sessions_option = click.option(
-    "--sessions",
-    type=click.IntRange(1, 1000),
-    default=1,
-    help="Spread the blocks or the budget over so many sessions, each in fresh processes with new "
-    "files, so that intervals hold for the next session too.",
-)
-pause_option = click.option(
-    "--pause", "pause_s", type=DURATION, default=0.0, help="Between two sessions: 10min."
-)
-name_option = click.option("--name", help="A name for the run.")
-no_controls_option = click.option(
-    "--no-controls", is_flag=True, help="Leave out the points that test a mechanism."
-)
 
 
 class _OutputFolder(click.Path):
@@ -119,8 +102,8 @@ class _OutputFolder(click.Path):
 
 
 def _writable(folder: Path) -> Path:
-    from memlab import output
     from memlab.errors import CannotRun
+    from memlab.files import output
 
     try:
         output.check_folder(folder)
@@ -130,12 +113,6 @@ def _writable(folder: Path) -> Path:
 
 
 output_type = _OutputFolder(file_okay=False, path_type=Path)
-directory_option = click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    help="Where files on a disk go; else $TMPDIR, else /var/tmp.",
-)
 figure_option = click.option(
     "-o",
     "output",
@@ -184,26 +161,6 @@ def factor_option(help: str) -> Option:
     )
 
 
-def preset_option(help: str) -> Option:
-    return click.option(
-        "--preset",
-        type=click.Choice(["quick", "paper", "full"]),
-        default="quick",
-        show_default=True,
-        help=help,
-    )
-
-
-def precision_option(what: str, least: int, default: str) -> Option:
-    """`what` is measured in that many blocks at least; `default` is what ends it without."""
-    return click.option(
-        "--precision",
-        type=SHARE,
-        help=f"A {what} is done when half its median's 95 % interval is under this share, such as "
-        f"2% (at least {least} blocks; default: {default}).",
-    )
-
-
 def echo(line: object, *, err: bool = False) -> None:
     """Print one line, whatever is in it."""
     click.echo(printable(str(line)), err=err)
@@ -223,8 +180,8 @@ def echo_behind(begin: str, text: str) -> None:
 
 
 def echo_json(document: Any) -> None:
-    """Print what `memlab.documents` declares."""
-    from memlab import documents
+    """Print what `memlab.present.documents` declares."""
+    from memlab.present import documents
 
     click.echo(documents.text(document))
 

@@ -12,9 +12,9 @@ from memlab.cli._options import echo_json
 from memlab.errors import MemlabError
 from memlab.experiment.points import varied_factors
 from memlab.observe import cpu
+from memlab.request import Request
 from memlab.run import admission, beforehand, gentle
 from memlab.run.prepare import Prepared
-from memlab.run.request import Request
 from memlab.run.stop_rule import budget_s, least_blocks
 from memlab.run.target import Place
 
@@ -41,7 +41,7 @@ def dry_run(
     blocks = None if guest else _shows(prepared.request, store, data["budget_seconds"])
     data["budget_shows"] = blocks
     if as_json:
-        from memlab.documents import DryRun
+        from memlab.present.documents import DryRun
 
         echo_json(DryRun(**data))
     else:
@@ -76,7 +76,7 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
         "memory_bytes": need.memory_bytes,
         "disk_bytes": {str(place): size for place, size in need.disk_bytes.items()},
         "about_seconds": blocks * (need.block_s + TRIAL_OVERHEAD_S * len(points)) * stretch
-        + request.pause_s * (request.sessions - 1),
+        + request.pauses_s,
         "budget_seconds": budget_s(prepared.experiment, request),
         "excluded": dict(prepared.plan.excluded),
         "scaled": dict(request.scaled),

@@ -7,9 +7,10 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,15 +21,21 @@ from memlab.cli._streams import ReaderGone
 from memlab.errors import CannotRun, Interrupted
 from memlab.experiment import Factor, Level
 from memlab.experiment.levels import read_levels
-from memlab.present.progress import Live
-from memlab.run.request import Request
+from memlab.measure.progress import Live
+from memlab.request import Request
 from memlab.run.target import Place
+from memlab.run.watch import Silent, Watch
 from memlab.store import Store, default_path, lines
-from memlab.watch import Silent, Watch
 
 
 def levels(experiment: str, assignments: tuple[str, ...]) -> dict[str, list[Level]]:
     return read_levels(experiments.load(experiment), assignments)
+
+
+def check(asked: Mapping[str, Any]) -> None:
+    """That the options of a sweep go together."""
+    if asked["blocks"] is not None and asked["precision"] is not None:
+        raise click.UsageError("--blocks says how often, --precision how exactly; choose one")
 
 
 class Rows:

@@ -30,7 +30,7 @@ def command(verbose: bool, as_json: bool) -> None:
 
     runs, machine = measure.runs_here(), measure.capabilities_here()
     if as_json:
-        from memlab.documents import Capability
+        from memlab.present.documents import Capability
 
         found = [*runs, *machine]
         echo_json([Capability(c.name, c.available, c.detail, c.remedy) for c in found])

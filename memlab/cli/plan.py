@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memlab.cli import _completing
+from memlab.cli._asked import asked_options
 from memlab.cli._options import (
     DURATION,
     SHARE,
@@ -17,8 +18,6 @@ from memlab.cli._options import (
     echo_json,
     factor_option,
     json_option,
-    no_controls_option,
-    preset_option,
     store_option,
     wait_option,
 )
@@ -43,8 +42,7 @@ def _power(text: str) -> float:
 @click.command(cls=Waiting)
 @click.argument("experiment", shell_complete=_completing.experiment)
 @factor_option("Levels of a factor, as of `sweep`.")
-@preset_option("Whose levels and budget.")
-@no_controls_option
+@asked_options("plan")
 @click.option(
     "--detect", type=SHARE, default="3%", show_default=True, help="The change that is to show."
 )
@@ -68,8 +66,6 @@ def _power(text: str) -> float:
 def command(
     experiment: str,
     levels: tuple[str, ...],
-    preset: str,
-    no_controls: bool,
     detect: float,
     power: float,
     budget: float | None,
@@ -77,6 +73,7 @@ def command(
     wait_s: float,
     store: Path | None,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Say what it takes to show a change between two points of EXPERIMENT on this machine, and what
     a budget can show, by the noise of the newest run here with these points. Nothing is measured
@@ -86,12 +83,13 @@ def command(
     memlab plan mmap-write --detect 3% --power 0.9
     memlab plan mmap-write -p size=4k --detect 1% --pilot
     """
-    from memlab import documents, experiments, measure
+    from memlab import experiments, measure
     from memlab.analysis.power import ENOUGH_BLOCKS
     from memlab.api import Run
     from memlab.cli import _sweeping
     from memlab.judging import planning
-    from memlab.run.request import Request
+    from memlab.present import documents
+    from memlab.request import Request
     from memlab.store import default_path
 
     experiment = experiments.named(experiment)
@@ -99,10 +97,9 @@ def command(
         raise click.UsageError("--detect is a share above 0, such as 3%")
     request = Request(
         experiment=experiment,
-        preset=preset,
         levels=_sweeping.levels(experiment, levels),
-        controls=not no_controls,
         blocks=pilot,
+        **asked,
     )
     path = store or default_path()
     if pilot:
@@ -110,7 +107,7 @@ def command(
     else:
         run = Run(measure.like(request, path), path)
     noise = planning.noise(run)
-    budget_s = budget or run.experiment.budget_s[preset]
+    budget_s = budget or run.experiment.budget_s[request.preset]
     found = {
         name: planning.planned(ratios, noise.block_s, detect, power, budget_s)
         for name, ratios in (("typical", noise.typical), ("noisiest", noise.noisiest))
@@ -152,8 +149,8 @@ def command(
             f"--pilot={ENOUGH_BLOCKS} measures so many"
         )
     if blocks := found["typical"].blocks:
-        asked = " ".join(f"-p {one}" for one in levels)
-        echo(f"next: memlab sweep {experiment} {asked}{' ' if asked else ''}--blocks {blocks}")
+        words = " ".join(f"-p {one}" for one in levels)
+        echo(f"next: memlab sweep {experiment} {words}{' ' if words else ''}--blocks {blocks}")
 
 
 def _lines(

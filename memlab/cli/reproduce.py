@@ -5,45 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from memlab.cli import _completing
+from memlab.cli._asked import asked_options
 from memlab.cli._options import (
-    DURATION,
     Waiting,
-    directory_option,
     echo,
     echo_json,
     json_option,
     output_type,
-    pause_option,
-    preset_option,
-    sessions_option,
     store_option,
     wait_option,
 )
 
 if TYPE_CHECKING:
     from memlab.judging.reproduce import Reproduced
-    from memlab.run.request import Request
+    from memlab.request import Request
 
 
 @click.command(cls=Waiting)
 @click.argument("study", metavar="SOURCE|EXPERIMENT|all", shell_complete=_completing.study)
-@preset_option(
-    "quick: about a minute an experiment; paper: the published parameters; full: every control."
-)
-@click.option(
-    "--budget",
-    type=DURATION,
-    help="Wall time an experiment (default: quick 60s, paper 10min, full 30min).",
-)
-@sessions_option
-@pause_option
+@asked_options("reproduce")
 @click.option("--fresh", is_flag=True, help="Measure again, whatever the store holds.")
-@directory_option
 @click.option("-v", "--verbose", is_flag=True, help="Every claim with its evidence and controls.")
 @click.option(
     "-o",
@@ -66,12 +52,7 @@ if TYPE_CHECKING:
 @json_option
 def command(
     study: str,
-    preset: str,
-    budget: float | None,
-    sessions: int,
-    pause_s: float,
     fresh: bool,
-    directory: Path | None,
     verbose: bool,
     output: Path | None,
     printed: str | None,
@@ -81,6 +62,7 @@ def command(
     store: Path | None,
     quiet: bool,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Re-run what a study needs, and say claim by claim whether it holds on this machine: the
     answer first, a table of the experiments last.
@@ -100,22 +82,21 @@ def command(
     from memlab.cli import GATE
     from memlab.errors import CannotRun
     from memlab.judging import reproduce, summary
+    from memlab.measure.progress import Live
     from memlab.present import data, terminal
-    from memlab.present.progress import Live
+    from memlab.run.watch import Silent
     from memlab.store import Store
-    from memlab.watch import Silent
 
     wanted = reproduce.resolve(study)
     if printed:
         wanted = reproduce.only(wanted, printed)
     if dry_run:
-        asked = measure.requests(wanted, preset, budget, directory, sessions, pause_s)
-        for line in _expected(wanted.name, asked, store, fresh):
+        for line in _expected(wanted.name, measure.requests(wanted, asked), store, fresh):
             echo(line)
         return
     found = []
     with Store(store, create=True) as opened:
-        requests = measure.requests(wanted, preset, budget, directory, sessions, pause_s)
+        requests = measure.requests(wanted, asked)
         for number, request in enumerate(requests, 1):
             of = f"{number} of {len(requests)}: " if len(requests) > 1 else ""
             progress = not quiet and not as_json
@@ -155,7 +136,7 @@ def _expected(
     with Store(path) if path.exists() else nullcontext() as opened:
         found = [measure.expected(request, opened, fresh=fresh) for request in requests]
     count = units.counted(len(requests), "experiment")
-    pauses_s = sum(one.pause_s * (one.sessions - 1) for one in requests)
+    pauses_s = sum(one.pauses_s for one in requests)
     whole = units.format_duration(sum(seconds for _, seconds in found) + pauses_s)
     with_pauses = " with its pauses" if pauses_s else ""
     yield f"{study}: {count}, at most {whole}{with_pauses}; nothing is measured now"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import Any
 
+from memlab import features
 from memlab.errors import BadDeclaration
 from memlab.experiment import rules
 from memlab.experiment.claims import Claim, Decision, Explanation
@@ -216,14 +216,18 @@ class Experiment:
         """Where the probe is written, from the top of the source tree or as a path."""
         if self.home:
             return f"{self.home}/probe_sources/{self.probe}.c"
-        module = f"python_probes/{self.probe}.py"
-        written_in_python = (Path(__file__).parents[1] / module).exists()
-        return f"memlab/{module}" if written_in_python else f"probes/{self.probe}.c"
+        return features.python_probes().get(self.probe, f"probes/{self.probe}.c")
 
     @property
     def sources(self) -> list[str]:
         """The studies, by id, whose tables this experiment answers."""
         return sorted({source for source, _ in self.tables})
+
+    @property
+    def watched(self) -> list[str]:
+        """The metrics that an answer begins with, where it is what each level changes; empty where
+        claims are the answer."""
+        return []
 
     @property
     def declared_from(self) -> Mapping[str, Any] | None:

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import msgspec
 
-from memlab import output
 from memlab.errors import BadRequest, CannotRun
+from memlab.files import output
 from memlab.gallery import pages, record
 from memlab.gallery.record import Record
 from memlab.machines.fleet.judge import HERE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memlab.documents import (
+from memlab.present.documents import (
     DateTime,
     Document,
     Interval,

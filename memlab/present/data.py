@@ -6,16 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-from memlab import documents
 from memlab import published as studies
 from memlab.analysis import intervals
-from memlab.diagnose.diagnosis import Diagnosis
 from memlab.experiment import PRESETS, Claim, Experiment
 from memlab.experiment.points import Point
 from memlab.judging.claims import Judged, as_data
 from memlab.judging.compare import Compared
 from memlab.judging.reproduce import Reproduced
-from memlab.present import describe, words
+from memlab.present import describe, documents, words
 from memlab.present.machine import machine_of
 from memlab.results import Run, modes
 from memlab.results.attribution import traced
@@ -271,34 +269,4 @@ def _study(source: str) -> documents.Study:
         language=found.language,
         appeared=found.appeared,
         missing=found.missing,
-    )
-
-
-def diagnosis(found: Diagnosis) -> documents.Diagnose:
-    return documents.Diagnose(
-        schema=2,
-        seconds=found.seconds,
-        findings=[
-            documents.Finding(
-                one.name,
-                cast(Any, one.severity.name.lower()),
-                one.title,
-                cast(Any, one.account),
-                one.line,
-                one.measured,
-                one.unit,
-                one.evidence,
-                one.setting,
-                found.proof(one),
-                one.experiments,
-            )
-            for one in found.findings
-        ],
-        accounts=found.accounts,
-        whole=found.whole,
-        not_looked_at=found.not_looked_at,
-        predictions=found.predictions,
-        process=found.look,
-        group=found.group,
-        cost=found.cost,
     )

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
-from memlab import output as files
 from memlab.errors import BadExport, CannotRun, StoreError
+from memlab.files import output as files
 from memlab.judging import exported
 from memlab.observe import environment
 from memlab.present import bibtex

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.text import Text as RichText
 
 from memlab import published as studies
-from memlab.experiment.command import CommandExperiment
 from memlab.judging import costs, summary
 from memlab.judging.claims import judge
 from memlab.judging.compare import Compared
@@ -37,7 +36,7 @@ def show(run: Run, *, verbose: bool = False) -> None:
     console = table.console()
     for part in _first_screen(console, run, verbose=verbose):
         console.print(part)
-    for line in _printed(run) if isinstance(run.experiment, CommandExperiment) else ():
+    for line in _printed(run) if run.experiment.watched else ():
         console.print(Text(line))
     measured = tables.medians(run) if run.measured else []
     measured += [tables.every_metric(run)] if run.measured and verbose else []
@@ -65,7 +64,7 @@ def show(run: Run, *, verbose: bool = False) -> None:
     for line in modes.lines(run):
         console.print(Text(line))
     # The sentence of each level has said how its trials ended.
-    points = not (isinstance(run.experiment, CommandExperiment) and len(run.varied) == 1)
+    points = not (run.experiment.watched and len(run.varied) == 1)
     for line in tables.ended(run, points=points):
         console.print(Text(line))
     console.print(Text(f"store: {run.store_path}"))
@@ -79,7 +78,7 @@ def ended(run: Run, last: Sequence[str]) -> None:
     last = [tables.end(run), *last]
     room = SCREEN - sum(-(-max(1, len(line)) // width) for line in last)
     made = _first_screen(console, run, verbose=False)
-    if isinstance(run.experiment, CommandExperiment):
+    if run.experiment.watched:
         made += [part for line in _printed(run) for part in Text(line).wrap(console, width)]
     if len(made) > room:
         more = "claims" if run.experiment.claims else "show"
@@ -190,14 +189,14 @@ def _in_columns(console: Console, said: Iterable[tuple[str, str]]) -> list[RichT
 
 def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
     """What each policy changes for a user's command, a sentence per level."""
-    if not isinstance(run.experiment, CommandExperiment) or not run.samples:
+    if not run.experiment.watched or not run.samples:
         return
     for found in effects(run, run.experiment.watched):
         yield words.effect(run.experiment, found)
     if any(summary.medians for summary in run.summaries):
         yield words.empty_program(run)
-    if run.experiment.subject.keep:
-        yield words.kept_service(run)
+    if kept := words.kept_service(run):
+        yield kept
     yield from _not_measured(run, verbose=verbose)
 
 

@@ -14,7 +14,6 @@ from memlab.analysis.compare import MOST_BLOCKS, Comparison
 from memlab.analysis.crossover import Crossover
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Count, Experiment, Level, Metric, Outcome
-from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import short_label
 from memlab.judging import evidence, summary
 from memlab.judging.compare import Compared
@@ -70,7 +69,7 @@ def nothing_measured(run: Run) -> str:
     (first, _), *others = reasons.most_common()
     more = f" ({count(len(others), 'other reason')} in `memlab show {run.id}`)" if others else ""
     next_step = "`memlab doctor` says what runs here"
-    if isinstance(run.experiment, CommandExperiment) and any(s.raw for s in run.samples):
+    if run.experiment.watched and any(s.raw for s in run.samples):
         next_step = f"`memlab show {run.id}` has the last that it printed"
     return f"nothing was measured: {first}{more}; {next_step}"
 
@@ -167,9 +166,11 @@ def empty_program(run: Run) -> str:
 
 
 def kept_service(run: Run) -> str:
-    """How often a service was started that `--keep` keeps."""
+    """How often a service was started that `--keep` keeps; empty where none was kept."""
     loads = [int(s.raw["loads_before"]) for s in run.samples if s.raw and "loads_before" in s.raw]
     started = count(loads.count(0), "time")
+    if not loads:
+        return ""
     return f"the service was kept for a block: started {started} for {count(len(loads), 'trial')}"
 
 

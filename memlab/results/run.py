@@ -36,7 +36,6 @@ from memlab.experiment import (
     each,
     when,
 )
-from memlab.experiment.command import CommandExperiment
 from memlab.experiment.expressions import expression
 from memlab.experiment.fields import FloatArray
 from memlab.experiment.metric import Reads
@@ -341,7 +340,7 @@ class Run:
         """Whether any trial measured something. How a probe was killed is measured too; of a user's
         command only that the OOM killer did it, which its limits decide."""
         found = set(self.samples.outcomes)
-        if isinstance(self.experiment, CommandExperiment):
+        if self.experiment.watched:
             return bool(found & {"ok", "oom-killed"})
         return bool(found - {"unavailable", "error", "timeout"})
 

@@ -19,17 +19,16 @@ from typing import Any
 from memlab import experiments
 from memlab._version import __version__
 from memlab.errors import CannotRun, Interrupted, Refused
-from memlab.experiment import At, Experiment
 from memlab.experiment.points import Point
 from memlab.observe import environment
+from memlab.request import Request
 from memlab.run import admission, gentle, journal, plan
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared, check_stored
-from memlab.run.request import Request
 from memlab.run.stop_rule import StopRule, budget_s
 from memlab.run.target import LOCAL, Executor, Target
+from memlab.run.watch import Progress, Watch
 from memlab.store import PointRow, RunRow, SampleRow, SessionRow, Store
-from memlab.watch import Progress, Watch
 
 
 def new_id() -> str:
@@ -70,9 +69,7 @@ def sweep(
         )
         points = prepared.plan.points
         store.add_run(run, [PointRow(p.index, dict(p.at), p.control) for p in points])
-        _measure(
-            run, experiment, points, request, prepared.directories, store, watch, target, asked
-        )
+        Sweep(run, prepared, store, watch, target, asked).measure()
     return run
 
 
@@ -85,25 +82,33 @@ def resume(
     asked: Asked | None = None,
 ) -> RunRow:
     """Measure what a run still lacks, with the plan, order and rules that it began with."""
-    request = Request(**run.request)
-    request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
-    experiment = experiments.load(run.experiment, run.request.get("subject"))
-    directories = Directories(Path(str(request.directory)))
-    points = [Point(row.point, row.levels, row.control) for row in store.points(run.id)]
-    check_stored(experiment, points, request)
+    prepared = _stored(run, store, budget_s)
+    request, experiment, directories = prepared.request, prepared.experiment, prepared.directories
     with target.lock(), gentle.priority(request):
         _tidy(watch)
         here = target.environment(experiment, directories)
         counts = experiment.host.swap_counts
         if unlike := environment.unlike(run.environment, here, swap_counts=counts):
             raise CannotRun(f"run {run.id} began on another machine or setting: {unlike[0]}")
-        short = target.shortage(experiment, points, directories)
+        short = target.shortage(experiment, prepared.plan.points, directories)
         if request.gentle is not None:
-            short = gentle.shortage(admission.need(experiment, points, directories))
+            short = gentle.shortage(admission.need(experiment, prepared.plan.points, directories))
         if short:
             raise Refused(short)
-        _measure(run, experiment, points, request, directories, store, watch, target, asked)
+        Sweep(run, prepared, store, watch, target, asked).measure()
     return run
+
+
+def _stored(run: RunRow, store: Store, budget_s: float | None) -> Prepared:
+    """A run's request with the plan that it began with, checked; with another budget, if any."""
+    request = Request(**run.request)
+    request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
+    experiment = experiments.load(run.experiment, run.request.get("subject"))
+    experiment = replace(experiment, layouts=request.layouts)
+    points = [Point(row.point, row.levels, row.control) for row in store.points(run.id)]
+    check_stored(experiment, points, request)
+    directories = Directories(Path(str(request.directory)))
+    return Prepared(experiment, plan.Plan(points, {}), directories, request)
 
 
 def _tidy(watch: Watch) -> None:
@@ -121,126 +126,151 @@ def _tidy(watch: Watch) -> None:
             watch.warned(f"a journal of changes to this host cannot be read: {said}")
 
 
-def _measure(
-    run: RunRow,
-    experiment: Experiment,
-    points: Sequence[Point],
-    request: Request,
-    directories: Directories,
-    store: Store,
-    watch: Watch,
-    target: Target,
-    asked: Asked | None,
-) -> None:
-    """The sessions that a run lacks, each with an equal share of what is left; of a run that has
-    all of them, one more."""
-    before = store.sessions(run.id)
-    left = max(1, sessions_left(request.sessions, before))
-    done = max(0, request.sessions - left)
-    whole_s = budget_s(experiment, request)
-    share = replace(request, budget_s=None if whole_s is None else whole_s / left)
-    for number in range(left):
-        if number:
-            _pause(run, store, request.pause_s)
-        until = request.blocks
-        if until is not None:
-            until = until * (done + number + 1) // (done + left)
-        reason = _session(
-            run, experiment, points, share, until, directories, store, watch, target, asked
-        )
-        if reason == "unmeasured":
-            break
-
-
 def sessions_left(wanted: int, before: Sequence[SessionRow]) -> int:
     """How many of the wanted sessions a run lacks; none where nothing can be measured."""
     whole = [session.ended for session in before if session.ended not in CUT_SHORT]
     return 0 if "unmeasured" in whole else max(0, wanted - len(whole))
 
 
-def _pause(run: RunRow, store: Store, pause_s: float) -> None:
-    try:
-        with interruptible():
-            time.sleep(pause_s)
-    except KeyboardInterrupt as interrupt:
-        raise _interrupted(run, store, interrupt) from None
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A stored run that is being measured: its plan, where its rows go, and where trials run."""
 
+    run: RunRow
+    prepared: Prepared
+    store: Store
+    watch: Watch
+    target: Target
+    asked: Asked | None
 
-def _interrupted(run: RunRow, store: Store, interrupt: KeyboardInterrupt) -> Interrupted:
-    number = interrupt.args[0] if interrupt.args else signal.SIGINT
-    return Interrupted(run.id, store.sample_count(run.id), number)
+    def measure(self) -> None:
+        """The sessions that the run lacks, each with an equal share of what is left; of a run that
+        has all of them, one more."""
+        request = self.prepared.request
+        before = self.store.sessions(self.run.id)
+        left = max(1, sessions_left(request.sessions, before))
+        done = max(0, request.sessions - left)
+        whole_s = budget_s(self.prepared.experiment, request)
+        share_s = None if whole_s is None else whole_s / left
+        for number in range(left):
+            if number:
+                self._pause()
+            until = request.blocks
+            if until is not None:
+                until = until * (done + number + 1) // (done + left)
+            if self._session(share_s, until) == "unmeasured":
+                break
 
+    def _pause(self) -> None:
+        try:
+            with interruptible():
+                time.sleep(self.prepared.request.pause_s)
+        except KeyboardInterrupt as interrupt:
+            raise self._interrupted(interrupt) from None
 
-def _session(
-    run: RunRow,
-    experiment: Experiment,
-    points: Sequence[Point],
-    request: Request,
-    until: int | None,
-    directories: Directories,
-    store: Store,
-    watch: Watch,
-    target: Target,
-    asked: Asked | None,
-) -> str:
-    """One session of a run, until the stop rule, the budget, the block `until` or an interrupt ends
-    it. Returns which. What sessions of a spread run saw says nothing of how exact the next is."""
-    stop_rule = StopRule(experiment, points, request, partial(asked, run) if asked else None)
-    taken, first = set(), 0
-    for sample in store.samples(run.id):
-        taken.add((sample.block, sample.point))
-        if request.sessions == 1:
-            stop_rule.add(sample.point, sample.outcome, sample.readings)
-            continue
-        stop_rule.add_earlier(sample.point, sample.outcome)
-    last = max((block for block, _ in taken), default=-1)
-    # A block that an earlier session ended in stays as it is, and so do those in which points
-    # rested: what a new sample would pair with was measured at another time.
-    if until is None and (request.sessions > 1 or stop_rule.rests(last)):
-        first = last + 1
-    blocks = count(first) if until is None else range(first, until)
-    session, began = store.begin_session(run.id), time.monotonic()
-    watch.started(run, points, len(taken))
-    reason, rest_s = "interrupted", 0.0
-    try:
-        opened = target.executor(run.id, experiment, directories, request.cpus)
-        with interruptible() as heard, opened as executor:
-            block = None
-            kept = experiment.host.kept
-            for trial in _trials(run, points, blocks, taken, stop_rule, began, kept):
-                if heard:  # and lost, where Python was in a callback that raises to nobody
-                    raise KeyboardInterrupt(heard[0])
-                left_s = stop_rule.left_s(time.monotonic() - began)
-                if left_s is not None and left_s <= rest_s:
-                    reason = "budget"
-                    break
-                if rest_s:
-                    time.sleep(rest_s)
-                rested_s = time.monotonic()
-                if trial.block != block:
-                    block = trial.block
-                    executor.renew(trial.active)
-                sample = _sample(executor, trial)
-                elapsed_s = time.monotonic() - began
-                heard.holding = True  # what is stored is told: a signal waits so long
-                store.add_sample(run.id, session, elapsed_s, sample)
-                heard.holding = False
+    def _interrupted(self, interrupt: KeyboardInterrupt) -> Interrupted:
+        number = interrupt.args[0] if interrupt.args else signal.SIGINT
+        return Interrupted(self.run.id, self.store.sample_count(self.run.id), number)
+
+    def _session(self, share_s: float | None, until: int | None) -> str:
+        """One session, until the stop rule, its share of the budget, the block `until` or an
+        interrupt ends it. Returns which."""
+        run, store, watch, experiment = self.run, self.store, self.watch, self.prepared.experiment
+        request, points = self.prepared.request, self.prepared.plan.points
+        stop_rule, taken = self._begun(share_s)
+        blocks = self._blocks(stop_rule, taken, until)
+        session, began = store.begin_session(run.id), time.monotonic()
+        watch.started(run, points, len(taken))
+        reason, rest_s = "interrupted", 0.0
+        try:
+            opened = self.target.executor(
+                run.id, experiment, self.prepared.directories, request.cpus
+            )
+            with interruptible() as heard, opened as executor:
+                block = None
+                for trial in self._trials(blocks, taken, stop_rule, began):
+                    if heard:  # and lost, where Python was in a callback that raises to nobody
+                        raise KeyboardInterrupt(heard[0])
+                    left_s = stop_rule.left_s(time.monotonic() - began)
+                    if left_s is not None and left_s <= rest_s:
+                        reason = "budget"
+                        break
+                    if rest_s:
+                        time.sleep(rest_s)
+                    rested_s = time.monotonic()
+                    if trial.block != block:
+                        block = trial.block
+                        executor.renew(trial.active)
+                    sample = _sample(executor, trial)
+                    elapsed_s = time.monotonic() - began
+                    heard.holding = True  # what is stored is told: a signal waits so long
+                    store.add_sample(run.id, session, elapsed_s, sample)
+                    heard.holding = False
+                    stop_rule.add(sample.point, sample.outcome, sample.readings)
+                    watch.sampled(_progress(trial, sample, stop_rule, len(points), elapsed_s))
+                    busy_s = time.monotonic() - rested_s
+                    rest_s = busy_s * (gentle.stretch(experiment, request, trial.point.at) - 1)
+                else:
+                    reason = stop_rule.reason()
+        except KeyboardInterrupt as interrupt:
+            reason = "interrupted"
+            raise self._interrupted(interrupt) from None
+        except BaseException:
+            reason = "failed"
+            raise
+        finally:
+            store.end_session(run.id, session, time.monotonic() - began, reason)
+            watch.ended(reason)
+        return reason
+
+    def _begun(self, share_s: float | None) -> tuple[StopRule, set[tuple[int, int]]]:
+        """The stop rule with what the run has already, and which trials these are, by block and
+        point. What sessions of a spread run saw says nothing of how exact the next is."""
+        request = replace(self.prepared.request, budget_s=share_s)
+        ask = partial(self.asked, self.run) if self.asked else None
+        stop_rule = StopRule(self.prepared.experiment, self.prepared.plan.points, request, ask)
+        taken = set()
+        for sample in self.store.samples(self.run.id):
+            taken.add((sample.block, sample.point))
+            if request.sessions == 1:
                 stop_rule.add(sample.point, sample.outcome, sample.readings)
-                watch.sampled(_progress(trial, sample, stop_rule, len(points), elapsed_s))
-                busy_s = time.monotonic() - rested_s
-                rest_s = busy_s * (gentle.stretch(experiment, request, trial.point.at) - 1)
             else:
-                reason = stop_rule.reason()
-    except KeyboardInterrupt as interrupt:
-        reason = "interrupted"
-        raise _interrupted(run, store, interrupt) from None
-    except BaseException:
-        reason = "failed"
-        raise
-    finally:
-        store.end_session(run.id, session, time.monotonic() - began, reason)
-        watch.ended(reason)
-    return reason
+                stop_rule.add_earlier(sample.point, sample.outcome)
+        return stop_rule, taken
+
+    def _blocks(
+        self, stop_rule: StopRule, taken: set[tuple[int, int]], until: int | None
+    ) -> Iterable[int]:
+        """Those that a session goes through. A block that an earlier session ended in stays as it
+        is, and so do those in which points rested: what a new sample would pair with was measured
+        at another time."""
+        if until is not None:
+            return range(until)
+        last = max((block for block, _ in taken), default=-1)
+        apart = self.prepared.request.sessions > 1 or stop_rule.rests(last)
+        return count(last + 1 if apart else 0)
+
+    def _trials(
+        self,
+        blocks: Iterable[int],
+        taken: set[tuple[int, int]],
+        stop_rule: StopRule,
+        began: float,
+    ) -> Iterator[_Trial]:
+        """The trials that are missing, block after block, without the points that are done."""
+        points, kept = self.prepared.plan.points, self.prepared.experiment.host.kept
+        for block in blocks:
+            stop_rule.look(block, lambda: time.monotonic() - began)
+            active = [
+                point
+                for point in plan.order(points, self.run.seed, block, kept)
+                if (block, point.index) in taken or not stop_rule.done(point.index)
+            ]
+            if all(stop_rule.done(point.index) for point in points):
+                return
+            for position, point in enumerate(active):
+                if (block, point.index) not in taken:
+                    yield _Trial(block, position, active, point)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,30 +279,6 @@ class _Trial:
     position: int
     active: Sequence[Point]  # all of the block's points, in their order
     point: Point
-
-
-def _trials(
-    run: RunRow,
-    points: Sequence[Point],
-    blocks: Iterable[int],
-    taken: set[tuple[int, int]],
-    stop_rule: StopRule,
-    began: float,
-    kept: Callable[[At], str],
-) -> Iterator[_Trial]:
-    """The trials that are still missing, block after block, without the points that are done."""
-    for block in blocks:
-        stop_rule.look(block, lambda: time.monotonic() - began)
-        active = [
-            point
-            for point in plan.order(points, run.seed, block, kept)
-            if (block, point.index) in taken or not stop_rule.done(point.index)
-        ]
-        if all(stop_rule.done(point.index) for point in points):
-            return
-        for position, point in enumerate(active):
-            if (block, point.index) not in taken:
-                yield _Trial(block, position, active, point)
 
 
 def _sample(executor: Executor, trial: _Trial) -> SampleRow:

@@ -16,10 +16,10 @@ from memlab import units
 from memlab.experiment import At, Experiment
 from memlab.experiment.vocabulary import Exclude
 from memlab.observe import available
+from memlab.request import Request
 from memlab.run import admission
 from memlab.run.admission import Need
 from memlab.run.executor import default_cpus
-from memlab.run.request import Request
 
 CPU_SHARE = 0.25  # of one CPU, over a trial and the pause after it
 MEMORY_SHARE = 0.05  # of the available memory; files count, which stay in the page cache

@@ -25,8 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memlab import folders, ownership
 from memlab.errors import CannotRun
+from memlab.files import folders, ownership
 from memlab.observe import proc
 from memlab.run import cleanup
 from memlab.run.cleanup import PREFIX, value_of

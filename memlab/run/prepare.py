@@ -8,18 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from memlab import experiments, ownership
+from memlab import experiments
 from memlab.errors import CannotRun
 from memlab.experiment import FOUND, Experiment
 from memlab.experiment.kinds import PATH
 from memlab.experiment.levels import check_levels
 from memlab.experiment.points import Point
+from memlab.files import ownership
+from memlab.request import Request
 from memlab.run import admission, gentle
 from memlab.run.admission import Directories
 from memlab.run.executor import default_directory
 from memlab.run.kernel import INSTALLED
 from memlab.run.plan import Plan, build
-from memlab.run.request import Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from memlab.experiment import Experiment
 from memlab.experiment.points import Point
 from memlab.observe import environment, proc
 from memlab.observe.libc import Libc
+from memlab.request import Request
 from memlab.run import admission
 from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor, default_cpus, places
 from memlab.run.machine_lock import machine_lock
 from memlab.run.prepare import Prepared, prepare
-from memlab.run.request import Request
 
 
 class Executor(Protocol):

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from memlab import folders, output
 from memlab._version import __version__
 from memlab.errors import StoreError
+from memlab.files import folders, output
 
 APPLICATION_ID = 0x6D656D6C  # "meml": tells a memlab store from any other SQLite file
 _VALUE_BYTES_MAX = 64 << 20  # of one value; a traced sample has some 100 kB

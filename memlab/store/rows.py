@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
+from memlab.request import OPTIONS, Option
+
 Row = TypeVar("Row", "RunRow", "PointRow", "SampleRow", "SessionRow")
 
 
@@ -215,22 +217,27 @@ def _cache(value: Any) -> bool:
     return good(value) and "size_bytes" in value
 
 
+_BY_KIND: Mapping[str, Callable[[Any], bool]] = {
+    "choice": _text,
+    "count": _count(_INT_MAX),
+    "cpus": _list(_count()),
+    "flag": lambda value: isinstance(value, bool),
+    "path": _path,
+    "seconds": _time,
+    "share": _time,
+    "text": _text,
+}
+
+
+def _option(option: Option) -> Callable[[Any], bool]:
+    good = _BY_KIND[option.kind.name]
+    return good if option.default is not None else _optional(good)
+
+
 _REQUEST = _holding(
-    preset=_text,
+    **{option.field: _option(option) for option in OPTIONS},
     levels=_dict(_list(_level)),
-    blocks=_optional(_count()),
-    precision=_optional(_time),
-    budget_s=_optional(_time),
-    seed=_optional(_count(_INT_MAX)),
-    cpus=_list(_count()),
-    directory=_optional(_path),
-    name=_optional(_text),
     scaled=_dict(_text),
-    gentle=_optional(_time),
-    libc=_optional(_path),
-    layouts=lambda value: isinstance(value, bool),
-    sessions=_count(),
-    pause_s=_time,
     guest=_optional(
         _holding(
             kernel=_text,

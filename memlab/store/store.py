@@ -16,8 +16,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memlab import experiments, folders
+from memlab import experiments
 from memlab.errors import StoreError, UnknownRun, nearest
+from memlab.files import folders
 
 from . import database, lines
 from .rows import (

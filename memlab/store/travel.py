@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from memlab import folders
 from memlab.errors import BadExport, StoreError
+from memlab.files import folders
 
 from . import database, lines
 from .rows import Listed, PointRow, RunRow, SampleRow, SessionRow, host_name

@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from memlab import output
 from memlab.errors import BadSubject, CannotLook, CannotRun
+from memlab.files import output
 from memlab.observe import tracefs
 from memlab.trace import file
 

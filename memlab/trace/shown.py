@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from memlab import documents, units
+from memlab import units
 from memlab.present import figures, words
 from memlab.present.figures import scales, style
 from memlab.present.table import Column, Table, markdown
 from memlab.trace import file, recording
 from memlab.trace.account import KINDS, Account
+from memlab.trace.documents import MappingKind, Moment, Recording, TraceShown
 
 PAGE = 4096  # of a record's address, whatever the machine's page is
 _NAMES = {
@@ -173,9 +174,9 @@ def figure(trace: file.Trace, found: Account, path: Path) -> Path:
     return figures.write_png(made, path)
 
 
-def recording_document(trace: file.Trace, ended: recording.Recorded) -> documents.Recording:
+def recording_document(trace: file.Trace, ended: recording.Recorded) -> Recording:
     """For --json."""
-    return documents.Recording(
+    return Recording(
         str(trace.path),
         trace.elapsed_s,
         trace.records,
@@ -186,11 +187,11 @@ def recording_document(trace: file.Trace, ended: recording.Recorded) -> document
     )
 
 
-def document(trace: file.Trace, found: Account, place: Path) -> documents.TraceShown:
+def document(trace: file.Trace, found: Account, place: Path) -> TraceShown:
     """For --json."""
     names = [] if trace.redacted else file.file_names(trace)
     count = len(found.moments)
-    return documents.TraceShown(
+    return TraceShown(
         trace=str(trace.path),
         program=file.name(trace),
         live=trace.live,
@@ -205,7 +206,7 @@ def document(trace: file.Trace, found: Account, place: Path) -> documents.TraceS
         mapped_peak_bytes=found.mapped_peak_bytes,
         calls=found.calls,
         kinds={
-            kind: documents.MappingKind(
+            kind: MappingKind(
                 peak=found.peak[kind],
                 read=found.reads[kind],
                 written=found.writes[kind],
@@ -217,7 +218,7 @@ def document(trace: file.Trace, found: Account, place: Path) -> documents.TraceS
         },
         files={names[number]: pages for number, pages in found.files if number < len(names)},
         moments=[
-            documents.Moment(
+            Moment(
                 at_s=trace.elapsed_s * (i + 1) / count,
                 held={kind: row[j] * PAGE for j, kind in enumerate(KINDS)},
                 given_back=row[len(KINDS)] * PAGE,

@@ -20,7 +20,7 @@ from memlab.analysis.verdicts import ratio_verdict
 from memlab.errors import CannotRun
 from memlab.machines.ladder import climb as ladder
 from memlab.machines.ladder.judge import Cell, Row
-from memlab.watch import Silent
+from memlab.run.watch import Silent
 from tests.analysis.tables import NOISES, Generator, drift
 
 KERNELS = 32

@@ -23,8 +23,8 @@ from memlab import experiments, units
 from memlab.api import Run
 from memlab.judging.claims import judge
 from memlab.measure import sweep
-from memlab.run.request import PRECISION, Request
-from memlab.watch import Silent
+from memlab.request import PRECISION, Request
+from memlab.run.watch import Silent
 
 RULES: dict[str, float | None] = {"before": PRECISION, "now": None}
 

@@ -146,8 +146,13 @@ def read(folder: Path, *words: str, good: tuple[int, ...] = (0,)) -> str:
     return done.output
 
 
+def marked(example: str) -> object:
+    """Huge pages on for everybody are a setting of the host."""
+    return pytest.param(example, marks=pytest.mark.changes_host) if "thp=" in example else example
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("example", LONG)
+@pytest.mark.parametrize("example", [marked(one) for one in LONG])
 def test_an_example_that_measures_runs(example: str, folder: Path) -> None:
     if "malloc=" in example:
         needs.of("jemalloc")

@@ -91,7 +91,17 @@ def test_what_measures_nothing_starts_like_click(
     assert len(own - loaded("import sys, click; print(*sys.modules, file=sys.stderr)")) <= 40
     mine = {name.split(".")[1] for name in own if name.startswith("memlab.")}
     assert mine <= {
-        *("_version", "cli", "errors", "experiments", "features", "machines", "printable", "units")
+        *(
+            "_version",
+            "cli",
+            "errors",
+            "experiments",
+            "features",
+            "machines",
+            "printable",
+            "request",
+            "units",
+        )
     }
     assert not [name for name in own if name.startswith("memlab.experiments.")]
 
@@ -152,5 +162,5 @@ def test_reading_a_stored_run_imports_nothing_that_measures() -> None:
         there = ("fleet", "guest.host", "guest.machine", "ladder")
         measuring = ("memlab.run", "memlab.measure", *(f"memlab.machines.{one}" for one in there))
         assert [name for name in found if name.startswith(measuring)] == []
-        others = {"memlab.documents", "pandas", "matplotlib", "scipy", "pyarrow"}
+        others = {"memlab.present.documents", "pandas", "matplotlib", "scipy", "pyarrow"}
         assert found & others == set()

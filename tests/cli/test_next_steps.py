@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from made_up import Machine
 
+import memlab
 from memlab import api, experiments, measure, recorded, units
 from memlab.cli import cli
 from memlab.errors import BadRequest, MemlabError, nearest
@@ -207,7 +208,7 @@ def test_a_dry_run_says_what_one_wants_first_and_that_the_machine_is_busy(
 @pytest.mark.parametrize("what", ["true", "./app --selftest"])
 def test_a_command_as_one_text_is_refused(what: str) -> None:
     with pytest.raises(BadRequest, match="a list of its words"):
-        api.trial(what)
+        memlab.trial(what)
 
 
 @pytest.mark.parametrize("text", ["4k", "4kib", "4KiB", "4 KiB", "4KIB"])

@@ -13,7 +13,7 @@ from made_up import Machine
 from memlab import api, measure
 from memlab.cli import cli
 from memlab.judging.reproduce import Reproduced, of_run
-from memlab.run.request import Request
+from memlab.request import Request
 
 STUDY = ["mmap-overcommit", "mmap-read", "mmap-write"]
 

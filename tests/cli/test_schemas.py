@@ -22,7 +22,7 @@ from quick import mostly_quick, mostly_slow
 from synthetic import failed, run_row, sample
 from traces.made import AT, Made
 
-from memlab import api, cli, documents, experiments, recorded
+from memlab import api, cli, experiments, recorded
 from memlab.errors import HostError
 from memlab.machines.commands.ladder import document as as_document
 from memlab.machines.guest.kernels import Found
@@ -30,9 +30,10 @@ from memlab.machines.guest.machine import Asked
 from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder.climb import Rung
 from memlab.observe import proc
+from memlab.present import documents
+from memlab.request import Request
 from memlab.run import journal, plan
 from memlab.run.cleanup import PREFIX
-from memlab.run.request import Request
 from memlab.store import PointRow, Store
 from memlab.trace import file, shown
 from memlab.trace.recording import Recorded

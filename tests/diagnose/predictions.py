@@ -27,7 +27,7 @@ import numpy as np
 
 import memlab
 from memlab.analysis.intervals import median_interval
-from memlab.api import diagnose_process
+from memlab.diagnose.api import diagnose_process
 from memlab.diagnose.prediction import Predicted, Prediction
 from memlab.judging.compare_levels import shared_values
 

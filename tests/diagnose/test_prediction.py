@@ -8,11 +8,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from memlab import documents
-from memlab.api import diagnose_process
 from memlab.diagnose import fault, prediction
+from memlab.diagnose.api import diagnose_process
 from memlab.diagnose.prediction import Prediction
 from memlab.errors import BadRequest
+from memlab.present import documents
 
 from .live import Compiled, running
 from .looks import GLIBC, JEMALLOC, MiB, look, memory, rates

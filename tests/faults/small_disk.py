@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memlab.experiment.points import Point
+from memlab.request import Request
 from memlab.run import driver
 from memlab.run.prepare import prepare
-from memlab.run.request import Request
+from memlab.run.watch import Progress
 from memlab.store import RunRow, Store
-from memlab.watch import Progress
 
 BLOCKS, FULL = 6, range(1, 4)
 LEVELS = {

@@ -13,8 +13,8 @@ from synthetic import failed, run_row, sample
 
 from memlab import measure, recorded
 from memlab.observe import environment
+from memlab.request import Request
 from memlab.run.prepare import prepare
-from memlab.run.request import Request
 from memlab.store import PointRow, Store, lines
 
 NASTY = "\x1b]0;owned\x07\u202e::error::x <script>alert(1)</script> =cmd|' /C calc'!A0"

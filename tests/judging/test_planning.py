@@ -11,8 +11,8 @@ from memlab import measure
 from memlab.cli import _sweeping, cli
 from memlab.errors import CannotRun, NotComparable
 from memlab.judging import planning
+from memlab.request import Request
 from memlab.results import Run
-from memlab.run.request import Request
 
 ASKED = ["plan", "mmap-write", "-p", "size=1,4k", "--no-controls"]
 

@@ -18,13 +18,13 @@ from memlab.judging.claims import judge
 from memlab.judging.reproduce import Study, resolve
 from memlab.judging.summary import ClaimSummary
 from memlab.observe import environment
+from memlab.request import Request
 from memlab.results import Run
 from memlab.run import driver, plan
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared
-from memlab.run.request import Request
+from memlab.run.watch import Silent
 from memlab.store import RunRow, Store
-from memlab.watch import Silent
 
 Measure = Callable[..., Run]
 HERE = {"kernel_release": "6.1.0", "cpu_model": "none"}
@@ -155,7 +155,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 class TestStoredRuns:
     def answer(self, path: Path, *, fresh: bool = False, directory: Path | None = None) -> Run:
         target = Study("pretend", [DECLARED], [])
-        (request,) = measure.requests(target, "quick", None, directory)
+        (request,) = measure.requests(target, {"directory": directory and str(directory)})
         with Store(path / "results.db", create=True) as store:
             found = measure.reproduce(request, store, Silent(), fresh=fresh)
         assert found.run is not None
@@ -235,7 +235,7 @@ class TestStoredRuns:
             raise Refused("mmap-read needs 40 GiB of memory, and 8 GiB are free")
 
         monkeypatch.setattr(measure, "prepare", refuse)
-        (request,) = measure.requests(resolve("mmap-read"), "quick", None, None)
+        (request,) = measure.requests(resolve("mmap-read"), {})
         with Store(tmp_path / "results.db", create=True) as store:
             found = measure.reproduce(request, store, Silent(), fresh=False)
         assert (found.run, found.refused) == (

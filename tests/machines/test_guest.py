@@ -30,13 +30,13 @@ from memlab.machines.guest.machine import Asked
 from memlab.observe import proc
 from memlab.observe.environment import EMULATED
 from memlab.present import words
+from memlab.request import Request
 from memlab.run import driver, journal
 from memlab.run.executor import default_directory
 from memlab.run.kernel import read
-from memlab.run.request import Request
+from memlab.run.watch import Progress, Silent
 from memlab.store import RunRow, SampleRow, Store
 from memlab.units import MiB, version_order
-from memlab.watch import Progress, Silent
 
 MEMORY = 768 * MiB
 TINY_OVERCOMMIT: dict[str, list[Level]] = {"file_size": [30 * MiB], "scenario": ["a"]}

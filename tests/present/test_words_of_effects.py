@@ -10,8 +10,8 @@ import pytest
 from synthetic import experiment
 
 from memlab.analysis.compare import compare_paired
+from memlab.command.declare import declare
 from memlab.experiment import Metric
-from memlab.experiment.command import declare
 from memlab.experiment.points import Point
 from memlab.judging.compare import Compared, PointComparison
 from memlab.judging.effects import Change, Effect

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from synthetic import experiment
 
+from memlab.experiment import Experiment
 from memlab.experiment.points import Point
+from memlab.request import Request
 from memlab.run.admission import Directories
 from memlab.run.plan import build
 from memlab.run.prepare import Prepared
-from memlab.run.request import Request
+from memlab.run.watch import Progress
 from memlab.store import RunRow
-from memlab.watch import Progress
 
 Answer = Callable[[Point, int], dict[str, Any]]
 
@@ -31,8 +33,10 @@ class FakeExecutor:
         self.renewed: list[tuple[int, list[int]]] = []  # trials asked before, and the points
         self.clock_s = 100.0
         self.slept: list[float] = []
+        self.layouts: bool | None = None  # whether blocks are to take turns with them
 
-    def __call__(self, *_: object, **__: object) -> FakeExecutor:
+    def __call__(self, _: str, experiment: Experiment, *__: object, **___: object) -> FakeExecutor:
+        self.layouts = experiment.layouts
         return self
 
     def __enter__(self) -> FakeExecutor:
@@ -87,4 +91,5 @@ class Heard:
 
 def prepared(request: Request) -> Prepared:
     plan = build(experiment(), request.preset, request.levels, controls=request.controls)
-    return Prepared(experiment(), plan, Directories(Path("/")), request)
+    asked = replace(experiment(), layouts=request.layouts)
+    return Prepared(asked, plan, Directories(Path("/")), request)

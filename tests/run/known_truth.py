@@ -45,14 +45,14 @@ from memlab.experiment import (
 )
 from memlab.experiment.points import Point
 from memlab.judging import questions
+from memlab.request import Request
 from memlab.results import Run
 from memlab.run import driver
 from memlab.run.admission import Directories
 from memlab.run.plan import build
 from memlab.run.prepare import Prepared
-from memlab.run.request import Request
+from memlab.run.watch import Silent
 from memlab.store import RunRow, Store
-from memlab.watch import Silent
 
 SIZES = (1, 2, 4, 8)
 A, B = {"method": "a"}, {"method": "b"}

@@ -22,8 +22,8 @@ import numpy as np
 from memlab import api, recorded
 from memlab.judging import questions
 from memlab.judging.claims import judge
+from memlab.request import Request
 from memlab.results import Run
-from memlab.run.request import Request
 from memlab.run.stop_rule import LEAST_BLOCKS, StopRule
 
 

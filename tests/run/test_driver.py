@@ -16,8 +16,8 @@ from memlab import experiments
 from memlab.errors import Interrupted
 from memlab.experiment.points import Point
 from memlab.observe import environment, proc
+from memlab.request import Request
 from memlab.run import driver, plan, target
-from memlab.run.request import Request
 from memlab.store import RunRow, Store, database
 
 POINTS = 4  # of the synthetic experiment without its control
@@ -332,6 +332,13 @@ def test_resume_has_a_budget_of_its_own(lab: Lab) -> None:
     assert len(lab.executor.asked) == 7
     assert lab.taken(run) == in_order(5)[:17]
     assert [session.ended for session in lab.store.sessions(run.id)] == 3 * ["budget"]
+
+
+def test_resume_keeps_the_one_layout_that_the_run_began_with(lab: Lab) -> None:
+    run = lab.sweep(wild, blocks=1, layouts=False)
+    assert lab.executor.layouts is False
+    lab.resume(run, steady)
+    assert lab.executor.layouts is False
 
 
 def test_resume_refuses_another_machine(lab: Lab) -> None:

@@ -11,10 +11,10 @@ from memlab import experiments
 from memlab.errors import BadLevels, Refused
 from memlab.experiment import Experiment
 from memlab.observe import available
+from memlab.request import Request
 from memlab.run import gentle, plan
 from memlab.run.admission import Directories, admit
 from memlab.run.executor import default_directory
-from memlab.run.request import Request
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ from memlab.experiment.levels import read_levels
 from memlab.experiment.points import Point
 from memlab.machines.guest.handle import Guest
 from memlab.observe import libc
+from memlab.request import Request
 from memlab.run import beforehand, plan
 from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor
 from memlab.run.fork_server import ForkServer
-from memlab.run.request import Request
+from memlab.run.watch import Silent
 from memlab.store import Store
-from memlab.watch import Silent
 
 MAPPED = re.compile(r"\S*/(?:libc\.so\.6|ld-linux\S*\.so\.\d|lib(?:m|rt|dl|pthread)\.so\.\d)$")
 NOOP = {"probe": "noop", "params": {}, "file": None, "limit_s": 60.0}

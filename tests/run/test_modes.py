@@ -6,14 +6,14 @@ import numpy as np
 from known_truth import KNOWN, KnownProbe, known
 
 from memlab.present import data, modes
+from memlab.request import Request
 from memlab.results import Run
 from memlab.run import driver
 from memlab.run.admission import Directories
 from memlab.run.plan import build
 from memlab.run.prepare import Prepared
-from memlab.run.request import Request
+from memlab.run.watch import Silent
 from memlab.store import Store
-from memlab.watch import Silent
 
 
 def swept(folder: Path, noise: str) -> Run:

@@ -7,7 +7,7 @@ import pytest
 
 import memlab
 from memlab.errors import BadLevels, BadRequest, CannotRun, StoreError, UnknownRun
-from memlab.run.request import Request
+from memlab.request import Request
 from memlab.store import Store
 
 BAD = [

@@ -16,9 +16,9 @@ from memlab.machines.fleet import links as fleet
 from memlab.machines.guest import image
 from memlab.machines.guest.machine import Asked
 from memlab.observe import guest_tools
+from memlab.request import Request
 from memlab.run.plan import build
 from memlab.run.prepare import check_stored, prepare
-from memlab.run.request import Request
 
 ALLOCATOR = experiments.load("allocator")
 LIKE_A_NEW_RUNS = build(ALLOCATOR, "quick", {}).points

@@ -30,9 +30,9 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from memlab import folders
 from memlab._version import __version__
 from memlab.errors import BadRequest, CannotRun
+from memlab.files import folders
 from memlab.observe import allocators, proc
 from memlab.printable import printable
 from memlab.store import rows

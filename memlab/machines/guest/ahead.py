@@ -13,10 +13,10 @@ from typing import Any
 from memlab import experiments, units
 from memlab.machines.guest.host import Guest
 from memlab.machines.guest.inside import FILES
+from memlab.request import Request
 from memlab.run import admission
 from memlab.run.admission import HEADROOM, Directories, Need
 from memlab.run.prepare import Prepared
-from memlab.run.request import Request
 
 
 def prepare(request: Request, guest: Guest) -> Prepared:

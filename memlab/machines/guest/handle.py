@@ -15,9 +15,9 @@ from memlab.experiment.points import Point
 from memlab.machines.guest import ahead, host
 from memlab.machines.guest.check import check
 from memlab.machines.guest.machine import Asked
+from memlab.request import Request
 from memlab.run import beforehand, kernel, plan
 from memlab.run.prepare import Prepared
-from memlab.run.request import Request
 
 _CAP_SHARE = 0.5  # of a guest's memory: its kernel and memlab are in there as well
 

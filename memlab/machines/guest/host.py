@@ -22,6 +22,7 @@ from memlab.machines.guest.machine import Asked, Ended, Machine, Silent
 from memlab.machines.guest.raised import KINDS
 from memlab.observe import available, guest_tools, kvm, libc
 from memlab.observe.libc import Libc
+from memlab.request import Request
 from memlab.run import admission, kernel
 from memlab.run.admission import HEADROOM, Directories, Need
 from memlab.run.executor import default_directory
@@ -31,7 +32,6 @@ from memlab.run.kernel import Kernel
 from memlab.run.machine_lock import machine_lock
 from memlab.run.plan import Plan
 from memlab.run.prepare import Prepared, check_directory
-from memlab.run.request import Request
 from memlab.run.target import Executor
 from memlab.units import GiB, MiB
 

@@ -21,8 +21,8 @@ from memlab.experiment.points import Point
 from memlab.machines.guest import device, stream
 from memlab.machines.guest.raised import KINDS
 from memlab.observe import proc, virtualization
+from memlab.request import Request
 from memlab.run.admission import Directories
-from memlab.run.request import Request
 from memlab.run.target import Executor, LocalTarget
 
 BEAT_S = 1.0  # so often the guest says that it is alive

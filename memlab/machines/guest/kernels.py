@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from memlab import folders, output, ownership
 from memlab.errors import BadRequest, CannotRun, MemlabError
+from memlab.files import folders, output, ownership
 from memlab.machines.guest import image
 from memlab.observe import available, guest_tools, proc
 from memlab.run import kernel

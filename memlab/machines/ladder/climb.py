@@ -25,16 +25,16 @@ from memlab.machines.guest.kernels import Found
 from memlab.machines.ladder import judge as judging
 from memlab.machines.ladder.judge import Bisected, Cell, Row
 from memlab.observe import available, kvm
+from memlab.request import Request
 from memlab.results import Run
 from memlab.run import driver, plan
 from memlab.run.admission import HEADROOM
 from memlab.run.beforehand import libcs
 from memlab.run.machine_lock import machine_lock
-from memlab.run.request import Request
 from memlab.run.target import Target
+from memlab.run.watch import Progress, Watch
 from memlab.store import RunRow, Store
 from memlab.units import MiB
-from memlab.watch import Progress, Watch
 
 BLOCKS = 6  # fewer decide nothing
 MEMORY_BYTES = 512 * MiB

@@ -12,10 +12,10 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from memlab import output
 from memlab.errors import BadRequest, CannotRun, nearest
 from memlab.experiment import Level, renamed
 from memlab.experiment import figures as declared
+from memlab.files import output
 from memlab.judging.compare import metric_of
 from memlab.present.figures import (
     frame,

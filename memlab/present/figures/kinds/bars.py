@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from memlab.experiment import At, Bars, Level
-from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import point_key
 from memlab.judging.effects import effects
 from memlab.present import words
@@ -118,7 +117,7 @@ def _key(summaries: Mapping[str, PointSummary], wanted: At) -> str | None:
 
 def finding(run: Run, shown: Bars, rows: pd.DataFrame) -> str | None:
     """Of a user's command what each level changes; of all others the claims say it."""
-    if not isinstance(run.experiment, CommandExperiment):
+    if not run.experiment.watched:
         return None
     said = [f"with {words.effect(run.experiment, one)}" for one in effects(run, [shown.metric])]
     more = [f"{len(said) - _SAID_MAX} more"] if len(said) > _SAID_MAX else []

@@ -43,7 +43,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memlab.histogram import index_of
+from memlab.analysis.histogram import index_of
 from memlab.observe import tracefs
 from memlab.observe.in_force import InForce
 from memlab.probe import Failed, Window
@@ -72,7 +72,7 @@ _COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent":
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    spec: str  # JSON, as memlab/experiment/command.py makes it
+    spec: str  # JSON, as memlab/command/declare.py makes it
     group: str  # the folder of the trial's memory cgroup; "" where it runs in none
     processes: str  # the cgroup that bounds the processes; "" where only RLIMIT_NPROC can
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from memlab import ownership
+from memlab.files import ownership
 
 _LINKS_MAX = 40  # as the kernel's (path_resolution(7))
 _PROC = Path("/proc")  # whose links, such as /dev/stdout, name open files and not paths

@@ -132,9 +132,9 @@ def command(
         else:
             found = diagnosis.of(pid, seconds, thorough=thorough, policies=policies)
         if as_json:
-            from memlab.present import data
+            from memlab.diagnose import documents
 
-            echo_json(data.diagnosis(found))
+            echo_json(documents.of(found))
         else:
             from memlab.diagnose import output
 

@@ -10,8 +10,9 @@ import ast
 import dataclasses
 import inspect
 import json
+import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, reduce
 from itertools import pairwise
 from operator import or_
@@ -20,27 +21,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hin
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from memlab import features
-from memlab.diagnose.account import Account, Line
-from memlab.diagnose.allocator import Allocator
-from memlab.diagnose.diagnosis import Cost
-from memlab.diagnose.family import Member
-from memlab.diagnose.finding import Fact
-from memlab.diagnose.group import Charge
-from memlab.diagnose.heap import Heap
-from memlab.diagnose.held import GroupLook
-from memlab.diagnose.look import GroupRoom, Look, MappingUse, Shootdowns, Thread
-from memlab.diagnose.malloc_options import Option
-from memlab.diagnose.memory import Memory
-from memlab.diagnose.pages import Pages, Sampled
-from memlab.diagnose.prediction import Predicted, Prediction
-from memlab.diagnose.room import Room, TmpfsUse
-from memlab.diagnose.started import Started
-from memlab.diagnose.subject import Subject
-from memlab.diagnose.unlooked import Unlooked
-from memlab.diagnose.waits import Waits
+from memlab import features, request
 from memlab.experiment import claims
-from memlab.experiment.command import Tried
 from memlab.experiment.kinds import Level
 from memlab.printable import json_text
 
@@ -140,47 +122,70 @@ class BootedGuest(RequestedGuest, kw_only=True):
     """tcg emulates the processor."""
 
 
-class Request(Document):
-    """What was asked for, as it is stored."""
+_STORED: Mapping[str, Any] = {  # by kind of option
+    "choice": str,
+    "count": int,
+    "cpus": list[Number],
+    "flag": bool,
+    "path": str,
+    "seconds": float,
+    "share": float,
+    "text": str,
+}
 
-    experiment: str
-    preset: Literal["quick", "paper", "full"]
-    levels: dict[str, NonEmpty[Level]]
-    """Of the factors that were given."""
-    controls: bool
-    """Whether the controls' points were measured too."""
-    blocks: Positive | None
-    """How often every point was to be measured; null: as precision or the claims ask for."""
-    precision: Annotated[float, Meta(gt=0)] | None
-    """Half the interval of a point's median over the median, at which the point is done; null: as
-    many blocks as decided the claims."""
-    budget_s: Annotated[float, Meta(gt=0)] | None
-    """null: the preset's, or none where blocks are given."""
-    seed: Number | None
-    """null: a random one."""
-    cpus: list[Number]
-    """Empty: the last of those allowed, or all, as the experiment has it."""
-    directory: str | None
-    """Where files on a disk went."""
-    name: str | None
-    scaled: dict[str, str]
-    """What was made smaller to fit the host, by factor."""
-    guest: RequestedGuest | UnsetType | None = UNSET
-    """null: the host itself. Absent from older runs."""
-    subject: Tried | UnsetType | None = UNSET
-    """The command of `memlab try`; null of any other run. Absent from older ones."""
-    gentle: Annotated[float, Meta(gt=0, le=1)] | UnsetType | None = UNSET
-    """The share of one CPU that trials kept within; null: no bound. Absent from older runs."""
-    libc: str | UnsetType | None = UNSET
-    """The folder of the libc that trials ran under; null: the system's. Absent from older runs."""
-    layouts: bool | UnsetType = UNSET
-    """Whether blocks took turns with the layouts of the probe's code. Absent from older runs, which
-    had one."""
-    sessions: Positive | UnsetType = UNSET
-    """Over how many sessions, each in fresh processes, the run is spread. Absent from older runs,
-    which are of one."""
-    pause_s: Number | UnsetType = UNSET
-    """Seconds between two of them."""
+
+def _option(option: request.Option) -> tuple[Any, ...]:
+    """An option as a field of a stored request; one that older runs lack may be absent."""
+    bounds = {"gt": option.above, "ge": option.least, "le": option.most}
+    finite: Any = {name: bound for name, bound in bounds.items() if math.isfinite(bound)}
+    kind = Literal[option.choices] if option.choices else _STORED[option.kind.name]
+    kind = Annotated[kind, Meta(**finite)] if finite else kind
+    kind = kind | None if option.default is None else kind
+    said = option.stored if option.always else f"{option.stored} Absent from older runs."
+    kind = Annotated[kind, Meta(description=said)] if said else kind
+    return (option.field, kind) if option.always else (option.field, kind | UnsetType, UNSET)
+
+
+def _described(kind: Any, text: str) -> Any:
+    return Annotated[kind, Meta(description=text)]
+
+
+if TYPE_CHECKING:
+    Request = request.Request
+else:
+    Subject = reduce(or_, (of() for of in features.extensions("subjects")))
+    _OTHERS = {
+        "experiment": (str,),
+        "levels": (_described(dict[str, NonEmpty[Level]], "Of the factors that were given."),),
+        "scaled": (
+            _described(dict[str, str], "What was made smaller to fit the host, by factor."),
+        ),
+        "guest": (
+            _described(RequestedGuest | None, "null: the host itself. Absent from older runs.")
+            | UnsetType,
+            UNSET,
+        ),
+        "subject": (
+            _described(
+                Subject | None,
+                "The command of `memlab try`; null of any other run. Absent from older ones.",
+            )
+            | UnsetType,
+            UNSET,
+        ),
+    }
+    _ASKED = {option.field: _option(option) for option in request.OPTIONS}
+    Request = msgspec.defstruct(
+        "Request",
+        [
+            _ASKED.get(field.name) or (field.name, *_OTHERS[field.name])
+            for field in dataclasses.fields(request.Request)
+        ],
+        bases=(Document,),
+        namespace={"__doc__": "What was asked for, as it is stored."},
+        module=__name__,
+        kw_only=True,
+    )
 
 
 class Filesystem(Document):
@@ -736,7 +741,8 @@ def _docstrings(kind: type) -> dict[str, str]:
     if not kind.__module__.startswith("memlab."):
         return {}
     found = {name: text for base in kind.__bases__ for name, text in _docstrings(base).items()}
-    for field, below in pairwise(_classes(kind.__module__)[kind.__name__].body):
+    known = _classes(kind.__module__).get(kind.__name__)
+    for field, below in pairwise(known.body if known else ()):  # one that is made says its own
         match field, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
                 found[name] = " ".join(text.split())
@@ -782,151 +788,21 @@ class Describe(Document):
     budget_s: PresetBudgets
 
 
-class Finding(Document):
-    """A sentence about a line of an account, with what shows it and what to try."""
-
-    name: str
-    severity: Literal["note", "costly", "critical"]
-    title: str
-    account: Literal["stock", "flow", "limits", "time"]
-    """The account that it rests on."""
-    line: str
-    """The line of it."""
-    measured: float
-    """What the line says, in `unit`."""
-    unit: str
-    evidence: Sequence[Fact]
-    setting: str
-    """What to try; empty where nothing helps."""
-    proof: str | None
-    """The `memlab try` line that tests it on this program; null where none can."""
-    experiments: Sequence[str]
-    """`memlab sweep NAME` measures here what it costs."""
-
-
-class Diagnose(Document):
-    """A look at a live process or a memory cgroup. null is not seen, unless said otherwise."""
-
-    schema: Literal[2]
-    seconds: Annotated[float, Meta(gt=0)]
-    """How long the look was."""
-    findings: list[Finding]
-    """The worst first."""
-    accounts: Sequence[Account]
-    """Who holds the memory, where page faults come from, limits, and what threads wait for."""
-    whole: bool
-    """Whether each account was whole and its rest small: then no finding means none."""
-    not_looked_at: Sequence[Unlooked]
-    """What was left out, why, and what it would cost."""
-    predictions: Sequence[Prediction]
-    """What `--if` asked for."""
-    process: Look | None
-    """null: the subject is a group."""
-    group: GroupLook | None
-    """null: the subject is a process."""
-    cost: Cost
-
-
-class Recording(Document):
-    """A trace that was recorded."""
-
-    trace: str
-    """The file's path."""
-    seconds: float
-    """From the first record to the last."""
-    records: Number
-    bytes: Number
-    incomplete: str | None
-    """Why it is; null where it is whole."""
-    status: int
-    """The exit status of the command; 0 of a process that ran already."""
-    signal: int
-    """That ended the command; 0 for none."""
-
-
-class MappingKind(Document):
-    """What was done with the mappings of one kind. Counts are pages."""
-
-    peak: Number
-    """That were there at a time."""
-    read: Number
-    """First touches that read."""
-    written: Number
-    """First touches that wrote, and those after which a page was copied."""
-    given_back: Number
-    touched_again: Number
-    """Of those that were given back."""
-    copied: Number
-    """Since a fork had made them common."""
-
-
-class Moment(Document):
-    """What was there at a moment, in bytes."""
-
-    at_s: float
-    held: dict[str, Number]
-    """By kind of mapping."""
-    given_back: Number
-    """So far."""
-    touched_again: Number
-    """So far."""
-
-
-class TraceShown(Document):
-    """What a trace's program did with its memory."""
-
-    trace: str
-    """The file's path."""
-    program: str
-    """Its name, of 15 bytes at most; empty where the trace is redacted."""
-    live: bool
-    """The process ran already when the recording began."""
-    seconds: float
-    records: Number
-    incomplete: str | None
-    """Why it is; null where it is whole."""
-    processes: Number
-    threads: Number
-    """Beside each process's first."""
-    page_bytes: Positive
-    peak_bytes: Number
-    """Of the pages that were there at a time."""
-    peak_at_s: float
-    mapped_peak_bytes: Number
-    calls: dict[str, Number]
-    kinds: dict[str, MappingKind]
-    """By kind of mapping."""
-    files: dict[str, Number]
-    """The files with the most touched pages."""
-    moments: list[Moment]
-    figure: str
-    """The file's path."""
-
-
-_NOT_OURS = (
-    Account, Allocator, Charge, Cost, Fact, GroupLook, GroupRoom, Heap, Line, Look, MappingUse,
-    Member, Memory, Option, Pages, Predicted, Prediction, Room, Sampled, Shootdowns, Started,
-    Subject, Thread, TmpfsUse, Unlooked, Waits,
-)  # fmt: skip
 _VERSION = 1
 _COMMANDS: Mapping[str, Any] = {
     "claims": Claims,
     "clean": Clean,
     "compare": Compare,
     "describe": Describe,
-    "diagnose": Diagnose,
     "doctor": list[Capability],
     "list": list[ListedExperiment],
     "plan": Plan,
     "plot": Plot,
-    "record": Recording,
     "reproduce": Claims,
     "runs": list[ListedRun],
     "show": Show,
-    "show-trace": TraceShown,
     "sweep": Show,
     "sweep-dry-run": DryRun,
-    "try": Show,
 }
 
 
@@ -949,7 +825,8 @@ def schema(command: str) -> dict[str, Any]:
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     (item, *_) = getattr(document, "__args__", (document,))
     own = vars(sys.modules[item.__module__])  # of the feature that declares it
-    classes = {kind.__name__: kind for kind in _NOT_OURS} | globals() | own
+    subjects = {kind.__name__: kind for kind in (of() for of in features.extensions("subjects"))}
+    classes = subjects | globals() | own
     for name, part in parts.items():
         _describe(part, classes.get(name))
     return {

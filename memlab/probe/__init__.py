@@ -10,7 +10,7 @@ import errno
 import os
 import sys
 
-from memlab import _probes
+from memlab import _probes, features
 from memlab._built import COMPILER, ENUMS, FLAGS, HASHES
 
 TYPE_CHECKING = False
@@ -54,11 +54,7 @@ def _text(chars: Any) -> str:
     return text
 
 
-_PYTHON = {
-    file.removesuffix(".py"): f"memlab/python_probes/{file}"
-    for file in os.listdir(f"{os.path.dirname(__file__)}/python_probes")  # noqa: PTH120, PTH208
-    if file.endswith(".py") and file != "__init__.py"
-}
+_PYTHON = features.python_probes()
 
 
 class Failed(OSError):
@@ -106,7 +102,7 @@ def build() -> dict[str, str]:
 def source_path(name: str) -> str:
     """The probe's source: the C file as installed beside the compiled module, or the module."""
     if name in _PYTHON:
-        return os.path.dirname(__file__).removesuffix("memlab") + _PYTHON[name]  # noqa: PTH120
+        return features.FOLDER.removesuffix("memlab") + _PYTHON[name]
     _known(name)
     folder, _, _ = _probes.__file__.rpartition("/")
     return f"{folder}/probe_sources/{name}.c"
@@ -126,7 +122,7 @@ def call(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Runs the probe and returns its result struct as nested dicts, in the struct's own units.
 
     A counter is {"count": int, "error": None}, or {"count": None, "error": errno name} where
-    the machine does not have it. A histogram is what memlab.histogram reads. A series is
+    the machine does not have it. A histogram is what memlab.analysis.histogram reads. A series is
     {"at_ns": [...], "values": [...], "lost": int}. Raises ProbeError
     where the probe did not measure, TypeError and ValueError where params do not fit the
     probe's struct.
@@ -154,11 +150,16 @@ def call(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return measured
 
 
+def _module(name: str) -> str:
+    """The name of a Python probe's module."""
+    return _PYTHON[name].removesuffix(".py").replace("/", ".")
+
+
 def _python(name: str) -> Any:
     """A Python probe's module."""
     from importlib import import_module
 
-    return import_module(f"memlab.python_probes.{name}")
+    return import_module(_module(name))
 
 
 def _call_python(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,7 +187,7 @@ def _call_python(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def let_go() -> None:
     """End what a Python probe of this process keeps running from one trial to the next."""
     for name in _PYTHON:
-        module = sys.modules.get(f"memlab.python_probes.{name}")
+        module = sys.modules.get(_module(name))
         if ends := getattr(module, "let_go", None):
             ends()
 

@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from memlab.cli._asked import asked_options
 from memlab.cli._options import (
     DURATION,
     Waiting,
     figure_option,
     json_option,
     jsonl_option,
-    name_option,
     output_folder,
-    pause_option,
-    precision_option,
-    seed_option,
-    sessions_option,
     store_option,
     wait_option,
 )
@@ -101,11 +97,7 @@ class _Trying(Waiting):
     help="'elapsed: lock=future / lock=off < 1.05' or 'peak_rss: lock=off < 100M'.",
 )
 @click.option("--gate", is_flag=True, help="End with 1 unless every --expect is shown to hold.")
-@click.option("--blocks", type=click.IntRange(1, 100_000), help="Run every level so often.")
-@precision_option("level", 8, "2%")
-@click.option("--budget", type=DURATION, help="Wall time (default 60s).")
-@sessions_option
-@pause_option
+@asked_options("try")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -114,9 +106,7 @@ class _Trying(Waiting):
     show_default=True,
     help="Time limit of one run of the command.",
 )
-@seed_option
 @click.option("--dry-run", is_flag=True, help="Say what would be run, and run nothing.")
-@name_option
 @wait_option
 @store_option
 @figure_option
@@ -135,15 +125,8 @@ def command(
     keep: bool,
     expect: tuple[str, ...],
     gate: bool,
-    blocks: int | None,
-    precision: float | None,
-    budget: float | None,
-    sessions: int,
-    pause_s: float,
     timeout_s: float,
-    seed: int | None,
     dry_run: bool,
-    name: str | None,
     wait_s: float,
     store: Path | None,
     output: Path | None,
@@ -153,6 +136,7 @@ def command(
     stop_on_input: bool,
     words: tuple[str, ...],
     guest: Place | None = None,
+    **asked: Any,
 ) -> None:
     """Run COMMAND under each level of each policy, in randomised, interleaved blocks; then say
     what each level changes, with intervals, beside the first.
@@ -167,32 +151,22 @@ def command(
     """
     if jsonl and (as_json or gate):
         raise click.UsageError("--jsonl prints rows: without --json and --gate")
-    from memlab import measure
     from memlab.cli import _planning, _sweeping
-    from memlab.experiment import command as tried
+    from memlab.command import declare as tried
+    from memlab.command import request as of_command
     from memlab.judging.claims import judge
 
-    if blocks is not None and precision is not None:
-        raise click.UsageError("--blocks says how often, --precision how exactly; choose one")
-    how: dict[str, Any] = {
-        "blocks": blocks,
-        "precision": precision,
-        "budget_s": budget,
-        "sessions": sessions,
-        "pause_s": pause_s,
-        "seed": seed,
-        "name": name,
-    }
+    _sweeping.check(asked)
     if len(words) == 1 and words[0].endswith(".toml"):
         if assignments or metrics or metric_file or latencies or expect or serve or keep:
             raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
-        request = measure.command_file(Path(words[0]), **how)
+        request = of_command.command_file(Path(words[0]), **asked)
     else:
         try:
             served = shlex.split(serve)
         except ValueError as error:
             raise click.UsageError(f"--serve {serve!r}: {error}") from None
-        request = measure.command(
+        request = of_command.command(
             words,
             tried.read_policies([*words, *served], assignments),
             metrics=metrics,
@@ -203,7 +177,7 @@ def command(
             ready=ready,
             keep=keep,
             timeout_s=timeout_s,
-            **{key: value for key, value in how.items() if value is not None},
+            **asked,
         )
     if gate and not (request.subject or {}).get("expect"):
         raise click.UsageError("--gate needs an --expect")

@@ -1,7 +1,7 @@
 """A user's own command as an experiment: policies, variables and placeholders are its factors.
 
 It is declared from a `Tried`, which the run's request holds, so that a stored run is read and
-resumed like any other. What runs and times the command is memlab/python_probes/command.py.
+resumed like any other. What runs and times the command is memlab/command/python_probes/command.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,123 @@
+"""What an option of a sweep is: a field of `Request`, with all that the command line, Python, the
+stored run and its JSON Schema say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from memlab import units
+from memlab.errors import BadRequest
+
+TIME_MAX_S = 1e11  # the year 5138, or as long a duration
+
+
+def _seconds(value: Any) -> Any:
+    return units.parse_duration(value) if isinstance(value, str) else value
+
+
+def _share(value: Any) -> Any:
+    """A number from 1 on could be meant either way."""
+    if isinstance(value, str):
+        return units.parse_percent(value)
+    if value >= 1:
+        raise ValueError(
+            f"{value:g} may be meant as {value:g} % or as {value:.0%}: "
+            f'write "{value:g}%" or {value / 100:g}'
+        )
+    return value
+
+
+def _cpu_share(value: Any) -> Any:
+    return units.parse_percent(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What values an option takes: its name, its type in Python, what makes a value of what Python
+    is given (ValueError says what is wrong), and how a value is printed."""
+
+    name: str
+    python: str
+    read: Callable[[Any], Any] = lambda value: value
+    show: Callable[[Any], str] = str
+
+
+SECONDS = Kind("seconds", "float | str", _seconds, lambda value: f"{value:g} s")
+SHARE = Kind("share", "float | str", _share, lambda value: f"{value:.0%}")
+CPU_SHARE = Kind("share", "float | str", _cpu_share, lambda value: f"{value:.0%}")
+COUNT = Kind("count", "int")
+FLAG = Kind("flag", "bool")
+TEXT = Kind("text", "str")
+CHOICE = Kind("choice", "str")
+CPUS = Kind("cpus", "Sequence[int]", list)
+PATH = Kind("path", "str | Path", str)
+WHOLE_PATH = Kind("path", "str | Path", lambda value: str(Path(value).absolute()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option.
+
+    `on` has its help on each command that takes it. A flag of `--no-...` turns off what is on.
+    `alone` is what the flag means without a value. `python` is its name in Python, if that is not
+    the field's, and `doc` what is said of it there; `stored` is what the JSON Schema says of a
+    run's, and `always` whether runs of all versions have it. A value lies from `least` to `most`,
+    and above `above`; `is_a` says so.
+    """
+
+    field: str = ""
+    default: Any
+    kind: Kind
+    flag: str
+    on: Mapping[str, str]
+    metavar: str = ""
+    alone: str = ""
+    python: str = ""
+    doc: str
+    stored: str = ""
+    always: bool = True
+    choices: tuple[str, ...] = ()
+    above: float = -inf
+    least: float = -inf
+    most: float = inf
+    is_a: str = ""
+
+    def read(self, value: Any) -> Any:
+        """What Python was given, as a request has it. Raises BadRequest."""
+        if value is None:
+            return self.default
+        try:
+            return self.kind.read(value)
+        except ValueError as error:
+            raise BadRequest(f"{self.python}: {error}") from None
+
+    def check(self, value: Any) -> None:
+        """Raises BadRequest where a request cannot have this value."""
+        if value is None and self.default is None:
+            return
+        if self.choices and value not in self.choices:
+            known = ", ".join(self.choices)
+            raise BadRequest(f"no {self.python} {value!r}; there are: {known}")
+        # nan is in no range
+        if self.is_a and not (self.least <= value <= self.most and value > self.above):
+            raise BadRequest(f"{self.python} is {self.is_a}, not {self.kind.show(value)}")
+
+
+def asked(default: Any, kind: Kind, flag: str, **said: Any) -> Any:
+    """A field of Request that is an option."""
+    return field(
+        default=default, metadata={"": Option(default=default, kind=kind, flag=flag, **said)}
+    )
+
+
+def options_of(request: type) -> tuple[Option, ...]:
+    """The options among a class's fields, in their order."""
+    return tuple(
+        replace(option, field=one.name, python=option.python or one.name)
+        for one in fields(request)
+        if (option := one.metadata.get(""))
+    )
