@@ -3,8 +3,8 @@ steps run here."""
 
 from __future__ import annotations
 
-import os
 import datetime
+import os
 import re
 import subprocess
 import sys

@@ -78,7 +78,7 @@ def test_nothing_is_said_of_what_has_no_sample(tmp_path: Path) -> None:
 
 
 def test_the_setting_nearest_to_the_studys_decides(tmp_path: Path) -> None:
-    """In the page cache the crossing is where the study has it, in a preallocated file it is not."""
+    """In the page cache the crossing is where the study has it, in a preallocated file not."""
 
     def seconds(at: object) -> float:
         assert isinstance(at, dict)
