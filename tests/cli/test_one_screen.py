@@ -18,7 +18,6 @@ COMMANDS = {
     "sweep page-fault --dry-run": "points ",
     "sweep log-append --dry-run --preset full": "points ",
     "sweep vma-lock --dry-run": "points ",
-    "plan mmap-write -p size=4k --no-controls": "blocks",
     "reproduce miao-2021 --dry-run": "miao-2021: ",
     "runs": "mmap-write",
     "compare last --to method=mmap": "",
