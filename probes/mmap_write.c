@@ -60,6 +60,7 @@ struct mmap_write_params {
 
 struct mmap_write_result {
 	struct probe_window window;
+	struct probe_turns turns;
 	uint64_t call_count;
 	uint64_t byte_count;
 	uint64_t prepare_ns;
@@ -240,7 +241,7 @@ enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_wri
 	}
 	out->prepare_ns = clock_ns() - prepare_from_ns;
 
-	TRY_STATUS(calls_measure(loop, &plan, in->slice_ns, &out->window, &made, err));
+	TRY_STATUS(calls_measure(loop, &plan, in->slice_ns, &out->window, &out->turns, &made, err));
 	out->call_count = made.call_count;
 	out->byte_count = out->call_count * in->size_bytes;
 	out->sliced = made.sliced;

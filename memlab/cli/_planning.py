@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from memlab import measure, units
 from memlab.cli._options import echo_json
 from memlab.errors import MemlabError
+from memlab.experiment import turns
 from memlab.experiment.points import varied_factors
 from memlab.observe import cpu
 from memlab.request import Request
-from memlab.run import admission, beforehand, gentle
+from memlab.run import admission, beforehand, gentle, relay
 from memlab.run.prepare import Prepared
 from memlab.run.stop_rule import budget_s, least_blocks
 from memlab.run.target import Place
@@ -65,9 +66,14 @@ def _shows(request: Request, store: Path | None, budget_s: float | None) -> floa
 
 def _needs(prepared: Prepared) -> dict[str, Any]:
     request, points = prepared.request, prepared.plan.points
-    need = admission.need(prepared.experiment, points, prepared.directories)
+    need = admission.need(
+        prepared.experiment, points, prepared.directories, together=prepared.turns
+    )
     blocks = request.blocks or least_blocks(prepared.experiment) * request.sessions
     stretch = max(gentle.stretch(prepared.experiment, request, point.at) for point in points)
+    points_s = need.block_s + TRIAL_OVERHEAD_S * len(points)
+    if prepared.turns:
+        points_s = sum(relay.seconds(prepared.experiment.cost.time(p.at)) for p in points)
     return {
         "experiment": prepared.experiment.name,
         "points": [{"levels": dict(point.at), "control": point.control} for point in points],
@@ -75,9 +81,9 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
         "trials": blocks * len(points),
         "memory_bytes": need.memory_bytes,
         "disk_bytes": {str(place): size for place, size in need.disk_bytes.items()},
-        "about_seconds": blocks * (need.block_s + TRIAL_OVERHEAD_S * len(points)) * stretch
-        + request.pauses_s,
+        "about_seconds": blocks * points_s * stretch + request.pauses_s,
         "budget_seconds": budget_s(prepared.experiment, request),
+        "turns": prepared.turns,
         "excluded": dict(prepared.plan.excluded),
         "scaled": dict(request.scaled),
     }
@@ -106,6 +112,8 @@ def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
     least = "" if prepared.request.blocks else "at least "
     blocks = data["least_blocks"]
     echo(f"trials   {least}{blocks} blocks, {least}{data['trials']} trials")
+    if prepared.experiment.turns:
+        echo(f"taken    {turns.said() if data['turns'] else 'in a window each'}")
     echo(f"memory   {units.format_quantity(data['memory_bytes'], 'B')}")
     for place, size in data["disk_bytes"].items():
         echo(f"files    {units.format_quantity(size, 'B')} in {place}")

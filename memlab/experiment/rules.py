@@ -18,7 +18,7 @@ from memlab.experiment.metric import Metric
 from memlab.experiment.window import WINDOW_METRICS
 
 if TYPE_CHECKING:
-    from memlab.published import Table
+    from memlab.published import PrintedTable
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _TAKEN = {BYTES: "int", COUNT: "int", SECONDS: "int", FLAG: "bool", PATH: "str"}
@@ -59,7 +59,7 @@ def repeated(names: Iterable[str]) -> str | None:
 
 
 # What a sample has beside what its probe returned (memlab.store.rows.SampleRow).
-_CONTEXT = ("host", "contained", "machine", "layout", "depth_count")
+_CONTEXT = ("host", "contained", "machine", "layout", "depth_count", "loop_ns")
 
 
 def check_expression(of: object, factors: Iterable[str], fields: Sequence[str] | None) -> None:
@@ -76,7 +76,7 @@ def check_expression(of: object, factors: Iterable[str], fields: Sequence[str] |
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class DeclaredNames:
     """What claims and figures of one declaration may name, and the points of all its presets."""
 
     factors: Sequence[Factor]
@@ -125,7 +125,7 @@ def check_param(probe: str, factor: Factor, taken: Mapping[str, str]) -> None:
                 raise unknown(f"level of {kind}", word, known)
 
 
-def check_claim(claim: Claim, scope: Scope) -> None:
+def check_claim(claim: Claim, scope: DeclaredNames) -> None:
     """Its metric, levels and controls are there, and a preset measures each side of it."""
     scope.metric(claim.metric)
     scope.metric(getattr(claim, "beside", claim.metric))
@@ -176,7 +176,7 @@ def check_decision(decision: Decision, claims: Sequence[str]) -> None:
             raise BadDeclaration(f"{decision.claim}: it names {min(names)!r}, not number")
 
 
-def check_figure(figure: Figure | Against, claims: Collection[str], scope: Scope) -> None:
+def check_figure(figure: Figure | Against, claims: Collection[str], scope: DeclaredNames) -> None:
     """Its metrics, factors, levels, controls and claims are there."""
     scope.metric(figure.metric)
     if isinstance(figure, Against):
@@ -202,7 +202,7 @@ def check_figure(figure: Figure | Against, claims: Collection[str], scope: Scope
         scope.levels(getattr(figure, place, None) or {})
 
 
-def printed_table(source: str, table: str) -> Table:
+def printed_table(source: str, table: str) -> PrintedTable:
     """A printed table, by the study's id and its own."""
     from memlab import published  # which a trial has no use for
 

@@ -196,6 +196,8 @@ class Experiment:
     attribution: Attribution | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
     host: Host = field(default_factory=Host)
+    # Whether a point's window may be taken in turns: its probe has `turns` in its result.
+    turns: Callable[[At], bool] | None = None
     budget_s: Mapping[str, float] = field(
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
     )
@@ -261,7 +263,7 @@ class Experiment:
         for preset in PRESETS:
             with _part(f"preset {preset}"):
                 points += self._check_preset(preset)
-        scope = rules.Scope(self.factors, self.metrics, self.controls, points)
+        scope = rules.DeclaredNames(self.factors, self.metrics, self.controls, points)
         self._check_claims(scope)
         self._check_figures(scope)
         self._check_printed(scope)
@@ -300,7 +302,7 @@ class Experiment:
                 rules.check_param(self.probe, factor, taken)
         for name in taken:
             if name not in given and name not in self.host_params:
-                raise BadDeclaration(f"the param {name!r} of probe {self.probe} is no factor's")
+                raise BadDeclaration(f"the param {name!r} of probe {self.probe} is not a factor's")
 
     def _check_expressions(self) -> None:
         """What metrics and terms of a cost read is there."""
@@ -347,7 +349,7 @@ class Experiment:
                 raise BadDeclaration(f"the cost of {dict(at)} is not positive")
         return list(found.values())
 
-    def _check_claims(self, scope: rules.Scope) -> None:
+    def _check_claims(self, scope: rules.DeclaredNames) -> None:
         rules.check_ids([*self.claims, *self.changes])
         for decision in self.so:
             with _part("so"):
@@ -370,13 +372,13 @@ class Experiment:
                 for name in self.attribution.overhead:
                     scope.metric(name)
 
-    def _check_figures(self, scope: rules.Scope) -> None:
+    def _check_figures(self, scope: rules.DeclaredNames) -> None:
         ids = [claim.id for claim in self.claims]
         for name, figure in {"": self.figure, **self.more_figures}.items():
             with _part(f"figure {name}".strip()):
                 rules.check_figure(figure, ids, scope)
 
-    def _check_printed(self, scope: rules.Scope) -> None:
+    def _check_printed(self, scope: rules.DeclaredNames) -> None:
         """The printed tables are there, and their cells are points of this experiment."""
         for source, table in self.tables:
             with _part("published"):

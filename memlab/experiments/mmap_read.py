@@ -114,6 +114,7 @@ EXPERIMENT = Experiment(
         ),
         time=loop_time,
     ),
+    turns=turns,
     shrinks="file_size",
     tiny=TINY,
     published=[

@@ -138,6 +138,7 @@ EXPERIMENT = Experiment(
         memory=lambda at: 16 * MIB + 2 * int(at["size"]),
         time=loop_time,
     ),
+    turns=turns,
     shrinks="file_size",
     tiny=TINY,
     published=[

@@ -1,7 +1,7 @@
 """retained-memory: after a peak, what stays resident, and what gives it back?
 
 Threads hold their objects all at once and free them again. What is resident then and belongs to no
-object that lives is retained by malloc: it is no leak. Reports of 2026 contradict each other on
+object that lives is retained by malloc: it is not a leak. Reports of 2026 contradict each other on
 which setting of glibc ends it: they speak of different objects and lifetimes, and each setting has
 those for which it ends retention, does nothing, or makes it worse.
 """
@@ -503,7 +503,7 @@ EXPERIMENT = Experiment(
                         "idle",
                         "in an idle program",
                         "the delay is a timer",
-                        "the delay is no timer: some call of the allocator has to follow",
+                        "the delay is not a timer: some call of the allocator has to follow",
                     ),
                     (
                         "busy",

@@ -98,7 +98,7 @@ def _settled(judged: Judged) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SettingGroup:
     """Settings of one claim that agree on the verdict and differ along one factor alone.
 
     `at`: the levels they share, of the factors that the claim's settings vary. `span`: the
@@ -221,7 +221,7 @@ def _corrected(found: Sequence[Said]) -> list[tuple[str, float]]:
     return [(id, q) for (id, _, p), q in zip(tested, adjusted, strict=True) if p is not None]
 
 
-def groups(summary: ClaimSummary, along: str) -> list[Group]:
+def groups(summary: ClaimSummary, along: str) -> list[SettingGroup]:
     """A claim's settings, those merged that share the verdict and differ in `along` alone."""
     varied = [
         name
@@ -236,10 +236,10 @@ def groups(summary: ClaimSummary, along: str) -> list[Group]:
     return [_group(members, varied, along) for members in found.values()]
 
 
-def _group(members: Sequence[Judged], varied: Sequence[str], along: str) -> Group:
+def _group(members: Sequence[Judged], varied: Sequence[str], along: str) -> SettingGroup:
     first, last = members[0].setting, members[-1].setting
     alone = len(members) == 1
-    return Group(
+    return SettingGroup(
         at={name: first[name] for name in varied if alone or name != along},
         span=None if alone else (first[along], last[along]),
         members=members,

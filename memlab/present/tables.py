@@ -20,7 +20,7 @@ from memlab.judging.reproduce import Reproduced
 from memlab.judging.summary import DIFFERS, PARTLY, by_claim
 from memlab.present import words
 from memlab.present.table import Cell, Column, Table
-from memlab.published import Cell as Printed
+from memlab.published import PrintedCell as Printed
 from memlab.results import PointSummary, Run, beside
 from memlab.results.beside import Beside, Row
 from memlab.results.run import FLOOR_SHARE

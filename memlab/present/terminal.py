@@ -151,7 +151,8 @@ def _measured(run: Run) -> Iterator[str]:
     each = " to ".join(str(n) for n in dict.fromkeys((min(counts), max(counts))))
     yield (
         f"{words.count(len(run.points), 'point')}, "
-        f"{each} sample{'' if each == '1' else 's'} each, seed {run.row.seed}; "
+        f"{each} sample{'' if each == '1' else 's'} each{', in turns' if run.turns else ''}, "
+        f"seed {run.row.seed}; "
         f"{words.machine(run)}"
     )
     if run.note:

@@ -14,7 +14,7 @@ from memlab.results import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ShownVerdict:
     """One verdict, of settings that agree on it: `number` is the estimate with its interval of the
     setting closest to the bound, or all the evidence where that has no number."""
 
@@ -42,7 +42,7 @@ class ClaimVerdicts:
     text: str
     published: str
     overall: str
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[ShownVerdict]
 
 
 def verdicts(run: Run, judged: Sequence[Judged]) -> list[ClaimVerdicts]:
@@ -60,11 +60,11 @@ def verdicts(run: Run, judged: Sequence[Judged]) -> list[ClaimVerdicts]:
     return sorted(made, key=lambda claim: summary.ORDER.index(claim.overall))
 
 
-def _verdict(run: Run, group: summary.Group) -> Verdict:
+def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
     closest = group.closest
     is_fallen = closest.word == "reproduced" and closest.fallen
     fallen = f"; {summary.FALLEN}" if is_fallen else ""
-    return Verdict(
+    return ShownVerdict(
         where=words.where(run.named, group),
         word=closest.word,
         number=number(run, closest) + fallen,

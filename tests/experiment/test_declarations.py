@@ -131,7 +131,7 @@ BROKEN: list[tuple[Callable[[], Experiment], str]] = [
     ),
     (
         lambda: replace(WRITE, factors=WRITE.factors[:-1]),
-        "the param 'handicap_count' of probe mmap_write is no factor's",
+        "the param 'handicap_count' of probe mmap_write is not a factor's",
     ),
     (
         lambda: replace(WRITE, file=File(size="file_sise")),

@@ -84,7 +84,7 @@ def test_sides_measured_under_unlike_disturbance_are_named(
 def test_flagged_samples_are_counted_per_side_where_there_are_many(
     measured: Measure, busy: int, said: bool
 ) -> None:
-    """A neighbour through both runs is no unlike disturbance, and yet their medians differ."""
+    """A neighbour through both runs is not an unlike disturbance, and yet their medians differ."""
     host = {"other_cpus_ticks": 100, "other_cpus_busy_ticks": busy}
     base, new = (
         measured(EXPERIMENT, costs(lambda _: 1e-6, host=host), id=id, levels=LEVELS)
@@ -332,7 +332,7 @@ class TestExported:
             ("gone.csv", None, "cannot read"),
             ("empty.csv", "", "holds no samples"),
             ("other.csv", "run,outcome\n1,ok\n", "it lacks the columns probe_hash, time, size"),
-            ("broken.jsonl", "{", "is no exported file"),
+            ("broken.jsonl", "{", "is not an exported file"),
         ],
     )
     def test_a_file_that_is_no_export_says_so(
