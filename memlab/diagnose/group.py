@@ -6,7 +6,7 @@ Sources: the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -14,22 +14,9 @@ from typing import TypedDict
 from memlab.errors import BadSubject
 from memlab.observe import cgroup, files, proc
 
-_V1_UNLIMITED = 1 << 60  # v1 writes no limit as the largest whole page below 2**63
-_USED = {"1": "memory.usage_in_bytes", "2": "memory.current"}
 _PEAK = {"1": "memory.max_usage_in_bytes", "2": "memory.peak"}
-_LIMITS = {"1": ("memory.limit_in_bytes",), "2": ("memory.max", "memory.high")}
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
 _PROCESSES_MAX = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """One limit on the process: its group's own, or one of a group above."""
-
-    group: Path
-    version: str
-    name: str
-    limit_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +78,18 @@ class Charge:
         return max(0, self.used_bytes - self.droppable_bytes)
 
 
-def nearest(pid: int) -> Limit | None:
+def nearest(pid: int) -> cgroup.Limit | None:
     """The limit with the least room left; None where there is none, or none that is seen."""
-    return _least(list(_limits(cgroup.locate(pid=pid))))
+    found = own(pid)
+    return nearest_of(*found) if found else None
 
 
-def nearest_of(directory: Path, version: str) -> Limit | None:
+def nearest_of(directory: Path, version: str) -> cgroup.Limit | None:
     """Of a group and of those above it."""
     groups = cgroup.locate()
     mount = groups.memory_mount or directory
     above = [directory, *(d for d in directory.parents if d.is_relative_to(mount))]
-    return _least([limit for d in above for limit in _limits_of(d, version)])
+    return _least([limit for d in above for limit in cgroup.limits(d, version)])
 
 
 def own(pid: int) -> tuple[Path, str] | None:
@@ -126,7 +114,7 @@ def named(text: str) -> tuple[Path, str]:
     if groups.memory_mount is None or groups.memory_version is None:
         raise BadSubject(f"--group {text}: no memory cgroups here; diagnose a PID")
     for path in (Path(text), groups.memory_mount / text.lstrip("/")):
-        if path.is_absolute() and (path / _USED[groups.memory_version]).is_file():
+        if path.is_absolute() and cgroup.used_bytes(path, groups.memory_version) is not None:
             return path.resolve(), groups.memory_version
         if path.is_absolute() and (path / "cgroup.procs").is_file():
             raise BadSubject(f"--group {text}: this group accounts no memory (the root group?)")
@@ -147,7 +135,7 @@ def charge(
     directory: Path, version: str, *, limit_name: str | None = None, root: Path = proc.ROOT
 ) -> Charge:
     """Raises `OSError` where the group has gone."""
-    used = files.number(directory / _USED[version])
+    used = cgroup.used_bytes(directory, version)
     if used is None:
         raise FileNotFoundError(directory)
     stat = pairs(directory / "memory.stat")
@@ -155,9 +143,9 @@ def charge(
     return read(directory, used, stat, limit_name, root)
 
 
-def used_bytes(limit: Limit) -> int | None:
+def used_bytes(limit: cgroup.Limit) -> int | None:
     """The charge of the limited group now."""
-    return files.number(limit.group / _USED[limit.version])
+    return cgroup.used_bytes(limit.group, limit.version)
 
 
 def _charge_1(
@@ -270,25 +258,12 @@ def _of_processes(directory: Path, root: Path) -> tuple[int, int]:
     return stacks, tables
 
 
-def _limits(groups: cgroup.Cgroups) -> Iterator[Limit]:
-    if groups.memory_version is not None:
-        for group in cgroup.homes(groups):
-            yield from _limits_of(group, groups.memory_version)
-
-
-def _limits_of(group: Path, version: str) -> Iterator[Limit]:
-    for name in _LIMITS[version]:
-        limit = files.number(group / name)
-        if limit is not None and limit < _V1_UNLIMITED:
-            yield Limit(group, version, name, limit)
-
-
-def _least(limits: list[Limit]) -> Limit | None:
+def _least(limits: list[cgroup.Limit]) -> cgroup.Limit | None:
     return min(limits, key=_room_bytes, default=None)
 
 
-def _room_bytes(limit: Limit) -> int:
-    return limit.limit_bytes - (files.number(limit.group / _USED[limit.version]) or 0)
+def _room_bytes(limit: cgroup.Limit) -> int:
+    return limit.limit_bytes - (used_bytes(limit) or 0)
 
 
 def pairs(path: Path) -> dict[str, int]:
