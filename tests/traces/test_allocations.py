@@ -110,7 +110,7 @@ def again(path: Path, **environ: str) -> tuple[int, dict[str, int], str]:
     """Exit status, what was done by name, and what was said."""
     done = subprocess.run(
         [file.tool("allocate"), path], env={**os.environ, **environ},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     parts = [part.split() for part in done.stdout.replace(";", ",").split(",") if part.strip()]
     return done.returncode, {name: int(number) for name, number in parts}, done.stderr
