@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 import pytest
 from shown import EVERY_PAGE, FLEET, GUESTS, PAGES, ROOT, SHOWN, commands, run, write_files, written
-from traces.made import AT, START, Made
+from traces.made import ALLOCATE, AT, HAS_ALLOCATIONS, START, Made
 
 from memlab import experiments
 from memlab.cli import cli
@@ -60,8 +60,10 @@ def test_the_command_runs(page: Path, command: str, user: dict[str, str]) -> Non
     folder = Path(user["HOME"]) / page.stem
     folder.mkdir(exist_ok=True)
     write_files(page, folder)
-    if page.stem == "trace":  # recording takes root; tests/traces records
-        Made().add(START).map(AT, 101).touch(AT, 53).write(folder / "app.trace")
+    if page.stem in ("trace", "diagnose"):  # recording takes root; tests/traces records
+        made = Made(flags=HAS_ALLOCATIONS).add(START).map(AT, 101).touch(AT, 53)
+        made.add(ALLOCATE, 0, 0, 53, 0, AT)
+        (folder / "app.trace").write_bytes(made.bytes(blocks=1))
     if "--name" in command:  # what is compared later holds whole blocks, however busy the machine
         user = user | {"MEMLAB_SWEEP_BUDGET": "20s"}
     run(command, folder, user)

@@ -15,12 +15,25 @@ from memlab.experiment.host import Malloc
 from memlab.observe import allocators
 from memlab.trace import account, file, recording
 
-from .made import AT, EXEC, EXIT, FORK, MACHINE, PAGE, TASK, THREAD, Made, records
+from .made import (
+    ALLOCATE,
+    AT,
+    EXEC,
+    EXIT,
+    FORK,
+    FREE,
+    HAS_ALLOCATIONS,
+    MACHINE,
+    PAGE,
+    RESIZE,
+    TASK,
+    THREAD,
+    Made,
+    records,
+)
 
 pytestmark = pytest.mark.skipif(not MACHINE, reason="traces are of x86-64 and arm64")
 
-ALLOCATE, FREE, RESIZE = 18, 19, 20
-ZEROED, HAS_ALLOCATIONS = 1, 4
 SMALL, FREED, MOVED, ALIGNED, IN_THREAD, IN_CHILD, LARGE, TOUCHED = (
     401,
     97,
@@ -110,7 +123,7 @@ def again(path: Path, **environ: str) -> tuple[int, dict[str, int], str]:
     """Exit status, what was done by name, and what was said."""
     done = subprocess.run(
         [file.tool("allocate"), path], env={**os.environ, **environ},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     parts = [part.split() for part in done.stdout.replace(";", ",").split(",") if part.strip()]
     return done.returncode, {name: int(number) for name, number in parts}, done.stderr
