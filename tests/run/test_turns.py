@@ -21,7 +21,7 @@ from memlab.store.rows import readings
 WRITE = experiments.load("mmap-write")
 PLACE = Directories(Path("/var/tmp"))
 MIB = 2**20
-SMALL = {"file_size": [MIB], "filesystem": ["dir"]}
+SMALL = {"file_size": [MIB], "filesystem": ["dir"], "file_state": ["cached_4k"]}
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +145,14 @@ def memlab_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     def sweep(**asked: Any) -> Any:
         return memlab.sweep(
             "mmap-write",
-            **{"file_size": 4 * MIB, "filesystem": "dir", "controls": False, "blocks": 2, **asked},
+            **{
+                "file_size": 4 * MIB,
+                "filesystem": "dir",
+                "file_state": "cached_4k",
+                "controls": False,
+                "blocks": 2,
+                **asked,
+            },
             directory=tmp_path,
             store=tmp_path / "results.db",
             cpus=[max(os.sched_getaffinity(0))],
