@@ -23,13 +23,13 @@ def test_a_numeric_axis_is_lines_and_any_other_is_bars(run: api.Run) -> None:
     lines = figures.chosen(run, metric="faults_per_mib", x="size").experiment.figure
     assert (type(lines), lines.metric, lines.over) == (Lines, "faults_per_mib", "size")
     assert lines.log == "x"
-    bars = figures.chosen(run, x="method", series=["filesystem"]).experiment.figure
-    assert (type(bars), bars.over, list(bars.by)) == (Bars, "method", ["filesystem"])
+    bars = figures.chosen(run, x="method", series=["file_state"]).experiment.figure
+    assert (type(bars), bars.over, list(bars.by)) == (Bars, "method", ["file_state"])
 
 
 def test_only_the_points_that_are_asked_for_are_drawn(run: api.Run) -> None:
-    seen = figures.chosen(run, x="size", where={"filesystem": ["tmpfs"], "method": ["mmap"]})
-    assert {(p.at["filesystem"], p.at["method"]) for p in seen.points} == {("tmpfs", "mmap")}
+    seen = figures.chosen(run, x="size", where={"file_state": ["sparse"], "method": ["mmap"]})
+    assert {(p.at["file_state"], p.at["method"]) for p in seen.points} == {("sparse", "mmap")}
     marks = json.loads(sidecar.as_json(seen))["marks"]
     drawn = {s.id for s in seen.samples if s.outcome == "ok"}
     assert {sample for mark in marks for sample in mark.get("samples", ())} == drawn
@@ -39,12 +39,12 @@ def test_only_the_points_that_are_asked_for_are_drawn(run: api.Run) -> None:
 
 
 def test_samples_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
-    where = {"filesystem": ["tmpfs"], "method": ["write"]}
+    where = {"file_state": ["sparse"], "method": ["write"]}
     seen = figures.chosen(run, metric="bandwidth", where=where, samples=True)
     shown = seen.experiment.figure
     assert (type(shown), shown.metric) == (Strips, "bandwidth")
     words = ["plot", "mmap-write", "--example", "--metric", "bandwidth", "--samples"]
-    words += ["--where", "filesystem=tmpfs", "--where", "method=write"]
+    words += ["--where", "file_state=sparse", "--where", "method=write"]
     done = CliRunner().invoke(cli, [*words, "-o", str(tmp_path / "spread.svg")])
     assert done.exit_code == 0, done.output
     marks = json.loads((tmp_path / "spread.json").read_text())["marks"]
@@ -118,7 +118,7 @@ def test_a_wrong_choice_is_one_line(run: api.Run, asked: dict[str, object], mess
 
 def test_the_command_draws_it(tmp_path: Path) -> None:
     words = ["plot", "mmap-write", "--example", "--metric", "faults_per_mib", "--x", "size"]
-    words += ["--where", "filesystem=tmpfs", "-o", str(tmp_path / "plots" / "faults.svg")]
+    words += ["--where", "file_state=sparse", "-o", str(tmp_path / "plots" / "faults.svg")]
     done = CliRunner().invoke(cli, words)
     assert done.exit_code == 0, done.output
     assert "Minor faults per MiB" in (tmp_path / "plots" / "faults.svg").read_text()

@@ -34,8 +34,11 @@ def host(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return free
 
 
+BOTH: dict[str, list] = {"filesystem": ["dir", "tmpfs"], "file_state": ["cached_4k"]}
+
+
 def need(**levels: list) -> Need:
-    plan, _ = admission.admit(EXPERIMENT, "quick", levels, PLACES)
+    plan, _ = admission.admit(EXPERIMENT, "quick", BOTH | levels, PLACES)
     return admission.need(EXPERIMENT, plan.points, PLACES)
 
 
@@ -70,16 +73,16 @@ def test_enough_is_a_quarter_more_than_is_needed(host: dict[str, int]) -> None:
 
 
 def test_a_size_that_the_preset_chose_is_halved_until_it_fits(host: dict[str, int]) -> None:
-    host["/shm"] = 100 * MIB
-    plan, scaled = admission.admit(EXPERIMENT, "quick", {}, PLACES)
-    assert {point.at["file_size"] for point in plan.points} == {64 * MIB}
-    assert scaled == {"file_size": "64 MiB instead of 256 MiB"}
+    host["/shm"] = 25 * MIB
+    plan, scaled = admission.admit(EXPERIMENT, "quick", BOTH, PLACES)
+    assert {point.at["file_size"] for point in plan.points} == {16 * MIB}
+    assert scaled == {"file_size": "16 MiB instead of 64 MiB"}
 
 
 def test_a_size_that_the_user_chose_is_refused_with_numbers(host: dict[str, int]) -> None:
     host["/shm"] = 100 * MIB
     with pytest.raises(Refused) as refused:
-        admission.admit(EXPERIMENT, "quick", {"file_size": [256 * MIB]}, PLACES)
+        admission.admit(EXPERIMENT, "quick", BOTH | {"file_size": [256 * MIB]}, PLACES)
     assert str(refused.value) == (
         "the plan needs 320 MiB of free space on /shm, and 100 MiB is free; "
         "free some, or choose a smaller file_size with -p"

@@ -213,7 +213,8 @@ def test_a_new_file_is_warmed_by_a_whole_trial(
     directories: Directories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shorter one leaves part of the file to the block's first trial, which is slower for it."""
-    points = build(experiments.load("mmap-write"), "quick", {}, controls=False).points
+    levels = {"filesystem": ["dir", "tmpfs"], "file_state": ["cached_4k"]}
+    points = build(experiments.load("mmap-write"), "quick", levels, controls=False).points
     asked: list[Point] = []
     with open_executor(directories) as executor:
         monkeypatch.setattr(executor, "trial", asked.append)
