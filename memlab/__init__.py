@@ -18,22 +18,24 @@ if TYPE_CHECKING:
     from memlab.api import (
         Run,
         describe,
-        diagnose_process,
         doctor,
         list_experiments,
         list_runs,
         load,
         sweep,
-        trial,
     )
+    from memlab.command.api import trial
+    from memlab.diagnose.api import diagnose_process
     from memlab.errors import CannotRun, HostError, Interrupted, MemlabError, UsageError
     from memlab.machines.guest.handle import Guest
 
 _HOMES = {
     "memlab.api": (
-        *("Run", "describe", "diagnose_process", "doctor", "list_experiments", "list_runs"),
-        *("load", "sweep", "trial"),
+        *("Run", "describe", "doctor", "list_experiments", "list_runs"),
+        *("load", "sweep"),
     ),
+    "memlab.command.api": ("trial",),
+    "memlab.diagnose.api": ("diagnose_process",),
     "memlab.errors": ("CannotRun", "HostError", "Interrupted", "MemlabError", "UsageError"),
     "memlab.machines.guest.handle": ("Guest",),
 }

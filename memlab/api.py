@@ -22,19 +22,17 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from memlab import documents
+    from memlab.present import documents
     from memlab.run.target import Place
 
 __all__ = [
     "Run",
     "describe",
-    "diagnose_process",
     "doctor",
     "list_experiments",
     "list_runs",
     "load",
     "sweep",
-    "trial",
 ]
 
 
@@ -152,7 +150,7 @@ class Run(results.Run):
 Face = TypeVar("Face", bound=Callable[..., Any])
 
 
-def _asking(command: str) -> Callable[[Face], Face]:
+def asking(command: str) -> Callable[[Face], Face]:
     """Give a function the signature and the documentation of the options that a command takes."""
 
     def decorated(function: Face) -> Face:
@@ -179,7 +177,7 @@ def _asking(command: str) -> Callable[[Face], Face]:
     return decorated
 
 
-def _read(command: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def read(command: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What is asked by the options that a command takes, by Request's fields; and all else."""
     options = {option.python: option for option in OPTIONS if command in option.on}
     asked = {
@@ -190,7 +188,7 @@ def _read(command: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     return asked, {name: value for name, value in given.items() if name not in options}
 
 
-@_asking("sweep")
+@asking("sweep")
 def sweep(
     experiment: str,
     *,
@@ -214,86 +212,25 @@ def sweep(
     Interrupted with the run's id on Ctrl-C; all are MemlabError, with a message of one line.
     """
     experiment = experiments.named(experiment)
-    asked, of_factors = _read("sweep", levels)
+    asked, of_factors = read("sweep", levels)
     declared = experiments.load(experiment)
     request = Request(experiment, levels=check_levels(declared, of_factors), **asked)
-    return _measured(request, store, guest, progress)
+    return measured(request, store, guest, progress)
 
 
-@_asking("try")
-def trial(
-    command: Sequence[str],
-    *,
-    metrics: Sequence[str] = (),
-    metric_json: str = "",
-    latencies: str = "",
-    expect: Sequence[str] = (),
-    timeout: float | str = "10min",
-    serve: Sequence[str] = (),
-    ready: str = "",
-    keep: bool = False,
-    guest: Place | None = None,
-    store: str | Path | None = None,
-    progress: bool | None = None,
-    **policies: Any,
-) -> Run:
-    """Run a command under other memory policies and return the stored run.
-
-        run = memlab.trial(["./app", "--threads", "{n}"], lock=["off", "future"], n=[1, 4])
-
-    command: the program and its arguments; `{n}` is replaced by the levels of the policy `n`.
-    metrics: numbers that it prints, as `memlab try --metric`: "rate[1/s]=([0-9.]+) per second".
-    metric_json, latencies: files that it writes, as the options of the same names.
-    expect: as `memlab try --expect`; `run.claims()` has the verdicts.
-    timeout: of one run of the command, in seconds or as text.
-    serve: a service that has the policies; the command is then the load that is put on it, and
-    `{port}` in both is a free port. ready: when it begins, as `memlab try --ready`. keep: the
-    service for the trials of a block that have the same policies, instead of a new one for each.
-    policies: as `memlab try -p`, the baseline first; `**{"env.NAME": [...]}` is a variable.
-
-    The other parameters and what is raised are those of `sweep`; a policy is done at a precision of
-    2 % where neither blocks nor another precision is asked for.
-    """
-    if isinstance(command, str):
-        raise BadRequest(f"a command is a list of its words, not the text {command!r}")
-    if isinstance(expect, str):
-        raise BadRequest(f"expect is a list of texts, not the text {expect!r}")
-    from memlab import measure
-
-    asked, of_policies = _read("try", policies)
-    several = {
-        name: [level] if isinstance(level, str | int | float) else list(level)
-        for name, level in of_policies.items()
-    }
-    request = measure.command(
-        list(command),
-        several,
-        metrics=metrics,
-        metric_file=metric_json,
-        latencies=latencies,
-        expect=expect,
-        timeout_s=600.0 if (limit_s := _of_seconds("timeout", timeout)) is None else limit_s,
-        serve=list(serve),
-        ready=ready,
-        keep=keep,
-        **asked,
-    )
-    return _measured(request, store, guest, progress)
-
-
-def _measured(
+def measured(
     request: Request, store: str | Path | None, guest: Place | None, progress: bool | None
 ) -> Run:
     from memlab import measure  # what measures: reading a run has no use for it
-    from memlab.present.progress import Live
-    from memlab.watch import Silent
+    from memlab.measure.progress import Live
+    from memlab.run.watch import Silent
 
     path = Path(store) if store else default_path()
     told = "ipykernel" in sys.modules if progress is None else progress
     return Run(measure.sweep(request, path, Live() if told else Silent(), guest), path)
 
 
-def _of_seconds(name: str, value: float | str | None) -> float | None:
+def of_seconds(name: str, value: float | str | None) -> float | None:
     """From 10 or "10s"; `name` is the parameter's."""
     try:
         return units.parse_duration(value) if isinstance(value, str) else value
@@ -354,18 +291,4 @@ def doctor() -> pd.DataFrame:
     found = [*measure.runs_here(), *measure.capabilities_here()]
     return pd.DataFrame.from_records(
         [{f: getattr(one, f) for f in ("name", "available", "detail", "remedy")} for one in found]
-    )
-
-
-def diagnose_process(
-    pid: int, seconds: float | str = 10.0, *, policies: Sequence[str] = ()
-) -> documents.Diagnose:
-    """Look at a live process, as `memlab diagnose --json` has it; `policies` such as "lock=future"
-    are what to predict. CannotLook where it may not be read, BadSubject where it is no process with
-    memory of its own."""
-    from memlab.diagnose import diagnosis
-    from memlab.present import data
-
-    return data.diagnosis(
-        diagnosis.of(pid, _of_seconds("seconds", seconds) or 10.0, policies=policies)
     )

@@ -4,15 +4,22 @@ A feature is a folder beside this file. Each file of its `commands` is a command
 if it has one, holds functions that the core calls by their names:
 
     command(name, command)   add options to a command of the core
+    show(run, store, output) show what `show` is given, where it is not a run but the feature's
     capabilities()           what `doctor` says of this machine besides
     documents()              what `--json` prints besides, by what `schema` takes
     place(stored)            where the trials of a stored run were, if not on its host
+    declare(subject)         the experiment that a request's subject is
+    subjects()               what a subject is, as `--json` prints it
+
+A folder `python_probes`, here or in a feature, holds probes that are written in Python.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -28,10 +35,30 @@ def command_packages() -> list[str]:
 
 def extensions(name: str) -> list[Callable[..., Any]]:
     """What features have under this name."""
-    folders = sorted(os.listdir(FOLDER))  # noqa: PTH208
-    files = ((folder, os.path.join(FOLDER, folder, "extends.py")) for folder in folders)  # noqa: PTH118
-    modules = [import_module(f"memlab.{f}.extends") for f, at in files if os.path.isfile(at)]  # noqa: PTH113
-    return [getattr(module, name) for module in modules if hasattr(module, name)]
+    folders = (f for f in sorted(os.listdir(FOLDER)) if name in _extended(f))  # noqa: PTH208
+    return [getattr(import_module(f"memlab.{folder}.extends"), name) for folder in folders]
+
+
+@cache
+def _extended(folder: str) -> list[str]:
+    """What a feature's `extends.py` defines, by its text: to import it takes longer."""
+    try:
+        with open(f"{FOLDER}/{folder}/extends.py", encoding="utf-8") as file:
+            return re.findall(r"^def (\w+)\(", file.read(), re.MULTILINE)
+    except OSError:
+        return []
+
+
+def python_probes() -> dict[str, str]:
+    """Where each probe that is written in Python is, from the top of the source tree, by name."""
+    packages = ["python_probes", *(f"{f}/python_probes" for f in os.listdir(FOLDER))]  # noqa: PTH208
+    return {
+        name[:-3]: f"memlab/{package}/{name}"
+        for package in packages
+        if os.path.isdir(f"{FOLDER}/{package}")  # noqa: PTH112
+        for name in os.listdir(f"{FOLDER}/{package}")  # noqa: PTH208
+        if name.endswith(".py") and name != "__init__.py"
+    }
 
 
 def path(package: str) -> str:

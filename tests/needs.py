@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from memlab import ownership
+from memlab.files import ownership
 from memlab.observe import allocators, capabilities, guest_tools
 from memlab.run import kernel
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memlab.histogram import (
+from memlab.analysis.histogram import (
     BUCKET_COUNT,
     LEAST_BEYOND,
     RELATIVE_ERROR,

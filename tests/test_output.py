@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from memlab import output
+from memlab.files import output
 
 
 @pytest.fixture

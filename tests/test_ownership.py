@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memlab import folders, ownership
 from memlab.errors import CannotRun
+from memlab.files import folders, ownership
 from memlab.run.journal import Journal
 from memlab.run.prepare import check_directory
 from memlab.store import database, travel

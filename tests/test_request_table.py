@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 import memlab
-from memlab import documents
 from memlab.errors import BadRequest
+from memlab.present import documents
 from memlab.request import OPTIONS, Option, Request
 from memlab.store import rows
 

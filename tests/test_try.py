@@ -16,10 +16,10 @@ from processes import processes
 
 import memlab
 from memlab import experiments
+from memlab.command import declare as command
 from memlab.errors import BadLevels, BadRequest
-from memlab.experiment import command
 from memlab.judging.compare_levels import compare_levels
-from memlab.observe import cgroup
+from memlab.observe import available, cgroup
 from memlab.observe.in_force import InForce
 from memlab.present import figures, terminal
 from memlab.present import words as words_of
@@ -250,7 +250,7 @@ def test_few_readings_of_no_lock_may_be_from_before_main(
     readings: list[int], outcome: str | None
 ) -> None:
     """A start of 10 ms was called unavailable once in 300 trials."""
-    from memlab.python_probes import command as probe
+    from memlab.command.python_probes import command as probe
 
     spec = {"serve": [], "argv": ["true"], "environ": {"MEMLAB_LOCK": "future"}}
     launched = SimpleNamespace(
@@ -281,7 +281,7 @@ def test_what_is_shown_names_a_missing_metric_once_and_every_metric_on_demand(
 def test_proportional_memory_is_read_at_times_or_says_why_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from memlab.python_probes import command as probe
+    from memlab.command.python_probes import command as probe
 
     now_s, took_s = [0.0], 0.002
     for clock in ("monotonic", "thread_time"):
@@ -467,11 +467,64 @@ def test_a_command_that_forks_for_ever_is_bounded_and_ended(
     run = memlab.trial([str(tmp_path / "forks")], blocks=1, store=store_path, timeout=1.0)
     assert outcomes(run) == ["timeout"]
     assert 2 <= (run.samples[0].raw or {})["process_count"] <= 24
+    assert "killed after 1 s, at the most processes allowed, 24" in str(run.samples[0].detail)
     assert eventually(lambda: processes(str(tmp_path / "forks")) == [])
 
 
-def test_a_user_who_is_not_root_has_a_bound_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+@pytest.mark.needs("root")
+@pytest.mark.parametrize("parent", ["", "setsid();"], ids=["one session", "a session each"])
+def test_thousands_of_processes_that_run_do_not_outlive_the_time_limit(
+    parent: str, tmp_path: Path, store_path: Path
+) -> None:
+    """In a CPU group of their own, or the rest of the machine would wait for them as well."""
+    home = cgroup.v1_dir("cpu")
+    if home is None or not cgroup.v1_dir("pids") or cgroup.locate().memory_version is None:
+        pytest.skip("needs cgroups of v1 with the pids and the cpu controller")
+    if available.processes().left < 8000 or available.memory().left < 4 << 30:
+        pytest.skip("needs room for 8000 processes, and 4 GiB")
+    (tmp_path / "forks.c").write_text(
+        FORKS.replace("fork();", f"if (!fork()) {{ {parent} }}").replace("+ 20", "+ 300")
+    )
+    subprocess.run(["cc", "-o", "forks", "forks.c"], cwd=tmp_path, check=True)
+    group = home / f"memlab-test-{tmp_path.name}-{os.getpid()}"
+    group.mkdir()
+    try:
+        done = subprocess.run(
+            [
+                *("sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"),
+                *(sys.executable, "-m", "memlab", "try", "--blocks", "1", "--timeout", "2s"),
+                *("--store", str(store_path), "--wait=10min", "--", str(tmp_path / "forks")),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+        assert done.returncode == 3, done
+        assert "killed after 2 s, at the most processes allowed, 4096;" in done.stderr
+        assert processes(str(tmp_path / "forks")) == []
+    finally:
+        assert eventually(lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
+
+
+def test_a_reading_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes longer than any reading may is no reading, and the trial is what it was."""
     from memlab.python_probes import command as probe
+
+    monkeypatch.setattr(probe, "_READING_WITHIN_S", -1.0)
+    launched = object.__new__(probe._Launched)
+    launched.pid, launched.held = os.getpid(), probe.InForce()
+    launched.begin()
+    launched._read_memory(0.0)
+    assert launched.series()["rss_bytes"]["values"] == []
+    monkeypatch.setattr(probe, "_READING_WITHIN_S", 600.0)
+    launched._read_memory(0.0)
+    assert len(launched.series()["rss_bytes"]["values"]) == 1
+
+
+def test_a_user_who_is_not_root_has_a_bound_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from memlab.command.python_probes import command as probe
 
     monkeypatch.setattr(probe.resource, "getrlimit", lambda _: (0, -1))
     running = int(probe._processes_bound(0))
@@ -647,7 +700,7 @@ def test_a_stored_run_is_read_again_without_its_command(toucher: str, store_path
         (["true"], {"nice": [99]}, "nice: 99 is out of bounds, -20 to 19"),
         (["true"], {"lock": []}, "lock: no level given"),
         (["true"], {"memory_max": ["0"]}, "memory_max: 0 leaves no memory to run in; write none"),
-        (["true"], {"timeout": "0s"}, "--timeout: 0 s is no time limit"),
+        (["true"], {"timeout": "0s"}, "--timeout: 0 s is not a time limit"),
         (["true"], {"serve": ["./nope"], "ready": "tcp:1"}, "./nope: the command to try is not"),
         (["true"], {"serve": ["true"]}, "say when the service is ready: --ready tcp:{port}"),
         (["true"], {"serve": ["true"], "ready": "tcp:x"}, "--ready tcp:x: a port is 1 to 65535"),

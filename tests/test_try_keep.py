@@ -15,14 +15,14 @@ from processes import processes
 
 import memlab
 from memlab import measure
+from memlab.command import declare as command
 from memlab.errors import BadRequest, Interrupted
-from memlab.experiment import command
 from memlab.observe import capabilities
 from memlab.observe.capabilities import Capability
 from memlab.present import terminal
 from memlab.run.fork_server import ForkServer
+from memlab.run.watch import Progress, Silent
 from memlab.store import SampleRow
-from memlab.watch import Progress, Silent
 
 PAGE = os.sysconf("SC_PAGESIZE")
 TOUCHED = 1009  # a prime number, so that no multiple of anything gives it by accident
@@ -256,7 +256,7 @@ class _Cut(Silent):
 def test_a_run_that_was_cut_short_goes_on_with_a_new_service(store_path: Path) -> None:
     levels = {"ask": ["a", "b", "c"], "env.FOO": ["41", "43"]}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("memlab.watch.Silent", _Cut)
+        patched.setattr("memlab.run.watch.Silent", _Cut)
         with pytest.raises(Interrupted) as cut:
             served(store_path, blocks=2, **levels)
     measure.resume(cut.value.run, store_path, Silent())

@@ -1,5 +1,5 @@
-"""What memlab opens for writing: everything goes through memlab.output, which knows whose folders
-and links are on the way, save what is listed here with the reason why it need not."""
+"""What memlab opens for writing: everything goes through memlab.files.output, which knows whose
+folders and links are on the way, save what is listed here with the reason why it need not."""
 
 import ast
 import gzip
@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from command import memlab
 
-from memlab import output, recorded
+from memlab import recorded
 from memlab.errors import StoreError
+from memlab.files import output
 from memlab.store import Store
 
 ROOT = Path(__file__).parents[1] / "memlab"
@@ -23,7 +24,7 @@ ROOT_ONLY = pytest.mark.needs("host root")
 # the journal's and the caches' own, which are never in another user's home (folders.user).
 OWN = {
     "experiments/_files.py": {"_declared", "_folder_of", "_built", "_compile"},
-    "folders.py": {"temporary"},
+    "files/folders.py": {"temporary"},
     "run/files.py": {"_make_fresh", "_write_out"},
     "run/journal.py": {"__init__", "make_folder", "_open", "set_aside"},
     "run/swap.py": {"_make_file", "_make_zram"},
@@ -42,7 +43,7 @@ KERNELS = {
     "experiments/memcg_accounting.py": {"<module>"},
     "observe/capabilities/capability.py": {"refusal_of"},
     "observe/physical_memory.py": {"opened"},
-    "python_probes/command.py": {"_forget_peak", "set_high", "open_to_load", "forget_peak"},
+    "command/python_probes/command.py": {"_forget_peak", "set_high", "open_to_load", "forget_peak"},
     "run/cleanup.py": {"set_value", "_kill", "remove_zram"},
     "run/containment.py": {"_forget_peak", "_renew", "_add", "_write"},
     "run/journal.py": {"enable_memory", "make_group"},
@@ -100,7 +101,7 @@ def test_everything_is_written_through_output() -> None:
     found: dict[str, set[str]] = {}
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        if name != "output.py" and (functions := set(written(ast.parse(path.read_text())))):
+        if name != "files/output.py" and (functions := set(written(ast.parse(path.read_text())))):
             found[name] = functions
     listed: dict[str, set[str]] = {}
     for table in (OWN, KERNELS, OTHERS):
@@ -265,7 +266,7 @@ def test_without_links_roots_output_lies_where_it_is_asked_for(theirs: Path) -> 
 def test_another_users_fifo_is_not_waited_for(theirs: Path) -> None:
     os.mkfifo(theirs / "x.csv")
     give(theirs / "x.csv")
-    with pytest.raises(PermissionError, match="it is no file, and another user's"):
+    with pytest.raises(PermissionError, match="it is not a file, and another user's"):
         output.write({theirs / "x.csv": b"new"})
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.crossover import Crossover
+from memlab.analysis.crossover import CrossingPoint
 from memlab.analysis.exact import level_of_look, most_of_looks, sign_test
 from memlab.analysis.intervals import (
     FloatArray,
@@ -104,7 +104,7 @@ def ratio_verdict(
     return with_p(found, logs - log1p(-share_b), *_logs_of(above, below), looked)
 
 
-def crossover_verdict(found: Crossover, over: float, up_to: float) -> Verdict:
+def crossover_verdict(found: CrossingPoint, over: float, up_to: float) -> Verdict:
     """Claim: the crossover lies in the half-open range (over, up_to].
 
     Rule: reproduced if the whole interval lies in the range, contradicted if none of it does,

@@ -51,7 +51,7 @@ def factor(ctx: click.Context, _: click.Parameter, typed: str) -> list[Completio
 
 
 def schema(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
-    from memlab import documents
+    from memlab.present import documents
 
     return [CompletionItem(name) for name in documents.commands() if name.startswith(typed)]
 

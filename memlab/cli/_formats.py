@@ -39,8 +39,8 @@ def chosen(form: str | None, as_json: bool) -> str:
 
 def echo_cases(form: str, found: Cases) -> None:
     """Print in a format that other programs read; GitHub's goes to the step's summary too."""
-    from memlab import output
     from memlab.errors import CannotRun
+    from memlab.files import output
     from memlab.present.formats import bmf, github, junit, kcidb, openmetrics
 
     formats = {"junit": junit, "github": github, "bmf": bmf, "openmetrics": openmetrics}

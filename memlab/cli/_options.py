@@ -103,8 +103,8 @@ class _OutputFolder(click.Path):
 
 
 def _writable(folder: Path) -> Path:
-    from memlab import output
     from memlab.errors import CannotRun
+    from memlab.files import output
 
     try:
         output.check_folder(folder)
@@ -184,8 +184,8 @@ def echo_behind(begin: str, text: str) -> None:
 
 
 def echo_json(document: Any) -> None:
-    """Print what `memlab.documents` declares."""
-    from memlab import documents
+    """Print what `memlab.present.documents` declares."""
+    from memlab.present import documents
 
     click.echo(documents.text(document))
 

@@ -21,11 +21,11 @@ from memlab.cli._streams import ReaderGone
 from memlab.errors import CannotRun, Interrupted
 from memlab.experiment import Factor, Level
 from memlab.experiment.levels import read_levels
-from memlab.present.progress import Live
+from memlab.measure.progress import Live
 from memlab.request import Request
 from memlab.run.target import Place
+from memlab.run.watch import Silent, Watch
 from memlab.store import Store, default_path, lines
-from memlab.watch import Silent, Watch
 
 
 def levels(experiment: str, assignments: tuple[str, ...]) -> dict[str, list[Level]]:

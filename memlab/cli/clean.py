@@ -14,8 +14,8 @@ def command(as_json: bool) -> None:
     A killed sweep is cleaned up within a moment by its guardian; this is for when the guardian
     was killed too. The next sweep does the same by itself. Stored samples are not touched.
     """
-    from memlab import folders
     from memlab.errors import CannotRun
+    from memlab.files import folders
     from memlab.run import cleanup, journal
 
     undone = list(journal.undo_stale())
@@ -29,10 +29,12 @@ def command(as_json: bool) -> None:
     ]
     foreign = [str(one) for one in left if not one.damaged]
     if as_json:
-        from memlab.documents import Clean, Undone
+        from memlab.present.documents import Clean, UndoneRun
 
         echo_json(
-            Clean([Undone(run.run, run.changes) for run in undone], [*map(str, failures)], foreign)
+            Clean(
+                [UndoneRun(run.run, run.changes) for run in undone], [*map(str, failures)], foreign
+            )
         )
     for run in undone if not as_json else ():
         for change in run.changes or ["nothing was left"]:

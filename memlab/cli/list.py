@@ -15,7 +15,7 @@ def command(verbose: bool, as_json: bool) -> None:
     """List the experiments, with the question each one asks and, in brackets,
     the studies whose claims it tests."""
     if as_json:
-        from memlab.documents import ListedExperiment
+        from memlab.present.documents import ListedExperiment
 
         names = [*experiments.names(), *experiments.packaged()]
         found = [experiments.load(name) for name in names]

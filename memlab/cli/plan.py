@@ -83,11 +83,12 @@ def command(
     memlab plan mmap-write --detect 3% --power 0.9
     memlab plan mmap-write -p size=4k --detect 1% --pilot
     """
-    from memlab import documents, experiments, measure
+    from memlab import experiments, measure
     from memlab.analysis.power import ENOUGH_BLOCKS
     from memlab.api import Run
     from memlab.cli import _sweeping
     from memlab.judging import planning
+    from memlab.present import documents
     from memlab.request import Request
     from memlab.store import default_path
 
@@ -113,7 +114,7 @@ def command(
     }
     if as_json:
         echo_json(
-            documents.Plan(
+            documents.ShownPlan(
                 experiment=run.experiment.name,
                 run=run.id,
                 metric=noise.metric,

@@ -111,7 +111,7 @@ def command(
         else:
             files = figures.save(loaded, output_folder(output, store))
     if as_json:
-        from memlab.documents import Plot
+        from memlab.present.documents import Plot
 
         echo_json(Plot(loaded.id, [str(path) for path in files]))
         return

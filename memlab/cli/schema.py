@@ -15,7 +15,7 @@ def command(command: str | None) -> None:
     memlab schema show
     memlab schema sweep-dry-run
     """
-    from memlab import documents
+    from memlab.present import documents
 
     known = documents.commands()
     if command is None:

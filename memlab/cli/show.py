@@ -5,12 +5,10 @@ from pathlib import Path
 import click
 
 from memlab.cli._options import (
-    echo,
     echo_json,
     example_option,
     figure_option,
     json_option,
-    output_folder,
     run_argument,
     store_option,
 )
@@ -39,21 +37,9 @@ def command(
     """Show RUN (an id, the start of one, a name, or `last`): the answer, how many claims hold, and
     then medians, baseline loops, what was published, noise. Of a trace that `memlab record` wrote
     (app.trace): what its program did with its memory, and a figure of it."""
-    from memlab.trace import file
+    from memlab import features
 
-    if file.is_named([run]):
-        from memlab.trace import account, shown
-
-        trace = file.read(Path(run))
-        found = account.of(trace)
-        place = output_folder(output, store) / f"{trace.path.stem}.png"
-        shown.figure(trace, found, place)
-        if as_json:
-            echo_json(shown.document(trace, found, place))
-            return
-        for line in shown.lines(trace, found):
-            echo(line)
-        echo(f"figure: {place}")
+    if any(one(run, store, output, as_json=as_json) for one in features.extensions("show")):
         return
     from memlab import api
 

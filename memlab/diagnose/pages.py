@@ -72,8 +72,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Bytes that are resident, by what the page tables say; pages of zeros that are mapped and
-    never written are in none."""
+    """Bytes that are resident, by what the page tables say."""
 
     at_s: float
     anonymous_bytes: int
@@ -87,6 +86,8 @@ class Pages:
     huge_bytes: int
     """Anonymous, in transparent huge pages that one entry maps."""
     swapped_bytes: int
+    zeros_bytes: int
+    """Read and never written: the one page of zeros, mapped as often; no memory is taken."""
     by_mapping: dict[int, int] = field(repr=False)
     """Resident bytes by the start of the mapping."""
     lazyfree: Sampled | None
@@ -121,10 +122,13 @@ def read(
     finally:
         os.close(fd)
     starts = [mapping.start for mapping in mappings]
-    swapped = files = anonymous = huge = 0
+    swapped = files = anonymous = huge = zeros = 0
     by_mapping: Counter[int] = Counter()
     for start, end, kind in regions:
         size = end - start
+        if kind & _ZERO:
+            zeros += size
+            continue
         if kind & _SWAPPED:
             swapped += size
             continue
@@ -143,6 +147,7 @@ def read(
         file_bytes=files,
         huge_bytes=huge,
         swapped_bytes=swapped,
+        zeros_bytes=zeros,
         by_mapping=dict(by_mapping),
         lazyfree=lazy,
         locked=locked,
@@ -156,7 +161,7 @@ _Region = tuple[int, int, int]
 
 
 def _regions(fd: int, mappings: Sequence[process.Mapping]) -> Iterator[_Region]:
-    """Start, end and kind of what is resident or in swap, in ascending order."""
+    """Start, end and kind of what is mapped or in swap, in ascending order."""
     mappings = [m for m in mappings if m.path != "[vsyscall]"]
     if not mappings:
         return
@@ -179,8 +184,7 @@ def _regions(fd: int, mappings: Sequence[process.Mapping]) -> Iterator[_Region]:
             raise NotSeen("this kernel has no PAGEMAP_SCAN (Linux 6.7)") from None
         for i in range(count):
             start, stop, kind = vector[3 * i : 3 * i + 3]
-            if not (kind & _ZERO and kind & _PRESENT):
-                yield start, stop, kind
+            yield start, stop, kind if kind & _PRESENT else kind & ~_ZERO
         reached = _ARGUMENTS.unpack(argument)[4]
         if reached <= at:
             return
@@ -203,7 +207,7 @@ def _entries(fd: int, regions: Sequence[_Region]) -> tuple[int, int, list[int], 
     pieces = [
         (at, min(at + _CHUNK, end), kind)
         for start, end, kind in regions
-        if not kind & _SWAPPED
+        if not kind & (_SWAPPED | _ZERO)
         for at in range(start, end, _CHUNK)
     ]
     total = sum(end - start for start, end, _ in pieces)
@@ -263,7 +267,7 @@ def _unused(pid: int, regions: Sequence[_Region]) -> Sampled | None:
     huge = [
         at
         for start, end, kind in regions
-        if kind & _HUGE and not kind & (_FILE | _SWAPPED)
+        if kind & _HUGE and not kind & (_FILE | _SWAPPED | _ZERO)
         for at in range(start, end, _CHUNK)
     ]
     if not huge:

@@ -33,7 +33,7 @@ def named(text: str) -> int:
     file name of its program. Raises `BadSubject`."""
     if text.isdecimal() and len(text) < 10:
         if int(text) < 1:
-            raise BadSubject(f"PID {text} is no process: a number from 1, or a name")
+            raise BadSubject(f"PID {text} is not a process: a number from 1, or a name")
         return int(text)
     found = []
     for entry in files.names(proc.ROOT / "proc"):

@@ -1,11 +1,13 @@
 """What threads wait for: the function of the kernel that each sleeps in, sampled.
 
 /proc/PID/task/TID/wchan names it, at a read of some microseconds and without a stop. A thread that
-runs, or could, sleeps in none.
+runs, or could, sleeps in none. It names no function of the scheduler's section, where semaphores
+sleep (in_sched_functions()): a thread that waits for the mmap_lock is in what takes it.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,8 +33,20 @@ _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
                "btrfs_wait")),
     ("a page of a file", ("folio_wait_bit", "__folio_lock", "__lock_page", "wait_on_page_bit",
                           "filemap_", "io_schedule", "read_pages", "do_read_cache")),
-    ("a kernel semaphore, as the mmap_lock", ("rwsem_", "down_read", "down_write", "__down_")),
+    ("a kernel semaphore, as the mmap_lock", (
+        "rwsem_", "down_read", "down_write", "__down_", "vm_mmap_pgoff", "__vm_munmap", "vm_munmap",
+        "do_mprotect_pkey", "__do_sys_brk", "__do_sys_mremap", "__x64_sys_brk", "__x64_sys_mremap",
+        "__arm64_sys_brk", "__arm64_sys_mremap", "do_madvise", "madvise_lock", "do_mlock",
+        "__mm_populate", "lock_mm_and_find_vma", "do_user_addr_fault")),
 )  # fmt: skip
+# A page of a file that fsync waits for is being written; /proc/PID/task/TID/syscall has the number.
+# arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h: msync, fsync,
+# fdatasync, sync, sync_file_range, syncfs.
+_SYNCS = {
+    "x86_64": {"26", "74", "75", "162", "277", "306"},
+    "aarch64": {"227", "82", "83", "81", "84", "267"},
+}.get(os.uname().machine, set())
+_OF_FSYNC = " of fsync"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +88,7 @@ class Sampler:
             pid, task = tasks[(self._at + i) % len(tasks)]
             found = files.text(ROOT / f"proc/{pid}/task/{task}/wchan")
             if found is not None:
-                self._functions[found] += 1
+                self._functions[found + _synced(pid, task, found)] += 1
                 self._samples += 1
         self._at += _THREADS_MAX
 
@@ -102,10 +116,20 @@ class Sampler:
 
 def kind_of(function: str) -> str | None:
     """What a thread that sleeps in this function waits for, if it is memory."""
+    if function.endswith(_OF_FSYNC):
+        return "fsync"
     for kind, prefixes in _KINDS:
         if function.startswith(prefixes):
             return kind
     return None
+
+
+def _synced(pid: int, task: int, function: str) -> str:
+    """Marks a wait for a page of a file that a call such as fsync(2) writes."""
+    if kind_of(function) not in ("a page of a file", "writeback"):
+        return ""
+    words = (files.text(ROOT / f"proc/{pid}/task/{task}/syscall") or "").split()
+    return _OF_FSYNC if words and words[0] in _SYNCS else ""
 
 
 def _queued_s(pids: list[int]) -> float | None:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from memlab import output, units
+from memlab import units
 from memlab.diagnose import group
 from memlab.errors import BadRequest
+from memlab.files import output
 from memlab.observe import files, proc, process
 
 _RING = 300

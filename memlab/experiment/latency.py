@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from memlab.analysis.histogram import Histogram
 from memlab.experiment.expressions import Expression, F, each
 from memlab.experiment.metric import Metric
-from memlab.histogram import Histogram
 
 _BEYOND = {"p50": 2, "p90": 10, "p99": 100, "p999": 1000, "p9999": 10_000}  # one in so many
 

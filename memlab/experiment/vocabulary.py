@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import Any
 
+from memlab import features
 from memlab.errors import BadDeclaration
 from memlab.experiment import rules
-from memlab.experiment.claims import Claim, Explanation
+from memlab.experiment.claims import Claim, Decision, Explanation
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Against, Figure
 from memlab.experiment.host import Host
@@ -191,10 +191,13 @@ class Experiment:
     judges: Mapping[str, Sequence[str]] = field(default_factory=dict)  # tables in words, by source
     claims: Sequence[Claim] = ()
     changes: Sequence[Claim] = ()  # what changelogs claim, each `since` a version: for `ladder`
+    so: Sequence[Decision] = ()  # what a reader may decide by its claims
     costs: CostTerms | None = None
     attribution: Attribution | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
     host: Host = field(default_factory=Host)
+    # Whether a point's window may be taken in turns: its probe has `turns` in its result.
+    turns: Callable[[At], bool] | None = None
     budget_s: Mapping[str, float] = field(
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
     )
@@ -215,14 +218,18 @@ class Experiment:
         """Where the probe is written, from the top of the source tree or as a path."""
         if self.home:
             return f"{self.home}/probe_sources/{self.probe}.c"
-        module = f"python_probes/{self.probe}.py"
-        written_in_python = (Path(__file__).parents[1] / module).exists()
-        return f"memlab/{module}" if written_in_python else f"probes/{self.probe}.c"
+        return features.python_probes().get(self.probe, f"probes/{self.probe}.c")
 
     @property
     def sources(self) -> list[str]:
         """The studies, by id, whose tables this experiment answers."""
         return sorted({source for source, _ in self.tables})
+
+    @property
+    def watched(self) -> list[str]:
+        """The metrics that an answer begins with, where it is what each level changes; empty where
+        claims are the answer."""
+        return []
 
     @property
     def declared_from(self) -> Mapping[str, Any] | None:
@@ -256,7 +263,7 @@ class Experiment:
         for preset in PRESETS:
             with _part(f"preset {preset}"):
                 points += self._check_preset(preset)
-        scope = rules.Scope(self.factors, self.metrics, self.controls, points)
+        scope = rules.DeclaredNames(self.factors, self.metrics, self.controls, points)
         self._check_claims(scope)
         self._check_figures(scope)
         self._check_printed(scope)
@@ -295,7 +302,7 @@ class Experiment:
                 rules.check_param(self.probe, factor, taken)
         for name in taken:
             if name not in given and name not in self.host_params:
-                raise BadDeclaration(f"the param {name!r} of probe {self.probe} is no factor's")
+                raise BadDeclaration(f"the param {name!r} of probe {self.probe} is not a factor's")
 
     def _check_expressions(self) -> None:
         """What metrics and terms of a cost read is there."""
@@ -342,8 +349,11 @@ class Experiment:
                 raise BadDeclaration(f"the cost of {dict(at)} is not positive")
         return list(found.values())
 
-    def _check_claims(self, scope: rules.Scope) -> None:
+    def _check_claims(self, scope: rules.DeclaredNames) -> None:
         rules.check_ids([*self.claims, *self.changes])
+        for decision in self.so:
+            with _part("so"):
+                rules.check_decision(decision, [claim.id for claim in self.claims])
         for claim in [*self.claims, *self.changes]:
             with _part(f"claim {claim.id or repr(claim.text)}"):
                 rules.check_claim(claim, scope)
@@ -362,13 +372,13 @@ class Experiment:
                 for name in self.attribution.overhead:
                     scope.metric(name)
 
-    def _check_figures(self, scope: rules.Scope) -> None:
+    def _check_figures(self, scope: rules.DeclaredNames) -> None:
         ids = [claim.id for claim in self.claims]
         for name, figure in {"": self.figure, **self.more_figures}.items():
             with _part(f"figure {name}".strip()):
                 rules.check_figure(figure, ids, scope)
 
-    def _check_printed(self, scope: rules.Scope) -> None:
+    def _check_printed(self, scope: rules.DeclaredNames) -> None:
         """The printed tables are there, and their cells are points of this experiment."""
         for source, table in self.tables:
             with _part("published"):

@@ -27,9 +27,9 @@ from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
-from memlab import folders
 from memlab.errors import BadDeclaration, BadRequest, CannotRun, MemlabError, NotBuilt
 from memlab.experiment.vocabulary import Experiment
+from memlab.files import folders
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _SOURCE_BYTES_MAX = 1 << 20

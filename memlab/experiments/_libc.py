@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from memlab import folders
 from memlab.experiment import *
+from memlab.files import folders
 
 
 def _parse(text: str) -> Level:

@@ -322,6 +322,19 @@ HALVES = "14,173 us against 7,110 us for 32M"
 EXPERIMENT = Experiment(
     name="memcpy",
     question="How fast are the first copy and the later ones, and what does locking change?",
+    so=[
+        Decision(
+            "locked-first-copy",
+            "touch, populate or lock a destination before if the first copy must be fast: its page "
+            "faults are then paid elsewhere (without it, {number} times the time)",
+            "locking does not help the first copy: copy at once",
+        ),
+        Decision(
+            "mcblock",
+            "a copy by blocks of one's own does as well as memcpy",
+            "use memcpy: a copy by blocks of one's own reaches {number} of its bandwidth",
+        ),
+    ],
     probe="memory_copy",
     factors=[
         Factor(

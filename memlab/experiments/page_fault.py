@@ -172,6 +172,14 @@ def same_faults(
 EXPERIMENT = Experiment(
     name="page-fault",
     question="How many page faults does allocated memory take, and when, locked and not locked?",
+    so=[
+        Decision(
+            "ratio",
+            "lock or populate at the start if page faults must not come later: without a lock they "
+            "come with the first touch",
+            "locking does not move page faults to the allocation here",
+        ),
+    ],
     probe="page_fault",
     factors=[
         lock("off", "current", "future", "future_onfault"),

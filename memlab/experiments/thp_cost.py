@@ -278,6 +278,25 @@ BROKEN_UP: list[Claim] = [
 EXPERIMENT = Experiment(
     name="thp-cost",
     question="Are transparent huge pages good or bad: for the first touch, memory, loads and fork?",
+    so=[
+        Decision(
+            "touch-all",
+            "use huge pages if a program touches all of its memory: {number} of the time",
+            "huge pages do not make the first touch faster ({number})",
+        ),
+        Decision(
+            "unused-memory",
+            "leave them off (madvise, or prctl) if it touches one page here and there: memory "
+            "held grows {number} times",
+            "huge pages do not hold more memory than is touched",
+        ),
+        Decision(
+            "fork",
+            "and mind fork (redis, snapshots): it gets slower with them ({number})",
+            "fork is no reason against them (redis, snapshots): it takes {number} of the time, and "
+            "a write afterwards copies 4 KiB",
+        ),
+    ],
     probe="thp_cost",
     factors=[
         Factor(

@@ -192,6 +192,14 @@ def memory(at: At) -> int:
 EXPERIMENT = Experiment(
     name="thread-create",
     question="How many threads can processes create per second, and what does mlockall cost of it?",
+    so=[
+        Decision(
+            "future-collapse",
+            "where many threads live at once, create them before mlockall(MCL_FUTURE) or give "
+            "them small stacks",
+            "where few live at once it needs no care ({number} of the rate is left)",
+        ),
+    ],
     probe="thread_create",
     host=Host(
         libc=libc,

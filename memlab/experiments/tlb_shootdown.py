@@ -428,6 +428,14 @@ def reader_levels() -> list[int]:
 EXPERIMENT = Experiment(
     name="tlb-shootdown",
     question="What does giving memory back cost the threads that share the address space?",
+    so=[
+        Decision(
+            "releaser-rate",
+            "keep memory in the program if threads run beside: giving it back costs the one who "
+            "gives ({number} of its operations are left)",
+            "give memory back freely: it costs under 10 % of the operations",
+        ),
+    ],
     probe="tlb_shootdown",
     host=Host(
         cpus="all",

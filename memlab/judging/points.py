@@ -16,19 +16,19 @@ from memlab.analysis.intervals import Interval, median_interval, ratio_interval
 from memlab.analysis.verdicts import FLOOR_SHARE_LIMIT, Verdict
 from memlab.experiment import At, Count, Equivalent, Outcome, Ratio, Within
 from memlab.judging import evidence
-from memlab.judging.finding import Finding
-from memlab.judging.sight import NotHere, Side, Sight
+from memlab.judging.finding import VerdictFinding
+from memlab.judging.sight import ClaimSide, ClaimView, MissingData
 
 
-def ratio(claim: Ratio, sight: Sight) -> Finding:
+def ratio(claim: Ratio, sight: ClaimView) -> VerdictFinding:
     return _ratio_between(sight, claim.of, claim.to, claim.above or 0.0, claim.below or inf)
 
 
-def equivalent(claim: Equivalent, sight: Sight) -> Finding:
+def equivalent(claim: Equivalent, sight: ClaimView) -> VerdictFinding:
     return _ratio_between(sight, claim.of, claim.to, 1 / (1 + claim.within), 1 + claim.within)
 
 
-def within(claim: Within, sight: Sight) -> Finding:
+def within(claim: Within, sight: ClaimView) -> VerdictFinding:
     side = sight.side({})
     found = median_interval(side.values, looked=sight.run.looked)
     above = -inf if claim.above is None else claim.above
@@ -56,10 +56,12 @@ def within(claim: Within, sight: Sight) -> Finding:
         "below": limits[1],
     }
     lines = sight.lines(side.point)
-    return Finding(verdict, text, [side.point], facts, _clearance(verdict, above, below), lines)
+    return VerdictFinding(
+        verdict, text, [side.point], facts, _clearance(verdict, above, below), lines
+    )
 
 
-def count(claim: Count, sight: Sight) -> Finding:
+def count(claim: Count, sight: ClaimView) -> VerdictFinding:
     side = sight.side({})
     values = sight.run.by_block(claim.metric, side.point)  # the median of a session would hide one
     stopped = sight.run.stopped
@@ -79,25 +81,25 @@ def count(claim: Count, sight: Sight) -> Finding:
         f"{units.counted(verdict.n)}"
     )
     lines = sight.lines(side.point, claim.equals)
-    return Finding(verdict, text, [side.point], {"value": seen}, lines=lines)
+    return VerdictFinding(verdict, text, [side.point], {"value": seen}, lines=lines)
 
 
-def outcome(claim: Outcome, sight: Sight) -> Finding:
+def outcome(claim: Outcome, sight: ClaimView) -> VerdictFinding:
     point = sight.point({})
     samples = sight.run.by_point[point.index]
     outcomes = list(samples.outcomes.elements())
     if not outcomes:
-        raise NotHere(f"no sample yet; memlab sweep --resume {sight.run.id}")
+        raise MissingData(f"no sample yet; memlab sweep --resume {sight.run.id}")
     if set(outcomes) == {"unavailable"} and claim.outcome != "unavailable":
         detail = next(iter(samples.details), "")
-        raise NotHere(f"unavailable: {detail}", testable=False)
+        raise MissingData(f"unavailable: {detail}", testable=False)
     verdict = verdicts.outcome_verdict(outcomes, claim.outcome, sight.run.stopped)
     seen = ", ".join(f"{count} {word}" for word, count in Counter(outcomes).most_common())
     text = f"ended as: {seen}; claimed {claim.outcome}, {len(outcomes)} samples"
-    return Finding(verdict, text, [point])
+    return VerdictFinding(verdict, text, [point])
 
 
-def _ratio_between(sight: Sight, of: At, to: At, above: float, below: float) -> Finding:
+def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float) -> VerdictFinding:
     first, second = sight.pair(of, to)
     ratio = ratio_interval(first.values, second.values, looked=sight.run.looked)
     verdict = verdicts.ratio_verdict(
@@ -127,10 +129,10 @@ def _ratio_between(sight: Sight, of: At, to: At, above: float, below: float) -> 
         "times": evidence.number(max(ratio.estimate, 1 / ratio.estimate)),
     }
     points = first.point, second.point
-    return Finding(verdict, text, points, facts, _clearance(verdict, above, below))
+    return VerdictFinding(verdict, text, points, facts, _clearance(verdict, above, below))
 
 
-def _floors(first: Side, second: Side, names: tuple[str, str]) -> tuple[str, str]:
+def _floors(first: ClaimSide, second: ClaimSide, names: tuple[str, str]) -> tuple[str, str]:
     """What large floors make of a ratio: a word before the number, and a remark behind it."""
     shares = first.floor_share, second.floor_share
     heavy = [

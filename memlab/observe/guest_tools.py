@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab import ownership
+from memlab.files import ownership
 
 QEMU = "qemu-system-x86_64"
 QEMU_REMEDY = "apt install qemu-system-x86"

@@ -18,7 +18,7 @@ _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD, include/linux/sched.h
 _FIELDS = ("Rss", "Pss", "Locked")  # of smaps; it has 20 more, which would take time
 _HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ")
 # A guard is a page by default (pthread_attr_setguardsize(3)). glibc's arenas end in an
-# inaccessible rest of up to 64 MiB, which is no guard.
+# inaccessible rest of up to 64 MiB, which is not a guard.
 _GUARD_BYTES_MAX = 64 << 10
 
 

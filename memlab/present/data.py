@@ -6,16 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-from memlab import documents
 from memlab import published as studies
 from memlab.analysis import intervals
-from memlab.diagnose.diagnosis import Diagnosis
 from memlab.experiment import PRESETS, Claim, Experiment
 from memlab.experiment.points import Point
 from memlab.judging.claims import Judged, as_data
 from memlab.judging.compare import Compared
 from memlab.judging.reproduce import Reproduced
-from memlab.present import describe, words
+from memlab.present import describe, documents, words
 from memlab.present.machine import machine_of
 from memlab.results import Run, modes
 from memlab.results.attribution import traced
@@ -41,7 +39,7 @@ def run(run: Run) -> documents.Show:
         samples=len(run.samples),
         window_share=run.window_share,
         points=[
-            documents.Point(
+            documents.ShownPoint(
                 levels=s.point.at,
                 control=s.point.control,
                 outcomes=dict(s.outcomes),
@@ -55,7 +53,7 @@ def run(run: Run) -> documents.Show:
             for s in run.summaries
         ],
         crossings=[
-            documents.Crossing(
+            documents.ShownCrossing(
                 panel=c.panel,
                 of=c.of,
                 to=c.to,
@@ -71,12 +69,12 @@ def run(run: Run) -> documents.Show:
     )
 
 
-def _modes(run: Run, point: Point) -> documents.Modes | None:
+def _modes(run: Run, point: Point) -> documents.ShownModes | None:
     found = modes.of_point(run, point)
     if found is None:
         return None
     both = found.modes
-    return documents.Modes(found.metric, both.low, both.high, both.low_share, found.high_met)
+    return documents.ShownModes(found.metric, both.low, both.high, both.low_share, found.high_met)
 
 
 def _attribution(run: Run) -> list[documents.TracedPoint]:
@@ -85,7 +83,7 @@ def _attribution(run: Run) -> list[documents.TracedPoint]:
             levels=found.at,
             operations=found.operations,
             tails=[
-                documents.Tail(
+                documents.ShownTail(
                     share=one.share,
                     judged=one.judged,
                     untraced=one.untraced,
@@ -140,8 +138,8 @@ def published(table: Beside) -> documents.PublishedTable:
     )
 
 
-def interval(found: intervals.Interval) -> documents.Interval:
-    return documents.Interval(found.low, found.estimate, found.high, found.n)
+def interval(found: intervals.Interval) -> documents.ShownInterval:
+    return documents.ShownInterval(found.low, found.estimate, found.high, found.n)
 
 
 def claims(found: Sequence[Reproduced], not_built: Sequence[str]) -> documents.Claims:
@@ -161,8 +159,8 @@ def claims(found: Sequence[Reproduced], not_built: Sequence[str]) -> documents.C
     )
 
 
-def claim(judged: Judged) -> documents.Claim:
-    return documents.Claim(**as_data(judged))
+def claim(judged: Judged) -> documents.JudgedClaim:
+    return documents.JudgedClaim(**as_data(judged))
 
 
 def comparison(compared: Compared) -> documents.Compare:
@@ -260,9 +258,9 @@ def _declared(claim: Claim) -> dict[str, Any]:
     return {"kind": type(claim).__name__.lower()} | asdict(claim)
 
 
-def _study(source: str) -> documents.Study:
+def _study(source: str) -> documents.DeclaredStudy:
     found = studies.load(source)
-    return documents.Study(
+    return documents.DeclaredStudy(
         id=found.id,
         title=found.title,
         kind=found.kind,
@@ -271,34 +269,4 @@ def _study(source: str) -> documents.Study:
         language=found.language,
         appeared=found.appeared,
         missing=found.missing,
-    )
-
-
-def diagnosis(found: Diagnosis) -> documents.Diagnose:
-    return documents.Diagnose(
-        schema=2,
-        seconds=found.seconds,
-        findings=[
-            documents.Finding(
-                one.name,
-                cast(Any, one.severity.name.lower()),
-                one.title,
-                cast(Any, one.account),
-                one.line,
-                one.measured,
-                one.unit,
-                one.evidence,
-                one.setting,
-                found.proof(one),
-                one.experiments,
-            )
-            for one in found.findings
-        ],
-        accounts=found.accounts,
-        whole=found.whole,
-        not_looked_at=found.not_looked_at,
-        predictions=found.predictions,
-        process=found.look,
-        group=found.group,
-        cost=found.cost,
     )

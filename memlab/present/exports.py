@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
-from memlab import output as files
 from memlab.errors import BadExport, CannotRun, StoreError
+from memlab.files import output as files
 from memlab.observe import environment
 from memlab.present import bibtex
 from memlab.printable import printable

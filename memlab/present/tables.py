@@ -11,7 +11,6 @@ from memlab.analysis.compare import MOST_BLOCKS
 from memlab.analysis.exact import least_samples
 from memlab.analysis.intervals import Interval
 from memlab.experiment import Against, At, Experiment, Metric
-from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import point_key
 from memlab.experiment.window import WINDOW_METRICS
 from memlab.judging import evidence
@@ -21,7 +20,7 @@ from memlab.judging.reproduce import Reproduced
 from memlab.judging.summary import DIFFERS, PARTLY, by_claim
 from memlab.present import words
 from memlab.present.table import Cell, Column, Table
-from memlab.published import Cell as Printed
+from memlab.published import PrintedCell as Printed
 from memlab.results import PointSummary, Run, beside
 from memlab.results.beside import Beside, Row
 from memlab.results.run import FLOOR_SHARE
@@ -50,7 +49,7 @@ def legend(cells: Iterable[str]) -> str:
 def medians(run: Run) -> list[Table]:
     """One table per panel of the experiment's figure: its axis against its lines. Of a user's
     command one table, a row per point."""
-    if isinstance(run.experiment, CommandExperiment):
+    if run.experiment.watched:
         return [_command(run, of_command(run))]
     figure, metric = run.experiment.figure, run.metric(run.experiment.figure.metric)
     grid = [s for s in run.summaries if s.point.control is None]
@@ -75,8 +74,7 @@ def medians(run: Run) -> list[Table]:
 
 def of_command(run: Run) -> list[str]:
     """The metrics of a user's command that the table has."""
-    watched = run.experiment.watched if isinstance(run.experiment, CommandExperiment) else []
-    return [*watched, "cpu_time", "peak_group"]
+    return [*run.experiment.watched, "cpu_time", "peak_group"]
 
 
 def _command(run: Run, names: Sequence[str]) -> Table:
@@ -166,14 +164,14 @@ def _label(run: Run, at: At) -> str:
 
 def _levels(experiment: Experiment, at: At, names: Iterable[str]) -> str:
     """As figures call them; those of a user's command are the user's own words."""
-    said = words.levels if isinstance(experiment, CommandExperiment) else words.labels
+    said = words.levels if experiment.watched else words.labels
     return said(experiment, at, names)
 
 
 def names_of_levels(run: Run) -> str:
     """What `-p` takes for the levels that the tables call otherwise: `method=write for write(2)`;
     empty where there are none."""
-    if isinstance(run.experiment, CommandExperiment):
+    if run.experiment.watched:
         return "; ".join(words.long_levels(run.experiment, (point.at for point in run.points)))
     factors = [run.named.factor(name) for name in run.varied]
     said = {

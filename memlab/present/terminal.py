@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.text import Text as RichText
 
 from memlab import published as studies
-from memlab.experiment.command import CommandExperiment
 from memlab.judging import costs, summary
 from memlab.judging.claims import judge
 from memlab.judging.compare import Compared
 from memlab.judging.effects import effects
 from memlab.judging.reproduce import Reproduced
-from memlab.present import attribution, modes, table, tables, words
+from memlab.present import attribution, decisions, modes, table, tables, words
 from memlab.present.table import STYLES, Text, write
+from memlab.present.table import console as table_console
 from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, verdicts
 from memlab.printable import printable
@@ -36,7 +36,7 @@ def show(run: Run, *, verbose: bool = False) -> None:
     console = table.console()
     for part in _first_screen(console, run, verbose=verbose):
         console.print(part)
-    for line in _printed(run) if isinstance(run.experiment, CommandExperiment) else ():
+    for line in _printed(run) if run.experiment.watched else ():
         console.print(Text(line))
     measured = tables.medians(run) if run.measured else []
     measured += [tables.every_metric(run)] if run.measured and verbose else []
@@ -64,7 +64,7 @@ def show(run: Run, *, verbose: bool = False) -> None:
     for line in modes.lines(run):
         console.print(Text(line))
     # The sentence of each level has said how its trials ended.
-    points = not (isinstance(run.experiment, CommandExperiment) and len(run.varied) == 1)
+    points = not (run.experiment.watched and len(run.varied) == 1)
     for line in tables.ended(run, points=points):
         console.print(Text(line))
     console.print(Text(f"store: {run.store_path}"))
@@ -78,7 +78,7 @@ def ended(run: Run, last: Sequence[str]) -> None:
     last = [tables.end(run), *last]
     room = SCREEN - sum(-(-max(1, len(line)) // width) for line in last)
     made = _first_screen(console, run, verbose=False)
-    if isinstance(run.experiment, CommandExperiment):
+    if run.experiment.watched:
         made += [part for line in _printed(run) for part in Text(line).wrap(console, width)]
     if len(made) > room:
         more = "claims" if run.experiment.claims else "show"
@@ -125,6 +125,9 @@ def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
         yield Text(busy, style="bold yellow")
     for line in found[1:]:
         yield Text(line, style="bold")
+    if run.measured and run.experiment.so:
+        for said in decisions.lines(run, _judged(run).judged):
+            yield Text(said, style="bold")
     if not counted:
         yield Text(words.headline([_judged(run)])[0], style="bold")
     for line in _measured(run):
@@ -148,7 +151,8 @@ def _measured(run: Run) -> Iterator[str]:
     each = " to ".join(str(n) for n in dict.fromkeys((min(counts), max(counts))))
     yield (
         f"{words.count(len(run.points), 'point')}, "
-        f"{each} sample{'' if each == '1' else 's'} each, seed {run.row.seed}; "
+        f"{each} sample{'' if each == '1' else 's'} each{', in turns' if run.turns else ''}, "
+        f"seed {run.row.seed}; "
         f"{words.machine(run)}"
     )
     if run.note:
@@ -166,7 +170,7 @@ def _open_claims(console: Console, run: Run) -> list[RichText]:
         console,
         (
             (one.word, f"{claim.text}{f' ({one.where})' if one.where else ''}")
-            for claim in verdicts(run, _judged(run).judged)
+            for claim in verdicts(run, summary.deciding(_judged(run).judged))
             for one in claim.verdicts
             if one.samples and (one.word in _OPEN or one.fallen)
         ),
@@ -186,14 +190,14 @@ def _in_columns(console: Console, said: Iterable[tuple[str, str]]) -> list[RichT
 
 def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
     """What each policy changes for a user's command, a sentence per level."""
-    if not isinstance(run.experiment, CommandExperiment) or not run.samples:
+    if not run.experiment.watched or not run.samples:
         return
     for found in effects(run, run.experiment.watched):
         yield words.effect(run.experiment, found)
     if any(summary.medians for summary in run.summaries):
         yield words.empty_program(run)
-    if run.experiment.subject.keep:
-        yield words.kept_service(run)
+    if kept := words.kept_service(run):
+        yield kept
     yield from _not_measured(run, verbose=verbose)
 
 
@@ -252,7 +256,7 @@ def reproduced(found: Sequence[Reproduced], not_built: Sequence[str], last: Sequ
             and (claim.claim.of_study or not studied)
         ),
     )
-    beside = 5 + len(found) + len(last) + bool(not_built)
+    beside = 7 + len(found) + len(last) + bool(not_built)
     room = max(3, SCREEN - len(made) - beside)
     if len(open_ones) > room:
         left = words.count(len(open_ones) - room + 1, "more line")
@@ -268,6 +272,23 @@ def reproduced(found: Sequence[Reproduced], not_built: Sequence[str], last: Sequ
         console.print(Text(f"{printed} that no experiment measures: -v lists them"))
     _unbroken(last)
     write(console, by_experiment(found))
+
+
+def table_of(found: Sequence[Reproduced], study: str, table: str, last: Sequence[str]) -> None:
+    """Print what holds, then one printed table of a study beside the numbers here, setting by
+    setting; of one in words the claims that test it."""
+    console = table_console()
+    source = studies.load(study)
+    console.print(Text(f"{study}, {source.tables[table].title} ({source.tables[table].place})"))
+    for run in (one.run for one in found if one.run):
+        if busy := words.busy(run):
+            console.print(Text(busy, style="bold yellow"))
+        for beside in published.tables(run):
+            if (beside.source.id, beside.table.id) == (study, table):
+                write(console, tables.published(run, beside))
+    for one in found:
+        console.print(Text(words.headline([one])[0], style="bold"))
+    _unbroken(last)
 
 
 def claims(

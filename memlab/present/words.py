@@ -11,16 +11,15 @@ from typing import Any
 
 from memlab import recorded, units
 from memlab.analysis.compare import MOST_BLOCKS, Comparison
-from memlab.analysis.crossover import Crossover
+from memlab.analysis.crossover import CrossingPoint
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Count, Experiment, Level, Metric, Outcome
-from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import short_label
 from memlab.judging import evidence, summary
 from memlab.judging.compare import Compared
-from memlab.judging.effects import Change, Effect
+from memlab.judging.effects import Effect, LevelChange
 from memlab.judging.reproduce import Reproduced
-from memlab.judging.summary import HERE, Group
+from memlab.judging.summary import HERE, SettingGroup
 from memlab.observe.environment import EMULATED
 from memlab.present.machine import machine_of
 from memlab.results import Run
@@ -70,7 +69,7 @@ def nothing_measured(run: Run) -> str:
     (first, _), *others = reasons.most_common()
     more = f" ({count(len(others), 'other reason')} in `memlab show {run.id}`)" if others else ""
     next_step = "`memlab doctor` says what runs here"
-    if isinstance(run.experiment, CommandExperiment) and any(s.raw for s in run.samples):
+    if run.experiment.watched and any(s.raw for s in run.samples):
         next_step = f"`memlab show {run.id}` has the last that it printed"
     return f"nothing was measured: {first}{more}; {next_step}"
 
@@ -167,9 +166,11 @@ def empty_program(run: Run) -> str:
 
 
 def kept_service(run: Run) -> str:
-    """How often a service was started that `--keep` keeps."""
+    """How often a service was started that `--keep` keeps; empty where none was kept."""
     loads = [int(s.raw["loads_before"]) for s in run.samples if s.raw and "loads_before" in s.raw]
     started = count(loads.count(0), "time")
+    if not loads:
+        return ""
     return f"the service was kept for a block: started {started} for {count(len(loads), 'trial')}"
 
 
@@ -192,7 +193,7 @@ def blocks_missing(found: Comparison) -> str:
     return f"over {MOST_BLOCKS:,}" if many else f"{found.blocks_missing}"
 
 
-def change(found: Change) -> str:
+def change(found: LevelChange) -> str:
     """`+38 % (34 to 41)`, `2.1 times (2 to 2.2)`, `unchanged (-2 to 1 %)`, `0 B instead of 4 KiB`,
     or that nothing is shown yet, and what would."""
     compared = found.comparison
@@ -390,7 +391,7 @@ def crossing(experiment: Experiment, crossed: Crossing) -> str:
     return f"{of} cheaper from {name(found.estimate)} ({_span(found, name)}){last}"
 
 
-def _span(found: Crossover, name: Callable[[float], str]) -> str:
+def _span(found: CrossingPoint, name: Callable[[float], str]) -> str:
     if found.low is None or found.high is None:
         return f"n={found.n}, no interval"
     low = f"below {name(found.smallest)}" if math.isinf(found.low) else name(found.low)
@@ -414,7 +415,7 @@ def level_words(experiment: Experiment) -> Callable[[float], str]:
     return lambda level: units.format_quantity(level, unit)
 
 
-def where(experiment: Experiment, group: Group) -> str:
+def where(experiment: Experiment, group: SettingGroup) -> str:
     """A group's setting in words: `dir, size 1 B to 4 KiB, 3 levels; the closest, 4 KiB`."""
     at = labels(experiment, group.at, group.at)
     if group.span is None:

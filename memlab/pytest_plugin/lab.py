@@ -61,10 +61,10 @@ class Memlab:
         measure do, they do as for `sweep`.
         """
         __tracebackhide__ = True
-        from memlab import api
+        import memlab
 
         wanted = {"expect": expect} | how
-        run = self._measured(partial(api.trial, command), budget, wanted)
+        run = self._measured(partial(memlab.trial, command), budget, wanted)
         for claim in run.experiment.claims:
             run.assert_claim(claim.id)
         return run

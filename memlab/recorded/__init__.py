@@ -13,8 +13,8 @@ from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 
-from memlab import folders, output
 from memlab.errors import CannotRun, StoreError, UnknownRun, nearest
+from memlab.files import folders, output
 from memlab.store import FORMAT, Store
 
 FOLDER = Path(__file__).parent

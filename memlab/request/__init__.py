@@ -46,7 +46,7 @@ class Request:
 
     `scaled` says, by factor, what was made smaller to fit the host. `guest` is the virtual machine
     that the trials run in; None for the host itself. `subject` is the command of `memlab try`, as
-    memlab/experiment/command.py declares it. `measure` puts PRECISION where neither blocks nor a
+    memlab/command/declare.py declares it. `measure` puts PRECISION where neither blocks nor a
     claim ends a sweep.
     """
 
@@ -234,6 +234,21 @@ class Request:
         "hold for any.",
         stored="Whether blocks took turns with the layouts of the probe's code. Older runs had "
         "one.",
+        always=False,
+    )
+    turns: bool = asked(
+        True,
+        FLAG,
+        "--no-turns",
+        on=dict.fromkeys(
+            ("sweep", "plan"),
+            "A window of its own for every trial; else the points of a block take turns of 2 ms, "
+            "where their work is a repeated call.",
+        ),
+        doc="whether the points of a block take turns of 2 ms, where their work is a repeated "
+        "call, so that all meet the same machine.",
+        stored="Whether the points of a block took turns of 2 ms; else each had a window of its "
+        "own, as in older runs.",
         always=False,
     )
 

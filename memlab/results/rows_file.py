@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from memlab import experiments, folders
+from memlab import experiments
 from memlab.errors import BadExport, NotComparable
+from memlab.files import folders
 from memlab.results.run import Run
 from memlab.store import Store, database, travel
 

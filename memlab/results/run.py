@@ -36,13 +36,12 @@ from memlab.experiment import (
     each,
     when,
 )
-from memlab.experiment.command import CommandExperiment
 from memlab.experiment.expressions import expression
 from memlab.experiment.fields import FloatArray
 from memlab.experiment.metric import Reads
 from memlab.experiment.points import Point, varied_factors
 from memlab.experiment.window import DISTURBANCES, WINDOW_METRICS
-from memlab.results.samples import Derived, IntArray, Samples, Table
+from memlab.results.samples import Derived, IntArray, Samples, SampleTable
 from memlab.store import PointRow, RunRow, SessionRow, Store
 from memlab.store.rows import CELLS_MAX
 
@@ -147,7 +146,7 @@ class Run:
         if len(levels) < len(self.points):
             raise StoreError(f"run {self.id} in {store_path}: two of its points are the same")
         at = {point.index: point.at for point in self.points}
-        table = Table(row, store_path, at, dict(self._derived()))
+        table = SampleTable(row, store_path, at, dict(self._derived()))
         self.samples = Samples(table, np.arange(len(table)))
         units = len(self.sessions) if self.spread else self.blocks
         if len(self.points) * units > CELLS_MAX:
@@ -163,7 +162,7 @@ class Run:
             if name not in first or not self._fits(name, level, first[name]):
                 raise StoreError(
                     f"run {self.id} in {self.store_path}: point {point.point} has {name} "
-                    f"{level!r:.60}, which is no level of {self.experiment.name}"
+                    f"{level!r:.60}, which is not a level of {self.experiment.name}"
                 )
         return at
 
@@ -202,6 +201,11 @@ class Run:
     def unit(self) -> str:
         """What is repeated, and counts once: `block` or `session`."""
         return "session" if self.spread else "block"
+
+    @property
+    def turns(self) -> bool:
+        """Whether the points of a block took turns; else each trial had a window of its own."""
+        return bool(self.row.request.get("turns", False))
 
     @property
     def environment(self) -> Mapping[str, Any]:
@@ -341,7 +345,7 @@ class Run:
         """Whether any trial measured something. How a probe was killed is measured too; of a user's
         command only that the OOM killer did it, which its limits decide."""
         found = set(self.samples.outcomes)
-        if isinstance(self.experiment, CommandExperiment):
+        if self.experiment.watched:
             return bool(found & {"ok", "oom-killed"})
         return bool(found - {"unavailable", "error", "timeout"})
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from memlab.errors import Busy
 from memlab.observe import proc
 from memlab.printable import printable
-from memlab.watch import Silent
+from memlab.run.watch import Silent
 
 # Set by memlab's own tests: their process, and a name. Only what that process started has a lock of
 # its own by it, so that the variable alone lets nobody measure beside others.

@@ -10,7 +10,6 @@ from memlab.analysis.exact import least_samples
 from memlab.analysis.intervals import Interval, median_interval
 from memlab.analysis.stopping import narrow_enough
 from memlab.experiment import Experiment
-from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import Point
 from memlab.request import Request
 
@@ -20,10 +19,8 @@ _LEAST_BLOCKS_OF_LEVELS = 8  # a sign test of two levels beside others finds not
 
 def least_blocks(experiment: Experiment) -> int:
     """How many blocks there are at least where no number was asked for."""
-    levels = isinstance(experiment, CommandExperiment) and any(
-        len(factor.quick) > 1 for factor in experiment.factors
-    )
-    return _LEAST_BLOCKS_OF_LEVELS if levels else LEAST_BLOCKS
+    varied = any(len(factor.quick) > 1 for factor in experiment.factors)
+    return _LEAST_BLOCKS_OF_LEVELS if experiment.watched and varied else LEAST_BLOCKS
 
 
 def budget_s(experiment: Experiment, request: Request) -> float | None:

@@ -16,8 +16,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from memlab import experiments, folders
+from memlab import experiments
 from memlab.errors import StoreError, UnknownRun, nearest
+from memlab.files import folders
 
 from . import database, lines
 from .rows import (
@@ -146,13 +147,14 @@ class Store:
             self._tell(lines.of_session(run, row))
         return row.session
 
-    def add_sample(self, run: str, session: int, wall_s: float, sample: SampleRow) -> None:
-        """Commit one sample, and how long its session has lasted."""
+    def add_sample(self, run: str, session: int, wall_s: float, *samples: SampleRow) -> None:
+        """Commit one sample, or those of a block together, and how long its session has lasted."""
         with database.transaction(self._db, self.path):
-            self._insert(run, [sample])
-            self._count(run, session, sample.started_at, wall_s, 1)
+            self._insert(run, samples)
+            self._count(run, session, samples[0].started_at, wall_s, len(samples))
         if self._tell:
-            self._tell(lines.of_sample(run, sample))
+            for sample in samples:
+                self._tell(lines.of_sample(run, sample))
 
     def add_samples(self, run: str, session: int, samples: Sequence[SampleRow]) -> int:
         """Commit many samples in one transaction, all of them or none; returns how many."""

@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from memlab import folders
 from memlab.errors import BadExport, StoreError
+from memlab.files import folders
 
 from . import database, lines
 from .rows import Listed, PointRow, RunRow, SampleRow, SessionRow, host_name
@@ -230,7 +230,7 @@ def take_store_in(store: Store, other: Path, host: str | None = None) -> Taken:
 
 
 def is_store(path: Path) -> bool:
-    """Whether a file begins as SQLite's do. OSError for what is no regular file."""
+    """Whether a file begins as SQLite's do. OSError for what is not a regular file."""
     if not database.check_file(path):
         raise FileNotFoundError(2, os.strerror(2), str(path))
     with path.open("rb") as file:

@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from memlab import output
 from memlab.errors import BadSubject, CannotLook, CannotRun
+from memlab.files import output
 from memlab.observe import tracefs
 from memlab.trace import file
 
@@ -54,6 +54,7 @@ def record(
     seconds: float = 0.0,
     redact: bool = False,
     keep_huge: bool = False,
+    allocations: bool = False,
     ring_bytes: int = RING_BYTES,
 ) -> Recorded:
     """Follow a command, or the process `pid` for so many seconds (0: until it ends), and write the
@@ -67,6 +68,8 @@ def record(
         words += [f"pid={pid}"]
     else:
         preload = [os.environ.get("LD_PRELOAD", ""), file.tool("start.so")]
+        preload += [file.tool("allocations.so")] if allocations else []
+        words += ["allocations=1"] if allocations else []
         words += [f"preload={':'.join(filter(None, preload))}", "--", *command]
     with _made(out) as written:
         return _run(words, written)

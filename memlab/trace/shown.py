@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from memlab import documents, units
+from memlab import units
 from memlab.present import figures, words
 from memlab.present.figures import scales, style
 from memlab.present.table import Column, Table, markdown
 from memlab.trace import file, recording
-from memlab.trace.account import KINDS, Account
+from memlab.trace.account import KINDS, TraceAccount
+from memlab.trace.documents import MappingKind, Moment, Recording, TraceShown
 
 PAGE = 4096  # of a record's address, whatever the machine's page is
 _NAMES = {
@@ -47,10 +48,11 @@ def recorded(trace: file.Trace, ended: recording.Recorded) -> Iterator[str]:
 
 
 def _try(trace: file.Trace) -> str:
-    return f"memlab try -p lock=off,future -p thp=never,always {trace.path}"
+    policy = "malloc=glibc,jemalloc" if trace.allocations else "thp=never,always"
+    return f"memlab try -p lock=off,future -p {policy} {trace.path}"
 
 
-def lines(trace: file.Trace, found: Account) -> Iterator[str]:
+def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     """The answer, a row a kind of mapping, the calls, and what it cannot say."""
     program = file.name(trace) or "a program"
     since = "while it ran" if trace.live else "from its start"
@@ -101,7 +103,7 @@ def _processes(count: int) -> str:
     return f"{count:,} process{'' if count == 1 else 'es'}"
 
 
-def _unknown(trace: file.Trace, found: Account) -> Iterator[str]:
+def _unknown(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     if trace.incomplete:
         yield f"incomplete: {trace.incomplete}"
     if trace.late:
@@ -115,7 +117,7 @@ def _unknown(trace: file.Trace, found: Account) -> Iterator[str]:
         )
 
 
-def _files(trace: file.Trace, found: Account) -> list[str]:
+def _files(trace: file.Trace, found: TraceAccount) -> list[str]:
     if trace.redacted:
         return []
     names = file.file_names(trace)
@@ -130,7 +132,7 @@ def _bytes(pages: int) -> str:
     return units.format_quantity(pages * PAGE, "B")
 
 
-def figure(trace: file.Trace, found: Account, path: Path) -> Path:
+def figure(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
     """Memory over time by kind of mapping, stacked; below it what was given back, and what of that
     was touched again, summed. Written as PNG."""
     at_s = [trace.elapsed_s * (i + 1) / len(found.moments) for i in range(len(found.moments))]
@@ -173,9 +175,9 @@ def figure(trace: file.Trace, found: Account, path: Path) -> Path:
     return figures.write_png(made, path)
 
 
-def recording_document(trace: file.Trace, ended: recording.Recorded) -> documents.Recording:
+def recording_document(trace: file.Trace, ended: recording.Recorded) -> Recording:
     """For --json."""
-    return documents.Recording(
+    return Recording(
         str(trace.path),
         trace.elapsed_s,
         trace.records,
@@ -186,11 +188,11 @@ def recording_document(trace: file.Trace, ended: recording.Recorded) -> document
     )
 
 
-def document(trace: file.Trace, found: Account, place: Path) -> documents.TraceShown:
+def document(trace: file.Trace, found: TraceAccount, place: Path) -> TraceShown:
     """For --json."""
     names = [] if trace.redacted else file.file_names(trace)
     count = len(found.moments)
-    return documents.TraceShown(
+    return TraceShown(
         trace=str(trace.path),
         program=file.name(trace),
         live=trace.live,
@@ -205,7 +207,7 @@ def document(trace: file.Trace, found: Account, place: Path) -> documents.TraceS
         mapped_peak_bytes=found.mapped_peak_bytes,
         calls=found.calls,
         kinds={
-            kind: documents.MappingKind(
+            kind: MappingKind(
                 peak=found.peak[kind],
                 read=found.reads[kind],
                 written=found.writes[kind],
@@ -217,7 +219,7 @@ def document(trace: file.Trace, found: Account, place: Path) -> documents.TraceS
         },
         files={names[number]: pages for number, pages in found.files if number < len(names)},
         moments=[
-            documents.Moment(
+            Moment(
                 at_s=trace.elapsed_s * (i + 1) / count,
                 held={kind: row[j] * PAGE for j, kind in enumerate(KINDS)},
                 given_back=row[len(KINDS)] * PAGE,

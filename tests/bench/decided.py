@@ -24,7 +24,7 @@ from memlab.api import Run
 from memlab.judging.claims import judge
 from memlab.measure import sweep
 from memlab.request import PRECISION, Request
-from memlab.watch import Silent
+from memlab.run.watch import Silent
 
 RULES: dict[str, float | None] = {"before": PRECISION, "now": None}
 

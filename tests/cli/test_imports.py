@@ -162,5 +162,5 @@ def test_reading_a_stored_run_imports_nothing_that_measures() -> None:
         there = ("fleet", "guest.host", "guest.machine", "ladder")
         measuring = ("memlab.run", "memlab.measure", *(f"memlab.machines.{one}" for one in there))
         assert [name for name in found if name.startswith(measuring)] == []
-        others = {"memlab.documents", "pandas", "matplotlib", "scipy", "pyarrow"}
+        others = {"memlab.present.documents", "pandas", "matplotlib", "scipy", "pyarrow"}
         assert found & others == set()

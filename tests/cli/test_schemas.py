@@ -22,7 +22,7 @@ from quick import mostly_quick, mostly_slow
 from synthetic import failed, run_row, sample
 from traces.made import AT, Made
 
-from memlab import api, cli, documents, experiments, recorded
+from memlab import api, cli, experiments, recorded
 from memlab.errors import HostError
 from memlab.machines.commands.ladder import document as as_document
 from memlab.machines.guest.kernels import Found
@@ -30,6 +30,7 @@ from memlab.machines.guest.machine import Asked
 from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder.climb import Rung
 from memlab.observe import proc
+from memlab.present import documents
 from memlab.request import Request
 from memlab.run import journal, plan
 from memlab.run.cleanup import PREFIX
@@ -192,8 +193,13 @@ def ladder_document() -> Any:
         Rung(Found(Path("vmlinuz"), None, "no kernel"), {"page-fault": run}, ["it hangs"], 1.0)
     ]
     rows = ladder.rows([("6.1", run), ("7.3", run)], (), ["faults_20gb"], timed=False)
-    cells = {"6.1": ladder.Cell("reproduced", 7, 7, 7), "7.3": ladder.Cell("contradicted", 0, 0, 0)}
-    rows.append(ladder.Row("vma-lock", "x", "text", {"check": "mlock"}, "count", cells, "6.18"))
+    cells = {
+        "6.1": ladder.KernelCell("reproduced", 7, 7, 7),
+        "7.3": ladder.KernelCell("contradicted", 0, 0, 0),
+    }
+    rows.append(
+        ladder.KernelRow("vma-lock", "x", "text", {"check": "mlock"}, "count", cells, "6.18")
+    )
     document = as_document(rungs, rows, Path("ladder.png"), 60.0, 1)
     return held("ladder", strict_json(documents.text(document)))
 
@@ -278,7 +284,7 @@ def test_a_fields_docstring_is_its_description() -> None:
 
 def test_a_number_that_json_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        documents.text(documents.Interval(None, float("nan"), None, 1))
+        documents.text(documents.ShownInterval(None, float("nan"), None, 1))
 
 
 @pytest.mark.slow

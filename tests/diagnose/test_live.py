@@ -14,8 +14,8 @@ import jsonschema
 import pytest
 import unprivileged
 
-from memlab import documents
 from memlab.observe import capabilities, cgroup, proc
+from memlab.present import documents
 
 from .live import Compiled, library, running
 

@@ -12,10 +12,10 @@ import click
 import pytest
 
 from memlab.cli import cli
+from memlab.command import declare as command
 from memlab.diagnose import flow, limits, malloc_options, started, stock, subject
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import Started
-from memlab.experiment import command
 from memlab.printable import printable
 
 from .live import Compiled, library, running

@@ -43,7 +43,7 @@ def a_kernel_thread() -> str:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["0"], ["PID 0 is no process"]),
+        (["0"], ["PID 0 is not a process"]),
         (["-1"], ["-1"]),
         (["no-such-name"], ["PID", "'no-such-name'", "no process has that name"]),
         ([], ["name one subject"]),
@@ -135,3 +135,9 @@ def test_a_process_that_may_not_be_read() -> None:
     assert "may not be read: " in done.stderr
     if os.geteuid() == 0:
         assert "CAP_SYS_PTRACE is needed, which root has not here" in done.stderr
+
+
+def test_an_option_that_is_gone_names_what_took_its_place() -> None:
+    status, said = refused(str(os.getpid()), "--if", "lock=future")
+    assert status == USAGE
+    assert "memlab record" in said

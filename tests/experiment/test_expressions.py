@@ -103,9 +103,9 @@ def test_a_function_is_asked_sample_by_sample_as_it_always_was() -> None:
     [
         (F.ns, {}, "KeyError: 'ns'"),
         (F.ns.deeper, {"ns": 1}, "KeyError: 'deeper'"),
-        (F.ns + 1, {"ns": "many"}, "TypeError: 'many' is no number"),
+        (F.ns + 1, {"ns": "many"}, "TypeError: 'many' is not a number"),
         (F.ns / 1, {"ns": 10**400}, "OverflowError"),
-        (F.ns * 1, {"ns": 1e200}, r"OverflowError: 1e\+200 is no measurement"),
+        (F.ns * 1, {"ns": 1e200}, r"OverflowError: 1e\+200 is not a measurement"),
         (each("first", lambda ns: ns[0], F.ns), {"ns": []}, "IndexError"),
         (lambda raw, at: raw["ns"], {}, "KeyError: 'ns'"),
         (lambda raw, at: 1 / raw["ns"], {"ns": 0}, "ZeroDivisionError"),

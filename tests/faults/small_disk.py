@@ -13,8 +13,8 @@ from memlab.experiment.points import Point
 from memlab.request import Request
 from memlab.run import driver
 from memlab.run.prepare import prepare
+from memlab.run.watch import Progress
 from memlab.store import RunRow, Store
-from memlab.watch import Progress
 
 BLOCKS, FULL = 6, range(1, 4)
 LEVELS = {

@@ -20,7 +20,7 @@ POINTS = 6
 TINY = ["mmap-write", "-p", "size=4k", "-p", "file_size=1m", "-p", "filesystem=dir,tmpfs"]
 TINY += ["-p", "slice=5ms"]
 SHM = Path("/dev/shm")
-LIMIT_S = 30.0  # of any wait: it ends a hang, and is no measure of time
+LIMIT_S = 30.0  # of any wait: it ends a hang, and is not a measure of time
 
 
 class Lab:

@@ -14,7 +14,7 @@ import jsonschema
 from command import Command
 from pretended_hosts import TINY, Hosts, held
 
-from memlab import documents
+from memlab.present import documents
 from memlab.store import Store
 
 

@@ -94,7 +94,7 @@ def test_sides_measured_under_unlike_disturbance_are_named(
 def test_flagged_samples_are_counted_per_side_where_there_are_many(
     measured: Measure, busy: int, said: bool
 ) -> None:
-    """A neighbour through both runs is no unlike disturbance, and yet their medians differ."""
+    """A neighbour through both runs is not an unlike disturbance, and yet their medians differ."""
     host = {"other_cpus_ticks": 100, "other_cpus_busy_ticks": busy}
     base, new = (
         measured(EXPERIMENT, costs(lambda _: 1e-6, host=host), id=id, levels=LEVELS)
@@ -347,7 +347,7 @@ class TestFileOfRows:
         [
             ("gone.jsonl", None, "cannot read"),
             ("empty.jsonl", "", "it is empty"),
-            ("broken.jsonl", "{\n", "near line 1: it is no row of memlab"),
+            ("broken.jsonl", "{\n", "near line 1: it is not a row of memlab"),
             ("old.csv", "run,outcome\n", "csv is written and not read; write memlab export"),
             ("old.parquet", "PAR1", "parquet is written and not read; write memlab export"),
         ],

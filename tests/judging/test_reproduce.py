@@ -23,8 +23,8 @@ from memlab.results import Run
 from memlab.run import driver, plan
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared
+from memlab.run.watch import Silent
 from memlab.store import RunRow, Store
-from memlab.watch import Silent
 
 Measure = Callable[..., Run]
 HERE = {"kernel_release": "6.1.0", "cpu_model": "none"}

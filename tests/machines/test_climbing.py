@@ -27,7 +27,7 @@ from memlab.machines.ladder import judge as judging
 from memlab.run import driver
 from memlab.run.kernel import Kernel
 from memlab.run.target import LocalTarget
-from memlab.watch import Silent
+from memlab.run.watch import Silent
 
 
 class Booted(LocalTarget):

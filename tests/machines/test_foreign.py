@@ -17,9 +17,9 @@ from memlab.machines.guest.machine import Asked, command
 from memlab.observe import guest_tools
 from memlab.request import Request
 from memlab.run import driver, fork_server, kernel
+from memlab.run.watch import Silent
 from memlab.store import Store
 from memlab.units import MiB
-from memlab.watch import Silent
 
 # Read before the tests' own home takes the environment over.
 

@@ -34,9 +34,9 @@ from memlab.request import Request
 from memlab.run import driver, journal
 from memlab.run.executor import default_directory
 from memlab.run.kernel import read
+from memlab.run.watch import Progress, Silent
 from memlab.store import RunRow, SampleRow, Store
 from memlab.units import MiB, version_order
-from memlab.watch import Progress, Silent
 
 MEMORY = 768 * MiB
 TINY_OVERCOMMIT: dict[str, list[Level]] = {"file_size": [30 * MiB], "scenario": ["a"]}

@@ -11,8 +11,8 @@ import pytest
 from synthetic import run_row, sample, window
 
 from memlab import experiments
+from memlab.analysis.histogram import index_of
 from memlab.experiment import At, Experiment, Level
-from memlab.histogram import index_of
 from memlab.results import Run
 from memlab.run import plan
 from memlab.store import PointRow, Store

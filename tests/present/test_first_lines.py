@@ -160,9 +160,8 @@ def test_a_services_load_is_counted_once() -> None:
 
 def test_json_is_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     """What programs read has the level and not the label, and `published` as its name."""
-    from memlab import documents
     from memlab.judging.reproduce import of_run
-    from memlab.present import data
+    from memlab.present import data, documents
 
     run = api.load("mmap-write", example=True)
     document = json.loads(documents.text(data.claims([of_run(run)], [])))

@@ -13,6 +13,7 @@ from looking import written
 from made_runs import histogram, made, ok, spread
 from matplotlib.figure import Figure
 
+from memlab.analysis.histogram import Histogram
 from memlab.analysis.intervals import median_interval
 from memlab.experiment import (
     BYTES,
@@ -25,7 +26,6 @@ from memlab.experiment import (
     Nines,
     choice,
 )
-from memlab.histogram import Histogram
 from memlab.present import figures
 from memlab.present.figures import sidecar
 from memlab.results import Run

@@ -9,8 +9,8 @@ import pytest
 from report_runs import stored
 from rich.console import Console
 
+from memlab.measure.progress import Live
 from memlab.present import report, table, tables
-from memlab.present.progress import Live
 from memlab.present.table import Cell, Column, Table, Text, markdown, write
 from memlab.results.beside import tables as published
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from memlab import experiments, folders
+from memlab import experiments
+from memlab.files import folders
 from memlab.present import words
 
 

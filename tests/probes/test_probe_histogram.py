@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memlab import _probes, probe
-from memlab.histogram import BUCKET_COUNT, Histogram, bounds_ns, index_of
+from memlab.analysis.histogram import BUCKET_COUNT, Histogram, bounds_ns, index_of
 
 lib, ffi = _probes.lib, _probes.ffi
 

@@ -74,8 +74,8 @@ def test_arrays_are_of_the_blocks_that_have_samples(
 @pytest.mark.parametrize(
     ("levels", "said"),
     [
-        ({"size": -1}, r"point 1 has size -1, which is no level of synthetic"),
-        ({"size": 2.5}, r"point 1 has size 2.5, which is no level of synthetic"),
+        ({"size": -1}, r"point 1 has size -1, which is not a level of synthetic"),
+        ({"size": 2.5}, r"point 1 has size 2.5, which is not a level of synthetic"),
         ({"size": 1, "method": "slow"}, "two of its points are the same"),
     ],
 )

@@ -51,8 +51,8 @@ from memlab.run import driver
 from memlab.run.admission import Directories
 from memlab.run.plan import build
 from memlab.run.prepare import Prepared
+from memlab.run.watch import Silent
 from memlab.store import RunRow, Store
-from memlab.watch import Silent
 
 SIZES = (1, 2, 4, 8)
 A, B = {"method": "a"}, {"method": "b"}

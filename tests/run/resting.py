@@ -25,8 +25,8 @@ from memlab.run import driver
 from memlab.run.admission import Directories
 from memlab.run.plan import build
 from memlab.run.prepare import Prepared
+from memlab.run.watch import Silent
 from memlab.store import Store
-from memlab.watch import Silent
 
 A, B = {"method": "a"}, {"method": "b"}
 TRUE = {1: 2.0, 2: 1.1, 4: 1.0, 8: 0.9}  # a / b by size

@@ -151,7 +151,7 @@ def test_a_journal_that_names_no_group_of_ours_is_refused(tmp_path: Path) -> Non
 def test_a_process_outside_the_pid_namespace_is_not_ourselves(tmp_path: Path) -> None:
     """Its pid reads 0, which kill(2) takes for the caller's own process group."""
     (tmp_path / "cgroup.procs").write_text("0\n")
-    assert cleanup._kill(tmp_path) is True
+    assert cleanup._kill(tmp_path) == 1
 
 
 @pytest.mark.parametrize(("swap", "most"), [(True, "max"), (False, "0")])

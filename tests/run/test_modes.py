@@ -12,8 +12,8 @@ from memlab.run import driver
 from memlab.run.admission import Directories
 from memlab.run.plan import build
 from memlab.run.prepare import Prepared
+from memlab.run.watch import Silent
 from memlab.store import Store
-from memlab.watch import Silent
 
 
 def swept(folder: Path, noise: str) -> Run:

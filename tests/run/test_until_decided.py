@@ -18,8 +18,8 @@ from memlab.run import driver
 from memlab.run.admission import Directories
 from memlab.run.plan import build
 from memlab.run.prepare import Prepared
+from memlab.run.watch import Silent
 from memlab.store import RunRow, Store
-from memlab.watch import Silent
 
 A, B = {"method": "a"}, {"method": "b"}
 PLAIN = Ratio(id="plain", metric="time", where={"size": 1}, of=A, to=B, above=1.5)  # it is 2

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from unprivileged import without_capabilities
 
-from memlab import measure
+from memlab.command import request as asked
 from memlab.errors import CannotRun, HostError
 from memlab.observe import tracefs
 from memlab.trace import account, file, recording
@@ -283,7 +283,7 @@ def test_too_small_a_buffer_loses_events_and_the_trace_says_so(tmp_path: Path) -
     trace = file.read(path)
     assert trace.lost > 0
     assert f"incomplete: {trace.lost:,} events found no room" in said
-    request = measure.command([str(path)], {"lock": ["off"]})
+    request = asked.command([str(path)], {"lock": ["off"]})
     assert f"a.trace (incomplete: {trace.lost:,} events" in (request.subject or {})["trace"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memlab.experiment import command
+from memlab.command import declare as command
 from memlab.trace import file
 
 from .made import (

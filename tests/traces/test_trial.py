@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import memlab
-from memlab import measure
+from memlab.command import request as asked
 from memlab.errors import BadLevels, BadRequest, BadTrace
 
 from .made import AT, FORK, MACHINE, START, TASK, Made
@@ -71,7 +71,7 @@ def test_a_killed_process_of_a_trace_ends_the_replay(tmp_path: Path, store_path:
 @pytest.mark.parametrize(
     ("policies", "why"),
     [
-        ({"malloc": ["jemalloc"]}, "malloc is not a policy of a trace"),
+        ({"malloc": ["jemalloc"]}, "the trace has no allocations"),
         ({"env.A": ["1"]}, "env.A is not a policy of a trace"),
         ({"n": ["1"]}, "n is not a policy of a trace"),
         ({"pace": ["fast"]}, "choose from none, recorded"),
@@ -82,24 +82,24 @@ def test_a_policy_that_a_replay_cannot_have_is_refused(
 ) -> None:
     path = Made().map(AT, MAPPED).write(tmp_path / "a.trace")
     with pytest.raises(BadLevels, match=why):
-        measure.command([str(path)], policies)
+        asked.command([str(path)], policies)
 
 
 def test_a_trace_has_no_service_and_no_metric_of_its_own(tmp_path: Path) -> None:
     path = Made().map(AT, MAPPED).write(tmp_path / "a.trace")
     with pytest.raises(BadRequest, match="is a trace"):
-        measure.command([str(path)], {}, serve=["true"], ready="tcp:1")
+        asked.command([str(path)], {}, serve=["true"], ready="tcp:1")
     with pytest.raises(BadTrace, match="No such file"):
-        measure.command([str(tmp_path / "none.trace")], {})
+        asked.command([str(tmp_path / "none.trace")], {})
 
 
 def test_small_pages_of_a_recording_with_huge_ones_are_said_to_be_unknown(tmp_path: Path) -> None:
     path = Made(flags=2).map(AT, MAPPED).write(tmp_path / "a.trace")
-    request = measure.command([str(path)], {"thp": ["always", "never"]})
+    request = asked.command([str(path)], {"thp": ["always", "never"]})
     assert "recorded with huge pages" in (request.subject or {})["trace"]
 
 
 def test_the_recorded_pace_is_a_policy(tmp_path: Path) -> None:
     path = Made().map(AT, MAPPED).write(tmp_path / "a.trace")
-    subject = measure.command([str(path)], {"pace": ["none", "recorded"]}).subject or {}
+    subject = asked.command([str(path)], {"pace": ["none", "recorded"]}).subject or {}
     assert subject["argv"] == ["pace={pace}", str(path)]

@@ -62,8 +62,8 @@ def command(
     from memlab.machines.guest import kernels
     from memlab.machines.ladder import climb
     from memlab.machines.ladder import show as present
+    from memlab.run.watch import Silent
     from memlab.store import default_path
-    from memlab.watch import Silent
 
     declared = experiments.load(experiment)
     is_claim = wanted in [claim.id for claim in (*declared.claims, *declared.changes)]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from memlab.documents import Word
 from memlab.machines import documents
 from memlab.machines.fleet.judge import Level, Split
-from memlab.machines.ladder.judge import Row
+from memlab.machines.ladder.judge import KernelRow
 from memlab.present import words
+from memlab.present.documents import Word
 from memlab.results import Run
 
 
 def hosts_claims(
     runs: Mapping[str, Run],
-    rows: Sequence[Row],
+    rows: Sequence[KernelRow],
     splits: Sequence[Split],
     levels: Sequence[Level],
 ) -> documents.HostsClaims:

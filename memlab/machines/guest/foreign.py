@@ -14,7 +14,7 @@ from importlib.machinery import SOURCE_SUFFIXES
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from memlab import folders
+from memlab.files import folders
 from memlab.run import fork_server, kernel
 
 _VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"

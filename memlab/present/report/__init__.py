@@ -9,9 +9,9 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from memlab import output
 from memlab._version import __version__
 from memlab.errors import CannotRun, NotComparable
+from memlab.files import output
 from memlab.judging.compare import compare_runs
 from memlab.present import figures, tables, words
 from memlab.present.report import inline_svg

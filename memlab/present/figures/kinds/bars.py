@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from memlab.experiment import At, Bars, Level
-from memlab.experiment.command import CommandExperiment
 from memlab.experiment.points import point_key
 from memlab.judging.effects import effects
 from memlab.present import words
@@ -19,14 +18,14 @@ from memlab.present.figures import frame, groups, scales
 from memlab.present.figures.against import quotient_of
 from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import NARROW, Page
-from memlab.published import Cell
+from memlab.published import PrintedCell
 from memlab.results import PointSummary, Run
 from memlab.results.beside import tables
 
 _FEW = 6  # bars that a narrow page holds
 _SAID_MAX = 2  # levels that the headline says in words
 
-Printed = tuple[Cell, str]  # a value and the table that it stands in
+Printed = tuple[PrintedCell, str]  # a value and the table that it stands in
 
 
 def rows(run: Run, shown: Bars) -> pd.DataFrame:
@@ -107,7 +106,7 @@ def _marks(
             {"kind": "published ratio", "series": f"{over}, published"}
             | at
             | {"to": dict(summaries[under].point.at), "unit": "1"}
-            | frame.printed_cells(Cell(said, found.value, found.bound), there[1])
+            | frame.printed_cells(PrintedCell(said, found.value, found.bound), there[1])
         )
 
 
@@ -118,7 +117,7 @@ def _key(summaries: Mapping[str, PointSummary], wanted: At) -> str | None:
 
 def finding(run: Run, shown: Bars, rows: pd.DataFrame) -> str | None:
     """Of a user's command what each level changes; of all others the claims say it."""
-    if not isinstance(run.experiment, CommandExperiment):
+    if not run.experiment.watched:
         return None
     said = [f"with {words.effect(run.experiment, one)}" for one in effects(run, [shown.metric])]
     more = [f"{len(said) - _SAID_MAX} more"] if len(said) > _SAID_MAX else []

@@ -11,9 +11,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from memlab import units
+from memlab.analysis.histogram import LEAST_BEYOND, Histogram
 from memlab.experiment import At, Nines
 from memlab.experiment.points import Point
-from memlab.histogram import LEAST_BEYOND, Histogram
 from memlab.present import words
 from memlab.present.figures import frame, paint, scales, style
 from memlab.present.figures.frame import Mark

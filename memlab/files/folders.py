@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from memlab import ownership
 from memlab.errors import CannotRun
+from memlab.files import ownership
 
 _HOMES = {"data": ".local/share", "state": ".local/state", "cache": ".cache"}
 _PURPOSES = ("import", "recorded", "store", "worker")

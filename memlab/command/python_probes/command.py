@@ -4,7 +4,7 @@ Window: from the moment before execve(2) of the command to its end, as launch/la
 Usage and counters are the command's and its descendants', not this process's. This process reads
 the output, and /proc/PID/status of the command and its descendants every 10 ms, or less often where
 that would take over 5 % of a CPU; where 600 readings are held, every other one is dropped and the
-period doubles.
+period doubles. A reading that takes over a second, as of thousands of processes, is given up.
 
 Excluded: the fork, the policies, and the same launcher running a program that does nothing, which
 comes first and is the floor.
@@ -37,13 +37,13 @@ import stat
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memlab.histogram import index_of
+from memlab.analysis.histogram import index_of
 from memlab.observe import tracefs
 from memlab.observe.in_force import InForce
 from memlab.probe import Failed, Window
@@ -51,6 +51,7 @@ from memlab.run import cleanup
 
 _READ_EVERY_S, _MOST_READINGS = 0.01, 600
 _READING_SHARE = 0.05  # of a CPU, at most
+_READING_WITHIN_S = 1.0  # or the time limit would wait for the reading
 _PSS_SHARE = 0.01  # of the time, at most: calls of the program that map memory wait meanwhile
 _READY_EVERY_S, _READY_WITHIN_S = 0.001, 60.0
 _ANSWER_WITHIN_S = 1.0  # to be ready by HTTP
@@ -72,7 +73,7 @@ _COUNTERS = {"trapped": "faults", "migrations": "migrations", "tlb_remote_sent":
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    spec: str  # JSON, as memlab/experiment/command.py makes it
+    spec: str  # JSON, as memlab/command/declare.py makes it
     group: str  # the folder of the trial's memory cgroup; "" where it runs in none
     processes: str  # the cgroup that bounds the processes; "" where only RLIMIT_NPROC can
 
@@ -113,7 +114,9 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
     if spec["memory_high"]:
         group.set_high(spec["memory_high"])
     output = _Output(spec["metrics"])
-    file, latencies = (_File(spec["cwd"], spec[name]) for name in ("metric_file", "latency_file"))
+    file, latencies = (
+        _WrittenFile(spec["cwd"], spec[name]) for name in ("metric_file", "latency_file")
+    )
     load: dict[str, Any] = {}
     with Window() as window:
         try:
@@ -135,7 +138,7 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
                 subject = _Launched(words, spec["argv"], environ, spec["cwd"], output, held)
                 timely = _attend([subject], lambda: subject.ended, spec["timeout_s"])
                 subject.stop(group)
-                ended, usage = None if timely else _timed_out(spec, output), subject.usage()
+                ended, usage = None if timely else _timed_out(spec, output, group), subject.usage()
         finally:
             if not _kept:
                 group.kill()
@@ -333,10 +336,14 @@ class _Launched:
     def stop(self, group: _Group) -> None:
         """End at once what runs still."""
         if not self.ended:
-            group.kill()
-            self._kill_tree()
-            if not _attend([self], lambda: self.ended, _STOP_WITHIN_S):
-                raise Failed("the command does not end when it is killed", errno.ETIMEDOUT)
+            with _going_first():
+                if self.pid:  # it leads a session: all that stayed in it at once, forks too
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(self.pid, signal.SIGKILL)
+                group.kill()
+                self._kill_tree()
+                if not _attend([self], lambda: self.ended, _STOP_WITHIN_S):
+                    raise Failed("the command does not end when it is killed", errno.ETIMEDOUT)
 
     def terminate(self) -> None:
         """Ask it to end, and wait for that."""
@@ -361,8 +368,15 @@ class _Launched:
 
     def _read_memory(self, elapsed_s: float) -> None:
         sums = dict.fromkeys(self._values, 0)
-        processes = _tree(self.pid)
-        statuses = {pid: _status(pid) for pid in processes}
+        until_s = time.monotonic() + _READING_WITHIN_S
+        processes: list[int] = []
+        statuses: dict[int, dict[bytes, int]] = {}
+        for pid in _tree(self.pid):
+            if time.monotonic() > until_s:
+                self._peak_processes = max(self._peak_processes, len(processes))
+                return
+            processes.append(pid)
+            statuses[pid] = _status(pid)
         self.held.look(statuses)
         for status in statuses.values():
             for name, field in (("rss", b"VmRSS"), ("locked", b"VmLck"), ("swapped", b"VmSwap")):
@@ -373,7 +387,7 @@ class _Launched:
         self._at_ns.append(int(elapsed_s * 1e9))
         for name, values in self._values.items():
             values.append(sums[name])
-        self.pss.read(processes)
+        self.pss.read(processes, until_s)
 
     def _thin(self) -> None:
         """Drop every other reading; what was the highest so far stays the highest."""
@@ -427,12 +441,15 @@ class _Pss:
         self._next_s = 0.0
         self._why = ""
 
-    def read(self, processes: Sequence[int]) -> None:
-        now_s, cpu_s = time.monotonic(), time.thread_time()
+    def read(self, processes: Sequence[int], until_s: float) -> None:
+        now_s, cpu_s, now_bytes = time.monotonic(), time.thread_time(), 0
         if now_s < self._next_s:
             return
         try:
-            now_bytes = sum(map(_pss_bytes, processes))
+            for pid in processes:
+                if time.monotonic() > until_s:
+                    return
+                now_bytes += _pss_bytes(pid)
         except (FileNotFoundError, ProcessLookupError):
             return  # one of them has ended
         except OSError as error:
@@ -556,7 +573,7 @@ class _Service:
         self._load = load.report
         if died:
             return self._wrong("service-ended", f"{_how_it_ended(service.report)} under the load")
-        return None if timely else _timed_out(spec, output)
+        return None if timely else _timed_out(spec, output, self._group)
 
     def _wrong(self, outcome: str, how: str) -> dict[str, str]:
         detail = f"the service: {how}{_last_lines(self._output.tail, 3)}"
@@ -765,6 +782,7 @@ class _Group:
         self._outer, self._processes = folder, processes
         self._folder, self._load = (f"{folder}/{n}" if folder else "" for n in (0, 1))
         self._killed = self._count() if folder else 0
+        self._refused = self._refusals()
         self._stalled = self._stalls()
         self._peak: int | None = None  # a descriptor, once the peak is of some time alone
         self.missing: dict[str, str] = {} if folder else {"peak_group": "needs a memory cgroup"}
@@ -824,6 +842,10 @@ class _Group:
         for folder in filter(None, dict.fromkeys((self._processes, self._outer))):
             cleanup.empty_group(Path(folder))
 
+    def is_full(self) -> bool:
+        """Whether a process was refused since this trial began (cgroup-v2.rst, pids.events)."""
+        return self._refusals() > self._refused
+
     def oom_kills(self) -> int:
         return self._count() - self._killed if self._folder else 0
 
@@ -863,6 +885,11 @@ class _Group:
                 return int(lines.readline().rpartition("=")[2]) * 1000
         return None
 
+    def _refusals(self) -> int:
+        with suppress(OSError), open(f"{self._processes}/pids.events") as lines:
+            return int(dict(line.split() for line in lines).get("max", 0))
+        return 0
+
     def _count(self) -> int:
         for name in ("memory.events", "memory.oom_control"):
             with suppress(OSError), open(f"{self._folder}/{name}") as lines:
@@ -885,7 +912,7 @@ def _without(environ: dict[str, str], prefixes: Sequence[str]) -> dict[str, str]
     return {name: value for name, value in environ.items() if not name.startswith(tuple(prefixes))}
 
 
-class _File:
+class _WrittenFile:
     """A file that the command writes. One that an earlier trial wrote is none."""
 
     def __init__(self, cwd: str, name: str) -> None:
@@ -1024,8 +1051,9 @@ def _how_it_ended(report: dict[str, Any]) -> str:
     return f"exit status {report['status']}"
 
 
-def _timed_out(spec: dict[str, Any], output: _Output) -> dict[str, str]:
-    said = f"killed after {spec['timeout_s']:g} s{_last_lines(output.tail)}"
+def _timed_out(spec: dict[str, Any], output: _Output, group: _Group) -> dict[str, str]:
+    bounded = f", at the most processes allowed, {spec['processes']}" if group.is_full() else ""
+    said = f"killed after {spec['timeout_s']:g} s{bounded}{_last_lines(output.tail)}"
     return {"outcome": "timeout", "detail": said}
 
 
@@ -1034,16 +1062,31 @@ def _last_lines(text: str, most: int = 1) -> str:
     return f"{_SAID}{' / '.join(lines[-most:])[-200:]}" if lines else ""
 
 
-def _tree(pid: int) -> list[int]:
+@contextmanager
+def _going_first() -> Iterator[None]:
+    """Ahead of what is to be killed: among thousands that run, this process would wait for its
+    turn for seconds. Only root may."""
+    usual = os.sched_getscheduler(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, usual, os.sched_param(0))
+
+
+def _tree(pid: int) -> Iterator[int]:
     """A process and its living descendants (proc_pid_children(5))."""
-    found, left = [], [pid]
+    left = [pid]
     while left:
-        found.append(one := left.pop())
+        yield (one := left.pop())
         with suppress(OSError):
             for task in os.listdir(f"/proc/{one}/task"):  # noqa: PTH208
                 with suppress(OSError), open(f"/proc/{one}/task/{task}/children") as children:
                     left += map(int, children.read().split())
-    return found
 
 
 def _pss_bytes(pid: int) -> int:

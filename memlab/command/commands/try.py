@@ -151,22 +151,22 @@ def command(
     """
     if jsonl and (as_json or gate):
         raise click.UsageError("--jsonl prints rows: without --json and --gate")
-    from memlab import measure
     from memlab.cli import _planning, _sweeping
-    from memlab.experiment import command as tried
+    from memlab.command import declare as tried
+    from memlab.command import request as of_command
     from memlab.judging.claims import judge
 
     _sweeping.check(asked)
     if len(words) == 1 and words[0].endswith(".toml"):
         if assignments or metrics or metric_file or latencies or expect or serve or keep:
             raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
-        request = measure.command_file(Path(words[0]), **asked)
+        request = of_command.command_file(Path(words[0]), **asked)
     else:
         try:
             served = shlex.split(serve)
         except ValueError as error:
             raise click.UsageError(f"--serve {serve!r}: {error}") from None
-        request = measure.command(
+        request = of_command.command(
             words,
             tried.read_policies([*words, *served], assignments),
             metrics=metrics,

@@ -10,7 +10,7 @@ import errno
 import os
 import sys
 
-from memlab import _probes
+from memlab import _probes, features
 from memlab._built import COMPILER, ENUMS, FLAGS, HASHES
 
 TYPE_CHECKING = False
@@ -54,11 +54,7 @@ def _text(chars: Any) -> str:
     return text
 
 
-_PYTHON = {
-    file.removesuffix(".py"): f"memlab/python_probes/{file}"
-    for file in os.listdir(f"{os.path.dirname(__file__)}/python_probes")  # noqa: PTH120, PTH208
-    if file.endswith(".py") and file != "__init__.py"
-}
+_PYTHON = features.python_probes()
 
 
 class Failed(OSError):
@@ -106,7 +102,7 @@ def build() -> dict[str, str]:
 def source_path(name: str) -> str:
     """The probe's source: the C file as installed beside the compiled module, or the module."""
     if name in _PYTHON:
-        return os.path.dirname(__file__).removesuffix("memlab") + _PYTHON[name]  # noqa: PTH120
+        return features.FOLDER.removesuffix("memlab") + _PYTHON[name]
     _known(name)
     folder, _, _ = _probes.__file__.rpartition("/")
     return f"{folder}/probe_sources/{name}.c"
@@ -126,7 +122,7 @@ def call(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Runs the probe and returns its result struct as nested dicts, in the struct's own units.
 
     A counter is {"count": int, "error": None}, or {"count": None, "error": errno name} where
-    the machine does not have it. A histogram is what memlab.histogram reads. A series is
+    the machine does not have it. A histogram is what memlab.analysis.histogram reads. A series is
     {"at_ns": [...], "values": [...], "lost": int}. Raises ProbeError
     where the probe did not measure, TypeError and ValueError where params do not fit the
     probe's struct.
@@ -154,11 +150,16 @@ def call(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return measured
 
 
+def _module(name: str) -> str:
+    """The name of a Python probe's module."""
+    return _PYTHON[name].removesuffix(".py").replace("/", ".")
+
+
 def _python(name: str) -> Any:
     """A Python probe's module."""
     from importlib import import_module
 
-    return import_module(f"memlab.python_probes.{name}")
+    return import_module(_module(name))
 
 
 def _call_python(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,9 +187,41 @@ def _call_python(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def let_go() -> None:
     """End what a Python probe of this process keeps running from one trial to the next."""
     for name in _PYTHON:
-        module = sys.modules.get(f"memlab.python_probes.{name}")
+        module = sys.modules.get(_module(name))
         if ends := getattr(module, "let_go", None):
             ends()
+
+
+class Relay:
+    """Processes of this one that take turns: see probes/support/relay.h."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        """Open it, before the runners are forked; OSError where that fails."""
+        self._relay = _lib.probe_relay_open(count, seed)
+        if self._relay == _ffi.NULL:
+            raise OSError(_ffi.errno, f"a relay of {count}: {os.strerror(_ffi.errno)}")
+
+    def join(self, index: int, news: int) -> None:
+        """This process is the runner `index`, which writes a byte to `news` when it is parked. The
+        last one whose turns are over writes another."""
+        _lib.probe_relay_join(self._relay, index, news)
+
+    def start(self) -> bool:
+        """Begin; whether all turns are over: no runner is left."""
+        over: bool = _lib.probe_relay_start(self._relay)
+        return over
+
+    def drop(self, index: int) -> bool:
+        """A runner has died, or never parked; whether all turns are over."""
+        over: bool = _lib.probe_relay_drop(self._relay, index)
+        return over
+
+    def release(self, index: int) -> None:
+        """Let a runner whose turns are over go on."""
+        _lib.probe_relay_release(self._relay, index)
+
+    def close(self) -> None:
+        _lib.probe_relay_close(self._relay)
 
 
 def bind(name: str) -> None:
@@ -350,6 +383,17 @@ def _series(series: Any) -> dict[str, Any]:
     }
 
 
+def _turns(turns: Any) -> dict[str, Any] | None:
+    """None of a window that was not divided."""
+    if turns.count == 0:
+        return None
+    arrays = ("from_ns", "elapsed_ns", "call_count")
+    return {name: _ffi.unpack(getattr(turns, name), turns.count) for name in arrays} | {
+        "lead_ns": turns.lead_ns,
+        "lead_call_count": turns.lead_call_count,
+    }
+
+
 def _attribution(found: Any) -> dict[str, Any] | None:
     """As memlab.analysis.attribution reads it."""
     if not found.traced:
@@ -381,5 +425,6 @@ _SHORTENED = {  # the structs that are stored in fewer words than they have in C
     "struct probe_counter": _counter,
     "struct probe_histogram": _histogram,
     "struct probe_series": _series,
+    "struct probe_turns": _turns,
     "struct probe_attribution": _attribution,
 }

@@ -12,8 +12,8 @@ from memlab.experiment.points import Point, point_label, varied_factors
 from memlab.present import words
 from memlab.present.table import Text, console
 from memlab.printable import printable
+from memlab.run.watch import Progress
 from memlab.store import RunRow
-from memlab.watch import Progress
 
 
 class Live:

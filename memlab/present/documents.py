@@ -12,7 +12,7 @@ import inspect
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache, reduce
 from itertools import pairwise
 from operator import or_
@@ -22,26 +22,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from memlab import features, request
-from memlab.diagnose.account import Account, Line
-from memlab.diagnose.allocator import Allocator
-from memlab.diagnose.diagnosis import Cost
-from memlab.diagnose.family import Member
-from memlab.diagnose.finding import Fact
-from memlab.diagnose.group import Charge
-from memlab.diagnose.heap import Heap
-from memlab.diagnose.held import GroupLook
-from memlab.diagnose.look import GroupRoom, Look, MappingUse, Shootdowns, Thread
-from memlab.diagnose.malloc_options import Option
-from memlab.diagnose.memory import Memory
-from memlab.diagnose.pages import Pages, Sampled
-from memlab.diagnose.prediction import Predicted, Prediction
-from memlab.diagnose.room import Room, TmpfsUse
-from memlab.diagnose.started import Started
-from memlab.diagnose.subject import Subject
-from memlab.diagnose.unlooked import Unlooked
-from memlab.diagnose.waits import Waits
 from memlab.experiment import claims
-from memlab.experiment.command import Tried
 from memlab.experiment.kinds import Level
 from memlab.printable import json_text
 
@@ -64,7 +45,7 @@ class Document(msgspec.Struct, forbid_unknown_fields=True):
     """An object whose keys are fixed."""
 
 
-class Interval(Document):
+class ShownInterval(Document):
     """A median, or the median of ratios, with its 95 % interval. A median of a run that is spread
     over sessions is that of their medians, and the next session's lies in the interval."""
 
@@ -83,7 +64,7 @@ class PrintedRatio(Document):
     of: str
     to: str
     printed: str
-    here: Interval | None
+    here: ShownInterval | None
     """Paired by block; null where a side is missing."""
 
 
@@ -94,7 +75,7 @@ class PublishedRow(Document):
     """What the printed row is of: a level, or its name as it is printed."""
     printed: dict[str, str]
     """The printed cells by column, digit for digit."""
-    here: dict[str, Interval | None]
+    here: dict[str, ShownInterval | None]
     """The run's medians by column, in the metric's base unit; null: the run has no such point."""
     ratio: dict[str, float | None]
     """Here over printed, by column; a bound where the printed cell is one. null as here."""
@@ -113,7 +94,7 @@ class PublishedTable(Document):
     table: str
     """The table's id in the study."""
     setting: Levels
-    limit: Interval | None
+    limit: ShownInterval | None
     """The machine's limit that a control measured; null: there is none, or it was not measured."""
     rows: list[PublishedRow]
 
@@ -172,6 +153,7 @@ def _described(kind: Any, text: str) -> Any:
 if TYPE_CHECKING:
     Request = request.Request
 else:
+    Subject = reduce(or_, (of() for of in features.extensions("subjects")))
     _OTHERS = {
         "experiment": (str,),
         "levels": (_described(dict[str, NonEmpty[Level]], "Of the factors that were given."),),
@@ -185,7 +167,7 @@ else:
         ),
         "subject": (
             _described(
-                Tried | None,
+                Subject | None,
                 "The command of `memlab try`; null of any other run. Absent from older ones.",
             )
             | UnsetType,
@@ -247,7 +229,7 @@ class Environment(msgspec.Struct):
     numa_nodes: list[NumaNode] | UnsetType | None = UNSET
 
 
-class Modes(Document):
+class ShownModes(Document):
     """Two groups of a point's samples with a gap between them, in which the median may lie."""
 
     metric: str
@@ -262,7 +244,7 @@ class Modes(Document):
     of blocks, a noise flag; null where nothing stored separates them."""
 
 
-class Point(Document):
+class ShownPoint(Document):
     """A point of the run: what its samples came to."""
 
     levels: Levels
@@ -273,7 +255,7 @@ class Point(Document):
     error."""
     details: list[str]
     """What samples said that were not ok, each once."""
-    metrics: dict[str, Interval]
+    metrics: dict[str, ShownInterval]
     """Medians by metric, in its base unit; a metric without a number is left out."""
     floors: dict[str, float]
     """By metric: the same loop without the operation, in the metric's unit."""
@@ -281,11 +263,11 @@ class Point(Document):
     """Metrics whose value is more than what was measured."""
     noise: dict[str, Positive]
     """What disturbed samples, and how many of them."""
-    modes: Modes | None
+    modes: ShownModes | None
     """Of the first metric; null where its samples have not two."""
 
 
-class Crossing(Document):
+class ShownCrossing(Document):
     """Where one line of the figure becomes cheaper than another."""
 
     panel: Levels
@@ -312,7 +294,7 @@ class Cause(Document):
     """Seconds that it took inside them."""
 
 
-class Tail(Document):
+class ShownTail(Document):
     """The slowest operations of a traced point, all samples together."""
 
     share: Share
@@ -337,14 +319,14 @@ class TracedPoint(Document):
     levels: Levels
     operations: Number
     """In all samples of the point."""
-    tails: list[Tail]
+    tails: list[ShownTail]
     events: dict[str, Number]
     """By cause, what the operations' threads met in all."""
     unseen: dict[str, str]
     """Causes that could not be seen, and why."""
     lost: Number
     """Records that the trace had no room for."""
-    overhead: dict[str, Interval]
+    overhead: dict[str, ShownInterval]
     """By metric: traced / not traced, paired by block."""
     samples: list[Positive]
     """By their number in the store."""
@@ -372,15 +354,15 @@ class Show(Document):
     samples: Number
     window_share: Annotated[float, Meta(ge=0)] | None
     """The share of the wall time spent inside timed windows; null before the first sample."""
-    points: list[Point]
-    crossings: list[Crossing]
+    points: list[ShownPoint]
+    crossings: list[ShownCrossing]
     published: list[PublishedTable]
     attribution: list[TracedPoint]
     figures: list[str] | UnsetType = UNSET
     """Paths of the files drawn; only `memlab sweep` draws."""
 
 
-class Claim(Document):
+class JudgedClaim(Document):
     """A claim judged at one setting of the factors that it leaves free."""
 
     id: str
@@ -433,7 +415,7 @@ class JudgedExperiment(Document):
     refused: str | None
     """Why there is no run; null where there is one."""
     tables: list[PublishedTable]
-    claims: list[Claim]
+    claims: list[JudgedClaim]
     """A claim once for every setting of the factors that it leaves free."""
 
 
@@ -504,7 +486,7 @@ class Compare(Document):
     """Points with samples in new alone."""
 
 
-class Undone(Document):
+class UndoneRun(Document):
     """What one killed run had left."""
 
     run: str
@@ -516,14 +498,14 @@ class Undone(Document):
 class Clean(Document):
     """What killed runs had left on the host, undone."""
 
-    undone: list[Undone]
+    undone: list[UndoneRun]
     failed: list[str]
     """What could not be undone, and why."""
     left_alone: list[str]
     """Journals of runs on other machines, in other containers or of other users."""
 
 
-class Capability(Document):
+class ShownCapability(Document):
     """One thing that memlab can see or do here, or not."""
 
     name: str
@@ -618,6 +600,8 @@ class DryRun(Document):
     without one."""
     budget_seconds: float | None
     """Wall time after which it ends; null where --blocks alone ends it."""
+    turns: bool
+    """Whether the points of a block take turns of 2 ms; else each trial has a window of its own."""
     excluded: dict[str, Positive]
     """Why points are left out, and how many."""
     scaled: dict[str, str]
@@ -640,7 +624,7 @@ class PlannedChange(Document):
     """The smallest relative change; null where the budget is too short for an interval."""
 
 
-class Plan(Document):
+class ShownPlan(Document):
     """What it takes to show a change between two points of an experiment on this machine."""
 
     experiment: str
@@ -716,7 +700,7 @@ class DeclaredTable(Document):
     note: str
 
 
-class Study(Document):
+class DeclaredStudy(Document):
     """A published study that an experiment tests claims of."""
 
     id: str
@@ -802,155 +786,25 @@ class Describe(Document):
     changes: list[DeclaredClaim]
     """What changelogs claim, each since a version; `ladder` judges them."""
     published: list[DeclaredTable]
-    studies: list[Study]
+    studies: list[DeclaredStudy]
     budget_s: PresetBudgets
 
 
-class Finding(Document):
-    """A sentence about a line of an account, with what shows it and what to try."""
-
-    name: str
-    severity: Literal["note", "costly", "critical"]
-    title: str
-    account: Literal["stock", "flow", "limits", "time"]
-    """The account that it rests on."""
-    line: str
-    """The line of it."""
-    measured: float
-    """What the line says, in `unit`."""
-    unit: str
-    evidence: Sequence[Fact]
-    setting: str
-    """What to try; empty where nothing helps."""
-    proof: str | None
-    """The `memlab try` line that tests it on this program; null where none can."""
-    experiments: Sequence[str]
-    """`memlab sweep NAME` measures here what it costs."""
-
-
-class Diagnose(Document):
-    """A look at a live process or a memory cgroup. null is not seen, unless said otherwise."""
-
-    schema: Literal[2]
-    seconds: Annotated[float, Meta(gt=0)]
-    """How long the look was."""
-    findings: list[Finding]
-    """The worst first."""
-    accounts: Sequence[Account]
-    """Who holds the memory, where page faults come from, limits, and what threads wait for."""
-    whole: bool
-    """Whether each account was whole and its rest small: then no finding means none."""
-    not_looked_at: Sequence[Unlooked]
-    """What was left out, why, and what it would cost."""
-    predictions: Sequence[Prediction]
-    """What `--if` asked for."""
-    process: Look | None
-    """null: the subject is a group."""
-    group: GroupLook | None
-    """null: the subject is a process."""
-    cost: Cost
-
-
-class Recording(Document):
-    """A trace that was recorded."""
-
-    trace: str
-    """The file's path."""
-    seconds: float
-    """From the first record to the last."""
-    records: Number
-    bytes: Number
-    incomplete: str | None
-    """Why it is; null where it is whole."""
-    status: int
-    """The exit status of the command; 0 of a process that ran already."""
-    signal: int
-    """That ended the command; 0 for none."""
-
-
-class MappingKind(Document):
-    """What was done with the mappings of one kind. Counts are pages."""
-
-    peak: Number
-    """That were there at a time."""
-    read: Number
-    """First touches that read."""
-    written: Number
-    """First touches that wrote, and those after which a page was copied."""
-    given_back: Number
-    touched_again: Number
-    """Of those that were given back."""
-    copied: Number
-    """Since a fork had made them common."""
-
-
-class Moment(Document):
-    """What was there at a moment, in bytes."""
-
-    at_s: float
-    held: dict[str, Number]
-    """By kind of mapping."""
-    given_back: Number
-    """So far."""
-    touched_again: Number
-    """So far."""
-
-
-class TraceShown(Document):
-    """What a trace's program did with its memory."""
-
-    trace: str
-    """The file's path."""
-    program: str
-    """Its name, of 15 bytes at most; empty where the trace is redacted."""
-    live: bool
-    """The process ran already when the recording began."""
-    seconds: float
-    records: Number
-    incomplete: str | None
-    """Why it is; null where it is whole."""
-    processes: Number
-    threads: Number
-    """Beside each process's first."""
-    page_bytes: Positive
-    peak_bytes: Number
-    """Of the pages that were there at a time."""
-    peak_at_s: float
-    mapped_peak_bytes: Number
-    calls: dict[str, Number]
-    kinds: dict[str, MappingKind]
-    """By kind of mapping."""
-    files: dict[str, Number]
-    """The files with the most touched pages."""
-    moments: list[Moment]
-    figure: str
-    """The file's path."""
-
-
-_NOT_OURS = (
-    Account, Allocator, Charge, Cost, Fact, GroupLook, GroupRoom, Heap, Line, Look, MappingUse,
-    Member, Memory, Option, Pages, Predicted, Prediction, Room, Sampled, Shootdowns, Started,
-    Subject, Thread, TmpfsUse, Unlooked, Waits,
-)  # fmt: skip
 _VERSION = 1
 _COMMANDS: Mapping[str, Any] = {
     "claims": Claims,
     "clean": Clean,
     "compare": Compare,
     "describe": Describe,
-    "diagnose": Diagnose,
-    "doctor": list[Capability],
+    "doctor": list[ShownCapability],
     "list": list[ListedExperiment],
-    "plan": Plan,
+    "plan": ShownPlan,
     "plot": Plot,
-    "record": Recording,
     "reproduce": Claims,
     "runs": list[ListedRun],
     "show": Show,
-    "show-trace": TraceShown,
     "sweep": Show,
     "sweep-dry-run": DryRun,
-    "try": Show,
 }
 
 
@@ -973,7 +827,8 @@ def schema(command: str) -> dict[str, Any]:
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     (item, *_) = getattr(document, "__args__", (document,))
     own = vars(sys.modules[item.__module__])  # of the feature that declares it
-    classes = {kind.__name__: kind for kind in _NOT_OURS} | globals() | own
+    subjects = {kind.__name__: kind for kind in (of() for of in features.extensions("subjects"))}
+    classes = subjects | globals() | own
     for name, part in parts.items():
         _describe(part, classes.get(name))
     return {

@@ -1,0 +1,1 @@
+"""A user's own command under other memory policies: `memlab try`."""

@@ -1,0 +1,1 @@
+"""The probe that runs a command."""

@@ -1,0 +1,129 @@
+"""The request to try a command: from a command line, from Python, or from a file."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from memlab import units
+from memlab.command import declare as tried
+from memlab.errors import BadRequest
+from memlab.observe import available
+from memlab.request import PRECISION, Request
+from memlab.trace import file as trace
+from memlab.trace import replay
+
+_CAP_SHARE = 0.7  # of the available memory that a command may take where no memory_max is asked
+
+
+def command(
+    words: Sequence[str],
+    policies: Mapping[str, Sequence[object]],
+    *,
+    metrics: Sequence[str] = (),
+    metric_file: str = "",
+    latencies: str = "",
+    expect: Sequence[str] = (),
+    timeout_s: float = 600.0,
+    serve: Sequence[str] = (),
+    ready: str = "",
+    keep: bool = False,
+    cwd: Path | None = None,
+    **how: Any,
+) -> Request:
+    """The request to try a command under levels of policies, as text or values, each policy's
+    baseline first; `how` is what any sweep may be asked. Raises BadRequest and BadLevels."""
+    if isinstance(words, str):
+        raise BadRequest(f"a command is a list of its words, not the text {words!r}: shlex.split")
+    if isinstance(expect, str):
+        raise BadRequest(f"expect is a list of texts, not the text {expect!r}")
+    if not words:
+        raise BadRequest("name the command to try, after the options: memlab try -- ./app")
+    folder, what = cwd or Path.cwd(), ""
+    if trace.is_named(words):
+        what = replay.checked(folder / words[0], policies, serve=serve, metrics=metrics)
+        words, metrics = [*replay.words(policies), *words], replay.METRICS
+    levels = tried.check_policies([*words, *serve], policies)
+    started = [] if what else [words[0], *serve[:1]]
+    for program in (program for word in started for program in tried.programs(word, levels)):
+        path = folder / program if "/" in program else Path(program)
+        if not program or shutil.which(path) is None:
+            what = "is not executable" if program and path.exists() else "is not found"
+            raise BadRequest(f"{shlex.quote(program)}: the command to try {what}")
+    latency_file, latency_unit = tried.read_latencies(latencies)
+    free = available.memory().left
+    subject = tried.Tried(
+        argv=list(words),
+        cwd=str(folder),
+        levels=levels,
+        metrics=[tried.read_metric(text, in_file=bool(metric_file)) for text in metrics],
+        metric_file=metric_file,
+        latency_file=latency_file,
+        latency_unit=latency_unit,
+        expect=list(expect),
+        timeout_s=timeout_s,
+        serve=list(serve),
+        ready=ready,
+        keep=keep,
+        cap_bytes=max(1, int(free * _CAP_SHARE)),
+        trace=what,
+    )
+    if how.get("blocks") is None and how.get("precision") is None:
+        how["precision"] = PRECISION  # what levels change is the question, more than expectations
+    request = Request(experiment=tried.NAME, subject=msgspec.to_builtins(subject), **how)
+    tried.declare(request.subject or {})
+    return request
+
+
+class _CommandFile(msgspec.Struct, forbid_unknown_fields=True):
+    """A command with its policies, metrics and expectations, as a repository keeps it."""
+
+    command: list[str]
+    policies: dict[str, list[int | float | bool | str]] = {}
+    metrics: list[str] = []
+    metric_json: str = ""
+    latencies: str = ""
+    expect: list[str] = []
+    timeout: str = "10min"
+    serve: list[str] = []
+    ready: str = ""
+    keep: bool = False
+    blocks: int | None = None
+    budget: str | None = None
+
+
+def command_file(path: Path, **how: Any) -> Request:
+    """The request that a TOML file describes. It runs in the file's folder. What `how` gives
+    besides None goes before the file. Raises BadRequest and BadLevels."""
+    try:
+        file = msgspec.toml.decode(path.read_bytes(), type=_CommandFile)
+        timeout_s = units.parse_duration(file.timeout)
+        budget_s = None if file.budget is None else units.parse_duration(file.budget)
+    except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
+        raise BadRequest(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    said = {"blocks": file.blocks, "budget_s": budget_s}
+    said |= {name: value for name, value in how.items() if value is not None}
+    words = {True: "on", False: "off"}
+    levels = {
+        name: [words[v] if isinstance(v, bool) else str(v) for v in of]
+        for name, of in file.policies.items()
+    }
+    return command(
+        file.command,
+        levels,
+        metrics=file.metrics,
+        metric_file=file.metric_json,
+        latencies=file.latencies,
+        expect=file.expect,
+        timeout_s=timeout_s,
+        serve=file.serve,
+        ready=file.ready,
+        keep=file.keep,
+        cwd=path.absolute().parent,
+        **said,
+    )

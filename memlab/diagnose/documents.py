@@ -1,0 +1,101 @@
+"""What `memlab diagnose --json` prints, as types. A schema finds here, by its name, each class that
+it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, cast
+
+from msgspec import Meta
+
+from memlab.diagnose.account import Account, Line  # noqa: F401
+from memlab.diagnose.allocator import Allocator  # noqa: F401
+from memlab.diagnose.diagnosis import Cost, Diagnosis
+from memlab.diagnose.family import Member  # noqa: F401
+from memlab.diagnose.finding import Fact
+from memlab.diagnose.group import Charge  # noqa: F401
+from memlab.diagnose.heap import Heap  # noqa: F401
+from memlab.diagnose.held import GroupLook
+from memlab.diagnose.look import GroupRoom, Look, MappingUse, Shootdowns, Thread  # noqa: F401
+from memlab.diagnose.malloc_options import Option  # noqa: F401
+from memlab.diagnose.memory import Memory  # noqa: F401
+from memlab.diagnose.pages import Pages, Sampled  # noqa: F401
+from memlab.diagnose.room import Room, TmpfsUse  # noqa: F401
+from memlab.diagnose.started import Started  # noqa: F401
+from memlab.diagnose.subject import Subject  # noqa: F401
+from memlab.diagnose.unlooked import Unlooked
+from memlab.diagnose.waits import Waits  # noqa: F401
+from memlab.present.documents import Document
+
+
+class ShownFinding(Document):
+    """A sentence about a line of an account, with what shows it and what to try."""
+
+    name: str
+    severity: Literal["note", "costly", "critical"]
+    title: str
+    account: Literal["stock", "flow", "limits", "time"]
+    """The account that it rests on."""
+    line: str
+    """The line of it."""
+    measured: float
+    """What the line says, in `unit`."""
+    unit: str
+    evidence: Sequence[Fact]
+    setting: str
+    """What to try; empty where nothing helps."""
+    proof: str | None
+    """The `memlab try` line that tests it on this program; null where none can."""
+    experiments: Sequence[str]
+    """`memlab sweep NAME` measures here what it costs."""
+
+
+class Diagnose(Document):
+    """A look at a live process or a memory cgroup. null is not seen, unless said otherwise."""
+
+    schema: Literal[2]
+    seconds: Annotated[float, Meta(gt=0)]
+    """How long the look was."""
+    findings: list[ShownFinding]
+    """The worst first."""
+    accounts: Sequence[Account]
+    """Who holds the memory, where page faults come from, limits, and what threads wait for."""
+    whole: bool
+    """Whether each account was whole and its rest small: then no finding means none."""
+    not_looked_at: Sequence[Unlooked]
+    """What was left out, why, and what it would cost."""
+    process: Look | None
+    """null: the subject is a group."""
+    group: GroupLook | None
+    """null: the subject is a process."""
+    cost: Cost
+
+
+def of(found: Diagnosis) -> Diagnose:
+    """A look as its document."""
+    return Diagnose(
+        schema=2,
+        seconds=found.seconds,
+        findings=[
+            ShownFinding(
+                one.name,
+                cast(Any, one.severity.name.lower()),
+                one.title,
+                cast(Any, one.account),
+                one.line,
+                one.measured,
+                one.unit,
+                one.evidence,
+                one.setting,
+                found.proof(one),
+                one.experiments,
+            )
+            for one in found.findings
+        ],
+        accounts=found.accounts,
+        whole=found.whole,
+        not_looked_at=found.not_looked_at,
+        process=found.look,
+        group=found.group,
+        cost=found.cost,
+    )

@@ -1,0 +1,1 @@
+"""Files that memlab writes: in whose folders, and whole or not at all."""
