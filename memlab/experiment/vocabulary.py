@@ -309,7 +309,7 @@ class Experiment:
         fields, factors = result_fields(self.probe), [factor.name for factor in self.factors]
         for metric in self.metrics:
             with _part(f"metric {metric.name}"):
-                for of in (metric.of, metric.floor, metric.extrapolated):
+                for of in (metric.of, metric.baseline_loop, metric.extrapolated):
                     rules.check_expression(of, factors, fields)
         for term in self.costs.terms if self.costs else ():
             with _part(f"cost of a {term.name}"):

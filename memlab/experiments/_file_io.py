@@ -102,7 +102,7 @@ METRICS = [
         "s",
         "time for 2 GiB; at the measured rate",
         of=F.window.elapsed_ns * TABLE_BYTES / F.byte_count,
-        floor=F.floor_ns / F.floor_call_count * (TABLE_BYTES / F.at.size),
+        baseline_loop=F.floor_ns / F.floor_call_count * (TABLE_BYTES / F.at.size),
         extrapolated=F.byte_count < TABLE_BYTES - F.at.size,
         of_cost=lambda call_time, at: call_time * TABLE_BYTES / float(at["size"]),
     ),
@@ -111,7 +111,7 @@ METRICS = [
         "s/call",
         "time per call",
         of=F.window.elapsed_ns / F.call_count,
-        floor=F.floor_ns / F.floor_call_count,
+        baseline_loop=F.floor_ns / F.floor_call_count,
         of_cost=lambda call_time, at: call_time,
     ),
     Metric(

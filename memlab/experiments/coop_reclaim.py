@@ -113,7 +113,7 @@ METRICS = [
         "s",
         "time per operation; mean",
         of=per_operation("operations_ns"),
-        floor=F.cache.floor_ns / F.cache.floor_count,
+        baseline_loop=F.cache.floor_ns / F.cache.floor_count,
     ),
     Metric(
         "operation_rate",

@@ -163,14 +163,14 @@ EXPERIMENT = Experiment(
             "s/page",
             "time per page; a fault, or a read through a new mapping",
             of=F.work_ns / F.page_count,
-            floor=(F.floor_ns / F.page_count).where(**FAULT),
+            baseline_loop=(F.floor_ns / F.page_count).where(**FAULT),
         ),
         Metric(
             "fault_time",
             "s/fault",
             "time per page fault; of new memory",
             of=(F.work_ns / F.page_count).where(**FAULT),
-            floor=(F.floor_ns / F.page_count).where(**FAULT),
+            baseline_loop=(F.floor_ns / F.page_count).where(**FAULT),
         ),
         Metric(
             "bandwidth",

@@ -76,7 +76,7 @@ def trial_time(at: At) -> float:
     return 0.01 + 6 * step_s + (float(at["slice"]) or int(at["passes"]) * step_s)
 
 
-FLOOR = F.floor_ns / F.floor_count
+BASELINE_LOOP = F.floor_ns / F.floor_count
 
 
 # Before there were threads a sample had no `steady_bytes`: all copies were of the whole.
@@ -96,13 +96,19 @@ METRICS = [
         of=STEADY_BANDWIDTH,
         lower_is_better=False,
     ),
-    Metric("first_copy", "s", "time of the first copy", of=F.window.elapsed_ns, floor=FLOOR),
+    Metric(
+        "first_copy",
+        "s",
+        "time of the first copy",
+        of=F.window.elapsed_ns,
+        baseline_loop=BASELINE_LOOP,
+    ),
     Metric(
         "steady_copy",
         "s",
         "time per copy after the first",
         of=F.at.size / STEADY_BANDWIDTH,
-        floor=FLOOR,
+        baseline_loop=BASELINE_LOOP,
     ),
     Metric(
         "first_bandwidth",

@@ -111,7 +111,7 @@ METRICS = [
         "s",
         "copy time",
         of=F.window.elapsed_ns,
-        floor=F.floor_ns,
+        baseline_loop=F.floor_ns,
         evidence=evidence,
     ),
     Metric(

@@ -88,7 +88,7 @@ EXPERIMENT = Experiment(
             "s/thread",
             "time per thread; until its part of the stack is touched",
             of=THREAD_TIME,
-            floor=F.floor_ns,
+            baseline_loop=F.floor_ns,
         ),
         Metric(
             "threads_2000",

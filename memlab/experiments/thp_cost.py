@@ -552,14 +552,14 @@ EXPERIMENT = Experiment(
             "s/page",
             "time per first touch; of one used page",
             of=F.window.elapsed_ns / F.touch_count,
-            floor=F.floor_ns / F.touch_count,
+            baseline_loop=F.floor_ns / F.touch_count,
         ),
         Metric(
             "load_time",
             "s/load",
             "time per load; from a random touched page",
             of=F.load_ns / F.at.loads,
-            floor=F.load_floor_ns / F.at.loads,
+            baseline_loop=F.load_floor_ns / F.at.loads,
         ),
         Metric(
             "resident_over_used",
@@ -654,7 +654,7 @@ EXPERIMENT = Experiment(
             "s/write",
             "time per first write after fork; by the child, to one page",
             of=F.write_ns / F.write_count,
-            floor=F.write_floor_ns / F.write_count,
+            baseline_loop=F.write_floor_ns / F.write_count,
         ),
         Metric(
             "write_faults",

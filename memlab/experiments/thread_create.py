@@ -43,14 +43,14 @@ METRICS = [
         "s/thread",
         "time per thread; in its process",
         of=ELAPSED / F.thread_count,
-        floor=F.floor_ns / F.floor_thread_count,
+        baseline_loop=F.floor_ns / F.floor_thread_count,
     ),
     Metric(
         "thread_cpu",
         "s/thread",
         "CPU time per thread; of the creating thread and the new one",
         of=(F.window.user_ns + F.window.system_ns) / F.thread_count,
-        floor=F.floor_ns / F.floor_thread_count,
+        baseline_loop=F.floor_ns / F.floor_thread_count,
     ),
     Metric(
         "created",

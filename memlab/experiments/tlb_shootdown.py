@@ -111,7 +111,7 @@ METRICS = [
         "s",
         "time per operation; with the page faults of its touches",
         of=F.elapsed_ns / F.operation_count,
-        floor=F.floor_ns / F.floor_operation_count,
+        baseline_loop=F.floor_ns / F.floor_operation_count,
         of_cost=lambda cost, _: cost,
     ),
     Metric(
