@@ -11,6 +11,7 @@ import os
 def test_write(memlab):
     run = memlab.sweep(
         "mmap-write", size=1, filesystem="tmpfs", file_size="64k", slice="1ms",
+        file_state="cached_4k",
         handicap=int(os.environ["HANDICAP"]), blocks=8, controls=False,
     )
     run.assert_claim("write(2) reaches its full speed at 4096 bytes per call")  # not at one size

@@ -19,7 +19,8 @@ import pytest
 
 @pytest.mark.parametrize('size', [1, 4096])
 def test_it(memlab, size):
-    memlab.sweep('mmap-write', size=size, filesystem='tmpfs', controls=False, budget='30s')
+    memlab.sweep('mmap-write', size=size, filesystem='tmpfs', file_state='cached_4k',
+                 controls=False, budget='30s')
 
 def test_other():
     pass
