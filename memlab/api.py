@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +15,7 @@ from memlab.errors import BadRequest
 from memlab.experiment import Level
 from memlab.experiment.levels import check_levels
 from memlab.request import OPTIONS, Request
+from memlab.results import rows_file
 from memlab.store import Store, default_path
 
 if TYPE_CHECKING:
@@ -63,25 +65,27 @@ class Run(results.Run):
         for each level of `series`, a panel for each of `panels`, the points with levels `where`;
         with `samples` every sample beside its point's median, a row per point; with `layers`
         how far each session, layout of the probe's code and block moves a sample; with `against`
-        the ratio to another run or to several, or to files that `memlab export` wrote."""
+        the ratio to another run or to several, or to runs
+        in files of rows."""
         from memlab.present import figures
 
         bases = (against,) if isinstance(against, results.Run | Path) else against
         own = (metric, x, where, samples, layers, bases)
         if any(own) or series is not None or panels is not None:
             levels = check_levels(self.experiment, where or {})
-            asked = figures.chosen(
-                self,
-                metric=metric,
-                x=x,
-                series=series,
-                panels=panels,
-                where=levels,
-                samples=samples,
-                layers=layers,
-                against=bases,
-            )
-            return figures.draw(asked)
+            with ExitStack() as closing:
+                asked = figures.chosen(
+                    self,
+                    metric=metric,
+                    x=x,
+                    series=series,
+                    panels=panels,
+                    where=levels,
+                    samples=samples,
+                    layers=layers,
+                    against=[closing.enter_context(self._base(one)) for one in bases],
+                )
+                return figures.draw(asked)
         return figures.draw(self, name)
 
     def claims(self) -> pd.DataFrame:
@@ -107,9 +111,9 @@ class Run(results.Run):
         """One row a point that both sides hold: the base, this run, the ratio this / base with its
         95 % interval, and the word: slower, faster, same or inconclusive.
 
-        `base` is a run, a file that `memlab export` wrote, or levels of this run's factors, such
-        as {"library": "old.so"}: its other points are then compared with those, block by block.
-        Raises CannotRun where the machines are unlike, unless forced.
+        `base` is a run, a file of rows (`memlab export --format rows`), or levels of this run's
+        factors, such as {"library": "old.so"}: its other points are then compared with those,
+        block by block. Raises CannotRun where the machines are unlike, unless forced.
         """
         import pandas as pd
 
@@ -120,13 +124,22 @@ class Run(results.Run):
         if isinstance(base, Mapping):
             compared = compare_levels(self, base, threshold=threshold)
         else:
-            compared = compare_runs(base, self, threshold=threshold, force=force)
+            with self._base(base) as before:
+                compared = compare_runs(before, self, threshold=threshold, force=force)
         points = data.comparison(compared).points
         kept = ["word", "base", "new", "ratio", "ratio_low", "ratio_high", "n"]
         rows = [
             dict(point.levels) | {name: getattr(point, name) for name in kept} for point in points
         ]
         return pd.DataFrame.from_records(rows)
+
+    @contextmanager
+    def _base(self, given: results.Run | Path) -> Iterator[results.Run]:
+        if not isinstance(given, Path):
+            yield given
+            return
+        with rows_file.opened(given, self) as kept:
+            yield kept
 
     def _repr_html_(self) -> str:
         from memlab.present import report

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -133,19 +134,22 @@ example_option = click.option(
 )
 
 
-def base_of(base: str, new: Run, store: Path | None) -> Run | Path:
-    """What a run is held against: an exported file, or another run. UsageError for itself."""
+@contextmanager
+def base_of(base: str, new: Run, store: Path | None) -> Iterator[Run]:
+    """What a run is held against: another run, or one in a file of rows. UsageError for itself."""
     from memlab import api
-    from memlab.judging import exported
+    from memlab.results import rows_file
 
-    if exported.is_file(base):
-        return Path(base)
+    if rows_file.is_file(base):
+        with rows_file.opened(Path(base), new) as kept:
+            yield kept
+        return
     found: Run = api.load(base, store=store)
     if found.id == new.id:
         raise click.UsageError(
             f"{base} is run {new.id} itself: name another run to hold it against"
         )
-    return found
+    yield found
 
 
 def factor_option(help: str) -> Option:

@@ -53,12 +53,12 @@ def command(
     form: str | None,
     as_json: bool,
 ) -> None:
-    """Compare each run NEW, else the last one, with BASE: a run, or a file that `memlab export`
-    wrote (.csv, .jsonl). With --to, BASE is the only run.
+    """Compare each run NEW, else the last one, with BASE: a run, or one in a file that `memlab
+    export --format rows` wrote. With --to, BASE is the only run.
 
     \b
     memlab compare before after --fail-on regression
-    memlab compare baseline.csv last --threshold 3%
+    memlab compare baseline.jsonl last --threshold 3%
     memlab compare last --to method=write
     memlab compare v6.1 v6.6 v6.12 --format markdown --force
     """
@@ -100,13 +100,8 @@ def _between(
     from memlab.judging.compare import compare_runs
 
     after = api.load(new, store=store)
-    return compare_runs(
-        base_of(base, after, store),
-        after,
-        metric=metric,
-        threshold=threshold,
-        force=force,
-    )
+    with base_of(base, after, store) as before:
+        return compare_runs(before, after, metric=metric, threshold=threshold, force=force)
 
 
 def _within(

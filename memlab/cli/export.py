@@ -39,11 +39,11 @@ def command(
     store: Path | None,
 ) -> None:
     """Export RUN's samples, one row per sample, metrics in base units (s, B, 1/s), which the head
-    of a CSV file names. Beside a file NAME.csv or NAME.jsonl its machine, NAME.machine.json, tells
-    `compare` where it is from.
+    of a CSV file names. Rows alone are read again: by `compare`, as a baseline, and by `import`.
 
     \b
     memlab export last -o last.csv
+    memlab export last --format rows -o baseline.jsonl
     memlab export --all --format rows -o rows.jsonl
     memlab export last --format bibtex
     """
@@ -66,5 +66,3 @@ def command(
     exports.write(loaded, kind, output or sys.stdout)
     if output:
         echo(output)
-        if kind in ("csv", "jsonl"):  # which `compare` reads
-            echo(exports.write_machine(loaded, output))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     "--against",
     metavar="RUN",
     multiple=True,
-    help="Draw the ratio to another run, or to a file that `memlab export` wrote, point by point.",
+    help="Draw the ratio to another run, or to one in a file of rows, point by point.",
 )
 @store_option
 @json_option
@@ -89,25 +90,26 @@ def command(
     given = (metric, x, where, samples, layers, against)
     own = any(given) or series is not None or panels is not None
     loaded = loaded or api.load(run, store=store, example=example)
-    if own:
-        loaded = figures.chosen(
-            loaded,
-            metric=metric,
-            x=x,
-            series=None if series is None else _names(series),
-            panels=None if panels is None else _names(panels),
-            where=read_levels(loaded.experiment, where),
-            samples=samples,
-            layers=layers,
-            against=[base_of(base, loaded, store) for base in against],
-        )
-    if output and output.suffix:
-        if output.suffix[1:] not in figures.FORMATS:
-            good = ", ".join(f".{name}" for name in figures.FORMATS)
-            raise click.UsageError(f"-o {output}: a figure ends in {good}")
-        files = figures.save(loaded, output.parent, [output.suffix[1:]], output.stem)
-    else:
-        files = figures.save(loaded, output_folder(output, store))
+    if output and output.suffix and output.suffix[1:] not in figures.FORMATS:
+        good = ", ".join(f".{name}" for name in figures.FORMATS)
+        raise click.UsageError(f"-o {output}: a figure ends in {good}")
+    with ExitStack() as bases:
+        if own:
+            loaded = figures.chosen(
+                loaded,
+                metric=metric,
+                x=x,
+                series=None if series is None else _names(series),
+                panels=None if panels is None else _names(panels),
+                where=read_levels(loaded.experiment, where),
+                samples=samples,
+                layers=layers,
+                against=[bases.enter_context(base_of(base, loaded, store)) for base in against],
+            )
+        if output and output.suffix:
+            files = figures.save(loaded, output.parent, [output.suffix[1:]], output.stem)
+        else:
+            files = figures.save(loaded, output_folder(output, store))
     if as_json:
         from memlab.present.documents import Plot
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from memlab.errors import NotComparable, Unlike, nearest
 from memlab.experiment import At, Experiment, Metric, renamed
 from memlab.experiment.points import point_key, point_label
 from memlab.experiment.window import OTHERS_BUSY_SHARE, WINDOW_METRICS
-from memlab.judging import exported
 from memlab.observe import environment
 from memlab.results import Run
 
@@ -28,17 +26,17 @@ FAILS = {"regression": ("slower",), "difference": ("slower", "faster")}
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One side of a comparison: its samples of the metric by point. No environment: unknown."""
+    """One side of a comparison: its samples of the metric by point."""
 
     name: str
     values: Mapping[str, Sequence[float]]  # by point_key of the levels
     at: Mapping[str, At]
     probe_hashes: frozenset[str]
-    environment: Mapping[str, Any] | None
-    others_busy: float | None = None  # the share of time that other CPUs were; None: unknown
-    unit: str = "block"  # what counts once; or `session`
-    looked: bool | None = None  # whether how many there are was chosen by looking; None: unknown
-    turns: bool | None = None  # whether points took turns, else had windows; None: unknown
+    environment: Mapping[str, Any]
+    others_busy: float | None  # the share of time that other CPUs were; None: unknown
+    unit: str  # what counts once: `block` or `session`
+    looked: bool  # whether how many there are was chosen by looking
+    turns: bool  # whether points took turns, else had windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,29 +80,32 @@ class Compared:
 
 
 def compare_runs(
-    base: Run | Path,
+    base: Run,
     new: Run,
     *,
     metric: str | None = None,
     threshold: float = 0.05,
     force: bool = False,
 ) -> Compared:
-    """Compare a run, or an exported file of one, with a newer run, over the points of both.
+    """Compare a run with a newer run, over the points of both.
 
     `threshold` is the relative change that is too small to matter. Raises NotComparable,
-    BadExport, or Unlike where the machines differ and `force` is not given.
+    or Unlike where the machines differ and `force` is not given.
     """
     if threshold <= 0:
         raise NotComparable("the threshold is a share above 0, such as 5%")
     experiment = new.experiment
     chosen = metric_of(experiment, metric)
-    after = _of_run(new, chosen)
-    before, remarks = _base(base, experiment, chosen)
-    remarks += _machines(experiment, before, after, force)
+    if base.experiment.name != experiment.name:
+        raise NotComparable(
+            f"run {base.id} is of {base.experiment.name}, and the other of {experiment.name}"
+        )
+    before, after = _of_run(base, chosen), _of_run(new, chosen)
+    remarks = _machines(experiment, before, after, force)
     remarks += _turns(before, after, force)
     remarks += _probes(before, after)
     remarks += _disturbance(before, after)
-    remarks += _flagged([side for side in (base, new) if isinstance(side, Run)])
+    remarks += _flagged([base, new])
     remarks += _sessions(before, after)
     shared = [key for key in after.values if key in before.values]
     if not shared:
@@ -123,8 +124,7 @@ def compare_runs(
         threshold,
         chosen.lower_is_better,
         "block" if "block" in (before.unit, after.unit) else "session",
-        # What a file does not say is taken to be as of the run beside it.
-        (bool(after.looked if before.looked is None else before.looked), bool(after.looked)),
+        (before.looked, after.looked),
     )
     return Compared(
         experiment=new.named,
@@ -159,16 +159,6 @@ def metric_of(experiment: Experiment, name: str | None) -> Metric:
         hint = nearest(name, metrics, f"there are: {', '.join(metrics)}")
         raise NotComparable(f"{experiment.name} has no metric {name!r}; {hint}")
     return metrics[name]
-
-
-def _base(base: Run | Path, experiment: Experiment, metric: Metric) -> tuple[Measured, list[str]]:
-    if isinstance(base, Path):
-        return _of_file(base, experiment, metric)
-    if base.experiment.name != experiment.name:
-        raise NotComparable(
-            f"run {base.id} is of {base.experiment.name}, and the other of {experiment.name}"
-        )
-    return _of_run(base, metric), []
 
 
 def _of_run(run: Run, metric: Metric) -> Measured:
@@ -224,29 +214,6 @@ def _flagged(sides: Sequence[Run]) -> list[str]:
     ]
 
 
-def _of_file(path: Path, experiment: Experiment, metric: Metric) -> tuple[Measured, list[str]]:
-    found = exported.read(path, experiment, metric.name)
-    parts: dict[tuple[str, str | None], list[float]] = {}
-    at: dict[str, At] = {}
-    for row in found.rows:
-        if row.value is not None:
-            key = point_key(row.at)
-            parts.setdefault((key, row.session), []).append(row.value)
-            at[key] = row.at
-    values: dict[str, list[float]] = {}
-    for (key, session), of in parts.items():
-        values.setdefault(key, []).extend(of if session is None else [float(np.median(of))])
-    hashes = frozenset(row.probe_hash for row in found.rows if row.probe_hash)
-    machine = exported.machine(path)
-    remarks = []
-    if machine is None:
-        remarks.append(f"{path} does not record a machine; assuming this one")
-    if found.unknown:
-        remarks.append(f"columns of {path} that are not known here: {', '.join(found.unknown)}")
-    unit = "block" if found.rows[0].session is None else "session"
-    return Measured(f"{path} (run {found.run})", values, at, hashes, machine, None, unit), remarks
-
-
 def no_ratio(metric: Metric, where: str) -> NotComparable:
     return NotComparable(
         f"{metric.name} is 0 in samples of {where}: a ratio needs values above 0; "
@@ -286,8 +253,6 @@ def _no_shared_level(experiment: Experiment, base: Measured, new: Measured) -> s
 
 def _machines(experiment: Experiment, base: Measured, new: Measured, force: bool) -> list[str]:
     """What differs between the machines, as remarks; Unlike where that is not to be overlooked."""
-    if base.environment is None or new.environment is None:
-        return []
     sides = (base.environment, new.environment)
     emulated = [environment.EMULATED] if any(side.get("emulated_time") for side in sides) else []
     differs = environment.unlike(
@@ -302,7 +267,7 @@ def _machines(experiment: Experiment, base: Measured, new: Measured, force: bool
 
 def _turns(base: Measured, new: Measured, force: bool) -> list[str]:
     """A window has the machine's stalls in it, and the median of turns has not."""
-    if base.turns is None or new.turns is None or base.turns == new.turns:
+    if base.turns == new.turns:
         return []
     turned, other = (base, new) if base.turns else (new, base)
     said = (

@@ -470,7 +470,7 @@ class Compare(Document):
     """The metric's base unit."""
     lower_is_better: bool
     base: str
-    """The run, or the exported file and its run."""
+    """The run."""
     new: str
     """The run."""
     threshold: Annotated[float, Meta(gt=0)]

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -14,7 +15,6 @@ import msgspec
 
 from memlab.errors import BadExport, CannotRun, StoreError
 from memlab.files import output as files
-from memlab.judging import exported
 from memlab.observe import environment
 from memlab.present import bibtex
 from memlab.printable import printable
@@ -24,6 +24,7 @@ from memlab.store import Store, travel
 if TYPE_CHECKING:
     import pandas as pd
 
+_OWN = ("directory", "name")  # of a request: what says where it was
 _ROWS = 50_000  # of one piece of a file
 _SAMPLES_MAX = 10_000_000  # that are counted of another's file
 
@@ -42,12 +43,18 @@ def write(run: Run, kind: str, output: Path | TextIO) -> None:
         _write(output, map(str.encode, _text(run, kind)))
 
 
-def write_machine(run: Run, output: Path) -> Path:
-    """Write, beside an exported file, what two runs must share to be compared; returns the file."""
-    machine = environment.compared(run.environment)
-    path = exported.machine_file(output)
-    _write(path, (json.dumps(machine, indent=1) + "\n").encode())
-    return path
+def write_baseline(run: Run, output: Path) -> None:
+    """Write a run's rows for a repository: of its machine what must be alike where runs are
+    compared, and neither its folders nor its name. Raises CannotRun."""
+    request = {name: of for name, of in run.row.request.items() if name not in _OWN}
+    seen = environment.compared(run.environment)
+    with Store(run.store_path) as store:
+        listed = [one for one in store.listed()[0] if one.row.id == run.id]
+        kept = [
+            replace(one, row=replace(one.row, name=None, request=request, environment=seen))
+            for one in listed
+        ]
+        _write(output, (f"{line}\n".encode() for line in travel.outgoing(store, kept, {})))
 
 
 def write_rows(store: Path, run: str | None, known: Path | None, output: Path | None) -> None:

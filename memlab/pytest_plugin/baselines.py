@@ -11,10 +11,10 @@ _LONGEST = 200  # bytes of a name, of the 255 that Linux allows; the suffixes ne
 
 
 def path(folder: Path, test: str, number: int) -> Path:
-    """The file of a test's sweep, counted from 1: `tests/test_io.py/test_write[4k].csv`."""
+    """The file of a test's sweep, counted from 1: `tests/test_io.py/test_write[4k].jsonl`."""
     parts = [_name(part) for part in test.replace("::", "/").split("/") if part]
     last = parts[-1] if number == 1 else f"{parts[-1]}@{number}"
-    return folder.joinpath(*parts[:-1], f"{last}.csv")
+    return folder.joinpath(*parts[:-1], f"{last}.jsonl")
 
 
 def _name(part: str) -> str:

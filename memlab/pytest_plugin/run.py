@@ -10,7 +10,6 @@ from pathlib import Path
 from memlab import api, results, units
 from memlab.errors import CannotRun, MemlabError, Unlike
 from memlab.experiment import Claim, Level
-from memlab.judging import exported
 from memlab.judging.claims import Judged, judge
 from memlab.judging.compare import FAILS, Compared, compare_runs
 from memlab.judging.compare_levels import compare_levels
@@ -20,6 +19,7 @@ from memlab.pytest_plugin import baselines
 from memlab.pytest_plugin.account import TallyEntry
 from memlab.pytest_plugin.context import Context
 from memlab.pytest_plugin.settings import fail
+from memlab.results import rows_file
 
 Baseline = str | Path | results.Run | Mapping[str, Level]
 
@@ -63,7 +63,7 @@ class Run(api.Run):
         """Fail where a point is slower than the baseline's by more than `by`.
 
         The baseline: levels of this run's factors, such as {"library": "old.so"}, whose points
-        the others are held against, block by block; an exported file, a run's id or name, a run;
+        the others are held against, block by block; a file of rows, a run's id or name, a run;
         without one, this test's own in the folder of --memlab-compare.
         """
         __tracebackhide__ = True
@@ -168,7 +168,11 @@ class Run(api.Run):
     def _beside(self, baseline: Baseline | None, metric: str | None, by: float) -> Compared:
         if isinstance(baseline, Mapping):
             return compare_levels(self, baseline, metric=metric, threshold=by)
-        return compare_runs(self._baseline(baseline), self, metric=metric, threshold=by)
+        given = self._baseline(baseline)
+        if isinstance(given, Path):
+            with rows_file.opened(given, self) as kept:
+                return compare_runs(kept, self, metric=metric, threshold=by)
+        return compare_runs(given, self, metric=metric, threshold=by)
 
     def _not_compared(self, why: str) -> Shortfall:
         self._entry.notes.append(f"not compared: {why}")
@@ -177,7 +181,7 @@ class Run(api.Run):
     def _baseline(self, given: str | Path | results.Run | None) -> Path | results.Run:
         if given is None:
             return self._own_baseline()
-        if isinstance(given, str) and not exported.is_file(given):
+        if isinstance(given, str) and not rows_file.is_file(given):
             return api.load(given, store=self.store_path)
         return Path(given) if isinstance(given, str) else given
 
@@ -194,8 +198,7 @@ class Run(api.Run):
         __tracebackhide__ = True
         path = baselines.path(folder, self._context.test, self._number)
         try:
-            exports.write(self, "csv", path)
-            exports.write_machine(self, path)
+            exports.write_baseline(self, path)
         except OSError as error:
             fail(f"--memlab-save: cannot write {path}: {error.strerror}")
         except CannotRun as error:

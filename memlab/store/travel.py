@@ -185,19 +185,29 @@ def take_in(
     """Take rows in from a file or a stream; with `partial`, up to where it breaks off. BadExport
     with the line's number, StoreError where what is there already differs: nothing is taken."""
     with _staged() as path:
-        with Store(path, create=True) as stage:
-            arriving, number = Arriving(stage, host), 0
-            try:
-                for number, line in enumerate(lines_of(source, partial=partial), 1):  # noqa: B007
-                    arriving.take(line)
-                arriving.flush()
-            except Exception as error:  # whatever lies in a file, nothing of it is taken
-                where = f"{name}, near line {number}"
-                raise BadExport(f"{where}: {error}; nothing is imported") from None
-            if not (arriving.ended or partial):
-                what = _CUT if number else "it is empty"
-                raise BadExport(f"{name}: {what}; nothing is imported")
+        try:
+            arriving = stage(path, source, name, host, partial=partial)
+        except BadExport as error:
+            raise BadExport(f"{error}; nothing is imported") from None
         return arriving.taken(store.merge(path))
+
+
+def stage(
+    path: Path, source: IO[bytes], name: str, host: str | None = None, *, partial: bool = False
+) -> Arriving:
+    """Put rows into a new store of their own. BadExport with the line's number, where the source's
+    `name` is said."""
+    with Store(path, create=True) as made:
+        arriving, number = Arriving(made, host), 0
+        try:
+            for number, line in enumerate(lines_of(source, partial=partial), 1):  # noqa: B007
+                arriving.take(line)
+            arriving.flush()
+        except Exception as error:  # whatever lies in a file, nothing of it is taken
+            raise BadExport(f"{name}, near line {number}: {error}") from None
+    if not (arriving.ended or partial):
+        raise BadExport(f"{name}: {_CUT if number else 'it is empty'}")
+    return arriving
 
 
 def take_store_in(store: Store, other: Path, host: str | None = None) -> Taken:

@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
+from resealed import at_level
 
 from .test_sensitivity import ONE_POINT, turns_for
 
@@ -40,7 +40,7 @@ def test_small_writes(memlab):
     run.assert_not_slower_than(by="5%")
 """
 SPREAD = APART.replace(HOW, HOW.replace("blocks=30", "blocks=30, sessions=10"))
-BASELINE = Path("base") / "test_io.py" / "test_small_writes.csv"
+BASELINE = Path("base") / "test_io.py" / "test_small_writes.jsonl"
 
 
 def session(folder: Path, handicap: int, *options: str) -> subprocess.CompletedProcess[str]:
@@ -91,8 +91,7 @@ def test_head_against_a_baseline_that_was_kept(tmp_path: Path, how: str, test: s
         assert base.returncode == 0, base.stdout
         clean = session(folder, 0, "--memlab-compare=base")
         # The handicap tells points apart: the baseline has to pretend that it had it.
-        samples = pd.read_csv(folder / BASELINE)
-        samples.assign(handicap=turns).to_csv(folder / BASELINE, index=False)
+        at_level(folder / BASELINE, "handicap", turns)
         slowed = session(folder, turns, "--memlab-compare=base")
         missed += [] if caught(slowed) else [slowed.stdout]
         alarms += [clean.stdout] if caught(clean) else []

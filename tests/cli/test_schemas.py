@@ -405,12 +405,13 @@ def test_runs_compared_with_points_in_one_alone(
     assert gated == found
 
 
-def test_an_exported_file_compared(
+def test_a_file_of_rows_compared(
     command: Command, printed: Printed, measured: Path, tmp_path: Path
 ) -> None:
-    file = tmp_path / "base.csv"
-    assert command("export", "small", "-o", str(file)).returncode == 0
-    assert str(file) in printed("compare", file, "small")["base"]
+    file = tmp_path / "base.jsonl"
+    assert command("export", "small", "--format", "rows", "-o", str(file)).returncode == 0
+    found = printed("compare", file, "small")
+    assert found["base"] == found["new"]
 
 
 def test_a_refused_reproduce(

@@ -63,16 +63,6 @@ def test_an_old_factor_or_level_is_answered_with_the_new_one() -> None:
     assert read_levels(experiment, ["eviction=notified"]) == {"eviction": ["notified"]}
 
 
-@pytest.mark.slow
-def test_a_baseline_with_an_old_column_still_compares(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "base.csv"
-    now = run.frame.rename(columns={"faults_per_thread": "faults_a_thread"})
-    now.to_csv(path, index=False)
-    compared = compare_runs(path, run, metric="faults_per_thread", force=True)
-    assert {point.comparison.word for point in compared.points} == {"same"}
-    assert not [line for line in compared.remarks if "faults_a_thread" in line]
-
-
 RAW = {"cache": {"notice_count": 7, "dropped_count": 23}, "notices": {"values": [7, 23]}}
 
 

@@ -1,4 +1,4 @@
-"""Two made-up runs compared: the four words, unlike machines, exported files, gates."""
+"""Two made-up runs compared: the four words, unlike machines, files of rows, gates."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from pretend import EXPERIMENT, World, costs, exact, took
+from resealed import resealed
 
 from memlab.cli import cli
 from memlab.errors import BadExport, NotComparable, Unlike
 from memlab.experiment import At
-from memlab.judging import exported
 from memlab.judging.compare import Compared, compare_runs
 from memlab.present import exports
-from memlab.results import Run
+from memlab.results import Run, rows_file
 
 Measure = Callable[..., Run]
 LEVELS = {"size": [4096], "place": ["here"]}
@@ -31,6 +31,16 @@ def base_and_new(measured: Measure, factor: float, **how: Any) -> tuple[Run, Run
     base = measured(EXPERIMENT, costs(lambda at: 1e-6), id="ba5e0000", name="base", **shared)
     new = measured(EXPERIMENT, costs(later), id="00ce0000", name="new", **shared)
     return base, new
+
+
+def in_rows(run: Run, path: Path) -> Path:
+    exports.write_rows(run.store_path, run.id, None, path)
+    return path
+
+
+def compared_with(path: Path, new: Run, **how: Any) -> Compared:
+    with rows_file.opened(path, new) as base:
+        return compare_runs(base, new, **how)
 
 
 def word(compared: Compared, method: str) -> str:
@@ -118,16 +128,14 @@ def spread(measured: Measure, id: str, factor: float = 1.0) -> Run:
 
 
 def test_a_session_counts_once_and_by_its_median(measured: Measure, tmp_path: Path) -> None:
-    """Of a stored run and of an exported one alike."""
+    """Of a stored run and of one in a file of rows alike."""
     base, new = spread(measured, "ba5e0000"), spread(measured, "00ce0000", factor=1.3)
     found = compare_runs(base, new)
     assert (word(found, "fast"), word(found, "slow")) == ("slower", "same")
     assert found.unit == "session"
     assert {point.comparison.n for point in found.points} == {6}
     assert found.points[0].base == pytest.approx(1.005e-6)
-    exports.write(base, "csv", tmp_path / "base.csv")
-    exports.write_machine(base, tmp_path / "base.csv")
-    kept = compare_runs(tmp_path / "base.csv", new)
+    kept = compared_with(in_rows(base, tmp_path / "base.jsonl"), new)
     assert (kept.points, kept.remarks) == (found.points, found.remarks) == (found.points, [])
 
 
@@ -299,75 +307,84 @@ def test_what_cannot_be_compared_is_said_in_a_line(
     assert says in str(raised.value)
 
 
-class TestExported:
-    @pytest.mark.parametrize("kind", ["csv", "jsonl"])
-    def test_a_file_compares_as_the_run_it_came_from(
-        self, measured: Measure, tmp_path: Path, kind: str
-    ) -> None:
+class TestFileOfRows:
+    def test_it_compares_as_the_run_it_came_from(self, measured: Measure, tmp_path: Path) -> None:
         base, new = base_and_new(measured, 1.2)
-        path = tmp_path / f"base.{kind}"
-        exports.write(base, kind, path)
-        of_file, of_run = compare_runs(path, new), compare_runs(base, new)
-        assert [p.at for p in of_file.points] == [p.at for p in of_run.points]
-        assert [p.comparison.word for p in of_file.points] == [
-            p.comparison.word for p in of_run.points
-        ]
-        assert "assuming this one" in of_file.remarks[0]
+        of_file = compared_with(in_rows(base, tmp_path / "base.jsonl"), new)
+        of_run = compare_runs(base, new)
+        assert (of_file.points, of_file.remarks) == (of_run.points, of_run.remarks)
 
-    def test_a_file_with_its_machine_beside_it_is_held_to_it(
+    def test_a_baseline_of_a_repository_says_what_must_be_alike_and_no_more(
+        self, measured: Measure, tmp_path: Path
+    ) -> None:
+        own = {"host_name": "secret", "kernel_command_line": "secret", "kernel_release": "6.1.0"}
+        base, new = base_and_new(measured, 1.2, environment=own)
+        path = tmp_path / "base.jsonl"
+        exports.write_baseline(base, path)
+        assert "secret" not in path.read_text()
+        assert compared_with(path, new).points == compare_runs(base, new).points
+
+    def test_it_is_held_to_its_machine(self, measured: Measure, tmp_path: Path) -> None:
+        base, new = base_and_new(measured, 1.0)
+        path = in_rows(base, tmp_path / "base.jsonl")
+
+        def older(kind: str, values: dict[str, Any]) -> None:
+            if kind == "run":
+                values["environment"]["kernel_release"] = "5.10.0"
+
+        resealed(path, older)
+        with pytest.raises(Unlike, match=r"kernel_release: 5\.10\.0 and 6\.1\.0"):
+            compared_with(path, new)
+
+    def test_one_of_another_experiment_is_refused_before_that_is_loaded(
         self, measured: Measure, tmp_path: Path
     ) -> None:
         base, new = base_and_new(measured, 1.0)
-        path = tmp_path / "base.csv"
-        exports.write(base, "csv", path)
-        exports.write_machine(base, path)
-        assert compare_runs(path, new).remarks == []
-        machine = exported.machine_file(path)
-        machine.write_text('{"kernel_release": "5.10.0"}')
-        with pytest.raises(Unlike, match=r"kernel_release: 5\.10\.0 and 6\.1\.0"):
-            compare_runs(path, new)
-        for broken in ("{", "[]"):
-            machine.write_text(broken)
-            with pytest.raises(BadExport, match=r"base\.machine\.json"):
-                compare_runs(path, new)
+        path = in_rows(base, tmp_path / "base.jsonl")
 
-    def test_a_csv_keeps_every_digit(self, measured: Measure, tmp_path: Path) -> None:
-        base, new = base_and_new(measured, 1.2)
-        exports.write(base, "csv", tmp_path / "base.csv")
-        of_file, of_run = compare_runs(tmp_path / "base.csv", new), compare_runs(base, new)
-        assert [p.comparison for p in of_file.points] == [p.comparison for p in of_run.points]
+        def elsewhere(kind: str, values: dict[str, Any]) -> None:
+            if kind == "run":
+                values["experiment"] = str(tmp_path / "theirs.py")
 
-    def test_unknown_columns_are_named(self, measured: Measure, tmp_path: Path) -> None:
+        resealed(path, elsewhere)
+        (tmp_path / "theirs.py").write_text("raise SystemExit('loaded')")
+        with pytest.raises(NotComparable, match=r"is of .*theirs"):
+            compared_with(path, new)
+
+    def test_it_holds_one_run(self, measured: Measure, tmp_path: Path) -> None:
         base, new = base_and_new(measured, 1.0)
-        path = tmp_path / "base.csv"
-        base.frame.assign(mood="good").to_csv(path, index=False)
-        assert compare_runs(path, new).remarks[-1].endswith("not known here: mood")
+        both = tmp_path / "both.jsonl"
+        parts = [in_rows(run, tmp_path / f"{run.id}.jsonl").read_text() for run in (base, new)]
+        both.write_text("".join(parts))
+        with pytest.raises(BadExport, match="holds 2 runs, and a baseline is one: memlab export"):
+            compared_with(both, new)
 
     @pytest.mark.parametrize(
         ("name", "content", "says"),
         [
-            ("gone.csv", None, "cannot read"),
-            ("empty.csv", "", "holds no samples"),
-            ("other.csv", "run,outcome\n1,ok\n", "it lacks the columns probe_hash, time, size"),
-            ("broken.jsonl", "{", "is not an exported file"),
+            ("gone.jsonl", None, "cannot read"),
+            ("empty.jsonl", "", "it is empty"),
+            ("broken.jsonl", "{\n", "near line 1: it is not a row of memlab"),
+            ("old.csv", "run,outcome\n", "csv is written and not read; write memlab export"),
+            ("old.parquet", "PAR1", "parquet is written and not read; write memlab export"),
         ],
     )
-    def test_a_file_that_is_no_export_says_so(
+    def test_a_file_that_has_no_rows_says_so(
         self, measured: Measure, tmp_path: Path, name: str, content: str | None, says: str
     ) -> None:
         _, new = base_and_new(measured, 1.0)
         if content is not None:
             (tmp_path / name).write_text(content)
         with pytest.raises(BadExport, match=name) as raised:
-            compare_runs(tmp_path / name, new)
+            compared_with(tmp_path / name, new)
         assert says in str(raised.value)
 
-    def test_a_bad_level_names_its_line(self, measured: Measure, tmp_path: Path) -> None:
+    def test_one_that_is_cut_short_is_refused(self, measured: Measure, tmp_path: Path) -> None:
         base, new = base_and_new(measured, 1.0)
-        path = tmp_path / "base.csv"
-        base.frame.assign(method="sideways").to_csv(path, index=False)
-        with pytest.raises(BadExport, match="near line 2: invalid value 'sideways'"):
-            compare_runs(path, new)
+        path = in_rows(base, tmp_path / "base.jsonl")
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+        with pytest.raises(BadExport, match="it ends before its last row"):
+            compared_with(path, new)
 
 
 class TestCommand:

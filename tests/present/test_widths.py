@@ -14,7 +14,7 @@ from memlab import api, experiments, recorded
 from memlab.cli import cli
 from memlab.judging.compare import NotComparable, compare_runs
 from memlab.judging.reproduce import of_run
-from memlab.present import tables, terminal, verdicts, words
+from memlab.present import exports, tables, terminal, verdicts, words
 from memlab.present.table import Table
 from memlab.results import Run
 
@@ -120,10 +120,10 @@ def test_many_claims_fit_on_a_page(name: str, monkeypatch: pytest.MonkeyPatch) -
 def test_a_comparison_keeps_its_words(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base = tmp_path / "base.csv"
-    printed(monkeypatch, 200, "export", "--example", run.experiment.name, "-o", str(base))
+    base = tmp_path / "base.jsonl"
+    exports.write_rows(run.store_path, run.id, None, base)
     try:
-        compared = compare_runs(base, run)
+        compared = compare_runs(run, run)
     except NotComparable as why:
         pytest.skip(str(why))
     for width in WIDTHS:

@@ -163,7 +163,8 @@ def test_unlike_machines_are_not_compared_and_what_differs_is_said(
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        ("'nosuch.csv'", "cannot read nosuch.csv: No such file or directory"),
+        ("'nosuch.jsonl'", "cannot read nosuch.jsonl: No such file or directory"),
+        ("'old.csv'", "old.csv: csv is written and not read; write memlab export RUN --format *"),
         ("'0badc0de'", "no run '0badc0de' in *"),
         ("run, by='5'", "by: '5' is not a percentage: write one such as 2% or 0.5%"),
         ("run, metric='tine'", "mmap-write has no metric 'tine'; *"),

@@ -1,7 +1,7 @@
 """The whole way, measured: a claim, a baseline, and a slowdown that is put in and caught."""
 
-import pandas as pd
 import pytest
+from resealed import at_level
 
 HANDICAP = 100_000  # turns of an empty loop: tens of microseconds beside a call's one
 
@@ -11,6 +11,7 @@ import os
 def test_write(memlab):
     run = memlab.sweep(
         "mmap-write", size=1, filesystem="tmpfs", file_size="64k", slice="1ms",
+        file_state="cached_4k",
         handicap=int(os.environ["HANDICAP"]), blocks=8, controls=False,
     )
     run.assert_claim("write(2) reaches its full speed at 4096 bytes per call")  # not at one size
@@ -27,8 +28,8 @@ def test_a_slowdown_is_caught(project: pytest.Pytester, monkeypatch: pytest.Monk
     first.stdout.fnmatch_lines(["test_io.py::test_write: *, 16 samples; claims: 1 inconclusive; *"])
 
     # The handicap is a factor, by which points are told apart: the baseline pretends to have it.
-    file = project.path / "base" / "test_io.py" / "test_write.csv"
-    pd.read_csv(file).assign(handicap=HANDICAP).to_csv(file, index=False)
+    file = project.path / "base" / "test_io.py" / "test_write.jsonl"
+    at_level(file, "handicap", HANDICAP)
     monkeypatch.setenv("HANDICAP", str(HANDICAP))
     second = project.runpytest_inprocess("--memlab-compare=base", store)
     second.assert_outcomes(failed=1)

@@ -19,7 +19,8 @@ import pytest
 
 @pytest.mark.parametrize('size', [1, 4096])
 def test_it(memlab, size):
-    memlab.sweep('mmap-write', size=size, filesystem='tmpfs', controls=False, budget='30s')
+    memlab.sweep('mmap-write', size=size, filesystem='tmpfs', file_state='cached_4k',
+                 controls=False, budget='30s')
 
 def test_other():
     pass
@@ -94,12 +95,10 @@ def test_baselines_are_saved_by_node_id_and_compared(
     session.runpytest_inprocess("--memlab-save=base").assert_outcomes(passed=3)
     folder = session.path / "base" / "test_io.py"
     assert sorted(path.name for path in folder.iterdir()) == [
-        "test_it[1].csv",
-        "test_it[1].machine.json",
-        "test_it[4096].csv",
-        "test_it[4096].machine.json",
+        "test_it[1].jsonl",
+        "test_it[4096].jsonl",
     ]
-    assert "secret" not in (folder / "test_it[1].machine.json").read_text()
+    assert "secret" not in (folder / "test_it[1].jsonl").read_text()
     machine.factor = 1.2
     result = session.runpytest_inprocess("--memlab-compare=base")
     result.assert_outcomes(passed=3)  # compared and told: nothing was asserted
@@ -122,7 +121,7 @@ def test_an_assertion_without_a_baseline_takes_the_tests_own(
     unnamed.stdout.fnmatch_lines(["*no baseline is named; give one, or --memlab-compare PATH"])
     missing = project.runpytest_inprocess("--memlab-compare=elsewhere")
     missing.assert_outcomes(passed=1, warnings=1)
-    missing.stdout.fnmatch_lines(["*this test has no baseline at */test_it.csv; --memlab-save *"])
+    missing.stdout.fnmatch_lines(["*this test has no baseline at */test_it.jsonl; --memlab-save *"])
     project.runpytest_inprocess("--memlab-compare=base").assert_outcomes(passed=1)
     machine.factor = 1.2
     slower = project.runpytest_inprocess("--memlab-compare=base")
@@ -143,7 +142,7 @@ def test_baselines_that_cannot_be_written_are_an_error(session: pytest.Pytester)
     (session.path / "base").write_text("a file")
     result = session.runpytest_inprocess("--memlab-save=base")
     result.assert_outcomes(passed=3, errors=2)
-    result.stdout.fnmatch_lines(["E*--memlab-save: cannot write */test_it[[]1].csv: *"])
+    result.stdout.fnmatch_lines(["E*--memlab-save: cannot write */test_it[[]1].jsonl: *"])
 
 
 def test_a_worker_of_xdist_is_skipped(session: pytest.Pytester, machine: Machine) -> None:
@@ -221,7 +220,7 @@ def test_every_node_id_has_a_file_of_its_own(first: list[str], second: list[str]
     paths = [baselines.path(folder, test, 1) for test in ids]
     assert (paths[0] == paths[1]) == (ids[0] == ids[1])
     for path in (*paths, baselines.path(folder, ids[0], 2)):
-        assert path.relative_to(folder).suffix == ".csv"
+        assert path.relative_to(folder).suffix == ".jsonl"
         assert ".." not in path.parts
         assert all(len(part.encode()) <= 240 for part in path.parts)
     assert baselines.path(folder, ids[0], 2) != paths[0]

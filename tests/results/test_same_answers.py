@@ -28,8 +28,8 @@ MORE = (
     "export last --format rows -o {out}/rows.jsonl",
     "plot last --samples -o {out}/sampled.svg",
     "plot last --layers -o {out}/layers.svg",
-    "plot last --against {out}/run.csv -o {out}/against.svg",
-    "compare {out}/run.csv last --force --json",
+    "plot last --against {out}/rows.jsonl -o {out}/against.svg",
+    "compare {out}/rows.jsonl last --force --json",
     "report last -o {out}/report.html",
     "publish {out}/gallery last",
 )

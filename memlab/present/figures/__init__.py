@@ -119,7 +119,7 @@ def chosen(
     where: Mapping[str, Sequence[Level]] | None = None,
     samples: bool = False,
     layers: bool = False,
-    against: Sequence[Run | Path] = (),
+    against: Sequence[Run] = (),
 ) -> Run:
     """The same run with one figure: a metric over the factor `x`, a line or bar for each level of
     the factors `series`, a panel for each of `panels`, the points that have the levels `where`.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import log
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -51,8 +50,8 @@ def rows(run: Run, shown: Ratios) -> pd.DataFrame:
     )
 
 
-def _called(run: Run | Path) -> str:
-    return run.name if isinstance(run, Path) else run.row.name or f"run {run.id}"
+def _called(run: Run) -> str:
+    return run.row.name or f"run {run.id}"
 
 
 def _compared(run: Run, shown: Ratios) -> list[Compared]:
