@@ -1,6 +1,7 @@
 """memlab try: a small program with known answers under each policy, and commands that go wrong."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -298,7 +299,7 @@ def test_proportional_memory_is_read_at_times_or_says_why_not(
     assert (pss.peak_bytes, pss.missing()) == (None, {})
     for tick in range(1000):
         now_s[0] = max(now_s[0], tick / 1000)
-        pss.read([1, 2])
+        pss.read([1, 2], math.inf)
     assert (pss.peak_bytes, pss.missing()) == (300, {})
     assert took_s * len(reads) <= 0.01 * 1.0 + 2 * took_s
 
@@ -307,7 +308,7 @@ def test_proportional_memory_is_read_at_times_or_says_why_not(
 
     monkeypatch.setattr(probe, "_pss_bytes", refused)
     pss = probe._Pss()
-    pss.read([1])
+    pss.read([1], math.inf)
     assert pss.missing() == {"peak_pss": "/proc/PID/smaps_rollup: Permission denied"}
 
 
@@ -510,7 +511,7 @@ def test_thousands_of_processes_that_run_do_not_outlive_the_time_limit(
 
 def test_a_reading_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes longer than any reading may is no reading, and the trial is what it was."""
-    from memlab.python_probes import command as probe
+    from memlab.command.python_probes import command as probe
 
     monkeypatch.setattr(probe, "_READING_WITHIN_S", -1.0)
     launched = object.__new__(probe._Launched)
