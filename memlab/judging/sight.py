@@ -94,7 +94,7 @@ class ClaimView:
         return self.run.metric(self.claim.metric)
 
     def point(self, levels: At) -> Point:
-        """The point at the claim's `where` and these levels; NotHere where the run has none."""
+        """The point at the claim's `where` and these levels; MissingData where the run has none."""
         at = {**self.setting, **self.claim.where, **levels}
         point = next(self.run.matching(at), None)
         if point is None:
@@ -102,7 +102,7 @@ class ClaimView:
         return point
 
     def side(self, levels: At) -> ClaimSide:
-        """The values at a point; NotHere where it has none."""
+        """The values at a point; MissingData where it has none."""
         return self._side(self.point(levels))
 
     def pair(self, of: At, to: At) -> tuple[ClaimSide, ClaimSide]:
@@ -112,7 +112,7 @@ class ClaimView:
         return first, second
 
     def curve(self, levels: At, over: str) -> Curve:
-        """The values along a factor; NotHere where the run has fewer than two of its levels."""
+        """The values along a factor; MissingData where the run has fewer than two of its levels."""
         named = {**self.claim.where, **levels}
         at = {**self.setting, **named}
         points = sorted(self.run.matching(at), key=lambda point: point.at[over])

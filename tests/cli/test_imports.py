@@ -143,6 +143,7 @@ def test_the_worker_imports_the_probes_and_the_standard_library() -> None:
     assert own - {"_probes", "_probes.lib"} == {
         "_built",
         "_version",
+        "features",
         "probe",
         "run",
         "run.files",
