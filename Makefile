@@ -25,11 +25,11 @@ PROCESSES ?= 3
 # Without its bytecode each of some hundred processes would compile memlab anew.
 test test-all bench: export PYTHONDONTWRITEBYTECODE :=
 
-test: $(VENV)/ready-dev ## the tests of every module and probe, without those that take seconds
-	$(BIN)/pytest -n $(PROCESSES) -m "not slow"
+test: $(VENV)/ready-dev ## the tests of every module and probe, without those that take seconds (SHUFFLE=1: in another order)
+	$(BIN)/pytest -n $(PROCESSES) -m "not slow" $(if $(SHUFFLE),--shuffle $(SHUFFLE))
 
 test-all: $(VENV)/ready-dev ## every test: whole sweeps, guests and builds too
-	$(BIN)/pytest -n $(PROCESSES)
+	$(BIN)/pytest -n $(PROCESSES) $(if $(SHUFFLE),--shuffle $(SHUFFLE))
 
 check: $(VENV)/ready-dev ## lint, types, import layers, C warnings and format
 	$(BIN)/ruff check .

@@ -31,6 +31,7 @@ SHORTENED = {
     "struct probe_counter": ("count", "error"),
     "struct probe_histogram": ("total", "min_ns", "max_ns", "buckets"),
     "struct probe_series": ("at_ns", "values", "lost"),
+    "struct probe_turns": ("from_ns", "elapsed_ns", "call_count", "lead_ns", "lead_call_count"),
     "struct probe_attribution": ("operations", "records", "lost", "events", "cpus", "slow", "met"),
 }
 

@@ -4,7 +4,7 @@ A feature is a folder beside this file. Each file of its `commands` is a command
 if it has one, holds functions that the core calls by their names:
 
     command(name, command)   add options to a command of the core
-    show(run, store, output) show what `show` is given, where it is no run but the feature's
+    show(run, store, output) show what `show` is given, where it is not a run but the feature's
     capabilities()           what `doctor` says of this machine besides
     documents()              what `--json` prints besides, by what `schema` takes
     place(stored)            where the trials of a stored run were, if not on its host

@@ -56,6 +56,7 @@ struct mmap_read_params {
 
 struct mmap_read_result {
 	struct probe_window window;
+	struct probe_turns turns;
 	uint64_t call_count;
 	uint64_t byte_count;
 	uint64_t prepare_ns;
@@ -237,7 +238,7 @@ enum probe_status mmap_read(const struct mmap_read_params *in, struct mmap_read_
 	out->prepare_ns = clock_ns() - prepare_from_ns;
 	out->resident_before_bytes = (uint64_t)resident;
 
-	TRY_STATUS(calls_measure(loop, &plan, in->slice_ns, &out->window, &made, err));
+	TRY_STATUS(calls_measure(loop, &plan, in->slice_ns, &out->window, &out->turns, &made, err));
 	out->call_count = made.call_count;
 	out->byte_count = out->call_count * in->size_bytes;
 	out->sliced = made.sliced;

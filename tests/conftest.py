@@ -12,7 +12,7 @@ import needs
 import pytest
 from host_lock import host_lock
 from hypothesis import settings
-from quick import COLLECTED, changes_host, place, pure
+from quick import COLLECTED, changes_host, place, pure, shuffled
 from still_measuring import still_measuring
 
 from memlab.run.machine_lock import TEST_LOCK
@@ -24,6 +24,11 @@ NESTED = TEST_LOCK in os.environ  # a test of another session runs this one
 
 TOLD = "told"  # the property of a test's report that holds such a line
 XDG = {"XDG_DATA_HOME": "data", "XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    said = "run the files, and the tests of each, in the order that this number gives"
+    parser.addoption("--shuffle", type=int, metavar="SEED", help=said)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,6 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.stash[COLLECTED] = list(items)
     items.sort(key=lambda item: place(item.path))
+    seed = config.getoption("shuffle")
+    if seed is not None:
+        items[:] = shuffled(items, seed)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -43,3 +44,10 @@ def place(path: Path) -> tuple[bool, bool, int]:
     """Where a file's tests stand: what changes the host first, and beside it what needs nothing of
     the host; of the rest long files first, so that no process is left with one at the end."""
     return not changes_host(path), not pure(path), -path.stat().st_size
+
+
+def shuffled(items: Iterable[pytest.Item], seed: int) -> list[pytest.Item]:
+    """In another order, the same in every process; what changes the host is still first."""
+    found, draw = list(items), Random(seed)
+    files = {item.path: draw.random() for item in found}
+    return sorted(found, key=lambda i: (not changes_host(i.path), files[i.path], draw.random()))

@@ -701,7 +701,7 @@ def test_a_stored_run_is_read_again_without_its_command(toucher: str, store_path
         (["true"], {"nice": [99]}, "nice: 99 is out of bounds, -20 to 19"),
         (["true"], {"lock": []}, "lock: no level given"),
         (["true"], {"memory_max": ["0"]}, "memory_max: 0 leaves no memory to run in; write none"),
-        (["true"], {"timeout": "0s"}, "--timeout: 0 s is no time limit"),
+        (["true"], {"timeout": "0s"}, "--timeout: 0 s is not a time limit"),
         (["true"], {"serve": ["./nope"], "ready": "tcp:1"}, "./nope: the command to try is not"),
         (["true"], {"serve": ["true"]}, "say when the service is ready: --ready tcp:{port}"),
         (["true"], {"serve": ["true"], "ready": "tcp:x"}, "--ready tcp:x: a port is 1 to 65535"),

@@ -266,7 +266,7 @@ def test_without_links_roots_output_lies_where_it_is_asked_for(theirs: Path) -> 
 def test_another_users_fifo_is_not_waited_for(theirs: Path) -> None:
     os.mkfifo(theirs / "x.csv")
     give(theirs / "x.csv")
-    with pytest.raises(PermissionError, match="it is no file, and another user's"):
+    with pytest.raises(PermissionError, match="it is not a file, and another user's"):
         output.write({theirs / "x.csv": b"new"})
 
 

@@ -14,6 +14,7 @@ static inline int trace_operands_of(enum trace_kind kind)
 	case TRACE_MAP:
 	case TRACE_REMAP:
 	case TRACE_ALLOCATE:
+	case TRACE_RESIZE:
 		return 2;
 	case TRACE_UNMAP:
 	case TRACE_PROTECT:
@@ -21,7 +22,6 @@ static inline int trace_operands_of(enum trace_kind kind)
 	case TRACE_LOCK:
 	case TRACE_UNLOCK:
 	case TRACE_FREE:
-	case TRACE_RESIZE:
 		return 1;
 	default:
 		return kind >= TRACE_TIME && kind < TRACE_KIND_END ? 0 : -1;

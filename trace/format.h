@@ -43,14 +43,15 @@ enum trace_kind {
 	TRACE_EXIT,
 	TRACE_START,     /* constructors have begun: where a preload would lock */
 	TRACE_STATE_END, /* what was there before the recording began is there */
-	TRACE_ALLOCATE,  /* number of the block, bytes, alignment or 0 */
+	TRACE_ALLOCATE,  /* number of the block, bytes, alignment or 0, address */
 	TRACE_FREE,      /* number of the block */
-	TRACE_RESIZE,    /* number of the block, bytes */
+	TRACE_RESIZE,    /* number of the block, bytes, address, 0 */
 	TRACE_KIND_END,
 };
 
 /* Of TRACE_MAP and TRACE_UNMAP: what is mapped. Of TRACE_TASK: how the task was made. */
 enum trace_what { TRACE_CALL, TRACE_IMAGE, TRACE_HEAP, TRACE_STACK };
+enum { TRACE_ZEROED = 1 }; /* of TRACE_ALLOCATE: by calloc(3) */
 enum trace_made { TRACE_FORK, TRACE_THREAD, TRACE_VFORK };
 
 /* In `flags` of the header. */
@@ -59,7 +60,8 @@ enum {
 	TRACE_HAS_HUGE = 2, /* huge pages were allowed: touches inside of one were not seen */
 	TRACE_HAS_ALLOCATIONS = 4,
 	TRACE_IS_REDACTED = 8,
-	TRACE_HAS_COMPAT = 16, /* a 32-bit program ran, whose calls were not seen */
+	TRACE_HAS_COMPAT = 16,        /* a 32-bit program ran, whose calls were not seen */
+	TRACE_LACKS_ALLOCATIONS = 32, /* of a program that could not map the ring */
 };
 
 struct trace_header {

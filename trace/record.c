@@ -1,7 +1,8 @@
 /* record - write down what a program does with its address space, as a trace (format.h).
  *
  *   record out=FD report=FD events=ID,ID,ID,ID,ID [pid=PID] [ring=BYTES] [seconds=N] [redact=1]
- *          [thp=keep] [preload=LIBRARIES] [-- COMMAND [ARGUMENT...]]
+ *          [thp=keep] [preload=LIBRARIES] [allocations=1] [processes=MOST]
+ *          [-- COMMAND [ARGUMENT...]]
  *
  * `events` are the numbers of the tracepoints exceptions:page_fault_user, exceptions:
  * page_fault_kernel, raw_syscalls:sys_enter, raw_syscalls:sys_exit and task:task_newtask, whose
@@ -18,6 +19,9 @@
  * that place comes after it), and when it has ended where it gives memory (its address is known
  * then). A live process is not stopped: events are recorded from before its mappings and resident
  * pages are read, and repeating them on what was read ends in the state that the process had.
+ *
+ * Allocations come by another ring (shim.h), from a library that is preloaded (allocations.c), and
+ * are merged with the events by time. A block has a number as long as it lives, its process's own.
  *
  * The command is killed if this process ends. SIGINT and SIGTERM end a recording by PID.
  */
@@ -56,12 +60,12 @@ enum {
 	LOOK_EVERY_MS = 20,
 	PATIENCE_MS = 5000, /* from SIGTERM on */
 	SLACK_NS = 50000000,
-	PROCESSES_MOST = 8192, /* at once: more is a program that forks for ever */
 	STACK_BELOW = 132
 		<< 10, /* what the kernel maps below the arguments: setup_arg_pages, fs/exec.c */
 	STACK_ABOVE = 8 << 10,
 	STACK_GAP = 128 << 20, /* what is left free below a stack at least: mmap_base, mm/util.c */
 	ATTACHED_MOST = 1024,  /* System V segments at a time */
+	UNWRITTEN_MS = 2000,   /* a place of the ring whose writer was killed meanwhile */
 	BATCH = 1 << 13,
 };
 #define PAGE_MASK 4095ULL
@@ -82,8 +86,23 @@ struct ring {
 	int cpu, fd;
 };
 
+/* A place in a table of blocks by address; 0 for none. */
+struct block {
+	uint64_t address;
+	uint32_t number;
+};
+
+/* The blocks that are allocated: a hash table, and the numbers that are free again. */
+struct blocks {
+	struct block *table;
+	uint32_t *free_numbers;
+	uint64_t room, count, free_count, free_room;
+	uint32_t numbers;
+};
+
 /* The memory of a process: threads and vforked children share one. */
 struct space {
+	struct blocks blocks;
 	uint64_t heap_end;  /* 0 until brk(2) says it */
 	uint64_t stack_low; /* 0 until a stack pointer says it */
 	uint64_t
@@ -98,8 +117,9 @@ struct task {
 	bool is_process, in_exec;
 	long call; /* that has begun; -1 for none */
 	uint64_t args[6];
-	uint32_t file;   /* of the mapping being made: its number + 1 */
-	uint64_t length; /* as the kernel maps it */
+	struct block moving; /* by realloc(3) */
+	uint32_t file;       /* of the mapping being made: its number + 1 */
+	uint64_t length;     /* as the kernel maps it */
 	struct task *next;
 };
 
@@ -124,9 +144,11 @@ static struct {
 	struct trace_record batch[BATCH];
 	uint32_t in_batch;
 	uint64_t last_ns, first_ns;
-	uint64_t untraced_count; /* tasks beyond the most */
-	uint32_t process_count;
+	uint64_t untraced_count;                /* tasks beyond the most */
+	uint32_t process_count, processes_most; /* at once: more is a program that forks for ever */
 	bool redact, huge_where_asked;
+	struct shim_ring *shim;
+	uint64_t shim_at, shim_ns, unwritten_since_ns;
 	struct {
 		uint64_t address, bytes;
 	} attached[ATTACHED_MOST];
@@ -202,6 +224,11 @@ static void put(struct trace_record record)
 	rec.batch[rec.in_batch++] = record;
 }
 
+static bool is_ring(uint64_t address)
+{
+	return rec.shim && address >= SHIM_PLACE && address < SHIM_PLACE_END;
+}
+
 static void reaches(uint64_t from, uint64_t to)
 {
 	if (from < rec.header.lowest)
@@ -237,7 +264,7 @@ static void say_range(uint64_t at_ns, const struct task *task, enum trace_kind k
 	bytes += address & PAGE_MASK;
 	address &= ~PAGE_MASK;
 	bytes = (bytes + PAGE_MASK) & ~PAGE_MASK;
-	if (address >= TRACE_ADDRESS_END || bytes > TRACE_ADDRESS_END - address)
+	if (address >= TRACE_ADDRESS_END || bytes > TRACE_ADDRESS_END - address || is_ring(address))
 		return; /* refused by any kernel */
 	say(at_ns, task, trace_word(kind, 1, what, address), (uint64_t[]) { bytes, operand });
 }
@@ -247,7 +274,8 @@ static void say_map(uint64_t at_ns, const struct task *task, unsigned what, uint
 		    uint64_t offset)
 {
 	bytes = (bytes + PAGE_MASK) & ~PAGE_MASK;
-	if (!bytes || address >= TRACE_ADDRESS_END || bytes > TRACE_ADDRESS_END - address)
+	if (!bytes || address >= TRACE_ADDRESS_END || bytes > TRACE_ADDRESS_END - address ||
+	    is_ring(address))
 		return;
 	if (file && rec.files[file - 1].extent < offset + bytes)
 		rec.files[file - 1].extent = offset + bytes;
@@ -268,8 +296,11 @@ static struct task **slot(int tid)
 
 static void let_go(struct space *space)
 {
-	if (!--space->users)
-		free(space);
+	if (--space->users)
+		return;
+	free(space->blocks.table);
+	free(space->blocks.free_numbers);
+	free(space);
 }
 
 static struct space *new_space(void)
@@ -403,7 +434,7 @@ static void touched(uint64_t at_ns, struct task *task, uint64_t address, uint64_
 {
 	struct space *space = task->space;
 	uint64_t page = address & ~PAGE_MASK;
-	if (page >= TRACE_ADDRESS_END)
+	if (page >= TRACE_ADDRESS_END || is_ring(page))
 		return;
 	if (!space->stack_low && task->in_exec && page >= space->image_high)
 		new_stack(at_ns, task, page);
@@ -436,6 +467,8 @@ static bool begun(uint64_t at_ns, struct task *task)
 			asks_for_huge();
 		if (a[2] == SHIM_STARTS)
 			say(at_ns, task, trace_word(TRACE_START, 0, 0, 0), NULL);
+		else if (a[2] == SHIM_IS_DEAF)
+			rec.header.flags |= TRACE_LACKS_ALLOCATIONS;
 		else
 			say_range(at_ns, task, TRACE_ADVISE, 0, a[0], a[1], a[2] & UINT32_MAX);
 		return true;
@@ -498,10 +531,10 @@ static void ended(uint64_t at_ns, struct task *task, int64_t result)
 {
 	const uint64_t *a = task->args;
 	bool refused = result < 0 && result > -4096;
-	bool repeated = task->call != SYS_mmap && task->call != SYS_mremap &&
-			task->call != SYS_shmat && task->call != SYS_execve &&
-			task->call != SYS_execveat &&
-			!(task->call == SYS_madvise && a[2] == SHIM_STARTS);
+	bool repeated =
+		task->call != SYS_mmap && task->call != SYS_mremap && task->call != SYS_shmat &&
+		task->call != SYS_execve && task->call != SYS_execveat &&
+		!(task->call == SYS_madvise && (a[2] == SHIM_STARTS || a[2] == SHIM_IS_DEAF));
 	if (refused && task->call != SYS_brk) {
 		rec.header.refused_count += repeated;
 		rec.header.denied_count += !repeated && task->call != SYS_madvise &&
@@ -528,6 +561,186 @@ static void ended(uint64_t at_ns, struct task *task, int64_t result)
 	task->file = 0;
 }
 
+/* Allocations */
+
+static struct blocks copy_of(const struct blocks *blocks)
+{
+	struct blocks copy = *blocks;
+	if (blocks->room) {
+		copy.table = room(NULL, blocks->room * sizeof(*copy.table));
+		memcpy(copy.table, blocks->table, blocks->room * sizeof(*copy.table));
+	}
+	if (blocks->free_room) {
+		copy.free_numbers = room(NULL, blocks->free_room * sizeof(uint32_t));
+		memcpy(copy.free_numbers, blocks->free_numbers,
+		       blocks->free_count * sizeof(uint32_t));
+	}
+	return copy;
+}
+
+static uint64_t place_of(const struct blocks *blocks, uint64_t address)
+{
+	uint64_t at = (address * 0x9e3779b97f4a7c15ULL) >> 32;
+	while (blocks->table[at & (blocks->room - 1)].address &&
+	       blocks->table[at & (blocks->room - 1)].address != address)
+		at++;
+	return at & (blocks->room - 1);
+}
+
+static void add_block(struct blocks *blocks, struct block block)
+{
+	if (2 * blocks->count >= blocks->room) {
+		struct blocks wider = *blocks;
+		wider.room = blocks->room ? 2 * blocks->room : 1 << 10;
+		wider.table = room(NULL, wider.room * sizeof(*wider.table));
+		memset(wider.table, 0, wider.room * sizeof(*wider.table));
+		for (uint64_t i = 0; i < blocks->room; i++)
+			if (blocks->table[i].address)
+				wider.table[place_of(&wider, blocks->table[i].address)] =
+					blocks->table[i];
+		free(blocks->table);
+		*blocks = wider;
+	}
+	struct block *place = &blocks->table[place_of(blocks, block.address)];
+	blocks->count += !place->address;
+	*place = block;
+}
+
+/* A block that was there, which is there no more; its address is 0 where there was none. */
+static struct block take_block(struct blocks *blocks, uint64_t address)
+{
+	if (!blocks->room)
+		return (struct block) { 0 };
+	uint64_t at = place_of(blocks, address), next = at;
+	struct block found = blocks->table[at];
+	if (!found.address)
+		return found;
+	blocks->table[at].address = 0;
+	blocks->count--;
+	for (;;) { /* those that stood after it because of it */
+		next = (next + 1) & (blocks->room - 1);
+		struct block moved = blocks->table[next];
+		if (!moved.address)
+			return found;
+		blocks->table[next].address = 0;
+		blocks->table[place_of(blocks, moved.address)] = moved;
+	}
+}
+
+static void free_number(struct blocks *blocks, uint32_t number)
+{
+	if (blocks->free_count == blocks->free_room) {
+		blocks->free_room = blocks->free_room ? 2 * blocks->free_room : 64;
+		blocks->free_numbers =
+			room(blocks->free_numbers, blocks->free_room * sizeof(uint32_t));
+	}
+	blocks->free_numbers[blocks->free_count++] = number;
+}
+
+static void freed(uint64_t at_ns, const struct task *task, struct block block)
+{
+	if (!block.address)
+		return; /* from before the recording, or lost */
+	free_number(&task->space->blocks, block.number);
+	say(at_ns, task, trace_word(TRACE_FREE, 1, 0, 0), (uint64_t[]) { block.number, 0 });
+}
+
+static void allocated(uint64_t at_ns, const struct task *task, uint64_t address, uint64_t bytes,
+		      uint64_t alignment, bool zeroed)
+{
+	struct blocks *blocks = &task->space->blocks;
+	freed(at_ns, task, take_block(blocks, address)); /* whose release was lost */
+	uint32_t number =
+		blocks->free_count ? blocks->free_numbers[--blocks->free_count] : blocks->numbers++;
+	if (rec.header.block_count < blocks->numbers)
+		rec.header.block_count = blocks->numbers;
+	add_block(blocks, (struct block) { address, number });
+	say(at_ns, task, trace_word(TRACE_ALLOCATE, 2, zeroed ? TRACE_ZEROED : 0, 0),
+	    (uint64_t[]) { number, bytes, alignment, address });
+}
+
+static void moved(uint64_t at_ns, struct task *task, uint64_t address, uint64_t bytes)
+{
+	struct block block = task->moving;
+	task->moving.address = 0;
+	if (!block.address) {
+		if (address)
+			allocated(at_ns, task, address, bytes, 0, false);
+	} else if (!address && !bytes)
+		freed(at_ns, task, block);
+	else {
+		if (address) {
+			freed(at_ns, task, take_block(&task->space->blocks, address));
+			block.address = address;
+			say(at_ns, task, trace_word(TRACE_RESIZE, 2, 0, 0),
+			    (uint64_t[]) { block.number, bytes, address, 0 });
+		}
+		add_block(&task->space->blocks, block);
+	}
+}
+
+static void take_allocation(const struct shim_record *record, uint64_t at_ns)
+{
+	struct task *task = *slot((int)record->tid);
+	uint64_t bytes = record->what & ((1ULL << SHIM_BYTES_BITS) - 1);
+	uint64_t log = record->what >> SHIM_BYTES_BITS & ((1 << SHIM_ALIGNMENT_BITS) - 1);
+	uint64_t kind = record->what >> (SHIM_BYTES_BITS + SHIM_ALIGNMENT_BITS);
+	if (!task || (!record->address && kind != SHIM_MOVED))
+		return;
+	if (kind == SHIM_ALLOCATE || kind == SHIM_ZEROED)
+		allocated(at_ns, task, record->address, bytes,
+			  log && log < SHIM_BYTES_BITS ? 1ULL << log : 0, kind == SHIM_ZEROED);
+	else if (kind == SHIM_FREE)
+		freed(at_ns, task, take_block(&task->space->blocks, record->address));
+	else if (kind == SHIM_MOVE)
+		task->moving = take_block(&task->space->blocks, record->address);
+	else if (kind == SHIM_MOVED)
+		moved(at_ns, task, record->address, bytes);
+}
+
+/* The next of the ring, or NULL. One whose writer was killed meanwhile is passed over, and lost. */
+static const struct shim_record *next_allocation(bool is_last)
+{
+	struct shim_ring *ring = rec.shim;
+	while (ring && rec.shim_at < __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE)) {
+		const struct shim_record *record = &ring->records[rec.shim_at & (ring->slots - 1)];
+		if (__atomic_load_n(&record->round, __ATOMIC_ACQUIRE) ==
+		    (uint32_t)(rec.shim_at / ring->slots + 1)) {
+			rec.unwritten_since_ns = 0;
+			if (record->time_ns > rec.shim_ns)
+				rec.shim_ns = record->time_ns;
+			return record;
+		}
+		uint64_t now = now_ns(CLOCK_MONOTONIC);
+		if (!rec.unwritten_since_ns)
+			rec.unwritten_since_ns = now;
+		if (!is_last && now - rec.unwritten_since_ns < UNWRITTEN_MS * 1000000ULL)
+			return NULL;
+		rec.header.lost_count++;
+		rec.unwritten_since_ns = 0;
+		rec.shim_at++;
+	}
+	return NULL;
+}
+
+static void make_shim_ring(void)
+{
+	char path[64];
+	uint64_t slots = rec.ring_bytes / sizeof(struct shim_record);
+	size_t bytes = sizeof(struct shim_ring) + slots * sizeof(struct shim_record);
+	int fd = memfd_create("memlab-allocations", MFD_CLOEXEC);
+	if (fd < 0 || ftruncate(fd, (off_t)bytes))
+		fail("no ring of %zu bytes for allocations: %s", bytes, strerror(errno));
+	rec.shim = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (rec.shim == MAP_FAILED)
+		fail("no ring of %zu bytes for allocations: %s", bytes, strerror(errno));
+	rec.shim->slots = slots;
+	rec.header.flags |= TRACE_HAS_ALLOCATIONS;
+	/* It stays open here as long as it may be asked for. */
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
+	setenv(SHIM_RING, path, 1);
+}
+
 static void made_task(uint64_t at_ns, struct task *parent, int tid, uint64_t flags)
 {
 	bool thread = flags & CLONE_THREAD, shares = flags & CLONE_VM;
@@ -539,6 +752,7 @@ static void made_task(uint64_t at_ns, struct task *parent, int tid, uint64_t fla
 		struct space *copy = new_space();
 		copy->heap_end = space->heap_end;
 		copy->stack_low = space->stack_low;
+		copy->blocks = copy_of(&space->blocks);
 		space = copy;
 	}
 	struct task *child = new_task(tid, space, !thread);
@@ -738,6 +952,12 @@ static void merge(uint64_t until_ns)
 				first_ns = time_of(header);
 				first = i;
 			}
+		}
+		const struct shim_record *allocation = next_allocation(until_ns == UINT64_MAX);
+		if (allocation && rec.shim_ns <= first_ns) {
+			take_allocation(allocation, rec.shim_ns);
+			__atomic_store_n(&rec.shim->tail, ++rec.shim_at, __ATOMIC_RELEASE);
+			continue;
 		}
 		if (first < 0)
 			break;
@@ -1117,11 +1337,11 @@ static void follow(pid_t pid, bool is_child, double seconds)
 	while (!over) {
 		uint64_t before_ns = now_ns(CLOCK_MONOTONIC);
 		merge(before_ns - SLACK_NS);
-		if (rec.process_count > PROCESSES_MOST) {
+		if (rec.process_count > rec.processes_most) {
 			if (is_child)
 				kill_all();
-			fail("more than %d processes at once: it forks for ever%s", PROCESSES_MOST,
-			     is_child ? ", and was killed" : "");
+			fail("more than %u processes at once: it forks for ever%s",
+			     rec.processes_most, is_child ? ", and was killed" : "");
 		}
 		over = poll(&waited, 1, LOOK_EVERY_MS) > 0;
 		if (until_ns && now_ns(CLOCK_MONOTONIC) >= until_ns)
@@ -1167,10 +1387,11 @@ int main(int count, char **words)
 	char **command = NULL, *preload = NULL;
 	pid_t pid = 0;
 	double seconds = 0;
-	bool keep_huge = false;
+	bool keep_huge = false, allocations = false, cut_off = false;
 	struct rlimit files;
 	rec.report = stderr;
 	rec.ring_bytes = 32 << 20;
+	rec.processes_most = 8192;
 	for (int i = 1; i < count && !command; i++) {
 		char *word = words[i], *value = strchr(word, '=');
 		if (!strcmp(word, "--")) {
@@ -1200,6 +1421,10 @@ int main(int count, char **words)
 			keep_huge = !strcmp(value, "keep");
 		else if (!strcmp(word, "preload"))
 			preload = value;
+		else if (!strcmp(word, "processes"))
+			rec.processes_most = (uint32_t)atoi(value);
+		else if (!strcmp(word, "allocations"))
+			allocations = true;
 	}
 	if (!rec.report || rec.out <= 0 || !pid == !command || !rec.ids[NEW_TASK]) {
 		fprintf(stderr, "record: not a command line of memlab's\n");
@@ -1224,6 +1449,8 @@ int main(int count, char **words)
 	rec.header.flags = rec.redact ? TRACE_IS_REDACTED : 0;
 	int go = -1, status = 0;
 	if (command) {
+		if (allocations)
+			make_shim_ring();
 		pid = start(command, &go, preload, keep_huge);
 		new_task(pid, new_space(), true);
 		if (keep_huge)
@@ -1246,10 +1473,15 @@ int main(int count, char **words)
 		     looks++) { /* the time is up */
 			kill(pid, looks * LOOK_EVERY_MS < PATIENCE_MS ? SIGTERM : SIGKILL);
 			usleep(LOOK_EVERY_MS * 1000);
+			cut_off = true;
 		}
 		waitpid(pid, &status, 0);
+		if (cut_off) /* so are those that it started */
+			kill_all();
 	}
 	stop_events();
+	if (rec.shim)
+		rec.header.lost_count += __atomic_load_n(&rec.shim->lost, __ATOMIC_RELAXED);
 	finish();
 	fprintf(rec.report,
 		"{\"records\": %" PRIu64 ", \"lost\": %" PRIu64 ", \"late\": %" PRIu64

@@ -316,7 +316,7 @@ static uint64_t number_in(const char *word)
 
 static uint64_t now_ns(void)
 {
-	struct timespec now;
+	struct timespec now = { 0, 0 };
 	CALL(clock_gettime, CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }

@@ -1,8 +1,43 @@
-/* What the recorder and the library that it preloads say to each other. */
+/* What the recorder and the libraries that it preloads say to each other. */
 #ifndef TRACE_SHIM_H
 #define TRACE_SHIM_H
 
+#include <stdint.h>
+
 /* As the advice of an madvise(2) of nothing, which the kernel refuses: constructors run now. */
 #define SHIM_STARTS 0x6d656d6cULL
+/* And: this program's allocations cannot be written down. */
+#define SHIM_IS_DEAF 0x6d656d6dULL
+
+/* The path of the ring of allocations, which every program that is followed maps. */
+#define SHIM_RING "MEMLAB_ALLOCATIONS"
+/* Where it is mapped: at the replayer's place, which programs leave alone and a trace leaves out. */
+#define SHIM_PLACE 0x2a0000000000ULL
+#define SHIM_PLACE_END (SHIM_PLACE + (1ULL << 33))
+
+/* Of a moved block two are written down, since another thread may have its old place before
+ * realloc(3) returns: that the old one goes, then where the new one is. */
+enum shim_kind { SHIM_ALLOCATE, SHIM_ZEROED, SHIM_FREE, SHIM_MOVE, SHIM_MOVED };
+enum { SHIM_BYTES_BITS = 48, SHIM_ALIGNMENT_BITS = 8 };
+
+struct shim_record {
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	uint64_t
+		address; /* 0 of SHIM_MOVED: refused, and the old block stays; of no bytes: freed */
+	uint64_t what;   /* bytes, the alignment's logarithm, the kind */
+	uint32_t tid;
+	uint32_t round; /* written last: whole where it is the ring's round, from 1 on */
+};
+
+struct shim_ring {
+	uint64_t head; /* reserved up to, over all rounds */
+	char apart[56];
+	uint64_t tail; /* read up to */
+	char apart_too[56];
+	uint64_t slots; /* a power of two */
+	uint64_t lost;  /* that found no room */
+	char apart_last[48];
+	struct shim_record records[];
+};
 
 #endif

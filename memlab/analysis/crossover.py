@@ -79,13 +79,13 @@ class _Signs:
 
 
 @dataclass(frozen=True, slots=True)
-class Crossover:
+class CrossingPoint:
     """Where a becomes cheaper than b, in the unit of the sizes.
 
     estimate, low, high: a size, or -inf for "below the smallest measured" (a is cheaper
     everywhere), or inf for "above the largest measured" (a is not cheaper there). low and high
     are None below 6 blocks at 95 %.
-    crossings: how often the median ratio changes side; more than 1 is no simple crossover.
+    crossings: how often the median ratio changes side; more than 1 is not a simple crossover.
     n: the fewest pairs that any size has.
     up, down: the signs of log(a / b) from the smallest size on, of log(b / a) from the largest.
     """
@@ -124,7 +124,7 @@ def crossover(
     b: npt.ArrayLike,
     level: float = 0.95,
     looked: bool = False,
-) -> Crossover:
+) -> CrossingPoint:
     """Locate the crossover of costs a and b, shape (blocks, m), over sizes, shape (m,).
 
     Row i of both was measured in the same block; nan is missing. `looked`: the interval holds at
@@ -140,7 +140,7 @@ def crossover(
         error = (1 - level) / 2
         low = inf if up.p_of_last() <= error else _as_size(up.shown(error))
         high = _as_size(-down.shown(error))
-    return Crossover(
+    return CrossingPoint(
         estimate=_as_size(_crossing(log_sizes, ratios, medians)),
         low=low,
         high=high,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from memlab import measure, units
 from memlab.cli._options import echo_json
 from memlab.errors import MemlabError
+from memlab.experiment import turns
 from memlab.experiment.points import varied_factors
 from memlab.observe import cpu
 from memlab.request import Request
-from memlab.run import admission, beforehand, gentle
+from memlab.run import admission, beforehand, gentle, relay
 from memlab.run.prepare import Prepared
 from memlab.run.stop_rule import budget_s, least_blocks
 from memlab.run.target import Place
@@ -25,7 +27,12 @@ TRIAL_OVERHEAD_S = 0.01  # for the estimate alone: forking, mapping and unmappin
 
 
 def dry_run(
-    request: Request, guest: Place | None, as_json: bool, store: Path | None = None
+    request: Request,
+    guest: Place | None,
+    as_json: bool,
+    store: Path | None = None,
+    *,
+    verbose: bool = False,
 ) -> None:
     """Print what a request would measure and need. Nothing is made and no guest is booted."""
     prepared, known = measure.dry_run(request, guest)
@@ -39,7 +46,7 @@ def dry_run(
 
         echo_json(DryRun(**data))
     else:
-        _show(prepared, data)
+        _show(prepared, data, verbose=verbose)
 
 
 def _shows(request: Request, store: Path | None, budget_s: float | None) -> float | None:
@@ -59,9 +66,14 @@ def _shows(request: Request, store: Path | None, budget_s: float | None) -> floa
 
 def _needs(prepared: Prepared) -> dict[str, Any]:
     request, points = prepared.request, prepared.plan.points
-    need = admission.need(prepared.experiment, points, prepared.directories)
+    need = admission.need(
+        prepared.experiment, points, prepared.directories, together=prepared.turns
+    )
     blocks = request.blocks or least_blocks(prepared.experiment) * request.sessions
     stretch = max(gentle.stretch(prepared.experiment, request, point.at) for point in points)
+    points_s = need.block_s + TRIAL_OVERHEAD_S * len(points)
+    if prepared.turns:
+        points_s = sum(relay.seconds(prepared.experiment.cost.time(p.at)) for p in points)
     return {
         "experiment": prepared.experiment.name,
         "points": [{"levels": dict(point.at), "control": point.control} for point in points],
@@ -69,15 +81,15 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
         "trials": blocks * len(points),
         "memory_bytes": need.memory_bytes,
         "disk_bytes": {str(place): size for place, size in need.disk_bytes.items()},
-        "about_seconds": blocks * (need.block_s + TRIAL_OVERHEAD_S * len(points)) * stretch
-        + request.pauses_s,
+        "about_seconds": blocks * points_s * stretch + request.pauses_s,
         "budget_seconds": budget_s(prepared.experiment, request),
+        "turns": prepared.turns,
         "excluded": dict(prepared.plan.excluded),
         "scaled": dict(request.scaled),
     }
 
 
-def _show(prepared: Prepared, data: dict[str, Any]) -> None:
+def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
     from memlab.present import table
 
     points, guest = prepared.plan.points, data["guest"]
@@ -100,6 +112,8 @@ def _show(prepared: Prepared, data: dict[str, Any]) -> None:
     least = "" if prepared.request.blocks else "at least "
     blocks = data["least_blocks"]
     echo(f"trials   {least}{blocks} blocks, {least}{data['trials']} trials")
+    if prepared.experiment.turns:
+        echo(f"taken    {turns.said() if data['turns'] else 'in a window each'}")
     echo(f"memory   {units.format_quantity(data['memory_bytes'], 'B')}")
     for place, size in data["disk_bytes"].items():
         echo(f"files    {units.format_quantity(size, 'B')} in {place}")
@@ -113,8 +127,13 @@ def _show(prepared: Prepared, data: dict[str, Any]) -> None:
         echo(f"shows    a change over {units.format_percent(shown)}, with probability {_POWER:g}")
     if guest:
         _show_guest(guest, echo)
-    for part in _points(prepared):
-        table.write(console, part)
+    if verbose:
+        for part in _points(prepared):
+            table.write(console, part)
+        return
+    for line in _varied(prepared):
+        echo(line)
+    echo("each point: -v")
 
 
 def _ends(request: Request) -> str:
@@ -124,6 +143,24 @@ def _ends(request: Request) -> str:
     if request.precision is None:
         return "when each claim is decided or out of reach; --precision goes on"
     return f"when each median is known to ±{units.format_percent(request.precision)}"
+
+
+def _varied(prepared: Prepared) -> Iterator[str]:
+    """A line per factor that is varied, with its levels, and one of the controls."""
+    grid = [point for point in prepared.plan.points if not point.control]
+    for name in varied_factors(grid):
+        levels = [*dict.fromkeys(point.at[name] for point in grid)]
+        said = [prepared.experiment.describe_level(name, level) for level in levels]
+        if len(said) > _LEVELS:
+            said = [*said[: _LEVELS - 2], "...", said[-1]]
+        yield f"varied   {name}: {', '.join(said)}"
+    controls = Counter(point.control for point in prepared.plan.points if point.control)
+    if controls:
+        said = [f"{name} {units.counted(n, 'point')}" for name, n in controls.items()]
+        yield f"control  {', '.join(said)}"
+
+
+_LEVELS = 10  # of a factor, in a line
 
 
 def _points(prepared: Prepared) -> Iterator[Table]:

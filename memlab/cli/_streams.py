@@ -19,7 +19,7 @@ class ReaderGone(Exception):
     """Nobody reads standard output any more, as after `head`."""
 
 
-class _Output(io.FileIO):
+class _Stream(io.FileIO):
     """Says once that it cannot be written, and then takes everything: exit flushes again."""
 
     _failed = False
@@ -50,7 +50,7 @@ def take() -> None:
     for descriptor in range(3):
         _fill(descriptor)
     if sys.stdout is sys.__stdout__:
-        sys.stdout = _text(_Output(1, "w", closefd=False), sys.stdout)
+        sys.stdout = _text(_Stream(1, "w", closefd=False), sys.stdout)
     if sys.stderr is sys.__stderr__:
         sys.stderr = _text(_Messages(2, "w", closefd=False), sys.stderr)
 

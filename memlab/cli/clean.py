@@ -29,10 +29,12 @@ def command(as_json: bool) -> None:
     ]
     foreign = [str(one) for one in left if not one.damaged]
     if as_json:
-        from memlab.present.documents import Clean, Undone
+        from memlab.present.documents import Clean, UndoneRun
 
         echo_json(
-            Clean([Undone(run.run, run.changes) for run in undone], [*map(str, failures)], foreign)
+            Clean(
+                [UndoneRun(run.run, run.changes) for run in undone], [*map(str, failures)], foreign
+            )
         )
     for run in undone if not as_json else ():
         for change in run.changes or ["nothing was left"]:

@@ -114,7 +114,7 @@ def command(
     }
     if as_json:
         echo_json(
-            documents.Plan(
+            documents.ShownPlan(
                 experiment=run.experiment.name,
                 run=run.id,
                 metric=noise.metric,

@@ -380,12 +380,12 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
     try:
         subject = msgspec.convert(given, Tried)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"this is no command to try: {error}") from None
+        raise BadRequest(f"this is not a command to try: {error}") from None
     if not subject.argv:
         raise BadRequest("name the command to try, after --")
     check_ready(subject)
     if not 0 < subject.timeout_s < math.inf:
-        raise BadRequest(f"--timeout: {subject.timeout_s:g} s is no time limit")
+        raise BadRequest(f"--timeout: {subject.timeout_s:g} s is not a time limit")
     if subject.latency_unit not in _UNITS_NS:
         raise BadRequest(f"a latency is in {', '.join(_UNITS_NS)}, not in {subject.latency_unit!r}")
     levels = subject.levels or {"lock": ["off"]}
@@ -587,13 +587,16 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
     environ |= _malloc_options(str(at.get("malloc", "system")))
     if lock != "off":
         environ["MEMLAB_LOCK"] = _LOCK[str(lock)]
+    # Of a trace: its calls, by a static program that locks what the trace maps; or, under another
+    # allocator, its allocations.
+    replayer = "" if not subject.trace else "allocate" if "malloc" in at else "replay"
     high = at.get("memory_high", "none")
     from_file = [m.name for m in subject.metrics if not m.pattern]
     return {
         "launch": str(tools / "launch"),
         "nothing": str(tools / "nothing"),
         "argv": [
-            *([str(tools / "replay")] if subject.trace else []),
+            *([str(tools / replayer)] if subject.trace else []),
             *(fill(word, at) for word in subject.argv),
         ],
         "serve": [fill(word, at) for word in subject.serve],
@@ -603,8 +606,7 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
         "processes": _MOST_PROCESSES,
         "cwd": subject.cwd,
         "environ": environ,
-        # A replay locks by itself: it is static, and what it locks is the trace's.
-        "preload": [] if lock == "off" or subject.trace else [str(tools / "lock.so")],
+        "preload": [] if lock == "off" or replayer == "replay" else [str(tools / "lock.so")],
         "policies": [f"{name}={value}" for name, value in words.items() if value is not None],
         "cpus": 0 if at.get("cpus", "all") == "all" else int(at["cpus"]),
         "limited": any(at.get(name, "none") != "none" for name in ("memory_max", "memory_high")),

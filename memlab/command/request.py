@@ -80,7 +80,7 @@ def command(
     return request
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _CommandFile(msgspec.Struct, forbid_unknown_fields=True):
     """A command with its policies, metrics and expectations, as a repository keeps it."""
 
     command: list[str]
@@ -101,7 +101,7 @@ def command_file(path: Path, **how: Any) -> Request:
     """The request that a TOML file describes. It runs in the file's folder. What `how` gives
     besides None goes before the file. Raises BadRequest and BadLevels."""
     try:
-        file = msgspec.toml.decode(path.read_bytes(), type=_File)
+        file = msgspec.toml.decode(path.read_bytes(), type=_CommandFile)
         timeout_s = units.parse_duration(file.timeout)
         budget_s = None if file.budget is None else units.parse_duration(file.budget)
     except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors

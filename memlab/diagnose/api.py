@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from memlab.api import of_seconds
@@ -11,14 +10,9 @@ if TYPE_CHECKING:
     from memlab.diagnose import documents
 
 
-def diagnose_process(
-    pid: int, seconds: float | str = 10.0, *, policies: Sequence[str] = ()
-) -> documents.Diagnose:
-    """Look at a live process, as `memlab diagnose --json` has it; `policies` such as "lock=future"
-    are what to predict. CannotLook where it may not be read, BadSubject where it is no process with
-    memory of its own."""
+def diagnose_process(pid: int, seconds: float | str = 10.0) -> documents.Diagnose:
+    """Look at a live process, as `memlab diagnose --json` has it. CannotLook where it may not be
+    read, BadSubject where it is not a process with memory of its own."""
     from memlab.diagnose import diagnosis, documents
 
-    return documents.of(
-        diagnosis.of(pid, of_seconds("seconds", seconds) or 10.0, policies=policies)
-    )
+    return documents.of(diagnosis.of(pid, of_seconds("seconds", seconds) or 10.0))

@@ -70,6 +70,8 @@ EVENTS = (
     Event("mmap_eagain", "syscalls:sys_exit_mmap", "ret == -11"),
     Event("mmap_enomem", "syscalls:sys_exit_mmap", "ret == -12"),
     Event("mremap_eagain", "syscalls:sys_exit_mremap", "ret == -11"),
+    # asm-generic/hugetlb_encode.h, linux/mman.h: MAP_HUGETLB is 0x40000.
+    Event("mmap_hugetlb", "syscalls:sys_enter_mmap", "flags & 262144"),
     Event("mprotect_enomem", "syscalls:sys_exit_mprotect", "ret == -12"),
     Event("munmap_enomem", "syscalls:sys_exit_munmap", "ret == -12"),
     Event("mlock_refused", "syscalls:sys_exit_mlock", "ret < 0"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memlab.diagnose import (
@@ -14,7 +14,6 @@ from memlab.diagnose import (
     held,
     limits,
     look,
-    prediction,
     started,
     stock,
     subject,
@@ -24,7 +23,6 @@ from memlab.diagnose.account import Account
 from memlab.diagnose.finding import Finding
 from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
-from memlab.diagnose.prediction import Prediction
 from memlab.diagnose.unlooked import Unlooked
 
 # What one count costs the thread that is counted (docs/diagnose.md).
@@ -44,7 +42,7 @@ class Cost:
     counted_share: float
     """Of one CPU, that the process paid for being counted: an estimate."""
     page_tables_s: float
-    """For which page tables were read, in pieces of at most 16 MiB."""
+    """For which page tables were read, in pieces of at most 8 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,6 @@ class Diagnosis:
     accounts: tuple[Account, ...]
     findings: tuple[Finding, ...]
     not_looked_at: tuple[Unlooked, ...]
-    predictions: tuple[Prediction, ...]
     cost: Cost
 
     @property
@@ -76,12 +73,9 @@ class Diagnosis:
         return started.line(self.look.started, one.policies, serves=self.look.serves)
 
 
-def of(
-    pid: int, seconds: float, *, thorough: bool = False, policies: Sequence[str] = ()
-) -> Diagnosis:
-    """Look at a process; `thorough` reads all of a large heap; `policies` such as ``lock=future``
-    are what to predict. Raises `BadSubject`, `CannotLook` and `BadRequest`."""
-    asked = prediction.read(policies)
+def of(pid: int, seconds: float, *, thorough: bool = False) -> Diagnosis:
+    """Look at a process; `thorough` reads all of a large heap. Raises `BadSubject` and
+    `CannotLook`."""
     starting_cpu_s = time.process_time()
     with subject.held(pid) as (found, pidfd):
         seen = look.at(found, pidfd, seconds, thorough=thorough)
@@ -89,10 +83,9 @@ def of(
     if seen.group:
         accounts = (accounts[0], held.stock(seen.group.charge), *accounts[1:])
     findings = tuple(finding.ranked(_findings(seen)))
-    predictions = prediction.of(seen, asked)
     cost = _cost(starting_cpu_s, seen.seconds, _counted_share(seen), seen.memory.walked_s)
     not_looked_at = (*seen.prices, *_unseen(seen))
-    return Diagnosis(seen, None, accounts, findings, not_looked_at, predictions, cost)
+    return Diagnosis(seen, None, accounts, findings, not_looked_at, cost)
 
 
 def of_group(text: str, seconds: float) -> Diagnosis:
@@ -107,7 +100,7 @@ def of_group(text: str, seconds: float) -> Diagnosis:
     if len(seen.members) < seen.processes:
         what = f"{seen.processes - len(seen.members)} of {seen.processes} processes"
         left_out = (Unlooked(what, "ended, or not to be read, or beyond the first 64", None, None),)
-    return Diagnosis(None, seen, tuple(held.accounts(seen)), findings, left_out, (), cost)
+    return Diagnosis(None, seen, tuple(held.accounts(seen)), findings, left_out, cost)
 
 
 def _findings(seen: Look) -> Iterator[Finding]:

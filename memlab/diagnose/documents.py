@@ -20,7 +20,6 @@ from memlab.diagnose.look import GroupRoom, Look, MappingUse, Shootdowns, Thread
 from memlab.diagnose.malloc_options import Option  # noqa: F401
 from memlab.diagnose.memory import Memory  # noqa: F401
 from memlab.diagnose.pages import Pages, Sampled  # noqa: F401
-from memlab.diagnose.prediction import Predicted, Prediction  # noqa: F401
 from memlab.diagnose.room import Room, TmpfsUse  # noqa: F401
 from memlab.diagnose.started import Started  # noqa: F401
 from memlab.diagnose.subject import Subject  # noqa: F401
@@ -29,7 +28,7 @@ from memlab.diagnose.waits import Waits  # noqa: F401
 from memlab.present.documents import Document
 
 
-class Finding(Document):
+class ShownFinding(Document):
     """A sentence about a line of an account, with what shows it and what to try."""
 
     name: str
@@ -57,7 +56,7 @@ class Diagnose(Document):
     schema: Literal[2]
     seconds: Annotated[float, Meta(gt=0)]
     """How long the look was."""
-    findings: list[Finding]
+    findings: list[ShownFinding]
     """The worst first."""
     accounts: Sequence[Account]
     """Who holds the memory, where page faults come from, limits, and what threads wait for."""
@@ -65,8 +64,6 @@ class Diagnose(Document):
     """Whether each account was whole and its rest small: then no finding means none."""
     not_looked_at: Sequence[Unlooked]
     """What was left out, why, and what it would cost."""
-    predictions: Sequence[Prediction]
-    """What `--if` asked for."""
     process: Look | None
     """null: the subject is a group."""
     group: GroupLook | None
@@ -80,7 +77,7 @@ def of(found: Diagnosis) -> Diagnose:
         schema=2,
         seconds=found.seconds,
         findings=[
-            Finding(
+            ShownFinding(
                 one.name,
                 cast(Any, one.severity.name.lower()),
                 one.title,
@@ -98,7 +95,6 @@ def of(found: Diagnosis) -> Diagnose:
         accounts=found.accounts,
         whole=found.whole,
         not_looked_at=found.not_looked_at,
-        predictions=found.predictions,
         process=found.look,
         group=found.group,
         cost=found.cost,

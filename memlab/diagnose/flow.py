@@ -46,6 +46,8 @@ class Flow:
     """Writes to pages that are there: copied after a fork, or made writable again."""
     files: float
     """Mapped from files that are in memory, as far as they grew."""
+    zeros: float
+    """Reads of memory that nobody wrote: the page of zeros is mapped."""
     served: float
     """By userfaultfd."""
     read: float
@@ -64,6 +66,8 @@ def split(look: Look) -> Flow:
     left_over -= first
     files = min(left_over, max(0, look.files_growth_bytes) / _PAGE / look.seconds)
     left_over -= files
+    zeros = min(left_over, max(0, look.zeros_growth_bytes) / _PAGE / look.seconds)
+    left_over -= zeros
     calls = give_backs(look)
     fell = look.fell_bytes / _PAGE / look.seconds
     # What remains was given back before, where that was seen: by calls, or resident memory fell.
@@ -72,7 +76,9 @@ def split(look: Look) -> Flow:
     served = 0.0
     if _handled(look):  # memory that a handler has to fill, new or given back; some count as major
         served, first, again, major = first + again + major, 0.0, 0.0, 0.0
-    return Flow(minor + look_major(look), first, again, copies, files, served, major, left_over)
+    return Flow(
+        minor + look_major(look), first, again, copies, files, zeros, served, major, left_over
+    )
 
 
 def look_major(look: Look) -> float:
@@ -102,6 +108,7 @@ def of(look: Look) -> Account:
             note="copies after a fork" if forks or _shares(look) else "made writable again",
         ),
         Line("pages of files in memory", flow.files),
+        Line("reads of memory never written", flow.zeros, note="the page of zeros: no memory"),
         Line("answered by userfaultfd", flow.served),
         Line("read from swap or a file", flow.read),
     ]
@@ -396,6 +403,17 @@ def _first(look: Look, flow: Flow) -> Iterator[Finding]:
 
 
 def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
+    if flow.zeros >= 10_000:
+        yield Finding(
+            "reads-zeros", NOTE,
+            f"{rate(flow.zeros)} page faults are reads of memory that nobody wrote: each maps the "
+            "one page of zeros, and takes no memory",
+            "flow", "reads of memory never written", flow.zeros, "1/s",
+            facts(_cost(look, flow.zeros), _who(look, "minor_faults")),
+            "a sparse table is cheaper as a tree or a hash; MADV_HUGEPAGE maps 2 MiB of zeros per "
+            "fault",
+            experiments=("page-fault",),
+        )  # fmt: skip
     copies = flow.copies if not (look.rate("processes_created") or 0) else 0.0
     severity = _severity(flow.rest, 10_000, 20_000)
     if severity is not None:

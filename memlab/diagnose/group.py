@@ -6,9 +6,10 @@ Sources: the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 from memlab.errors import BadSubject
 from memlab.observe import cgroup, files, proc
@@ -162,23 +163,11 @@ def _charge_1(
     # No more is reclaimable here than on the whole machine, and no more is not.
     least = max(0, other - machine.get("SUnreclaim", other) - machine.get("Percpu", 0))
     most = min(other, machine.get("SReclaimable", 0))
-    # v1 counts a page that is dirty and one that is written back in memory.stat's cache.
-    shmem, dirty, written = of("shmem"), of("dirty"), of("writeback")
-    files_bytes = max(0, of("cache") - shmem)
-    lists = of("active_file") + of("inactive_file")
-    # A LazyFree page is anonymous, and on the list of files (mm/swap.c, lru_lazyfree()).
-    lazy = min(of("rss"), max(0, lists - files_bytes))
-    dirty = min(dirty, files_bytes)
-    written = min(written, files_bytes - dirty)
     return Charge(
         used_bytes=used,
         peak_bytes=files.number(directory / _PEAK["1"]),
-        anonymous_bytes=of("rss"),
-        lazyfree_bytes=lazy if lazy > _BATCHES_BYTES else 0,
-        shmem_bytes=shmem,
-        file_clean_bytes=files_bytes - dirty - written,
-        file_dirty_bytes=dirty,
-        writeback_bytes=written,
+        # v1 counts a page that is dirty and one that is written back in memory.stat's cache.
+        **_of_users(of, "rss", "cache", "dirty", "writeback"),
         stacks_bytes=stacks,
         page_tables_bytes=tables,
         slab_reclaimable_bytes=most,
@@ -189,7 +178,6 @@ def _charge_1(
         swapped_bytes=of("swap"),
         reached_count=files.number(directory / "memory.failcnt") or 0,
         oom_kill_count=pairs(directory / "memory.oom_control").get("oom_kill", 0),
-        fault_count=of("pgfault"),
     )
 
 
@@ -205,12 +193,6 @@ def _charge_2(
     events = pairs(directory / "memory.events")
     limits = pairs(directory / "memory.events.local") or events
     reached = limits.get((limit_name or "memory.max").removeprefix("memory."), 0)
-    shmem, dirty, written = of("shmem"), of("file_dirty"), of("file_writeback")
-    files_bytes = max(0, of("file") - shmem)
-    dirty = min(dirty, files_bytes)
-    written = min(written, files_bytes - dirty)
-    lists = of("active_file") + of("inactive_file")
-    lazy = min(of("anon"), max(0, lists - files_bytes))
     slab, stacks, tables = of("slab_reclaimable"), of("kernel_stack"), of("pagetables")
     tables += of("sec_pagetables")
     known = of("slab_unreclaimable") + of("percpu") + of("vmalloc")
@@ -219,12 +201,7 @@ def _charge_2(
     return Charge(
         used_bytes=used,
         peak_bytes=files.number(directory / _PEAK["2"]),
-        anonymous_bytes=of("anon"),
-        lazyfree_bytes=lazy if lazy > _BATCHES_BYTES else 0,
-        shmem_bytes=shmem,
-        file_clean_bytes=files_bytes - dirty - written,
-        file_dirty_bytes=dirty,
-        writeback_bytes=written,
+        **_of_users(of, "anon", "file", "file_dirty", "file_writeback"),
         stacks_bytes=stacks,
         page_tables_bytes=tables,
         slab_reclaimable_bytes=slab,
@@ -235,6 +212,37 @@ def _charge_2(
         swapped_bytes=files.number(directory / "memory.swap.current") or 0,
         reached_count=reached,
         oom_kill_count=events.get("oom_kill", 0),
+    )
+
+
+class _OfUsers(TypedDict):
+    """The part of a charge that memory.stat of v1 and of v2 name alike, but for the words."""
+
+    anonymous_bytes: int
+    lazyfree_bytes: int
+    shmem_bytes: int
+    file_clean_bytes: int
+    file_dirty_bytes: int
+    writeback_bytes: int
+    fault_count: int
+
+
+def _of_users(
+    of: Callable[[str], int], anonymous: str, cache: str, dirty: str, writeback: str
+) -> _OfUsers:
+    shmem = of("shmem")
+    cached = max(0, of(cache) - shmem)
+    unclean = min(of(dirty), cached)
+    written = min(of(writeback), cached - unclean)
+    # A LazyFree page is anonymous, and on the list of files (mm/swap.c, lru_lazyfree()).
+    lazy = min(of(anonymous), max(0, of("active_file") + of("inactive_file") - cached))
+    return _OfUsers(
+        anonymous_bytes=of(anonymous),
+        lazyfree_bytes=lazy if lazy > _BATCHES_BYTES else 0,
+        shmem_bytes=shmem,
+        file_clean_bytes=cached - unclean - written,
+        file_dirty_bytes=unclean,
+        writeback_bytes=written,
         fault_count=of("pgfault"),
     )
 

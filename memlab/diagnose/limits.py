@@ -22,6 +22,7 @@ from memlab.diagnose.finding import (
 )
 from memlab.diagnose.look import GroupRoom, Look
 from memlab.diagnose.room import Room
+from memlab.observe import files, proc
 
 MiB = units.MiB
 _NEAR = {"vm.max_map_count": 0.5, "RLIMIT_MEMLOCK": 0.8}
@@ -158,10 +159,12 @@ def _failing(look: Look) -> Iterator[Finding]:
     if memory:
         fullest = _fullest(look, ("vm.max_map_count", "RLIMIT_AS", "RLIMIT_DATA", "CommitLimit",
                                   "huge pages (hugetlb)"))  # fmt: skip
+        line, why = fullest.name if fullest else "address space", _said(fullest)
+        if (look.rate("mmap_hugetlb") or 0.0) >= 0.9 * memory:
+            line, why = "huge pages (hugetlb)", _hugetlb()
         yield _refused(
-            look, "memory-refused", fullest.name if fullest else "address space", memory, "ENOMEM",
-            "mapping memory is refused: " + _said(fullest),
-        )  # fmt: skip
+            look, "memory-refused", line, memory, "ENOMEM", "mapping memory is refused: " + why
+        )
 
 
 def _refused(look: Look, name: str, line: str, per_s: float, errno: str, why: str) -> Finding:
@@ -219,6 +222,16 @@ def _said(room: Room | None) -> str:
             "another limit holds"
         )
     return f"{used} of {most} ({room.name})"
+
+
+def _hugetlb() -> str:
+    machine = files.known(proc.meminfo) or {}
+    total, free = machine.get("HugePages_Total", 0), machine.get("HugePages_Free", 0)
+    spare = max(0, free - machine.get("HugePages_Rsvd", 0))
+    return (
+        f"it asks for huge pages (MAP_HUGETLB), of which the pool has {total:,} "
+        f"({size(machine.get('Hugepagesize', 0))} each), {spare:,} of them free"
+    )
 
 
 def _amount(value: float, unit: str) -> str:
@@ -489,8 +502,6 @@ def _slab_facts(group: GroupRoom, look: Look | None) -> tuple[Fact, ...]:
 
 
 def _swaps() -> bool:
-    from memlab.observe import files, proc
-
     machine = files.known(proc.meminfo) or {}
     return machine.get("SwapFree", 0) > 0
 

@@ -168,6 +168,8 @@ class Look:
     """Of its writable private mappings, not resident: what it may touch without a call."""
     mapped_growth_bytes: int = 0
     """Of all mappings over the look (VmSize)."""
+    zeros_growth_bytes: int = 0
+    """Of the page of zeros, mapped by reads of memory that nobody wrote."""
     files_growth_bytes: int = 0
     """Of resident pages of files over the look."""
     peak_stands: bool = False
@@ -175,6 +177,8 @@ class Look:
     age_s: float = 0.0
     state: str = "S"
     """Of /proc/PID/stat at the end: T is stopped."""
+    unmapped_files_bytes: int = 0
+    """Of memfd and shared memory files that it holds open, beyond what it maps (RssShmem)."""
     page_table_bytes: int = 0
     stack_bytes: int = 0
     stack_growth_bytes: int = 0
@@ -184,6 +188,8 @@ class Look:
     waits: Waits | None = None
     members: tuple[Member, ...] = ()
     """Its children, theirs, and the other processes of its limited group; at most 64."""
+    descendants: frozenset[int] = frozenset()
+    """Which of them are its children or theirs."""
     userfaultfds: int = 0
     serves: bool = False
     """It listens on a TCP port or holds a listening socket of its own network namespace."""
@@ -204,7 +210,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     where the process ends meanwhile."""
     pid = found.pid
     limit = group.nearest(pid)
-    children = family.descendants(pid)
+    descendants = children = family.descendants(pid)
     if limit:  # those beside it in its group, such as the other workers of one parent
         children = list(dict.fromkeys([*children, *group.processes(limit.group)]))
         children = [one for one in children if one != pid][: family.MEMBERS_MAX]
@@ -275,10 +281,12 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         lowest_bytes=min(held),
         unfilled_bytes=max(0, unfilled),
         mapped_growth_bytes=(after.bytes("VmSize") or 0) - (before.bytes("VmSize") or 0),
+        zeros_growth_bytes=_zeros(pages_after) - _zeros(pages_before),
         files_growth_bytes=(after.bytes("RssFile") or 0) - (before.bytes("RssFile") or 0),
         peak_stands=peak - lately > max(_CHARGE_BATCH_BYTES, peak // 50),
         age_s=family.age_s(found.start_ticks),
         state=after.stat.state,
+        unmapped_files_bytes=max(0, family.open_memory_bytes(pid) - kept.shmem_bytes),
         page_table_bytes=observed.status_bytes(status, "VmPTE") or 0,
         stack_bytes=after.bytes("VmStk") or 0,
         stack_growth_bytes=(after.bytes("VmStk") or 0) - (before.bytes("VmStk") or 0),
@@ -286,6 +294,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         tmpfs=tuple(room.tmpfs(pid)) if (after.bytes("RssShmem") or limit) else (),
         waits=waits_seen,
         members=family.last(members),
+        descendants=frozenset(descendants),
         userfaultfds=waits.userfaultfds(pid),
         serves=serves,
         fork_s=fault.fork_s(kept.anonymous_bytes) if forks else None,
@@ -336,6 +345,10 @@ def _pages(
     except pages.NotSeen as why:
         what = "what its pages are: shared, LazyFree, huge"
         return None, None, (Unlooked(what, str(why), None, None),)
+
+
+def _zeros(seen: Pages | None) -> int:
+    return seen.zeros_bytes if seen else 0
 
 
 def _growth(before: Pages | None, after: Pages | None, held: Sequence[int]) -> float:
@@ -508,7 +521,7 @@ def _host_seconds_left(
 
 
 def steadily(held: Sequence[int]) -> bool:
-    """What grows and falls again, as a cache that is emptied, is no growth: each part of the look
+    """What grows and falls again, as a cache that is emptied, is not growth: each part of the look
     must show half of it, and each some pages."""
     if len(held) <= _PARTS:
         return False

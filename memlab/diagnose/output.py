@@ -13,10 +13,9 @@ from memlab import units
 from memlab.diagnose import held, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
+from memlab.diagnose.family import Member
 from memlab.diagnose.finding import Fact, Finding, Severity
-from memlab.diagnose.held import GroupLook
 from memlab.diagnose.look import Look
-from memlab.diagnose.prediction import Predicted, Prediction
 from memlab.diagnose.started import LOAD
 from memlab.diagnose.unlooked import Unlooked
 
@@ -49,12 +48,10 @@ def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
     said: set[str] = set()  # each line to paste is there once
     for number, one in enumerate(found.findings, 1):
         yield from _finding(found, number, one, said, verbose=verbose)
-    yield from _predictions(found.predictions)
     for account in found.accounts:
         if account.name == "stock" or verbose:
             yield from _account(account, verbose=verbose)
-    if found.group:
-        yield from _members(found.group)
+    yield from _members(found)
     if verbose and found.look:
         yield from _threads(found.look)
         yield from _malloc(found.look)
@@ -135,11 +132,11 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
     rows = [_row(account, line) for line in main if line in shown]
     rows += [
         (
-            f"  of {'it' if line.part_of == 'all' else line.part_of}: {line.name}",
+            f"  {_PART.get(line.part_of, f'of {line.part_of}')}: {line.name}",
             *_row(account, line)[1:],
         )
         for line in account.lines
-        if line.part_of not in (None, "none")
+        if line.part_of is not None
     ]
     if account.total is not None:
         others = sum(line.value for line in main if line not in shown)
@@ -152,6 +149,9 @@ def _account(account: Account, *, verbose: bool) -> Iterator[str]:
     for name, value, note in rows:
         yield f"  {name.ljust(width)}  {value.rjust(of_value)}  {note}".rstrip()[:_WIDTH]
     yield ""
+
+
+_PART = {"all": "of it", "none": "beside it"}
 
 
 def _by_size(line: Line) -> float:
@@ -175,43 +175,30 @@ def _amount(value: float, unit: str) -> str:
     return f"{value:,.0f}" if unit == "count" else _quantity(value, unit)
 
 
-def _members(group: GroupLook) -> Iterator[str]:
-    if not group.members:
+def _members(found: Diagnosis) -> Iterator[str]:
+    """Of a group its processes; of a process its children, where they are what there is to say."""
+    if found.group:
+        whose, members = "processes", found.group.members
+    else:
+        whose, members = "children", _children(found)
+    if not members:
         return
-    yield "its processes: anonymous memory, of it shared, growth in the look"
-    for member in group.members[:_MEMBERS_SHOWN]:
+    yield f"its {whose}: anonymous memory, of it shared, growth in the look"
+    for member in members[:_MEMBERS_SHOWN]:
         shared = _size(member.shared_bytes)
         yield (
             f"  {member.pid:>8}  {member.command:<16}  {_size(member.anonymous_bytes):>9}  "
             f"{shared:>9}  {_size(member.growth_bytes):>9}"
         )
-    if len(group.members) > _MEMBERS_SHOWN:
-        yield f"  and {_count(len(group.members) - _MEMBERS_SHOWN, 'process')} that hold less"
+    if len(members) > _MEMBERS_SHOWN:
+        yield f"  and {_count(len(members) - _MEMBERS_SHOWN, 'process')} that hold less"
     yield ""
 
 
-_PREDICTED = {
-    "peak_rss": "peak resident memory",
-    "faults": "page faults",
-    "cpu_time": "processor time",
-}
-
-
-def _predictions(predictions: Iterable[Prediction]) -> Iterator[str]:
-    """A block for each policy that was asked for."""
-    for one in predictions:
-        yield f"if {one.policy}: predicts"
-        for metric in one.metrics:
-            now, low, high = (_predicted(metric, v) for v in (metric.now, metric.low, metric.high))
-            span = low if low == high else f"{low} to {high}"
-            yield from _wrapped(f"   {_PREDICTED[metric.metric]}: ", [f"{span}, now {now}"])
-        said = "   assumes: " if one.metrics else "   "
-        yield from _wrapped(said, ["; ".join(one.assumes)])
-        yield ""
-
-
-def _predicted(metric: Predicted, value: float) -> str:
-    return _percent(value) + " of a CPU" if metric.unit == "1" else _quantity(value, metric.unit)
+def _children(found: Diagnosis) -> tuple[Member, ...]:
+    if not found.look or not any(one.line == "its children" for one in found.findings):
+        return ()
+    return tuple(m for m in found.look.members if m.pid in found.look.descendants)
 
 
 def _proofs(found: Diagnosis) -> Iterator[str]:
@@ -286,7 +273,7 @@ def _cost(found: Diagnosis) -> str:
     cost = found.cost
     tables = (
         f"; page tables were read for {_quantity(cost.page_tables_s, 's')}, in pieces of at most "
-        "16 MiB, each of which makes calls that map memory wait"
+        "8 MiB, each of which makes calls that map memory wait"
         if cost.page_tables_s
         else ""
     )

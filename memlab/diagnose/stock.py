@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from memlab import units
 from memlab.diagnose import account, family, started
 from memlab.diagnose.account import Account, Line
+from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, left, per_day, share, size
 from memlab.diagnose.look import Look
 
@@ -15,6 +17,7 @@ _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
 _WORTH_BYTES = 16 * MiB  # less is not worth a sentence
 _WORTH_SHARE = 0.1
 _DAY_S = 86400.0
+_CHILD_GROWTH = 256 << 10  # bytes, in the whole look
 _GROWTH_PAGES = 16  # in the whole look: less is a program that warms up
 
 
@@ -46,6 +49,7 @@ def of(look: Look) -> Account:
         used = max(0, heap.held_bytes - heap.free_bytes)
         lines.append(Line("in malloc's objects", used, part_of="anonymous"))
         lines.append(Line("free in malloc", heap.retained_bytes, part_of="anonymous"))
+        lines.append(Line("beside malloc", _beside_malloc(look), part_of="anonymous"))
     files = max(0, memory.resident_bytes - memory.anonymous_bytes - memory.shmem_bytes)
     lines.append(Line("files, mapped", files))
     lines.append(Line("shared memory, tmpfs", memory.shmem_bytes))
@@ -53,6 +57,9 @@ def of(look: Look) -> Account:
     lines.append(Line("kernel stacks", look.thread_count * _STACK_BYTES))
     lines.append(Line("hugetlb", memory.hugetlb_bytes))
     lines.append(Line("in swap", memory.swapped_bytes))
+    if look.unmapped_files_bytes:
+        lines.append(Line("in memfd and shm files, not mapped", look.unmapped_files_bytes,
+                          part_of="none", note="beside what is resident"))  # fmt: skip
     if memory.locked_bytes:
         resident = memory.locked_resident_bytes
         note = "resident not seen" if resident is None else f"{size(resident)} of it resident"
@@ -79,12 +86,15 @@ def findings(look: Look) -> Iterator[Finding]:
     """What is worth saying of who holds it."""
     yield from _lazy(look)
     yield from _retained(look)
+    yield from _beside(look)
     yield from _unshared(look)
     yield from _growing(look)
+    yield from _children(look)
     yield from _swings(look)
     yield from _bloat(look)
     yield from _tables(look)
     yield from _shmem(look)
+    yield from _held_open(look)
     yield from _swapped(look)
     yield from _locked(look)
 
@@ -162,6 +172,72 @@ def _retained(look: Look) -> Iterator[Finding]:
         policies,
         ("retained-memory",),
     )
+
+
+def _beside_malloc(look: Look) -> float:
+    """Anonymous memory that is not of malloc's heaps: the program's own mappings, or a heap that a
+    runtime has beside it."""
+    held = look.heap.held_bytes if look.heap else 0
+    return max(0, look.memory.anonymous_bytes - held)
+
+
+# Runtimes with a heap of their own, by the file that holds them.
+_RUNTIMES = (
+    ("python", "Python's pymalloc", "arenas go back when every object in them is gone: what lives "
+     "on holds them; a worker that ends gives all back (max_requests), PYTHONMALLOC=malloc counts "
+     "it in malloc"),
+    ("node", "V8", "--max-old-space-size; a heap snapshot says what lives"),
+    ("java", "the JVM", "-Xmx; jcmd PID GC.heap_info, VM.native_memory"),
+)  # fmt: skip
+
+
+def _beside(look: Look) -> Iterator[Finding]:
+    """RSS that does not fall after a peak, where malloc does not hold it."""
+    memory, beside = look.memory, _beside_malloc(look)
+    fell = memory.peak_resident_bytes - memory.resident_bytes
+    if look.heap is None or not _worth(beside, memory.anonymous_bytes / 0.2) or grows(look):
+        return
+    if fell < 4 * MiB or fell < memory.peak_resident_bytes / 50:
+        return
+    seen = look.pages
+    if seen and seen.lazyfree and seen.lazyfree.value >= 0.1:
+        return
+    program = Path((look.started.argv or (look.subject.command,))[0]).name
+    _, who, setting = next(
+        (one for one in _RUNTIMES if program.startswith(one[0])),
+        ("", "its own mappings, or a heap that it keeps in them", ""),
+    )
+    policies = None
+    if program.startswith("python"):
+        now = started.present(look.started, "PYTHONMALLOC")
+        policies = {"env.PYTHONMALLOC": [now, "malloc"]} if now != "malloc" else None
+    yield Finding(
+        "held-beside-malloc", NOTE,
+        f"{size(beside)} of {size(memory.anonymous_bytes)} anonymous memory are not malloc's "
+        f"({size(look.heap.held_bytes)}) but of {who}; it was {size(fell)} larger at its peak, and "
+        "what of it is free inside is not seen",
+        "stock", "beside malloc", beside, "B",
+        facts(
+            Fact("resident", memory.resident_bytes, "B"),
+            Fact("at its peak", memory.peak_resident_bytes, "B"),
+        ),
+        setting, policies, ("retained-memory",),
+    )  # fmt: skip
+
+
+def _held_open(look: Look) -> Iterator[Finding]:
+    held = look.unmapped_files_bytes
+    if held < _WORTH_BYTES:
+        return
+    yield Finding(
+        "held-open", NOTE,
+        f"{size(held)} lie in memfd or shared memory files that it holds open and does not map: "
+        "no part of its resident memory, and charged to its group",
+        "stock", "in memfd and shm files, not mapped", held, "B",
+        setting="close the descriptor, or fallocate(FALLOC_FL_PUNCH_HOLE) what is no longer used "
+        f"(ls -l /proc/{look.subject.pid}/fd)",
+        experiments=("memcg-accounting",),
+    )  # fmt: skip
 
 
 def _malloc(look: Look) -> Fact | None:
@@ -271,6 +347,45 @@ def _growing(look: Look) -> Iterator[Finding]:
         "on; then what it allocates and keeps (heaptrack, a heap profile), a bound for a cache",
         experiments=("retained-memory",),
     )
+
+
+def _children(look: Look) -> Iterator[Finding]:
+    """A supervisor, a shell, a master of workers: what is held lies in its children."""
+    children = [m for m in look.members if m.pid in look.descendants]
+    if not children:
+        return
+    own = max(children, key=lambda member: member.anonymous_bytes)
+    # What they share with each other counts once: at least the largest such part.
+    shared = max(member.shared_bytes or 0 for member in children)
+    mine = (look.pages.shared_bytes or 0) if look.pages else 0
+    held = sum(map(_private, children)) + max(0, shared - mine)
+    whose = "child process" if len(children) == 1 else f"{len(children)} child processes"
+    if held >= _WORTH_BYTES and held >= look.memory.anonymous_bytes:
+        yield Finding(
+            "children-hold", NOTE,
+            f"at least {size(held)} of anonymous memory are held by its {whose} and not by it: "
+            f"{size(own.anonymous_bytes)} by {own.pid} ({own.command}); itself it holds "
+            f"{size(look.memory.anonymous_bytes)}",
+            "stock", "its children", held, "B",
+            setting=f"memlab diagnose {own.pid} says what that one holds",
+            experiments=("memcg-accounting",),
+        )  # fmt: skip
+    most = max(children, key=lambda member: member.growth_bytes)
+    grown = sum(max(0, member.growth_bytes) for member in children)
+    if most.growth_bytes >= _CHILD_GROWTH and grown > look.growth_bytes_per_s * look.seconds:
+        yield Finding(
+            "children-grow", NOTE,
+            f"its {whose} grew by {size(grown / look.seconds)}/s over the look, most {most.pid} "
+            f"({most.command}), by {size(most.growth_bytes)}: two readings, which show no course",
+            "stock", "its children", grown / look.seconds, "B/s",
+            setting=f"memlab diagnose {most.pid} says whether it grows all the time, and what",
+            experiments=("retained-memory",),
+        )  # fmt: skip
+
+
+def _private(member: Member) -> int:
+    """Anonymous memory that it shares with nobody."""
+    return member.anonymous_bytes - (member.shared_bytes or 0)
 
 
 def _swings(look: Look) -> Iterator[Finding]:

@@ -1,11 +1,13 @@
 """What threads wait for: the function of the kernel that each sleeps in, sampled.
 
 /proc/PID/task/TID/wchan names it, at a read of some microseconds and without a stop. A thread that
-runs, or could, sleeps in none.
+runs, or could, sleeps in none. It names no function of the scheduler's section, where semaphores
+sleep (in_sched_functions()): a thread that waits for the mmap_lock is in what takes it.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ from memlab.observe.proc import ROOT
 _THREADS_MAX = 16
 """At most so many per sample: the cost is bounded. The next sample takes the next ones."""
 
+_LISTED_EVERY = 4  # samples: threads are made and end more slowly
 # Linux 6.1 to 6.18. A prefix is enough: compilers add .isra and .constprop.
 _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("userfaultfd", ("handle_userfault",)),
@@ -31,8 +34,20 @@ _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
                "btrfs_wait")),
     ("a page of a file", ("folio_wait_bit", "__folio_lock", "__lock_page", "wait_on_page_bit",
                           "filemap_", "io_schedule", "read_pages", "do_read_cache")),
-    ("a kernel semaphore, as the mmap_lock", ("rwsem_", "down_read", "down_write", "__down_")),
+    ("a kernel semaphore, as the mmap_lock", (
+        "rwsem_", "down_read", "down_write", "__down_", "vm_mmap_pgoff", "__vm_munmap", "vm_munmap",
+        "do_mprotect_pkey", "__do_sys_brk", "__do_sys_mremap", "__x64_sys_brk", "__x64_sys_mremap",
+        "__arm64_sys_brk", "__arm64_sys_mremap", "do_madvise", "madvise_lock", "do_mlock",
+        "__mm_populate", "lock_mm_and_find_vma", "do_user_addr_fault")),
 )  # fmt: skip
+# A page of a file that fsync waits for is being written; /proc/PID/task/TID/syscall has the number.
+# arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h: msync, fsync,
+# fdatasync, sync, sync_file_range, syncfs.
+_SYNCS = {
+    "x86_64": {"26", "74", "75", "162", "277", "306"},
+    "aarch64": {"227", "82", "83", "81", "84", "267"},
+}.get(os.uname().machine, set())
+_OF_FSYNC = " of fsync"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +75,24 @@ class Sampler:
         self._pids = pids
         self._functions: Counter[str] = Counter()
         self._samples = self._at = self._asked = self._tasks = 0
+        self._listed: list[tuple[int, int]] = []
         self._queued = _queued_s(pids)
 
     def sample(self) -> None:
-        tasks = [
-            (pid, task)
-            for pid in self._pids[:_THREADS_MAX]
-            for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])  # type: ignore[misc]
-        ]
+        if self._asked % _LISTED_EVERY == 0:
+            self._listed = [
+                (pid, task)
+                for pid in self._pids[:_THREADS_MAX]
+                for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])  # type: ignore[misc]
+            ]
+        tasks = self._listed
         self._asked += 1
         self._tasks += len(tasks)
         for i in range(min(_THREADS_MAX, len(tasks))):
             pid, task = tasks[(self._at + i) % len(tasks)]
-            found = files.text(ROOT / f"proc/{pid}/task/{task}/wchan")
+            found = _sleeps_in(pid, task)
             if found is not None:
-                self._functions[found] += 1
+                self._functions[found + _synced(pid, task, found)] += 1
                 self._samples += 1
         self._at += _THREADS_MAX
 
@@ -102,10 +120,34 @@ class Sampler:
 
 def kind_of(function: str) -> str | None:
     """What a thread that sleeps in this function waits for, if it is memory."""
+    if function.endswith(_OF_FSYNC):
+        return "fsync"
     for kind, prefixes in _KINDS:
         if function.startswith(prefixes):
             return kind
     return None
+
+
+def _sleeps_in(pid: int, task: int) -> str | None:
+    """None where the thread has ended. Many are read: a Path for each costs more than the read."""
+    try:
+        fd = os.open(f"{ROOT}/proc/{pid}/task/{task}/wchan", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(fd, 128).decode(errors="replace").strip()
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _synced(pid: int, task: int, function: str) -> str:
+    """Marks a wait for a page of a file that a call such as fsync(2) writes."""
+    if kind_of(function) not in ("a page of a file", "writeback"):
+        return ""
+    words = (files.text(ROOT / f"proc/{pid}/task/{task}/syscall") or "").split()
+    return _OF_FSYNC if words and words[0] in _SYNCS else ""
 
 
 def _queued_s(pids: list[int]) -> float | None:

@@ -1,7 +1,7 @@
 """The fields of many samples, for expressions: an array a field, with nan where there is none.
 
 A field is read once for all expressions. What is computed of some of the samples alone (a side of a
-`when`) is asked of those: another's missing field is no error of theirs.
+`when`) is asked of those: another's missing field is not an error of theirs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class Expression(Protocol):
+class Evaluated(Protocol):
     """memlab.experiment.expressions.Expression, which imports no numpy."""
 
     def evaluate(self, fields: Fields) -> Any: ...
@@ -135,7 +135,7 @@ class Fields:
         return np.isin(values, [float(one) for one in wanted if not isinstance(one, str)])
 
     def parted(
-        self, met: npt.NDArray[np.bool_], then: Expression, otherwise: Expression | None
+        self, met: npt.NDArray[np.bool_], then: Evaluated, otherwise: Evaluated | None
     ) -> FloatArray:
         found = np.full(len(self), np.nan)
         for there, side in ((met, then), (~met, otherwise)):
@@ -144,7 +144,7 @@ class Fields:
                 found[there] = some.numbers(side.evaluate(some))
         return found
 
-    def or_(self, part: Expression, default: Expression | None) -> Array:
+    def or_(self, part: Evaluated, default: Evaluated | None) -> Array:
         some = self._some(self._rows, lenient=True)
         found: Array = part.evaluate(some)
         if default is None:
@@ -191,7 +191,7 @@ def _array(values: Sequence[Any], path: tuple[str, ...]) -> tuple[Array, bool]:
 
 def _number(value: Any) -> float:
     if not isinstance(value, int | float):
-        raise TypeError(f"{value!r:.60} is no number")
+        raise TypeError(f"{value!r:.60} is not a number")
     return float(value)
 
 
@@ -200,7 +200,7 @@ def _values(values: Array) -> list[Any]:
     return found if values.dtype == object else [None if one != one else one for one in found]
 
 
-def value(expression: Expression, raw: Raw, at: At) -> float | None:
+def value(expression: Evaluated, raw: Raw, at: At) -> float | None:
     """An expression's value of one sample, None where it has none. What reading a field raises."""
     fields = Fields([raw], [at])
     try:

@@ -71,7 +71,7 @@ def _whole(level: Level) -> int:
 
 def _duration(level: Level) -> float:
     if isinstance(level, bool) or not 0 <= float(level) < float("inf"):
-        raise ValueError(f"{level!r} is no duration in seconds")
+        raise ValueError(f"{level!r} is not a duration in seconds")
     return float(level)
 
 
@@ -90,7 +90,7 @@ FOUND = "found"  # of a path: the file that the system finds by itself
 
 def _path(text: str) -> str:
     if text != FOUND and "/" not in text:
-        raise ValueError(f"{text!r} is no path; write one with a slash, such as ./{text}")
+        raise ValueError(f"{text!r} is not a path; write one with a slash, such as ./{text}")
     return text if text == FOUND else str(Path(text).absolute())
 
 
@@ -132,7 +132,7 @@ def enum_levels(probe: str, param: str) -> tuple[str, ...]:
     """The levels of a probe's param that is an enum of C, in the order of the enum.
 
     The build has written them to a data module, so the compiled probes are not loaded. Raises
-    NotBuilt without that module, ValueError if the param is no enum.
+    NotBuilt without that module, ValueError if the param is not an enum.
     """
     try:
         from memlab._built import ENUMS

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from memlab.errors import BadDeclaration, nearest
-from memlab.experiment.claims import Claim
+from memlab.experiment.claims import Claim, Decision
 from memlab.experiment.expressions import Expression, fields_of
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Against, Figure, Tradeoff
@@ -18,7 +18,7 @@ from memlab.experiment.metric import Metric
 from memlab.experiment.window import WINDOW_METRICS
 
 if TYPE_CHECKING:
-    from memlab.published import Table
+    from memlab.published import PrintedTable
 
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _TAKEN = {BYTES: "int", COUNT: "int", SECONDS: "int", FLAG: "bool", PATH: "str"}
@@ -59,7 +59,7 @@ def repeated(names: Iterable[str]) -> str | None:
 
 
 # What a sample has beside what its probe returned (memlab.store.rows.SampleRow).
-_CONTEXT = ("host", "contained", "machine", "layout", "depth_count")
+_CONTEXT = ("host", "contained", "machine", "layout", "depth_count", "loop_ns")
 
 
 def check_expression(of: object, factors: Iterable[str], fields: Sequence[str] | None) -> None:
@@ -76,7 +76,7 @@ def check_expression(of: object, factors: Iterable[str], fields: Sequence[str] |
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class DeclaredNames:
     """What claims and figures of one declaration may name, and the points of all its presets."""
 
     factors: Sequence[Factor]
@@ -125,7 +125,7 @@ def check_param(probe: str, factor: Factor, taken: Mapping[str, str]) -> None:
                 raise unknown(f"level of {kind}", word, known)
 
 
-def check_claim(claim: Claim, scope: Scope) -> None:
+def check_claim(claim: Claim, scope: DeclaredNames) -> None:
     """Its metric, levels and controls are there, and a preset measures each side of it."""
     scope.metric(claim.metric)
     scope.metric(getattr(claim, "beside", claim.metric))
@@ -141,6 +141,7 @@ def check_claim(claim: Claim, scope: Scope) -> None:
     if claim.since:
         return  # a ladder measures the levels that it names, whatever the presets hold
     held = sides.pop("where")
+    sides.pop("nearest")  # one of the settings that the claim leaves free
     for side in sides.values() or [{}]:
         wanted = {**held, **side}
         if not any(wanted.items() <= at.items() for at in scope.points):
@@ -166,7 +167,16 @@ def check_ids(claims: Sequence[Claim]) -> None:
             raise BadDeclaration(f"claim {one}: an id is made of a to z, 0 to 9 and single hyphens")
 
 
-def check_figure(figure: Figure | Against, claims: Collection[str], scope: Scope) -> None:
+def check_decision(decision: Decision, claims: Sequence[str]) -> None:
+    """Its claim is there, and what it names is."""
+    if decision.claim not in claims:
+        raise unknown("claim", decision.claim, claims)
+    for said in (decision.holds, decision.fails):
+        if names := set(re.findall(r"\{(.*?)\}", said)) - {"number"}:
+            raise BadDeclaration(f"{decision.claim}: it names {min(names)!r}, not number")
+
+
+def check_figure(figure: Figure | Against, claims: Collection[str], scope: DeclaredNames) -> None:
     """Its metrics, factors, levels, controls and claims are there."""
     scope.metric(figure.metric)
     if isinstance(figure, Against):
@@ -192,7 +202,7 @@ def check_figure(figure: Figure | Against, claims: Collection[str], scope: Scope
         scope.levels(getattr(figure, place, None) or {})
 
 
-def printed_table(source: str, table: str) -> Table:
+def printed_table(source: str, table: str) -> PrintedTable:
     """A printed table, by the study's id and its own."""
     from memlab import published  # which a trial has no use for
 

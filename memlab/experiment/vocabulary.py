@@ -16,7 +16,7 @@ from typing import Any
 from memlab import features
 from memlab.errors import BadDeclaration
 from memlab.experiment import rules
-from memlab.experiment.claims import Claim, Explanation
+from memlab.experiment.claims import Claim, Decision, Explanation
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Against, Figure
 from memlab.experiment.host import Host
@@ -191,10 +191,13 @@ class Experiment:
     judges: Mapping[str, Sequence[str]] = field(default_factory=dict)  # tables in words, by source
     claims: Sequence[Claim] = ()
     changes: Sequence[Claim] = ()  # what changelogs claim, each `since` a version: for `ladder`
+    so: Sequence[Decision] = ()  # what a reader may decide by its claims
     costs: CostTerms | None = None
     attribution: Attribution | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
     host: Host = field(default_factory=Host)
+    # Whether a point's window may be taken in turns: its probe has `turns` in its result.
+    turns: Callable[[At], bool] | None = None
     budget_s: Mapping[str, float] = field(
         default_factory=lambda: {"quick": 60.0, "paper": 600.0, "full": 1800.0}
     )
@@ -260,7 +263,7 @@ class Experiment:
         for preset in PRESETS:
             with _part(f"preset {preset}"):
                 points += self._check_preset(preset)
-        scope = rules.Scope(self.factors, self.metrics, self.controls, points)
+        scope = rules.DeclaredNames(self.factors, self.metrics, self.controls, points)
         self._check_claims(scope)
         self._check_figures(scope)
         self._check_printed(scope)
@@ -299,14 +302,14 @@ class Experiment:
                 rules.check_param(self.probe, factor, taken)
         for name in taken:
             if name not in given and name not in self.host_params:
-                raise BadDeclaration(f"the param {name!r} of probe {self.probe} is no factor's")
+                raise BadDeclaration(f"the param {name!r} of probe {self.probe} is not a factor's")
 
     def _check_expressions(self) -> None:
         """What metrics and terms of a cost read is there."""
         fields, factors = result_fields(self.probe), [factor.name for factor in self.factors]
         for metric in self.metrics:
             with _part(f"metric {metric.name}"):
-                for of in (metric.of, metric.floor, metric.extrapolated):
+                for of in (metric.of, metric.baseline_loop, metric.extrapolated):
                     rules.check_expression(of, factors, fields)
         for term in self.costs.terms if self.costs else ():
             with _part(f"cost of a {term.name}"):
@@ -346,8 +349,11 @@ class Experiment:
                 raise BadDeclaration(f"the cost of {dict(at)} is not positive")
         return list(found.values())
 
-    def _check_claims(self, scope: rules.Scope) -> None:
+    def _check_claims(self, scope: rules.DeclaredNames) -> None:
         rules.check_ids([*self.claims, *self.changes])
+        for decision in self.so:
+            with _part("so"):
+                rules.check_decision(decision, [claim.id for claim in self.claims])
         for claim in [*self.claims, *self.changes]:
             with _part(f"claim {claim.id or repr(claim.text)}"):
                 rules.check_claim(claim, scope)
@@ -366,13 +372,13 @@ class Experiment:
                 for name in self.attribution.overhead:
                     scope.metric(name)
 
-    def _check_figures(self, scope: rules.Scope) -> None:
+    def _check_figures(self, scope: rules.DeclaredNames) -> None:
         ids = [claim.id for claim in self.claims]
         for name, figure in {"": self.figure, **self.more_figures}.items():
             with _part(f"figure {name}".strip()):
                 rules.check_figure(figure, ids, scope)
 
-    def _check_printed(self, scope: rules.Scope) -> None:
+    def _check_printed(self, scope: rules.DeclaredNames) -> None:
         """The printed tables are there, and their cells are points of this experiment."""
         for source, table in self.tables:
             with _part("published"):

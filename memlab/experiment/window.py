@@ -83,7 +83,7 @@ OTHERS_BUSY_TICKS = 3  # fewer of them are the clock's own coarseness
 
 
 _ELAPSED = larger(1e-9, F.window.elapsed_ns)
-# Several processes preempt one another, which is no noise.
+# Several processes preempt one another, which is not noise.
 _PREEMPTED = (F.window.cpu_at_open >= 0) & (
     F.window.involuntary_switch_count > 1 + _ELAPSED / PREEMPTED_EVERY_S
 )

@@ -58,7 +58,7 @@ def load(name: str, subject: Mapping[str, Any] | None = None) -> Experiment:
         declared: Experiment = declare(subject)
         return declared
     if name == "try":
-        raise UnknownExperiment("try is no experiment but a command: memlab try -- COMMAND")
+        raise UnknownExperiment("try is not an experiment but a command: memlab try -- COMMAND")
     if _is_path(name):
         return _outside(name)
     if name not in names():

@@ -1,7 +1,7 @@
 """retained-memory: after a peak, what stays resident, and what gives it back?
 
 Threads hold their objects all at once and free them again. What is resident then and belongs to no
-object that lives is retained by malloc: it is no leak. Reports of 2026 contradict each other on
+object that lives is retained by malloc: it is not a leak. Reports of 2026 contradict each other on
 which setting of glibc ends it: they speak of different objects and lifetimes, and each setting has
 those for which it ends retention, does nothing, or makes it worse.
 """
@@ -336,6 +336,19 @@ CLAIMS: list[Claim] = [
 EXPERIMENT = Experiment(
     name="retained-memory",
     question="After a peak, what stays resident, and what gives it back?",
+    so=[
+        Decision(
+            "large-two-arenas",
+            "set MALLOC_ARENA_MAX=2 if a glibc program keeps large objects after a peak: {number} "
+            "of what stays by default",
+            "MALLOC_ARENA_MAX=2 does not help with large objects ({number})",
+        ),
+        Decision(
+            "large-threshold",
+            "or pin the mmap threshold to 1 MiB: under a tenth stays",
+            "pinning the mmap threshold does not help either",
+        ),
+    ],
     probe="retained_memory",
     factors=[
         Factor(
@@ -490,7 +503,7 @@ EXPERIMENT = Experiment(
                         "idle",
                         "in an idle program",
                         "the delay is a timer",
-                        "the delay is no timer: some call of the allocator has to follow",
+                        "the delay is not a timer: some call of the allocator has to follow",
                     ),
                     (
                         "busy",

@@ -1,7 +1,7 @@
 """The files that memlab writes for its user: whole or not at all, and nothing else is harmed.
 
 A regular file is written beside its target, under a name that nobody can foresee, and renamed over
-it. What is no regular file (a device, a FIFO, a terminal) is written to and never replaced. A link
+it. What is not a regular file (a device, a FIFO, a terminal) is written to, never replaced. A link
 is followed to what it names, unless another user may have put it there. Also a place that memlab
 chose, such as a folder beside another user's store, is reached folder by folder, each held open:
 a link that is put in the way meanwhile is not followed.
@@ -234,7 +234,7 @@ def _write_through(path: Path, place: _Place, content: Content) -> None:
         if not place.in_proc and place.status and not stat.S_ISREG(place.status.st_mode):
             ours = place.status.st_uid in (0, os.geteuid())
             if not ours and ownership.renamable(os.fstat(place.folder), sticky=True):
-                raise PermissionError(errno.EACCES, "it is no file, and another user's")
+                raise PermissionError(errno.EACCES, "it is not a file, and another user's")
         with open(place.open(os.O_WRONLY | os.O_APPEND | os.O_NOCTTY), "wb", buffering=0) as file:
             now = os.fstat(file.fileno())
             if not place.in_proc and not (place.status and os.path.samestat(now, place.status)):

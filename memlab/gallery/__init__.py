@@ -6,7 +6,7 @@
     index.html, experiments/, claims/, machines/     pages, made from the JSON files that are there
 
 Two galleries become one when their files are copied together and the pages are made again. What
-lies there may come from anywhere: a file that is no record, or not of the samples beside it, is
+lies there may come from anywhere: a file that is not a record, or not of the samples beside it, is
 left out and named.
 """
 
@@ -84,7 +84,7 @@ def there(folder: Path, run: str, samples: int, *, redacted: bool) -> bool:
 
 def build(folder: Path) -> Built:
     """Make the pages from the records that are there; pages of what has gone go too. CannotRun
-    where the folder is no gallery or cannot be written."""
+    where the folder is not a gallery or cannot be written."""
     _check(folder)
     exports.arrow()
     built = Built([], {})
@@ -114,10 +114,10 @@ def _check(folder: Path) -> None:
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not (folder / _MARK).is_file():
-        raise CannotRun(f"{folder} is no gallery and is not empty: name another folder")
+        raise CannotRun(f"{folder} is not a gallery and is not empty: name another folder")
     for path in _walk(folder):
         if path.is_symlink() or not (path.is_dir() or path.is_file()):
-            raise CannotRun(f"{path} is no file: a gallery has files alone; remove it")
+            raise CannotRun(f"{path} is not a file: a gallery has files alone; remove it")
 
 
 def _walk(folder: Path) -> Iterator[Path]:

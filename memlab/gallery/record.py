@@ -45,7 +45,7 @@ class Claimed(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     verdicts: list[Said]
 
 
-class Measured(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class MeasuredPoint(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A point's median of the experiment's first metric, in words and as numbers."""
 
     point: str
@@ -74,7 +74,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     samples: Count
     blocks: Count
     metric: str
-    points: list[Measured]
+    points: list[MeasuredPoint]
     claims: list[Claimed]
     sha256: str
 
@@ -118,7 +118,7 @@ def of(run: Run, host: str, sha256: str, *, redacted: bool) -> Record:
         blocks=run.blocks,
         metric=words.metric_label(metric),
         points=[
-            Measured(
+            MeasuredPoint(
                 words.labels(run.experiment, one.point.at, run.varied) or "the only point",
                 tables.median(one, metric, unit),
                 found.estimate,

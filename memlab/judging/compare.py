@@ -38,6 +38,7 @@ class Measured:
     others_busy: float | None = None  # the share of time that other CPUs were; None: unknown
     unit: str = "block"  # what counts once; or `session`
     looked: bool | None = None  # whether how many there are was chosen by looking; None: unknown
+    turns: bool | None = None  # whether points took turns, else had windows; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ def compare_runs(
     after = _of_run(new, chosen)
     before, remarks = _base(base, experiment, chosen)
     remarks += _machines(experiment, before, after, force)
+    remarks += _turns(before, after, force)
     remarks += _probes(before, after)
     remarks += _disturbance(before, after)
     remarks += _flagged([side for side in (base, new) if isinstance(side, Run)])
@@ -179,7 +181,9 @@ def _of_run(run: Run, metric: Metric) -> Measured:
             values[key], at[key] = found.tolist(), point.at
     hashes = frozenset(run.samples.probe_hashes)
     name, busy = f"run {run.id}", run.others_busy
-    return Measured(name, values, at, hashes, run.environment, busy, run.unit, run.looked)
+    return Measured(
+        name, values, at, hashes, run.environment, busy, run.unit, run.looked, run.turns
+    )
 
 
 def _sessions(base: Measured, new: Measured) -> list[str]:
@@ -294,6 +298,19 @@ def _machines(experiment: Experiment, base: Measured, new: Measured, force: bool
     if differs and not force:
         raise Unlike(base.name, new.name, differs)
     return [*emulated, *(f"unlike machines, compared by force: {line}" for line in differs)]
+
+
+def _turns(base: Measured, new: Measured, force: bool) -> list[str]:
+    """A window has the machine's stalls in it, and the median of turns has not."""
+    if base.turns is None or new.turns is None or base.turns == new.turns:
+        return []
+    turned, other = (base, new) if base.turns else (new, base)
+    said = (
+        f"{turned.name} was taken in turns, without the machine's stalls, {other.name} in windows"
+    )
+    if not force:
+        raise Unlike(base.name, new.name, [f"{said} (sweep --no-turns)"])
+    return [f"unlike settings, compared by force: {said}"]
 
 
 def _guests_of_one_machine(base: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

@@ -15,18 +15,18 @@ import numpy as np
 
 from memlab import units
 from memlab.analysis import verdicts
-from memlab.analysis.crossover import Crossover as Crossed
+from memlab.analysis.crossover import CrossingPoint as Crossed
 from memlab.analysis.crossover import crossover
 from memlab.analysis.intervals import ratio_interval
-from memlab.analysis.verdicts import FLOOR_SHARE_LIMIT, Verdict
+from memlab.analysis.verdicts import BASELINE_LOOP_SHARE_LIMIT, Verdict
 from memlab.experiment import Crossover, Monotone, Saturates, Shift
 from memlab.experiment.points import Point
 from memlab.judging import evidence
-from memlab.judging.finding import Finding
-from memlab.judging.sight import Curve, Sight
+from memlab.judging.finding import VerdictFinding
+from memlab.judging.sight import ClaimView, Curve
 
 
-def monotone(claim: Monotone, sight: Sight) -> Finding:
+def monotone(claim: Monotone, sight: ClaimView) -> VerdictFinding:
     curve, lead, looked = sight.curve(claim.of, claim.over), "", sight.run.looked
     if claim.to:
         curve = sight.ratio_curve(claim.of, claim.to, claim.over)
@@ -53,10 +53,10 @@ def monotone(claim: Monotone, sight: Sight) -> Finding:
         f"{units.counted(verdict.n, sight.run.unit)}"
         f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, len(steps), sight.run.unit)}"
     )
-    return Finding(verdict, text, curve.points)
+    return VerdictFinding(verdict, text, curve.points)
 
 
-def saturates(claim: Saturates, sight: Sight) -> Finding:
+def saturates(claim: Saturates, sight: ClaimView) -> VerdictFinding:
     curve, looked = sight.curve({}, claim.over), sight.run.looked
     if claim.at not in curve.levels[:-1]:
         raise sight.lack({claim.over: claim.at}, f"a larger {claim.over}")
@@ -85,10 +85,10 @@ def saturates(claim: Saturates, sight: Sight) -> Finding:
         f"{units.counted(verdict.n, sight.run.unit)}"
         f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, 2 * last, sight.run.unit)}"
     )
-    return Finding(verdict, text, curve.points)
+    return VerdictFinding(verdict, text, curve.points)
 
 
-def crosses(claim: Crossover, sight: Sight) -> Finding:
+def crosses(claim: Crossover, sight: ClaimView) -> VerdictFinding:
     first, second = sight.crossing_curves(claim.of, claim.to, claim.over)
     crossed = partial(crossover, first.levels, looked=sight.run.looked)
     found = crossed(first.table, second.table)
@@ -107,10 +107,10 @@ def crosses(claim: Crossover, sight: Sight) -> Finding:
         f"{of} is cheaper than {to} {evidence.crossing(found, factor)}, claimed between {claimed}, "
         f"{units.counted(found.n, sight.run.unit)}{times}{remark}"
     )
-    return Finding(verdict, text, first.points + second.points)
+    return VerdictFinding(verdict, text, first.points + second.points)
 
 
-def shift(claim: Shift, sight: Sight) -> Finding:
+def shift(claim: Shift, sight: ClaimView) -> VerdictFinding:
     """Shown where the two crossovers' intervals lie further apart than the claimed factor: shyer
     than a test of the difference."""
     factor = sight.run.experiment.factor(claim.over)
@@ -127,7 +127,7 @@ def shift(claim: Shift, sight: Sight) -> Finding:
         points += first.points + second.points
     verdict = _apart(found["base"], found["at"], claim.by)
     text = f"{facts['at']} against {facts['base']}, {units.counted(verdict.n, sight.run.unit)}"
-    return Finding(verdict, text, points, facts)
+    return VerdictFinding(verdict, text, points, facts)
 
 
 def _apart(base: Crossed, at: Crossed, by: float) -> Verdict:
@@ -151,10 +151,14 @@ def _whole_and_net(rule: Callable[..., Verdict], *curves: Curve) -> tuple[Verdic
 def _net_too(whole: Verdict, rule: Callable[..., Verdict], *curves: Curve) -> tuple[Verdict, str]:
     """The verdict on curves where the loop's own cost does not decide it, and a remark if it does.
 
-    The operation costs between a value less its floor and the whole value. Where a floor is
-    large, both are judged; two words that differ leave the claim open.
+    The operation costs between a value less its baseline loop and the whole value. Where such a
+    loop is large, both are judged; two words that differ leave the claim open.
     """
-    if not any(side.floor_share > FLOOR_SHARE_LIMIT for curve in curves for side in curve.sides):
+    if not any(
+        side.baseline_loop_share > BASELINE_LOOP_SHARE_LIMIT
+        for curve in curves
+        for side in curve.sides
+    ):
         return whole, ""
     net = rule(*(curve.net for curve in curves))
     if net.word == whole.word:
@@ -170,11 +174,11 @@ def _too_few(verdict: Verdict, tests: float, unit: str) -> str:
     return f"; it needs at least {least} {unit}s to reject any level" if few else ""
 
 
-def _heavy(sight: Sight, over: str, curve: Curve) -> str:
+def _heavy(sight: ClaimView, over: str, curve: Curve) -> str:
     """The levels where the baseline loop is much of the cost, as a remark."""
     heavy = [
-        f"{units.format_percent(side.floor_share)} at {sight.level(over, level)}"
+        f"{units.format_percent(side.baseline_loop_share)} at {sight.level(over, level)}"
         for level, side in zip(curve.levels, curve.sides, strict=True)
-        if side.floor_share > FLOOR_SHARE_LIMIT
+        if side.baseline_loop_share > BASELINE_LOOP_SHARE_LIMIT
     ]
     return f"; {evidence.LOOP} {', '.join(heavy)}" if heavy else ""

@@ -16,7 +16,7 @@ from memlab.results import PointSummary, Run
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LevelChange:
     """One metric at a level and at the baseline: medians of the blocks that have both."""
 
     metric: Metric
@@ -38,7 +38,7 @@ class Effect:
     factor: str
     level: Level
     baseline: Level
-    changes: Sequence[Change]
+    changes: Sequence[LevelChange]
     summary: PointSummary
 
 
@@ -88,10 +88,10 @@ def _compared(run: Run, metric: str, name: str, first: dict[str, Level]) -> dict
 
 def _change(
     run: Run, metric: Metric, base: Point, new: Point, comparison: Comparison | None
-) -> Change | None:
+) -> LevelChange | None:
     before, after = shared_values(run, metric, (base, new))
     if not before.size:
         return None
     equal_blocks = before.size if np.array_equal(before, after) else 0
     medians = float(np.median(before)), float(np.median(after))
-    return Change(metric, *medians, equal_blocks, comparison, run.unit)
+    return LevelChange(metric, *medians, equal_blocks, comparison, run.unit)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import inf
 
 from memlab import units
-from memlab.analysis.crossover import Crossover
+from memlab.analysis.crossover import CrossingPoint
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Experiment, Factor, Level
 
@@ -55,7 +55,7 @@ def size(factor: Factor, value: float) -> str:
     return units.format_quantity(value, factor.kind.unit)
 
 
-def crossing(found: Crossover, factor: Factor) -> str:
+def crossing(found: CrossingPoint, factor: Factor) -> str:
     """Where a curve becomes the cheaper one: `from 1.37 KiB (1.35 KiB to 1.43 KiB)`."""
     text = f"from {size(factor, found.estimate)}"
     if found.estimate == -inf:
@@ -69,14 +69,14 @@ def crossing(found: Crossover, factor: Factor) -> str:
     return f"{text} ({_end(found, factor, found.low)} to {_end(found, factor, found.high)})"
 
 
-def _end(found: Crossover, factor: Factor, end: float) -> str:
+def _end(found: CrossingPoint, factor: Factor, end: float) -> str:
     if end == -inf:
         return f"below {size(factor, found.smallest)}"
     return f"above {size(factor, found.largest)}" if end == inf else size(factor, end)
 
 
 def bounds(above: str, below: str) -> str:
-    """`claimed above 10`, from bounds in words; empty is no bound."""
+    """`claimed above 10`, from bounds in words; empty is not a bound."""
     return "claimed " + " and ".join(
         f"{word} {bound}" for word, bound in (("above", above), ("below", below)) if bound
     )

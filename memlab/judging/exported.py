@@ -29,7 +29,7 @@ _LINE_MAX, _SAMPLES_MAX, _MACHINE_BYTES_MAX = 1 << 20, 1_000_000, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ExportedSample:
     """One exported sample: its point, its probe and one metric, None where it has none; of a run
     that is spread over sessions, which of them took it."""
 
@@ -44,7 +44,7 @@ class Exported:
     """The samples of an exported file, and its columns that this memlab does not know."""
 
     run: str
-    rows: tuple[Row, ...]
+    rows: tuple[ExportedSample, ...]
     unknown: tuple[str, ...]
 
 
@@ -82,7 +82,7 @@ def read(path: Path, experiment: Experiment, metric: str) -> Exported:
         raise BadExport(f"{path}: CSV and JSON Lines are compared; memlab export -o FILE.csv")
     run, number = "", 1
     columns: tuple[str, ...] = ()
-    samples: list[Row] = []
+    samples: list[ExportedSample] = []
     try:
         with _opened(path) as file:
             for number, found in _records(file, path.suffix):  # noqa: B007 - of an error
@@ -99,7 +99,7 @@ def read(path: Path, experiment: Experiment, metric: str) -> Exported:
     except BadExport as error:
         raise BadExport(f"{path} {error}") from None
     except (ValueError, TypeError, OverflowError, RecursionError, csv.Error) as error:
-        raise BadExport(f"{path} is no exported file: near line {number}: {error}") from None
+        raise BadExport(f"{path} is not an exported file: near line {number}: {error}") from None
     if not samples:
         raise BadExport(f"{path} holds no samples")
     metrics = {m.name for m in (*experiment.metrics, *WINDOW_METRICS)}
@@ -113,7 +113,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with open(descriptor, encoding="utf-8", newline="") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is no regular file")
+            raise OSError(0, "it is not a regular file")
         yield file
 
 
@@ -121,7 +121,7 @@ def _check(columns: tuple[str, ...], experiment: Experiment, metric: str) -> Non
     needed = ["run", "outcome", "probe_hash", metric, *(f.name for f in experiment.factors)]
     if missing := [name for name in needed if name not in columns]:
         raise BadExport(
-            f"is no export of {experiment.name}: it lacks the column"
+            f"is not an export of {experiment.name}: it lacks the column"
             f"{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
         )
 
@@ -148,7 +148,7 @@ def _records(file: TextIO, suffix: str) -> Iterator[tuple[int, Mapping[str, Any]
         if line.strip():
             record = json.loads(line, parse_constant=_no_number)
             if not isinstance(record, dict) or not all(map(_scalar, record.values())):
-                raise ValueError("it is no object of words and numbers")
+                raise ValueError("it is not an object of words and numbers")
             yield number, record
 
 
@@ -157,10 +157,10 @@ def _scalar(value: Any) -> bool:
 
 
 def _no_number(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
-def _row(experiment: Experiment, metric: str, record: Mapping[str, Any]) -> Row:
+def _row(experiment: Experiment, metric: str, record: Mapping[str, Any]) -> ExportedSample:
     try:
         at = {f.name: f.kind.cast(_literal(record[f.name])) for f in experiment.factors}
         value = record[metric]
@@ -171,7 +171,7 @@ def _row(experiment: Experiment, metric: str, record: Mapping[str, Any]) -> Row:
     if measured is not None and not math.isfinite(measured):
         raise ValueError(f"{metric} is {measured}")
     session = str(record["session"]) if "session" in record else None
-    return Row(at, probe, measured if outcome == "ok" else None, session)
+    return ExportedSample(at, probe, measured if outcome == "ok" else None, session)
 
 
 def _literal(value: Any) -> Level:

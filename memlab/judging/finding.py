@@ -10,7 +10,7 @@ from memlab.experiment.points import Point
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class VerdictFinding:
     """A verdict, its evidence in one line, the points it rests on, and what a sentence may name.
 
     clearance: how far, as a factor, the interval stays from the nearest bound; 1 touches it,

@@ -21,12 +21,12 @@ from memlab.experiment import (
     Within,
 )
 from memlab.judging import curves, points
-from memlab.judging.finding import Finding
-from memlab.judging.sight import NotHere, Sight
+from memlab.judging.finding import VerdictFinding
+from memlab.judging.sight import ClaimView, MissingData
 from memlab.observe.environment import EMULATED
 from memlab.results import Run
 
-_JUDGES: Mapping[type[Claim], Callable[[Any, Sight], Finding]] = {
+_JUDGES: Mapping[type[Claim], Callable[[Any, ClaimView], VerdictFinding]] = {
     Ratio: points.ratio,
     Equivalent: points.equivalent,
     Within: points.within,
@@ -39,15 +39,15 @@ _JUDGES: Mapping[type[Claim], Callable[[Any, Sight], Finding]] = {
 }
 
 
-def find(run: Run, claim: Claim, setting: At) -> Finding:
+def find(run: Run, claim: Claim, setting: At) -> VerdictFinding:
     """Judge one claim at one setting of the factors that it leaves free."""
-    sight = Sight(run, claim, setting)
+    sight = ClaimView(run, claim, setting)
     try:
         if claim.timed and run.environment.get("emulated_time"):
-            raise NotHere(EMULATED, testable=False)
+            raise MissingData(EMULATED, testable=False)
         finding = _JUDGES[type(claim)](claim, sight)
-    except NotHere as lack:
+    except MissingData as lack:
         word: VerdictWord = "inconclusive" if lack.testable else "not testable here"
-        return Finding(Verdict(word, None, None, None, 0, lack.reason), lack.reason)
+        return VerdictFinding(Verdict(word, None, None, None, 0, lack.reason), lack.reason)
     beyond = "; extrapolated" if sight.extrapolated(finding.points) else ""
     return replace(finding, evidence=finding.evidence + beyond)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from memlab.experiment import At, Claim, Control, Explanation
-from memlab.judging.finding import Finding
+from memlab.judging.finding import VerdictFinding
 from memlab.judging.kinds import find
 from memlab.judging.sight import settings
 from memlab.results import Run
@@ -47,7 +47,7 @@ def _nearest(found: Sequence[At], control: Control, at: At) -> At | None:
     return fitting[alike.index(max(alike))] if fitting else None
 
 
-def _sentence(explanation: Explanation, found: Finding) -> str:
+def _sentence(explanation: Explanation, found: VerdictFinding) -> str:
     """The sentence for what was found; the evidence itself where no fact could be had."""
     if not found.facts or found.verdict.word not in ("reproduced", "contradicted", "inconclusive"):
         return found.evidence

@@ -13,27 +13,27 @@ import numpy as np
 from memlab import units
 from memlab.analysis import verdicts
 from memlab.analysis.intervals import Interval, median_interval, ratio_interval
-from memlab.analysis.verdicts import FLOOR_SHARE_LIMIT, Verdict
+from memlab.analysis.verdicts import BASELINE_LOOP_SHARE_LIMIT, Verdict
 from memlab.experiment import At, Count, Equivalent, Outcome, Ratio, Within
 from memlab.judging import evidence
-from memlab.judging.finding import Finding
-from memlab.judging.sight import NotHere, Side, Sight
+from memlab.judging.finding import VerdictFinding
+from memlab.judging.sight import ClaimSide, ClaimView, MissingData
 
 
-def ratio(claim: Ratio, sight: Sight) -> Finding:
+def ratio(claim: Ratio, sight: ClaimView) -> VerdictFinding:
     return _ratio_between(sight, claim.of, claim.to, claim.above or 0.0, claim.below or inf)
 
 
-def equivalent(claim: Equivalent, sight: Sight) -> Finding:
+def equivalent(claim: Equivalent, sight: ClaimView) -> VerdictFinding:
     return _ratio_between(sight, claim.of, claim.to, 1 / (1 + claim.within), 1 + claim.within)
 
 
-def within(claim: Within, sight: Sight) -> Finding:
+def within(claim: Within, sight: ClaimView) -> VerdictFinding:
     side = sight.side({})
     found = median_interval(side.values, looked=sight.run.looked)
     above = -inf if claim.above is None else claim.above
     below = inf if claim.below is None else claim.below
-    heavy = side.floor_share > FLOOR_SHARE_LIMIT
+    heavy = side.baseline_loop_share > BASELINE_LOOP_SHARE_LIMIT
     verdict = _placed(found, above, below, low=0.0 if heavy else found.low)
     there = side.values[np.isfinite(side.values)]
     verdict = verdicts.with_p(verdict, there, above, below, sight.run.looked)
@@ -44,7 +44,9 @@ def within(claim: Within, sight: Sight) -> Finding:
     ]
     at = evidence.place(sight.run.experiment, claim.where, sight.run.varied)
     lead = f"{at}: " if at else ""
-    note = f"; {evidence.LOOP} {units.format_percent(side.floor_share)} of it" if heavy else ""
+    note = (
+        f"; {evidence.LOOP} {units.format_percent(side.baseline_loop_share)} of it" if heavy else ""
+    )
     text = (
         f"{lead}{sight.metric.label}: {evidence.measured(found, unit)}, "
         f"{evidence.bounds(*limits)}, "
@@ -56,10 +58,12 @@ def within(claim: Within, sight: Sight) -> Finding:
         "below": limits[1],
     }
     lines = sight.lines(side.point)
-    return Finding(verdict, text, [side.point], facts, _clearance(verdict, above, below), lines)
+    return VerdictFinding(
+        verdict, text, [side.point], facts, _clearance(verdict, above, below), lines
+    )
 
 
-def count(claim: Count, sight: Sight) -> Finding:
+def count(claim: Count, sight: ClaimView) -> VerdictFinding:
     side = sight.side({})
     values = sight.run.by_block(claim.metric, side.point)  # the median of a session would hide one
     stopped = sight.run.stopped
@@ -79,25 +83,25 @@ def count(claim: Count, sight: Sight) -> Finding:
         f"{units.counted(verdict.n)}"
     )
     lines = sight.lines(side.point, claim.equals)
-    return Finding(verdict, text, [side.point], {"value": seen}, lines=lines)
+    return VerdictFinding(verdict, text, [side.point], {"value": seen}, lines=lines)
 
 
-def outcome(claim: Outcome, sight: Sight) -> Finding:
+def outcome(claim: Outcome, sight: ClaimView) -> VerdictFinding:
     point = sight.point({})
     samples = sight.run.by_point[point.index]
     outcomes = list(samples.outcomes.elements())
     if not outcomes:
-        raise NotHere(f"no sample yet; memlab sweep --resume {sight.run.id}")
+        raise MissingData(f"no sample yet; memlab sweep --resume {sight.run.id}")
     if set(outcomes) == {"unavailable"} and claim.outcome != "unavailable":
         detail = next(iter(samples.details), "")
-        raise NotHere(f"unavailable: {detail}", testable=False)
+        raise MissingData(f"unavailable: {detail}", testable=False)
     verdict = verdicts.outcome_verdict(outcomes, claim.outcome, sight.run.stopped)
     seen = ", ".join(f"{count} {word}" for word, count in Counter(outcomes).most_common())
     text = f"ended as: {seen}; claimed {claim.outcome}, {len(outcomes)} samples"
-    return Finding(verdict, text, [point])
+    return VerdictFinding(verdict, text, [point])
 
 
-def _ratio_between(sight: Sight, of: At, to: At, above: float, below: float) -> Finding:
+def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float) -> VerdictFinding:
     first, second = sight.pair(of, to)
     ratio = ratio_interval(first.values, second.values, looked=sight.run.looked)
     verdict = verdicts.ratio_verdict(
@@ -105,15 +109,15 @@ def _ratio_between(sight: Sight, of: At, to: At, above: float, below: float) -> 
         second.values,
         above=above,
         below=below,
-        floor_a=first.floor,
-        floor_b=second.floor,
+        baseline_loop_a=first.baseline_loop,
+        baseline_loop_b=second.baseline_loop,
         looked=sight.run.looked,
     )
     experiment, where = sight.run.experiment, sight.claim.where
     names = evidence.side(experiment, of), evidence.side(experiment, to)
     place = evidence.place(experiment, where, sight.run.varied)
     at = f" at {place}" if place else ""
-    kind, note = _floors(first, second, names)
+    kind, note = _baseline_loops(first, second, names)
     claimed = evidence.bounds(
         evidence.number(above) if above else "", evidence.number(below) if below < inf else ""
     )
@@ -127,28 +131,28 @@ def _ratio_between(sight: Sight, of: At, to: At, above: float, below: float) -> 
         "times": evidence.number(max(ratio.estimate, 1 / ratio.estimate)),
     }
     points = first.point, second.point
-    return Finding(verdict, text, points, facts, _clearance(verdict, above, below))
+    return VerdictFinding(verdict, text, points, facts, _clearance(verdict, above, below))
 
 
-def _floors(first: Side, second: Side, names: tuple[str, str]) -> tuple[str, str]:
-    """What large floors make of a ratio: a word before the number, and a remark behind it."""
-    shares = first.floor_share, second.floor_share
+def _baseline_loops(first: ClaimSide, second: ClaimSide, names: tuple[str, str]) -> tuple[str, str]:
+    """What large baseline loops make of a ratio: a word before the number, a remark behind it."""
+    shares = first.baseline_loop_share, second.baseline_loop_share
     heavy = [
         f"{evidence.LOOP} {units.format_percent(share)} of {name}"
         for share, name in zip(shares, names, strict=True)
-        if share > FLOOR_SHARE_LIMIT
+        if share > BASELINE_LOOP_SHARE_LIMIT
     ]
     if len(heavy) == 2:
         return "", f"; {' and '.join(heavy)}, so this says nothing of the operations"
-    if shares[1] > FLOOR_SHARE_LIMIT:
+    if shares[1] > BASELINE_LOOP_SHARE_LIMIT:
         return "at least ", f"; {heavy[0]}, so this is a lower bound"
-    if shares[0] > FLOOR_SHARE_LIMIT:
+    if shares[0] > BASELINE_LOOP_SHARE_LIMIT:
         return "at most ", f"; {heavy[0]}, so this is an upper bound"
     return "", ""
 
 
 def _placed(found: Interval, above: float, below: float, low: float | None) -> Verdict:
-    """The rule of intervals for a median; `low` is 0 where a floor leaves no lower limit."""
+    """The rule of intervals for a median; `low` is 0 where the baseline loop leaves none."""
     if low is None or found.high is None:
         return Verdict("inconclusive", None, found.estimate, None, found.n, found.method)
     word: verdicts.VerdictWord = "inconclusive"

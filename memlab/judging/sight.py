@@ -24,10 +24,11 @@ from memlab.experiment.points import Point
 from memlab.results import Run
 
 ABSENT = "not in this run"  # of points that the run was never to measure
-_FLOOR_LEFT = 0.01  # of a cost: what is left of it where the floor takes all, since logs need some
+# Of a cost: what is left of it where the baseline loop takes all, since logs need some.
+_BASELINE_LOOP_LEFT = 0.01
 
 
-class NotHere(Exception):
+class MissingData(Exception):
     """The run holds too little to judge a claim; one line says what is missing and how to get it.
 
     `testable` is false where this machine cannot give it.
@@ -39,19 +40,19 @@ class NotHere(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ClaimSide:
     """One point that a claim compares. `values` by block, nan where a block has none."""
 
     point: Point
     values: FloatArray
-    floor: FloatArray | None  # the baseline loop, where the metric has a floor
+    baseline_loop: FloatArray | None  # the baseline loop, where the metric has a baseline loop
 
     @property
-    def floor_share(self) -> float:
+    def baseline_loop_share(self) -> float:
         """The share of the cost that the baseline loop takes, at most 1."""
-        if self.floor is None:
+        if self.baseline_loop is None:
             return 0.0
-        return min(1.0, float(np.median(self.floor) / np.nanmedian(self.values)))
+        return min(1.0, float(np.median(self.baseline_loop) / np.nanmedian(self.values)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Curve:
     """The points of a claim along a factor, in rising order of its levels."""
 
     levels: Sequence[Level]
-    sides: Sequence[Side]
+    sides: Sequence[ClaimSide]
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -73,12 +74,15 @@ class Curve:
     @property
     def net(self) -> FloatArray:
         """Values less the baseline loop: the least that the operation itself can cost."""
-        floors = [0.0 if s.floor is None else float(np.median(s.floor)) for s in self.sides]
-        return np.maximum(self.table - floors, self.table * _FLOOR_LEFT)
+        baseline_loops = [
+            0.0 if s.baseline_loop is None else float(np.median(s.baseline_loop))
+            for s in self.sides
+        ]
+        return np.maximum(self.table - baseline_loops, self.table * _BASELINE_LOOP_LEFT)
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ClaimView:
     """A run seen by one claim at one setting."""
 
     run: Run
@@ -97,11 +101,11 @@ class Sight:
             raise self.lack({**self.claim.where, **levels})
         return point
 
-    def side(self, levels: At) -> Side:
+    def side(self, levels: At) -> ClaimSide:
         """The values at a point; NotHere where it has none."""
         return self._side(self.point(levels))
 
-    def pair(self, of: At, to: At) -> tuple[Side, Side]:
+    def pair(self, of: At, to: At) -> tuple[ClaimSide, ClaimSide]:
         """Two points with positive values and at least one block in common."""
         first, second = self.side(of), self.side(to)
         _check_comparable(np.column_stack([first.values, second.values]))
@@ -123,24 +127,24 @@ class Sight:
         first, second = self.curve(of, over), self.curve(to, over)
         shared = [level for level in first.levels if level in second.levels]
         if len(shared) < 2:
-            raise NotHere(f"the two sides share fewer than two levels of {over} in this run")
+            raise MissingData(f"the two sides share fewer than two levels of {over} in this run")
         first, second = (_only(curve, shared) for curve in (first, second))
         _check_comparable(np.concatenate([first.table, second.table], axis=1))
         return first, second
 
     def ratio_curve(self, of: At, to: At, over: str) -> Curve:
-        """The ratio of two curves by block, over the levels that both have, without floors."""
+        """The ratio of two curves by block, over the levels of both, without baseline loops."""
         first, second = self.crossing_curves(of, to, over)
         sides = [
-            Side(a.point, a.values / b.values, None)
+            ClaimSide(a.point, a.values / b.values, None)
             for a, b in zip(first.sides, second.sides, strict=True)
         ]
         return Curve(first.levels, sides)
 
-    def lack(self, levels: At, more: str = "") -> NotHere:
+    def lack(self, levels: At, more: str = "") -> MissingData:
         """The error that names points this run does not have, and the sweep that measures them."""
         needed = " with ".join(filter(None, [_levels(self, levels), more]))
-        return NotHere(f"needs {needed}: {ABSENT}; to get it: {command(self)}")
+        return MissingData(f"needs {needed}: {ABSENT}; to get it: {command(self)}")
 
     def level(self, name: str, level: Level) -> str:
         """A level in words."""
@@ -165,12 +169,12 @@ class Sight:
         unlike = (raw for raw in kept if self.metric.of(raw, point.at) != expected)
         return evidence(next(unlike, kept[0]), point.at).splitlines()
 
-    def _side(self, point: Point) -> Side:
+    def _side(self, point: Point) -> ClaimSide:
         values = self.run.values(self.metric.name, point)
         if not np.isfinite(values).any():
             raise _no_value(self, point)
-        floor = self.run.floor(self.metric, point)
-        return Side(point, values, floor if floor.size else None)
+        baseline_loop = self.run.baseline_loop(self.metric, point)
+        return ClaimSide(point, values, baseline_loop if baseline_loop.size else None)
 
 
 def parts(claim: Claim) -> list[At]:
@@ -218,34 +222,34 @@ def _only(curve: Curve, levels: Sequence[Level]) -> Curve:
 def _check_comparable(table: FloatArray) -> None:
     """Ratios need positive values, and blocks that hold both sides."""
     if (table <= 0).any():
-        raise NotHere("a ratio needs values above 0, and some are 0")
+        raise MissingData("a ratio needs values above 0, and some are 0")
     if not (np.isfinite(table[:, :-1]) & np.isfinite(table[:, -1:])).any(axis=0).all():
-        raise NotHere("no block holds a sample of both sides")
+        raise MissingData("no block holds a sample of both sides")
 
 
-def _no_value(sight: Sight, point: Point) -> NotHere:
+def _no_value(sight: ClaimView, point: Point) -> MissingData:
     """Why a point has no value: unavailable here, not yet measured, or every trial failed."""
     samples = sight.run.by_point[point.index]
     where = _levels(sight, {name: point.at[name] for name in sight.run.varied} or point.at)
     if not samples:
-        return NotHere(f"no sample yet of {where}; memlab sweep --resume {sight.run.id}")
+        return MissingData(f"no sample yet of {where}; memlab sweep --resume {sight.run.id}")
     outcomes = {*samples.outcomes}
     detail = "".join(f": {said}" for said in samples.details[:1])
     if outcomes == {"unavailable"}:
-        return NotHere(f"{where} is unavailable{detail}", testable=False)
+        return MissingData(f"{where} is unavailable{detail}", testable=False)
     if outcomes == {"ok"}:
         why = sight.metric.lacks(sight.run.environment)
         reason = f"{where} has no {sight.metric.name} here" + (f": {why}" if why else "")
-        return NotHere(reason, testable=False)
-    return NotHere(f"{where} ended as {', '.join(sorted(outcomes))}{detail}")
+        return MissingData(reason, testable=False)
+    return MissingData(f"{where} ended as {', '.join(sorted(outcomes))}{detail}")
 
 
-def _levels(sight: Sight, at: At) -> str:
+def _levels(sight: ClaimView, at: At) -> str:
     describe = sight.run.experiment.describe_level
     return " ".join(f"{name}={describe(name, level)}" for name, level in at.items())
 
 
-def command(sight: Sight) -> str:
+def command(sight: ClaimView) -> str:
     """The sweep that measures what the claim needs at this setting, and nothing more."""
     experiment, claim = sight.run.experiment, sight.claim
     wanted: dict[str, list[Level]] = {name: [level] for name, level in sight.setting.items()}

@@ -7,12 +7,12 @@ from typing import Any
 from memlab.present.documents import (
     DateTime,
     Document,
-    Interval,
     Levels,
     NonEmpty,
     Number,
     RunId,
     Share,
+    ShownInterval,
     Word,
 )
 
@@ -25,7 +25,7 @@ class FoundKernel(Document):
     machine: str
     """As uname says it: x86_64 or aarch64."""
     release: str | None
-    """As the kernel names itself; null: the file is no kernel that boots here."""
+    """As the kernel names itself; null: the file is not a kernel that boots here."""
     released: str | None
     """The day; null: it does not say."""
     path: str
@@ -37,7 +37,7 @@ class FoundKernel(Document):
     """y, m or n for each option that matters here and that its configuration has."""
 
 
-class Rung(Document):
+class KernelRuns(Document):
     """One kernel of a ladder."""
 
     kernel: FoundKernel
@@ -93,7 +93,7 @@ class LadderRow(Document):
 class Ladder(Document):
     """Claims on counts and outcomes under one kernel after another."""
 
-    kernels: NonEmpty[Rung]
+    kernels: NonEmpty[KernelRuns]
     rows: NonEmpty[LadderRow]
     figure: str
     """The file's path."""
@@ -180,12 +180,12 @@ class HostsClaims(Document):
     disagreements: list[Disagreement]
 
 
-class Night(Document):
+class HistoryRun(Document):
     """One run of a history."""
 
     run: RunId
     created_at: DateTime
-    level: Interval
+    level: ShownInterval
     """To the typical run's: 1 is as the median run."""
     events: list[str]
     """What of the machine, of memlab or of the probe is another than at the run before."""
@@ -202,12 +202,12 @@ class Changed(Document):
     """The same, at 95 %."""
     seen: RunId
     """The run that raised the alarm."""
-    ratio: Interval
+    ratio: ShownInterval
     """Of the runs after it to those before it."""
     worse: bool
 
 
-class History(Document):
+class RunHistory(Document):
     """The runs of one host over time, and when they changed."""
 
     experiment: str
@@ -221,7 +221,7 @@ class History(Document):
     """Of machines on which nothing changes, so many show a change in 365 runs."""
     alarm: bool
     """Whether the newest run shows a change that the one before did not."""
-    runs: NonEmpty[Night]
+    runs: NonEmpty[HistoryRun]
     """The oldest first."""
     changes: list[Changed]
     left_out: list[RunId]
@@ -232,7 +232,7 @@ class History(Document):
 
 COMMANDS: dict[str, Any] = {
     "claims-hosts": HostsClaims,
-    "history": History,
+    "history": RunHistory,
     "import": list[FromHost],
     "kernels": list[FoundKernel],
     "ladder": Ladder,

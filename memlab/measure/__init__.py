@@ -19,8 +19,10 @@ from memlab.observe import capabilities, environment, libc
 from memlab.observe.capabilities import Capability
 from memlab.request import PRECISION, Request
 from memlab.results import Run
-from memlab.run import admission, beforehand, driver, plan
+from memlab.run import admission, beforehand, driver, plan, relay
+from memlab.run.admission import Directories
 from memlab.run.driver import CUT_SHORT, sessions_left
+from memlab.run.executor import default_directory
 from memlab.run.prepare import Prepared, check_stored_guest, prepare
 from memlab.run.stop_rule import budget_s
 from memlab.run.target import LocalTarget, Place, Target
@@ -208,7 +210,9 @@ def like(request: Request, path: Path) -> RunRow:
     ).points
     if path.exists():
         with Store(path) as store:
-            if row := _holding(store, experiment, points, None):
+            place = Directories(Path(request.directory or default_directory()))
+            turns = request.turns and not relay.why_not(experiment, points, request, place)
+            if row := _holding(store, experiment, points, None, turns=turns):
                 return row
     raise CannotRun(
         f"no run of {experiment.name} with these points was measured on this machine: add --pilot"
@@ -221,9 +225,15 @@ def _newest(store: Store, prepared: Prepared) -> RunRow | None:
 
 
 def _holding(
-    store: Store, experiment: Experiment, points: Sequence[Point], request: Request | None
+    store: Store,
+    experiment: Experiment,
+    points: Sequence[Point],
+    request: Request | None,
+    *,
+    turns: bool | None = None,
 ) -> RunRow | None:
-    """The newest run of this machine that holds these points, in the request's directory."""
+    """The newest run of this machine that holds these points, in the request's directory, in turns
+    or windows where that is asked."""
     here = environment.read()
     needed = {point_key(point.at) for point in points}
     for row in reversed(store.runs()):
@@ -231,6 +241,7 @@ def _holding(
             row.experiment == experiment.name
             and row.origin is None
             and (request is None or _answers(row, request))
+            and turns in (None, row.request.get("turns", False))
             and needed <= {point_key(point.levels) for point in store.points(row.id)}
             and not environment.unlike(
                 row.environment, here, swap_counts=experiment.host.swap_counts

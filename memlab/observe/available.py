@@ -16,7 +16,7 @@ from memlab.observe import cgroup, files, proc
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class AvailableMemory:
     """How much is left, and the group that leaves no more; None where that is the machine."""
 
     left: float
@@ -27,24 +27,24 @@ class Room:
         return "" if self.group is None else f" in this process's cgroup {self.group}"
 
 
-def memory(root: Path = proc.ROOT) -> Room:
+def memory(root: Path = proc.ROOT) -> AvailableMemory:
     """In bytes: MemAvailable, or less where a limit leaves less. The page cache that a group was
     charged for is left as well: it is dropped before anything is refused."""
     groups = files.known(lambda: cgroup.locate(root)) or cgroup.NONE
     free = proc.meminfo(root).get("MemAvailable")
     if free is None:  # of no kernel since 3.14
         raise OSError(errno.ENODATA, "no MemAvailable", str(root / "proc/meminfo"))
-    rooms = [Room(free, None)]
+    rooms = [AvailableMemory(free, None)]
     for group in cgroup.homes(groups):
         limit = cgroup.group_limit_bytes(groups, group)
         if limit is not None:
-            rooms.append(Room(max(0, limit - cgroup.needed_bytes(groups, group)), group))
+            rooms.append(AvailableMemory(max(0, limit - cgroup.needed_bytes(groups, group)), group))
     return min(rooms, key=lambda room: room.left)
 
 
-def cpus(root: Path = proc.ROOT) -> Room:
+def cpus(root: Path = proc.ROOT) -> AvailableMemory:
     """In CPUs: those that this process may run on, or the share of them that a quota leaves."""
-    rooms = [Room(len(os.sched_getaffinity(0)), None)]
+    rooms = [AvailableMemory(len(os.sched_getaffinity(0)), None)]
     version, chain = cgroup.chain("cpu", root)
     for group in chain:
         if version == "1":
@@ -53,20 +53,20 @@ def cpus(root: Path = proc.ROOT) -> Room:
         else:
             quota, _, period = (files.text(group / "cpu.max") or "").partition(" ")
         if (share := _number(quota)) and (of := _number(period)):  # else "-1" or "max"
-            rooms.append(Room(share / of, group))
+            rooms.append(AvailableMemory(share / of, group))
     return min(rooms, key=lambda room: room.left)
 
 
-def processes(root: Path = proc.ROOT) -> Room:
+def processes(root: Path = proc.ROOT) -> AvailableMemory:
     """How many processes and threads may still be started."""
     now = _number((files.text(root / "proc/loadavg") or "").partition("/")[2].partition(" ")[0])
     most = [files.number(root / "proc/sys/kernel" / name) for name in ("threads-max", "pid_max")]
     known = [number for number in most if number is not None]
-    rooms = [Room(max(0, min(known) - (now or 0)) if known else float("inf"), None)]
+    rooms = [AvailableMemory(max(0, min(known) - (now or 0)) if known else float("inf"), None)]
     for group in cgroup.chain("pids", root)[1]:
         limit, used = (files.number(group / f"pids.{name}") for name in ("max", "current"))
         if limit is not None and used is not None:
-            rooms.append(Room(max(0, limit - used), group))
+            rooms.append(AvailableMemory(max(0, limit - used), group))
     return min(rooms, key=lambda room: room.left)
 
 

@@ -8,7 +8,7 @@ these hold, and no flag overrides them:
 - it lies inside one System RAM entry of /sys/firmware/memmap, and overlaps no other kind;
 - it overlaps nothing in /proc/iomem, at any depth, but Reserved and Persistent Memory (legacy),
   which is memmap=nn!ss;
-- mem= or memmap= of /proc/cmdline excludes it. Reserved alone is no proof: the kernel reserves RAM
+- mem= or memmap= of /proc/cmdline excludes it. Reserved alone is not proof: the kernel reserves RAM
   that it still uses, such as EFI's tables (efi_arch_mem_reserve) and the edges of SEV-SNP's map of
   pages (snp_fixup_e820_tables).
 
@@ -36,7 +36,7 @@ _SIZE = re.compile(r"(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)([kmgtpeKMGTPE]?)")
 _FIT = ("Reserved", "Persistent Memory (legacy)")  # of /proc/iomem
 
 
-class Refused(OSError):
+class RangeRefused(OSError):
     """Why a range is not opened; `errno` says whose fault that is."""
 
     def __init__(self, number: int, why: str) -> None:
@@ -75,12 +75,12 @@ def opened(range: str, size_bytes: int, uncached: bool) -> Mapping[str, int]:
     judge("", start, length)  # immediately before the open, however it was chosen
     if length < size_bytes:
         said = f"0x{start:x}+0x{length:x} is kept back, and the copy needs 0x{size_bytes:x}"
-        raise Refused(errno.ENOSPC, said)
+        raise RangeRefused(errno.ENOSPC, said)
     try:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_SYNC if uncached else 0)
         fd = os.open("/dev/mem", flags)
     except OSError as error:
-        raise Refused(error.errno or 0, f'open("/dev/mem"): {error.strerror}') from None
+        raise RangeRefused(error.errno or 0, f'open("/dev/mem"): {error.strerror}') from None
     return {"reserved_fd": fd, "range_start_bytes": start, "range_bytes": length}
 
 
@@ -88,8 +88,8 @@ def parse(text: str) -> tuple[int, int]:
     """Start and length of a range: 0x40000000+0x4000000."""
     spelled = _RANGE.fullmatch(text)
     if not spelled:
-        said = f"{text:.40} is no range; write one such as 0x40000000+0x4000000"
-        raise Refused(errno.EINVAL, said)
+        said = f"{text:.40} is not a range; write one such as 0x40000000+0x4000000"
+        raise RangeRefused(errno.EINVAL, said)
     return int(spelled[1], 16), int(spelled[2], 16)
 
 
@@ -99,7 +99,7 @@ def judge(root: str, start: int, length: int) -> None:
     maps, last = read(root), start + length - 1
     why = _why_not(maps, start, last)
     if why:
-        raise Refused(errno.EPERM, f"0x{start:x}+0x{length:x} {why}")
+        raise RangeRefused(errno.EPERM, f"0x{start:x}+0x{length:x} {why}")
 
 
 def _why_not(maps: Maps, first: int, last: int) -> str:
@@ -116,7 +116,7 @@ def _why_not(maps: Maps, first: int, last: int) -> str:
             return f"is in use, by /proc/iomem: {entry.name:.31}"
     for entry in maps.firmware:
         if not entry.fit and entry.overlaps(first, last):
-            return f"is no RAM, by /sys/firmware/memmap: {entry.name:.31}"
+            return f"is not RAM, by /sys/firmware/memmap: {entry.name:.31}"
     if not _lies_in_one(maps.firmware, first, last):
         return "lies in no System RAM of /sys/firmware/memmap"
     if not _lies_in_one(maps.excluded, first, last):
@@ -143,7 +143,7 @@ def largest(root: str) -> tuple[int, int]:
     whole = ((-(-first // PAGE_BYTES), end // PAGE_BYTES) for first, end in gaps)
     pages = max(((end - start, -start) for start, end in whole if start < end), default=None)
     if pages is None:
-        raise Refused(
+        raise RangeRefused(
             errno.ENODEV,
             "no RAM is kept back from this kernel; boot it with mem=, or take a guest that is: "
             "--in guest --append mem=512M",
@@ -171,7 +171,7 @@ def _map(root: str, path: str) -> str:
     try:
         return _whole(f"{root}{path}")
     except OSError as error:
-        raise Refused(error.errno or 0, f"{path} cannot be read whole") from None
+        raise RangeRefused(error.errno or 0, f"{path} cannot be read whole") from None
 
 
 def _iomem(root: str) -> list[Entry]:
@@ -182,12 +182,14 @@ def _iomem(root: str) -> list[Entry]:
         said = _RESOURCE.fullmatch(line)
         first, last = (int(said[1], 16), int(said[2], 16)) if said else (1, 0)
         if not said or first > last:
-            raise Refused(errno.EBADMSG, f"line {number} of /proc/iomem is no kernel's")
+            raise RangeRefused(errno.EBADMSG, f"line {number} of /proc/iomem is not the kernel's")
         if last == 0:
-            raise Refused(errno.EPERM, "/proc/iomem hides its addresses from whoever is not root")
+            raise RangeRefused(
+                errno.EPERM, "/proc/iomem hides its addresses from whoever is not root"
+            )
         entries.append(Entry(first, last, said[3] in _FIT, said[3]))
     if not any(entry.name == "System RAM" for entry in entries):
-        raise Refused(errno.EBADMSG, "/proc/iomem shows no System RAM")
+        raise RangeRefused(errno.EBADMSG, "/proc/iomem shows no System RAM")
     return entries
 
 
@@ -197,7 +199,7 @@ def _firmware(root: str) -> list[Entry]:
         names = os.listdir(folder)  # noqa: PTH208
     except OSError as error:
         why = "this kernel has no /sys/firmware/memmap, so that what is RAM is not known"
-        raise Refused(error.errno or 0, why) from None
+        raise RangeRefused(error.errno or 0, why) from None
     return [_firmware_entry(f"{folder}/{name}", name) for name in names]
 
 
@@ -209,8 +211,8 @@ def _firmware_entry(folder: str, name: str) -> Entry:
         if not 0 <= start <= end or "\n" in kind:
             raise OSError(errno.EBADMSG, "no kernel's")
     except OSError as error:
-        why = f"entry {name:.32} of /sys/firmware/memmap is no kernel's"
-        raise Refused(error.errno or 0, why) from None
+        why = f"entry {name:.32} of /sys/firmware/memmap is not the kernel's"
+        raise RangeRefused(error.errno or 0, why) from None
     return Entry(start, end, kind == "System RAM", kind)
 
 

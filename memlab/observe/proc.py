@@ -187,7 +187,7 @@ def filesystem_of(path: Path) -> str:
 
     The kernel is asked for the mount's id (proc_pid_fdinfo(5)), since the longest mount point
     that begins the path is wrong where a later mount covers an earlier one. In a chroot whose root
-    is no mount point, the mount is in none of our lines: then statfs(2) says the type.
+    is not a mount point, the mount is in none of our lines: then statfs(2) says the type.
     """
     fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:

@@ -18,7 +18,7 @@ _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD, include/linux/sched.h
 _FIELDS = ("Rss", "Pss", "Locked")  # of smaps; it has 20 more, which would take time
 _HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ")
 # A guard is a page by default (pthread_attr_setguardsize(3)). glibc's arenas end in an
-# inaccessible rest of up to 64 MiB, which is no guard.
+# inaccessible rest of up to 64 MiB, which is not a guard.
 _GUARD_BYTES_MAX = 64 << 10
 
 
@@ -151,7 +151,8 @@ def stat(pid: int, task: int | None = None, root: Path = proc.ROOT) -> Stat:
 
 def tasks(pid: int, root: Path = proc.ROOT) -> list[int]:
     """The ids of its threads, in the order of their making."""
-    return sorted(int(entry.name) for entry in (root / f"proc/{pid}/task").iterdir())
+    with os.scandir(root / f"proc/{pid}/task") as entries:
+        return sorted(int(entry.name) for entry in entries)
 
 
 def check_readable(pid: int, root: Path = proc.ROOT) -> None:

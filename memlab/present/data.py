@@ -39,13 +39,13 @@ def run(run: Run) -> documents.Show:
         samples=len(run.samples),
         window_share=run.window_share,
         points=[
-            documents.Point(
+            documents.ShownPoint(
                 levels=s.point.at,
                 control=s.point.control,
                 outcomes=dict(s.outcomes),
                 details=list(s.details),
                 metrics={name: interval(i) for name, i in s.medians.items()},
-                floors=dict(s.floors),
+                baseline_loops=dict(s.baseline_loops),
                 extrapolated=sorted(s.extrapolated),
                 noise=dict(s.noise),
                 modes=_modes(run, s.point),
@@ -53,7 +53,7 @@ def run(run: Run) -> documents.Show:
             for s in run.summaries
         ],
         crossings=[
-            documents.Crossing(
+            documents.ShownCrossing(
                 panel=c.panel,
                 of=c.of,
                 to=c.to,
@@ -69,12 +69,12 @@ def run(run: Run) -> documents.Show:
     )
 
 
-def _modes(run: Run, point: Point) -> documents.Modes | None:
+def _modes(run: Run, point: Point) -> documents.ShownModes | None:
     found = modes.of_point(run, point)
     if found is None:
         return None
     both = found.modes
-    return documents.Modes(found.metric, both.low, both.high, both.low_share, found.high_met)
+    return documents.ShownModes(found.metric, both.low, both.high, both.low_share, found.high_met)
 
 
 def _attribution(run: Run) -> list[documents.TracedPoint]:
@@ -83,7 +83,7 @@ def _attribution(run: Run) -> list[documents.TracedPoint]:
             levels=found.at,
             operations=found.operations,
             tails=[
-                documents.Tail(
+                documents.ShownTail(
                     share=one.share,
                     judged=one.judged,
                     untraced=one.untraced,
@@ -138,8 +138,8 @@ def published(table: Beside) -> documents.PublishedTable:
     )
 
 
-def interval(found: intervals.Interval) -> documents.Interval:
-    return documents.Interval(found.low, found.estimate, found.high, found.n)
+def interval(found: intervals.Interval) -> documents.ShownInterval:
+    return documents.ShownInterval(found.low, found.estimate, found.high, found.n)
 
 
 def claims(found: Sequence[Reproduced], not_built: Sequence[str]) -> documents.Claims:
@@ -159,8 +159,8 @@ def claims(found: Sequence[Reproduced], not_built: Sequence[str]) -> documents.C
     )
 
 
-def claim(judged: Judged) -> documents.Claim:
-    return documents.Claim(**as_data(judged))
+def claim(judged: Judged) -> documents.JudgedClaim:
+    return documents.JudgedClaim(**as_data(judged))
 
 
 def comparison(compared: Compared) -> documents.Compare:
@@ -235,7 +235,9 @@ def experiment(declared: Experiment) -> documents.Describe:
         ],
         excludes=[exclude.why for exclude in declared.excludes],
         metrics=[
-            documents.DeclaredMetric(m.name, m.unit, m.help, m.lower_is_better, m.floor is not None)
+            documents.DeclaredMetric(
+                m.name, m.unit, m.help, m.lower_is_better, m.baseline_loop is not None
+            )
             for m in declared.metrics
         ],
         controls=[
@@ -258,9 +260,9 @@ def _declared(claim: Claim) -> dict[str, Any]:
     return {"kind": type(claim).__name__.lower()} | asdict(claim)
 
 
-def _study(source: str) -> documents.Study:
+def _study(source: str) -> documents.DeclaredStudy:
     found = studies.load(source)
-    return documents.Study(
+    return documents.DeclaredStudy(
         id=found.id,
         title=found.title,
         kind=found.kind,

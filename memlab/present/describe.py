@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memlab import published as studies
-from memlab.experiment import PRESETS, Claim, Experiment, Expression, Factor
+from memlab.experiment import PRESETS, Claim, Experiment, Expression, Factor, turns
 from memlab.present import table
 from memlab.published import load
 
@@ -39,6 +39,16 @@ def as_text(experiment: Experiment, width: int) -> str:
     return "\n".join(_lines(experiment, min(width, _MOST)))
 
 
+def _taken(experiment: Experiment) -> str:
+    if experiment.turns is None:
+        return "Taken: a trial is one window."
+    said = (experiment.turns.__doc__ or "").strip().rstrip(".")
+    return (
+        f"Taken: {turns.said()}, without the machine's stalls. {said}. A run with other points, or "
+        "with --no-turns, has one window a trial."
+    )
+
+
 def _lines(experiment: Experiment, width: int) -> Iterator[str]:
     def wrapped(text: str, indent: int, more: int = 2, begin: str = "") -> Iterator[str]:
         return table.wrapped(text, width, " " * indent + begin, " " * (indent + more))
@@ -56,6 +66,8 @@ def _lines(experiment: Experiment, width: int) -> Iterator[str]:
     yield f"THE TIMED WINDOW, {experiment.probe_file}"
     for paragraph in _paragraphs(probe_comment(experiment)):
         yield from wrapped(paragraph, 2 + _depth(paragraph), 0) if paragraph else [""]
+    yield ""
+    yield from wrapped(_taken(experiment), 2, 0)
     yield ""
     yield "METRICS, from each sample; the first decides when a point is done"
     units = "A field that ends in _ns is read in seconds; at. has the levels of the sample's point."

@@ -45,7 +45,7 @@ class Document(msgspec.Struct, forbid_unknown_fields=True):
     """An object whose keys are fixed."""
 
 
-class Interval(Document):
+class ShownInterval(Document):
     """A median, or the median of ratios, with its 95 % interval. A median of a run that is spread
     over sessions is that of their medians, and the next session's lies in the interval."""
 
@@ -64,7 +64,7 @@ class PrintedRatio(Document):
     of: str
     to: str
     printed: str
-    here: Interval | None
+    here: ShownInterval | None
     """Paired by block; null where a side is missing."""
 
 
@@ -75,7 +75,7 @@ class PublishedRow(Document):
     """What the printed row is of: a level, or its name as it is printed."""
     printed: dict[str, str]
     """The printed cells by column, digit for digit."""
-    here: dict[str, Interval | None]
+    here: dict[str, ShownInterval | None]
     """The run's medians by column, in the metric's base unit; null: the run has no such point."""
     ratio: dict[str, float | None]
     """Here over printed, by column; a bound where the printed cell is one. null as here."""
@@ -94,7 +94,7 @@ class PublishedTable(Document):
     table: str
     """The table's id in the study."""
     setting: Levels
-    limit: Interval | None
+    limit: ShownInterval | None
     """The machine's limit that a control measured; null: there is none, or it was not measured."""
     rows: list[PublishedRow]
 
@@ -229,7 +229,7 @@ class Environment(msgspec.Struct):
     numa_nodes: list[NumaNode] | UnsetType | None = UNSET
 
 
-class Modes(Document):
+class ShownModes(Document):
     """Two groups of a point's samples with a gap between them, in which the median may lie."""
 
     metric: str
@@ -244,7 +244,7 @@ class Modes(Document):
     of blocks, a noise flag; null where nothing stored separates them."""
 
 
-class Point(Document):
+class ShownPoint(Document):
     """A point of the run: what its samples came to."""
 
     levels: Levels
@@ -255,19 +255,19 @@ class Point(Document):
     error."""
     details: list[str]
     """What samples said that were not ok, each once."""
-    metrics: dict[str, Interval]
+    metrics: dict[str, ShownInterval]
     """Medians by metric, in its base unit; a metric without a number is left out."""
-    floors: dict[str, float]
+    baseline_loops: dict[str, float]
     """By metric: the same loop without the operation, in the metric's unit."""
     extrapolated: list[str]
     """Metrics whose value is more than what was measured."""
     noise: dict[str, Positive]
     """What disturbed samples, and how many of them."""
-    modes: Modes | None
+    modes: ShownModes | None
     """Of the first metric; null where its samples have not two."""
 
 
-class Crossing(Document):
+class ShownCrossing(Document):
     """Where one line of the figure becomes cheaper than another."""
 
     panel: Levels
@@ -294,7 +294,7 @@ class Cause(Document):
     """Seconds that it took inside them."""
 
 
-class Tail(Document):
+class ShownTail(Document):
     """The slowest operations of a traced point, all samples together."""
 
     share: Share
@@ -319,14 +319,14 @@ class TracedPoint(Document):
     levels: Levels
     operations: Number
     """In all samples of the point."""
-    tails: list[Tail]
+    tails: list[ShownTail]
     events: dict[str, Number]
     """By cause, what the operations' threads met in all."""
     unseen: dict[str, str]
     """Causes that could not be seen, and why."""
     lost: Number
     """Records that the trace had no room for."""
-    overhead: dict[str, Interval]
+    overhead: dict[str, ShownInterval]
     """By metric: traced / not traced, paired by block."""
     samples: list[Positive]
     """By their number in the store."""
@@ -354,15 +354,15 @@ class Show(Document):
     samples: Number
     window_share: Annotated[float, Meta(ge=0)] | None
     """The share of the wall time spent inside timed windows; null before the first sample."""
-    points: list[Point]
-    crossings: list[Crossing]
+    points: list[ShownPoint]
+    crossings: list[ShownCrossing]
     published: list[PublishedTable]
     attribution: list[TracedPoint]
     figures: list[str] | UnsetType = UNSET
     """Paths of the files drawn; only `memlab sweep` draws."""
 
 
-class Claim(Document):
+class JudgedClaim(Document):
     """A claim judged at one setting of the factors that it leaves free."""
 
     id: str
@@ -415,7 +415,7 @@ class JudgedExperiment(Document):
     refused: str | None
     """Why there is no run; null where there is one."""
     tables: list[PublishedTable]
-    claims: list[Claim]
+    claims: list[JudgedClaim]
     """A claim once for every setting of the factors that it leaves free."""
 
 
@@ -486,7 +486,7 @@ class Compare(Document):
     """Points with samples in new alone."""
 
 
-class Undone(Document):
+class UndoneRun(Document):
     """What one killed run had left."""
 
     run: str
@@ -498,14 +498,14 @@ class Undone(Document):
 class Clean(Document):
     """What killed runs had left on the host, undone."""
 
-    undone: list[Undone]
+    undone: list[UndoneRun]
     failed: list[str]
     """What could not be undone, and why."""
     left_alone: list[str]
     """Journals of runs on other machines, in other containers or of other users."""
 
 
-class Capability(Document):
+class ShownCapability(Document):
     """One thing that memlab can see or do here, or not."""
 
     name: str
@@ -600,6 +600,8 @@ class DryRun(Document):
     without one."""
     budget_seconds: float | None
     """Wall time after which it ends; null where --blocks alone ends it."""
+    turns: bool
+    """Whether the points of a block take turns of 2 ms; else each trial has a window of its own."""
     excluded: dict[str, Positive]
     """Why points are left out, and how many."""
     scaled: dict[str, str]
@@ -622,7 +624,7 @@ class PlannedChange(Document):
     """The smallest relative change; null where the budget is too short for an interval."""
 
 
-class Plan(Document):
+class ShownPlan(Document):
     """What it takes to show a change between two points of an experiment on this machine."""
 
     experiment: str
@@ -676,7 +678,7 @@ class DeclaredMetric(Document):
     """The base unit."""
     help: str
     lower_is_better: bool
-    floor: bool
+    baseline_loop: bool
     """Whether the same loop is timed without the operation."""
 
 
@@ -698,7 +700,7 @@ class DeclaredTable(Document):
     note: str
 
 
-class Study(Document):
+class DeclaredStudy(Document):
     """A published study that an experiment tests claims of."""
 
     id: str
@@ -784,19 +786,20 @@ class Describe(Document):
     changes: list[DeclaredClaim]
     """What changelogs claim, each since a version; `ladder` judges them."""
     published: list[DeclaredTable]
-    studies: list[Study]
+    studies: list[DeclaredStudy]
     budget_s: PresetBudgets
 
 
-_VERSION = 1
+# Of a document that lost or renamed a key; else 1 (docs/json.md).
+_VERSIONS = {"describe": 2, "show": 2, "sweep": 2, "try": 2}
 _COMMANDS: Mapping[str, Any] = {
     "claims": Claims,
     "clean": Clean,
     "compare": Compare,
     "describe": Describe,
-    "doctor": list[Capability],
+    "doctor": list[ShownCapability],
     "list": list[ListedExperiment],
-    "plan": Plan,
+    "plan": ShownPlan,
     "plot": Plot,
     "reproduce": Claims,
     "runs": list[ListedRun],
@@ -831,7 +834,7 @@ def schema(command: str) -> dict[str, Any]:
         _describe(part, classes.get(name))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"memlab:{command}:{_VERSION}",
+        "$id": f"memlab:{command}:{_VERSIONS.get(command, 1)}",
         "title": f"memlab {command.replace('-', ' --', 1)} --json",
         "description": " ".join((inspect.getdoc(item) or "").split()),
         **top,

@@ -10,10 +10,10 @@ from importlib import import_module
 
 from memlab.experiment import Checks, Experiment
 from memlab.judging import reproduce, summary
-from memlab.present import describe, words
+from memlab.present import decisions, describe, words
 from memlab.present.figures import caption, names
 from memlab.present.table import Column, Table, markdown
-from memlab.present.verdicts import ClaimVerdicts, Verdict, verdicts
+from memlab.present.verdicts import ClaimVerdicts, ShownVerdict, verdicts
 from memlab.results import Run
 
 _SHOWN = "quick"  # the preset of the recorded runs
@@ -77,6 +77,7 @@ def _found(run: Run) -> Iterator[str]:
         f"{len(run.samples)} samples, {run.blocks} blocks."
     )
     yield " ".join([*said, recorded])
+    yield from decisions.page(run, found.judged)
     for name in names(run):
         stem = f"{run.experiment.name}-{name}" if name else run.experiment.name
         yield from ("", f"[![{caption(run, name)}]({stem}.svg)]({stem}.svg)")  # a phone enlarges it
@@ -120,7 +121,7 @@ def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
         yield from ("", f"{said}: the figure lists them.")
 
 
-def _said(found: Sequence[Verdict]) -> Iterator[str]:
+def _said(found: Sequence[ShownVerdict]) -> Iterator[str]:
     """A line per verdict, or one where all settings have the same word and number."""
     # A count alone does not say what it should have been.
     numbers = [one.reason if _is_count(one.number) else one.number for one in found]
@@ -136,7 +137,7 @@ def _said(found: Sequence[Verdict]) -> Iterator[str]:
         yield f"**{one.word}**{f' ({where})' if where else ''}: {said}"
 
 
-def _shortened(found: Verdict, said: str) -> str:
+def _shortened(found: ShownVerdict, said: str) -> str:
     if found.word == "inconclusive":
         return _REST.split(words.shared_reason(found.evidence))[0]
     said, stands, _ = said.partition(f"; {summary.FALLEN}")

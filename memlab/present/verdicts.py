@@ -14,7 +14,7 @@ from memlab.results import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ShownVerdict:
     """One verdict, of settings that agree on it: `number` is the estimate with its interval of the
     setting closest to the bound, or all the evidence where that has no number."""
 
@@ -42,7 +42,7 @@ class ClaimVerdicts:
     text: str
     published: str
     overall: str
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[ShownVerdict]
 
 
 def verdicts(run: Run, judged: Sequence[Judged]) -> list[ClaimVerdicts]:
@@ -60,14 +60,14 @@ def verdicts(run: Run, judged: Sequence[Judged]) -> list[ClaimVerdicts]:
     return sorted(made, key=lambda claim: summary.ORDER.index(claim.overall))
 
 
-def _verdict(run: Run, group: summary.Group) -> Verdict:
+def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
     closest = group.closest
     is_fallen = closest.word == "reproduced" and closest.fallen
     fallen = f"; {summary.FALLEN}" if is_fallen else ""
-    return Verdict(
+    return ShownVerdict(
         where=words.where(run.named, group),
         word=closest.word,
-        number=_number(run, closest) + fallen,
+        number=number(run, closest) + fallen,
         evidence=closest.evidence + fallen,
         lines=closest.lines,
         controls=closest.control_says.splitlines(),
@@ -80,7 +80,7 @@ def _verdict(run: Run, group: summary.Group) -> Verdict:
     )
 
 
-def _number(run: Run, judged: Judged) -> str:
+def number(run: Run, judged: Judged) -> str:
     """`7`, `x138 (105 to 144)`, `1.59 KiB (1.56 KiB to 1.63 KiB)`; else the evidence, also where
     the baseline loop makes the number a bound."""
     found, claim = judged.verdict, judged.claim

@@ -11,15 +11,15 @@ from typing import Any
 
 from memlab import recorded, units
 from memlab.analysis.compare import MOST_BLOCKS, Comparison
-from memlab.analysis.crossover import Crossover
+from memlab.analysis.crossover import CrossingPoint
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Count, Experiment, Level, Metric, Outcome
 from memlab.experiment.points import short_label
 from memlab.judging import evidence, summary
 from memlab.judging.compare import Compared
-from memlab.judging.effects import Change, Effect
+from memlab.judging.effects import Effect, LevelChange
 from memlab.judging.reproduce import Reproduced
-from memlab.judging.summary import HERE, Group
+from memlab.judging.summary import HERE, SettingGroup
 from memlab.observe.environment import EMULATED
 from memlab.present.machine import machine_of
 from memlab.results import Run
@@ -193,7 +193,7 @@ def blocks_missing(found: Comparison) -> str:
     return f"over {MOST_BLOCKS:,}" if many else f"{found.blocks_missing}"
 
 
-def change(found: Change) -> str:
+def change(found: LevelChange) -> str:
     """`+38 % (34 to 41)`, `2.1 times (2 to 2.2)`, `unchanged (-2 to 1 %)`, `0 B instead of 4 KiB`,
     or that nothing is shown yet, and what would."""
     compared = found.comparison
@@ -391,7 +391,7 @@ def crossing(experiment: Experiment, crossed: Crossing) -> str:
     return f"{of} cheaper from {name(found.estimate)} ({_span(found, name)}){last}"
 
 
-def _span(found: Crossover, name: Callable[[float], str]) -> str:
+def _span(found: CrossingPoint, name: Callable[[float], str]) -> str:
     if found.low is None or found.high is None:
         return f"n={found.n}, no interval"
     low = f"below {name(found.smallest)}" if math.isinf(found.low) else name(found.low)
@@ -415,7 +415,7 @@ def level_words(experiment: Experiment) -> Callable[[float], str]:
     return lambda level: units.format_quantity(level, unit)
 
 
-def where(experiment: Experiment, group: Group) -> str:
+def where(experiment: Experiment, group: SettingGroup) -> str:
     """A group's setting in words: `dir, size 1 B to 4 KiB, 3 levels; the closest, 4 KiB`."""
     at = labels(experiment, group.at, group.at)
     if group.span is None:

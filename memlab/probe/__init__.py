@@ -192,6 +192,38 @@ def let_go() -> None:
             ends()
 
 
+class Relay:
+    """Processes of this one that take turns: see probes/support/relay.h."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        """Open it, before the runners are forked; OSError where that fails."""
+        self._relay = _lib.probe_relay_open(count, seed)
+        if self._relay == _ffi.NULL:
+            raise OSError(_ffi.errno, f"a relay of {count}: {os.strerror(_ffi.errno)}")
+
+    def join(self, index: int, news: int) -> None:
+        """This process is the runner `index`, which writes a byte to `news` when it is parked. The
+        last one whose turns are over writes another."""
+        _lib.probe_relay_join(self._relay, index, news)
+
+    def start(self) -> bool:
+        """Begin; whether all turns are over: no runner is left."""
+        over: bool = _lib.probe_relay_start(self._relay)
+        return over
+
+    def drop(self, index: int) -> bool:
+        """A runner has died, or never parked; whether all turns are over."""
+        over: bool = _lib.probe_relay_drop(self._relay, index)
+        return over
+
+    def release(self, index: int) -> None:
+        """Let a runner whose turns are over go on."""
+        _lib.probe_relay_release(self._relay, index)
+
+    def close(self) -> None:
+        _lib.probe_relay_close(self._relay)
+
+
 def bind(name: str) -> None:
     """Makes the types of a probe's params and result, which cffi else makes at its first call."""
     kinds = params(name)  # of a Python probe this imports the module
@@ -351,6 +383,17 @@ def _series(series: Any) -> dict[str, Any]:
     }
 
 
+def _turns(turns: Any) -> dict[str, Any] | None:
+    """None of a window that was not divided."""
+    if turns.count == 0:
+        return None
+    arrays = ("from_ns", "elapsed_ns", "call_count")
+    return {name: _ffi.unpack(getattr(turns, name), turns.count) for name in arrays} | {
+        "lead_ns": turns.lead_ns,
+        "lead_call_count": turns.lead_call_count,
+    }
+
+
 def _attribution(found: Any) -> dict[str, Any] | None:
     """As memlab.analysis.attribution reads it."""
     if not found.traced:
@@ -382,5 +425,6 @@ _SHORTENED = {  # the structs that are stored in fewer words than they have in C
     "struct probe_counter": _counter,
     "struct probe_histogram": _histogram,
     "struct probe_series": _series,
+    "struct probe_turns": _turns,
     "struct probe_attribution": _attribution,
 }

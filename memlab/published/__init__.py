@@ -22,7 +22,7 @@ _CELL = re.compile(r"(?P<bound>[<>]?)(?P<number>[\d,]+(?:\.\d+)?)(?P<unit>[A-Za-
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PrintedCell:
     """One printed number: as printed, in base units, and whether it is only a bound."""
 
     printed: str
@@ -35,18 +35,18 @@ class Cell:
         return {"": "", ">": "<", "<": ">"}[self.bound]
 
     @classmethod
-    def read(cls, printed: str) -> Cell:
+    def read(cls, printed: str) -> PrintedCell:
         match = _CELL.fullmatch(printed)
         # A scan may set a blank inside a unit: "10G B".
         unit = match["unit"].replace(" ", "") if match else ""
         if not match or unit not in _UNITS:
-            raise ValueError(f"published cell {printed!r} is no number with a known unit")
+            raise ValueError(f"published cell {printed!r} is not a number with a known unit")
         number = float(match["number"].replace(",", ""))
         return cls(printed, number * _UNITS[unit], match["bound"])
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PrintedTable:
     """One printed table. `rows` are the printed cells by column, in the printed order."""
 
     id: str
@@ -57,8 +57,8 @@ class Table:
     unsure: tuple[str, ...]
     rows: tuple[Mapping[str, Any], ...]
 
-    def cell(self, row: Mapping[str, Any], column: str) -> Cell:
-        return Cell.read(row[column])
+    def cell(self, row: Mapping[str, Any], column: str) -> PrintedCell:
+        return PrintedCell.read(row[column])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Source:
     appeared: str
     missing: str
     host: Mapping[str, str]
-    tables: Mapping[str, Table]
+    tables: Mapping[str, PrintedTable]
 
     @property
     def reference(self) -> str:
@@ -107,14 +107,14 @@ def read(path: Path) -> Source:
     try:
         return _read(path)
     except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no study: {type(error).__name__}: {error}") from None
+        raise ValueError(f"{path} is not a study: {type(error).__name__}: {error}") from None
 
 
 def _read(path: Path) -> Source:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     fields = ("id", "title", "place", "quantity", "rows_are")
     tables = {
-        table["id"]: Table(
+        table["id"]: PrintedTable(
             **{name: table[name] for name in fields},
             unsure=tuple(table["unsure"]),
             rows=tuple(table["rows"]),

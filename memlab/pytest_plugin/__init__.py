@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from memlab.pytest_plugin.account import Account
+from memlab.pytest_plugin.account import SessionTally
 from memlab.pytest_plugin.context import Context
 from memlab.pytest_plugin.lab import Memlab
-from memlab.pytest_plugin.settings import POLICIES, MemlabInconclusive, Settings
+from memlab.pytest_plugin.settings import POLICIES, MemlabInconclusive, PluginSettings
 
 __all__ = ["Memlab", "MemlabInconclusive"]
 
-_SETTINGS = pytest.StashKey[Settings]()
-_ACCOUNT = pytest.StashKey[Account]()
+_SETTINGS = pytest.StashKey[PluginSettings]()
+_ACCOUNT = pytest.StashKey[SessionTally]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,8 +56,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_SETTINGS] = Settings.of(config)
-    config.stash[_ACCOUNT] = Account()
+    config.stash[_SETTINGS] = PluginSettings.of(config)
+    config.stash[_ACCOUNT] = SessionTally()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

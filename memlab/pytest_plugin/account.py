@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Entry:
+class TallyEntry:
     """One run: whose it is, the verdicts on what was asserted, and a note a comparison."""
 
     test: str
@@ -25,12 +25,12 @@ class Entry:
         return "; ".join([*parts, *self.notes])
 
 
-class Account:
+class SessionTally:
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[TallyEntry] = []
         self._reasons: Counter[str] = Counter()
 
-    def measured(self, entry: Entry) -> None:
+    def measured(self, entry: TallyEntry) -> None:
         self._entries.append(entry)
 
     def not_measured(self, reason: str) -> None:

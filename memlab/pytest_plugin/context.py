@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memlab.pytest_plugin.account import Account
-from memlab.pytest_plugin.settings import Settings
+from memlab.pytest_plugin.account import SessionTally
+from memlab.pytest_plugin.settings import PluginSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,5 +13,5 @@ class Context:
     """`test` is the test's node id."""
 
     test: str
-    settings: Settings
-    account: Account
+    settings: PluginSettings
+    account: SessionTally

@@ -17,7 +17,7 @@ from memlab.judging.compare_levels import compare_levels
 from memlab.present import exports, words
 from memlab.present.formats import cases
 from memlab.pytest_plugin import baselines
-from memlab.pytest_plugin.account import Entry
+from memlab.pytest_plugin.account import TallyEntry
 from memlab.pytest_plugin.context import Context
 from memlab.pytest_plugin.settings import fail
 
@@ -29,7 +29,7 @@ class _NoBaseline(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Shortfall:
     """What an assertion found: what speaks against it, and what is not decided. A line each."""
 
     title: str
@@ -44,7 +44,7 @@ class Run(api.Run):
     def __init__(self, measured: api.Run, context: Context, number: int) -> None:
         super().__init__(measured.row, measured.store_path)
         self._context, self._number = context, number
-        self._entry = Entry(context.test, self.experiment.name, self.id, len(self.samples))
+        self._entry = TallyEntry(context.test, self.experiment.name, self.id, len(self.samples))
         self._beside_own = False
         context.account.measured(self._entry)
 
@@ -87,7 +87,7 @@ class Run(api.Run):
         if self._context.settings.save:
             self._save(self._context.settings.save)
 
-    def _end(self, found: Found) -> None:
+    def _end(self, found: Shortfall) -> None:
         """Stacklevel 3: the test's own line."""
         __tracebackhide__ = True
         if found.against:
@@ -103,13 +103,13 @@ class Run(api.Run):
     def _judged(self) -> Sequence[Judged]:
         return judge(self)
 
-    def _claimed(self, name: str) -> Found:
+    def _claimed(self, name: str) -> Shortfall:
         __tracebackhide__ = True
         claim = self._claim(name)
         judged = [j for j in self._judged if j.claim is claim]
         self._entry.verdicts.update(j.word for j in judged)
         told = [(j.word, self._verdict_line(j)) for j in judged if j.word != "reproduced"]
-        return Found(
+        return Shortfall(
             f"{self.experiment.name}, run {self.id}: {claim.text}",
             [line for word, line in told if word == "contradicted"],
             [line for word, line in told if word != "contradicted"],
@@ -135,12 +135,12 @@ class Run(api.Run):
 
     def _compared(
         self, baseline: Baseline | None, by: str | float, metric: str | None, bad: Sequence[str]
-    ) -> Found:
+    ) -> Shortfall:
         __tracebackhide__ = True
         self._beside_own |= baseline is None
         settings = self._context.settings
         if baseline is None and settings.save and not settings.compare:
-            return Found("this session makes the baseline")
+            return Shortfall("this session makes the baseline")
         try:
             compared = self._beside(baseline, metric, _share(by))
         except Unlike as unlike:
@@ -159,7 +159,7 @@ class Run(api.Run):
             for p in compared.points
         ]
         about = f"{compared.new} against {compared.base}, {compared.metric.help}"
-        return Found(
+        return Shortfall(
             "\n".join([f"{self.experiment.name}, {about}", *compared.remarks]),
             [line for word, line in told if word in bad],
             [line for word, line in told if word == "inconclusive"],
@@ -170,9 +170,9 @@ class Run(api.Run):
             return compare_levels(self, baseline, metric=metric, threshold=by)
         return compare_runs(self._baseline(baseline), self, metric=metric, threshold=by)
 
-    def _not_compared(self, why: str) -> Found:
+    def _not_compared(self, why: str) -> Shortfall:
         self._entry.notes.append(f"not compared: {why}")
-        return Found(f"{self.experiment.name}, run {self.id}", (), [f"  not compared: {why}"])
+        return Shortfall(f"{self.experiment.name}, run {self.id}", (), [f"  not compared: {why}"])
 
     def _baseline(self, given: str | Path | results.Run | None) -> Path | results.Run:
         if given is None:

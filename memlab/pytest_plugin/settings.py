@@ -17,7 +17,7 @@ class MemlabInconclusive(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PluginSettings:
     """The options, read and checked. `inconclusive` is one of POLICIES."""
 
     skip: bool
@@ -30,7 +30,7 @@ class Settings:
     inconclusive: str
 
     @classmethod
-    def of(cls, config: pytest.Config) -> Settings:
+    def of(cls, config: pytest.Config) -> PluginSettings:
         """Raises pytest.UsageError with one line."""
 
         def path(name: str) -> Path | None:

@@ -64,7 +64,7 @@ def measure(params: Params) -> dict[str, Any]:
         try:
             its_qmp.close()
             its_console.close()  # so that the other ends close with QEMU
-            machine = Machine(qemu, said, qmp, answers, console, window.started_ns)
+            machine = EmulatedMachine(qemu, said, qmp, answers, console, window.started_ns)
             machine.live(params.booted_sign.encode(), params.settle_ns)
             result = machine.ask()
         finally:
@@ -76,7 +76,7 @@ def measure(params: Params) -> dict[str, Any]:
     return {"window": window.measured, **result}
 
 
-class Machine:
+class EmulatedMachine:
     """A running QEMU: its memory over time, its console and its QMP."""
 
     def __init__(

@@ -236,6 +236,21 @@ class Request:
         "one.",
         always=False,
     )
+    turns: bool = asked(
+        True,
+        FLAG,
+        "--no-turns",
+        on=dict.fromkeys(
+            ("sweep", "plan"),
+            "A window of its own for every trial; else the points of a block take turns of 2 ms, "
+            "where their work is a repeated call.",
+        ),
+        doc="whether the points of a block take turns of 2 ms, where their work is a repeated "
+        "call, so that all meet the same machine.",
+        stored="Whether the points of a block took turns of 2 ms; else each had a window of its "
+        "own, as in older runs.",
+        always=False,
+    )
 
     def __post_init__(self) -> None:
         if self.name is not None and self.name != printable(self.name):

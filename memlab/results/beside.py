@@ -11,7 +11,7 @@ import numpy as np
 from memlab import published
 from memlab.analysis.intervals import Interval, ratio_interval
 from memlab.experiment import At, Published
-from memlab.published import Cell, Source, Table
+from memlab.published import PrintedCell, PrintedTable, Source
 from memlab.results.run import Run
 
 
@@ -30,7 +30,7 @@ class RatioHere:
 
     of: str
     to: str
-    printed: Cell
+    printed: PrintedCell
     here: Interval | None
 
 
@@ -40,7 +40,7 @@ class Row:
 
     level: Any
     name: str
-    printed: Mapping[str, Cell]
+    printed: Mapping[str, PrintedCell]
     here: Mapping[str, Here]
     beyond: Mapping[str, float]  # columns whose printed value implies more than the limit
     ratios: Mapping[str, RatioHere] = field(default_factory=dict)  # by printed column
@@ -51,7 +51,7 @@ class Beside:
     """One published table at one setting of the factors that it does not name."""
 
     source: Source
-    table: Table
+    table: PrintedTable
     declared: Published
     setting: At
     rows: Sequence[Row]
@@ -98,7 +98,7 @@ def _limit(run: Run, declared: Published) -> Interval | None:
 def _row(
     run: Run,
     declared: Published,
-    table: Table,
+    table: PrintedTable,
     row: Mapping[str, Any],
     setting: At,
     limit: Interval | None,
@@ -141,7 +141,7 @@ def _ratio(run: Run, metric: str, of: At, to: At) -> Interval | None:
     return ratio_interval(above, below, looked=run.looked) if paired.any() and positive else None
 
 
-def _here(run: Run, metric: str, at: At, printed: Cell) -> Here:
+def _here(run: Run, metric: str, at: At, printed: PrintedCell) -> Here:
     for summary in run.summaries:
         if dict(summary.point.at) == dict(at) and metric in summary.medians:
             median = summary.medians[metric]

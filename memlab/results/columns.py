@@ -33,6 +33,6 @@ def evaluate(expression: Expression | Callable[[Any, At], Any], fields: Fields) 
         wrong = (size != 0) & ~((size > 1 / _LARGEST) & (size < _LARGEST)) & ~np.isnan(found)
     if wrong.any():
         number = int(wrong.argmax())
-        said = f"{found[number]:g} is no measurement" if not math.isnan(found[number]) else "nan"
+        said = f"{found[number]:g} is not a measurement" if not math.isnan(found[number]) else "nan"
         raise Unreadable(number, OverflowError(said))
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memlab.analysis.crossover import Crossover, crossover
+from memlab.analysis.crossover import CrossingPoint, crossover
 from memlab.experiment import At, Lines
 from memlab.results.run import Run
 
@@ -17,7 +17,7 @@ class Crossing:
     panel: At
     of: At
     to: At
-    found: Crossover
+    found: CrossingPoint
     cost: float  # of the first line at the crossing, in the metric's unit; nan outside the range
 
 

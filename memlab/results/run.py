@@ -41,7 +41,7 @@ from memlab.experiment.fields import FloatArray
 from memlab.experiment.metric import Reads
 from memlab.experiment.points import Point, varied_factors
 from memlab.experiment.window import DISTURBANCES, WINDOW_METRICS
-from memlab.results.samples import Derived, IntArray, Samples, Table
+from memlab.results.samples import Derived, IntArray, Samples, SampleTable
 from memlab.store import PointRow, RunRow, SessionRow, Store
 from memlab.store.rows import CELLS_MAX
 
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _AT_ONCE = 10_000  # rows that are written at once
-FLOOR_SHARE = 0.2  # a value whose floor is more than this of it is not the operation's own
+# A value whose baseline loop is more than this of it is not the operation's own.
+BASELINE_LOOP_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +61,17 @@ class PointSummary:
     outcomes: Counter[str]
     details: tuple[str, ...]  # what trials that were not ok said, each once
     medians: Mapping[str, Interval]
-    floors: Mapping[str, float]  # medians, in the metric's unit
+    baseline_loops: Mapping[str, float]  # medians, in the metric's unit
     extrapolated: frozenset[str]  # metrics whose value is more than what was measured
     noise: Counter[str]  # flag -> number of samples
 
-    def floor_share(self, metric: str) -> float | None:
-        """How much of the median is the loop itself; None where there is no floor, or the median
+    def baseline_loop_share(self, metric: str) -> float | None:
+        """How much of the median is the loop itself; None where there is none, or the median
         is 0 and nothing can be a share of it."""
         found = self.medians.get(metric)
-        if metric not in self.floors or found is None or found.estimate == 0:
+        if metric not in self.baseline_loops or found is None or found.estimate == 0:
             return None
-        return self.floors[metric] / found.estimate
+        return self.baseline_loops[metric] / found.estimate
 
 
 _Numbers = Callable[[slice], npt.NDArray[Any]]  # of some of the samples
@@ -84,7 +85,7 @@ def count_of(term: CostTerm) -> str:
     return f"count of {term.name}"
 
 
-def _floor(metric: Metric) -> str:
+def _baseline_loop(metric: Metric) -> str:
     return f"floor of {metric.name}"
 
 
@@ -146,7 +147,7 @@ class Run:
         if len(levels) < len(self.points):
             raise StoreError(f"run {self.id} in {store_path}: two of its points are the same")
         at = {point.index: point.at for point in self.points}
-        table = Table(row, store_path, at, dict(self._derived()))
+        table = SampleTable(row, store_path, at, dict(self._derived()))
         self.samples = Samples(table, np.arange(len(table)))
         units = len(self.sessions) if self.spread else self.blocks
         if len(self.points) * units > CELLS_MAX:
@@ -162,7 +163,7 @@ class Run:
             if name not in first or not self._fits(name, level, first[name]):
                 raise StoreError(
                     f"run {self.id} in {self.store_path}: point {point.point} has {name} "
-                    f"{level!r:.60}, which is no level of {self.experiment.name}"
+                    f"{level!r:.60}, which is not a level of {self.experiment.name}"
                 )
         return at
 
@@ -201,6 +202,11 @@ class Run:
     def unit(self) -> str:
         """What is repeated, and counts once: `block` or `session`."""
         return "session" if self.spread else "block"
+
+    @property
+    def turns(self) -> bool:
+        """Whether the points of a block took turns; else each trial had a window of its own."""
+        return bool(self.row.request.get("turns", False))
 
     @property
     def environment(self) -> Mapping[str, Any]:
@@ -277,8 +283,11 @@ class Run:
         """What is derived from a sample, by its column."""
         for metric in self.metrics:
             yield metric.name, Derived(metric.of, metric.name)
-            if metric.floor is not None:
-                yield _floor(metric), Derived(metric.floor, f"the baseline of {metric.name}")
+            if metric.baseline_loop is not None:
+                yield (
+                    _baseline_loop(metric),
+                    Derived(metric.baseline_loop, f"the baseline of {metric.name}"),
+                )
             if metric.extrapolated is not None:
                 yield _extrapolated(metric), Derived(metric.extrapolated, metric.name)
         for term in self.experiment.costs.terms if self.experiment.costs else ():
@@ -357,11 +366,11 @@ class Run:
         """Which of the blocks that have samples each of these is of."""
         return np.searchsorted(self._blocks, samples.taken("block"))
 
-    def floor(self, metric: Metric, point: Point) -> npt.NDArray[np.float64]:
-        """The floor of a metric in a point's samples; empty where it has none."""
-        if metric.floor is None:
+    def baseline_loop(self, metric: Metric, point: Point) -> npt.NDArray[np.float64]:
+        """The baseline loop of a metric in a point's samples; empty where it has none."""
+        if metric.baseline_loop is None:
             return np.empty(0)
-        return self.with_floor(metric, point).column(_floor(metric))
+        return self.with_baseline_loop(metric, point).column(_baseline_loop(metric))
 
     def extrapolated(self, metric: Metric, samples: Samples) -> bool:
         """Whether a value of these samples is more than was measured."""
@@ -373,9 +382,9 @@ class Run:
         """The samples of a point that have a value of a metric."""
         return self.by_point[point.index].having(metric)
 
-    def with_floor(self, metric: Metric, point: Point) -> Samples:
-        """The samples of a point that have a floor of a metric."""
-        return self.by_point[point.index].having(_floor(metric))
+    def with_baseline_loop(self, metric: Metric, point: Point) -> Samples:
+        """The samples of a point that have a baseline loop of a metric."""
+        return self.by_point[point.index].having(_baseline_loop(metric))
 
     def good(self, point: Point) -> Samples:
         """The samples of a point that ended ok and returned something."""
@@ -391,17 +400,19 @@ class Run:
         """One summary a point, in the plan's order."""
         # Column by column, all points at once: point by point it takes ten times as long.
         medians: list[dict[str, Interval]] = [{} for _ in self.points]
-        floors: list[dict[str, float]] = [{} for _ in self.points]
+        baseline_loops: list[dict[str, float]] = [{} for _ in self.points]
         extrapolated: list[set[str]] = [set() for _ in self.points]
         noise: list[dict[str, int]] = [{} for _ in self.points]
         for metric in self.metrics:
             for number, median in self._medians(metric.name):
                 medians[number][metric.name] = median
-            if metric.floor is not None:
-                for numbers, ordered in self._ordered(_floor(metric)):
-                    for number, floor in zip(numbers, middles(ordered).tolist(), strict=True):
+            if metric.baseline_loop is not None:
+                for numbers, ordered in self._ordered(_baseline_loop(metric)):
+                    for number, baseline_loop in zip(
+                        numbers, middles(ordered).tolist(), strict=True
+                    ):
                         if metric.name in medians[number]:
-                            floors[number][metric.name] = floor
+                            baseline_loops[number][metric.name] = baseline_loop
             if metric.extrapolated is not None:
                 for which, values in self._of_points(_extrapolated(metric)):
                     for number in which[(values > 0).any(axis=1)].tolist():
@@ -418,7 +429,7 @@ class Run:
                 outcomes=self.by_point[point.index].outcomes,
                 details=self.by_point[point.index].details,
                 medians=medians[number],
-                floors=floors[number],
+                baseline_loops=baseline_loops[number],
                 extrapolated=frozenset(extrapolated[number]),
                 noise=Counter(noise[number]),
             )
@@ -475,10 +486,10 @@ class Run:
         bits = np.nan_to_num(samples.column(_NOISE)).astype(np.int64)
         return {word: (bits >> bit & 1).astype(bool) for bit, word in enumerate(DISTURBANCES)}
 
-    def pooled_floor(self, metric: Metric, points: Iterable[Point]) -> float | None:
-        """The median floor over several points: at one size the loop is the same for all."""
-        floors = [self.floor(metric, point) for point in points]
-        pooled = np.concatenate(floors) if floors else np.empty(0)
+    def pooled_baseline_loop(self, metric: Metric, points: Iterable[Point]) -> float | None:
+        """The median baseline loop of several points: at one size it is the same for all."""
+        baseline_loops = [self.baseline_loop(metric, point) for point in points]
+        pooled = np.concatenate(baseline_loops) if baseline_loops else np.empty(0)
         return float(np.median(pooled)) if pooled.size else None
 
     @property

@@ -24,6 +24,7 @@ from memlab.experiment import At, Expression, Raw
 from memlab.experiment.fields import Fields, Unreadable
 from memlab.results.columns import evaluate
 from memlab.store import RunRow, SampleRow, Store
+from memlab.store.rows import readings
 
 IntArray = npt.NDArray[np.int64]
 
@@ -68,10 +69,7 @@ class _Part:
         self._columns = columns
         # What is read of each, None where it returned nothing: in one what the probe alone said.
         self._raw: Sequence[Raw | None] = columns["raw"]
-        self._readings = [
-            None if raw is None else {**raw, **context} if context else raw
-            for raw, context in zip(self._raw, columns["context"], strict=True)
-        ]
+        self._readings = [*map(readings, self._raw, columns["context"])]
 
     @classmethod
     def of(cls, samples: Sequence[SampleRow]) -> _Part:
@@ -105,7 +103,7 @@ class _Part:
         return np.array(some, np.int64), Fields(readings, [at[number] for number in some])
 
 
-class Table:
+class SampleTable:
     """The columns of all samples of a run, in the order they were taken."""
 
     def __init__(
@@ -147,7 +145,7 @@ class Table:
         there = [self._words[name][number] if number >= 0 else None for number in numbers[order]]
         return there, np.argsort(order)[which]
 
-    def saying(self, change: Callable[[str], str]) -> Table:
+    def saying(self, change: Callable[[str], str]) -> SampleTable:
         """The same columns, with the details of samples changed."""
         other = copy(self)
         other._words = self._words | {"detail": [change(word) for word in self._words["detail"]]}
@@ -262,7 +260,7 @@ def ids_of(parts: Iterable[Samples]) -> IntArray:
 class Samples(Sequence[SampleRow]):
     """Some of a run's samples in the order they were taken, read where they are asked for."""
 
-    def __init__(self, table: Table, rows: IntArray) -> None:
+    def __init__(self, table: SampleTable, rows: IntArray) -> None:
         self.table, self.rows = table, rows
 
     def __len__(self) -> int:

@@ -36,8 +36,15 @@ class Need:
     block_s: float
 
 
-def need(experiment: Experiment, points: Sequence[Point], directories: Directories) -> Need:
-    """All files of a plan exist at the same time; trials run one at a time.
+def need(
+    experiment: Experiment,
+    points: Sequence[Point],
+    directories: Directories,
+    *,
+    together: bool = False,
+) -> Need:
+    """All files of a plan exist at the same time; trials run one at a time, or those of a block
+    `together`.
 
     A file on a disk counts as memory too: it is to stay in the page cache. A swap area on zram
     is memory as well, all of it where its pages do not compress.
@@ -57,8 +64,9 @@ def need(experiment: Experiment, points: Sequence[Point], directories: Directori
     held = experiment.host.containment
     if held and any(held.swap(p.at) == "file" for p in points):
         disk[directories.dir] = disk.get(directories.dir, 0) + held.swap_bytes
+    own_bytes = [_memory(experiment, p.at) for p in points]
     return Need(
-        memory_bytes=files_bytes + max(_memory(experiment, p.at) for p in points),
+        memory_bytes=files_bytes + (sum(own_bytes) if together else max(own_bytes)),
         disk_bytes=disk,
         block_s=sum(experiment.cost.time(p.at) for p in points),
     )

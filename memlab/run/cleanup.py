@@ -39,7 +39,7 @@ PAIRS = {
 _READAHEAD = re.compile(r"/sys/devices/virtual/bdi/\d+:\d+/read_ahead_kb")
 
 
-class Refused(OSError):
+class NotOurs(OSError):
     """The resource is not memlab's, whatever the journal says."""
 
     def __init__(self, why: str) -> None:
@@ -87,7 +87,7 @@ def check_setting(path: Path, value: str) -> None:
         passed_on = (path.name, value) == ("cgroup.subtree_control", "-memory")
         if passed_on and proc.filesystem_of(path) == "cgroup2":
             return
-    raise Refused("not a setting that memlab changes")
+    raise NotOurs("not a setting that memlab changes")
 
 
 def restore(path: Path, value: str) -> bool:
@@ -108,7 +108,7 @@ def restore(path: Path, value: str) -> bool:
 def remove_folder(path: Path) -> bool:
     """Remove a folder of this user's, by its name in the folder that it lies in now."""
     if not path.name.startswith(PREFIX):
-        raise Refused("not a folder that memlab made")
+        raise NotOurs("not a folder that memlab made")
     try:
         parent = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -116,7 +116,7 @@ def remove_folder(path: Path) -> bool:
     try:
         found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-            raise Refused("not a folder that memlab made")
+            raise NotOurs("not a folder that memlab made")
         shutil.rmtree(path.name, dir_fd=parent)  # follows no link, whatever is put in its way
     except FileNotFoundError:
         return False
@@ -133,7 +133,7 @@ def end_session(leader: Path, start_ticks: int, mark: str, deadline: float | Non
     OSError (EBUSY) if some do not end.
     """
     if not re.fullmatch(r"/proc/[0-9]+", str(leader)) or not mark:
-        raise Refused("not a session that memlab began")
+        raise NotOurs("not a session that memlab began")
     killed = []
     try:
         for folder in Path("/proc").glob("[0-9]*"):
@@ -174,11 +174,11 @@ def _ours(folder: Path, session: int, start_ticks: int, mark: str) -> bool:
 def remove_group(path: Path, deadline: float | None = None) -> bool:
     """Kill the processes in a group and in the groups below it, then remove the groups."""
     if not path.name.startswith(PREFIX):
-        raise Refused("not a group that memlab made")
+        raise NotOurs("not a group that memlab made")
     if not path.exists():
         return False
     if path.is_symlink() or proc.filesystem_of(path) not in ("cgroup", "cgroup2"):
-        raise Refused("not a cgroup")
+        raise NotOurs("not a cgroup")
     empty_group(path, deadline)
     remove_groups_below(path)
     with suppress(FileNotFoundError):
@@ -234,7 +234,7 @@ def _kill(path: Path) -> int:
 def remove_swap_file(path: Path, deadline: float | None = None) -> bool:
     """Turn the swap file off; it is removed with its folder."""
     if not path.parent.name.startswith(PREFIX):
-        raise Refused("not a swap file that memlab made")
+        raise NotOurs("not a swap file that memlab made")
     return swap_off(path, deadline)
 
 
@@ -261,18 +261,18 @@ def remove_zram(path: Path, node: Path, deadline: float | None = None, mark: str
     been reused since: `mark` is the readahead that ours has, whose swap label may not be written
     yet."""
     if not re.fullmatch(r"/sys/block/zram[0-9]+", str(path)):
-        raise Refused("not a zram device")
+        raise NotOurs("not a zram device")
     if not path.exists():
         return False
     ours = bool(mark) and value_of(path / "queue/read_ahead_kb") == mark
     if int((path / "disksize").read_text()) == 0:
         if not ours:
-            raise Refused("another program's zram device")
+            raise NotOurs("another program's zram device")
     else:
         if node.stat().st_rdev != os.makedev(*map(int, (path / "dev").read_text().split(":"))):
-            raise Refused(f"{node} is another device")
+            raise NotOurs(f"{node} is another device")
         if not (ours or _is_labelled(node)):
-            raise Refused("another program's zram device")
+            raise NotOurs("another program's zram device")
         swap_off(node, deadline)
         (path / "reset").write_text("1")
     (ZRAM_CONTROL / "hot_remove").write_text(path.name.removeprefix("zram"))

@@ -6,7 +6,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from memlab.errors import CannotRun, Interrupted, Refused
 from memlab.experiment.points import Point
 from memlab.observe import environment
 from memlab.request import Request
-from memlab.run import admission, gentle, journal, plan
+from memlab.run import admission, gentle, journal, plan, relay
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared, check_stored
 from memlab.run.stop_rule import StopRule, budget_s
@@ -63,7 +63,7 @@ def sweep(
             name=request.name,
             created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
-            request=asdict(request),
+            request=asdict(replace(request, turns=prepared.turns)),
             environment=target.environment(experiment, prepared.directories),
             memlab=__version__,
         )
@@ -93,6 +93,8 @@ def resume(
         short = target.shortage(experiment, prepared.plan.points, directories)
         if request.gentle is not None:
             short = gentle.shortage(admission.need(experiment, prepared.plan.points, directories))
+        if prepared.turns:
+            short = short or relay.shortage(experiment, prepared.plan.points, directories)
         if short:
             raise Refused(short)
         Sweep(run, prepared, store, watch, target, asked).measure()
@@ -108,7 +110,8 @@ def _stored(run: RunRow, store: Store, budget_s: float | None) -> Prepared:
     points = [Point(row.point, row.levels, row.control) for row in store.points(run.id)]
     check_stored(experiment, points, request)
     directories = Directories(Path(str(request.directory)))
-    return Prepared(experiment, plan.Plan(points, {}), directories, request)
+    turns = bool(run.request.get("turns", False))  # older runs have no such word
+    return Prepared(experiment, plan.Plan(points, {}), directories, request, turns)
 
 
 def _tidy(watch: Watch) -> None:
@@ -188,7 +191,7 @@ class Sweep:
             )
             with interruptible() as heard, opened as executor:
                 block = None
-                for trial in self._trials(blocks, taken, stop_rule, began):
+                for trials in self._trials(blocks, taken, stop_rule, began):
                     if heard:  # and lost, where Python was in a callback that raises to nobody
                         raise KeyboardInterrupt(heard[0])
                     left_s = stop_rule.left_s(time.monotonic() - began)
@@ -198,18 +201,20 @@ class Sweep:
                     if rest_s:
                         time.sleep(rest_s)
                     rested_s = time.monotonic()
-                    if trial.block != block:
-                        block = trial.block
-                        executor.renew(trial.active)
-                    sample = _sample(executor, trial)
+                    if trials[0].block != block:
+                        block = trials[0].block
+                        executor.renew(trials[0].active)
+                    samples = self._samples(executor, trials)
                     elapsed_s = time.monotonic() - began
                     heard.holding = True  # what is stored is told: a signal waits so long
-                    store.add_sample(run.id, session, elapsed_s, sample)
+                    store.add_sample(run.id, session, elapsed_s, *samples)
                     heard.holding = False
-                    stop_rule.add(sample.point, sample.outcome, sample.readings)
-                    watch.sampled(_progress(trial, sample, stop_rule, len(points), elapsed_s))
+                    for trial, sample in zip(trials, samples, strict=True):
+                        stop_rule.add(sample.point, sample.outcome, sample.readings)
+                        watch.sampled(_progress(trial, sample, stop_rule, len(points), elapsed_s))
                     busy_s = time.monotonic() - rested_s
-                    rest_s = busy_s * (gentle.stretch(experiment, request, trial.point.at) - 1)
+                    stretch = gentle.stretch(experiment, request, trials[0].point.at)
+                    rest_s = busy_s * (stretch - 1)
                 else:
                     reason = stop_rule.reason()
         except KeyboardInterrupt as interrupt:
@@ -256,8 +261,9 @@ class Sweep:
         taken: set[tuple[int, int]],
         stop_rule: StopRule,
         began: float,
-    ) -> Iterator[_Trial]:
-        """The trials that are missing, block after block, without the points that are done."""
+    ) -> Iterator[Sequence[_Trial]]:
+        """The trials that are missing, block after block, without the points that are done: those
+        of a block together where they take turns, else one at a time."""
         points, kept = self.prepared.plan.points, self.prepared.experiment.host.kept
         for block in blocks:
             stop_rule.look(block, lambda: time.monotonic() - began)
@@ -268,9 +274,29 @@ class Sweep:
             ]
             if all(stop_rule.done(point.index) for point in points):
                 return
-            for position, point in enumerate(active):
-                if (block, point.index) not in taken:
-                    yield _Trial(block, position, active, point)
+            missing = [
+                _Trial(block, position, active, point)
+                for position, point in enumerate(active)
+                if (block, point.index) not in taken
+            ]
+            if missing and self.prepared.turns:
+                yield missing
+            else:
+                yield from ([trial] for trial in missing)
+
+    def _samples(self, executor: Executor, trials: Sequence[_Trial]) -> list[SampleRow]:
+        """Those of trials that take turns have the same start, and an equal share of the time."""
+        started_at, start = time.time(), time.monotonic()
+        if self.prepared.turns:
+            seed = plan.block_seed(self.run.seed, trials[0].block)
+            replies = executor.turns([trial.point for trial in trials], seed)
+        else:
+            replies = [executor.trial(trial.point) for trial in trials]
+        trial_s = (time.monotonic() - start) / len(trials)
+        return [
+            _sample(trial, reply, started_at, trial_s)
+            for trial, reply in zip(trials, replies, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,9 +307,9 @@ class _Trial:
     point: Point
 
 
-def _sample(executor: Executor, trial: _Trial) -> SampleRow:
-    started_at, start = time.time(), time.monotonic()
-    reply = executor.trial(trial.point)
+def _sample(
+    trial: _Trial, reply: Mapping[str, Any], started_at: float, trial_s: float
+) -> SampleRow:
     raw: dict[str, Any] | None = reply.get("result")
     return SampleRow(
         point=trial.point.index,
@@ -292,7 +318,7 @@ def _sample(executor: Executor, trial: _Trial) -> SampleRow:
         outcome=reply["outcome"],
         detail=reply.get("detail"),
         started_at=started_at,
-        trial_s=time.monotonic() - start,
+        trial_s=trial_s,
         cpu=raw["window"]["cpu_at_open"] if raw else None,
         probe_hash=reply["probe_hash"],
         raw=raw,

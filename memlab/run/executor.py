@@ -96,19 +96,11 @@ class LocalExecutor:
     def trial(self, point: Point) -> dict[str, Any]:
         """One trial's reply. If the fork server dies, the trial is an error and the next one gets a
         new server. A server that dies before its first answer raises WorkerLost."""
-        cost = self._experiment.cost
-        limit_s = self._patience * (cost.limit_s or SETUP_LIMIT_S + 10 * cost.time(point.at))
         keep = self._experiment.host.kept(point.at)
         if self._kept and self._kept.name != keep:
             self._let_go()
         kept = self._kept
-        trial: dict[str, Any] = {
-            "probe": self._experiment.probe,
-            "file": self._file(point),
-            "cpus": self._cpus_of(point.at),
-            "limit_s": limit_s,
-            "keep": bool(keep),
-        }
+        trial = self._asked(point) | {"keep": bool(keep)}
         try:
             which = self._environ(point), self._layout, self._loader_of(point)
             folder = self._folder(point.at)
@@ -153,6 +145,39 @@ class LocalExecutor:
         if held.machine:
             context["machine"] = held.machine.seen
         return reply | {"context": context}
+
+    def turns(self, points: Sequence[Point], seed: int) -> list[dict[str, Any]]:
+        """The replies to a block's points, whose workers take turns: all of them have been taken
+        with `relay.why_not` saying nothing. If the fork server dies, all are errors."""
+        trials = []
+        for point in points:
+            trial = self._asked(point)
+            path = trial["file"]["path"] if trial["file"] else ""
+            trials.append(trial | {"params": self._experiment.params(point.at, {"path": path})})
+        time_s = sum(self._experiment.cost.time(point.at) for point in points)
+        limit_s = self._patience * (SETUP_LIMIT_S + 10 * time_s)
+        which = self._environ(points[0]), self._layout, self._loader_of(points[0])
+        server = self._server(which)
+        try:
+            replies = server.relay(trials, seed, limit_s)
+        except WorkerLost as lost:
+            self._drop(which)
+            if not server.served:
+                raise
+            return [_not_run("error", str(lost)) for _ in points]
+        for reply in replies:
+            reply["context"] = {"host": reply.pop("host"), "layout": self._layout}
+        return replies
+
+    def _asked(self, point: Point) -> dict[str, Any]:
+        """What every trial of a point is asked with, however it is taken."""
+        cost = self._experiment.cost
+        return {
+            "probe": self._experiment.probe,
+            "file": self._file(point),
+            "cpus": self._cpus_of(point.at),
+            "limit_s": self._patience * (cost.limit_s or SETUP_LIMIT_S + 10 * cost.time(point.at)),
+        }
 
     def _cpus_of(self, at: At) -> list[int]:
         asked = self._experiment.host.cpus

@@ -61,9 +61,24 @@ class ForkServer:
 
     def run(self, trial: Mapping[str, Any]) -> dict[str, Any]:
         """One trial, as the worker's reply: outcome, detail or result. WorkerLost if it died."""
+        reply = self._ask(trial)
+        self.served += 1
+        return reply
+
+    def relay(
+        self, trials: Sequence[Mapping[str, Any]], seed: int, limit_s: float
+    ) -> list[dict[str, Any]]:
+        """Trials whose workers take turns on one CPU, as their replies in this order."""
+        replies: list[dict[str, Any]] = self._ask(
+            {"relay": trials, "seed": seed, "limit_s": limit_s}
+        )["relay"]
+        self.served += len(trials)
+        return replies
+
+    def _ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         inlet, outlet = _pipes(self._process)
         try:
-            inlet.write(json.dumps(trial).encode() + b"\n")
+            inlet.write(json.dumps(asked).encode() + b"\n")
             inlet.flush()
             line = outlet.readline()
         except BrokenPipeError:
@@ -72,7 +87,6 @@ class ForkServer:
             raise WorkerLost(
                 f"the fork server ended with status {self._process.wait()}{self._why()}"
             )
-        self.served += 1
         reply: dict[str, Any] = json.loads(line)
         return reply
 

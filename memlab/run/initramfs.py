@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ArchiveMember:
     """A file, folder, link or device. `content` of a link is where it points."""
 
     name: str
@@ -20,17 +20,17 @@ class Member:
 
 
 CONSOLE = (
-    Member("dev", stat.S_IFDIR | 0o755),
-    Member("dev/console", stat.S_IFCHR | 0o600, device=(5, 1)),
+    ArchiveMember("dev", stat.S_IFDIR | 0o755),
+    ArchiveMember("dev/console", stat.S_IFCHR | 0o600, device=(5, 1)),
 )
 
 
-def archive(members: Iterable[Member]) -> bytes:
+def archive(members: Iterable[ArchiveMember]) -> bytes:
     """All of them, each folder before what lies in it, as the caller orders them."""
-    return b"".join(map(_packed, (*members, Member("TRAILER!!!", 0))))
+    return b"".join(map(_packed, (*members, ArchiveMember("TRAILER!!!", 0))))
 
 
-def _packed(member: Member) -> bytes:
+def _packed(member: ArchiveMember) -> bytes:
     path, content = member.name.encode() + b"\0", member.content
     modified_s = member.modified_s & 0xFFFFFFFF
     numbers = (0, member.mode, 0, 0, 1, modified_s, len(content), 0, 0, *member.device)

@@ -96,7 +96,7 @@ class Journal:
         """Make a folder that is removed when the run ends. OSError, for root also where another
         user could put something else in its place."""
         if why := ownership.unfit(parent):
-            raise cleanup.Refused(why)
+            raise cleanup.NotOurs(why)
         path = parent / f"{PREFIX}{name}"
         self._write({"undo": "folder", "path": str(path)})
         path.mkdir(mode=0o700)
@@ -163,7 +163,7 @@ class Unusable(Exception):
 def _remove_session(entry: Mapping[str, str], deadline: float) -> bool:
     leader, start = Path(entry["path"]), entry["start"]
     if not (start.isascii() and start.isdecimal() and len(start) <= _DIGITS_MAX):
-        raise cleanup.Refused("not a session that memlab began")
+        raise cleanup.NotOurs("not a session that memlab began")
     return cleanup.end_session(leader, int(start), entry["mark"], deadline)
 
 
@@ -218,7 +218,7 @@ def _lines(fd: int) -> list[dict[str, Any]]:
     made. Raises Unusable."""
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode):
-        raise Unusable("it is no regular file", damaged=True)
+        raise Unusable("it is not a regular file", damaged=True)
     if status.st_uid != os.geteuid():
         raise Unusable("it is another user's: they run `memlab clean`")
     if status.st_mode & 0o022:
@@ -350,7 +350,7 @@ def _undo(
 
 def _failure(entry: Mapping[str, str], journal: Path, error: Exception) -> str:
     said = f"{entry['undo']} {entry['path']}: {_why(error)}"
-    if isinstance(error, cleanup.Refused) or not isinstance(error, OSError):
+    if isinstance(error, cleanup.NotOurs) or not isinstance(error, OSError):
         return Lasting(f"{said}; look at it, then remove {journal}")
     if entry["undo"] == "value" and error.errno not in _PASSING:
         return Lasting(f"{said}; write {entry['value']!r} to it yourself, then remove {journal}")
@@ -376,7 +376,7 @@ def _open(path: Path) -> int:
 
 
 def undo(path: Path, changed: list[str] | None = None, until: float | None = None) -> list[str]:
-    """Undo a journal by its path; as undo_open. One that somebody else undid is no failure."""
+    """Undo a journal by its path; as undo_open. One that somebody else undid is not a failure."""
     try:
         fd = _open(path)
     except FileNotFoundError:

@@ -105,7 +105,7 @@ def read(path: Path, named_by: str = "--kernel") -> Kernel:
         return Kernel(path, *_named(arm64), AARCH64, page_bytes)
     if head[_MAGIC_AT : _MAGIC_AT + 4] != _MAGIC:
         raise BadRequest(
-            f"{path} is no bootable kernel: a vmlinuz or a bzImage of x86, or an Image of arm64"
+            f"{path} is not a bootable kernel: a vmlinuz or a bzImage of x86, or an Image of arm64"
         )
     (offset,) = struct.unpack_from("<H", head, _VERSION_AT)
     return Kernel(path, *_named(head[0x200 + offset :].partition(b"\0")[0]))

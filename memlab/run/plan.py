@@ -61,3 +61,8 @@ def order(
     random.Random(f"{seed}/{block}").shuffle(shuffled)
     groups = list(dict.fromkeys(kept(point.at) for point in shuffled))
     return sorted(shuffled, key=lambda point: groups.index(kept(point.at)))
+
+
+def block_seed(seed: int, block: int) -> int:
+    """That of the order of turns within a block, of 63 bits."""
+    return random.Random(f"{seed}/{block}/turns").getrandbits(63)

@@ -16,7 +16,7 @@ from memlab.experiment.levels import check_levels
 from memlab.experiment.points import Point
 from memlab.files import ownership
 from memlab.request import Request
-from memlab.run import admission, gentle
+from memlab.run import admission, gentle, relay
 from memlab.run.admission import Directories
 from memlab.run.executor import default_directory
 from memlab.run.kernel import INSTALLED
@@ -31,6 +31,7 @@ class Prepared:
     plan: Plan
     directories: Directories
     request: Request  # with what the host's size changed
+    turns: bool = False  # whether the points of a block take turns
 
 
 def prepare(request: Request) -> Prepared:
@@ -59,7 +60,8 @@ def prepare(request: Request) -> Prepared:
         short=admission.shortage if request.gentle is None else gentle.shortage,
     )
     kept = replace(request, scaled=scaled, directory=str(directories.dir))
-    return Prepared(experiment, built, directories, kept)
+    why_not = relay.why_not(experiment, built.points, request, directories)
+    return Prepared(experiment, built, directories, kept, request.turns and why_not is None)
 
 
 def _check_cpus(cpus: Sequence[int]) -> None:

@@ -19,9 +19,10 @@ from memlab.run.prepare import Prepared, prepare
 
 
 class Executor(Protocol):
-    """Runs trials, one at a time, while it is open."""
+    """Runs trials while it is open: one at a time, or those of a block in turns."""
 
     def trial(self, point: Point) -> dict[str, Any]: ...
+    def turns(self, points: Sequence[Point], seed: int) -> list[dict[str, Any]]: ...
     def renew(self, points: Sequence[Point]) -> None: ...
 
 

@@ -15,7 +15,7 @@ from memlab.run.containment import Group, Shape, entrance
 from memlab.run.journal import Journal
 from memlab.run.settings import Settings, Unavailable, endangered, readahead_file
 from memlab.run.swap import Swap
-from memlab.run.virtual_machine import Started, VirtualMachines
+from memlab.run.virtual_machine import StartedMachine, VirtualMachines
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class TrialContext:
     contained: Mapping[str, Any] | None = None
     top: str = ""
     depth: int | None = None
-    machine: Started | None = None
+    machine: StartedMachine | None = None
 
 
 class TrialSetup:

@@ -17,7 +17,7 @@ from memlab.experiment import FOUND, VirtualMachine
 from memlab.observe import guest_tools, kvm, proc
 from memlab.run import kernel
 from memlab.run.fork_server import where
-from memlab.run.initramfs import CONSOLE, Member, archive
+from memlab.run.initramfs import CONSOLE, ArchiveMember, archive
 from memlab.run.journal import Journal
 from memlab.run.kernel import Kernel
 from memlab.run.settings import Unavailable
@@ -33,7 +33,7 @@ _TRANSLATED_MIB = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedMachine:
     """The probe's params for the machine, and what its sample records about it."""
 
     params: Mapping[str, str]
@@ -48,7 +48,7 @@ class VirtualMachines:
         self._initramfs: Path | None = None
         self._accelerator: str | None = None
 
-    def start(self, wanted: VirtualMachine, root: Path = proc.ROOT) -> Started:
+    def start(self, wanted: VirtualMachine, root: Path = proc.ROOT) -> StartedMachine:
         """Raises Unavailable where this host lacks something."""
         qemu = guest_tools.find(guest_tools.QEMU)
         if qemu is None:
@@ -59,7 +59,7 @@ class VirtualMachines:
         device = _passed_through(root) if wanted.nic == "passed_through" else None
         initramfs = None if image is None else self._the_initramfs()
         words = [qemu, *command(wanted, self._accelerator, image, initramfs, device)]
-        return Started(
+        return StartedMachine(
             {
                 "command": "\n".join(words),
                 "booted_sign": _FIRMWARE_BOOTED if image is None else BOOTED,
@@ -169,4 +169,4 @@ def init() -> Path:
 
 def initramfs(program: bytes) -> bytes:
     """An archive with a console and /init."""
-    return archive((*CONSOLE, Member("init", stat.S_IFREG | 0o755, program)))
+    return archive((*CONSOLE, ArchiveMember("init", stat.S_IFREG | 0o755, program)))

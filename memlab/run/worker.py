@@ -17,7 +17,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from memlab import probe
@@ -48,10 +48,11 @@ def main() -> None:
     worker = Worker()
     for line in sys.stdin.buffer:
         trial = json.loads(line)
-        if not trial:
+        if not trial or "relay" in trial:
             worker.end(witness.pid)
-            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.write(_relayed(**trial) if trial else line)
             sys.stdout.flush()
+            _reap_leftovers(witness.pid)
             worker = Worker()
             continue
         sys.stdout.buffer.write(worker.run(trial, line, witness))
@@ -79,7 +80,8 @@ def _rehearse(name: str) -> set[str]:
 class Worker:
     """One forked process, for one trial, or for all that share what they keep."""
 
-    def __init__(self) -> None:
+    def __init__(self, join: Callable[[], None] | None = None) -> None:
+        """`join` is called in it before its trial."""
         asked, self._asking = os.pipe()
         self._reading, writing = os.pipe()
         self.lives = False  # after its trial
@@ -89,6 +91,8 @@ class Worker:
             _end_with(parent)
             os.close(self._asking)
             os.close(self._reading)
+            if join:
+                join()
             _work(asked, writing)
         os.close(asked)
         os.close(writing)
@@ -101,9 +105,24 @@ class Worker:
         if group:
             witness.stand()
         before = _counts(group, trial["cpus"])
-        os.write(self._asking, line)
+        self.ask(line)
         text, timed_out = _collect(self.pid, self._reading, float(trial["limit_s"]))
         self.lives = bool(trial.get("keep")) and text.endswith(b"}\n")
+        return self._reply(trial, text, before, witness, timed_out=timed_out)
+
+    def ask(self, line: bytes) -> None:
+        os.write(self._asking, line)
+
+    def _reply(
+        self,
+        trial: Mapping[str, Any],
+        text: bytes,
+        before: Mapping[str, int],
+        witness: Witness | None,
+        *,
+        timed_out: bool,
+    ) -> bytes:
+        group = trial.get("group")
         if not text.endswith(b"}\n"):
             status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
             counter = "group_oom_kill" if group else "oom_kill"
@@ -116,17 +135,97 @@ class Worker:
                 os.unlink(file["path"], dir_fd=file.get("folder"))
         after = _counts(group, trial["cpus"])
         host = {name: count - before.get(name, 0) for name, count in after.items()}
-        if group:
+        if group and witness:
             host["witness_killed"] = int(witness.has_ended())
         beside = json.dumps({"host": host, "probe_hash": probe.hash(trial["probe"])}).encode()
         return text.removesuffix(b"}\n") + b", " + beside[1:] + b"\n"
 
     def end(self, witness: int) -> None:
         """Reap the worker, which ends what it keeps once it is asked no more, and what it left."""
+        self.reap()
+        _reap_leftovers(witness)
+
+    def reap(self) -> None:
         os.close(self._asking)
         os.waitpid(self.pid, 0)
         os.close(self._reading)
-        _reap_leftovers(witness)
+
+
+class _Runner(Worker):
+    """A worker of a relay, parked or at its end: `text` is its reply so far."""
+
+    def __init__(
+        self, relay: probe.Relay, index: int, news: tuple[int, int], trial: Mapping[str, Any]
+    ) -> None:
+        super().__init__(lambda: relay.join(index, news[1]))
+        self.trial, self.index = trial, index
+        self.ended = os.pidfd_open(self.pid)
+        self.text, self.timed_out, self.parked = b"", False, False
+        self.ask(json.dumps(trial).encode() + b"\n")
+
+    def park(self, news: int) -> None:
+        """Return when it is parked, or has ended without being so."""
+        limit_s = float(self.trial["limit_s"])
+        ready, _, _ = select.select([news, self._reading, self.ended], [], [], limit_s)
+        self.parked = news in ready
+        if self.parked:
+            os.read(news, 1)
+        else:
+            self.finish(limit_s if ready else 0.0)
+
+    def finish(self, limit_s: float) -> None:
+        self.text, self.timed_out = _collect(self.pid, self._reading, limit_s)
+
+    def close(self, before: Mapping[str, int]) -> bytes:
+        os.close(self.ended)
+        reply = self._reply(self.trial, self.text, before, None, timed_out=self.timed_out)
+        self.reap()
+        return reply
+
+
+def _relayed(relay: Sequence[Mapping[str, Any]], seed: int, limit_s: float) -> bytes:
+    """The replies to trials whose probes take turns on one CPU, as one line: {"relay": [...]}.
+
+    One after the other is prepared and parked, so that each finds the files as trials one after the
+    other would. When the turns of all are over they finish one after the other too: what a probe
+    does after its window is disturbed by nobody. One that dies is dropped, and the others go on;
+    those that are not done `limit_s` after the start are killed.
+    """
+    before = _counts(None, relay[0]["cpus"])
+    baton, news = probe.Relay(len(relay), seed), os.pipe()
+    runners: list[_Runner] = []
+    for index, trial in enumerate(relay):
+        runners.append(_Runner(baton, index, news, trial))
+        runners[-1].park(news[0])
+        if not runners[-1].parked:
+            baton.drop(index)
+    _run_turns(baton, [one for one in runners if one.parked], news[0], limit_s)
+    replies = []
+    for runner in runners:
+        if runner.parked and not runner.timed_out:
+            baton.release(runner.index)
+            runner.finish(float(runner.trial["limit_s"]))
+        replies.append(runner.close(before).removesuffix(b"\n"))
+    baton.close()
+    for end in news:
+        os.close(end)
+    return b'{"relay": [' + b", ".join(replies) + b"]}\n"
+
+
+def _run_turns(baton: probe.Relay, runners: Sequence[_Runner], news: int, limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    alive = {runner.ended: runner for runner in runners}
+    over = baton.start()
+    while not over:
+        left_s = deadline - time.monotonic()
+        ready, _, _ = select.select([news, *alive], [], [], max(0.0, left_s))
+        if not ready:
+            for runner in alive.values():
+                runner.finish(0.0)
+            return
+        over = news in ready
+        for ended in set(ready) - {news}:
+            over |= baton.drop(alive.pop(ended).index)
 
 
 def _work(asked: int, writing: int) -> NoReturn:
@@ -200,7 +299,7 @@ def _open_reserved(asked: Mapping[str, Any]) -> Mapping[str, int]:
 
     try:
         return physical_memory.opened(**asked)
-    except physical_memory.Refused as refused:
+    except physical_memory.RangeRefused as refused:
         raise _Unavailable(str(refused)) from None
 
 

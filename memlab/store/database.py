@@ -241,7 +241,7 @@ def opened(path: Path, create: bool, closing: ExitStack) -> sqlite3.Connection:
 
 
 def check_file(path: Path) -> bool:
-    """Whether there is a store. OSError for what is no file, or another user's link."""
+    """Whether there is a store. OSError for what is not a file, or another user's link."""
     if path.name == ":memory:":
         raise OSError(errno.EINVAL, "name a file: samples in memory are lost")
     if path.is_symlink() and path.lstat().st_uid not in (0, os.geteuid()):
@@ -251,7 +251,7 @@ def check_file(path: Path) -> bool:
     except FileNotFoundError:
         return False
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     return True
 
 
@@ -277,6 +277,7 @@ def _connected(path: Path, mode: str, closing: ExitStack) -> tuple[sqlite3.Conne
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _VALUE_BYTES_MAX)
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA trusted_schema = OFF")  # views and triggers of a foreign file call nothing
+    db.execute("PRAGMA synchronous = NORMAL")  # SQLite's own default depends on who built it
     db.create_function("memlab_context", 1, _context, deterministic=True)
     db.create_function("memlab_returned", 1, _returned, deterministic=True)
     db.create_function("memlab_renamed", 2, _renamed, deterministic=True)

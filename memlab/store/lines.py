@@ -74,20 +74,20 @@ def _digest(text: str) -> str:
 
 
 def read(line: str) -> tuple[str, Line, Counts]:
-    """The run's id, the row, and a run's counts. ValueError, in one line, for what is no row, was
-    changed, or makes no sense."""
+    """The run's id, the row, and a run's counts. ValueError, in one line, for what is not a row,
+    was changed, or makes no sense."""
     try:
         return _read(line)
     except ValueError:
         raise
-    except Exception as error:  # whatever is made of it, it is no row
-        raise ValueError(f"it is no row of memlab ({type(error).__name__}: {error})") from None
+    except Exception as error:  # whatever is made of it, it is not a row
+        raise ValueError(f"it is not a row of memlab ({type(error).__name__}: {error})") from None
 
 
 def _read(line: str) -> tuple[str, Line, Counts]:
     text, seal, digest = line.rpartition(_SEAL)
     if not seal:
-        raise ValueError(f"it is no row of memlab: {line[:60]!r}")
+        raise ValueError(f"it is not a row of memlab: {line[:60]!r}")
     if digest != f'{_digest(text)}"}}':
         raise ValueError("it is not as it was written")
     try:
@@ -114,7 +114,7 @@ def _read(line: str) -> tuple[str, Line, Counts]:
     except KeyError as error:
         raise ValueError(f"it lacks {error}") from None
     if kind == "sample" and not isinstance(values["raw"], dict | None):
-        raise ValueError("raw is no object")
+        raise ValueError("raw is not an object")
     if kind == "sample" and not measured(values["raw"]):
         raise ValueError(f"its window is not {values['raw']['window']!r:.60}")
     return run, row, counts
@@ -128,4 +128,4 @@ def _count(values: Mapping[str, Any], name: str) -> int:
 
 
 def _no_number(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import starmap
+from operator import truediv
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
@@ -49,6 +52,29 @@ class PointRow:
     control: str | None
 
 
+def readings(
+    raw: Mapping[str, Any] | None, context: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """What metrics read of a sample. Where the window was taken in turns, its elapsed_ns is that of
+    all its calls at the median of the turns' times per call: a stall of the machine lies in some of
+    them. `loop_ns` is the time that they all took."""
+    if raw is None:
+        return None
+    both = {**raw, **context} if context else raw
+    turns = raw.get("turns")
+    if not isinstance(turns, dict):
+        return both
+    try:
+        pairs = zip(turns["elapsed_ns"], turns["call_count"], strict=True)
+        per_call = statistics.median(starmap(truediv, pairs))
+        elapsed_ns = round(per_call * (sum(turns["call_count"]) + turns["lead_call_count"]))
+        loop = {"loop_ns": raw["window"]["elapsed_ns"]}
+        typical = {**raw["window"], "elapsed_ns": elapsed_ns}
+    except (LookupError, TypeError, ValueError, ArithmeticError):  # of another program
+        return both
+    return {**both, **loop, "window": typical} if 0 <= elapsed_ns <= _INT_MAX else both
+
+
 @dataclass(frozen=True, slots=True)
 class SampleRow:
     """One trial as it ended. `raw` is what the probe returned, None where it returned nothing.
@@ -56,7 +82,7 @@ class SampleRow:
     `context` is what was known beside the probe: `host`, what the host counted meanwhile;
     `contained`, the group that held the trial; `machine`, the virtual machine that it started;
     `layout`, which one of the probe's code lay in memory, from 0.
-    None where no worker answered. `readings` is both in one, as metrics read it; None where raw is.
+    None where no worker answered. `readings` is both in one, as metrics read it: see there.
     """
 
     point: int
@@ -75,8 +101,7 @@ class SampleRow:
     readings: Mapping[str, Any] | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        both = None if self.raw is None else {**self.raw, **(self.context or {})}
-        object.__setattr__(self, "readings", both)  # frozen
+        object.__setattr__(self, "readings", readings(self.raw, self.context))  # frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,4 +381,4 @@ def _decoded(text: str) -> Any:
 
 
 def _no_number(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")

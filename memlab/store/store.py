@@ -147,13 +147,14 @@ class Store:
             self._tell(lines.of_session(run, row))
         return row.session
 
-    def add_sample(self, run: str, session: int, wall_s: float, sample: SampleRow) -> None:
-        """Commit one sample, and how long its session has lasted."""
+    def add_sample(self, run: str, session: int, wall_s: float, *samples: SampleRow) -> None:
+        """Commit one sample, or those of a block together, and how long its session has lasted."""
         with database.transaction(self._db, self.path):
-            self._insert(run, [sample])
-            self._count(run, session, sample.started_at, wall_s, 1)
+            self._insert(run, samples)
+            self._count(run, session, samples[0].started_at, wall_s, len(samples))
         if self._tell:
-            self._tell(lines.of_sample(run, sample))
+            for sample in samples:
+                self._tell(lines.of_sample(run, sample))
 
     def add_samples(self, run: str, session: int, samples: Sequence[SampleRow]) -> int:
         """Commit many samples in one transaction, all of them or none; returns how many."""

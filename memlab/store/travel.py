@@ -220,7 +220,7 @@ def take_store_in(store: Store, other: Path, host: str | None = None) -> Taken:
 
 
 def is_store(path: Path) -> bool:
-    """Whether a file begins as SQLite's do. OSError for what is no regular file."""
+    """Whether a file begins as SQLite's do. OSError for what is not a regular file."""
     if not database.check_file(path):
         raise FileNotFoundError(2, os.strerror(2), str(path))
     with path.open("rb") as file:

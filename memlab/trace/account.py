@@ -12,7 +12,7 @@ from memlab.trace import file
 KINDS = ("heap", "stack", "anonymous", "file", "shared")  # of mappings, as in account.c
 
 
-class Account(msgspec.Struct, frozen=True):
+class TraceAccount(msgspec.Struct, frozen=True):
     """Counts are in pages, and by kind of mapping where there are several. `moments` are rows at
     equal distances over the recorded time: the pages that were there by kind, then those that were
     given back, and those of them that were touched again, so far."""
@@ -36,7 +36,7 @@ class Account(msgspec.Struct, frozen=True):
     moments: list[list[int]]
 
 
-def of(trace: file.Trace) -> Account:
+def of(trace: file.Trace) -> TraceAccount:
     """BadTrace where the trace is damaged: every record is looked at."""
     found = subprocess.run(
         [file.tool("account"), str(trace.path)], capture_output=True, check=False
@@ -44,4 +44,4 @@ def of(trace: file.Trace) -> Account:
     if found.returncode:
         why = found.stderr.decode(errors="replace").strip() or f"account: {found.returncode}"
         raise BadTrace(f"{trace.path}: {why}")
-    return msgspec.json.decode(found.stdout, type=Account)
+    return msgspec.json.decode(found.stdout, type=TraceAccount)

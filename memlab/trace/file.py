@@ -18,7 +18,7 @@ _HEADER = struct.Struct("<8sII9QIIIIQQ")  # struct trace_header
 _RECORD_BYTES, _TASK_BYTES = 16, 16
 _FILE = struct.Struct("<QII")  # struct trace_file
 _TASKS_MOST, _FILES_MOST, _NAME_MOST = 1 << 20, 1 << 16, 4096
-_LIVE, _HUGE, _ALLOCATIONS, _REDACTED, _COMPAT = 1, 2, 4, 8, 16
+_LIVE, _HUGE, _ALLOCATIONS, _REDACTED, _COMPAT, _DEAF = 1, 2, 4, 8, 16, 32
 _MACHINES = {"x86_64": 62, "aarch64": 183}  # elf(5)
 
 
@@ -59,10 +59,17 @@ class Trace:
         return bool(self.flags & _COMPAT)
 
     @property
+    def allocations(self) -> bool:
+        """It has the calls of malloc, free and the like."""
+        return bool(self.flags & _ALLOCATIONS)
+
+    @property
     def incomplete(self) -> str:
         """Why it is incomplete; empty where it is not."""
         if self.lost:
             return f"{self.lost:,} events found no room and are lost"
+        if self.flags & _DEAF:
+            return "the allocations of a program that may not read /proc of root's were not seen"
         return "the calls of a 32-bit program were not seen" if self.compat else ""
 
 

@@ -33,6 +33,7 @@ _EVENTS = {
     "task:task_newtask": {"pid": (8, 4), "clone_flags": (32, 8)},
 }
 RING_BYTES = 32 << 20  # a CPU
+PROCESSES_MOST = 8192  # at once: more is a program that forks for ever
 
 
 class Recorded(msgspec.Struct):
@@ -54,11 +55,13 @@ def record(
     seconds: float = 0.0,
     redact: bool = False,
     keep_huge: bool = False,
+    allocations: bool = False,
     ring_bytes: int = RING_BYTES,
 ) -> Recorded:
     """Follow a command, or the process `pid` for so many seconds (0: until it ends), and write the
     trace to `out`, whole or not at all. CannotRun and CannotLook say what is missing."""
     words = [f"events={','.join(map(str, _numbers()))}", f"ring={ring_bytes}"]
+    words += [f"processes={PROCESSES_MOST}"]
     words += [f"seconds={seconds}"] if seconds else []
     words += ["redact=1"] if redact else []
     words += ["thp=keep"] if keep_huge else []
@@ -67,6 +70,8 @@ def record(
         words += [f"pid={pid}"]
     else:
         preload = [os.environ.get("LD_PRELOAD", ""), file.tool("start.so")]
+        preload += [file.tool("allocations.so")] if allocations else []
+        words += ["allocations=1"] if allocations else []
         words += [f"preload={':'.join(filter(None, preload))}", "--", *command]
     with _made(out) as written:
         return _run(words, written)

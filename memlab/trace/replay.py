@@ -11,9 +11,10 @@ from memlab.trace import file
 # What the replayer prints (trace/replay.c, finish).
 METRICS = (r"refused[calls]=refused (\d+)",)
 _PACES = ("none", "recorded")
-_POLICIES = ("lock", "thp", "memory_max", "memory_high", "swap", "overcommit", "cpus", "nice")
+_POLICIES = (
+    "lock", "malloc", "thp", "memory_max", "memory_high", "swap", "overcommit", "cpus", "nice",
+)  # fmt: skip
 _WHY_NOT = {
-    "malloc": "a trace holds the calls to the kernel that its own allocator made",
     "aslr": "a replay has the recorded addresses",
     "stack": "a replay has the recorded stack",
     "nofile": "a replay opens no file of the program's",
@@ -35,10 +36,14 @@ def checked(
         if name == "pace":
             if wrong := [level for level in levels if level not in _PACES]:
                 raise BadLevels(f"pace: invalid value {wrong[0]!r} (choose from none, recorded)")
+        elif name == "malloc" and not trace.allocations:
+            raise BadLevels("malloc: the trace has no allocations: memlab record --allocations ...")
         elif name not in _POLICIES:
             why = _WHY_NOT.get(name, "a replay has no arguments and environment")
             known = ", ".join([*_POLICIES, "pace"])
             raise BadLevels(f"{name} is not a policy of a trace: {why}; policies: {known}")
+    if "malloc" in policies and "pace" in policies:
+        raise BadLevels("pace: allocations are replayed without their times")
     notes = [f"incomplete: {trace.incomplete}"] if trace.incomplete else []
     if trace.huge and any(level == "never" for level in policies.get("thp", ())):
         notes.append("recorded with huge pages: without them it has touches that are not in it")

@@ -12,7 +12,7 @@ from memlab.present import figures, words
 from memlab.present.figures import scales, style
 from memlab.present.table import Column, Table, markdown
 from memlab.trace import file, recording
-from memlab.trace.account import KINDS, Account
+from memlab.trace.account import KINDS, TraceAccount
 from memlab.trace.documents import MappingKind, Moment, Recording, TraceShown
 
 PAGE = 4096  # of a record's address, whatever the machine's page is
@@ -48,10 +48,11 @@ def recorded(trace: file.Trace, ended: recording.Recorded) -> Iterator[str]:
 
 
 def _try(trace: file.Trace) -> str:
-    return f"memlab try -p lock=off,future -p thp=never,always {trace.path}"
+    policy = "malloc=glibc,jemalloc" if trace.allocations else "thp=never,always"
+    return f"memlab try -p lock=off,future -p {policy} {trace.path}"
 
 
-def lines(trace: file.Trace, found: Account) -> Iterator[str]:
+def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     """The answer, a row a kind of mapping, the calls, and what it cannot say."""
     program = file.name(trace) or "a program"
     since = "while it ran" if trace.live else "from its start"
@@ -102,7 +103,7 @@ def _processes(count: int) -> str:
     return f"{count:,} process{'' if count == 1 else 'es'}"
 
 
-def _unknown(trace: file.Trace, found: Account) -> Iterator[str]:
+def _unknown(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
     if trace.incomplete:
         yield f"incomplete: {trace.incomplete}"
     if trace.late:
@@ -116,7 +117,7 @@ def _unknown(trace: file.Trace, found: Account) -> Iterator[str]:
         )
 
 
-def _files(trace: file.Trace, found: Account) -> list[str]:
+def _files(trace: file.Trace, found: TraceAccount) -> list[str]:
     if trace.redacted:
         return []
     names = file.file_names(trace)
@@ -131,7 +132,7 @@ def _bytes(pages: int) -> str:
     return units.format_quantity(pages * PAGE, "B")
 
 
-def figure(trace: file.Trace, found: Account, path: Path) -> Path:
+def figure(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
     """Memory over time by kind of mapping, stacked; below it what was given back, and what of that
     was touched again, summed. Written as PNG."""
     at_s = [trace.elapsed_s * (i + 1) / len(found.moments) for i in range(len(found.moments))]
@@ -187,7 +188,7 @@ def recording_document(trace: file.Trace, ended: recording.Recorded) -> Recordin
     )
 
 
-def document(trace: file.Trace, found: Account, place: Path) -> TraceShown:
+def document(trace: file.Trace, found: TraceAccount, place: Path) -> TraceShown:
     """For --json."""
     names = [] if trace.redacted else file.file_names(trace)
     count = len(found.moments)

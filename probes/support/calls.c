@@ -55,23 +55,47 @@ static void measure_floor(const struct call_plan *plan, struct calls_made *made)
 	made->floor_ns = clock_ns() - started_ns;
 }
 
+/* Between open and close others had their turns too. */
+static void without_others(const struct probe_turns *turns, const struct rusage *handed,
+			   struct probe_window *out)
+{
+	out->elapsed_ns = turns->lead_ns;
+	for (uint32_t i = 0; i < turns->count; i++)
+		out->elapsed_ns += turns->elapsed_ns[i];
+	out->voluntary_switch_count -= (uint64_t)handed->ru_nvcsw;
+	out->involuntary_switch_count -= (uint64_t)handed->ru_nivcsw;
+	out->counters.stolen_ns = (struct probe_counter) { .error = EOPNOTSUPP };
+	out->counters.tlb_interrupts = (struct probe_counter) { .error = EOPNOTSUPP };
+}
+
 enum probe_status calls_measure(call_loop *loop, struct call_plan *plan, uint64_t slice_ns,
-				struct probe_window *out, struct calls_made *made,
-				struct probe_error *err)
+				struct probe_window *out, struct probe_turns *turns,
+				struct calls_made *made, struct probe_error *err)
 {
 	enum probe_status status = PROBE_OK;
 	struct stop_timer stop = { .armed = false };
+	const bool relayed = relay_joined();
+	struct rusage handed = { 0 };
 	struct window window;
 
 	memset(made, 0, sizeof(*made));
 	rehearse(loop, plan);
 	TRY_KEPT(&plan->failure);
-	TRY(stop_after(&stop, slice_ns));
+	if (!relayed)
+		TRY(stop_after(&stop, slice_ns));
 	window_open(&window);
-	made->call_count = loop(plan);
+	if (!relayed || relay_enter(&stop, turns, slice_ns) == 0) {
+		made->call_count = loop(plan);
+		if (relayed)
+			relay_leave(made->call_count, &handed);
+	} else {
+		failure_keep(&plan->failure, "relay_enter(&stop, turns, slice_ns)");
+	}
 	window_close(&window, out);
 	stop_cancel(&stop);
 	TRY_KEPT(&plan->failure);
+	if (relayed)
+		without_others(turns, &handed, out);
 	made->sliced = made->call_count < plan->limit_count;
 	measure_floor(plan, made);
 out:

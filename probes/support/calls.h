@@ -10,6 +10,7 @@
 
 #include "barrier.h"
 #include "probe.h"
+#include "relay.h"
 #include "stop.h"
 
 #include <errno.h>
@@ -45,21 +46,23 @@ static inline void waste_turns(uint64_t turns)
 void calls_fit(struct call_plan *plan, uint64_t size_bytes, uint64_t file_size_bytes);
 
 struct calls_made {
-	uint64_t call_count;
-	bool sliced; /* slice_ns ended the loop */
+	uint64_t call_count; /* in a relay with those of the lead-ins */
+	bool sliced;         /* slice_ns ended the loop */
 	/* Of the baseline loop: the loop without its operation, as many calls, but at most 2^20. */
 	uint64_t floor_ns;
 	uint64_t floor_call_count;
 };
 
 /*
- * Times the loop, which slice_ns ends early (0: no limit), and then its baseline loop. Before the
+ * Times the loop, which slice_ns ends early (0: no limit), and then its baseline loop. In a relay
+ * the loop runs in turns, which take slice_ns together; elapsed_ns is then of the turns and their
+ * lead-ins, and what is counted of the whole machine is not there. Before the
  * window, one call on memory of its own (a system call: with no bytes) brings in the code, so that
  * its first touch does not fall into the window.
  */
 enum probe_status calls_measure(call_loop *loop, struct call_plan *plan, uint64_t slice_ns,
-				struct probe_window *out, struct calls_made *made,
-				struct probe_error *err);
+				struct probe_window *out, struct probe_turns *turns,
+				struct calls_made *made, struct probe_error *err);
 
 /*
  * The body of a loop function. `offset` is the call's place in the file. The plan is read before
@@ -80,7 +83,7 @@ enum probe_status calls_measure(call_loop *loop, struct call_plan *plan, uint64_
 			KEEP(offset);                                                              \
 			offset += size;                                                            \
 		} while (--now_);                                                                  \
-	} while (left_ && !probe_stopped());                                                       \
+	} while (left_ && !(probe_stopped() && relay_turn_over(limit_ - left_)));                  \
 	return limit_ - left_
 
 /*

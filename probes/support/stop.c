@@ -29,6 +29,14 @@ int stop_after(struct stop_timer *stop, uint64_t slice_ns)
 	return timer_settime(stop->timer, 0, &slice, NULL);
 }
 
+void stop_again(struct stop_timer *stop, uint64_t ns)
+{
+	const struct itimerspec slice = { .it_value = clock_timespec(ns) };
+
+	probe_stop_flag = 0;
+	timer_settime(stop->timer, 0, &slice, NULL);
+}
+
 void stop_cancel(struct stop_timer *stop)
 {
 	if (!stop->armed)

@@ -21,6 +21,9 @@ struct stop_timer {
 /* Clears the flag; a timer sets it after slice_ns (0: never). Returns 0, or -1 and errno. */
 int stop_after(struct stop_timer *stop, uint64_t slice_ns);
 
+/* Clears the flag; the armed timer sets it again after ns. */
+void stop_again(struct stop_timer *stop, uint64_t ns);
+
 /* Ends the timer and clears the flag. Does nothing if no timer is armed. */
 void stop_cancel(struct stop_timer *stop);
 

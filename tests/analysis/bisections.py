@@ -19,7 +19,7 @@ import numpy as np
 from memlab.analysis.verdicts import ratio_verdict
 from memlab.errors import CannotRun
 from memlab.machines.ladder import climb as ladder
-from memlab.machines.ladder.judge import Cell, Row
+from memlab.machines.ladder.judge import KernelCell, KernelRow
 from memlab.run.watch import Silent
 from tests.analysis.tables import NOISES, Generator, drift
 
@@ -50,21 +50,21 @@ class Answer:
 
 def bisection(rng: Generator, noise: str, aways: Sequence[float]) -> Answer:
     step = int(rng.integers(1, KERNELS))  # the first kernel that is short of the bound
-    runs: dict[tuple[int, int], Cell] = {}
+    runs: dict[tuple[int, int], KernelCell] = {}
 
-    def drawn(kernel: int, blocks: int) -> Cell:
+    def drawn(kernel: int, blocks: int) -> KernelCell:
         """As the store has it: the same run when it is asked for again."""
         if (kernel, blocks) not in runs:
             ratio = BOUND * (1 + aways[0] if kernel < step else 1 / (1 + aways[1]))
             shared = drift(rng, (blocks,))
             a, b = (np.exp(SCALE[noise] * NOISES[noise](rng, (blocks,)) + shared) for _ in "ab")
             found = ratio_verdict(a * ratio, b, above=BOUND)
-            runs[kernel, blocks] = Cell(found.word, p=found.p)
+            runs[kernel, blocks] = KernelCell(found.word, p=found.p)
         return runs[kernel, blocks]
 
-    def rows(asked: ladder.Asked, climbed: Sequence[Kernel]) -> list[Row]:
+    def rows(asked: ladder.Asked, climbed: Sequence[Kernel]) -> list[KernelRow]:
         cells = {one.version: drawn(int(one.version), asked.blocks) for one in climbed}
-        return [Row("simulated", "claim", "", {}, "1", cells)]
+        return [KernelRow("simulated", "claim", "", {}, "1", cells)]
 
     kernels = cast("list[Any]", [Kernel(str(number)) for number in range(KERNELS)])
     with (

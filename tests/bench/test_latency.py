@@ -14,7 +14,7 @@ from .interleaved import Comparison, interleave, table
 pytestmark = pytest.mark.bench
 
 HALF_BYTES = 64 << 20
-# Over twice is no touch that was dropped: of the smaller arena more lines and page tables are in
+# Over twice is not a touch that was dropped: of the smaller arena more lines and page tables are in
 # the caches.
 DOUBLE = (1.9, 2.6)
 PRECISION = 0.02

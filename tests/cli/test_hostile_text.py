@@ -150,7 +150,7 @@ def test_a_wrong_argument_is_quoted_in_one_short_line(arguments: list[str]) -> N
 
 @pytest.fixture(scope="session")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder whose name is no UTF-8."""
+    """A folder whose name is not UTF-8."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path_factory.mktemp("odd")) + b"/\xff\x1b[1m"))
     folder.mkdir()
     return folder

@@ -193,8 +193,13 @@ def ladder_document() -> Any:
         Rung(Found(Path("vmlinuz"), None, "no kernel"), {"page-fault": run}, ["it hangs"], 1.0)
     ]
     rows = ladder.rows([("6.1", run), ("7.3", run)], (), ["faults_20gb"], timed=False)
-    cells = {"6.1": ladder.Cell("reproduced", 7, 7, 7), "7.3": ladder.Cell("contradicted", 0, 0, 0)}
-    rows.append(ladder.Row("vma-lock", "x", "text", {"check": "mlock"}, "count", cells, "6.18"))
+    cells = {
+        "6.1": ladder.KernelCell("reproduced", 7, 7, 7),
+        "7.3": ladder.KernelCell("contradicted", 0, 0, 0),
+    }
+    rows.append(
+        ladder.KernelRow("vma-lock", "x", "text", {"check": "mlock"}, "count", cells, "6.18")
+    )
     document = as_document(rungs, rows, Path("ladder.png"), 60.0, 1)
     return held("ladder", strict_json(documents.text(document)))
 
@@ -279,7 +284,7 @@ def test_a_fields_docstring_is_its_description() -> None:
 
 def test_a_number_that_json_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        documents.text(documents.Interval(None, float("nan"), None, 1))
+        documents.text(documents.ShownInterval(None, float("nan"), None, 1))
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ SWEEP = ["sweep", "mmap-write"]
 # arguments: what the line must hold
 WRONG_USAGE = {
     "sweep page-fault --in guest --kernel /no/vmlinuz": ["no kernel at /no/vmlinuz", "--kernel"],
-    "sweep page-fault --in guest --kernel /etc/hostname": ["/etc/hostname is no bootable kernel"],
+    "sweep page-fault --in guest --kernel /etc/hostname": ["hostname is not a bootable kernel"],
     "sweep page-fault --in guest --kernel /etc": ["/etc is a directory", "the vmlinuz inside"],
     "sweep page-fault --in guest --guest-cpus 0": ["--guest-cpus", "0 is not in the range"],
     "sweep page-fault --in guest --guest-memory 1m": ["--guest-memory", "256 MiB or more"],

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.finding import CRITICAL, Finding
 from memlab.observe import files, proc
 
-from .live import Compiled, running
+from .live import SOURCES, Compiled, running
 from .test_live import small_group
 
 MiB = 1 << 20
@@ -44,6 +45,8 @@ class Case:
     """Tracepoints, page flags, and what else a user does not see."""
     seconds: float = 2.0
     quick: bool = field(default=False)
+    moves: bool = False
+    """It takes and gives back more while its page tables are read than a remainder may be."""
 
     @property
     def id(self) -> str:
@@ -114,6 +117,29 @@ CASES = (
          needs_root=True),
     Case("write_protect", said="changes-protection", never=("copies-after-fork", *RETURNS),
          needs_root=True),
+    # What is held lies in its children: the process itself has 1 MiB.
+    Case("children", said="children-hold", words=r"96[.\d]* MiB of anonymous memory are held "
+         "by its 2 child processes and not by it", never=("unshared", "growing"), needs_root=True,
+         quick=True),
+    Case("children", ("-", "leaks"), said="children-grow", words="its 2 child processes grew by",
+         needs_root=True),
+    Case("zeros", said="reads-zeros", words="reads of memory that nobody wrote",
+         never=("page-faults", "growing", *RETURNS), needs_root=True),
+    Case("arenas", said="retained", words="7[45][.0-9]* MiB, 9[0-9] % of its anonymous memory, "
+         "are free in malloc's 5 arenas", never=("growing",)),
+    Case("hugetlb", said="memory-refused", words=r"huge pages \(MAP_HUGETLB\), of which the "
+         "pool has", needs_root=True, quick=True),
+    Case("reads", group=48 * MiB, said="group-full-of-droppable", words="are page cache: dropped",
+         never=(*FILLS, "group-nearly-full"), needs_root=True),
+    Case("fsync", never=("waits-for-files", "reads-files")),
+    Case("dirties", never=("waits-for-files", "copies-after-fork", *RETURNS)),
+    Case("fills_lock", said="waits-for-mappings", words="wait for a kernel semaphore, as the "
+         "mmap_lock", needs_root=True, moves=True),
+    Case("pymalloc.py", said="held-beside-malloc", words="of Python's pymalloc",
+         never=("growing", "retained"), needs_root=True),
+    Case("pymalloc.py", ("-", "none"), never=("held-beside-malloc", "growing")),
+    Case("shm", ("-", "unmapped"), said="held-open", words="48 MiB lie in memfd", quick=True),
+    Case("recursion", said="limit-nears", words="RLIMIT_STACK, 9[0-9] %", quick=True),
 )  # fmt: skip
 
 
@@ -127,7 +153,10 @@ def started(case: Case, binary: Compiled) -> Iterator[int]:
         if case.group:
             group = stack.enter_context(small_group(case.group))
             words = [str(group / "cgroup.procs"), *words]
-        program = stack.enter_context(running(binary(f"asked/{case.program}"), *words))
+        name = f"asked/{case.program}"
+        python = (sys.executable, SOURCES / name)
+        command = python if name.endswith(".py") else (binary(name),)
+        program = stack.enter_context(running(*command, *(words or ["-"])))
         yield program.pid
 
 
@@ -168,7 +197,7 @@ def test_what_a_look_says(case: Case, binary: Compiled) -> None:
             parts = sum(line.value for line in account.lines if line.part_of is None)
             assert parts + account.rest == pytest.approx(account.total)
     stock = found.accounts[0]
-    assert abs(stock.rest) <= 4 * MiB, stock
+    assert case.moves or abs(stock.rest) <= 4 * MiB, stock
 
 
 _THP = proc.ROOT / "sys/kernel/mm/transparent_hugepage/enabled"

@@ -103,9 +103,9 @@ def test_a_function_is_asked_sample_by_sample_as_it_always_was() -> None:
     [
         (F.ns, {}, "KeyError: 'ns'"),
         (F.ns.deeper, {"ns": 1}, "KeyError: 'deeper'"),
-        (F.ns + 1, {"ns": "many"}, "TypeError: 'many' is no number"),
+        (F.ns + 1, {"ns": "many"}, "TypeError: 'many' is not a number"),
         (F.ns / 1, {"ns": 10**400}, "OverflowError"),
-        (F.ns * 1, {"ns": 1e200}, r"OverflowError: 1e\+200 is no measurement"),
+        (F.ns * 1, {"ns": 1e200}, r"OverflowError: 1e\+200 is not a measurement"),
         (each("first", lambda ns: ns[0], F.ns), {"ns": []}, "IndexError"),
         (F.ns / 1, {"ns": {}}, "KeyError: 'ns'"),  # no counter, where others are
         (lambda raw, at: raw["ns"], {}, "KeyError: 'ns'"),
@@ -148,7 +148,7 @@ WRONG = [
         "metric call_time: no field 'window.elapsed_n'; did you mean window.elapsed_ns?",
     ),
     (
-        {"of": F.window.elapsed_ns, "floor": F.windw.elapsed_ns},
+        {"of": F.window.elapsed_ns, "baseline_loop": F.windw.elapsed_ns},
         "metric call_time: no field 'windw.elapsed_ns'; did you mean window.elapsed_ns?",
     ),
     (

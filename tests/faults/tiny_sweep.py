@@ -20,7 +20,7 @@ POINTS = 6
 TINY = ["mmap-write", "-p", "size=4k", "-p", "file_size=1m", "-p", "filesystem=dir,tmpfs"]
 TINY += ["-p", "slice=5ms"]
 SHM = Path("/dev/shm")
-LIMIT_S = 30.0  # of any wait: it ends a hang, and is no measure of time
+LIMIT_S = 30.0  # of any wait: it ends a hang, and is not a measure of time
 
 
 class Lab:
@@ -133,9 +133,9 @@ def until(holds: Callable[[], Any]) -> Any:
     return found
 
 
-def settled(lab: Lab, within_s: float = LIMIT_S) -> None:
+def settled(lab: Lab) -> None:
     """Nothing of a dead sweep is left, soon after its death."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + LIMIT_S
     while left := lab.leftovers():
         assert time.monotonic() < deadline, left
         time.sleep(0.01)

@@ -1,6 +1,7 @@
 """A fleet that is pretended."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -21,6 +22,8 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_path: Path) -> 
     programs.mkdir()
     (programs / "memlab").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m memlab "$@"\n')
     (programs / "memlab").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{SSH}:{programs}:{os.environ['PATH']}")
+    # Not from the project's folder: root runs none from a folder that others may write to.
+    shutil.copy(SSH, programs)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("HOSTS", str(made.folder))
     return made

@@ -12,7 +12,7 @@ from synthetic import without_id
 from memlab.run.machine_lock import TEST_LOCK
 from memlab.store import Store
 
-SSH = Path(__file__).parent / "pretended"
+SSH = Path(__file__).parent / "pretended" / "ssh"
 TINY = ["mmap-write", "-p", "size=4k", "-p", "file_size=1m", "-p", "filesystem=tmpfs"]
 TINY += ["-p", "slice=2ms", "--no-controls"]
 

@@ -136,7 +136,7 @@ def test_a_host_that_sends_no_rows(swept: Hosts, command: Command) -> None:
     (swept.folder / "a" / "environment").write_text("echo Welcome to a\n")
     done = command("pull", "a")
     assert done.returncode == 3
-    assert "near line 1: it is no row of memlab: 'Welcome to a'; nothing is imported" in done.stderr
+    assert "line 1: it is not a row of memlab: 'Welcome to a'; nothing is imported" in done.stderr
 
 
 def test_json(swept: Hosts, command: Command) -> None:
@@ -153,8 +153,8 @@ def test_a_run_of_another_host_is_not_resumed_here(swept: Hosts, command: Comman
 
 WRONG = {
     "ssh:": "names no host",
-    "ssh:-oProxyCommand=x": "'-oProxyCommand=x' is no host",
-    "ssh:a b": "'a b' is no host",
+    "ssh:-oProxyCommand=x": "'-oProxyCommand=x' is not a host",
+    "ssh:a b": "'a b' is not a host",
     "a;b": "names no hosts",
     "dask:tcp://a": "no scheduler's address",
     "gone.toml": "gone.toml: No such file or directory",

@@ -84,7 +84,7 @@ def test_sides_measured_under_unlike_disturbance_are_named(
 def test_flagged_samples_are_counted_per_side_where_there_are_many(
     measured: Measure, busy: int, said: bool
 ) -> None:
-    """A neighbour through both runs is no unlike disturbance, and yet their medians differ."""
+    """A neighbour through both runs is not an unlike disturbance, and yet their medians differ."""
     host = {"other_cpus_ticks": 100, "other_cpus_busy_ticks": busy}
     base, new = (
         measured(EXPERIMENT, costs(lambda _: 1e-6, host=host), id=id, levels=LEVELS)
@@ -195,6 +195,23 @@ def test_runs_without_a_common_point_say_which_factor_differs(measured: Measure)
     new = measured(grid, world, id="00ce0000", levels={"size": [64]})
     with pytest.raises(NotComparable, match=r"size is 1 B in one and 64 B in the other$"):
         compare_runs(base, new)
+
+
+def test_turns_are_held_against_windows_by_force_alone(measured: Measure) -> None:
+    asked = {"experiment": EXPERIMENT.name, "directory": "/var/tmp"}
+    base, new, older = (
+        measured(EXPERIMENT, costs(lambda at: 1e-6), id=id, levels=LEVELS, request=asked | turns)
+        for id, turns in (
+            ("ba5e0000", {"turns": False}),
+            ("00ce0000", {"turns": True}),
+            ("01de0000", {}),
+        )
+    )
+    with pytest.raises(Unlike, match=r"run 00ce0000 was taken in turns.* run ba5e0000 in windows"):
+        compare_runs(base, new)
+    said = "unlike settings, compared by force: run 00ce0000 was taken in turns"
+    assert any(remark.startswith(said) for remark in compare_runs(new, base, force=True).remarks)
+    assert compare_runs(older, base).remarks == []
 
 
 def test_unlike_machines_are_refused_unless_forced(measured: Measure) -> None:
@@ -332,7 +349,7 @@ class TestExported:
             ("gone.csv", None, "cannot read"),
             ("empty.csv", "", "holds no samples"),
             ("other.csv", "run,outcome\n1,ok\n", "it lacks the columns probe_hash, time, size"),
-            ("broken.jsonl", "{", "is no exported file"),
+            ("broken.jsonl", "{", "is not an exported file"),
         ],
     )
     def test_a_file_that_is_no_export_says_so(

@@ -10,10 +10,10 @@ from memlab import api, experiments
 from memlab.errors import BadRequest
 from memlab.machines.ladder import climb
 from memlab.machines.ladder import judge as ladder
-from memlab.machines.ladder.judge import Cell, Row
+from memlab.machines.ladder.judge import KernelCell, KernelRow
 from memlab.run import plan
 
-HOLDS, NOT = Cell("reproduced", 7, 7, 7), Cell("contradicted", 0, 0, 0)
+HOLDS, NOT = KernelCell("reproduced", 7, 7, 7), KernelCell("contradicted", 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -21,18 +21,18 @@ HOLDS, NOT = Cell("reproduced", 7, 7, 7), Cell("contradicted", 0, 0, 0)
     [
         (HOLDS, HOLDS, False),
         (HOLDS, NOT, True),
-        (Cell("", 256, 256, 256), Cell("", 1, 1, 1), True),
-        (Cell("", 100, 90, 110), Cell("", 105, 95, 115), False),
-        (Cell("", 100, 99.9, 100.1), Cell("", 100.5, 100.4, 100.6), False),
-        (Cell("", 100), Cell("", 120), True),
-        (Cell("reproduced"), Cell("reproduced"), False),
+        (KernelCell("", 256, 256, 256), KernelCell("", 1, 1, 1), True),
+        (KernelCell("", 100, 90, 110), KernelCell("", 105, 95, 115), False),
+        (KernelCell("", 100, 99.9, 100.1), KernelCell("", 100.5, 100.4, 100.6), False),
+        (KernelCell("", 100), KernelCell("", 120), True),
+        (KernelCell("reproduced"), KernelCell("reproduced"), False),
     ],
 )
 def test_a_step_is_another_word_or_a_number_beyond_the_other(
-    old: Cell, new: Cell, apart: bool
+    old: KernelCell, new: KernelCell, apart: bool
 ) -> None:
     assert new.differs(old) is apart
-    row = Row("vma-lock", "x", "", {}, "count", {"6.1": old, "6.12": old, "7.3": new})
+    row = KernelRow("vma-lock", "x", "", {}, "count", {"6.1": old, "6.12": old, "7.3": new})
     assert row.steps == ([("6.12", "7.3")] if apart else [])
 
 
@@ -65,11 +65,11 @@ def test_halving_ends_at_the_step_or_names_what_it_could_not_tell(seed: int) -> 
     step = rng.randrange(1, len(versions))
     mute = {v for v in versions[1:-1] if rng.random() < 0.2}
 
-    def look(version: str) -> Cell | None:
+    def look(version: str) -> KernelCell | None:
         if version in mute:
-            return rng.choice([None, Cell("", 50, 1, 400)])
+            return rng.choice([None, KernelCell("", 50, 1, 400)])
         middle = (256 if versions.index(version) < step else 1) * rng.uniform(0.97, 1.03)
-        return Cell("", middle, middle * 0.96, middle * 1.04)
+        return KernelCell("", middle, middle * 0.96, middle * 1.04)
 
     ends = look(versions[0]), look(versions[-1])
     assert ends[0]
@@ -83,7 +83,7 @@ def test_halving_ends_at_the_step_or_names_what_it_could_not_tell(seed: int) -> 
     assert len(found.measured) <= 2 + len(versions).bit_length()
 
 
-UNDECIDED = Cell("inconclusive", 1, 0, 300)
+UNDECIDED = KernelCell("inconclusive", 1, 0, 300)
 CHANGES = [
     (name, claim.id) for name in experiments.names() for claim in experiments.load(name).changes
 ]
@@ -103,10 +103,10 @@ CHANGES = [
     ],
 )
 def test_a_changelogs_claim_holds_since_its_version_and_not_before(
-    cells: dict[str, Cell], word: str
+    cells: dict[str, KernelCell], word: str
 ) -> None:
-    assert Row("mmap-write", "x", "", {}, "count", cells, since="6.18").as_claimed == word
-    assert Row("mmap-write", "x", "", {}, "count", cells).as_claimed is None
+    assert KernelRow("mmap-write", "x", "", {}, "count", cells, since="6.18").as_claimed == word
+    assert KernelRow("mmap-write", "x", "", {}, "count", cells).as_claimed is None
 
 
 def test_there_are_claims_of_changelogs() -> None:

@@ -12,7 +12,7 @@ import pytest
 from memlab.machines.guest import image
 from memlab.observe import guest_tools
 from memlab.observe.libc import Libc
-from memlab.run.initramfs import Member
+from memlab.run.initramfs import ArchiveMember
 from memlab.run.kernel import Kernel, read
 
 PAYLOAD_AT = 1024  # after one sector of setup and the boot sector
@@ -48,7 +48,7 @@ def test_files_keep_their_links(tmp_path: Path) -> None:
     (tmp_path / "real/lib.so.1.2").write_bytes(b"content")
     (tmp_path / "real/lib.so.1").symlink_to("lib.so.1.2")
     (tmp_path / "lib").symlink_to(tmp_path / "real")
-    tree: dict[str, Member] = {}
+    tree: dict[str, ArchiveMember] = {}
     image._add(tmp_path / "lib/lib.so.1", tree)
     at = f".memlab/lower{tmp_path}"
     kinds = {name: stat.S_IFMT(member.mode) for name, member in tree.items()}

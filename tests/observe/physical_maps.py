@@ -83,7 +83,7 @@ def answer(root: Path | str, text: str) -> dict[str, Any]:
     try:
         start, length = physical_memory.parse(text) if text else physical_memory.largest(str(root))
         physical_memory.judge(str(root), start, length)
-    except physical_memory.Refused as refused:
+    except physical_memory.RangeRefused as refused:
         return {"permitted": False, "refusal_errno": refused.errno, "refusal": str(refused)}
     return {"permitted": True, "start_bytes": start, "length_bytes": length}
 

@@ -64,35 +64,35 @@ def test_a_group_above_may_leave_the_least(
         (available.cpus(root), 0.5, "cpu"),
         (available.processes(root), 4, "pids"),
     ):
-        assert found == available.Room(wanted, tmp_path / group.format(name))
+        assert found == available.AvailableMemory(wanted, tmp_path / group.format(name))
 
 
 def test_v2s_high_counts_since_what_is_above_it_is_slowed(tmp_path: Path) -> None:
     files = V2 | {"g/a/memory.max": "max\n", "g/a/b/memory.high": f"{90 * MIB}\n"}
     found = available.memory(grow(tmp_path, files))
-    assert found == available.Room(30 * MIB, tmp_path / "g/a/b")
+    assert found == available.AvailableMemory(30 * MIB, tmp_path / "g/a/b")
 
 
 def test_the_machine_has_less_than_its_groups_allow(tmp_path: Path) -> None:
     files = V1 | {"proc/meminfo": "MemAvailable: 1024 kB\n"} | LIMITS
     files |= {"proc/loadavg": "0 0 0 2/3998 7\n"}
     root = grow(tmp_path, files)
-    assert available.memory(root) == available.Room(1 * MIB, None)
-    assert available.processes(root) == available.Room(2, None)
+    assert available.memory(root) == available.AvailableMemory(1 * MIB, None)
+    assert available.processes(root) == available.AvailableMemory(2, None)
 
 
 def test_a_v1_limit_of_groups_that_are_not_seen_counts(tmp_path: Path) -> None:
     """A container has its own group mounted as the root of the hierarchy."""
     files = {name: text for name, text in V1.items() if not name.startswith("g/memory/a/memory")}
     found = available.memory(grow(tmp_path, files))
-    assert found == available.Room(280 * MIB, tmp_path / "g/memory/a/b")
+    assert found == available.AvailableMemory(280 * MIB, tmp_path / "g/memory/a/b")
 
 
 @pytest.mark.parametrize("mounts", ["", "40 31 0:40 / /g rw - tmpfs t rw\n"])
 def test_without_cgroups_it_is_the_machines(tmp_path: Path, mounts: str) -> None:
     root = grow(tmp_path, HOST | LIMITS | {"proc/self/mountinfo": mounts})
-    assert available.memory(root) == available.Room(1 << 30, None)
-    assert available.processes(root) == available.Room(3900, None)
+    assert available.memory(root) == available.AvailableMemory(1 << 30, None)
+    assert available.processes(root) == available.AvailableMemory(3900, None)
     assert available.cpus(root).left == len(os.sched_getaffinity(0))
 
 

@@ -169,7 +169,7 @@ def test_one_page_more_on_either_side_is_refused(name: str, tmp_path: Path) -> N
         (MAPPED[0], 2**64 - PAGE, "ends beyond"),
         (MAPPED[0] - PAGE, 2 * PAGE, "is in use, by /proc/iomem: System RAM"),
         (LOWEST, PAGE, "is in use, by /proc/iomem: System RAM"),
-        (0x3FFE0000, PAGE, "is no RAM, by /sys/firmware/memmap: Reserved"),
+        (0x3FFE0000, PAGE, "is not RAM, by /sys/firmware/memmap: Reserved"),
         (0x3FFD0000, 0x20000, "is in use, by /proc/iomem: System RAM"),
         (4 * GIB, PAGE, "lies in no System RAM"),
     ],

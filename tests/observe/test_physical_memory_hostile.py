@@ -23,7 +23,7 @@ GOOD = "00100000-0fffffff : System RAM\n10000000-13ffffff : Reserved\n"
         (GOOD + "00", errno.EBADMSG, "cannot be read whole"),
         (GOOD + "\0\n", errno.EBADMSG, "cannot be read whole"),
         (GOOD + "x" * (5 * MIB), errno.EFBIG, "cannot be read whole"),
-        (GOOD + "\n", errno.EBADMSG, "line 3 of /proc/iomem is no kernel's"),
+        (GOOD + "\n", errno.EBADMSG, "line 3 of /proc/iomem is not the kernel's"),
         (GOOD.replace("\n", "\r\n"), errno.EBADMSG, "line 1 of"),
         (GOOD.replace(" : ", ": "), errno.EBADMSG, "line 1 of"),
         (GOOD + "20000000-1fffffff : Reserved\n", errno.EBADMSG, "line 3 of"),
@@ -81,7 +81,7 @@ def test_an_entry_of_the_firmware_that_is_no_kernels_permits_nothing(
     physical_maps.write_entry(root, "99", start, end, kind)
     for answer in (asked(root, MAPPED[0], PAGE), found(root)):
         assert (answer["permitted"], answer["refusal_errno"]) == (False, errno.EBADMSG)
-        assert "entry 99 of /sys/firmware/memmap is no kernel's" in answer["refusal"]
+        assert "entry 99 of /sys/firmware/memmap is not the kernel's" in answer["refusal"]
 
 
 @pytest.mark.parametrize("missing", ["start", "end", "type"])

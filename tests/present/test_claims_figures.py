@@ -18,7 +18,7 @@ from memlab.judging.claims import judge
 from memlab.present import figures
 from memlab.present.figures import against, table_chart
 from memlab.present.figures import claims as claims_figures
-from memlab.published import Cell
+from memlab.published import PrintedCell
 from memlab.results import Run
 from memlab.results.beside import tables
 
@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return stored(tmp_path_factory.mktemp("as-printed"))
 
 
-def claims(run: Run) -> dict[str, against.Against]:
+def claims(run: Run) -> dict[str, against.JudgedRatio]:
     """Each claim's first row, by the kind of claim and what it is about."""
     found = against.against(run, judge(run))
     return {claim.text: rows[0] for claim, rows in found}
@@ -45,7 +45,7 @@ def lines(axes: Axes, marker: str) -> list[Line2D]:
 def test_a_ratio_is_held_against_the_two_numbers_that_are_printed(run: Run) -> None:
     row = claims(run)["at 1 byte per call a mapping is over 10 times faster than write(2)"]
     assert row.claimed == (10, math.inf)
-    assert row.printed == against.Printed(pytest.approx(300 / 22.14), ">")
+    assert row.printed == against.PrintedNumber(pytest.approx(300 / 22.14), ">")
     assert row.here == pytest.approx(600 / 22.14)
     assert row.word == "reproduced"
 
@@ -53,7 +53,7 @@ def test_a_ratio_is_held_against_the_two_numbers_that_are_printed(run: Run) -> N
 def test_a_level_stretch_is_held_against_its_printed_ends(run: Run) -> None:
     row = claims(run)["a mapping reaches its full speed at 100 bytes per call"]
     assert row.claimed == (pytest.approx(1 / 1.2), 1.2)
-    assert row.printed == against.Printed(pytest.approx(2.84 / 2.49))
+    assert row.printed == against.PrintedNumber(pytest.approx(2.84 / 2.49))
     assert row.here == pytest.approx(2.84 / 2.49)
 
 
@@ -70,7 +70,7 @@ def test_a_crossing_is_held_against_where_the_printed_curves_cross(run: Run) -> 
 def test_one_printed_number_is_read_out_of_the_claim(tmp_path: Path) -> None:
     read = stored(tmp_path, lambda at: 0.5, experiment="mmap-read", blocks=6, size=[4096, 10240])
     row = claims(read)["2 GiB are read through a mapping in 0.9 ms at 10240 bytes per call"]
-    assert row.printed == against.Printed(pytest.approx(867.88e-6))
+    assert row.printed == against.PrintedNumber(pytest.approx(867.88e-6))
     assert row.word == "contradicted"
     ratio = claims(read)["copying out of a mapping is faster than read(2) of the same size"]
     assert ratio.printed is None
@@ -95,17 +95,17 @@ def test_where_a_claim_holds(claim: Claim, expected: tuple[float, float] | None)
 @pytest.mark.parametrize(
     ("over", "under", "expected"),
     [
-        ("4s", "2s", against.Printed(2.0)),
-        (">4s", "2s", against.Printed(2.0, ">")),
-        ("4s", ">2s", against.Printed(2.0, "<")),
-        (">4s", "<2s", against.Printed(2.0, ">")),
+        ("4s", "2s", against.PrintedNumber(2.0)),
+        (">4s", "2s", against.PrintedNumber(2.0, ">")),
+        ("4s", ">2s", against.PrintedNumber(2.0, "<")),
+        (">4s", "<2s", against.PrintedNumber(2.0, ">")),
         (">4s", ">2s", None),
     ],
 )
 def test_a_ratio_to_a_bound_is_a_bound(
-    over: str, under: str, expected: against.Printed | None
+    over: str, under: str, expected: against.PrintedNumber | None
 ) -> None:
-    assert against.quotient_of(Cell.read(over), Cell.read(under)) == expected
+    assert against.quotient_of(PrintedCell.read(over), PrintedCell.read(under)) == expected
 
 
 def test_the_dumbbell_says_every_verdict_at_its_row_and_marks_it_there(run: Run) -> None:

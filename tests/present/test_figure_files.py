@@ -20,7 +20,7 @@ from stored_runs import (
 from memlab import api
 from memlab.errors import CannotRun
 from memlab.machines.ladder import show as ladder
-from memlab.machines.ladder.judge import Cell, Row
+from memlab.machines.ladder.judge import KernelCell, KernelRow
 from memlab.present import figures
 from memlab.present.figures import sidecar
 from memlab.results import Run
@@ -59,8 +59,8 @@ def test_the_same_run_gives_the_same_files(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_ladders_figure_is_written_whole_or_refused(tmp_path: Path) -> None:
-    cells = {"6.1": Cell("reproduced", 7, 7, 7), "6.12": Cell("contradicted", 0, 0, 0)}
-    rows = [Row("vma-lock", "x", "", {}, "count", cells)]
+    cells = {"6.1": KernelCell("reproduced", 7, 7, 7), "6.12": KernelCell("contradicted", 0, 0, 0)}
+    rows = [KernelRow("vma-lock", "x", "", {}, "count", cells)]
     path = ladder.figure(list(cells), rows, tmp_path / "new" / "ladder.png")
     assert path.read_bytes().startswith(b"\x89PNG")
     assert [one.name for one in path.parent.iterdir()] == ["ladder.png"]

@@ -308,7 +308,7 @@ def test_nothing_is_written_through_a_link(copied: Path, tmp_path: Path, name: s
 
 def test_a_folder_with_something_else_is_left_alone(store: Path, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("mine")
-    with pytest.raises(CannotRun, match="is no gallery and is not empty"):
+    with pytest.raises(CannotRun, match="is not a gallery and is not empty"):
         gallery.add(runs(store)[0], tmp_path)
     assert (tmp_path / "index.html").read_text() == "mine"
 

@@ -56,7 +56,7 @@ class Page(HTMLParser):
             self.headings.append((int(tag[1]), ""))
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert "svg" in self.open, f"<{tag}/> is no HTML"
+        assert "svg" in self.open, f"<{tag}/> is not HTML"
         self.tags.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:

@@ -14,7 +14,7 @@ from memlab.command.declare import declare
 from memlab.experiment import Metric
 from memlab.experiment.points import Point
 from memlab.judging.compare import Compared, PointComparison
-from memlab.judging.effects import Change, Effect
+from memlab.judging.effects import Effect, LevelChange
 from memlab.present import words
 from memlab.results.run import PointSummary
 
@@ -26,11 +26,13 @@ def said(new: list[float], base: np.ndarray = BASE) -> str:
     return words.change(change(np.array(new), base[: len(new)]))
 
 
-def change(new: np.ndarray, base: np.ndarray) -> Change:
+def change(new: np.ndarray, base: np.ndarray) -> LevelChange:
     ratio = min(base.min(), new.min()) > 0
     compared = compare_paired([(base, new)])[0] if ratio else None
     equal_blocks = base.size if np.array_equal(base, new) else 0
-    return Change(FAULTS, float(np.median(base)), float(np.median(new)), equal_blocks, compared)
+    return LevelChange(
+        FAULTS, float(np.median(base)), float(np.median(new)), equal_blocks, compared
+    )
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from memlab.experiment import (
     Published,
     choice,
 )
-from memlab.published import Source, Table
+from memlab.published import PrintedTable, Source
 from memlab.results import Run
 from memlab.run import plan
 from memlab.store import PointRow, Store
@@ -103,7 +103,7 @@ SOURCE = Source(
     "nowhere",
     "its text",
     {},
-    {"threads": Table("threads", "Threads", "Table 1", "threads/s", "processes", (), ROWS)},
+    {"threads": PrintedTable("threads", "Threads", "Table 1", "threads/s", "processes", (), ROWS)},
 )
 
 Rate = Callable[[At], float | str | None]  # threads a second, or how the trial ended

@@ -79,12 +79,15 @@ def test_every_threshold_is_told_of_every_crossing(thresholds: int) -> None:
 
 @pytest.mark.parametrize("direction", ["up", "down"])
 def test_the_signal_comes_within_a_look_of_the_kernel(direction: str) -> None:
-    """A look at the thresholds in 128 pages, and 64 that are charged in advance."""
+    """A look at the thresholds in 128 pages, and 64 that are charged in advance: between signal and
+    wake these may be charged or given back, whichever way the swing goes."""
+    look, advance = 128 * PAGE, 64 * PAGE
     result = notified(direction=direction)
-    assert result["late_bytes"] <= PRIME * (128 + 64 + 1) * PAGE
-    assert result["late_bytes"] <= result["overshoot_bytes"] <= PRIME * (2 * MIB + 64 * PAGE)
+    late, overshoot = result["late_bytes"], result["overshoot_bytes"]
+    assert late <= PRIME * (look + advance + PAGE)
+    assert late - PRIME * advance <= overshoot <= PRIME * (2 * MIB + advance)
     most = result["overshoot_most_bytes"]
-    assert most <= result["overshoot_bytes"] <= PRIME * most
+    assert most <= overshoot <= PRIME * most
 
 
 def test_reclaim_at_the_limit_is_told_and_never_on_the_way_down() -> None:

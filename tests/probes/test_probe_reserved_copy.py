@@ -99,7 +99,7 @@ def refusal(text: str = "") -> str:
     try:
         found = physical_memory.parse(text) if text else physical_memory.largest("")
         physical_memory.judge("", *found)
-    except physical_memory.Refused as refused:
+    except physical_memory.RangeRefused as refused:
         return str(refused)
     pytest.skip("this host keeps memory back: it is for a sweep, and not for a test")
 

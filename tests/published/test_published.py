@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from memlab import published
-from memlab.published import Cell
+from memlab.published import PrintedCell
 
 # As the article prints them, row by row: bytes a call, mmap, write.
 WRITE = """
@@ -234,7 +234,7 @@ def test_what_the_text_leaves_unsure_is_said(source: str) -> None:
     ],
 )
 def test_cell_in_base_units(printed: str, value: float, bound: str) -> None:
-    cell = Cell.read(printed)
+    cell = PrintedCell.read(printed)
     assert (cell.printed, cell.value, cell.bound) == (printed, pytest.approx(value), bound)
 
 
@@ -242,8 +242,8 @@ def test_cell_in_base_units(printed: str, value: float, bound: str) -> None:
     "printed", ["", "fast", "12 parsecs", "3kg", "--", "1s 2s", "10 gb", "5 G"]
 )
 def test_cell_that_is_no_number_is_refused(printed: str) -> None:
-    with pytest.raises(ValueError, match="is no number with a known unit"):
-        Cell.read(printed)
+    with pytest.raises(ValueError, match="is not a number with a known unit"):
+        PrintedCell.read(printed)
 
 
 @pytest.mark.parametrize("source", published.ids())

@@ -102,7 +102,7 @@ def asked(path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int) -> Counter[s
         patch.setattr(Store, "some_samples", None)
         patch.setattr(Store, "samples", None)
         patch.setattr(Store, "columns", counting("reads", Store.columns, lambda *_: 1))
-        table, part = samples.Table, samples._Part
+        table, part = samples.SampleTable, samples._Part
         patch.setattr(
             part, "__init__", counting("held", part.__init__, lambda _, of: len(of["id"]))
         )

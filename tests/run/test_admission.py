@@ -24,9 +24,9 @@ def host(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     free = {"memory": 8 * GIB, "/disk": 8 * GIB, "/shm": 4 * GIB}
     groups = {"group": Path("/g")}
 
-    def memory() -> available.Room:
+    def memory() -> available.AvailableMemory:
         there = [name for name in ("memory", "group") if name in free]
-        rooms = [available.Room(free[name], groups.get(name)) for name in there]
+        rooms = [available.AvailableMemory(free[name], groups.get(name)) for name in there]
         return min(rooms, key=lambda room: room.left)
 
     monkeypatch.setattr(available, "memory", memory)

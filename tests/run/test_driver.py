@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,11 @@ class Lab:
         self._patch.setattr(target, "LocalExecutor", self.executor)
         self._patch.setattr(driver, "time", self.executor)
 
-    def sweep(self, answer: Answer, **request: Any) -> RunRow:
+    def sweep(self, answer: Answer, *, turns: bool = False, **request: Any) -> RunRow:
         self._install(answer)
         request = {"controls": False, "seed": 7} | request
         asked = prepared(Request("synthetic", **{"precision": 0.02, **request}))
-        return driver.sweep(asked, self.store, self.heard)
+        return driver.sweep(replace(asked, turns=turns), self.store, self.heard)
 
     def resume(self, run: RunRow, answer: Answer, budget_s: float | None = None) -> RunRow:
         self._install(answer)
@@ -449,3 +450,58 @@ def test_an_interrupt_that_python_passes_over_ends_the_sweep_with_the_trial(
     with pytest.raises(Interrupted) as interrupted:
         lab.sweep(passed_over, blocks=3)
     assert (interrupted.value.kept, interrupted.value.exit_code) == (1, 128 + number)
+
+
+def test_the_points_of_a_block_take_turns(lab: Lab) -> None:
+    run = lab.sweep(steady, turns=True, blocks=3)
+    orders = [[point for _, point in in_order(3)[block * 4 :][:4]] for block in range(3)]
+    assert [points for points, _ in lab.executor.relays] == orders
+    assert len({seed for _, seed in lab.executor.relays}) == 3
+    assert lab.taken(run) == in_order(3)
+    assert run.request["turns"] is True
+    assert [made.position for made in lab.heard.progress] == [0, 1, 2, 3] * 3
+
+
+def test_without_turns_no_block_is_a_relay(lab: Lab) -> None:
+    run = lab.sweep(steady, blocks=2)
+    assert lab.executor.relays == []
+    assert run.request["turns"] is False
+
+
+def test_those_that_take_turns_share_their_time(lab: Lab) -> None:
+    run = lab.sweep(steady, turns=True, blocks=1)
+    samples = list(lab.store.samples(run.id))
+    assert len({sample.started_at for sample in samples}) == 1
+    assert [sample.trial_s for sample in samples] == [1.0] * POINTS
+
+
+def test_one_that_fails_in_its_turn_takes_no_other_with_it(lab: Lab) -> None:
+    def answer(point: Point, _: int) -> dict[str, Any]:
+        return failed("sigbus", "ended by SIGBUS") if point.index == 2 else ok(1000)
+
+    run = lab.sweep(answer, turns=True, blocks=2)
+    outcomes = [(sample.point, sample.outcome) for sample in lab.store.samples(run.id)]
+    assert sorted(outcomes) == sorted([(0, "ok"), (1, "ok"), (2, "sigbus"), (3, "ok")] * 2)
+
+
+def test_a_block_that_was_interrupted_in_its_turns_is_taken_again_whole(lab: Lab) -> None:
+    def interrupted(point: Point, before: int) -> dict[str, Any]:
+        if before == 1 and len(lab.executor.asked) == 6:  # in the second block
+            raise KeyboardInterrupt
+        return ok(1000)
+
+    with pytest.raises(Interrupted) as stopped:
+        lab.sweep(interrupted, turns=True, blocks=3)
+    run = lab.store.find(stopped.value.run)
+    assert lab.taken(run) == in_order(1)
+    lab.resume(run, steady)
+    assert lab.taken(run) == in_order(3)
+    assert len(lab.executor.relays) == 2
+
+
+def test_an_older_run_goes_on_in_windows(lab: Lab) -> None:
+    run = lab.sweep(steady, blocks=1)
+    older = {name: value for name, value in run.request.items() if name != "turns"}
+    driver.resume(replace(run, request={**older, "blocks": 2}), lab.store, lab.heard)
+    assert lab.executor.relays == []
+    assert lab.taken(run) == in_order(2)

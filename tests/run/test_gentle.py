@@ -54,7 +54,7 @@ def test_what_others_would_meet_is_left_out() -> None:
 
 def test_sizes_keep_within_a_share_of_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The preset's size is made smaller; one that was asked for is refused with the numbers."""
-    monkeypatch.setattr(available, "memory", lambda: available.Room(32 << 30, None))
+    monkeypatch.setattr(available, "memory", lambda: available.AvailableMemory(32 << 30, None))
     monkeypatch.setattr(available, "disk", lambda _: 1 << 40)
     declared, places = experiments.load("page-fault"), Directories(default_directory())
     assert declared.shrinks

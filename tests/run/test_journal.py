@@ -538,7 +538,7 @@ def test_what_one_change_meets_stops_no_other(
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (os.mkfifo, "it is no regular file"),
+        (os.mkfifo, "it is not a regular file"),
         (lambda path: path.symlink_to("/etc/passwd"), "Too many levels of symbolic links"),
         (lambda path: path.mkdir(), "Is a directory"),
         (lambda path: path.touch(0o666) or path.chmod(0o666), "others may write to it"),
@@ -591,7 +591,7 @@ def test_what_memlab_never_changes_is_not_undone(
 def test_no_other_setting_is_changed_either(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup, "SETTINGS", ("/proc/sys/vm/",))
     opened = Journal("0123abcd")
-    with pytest.raises(cleanup.Refused, match="not a setting that memlab changes"):
+    with pytest.raises(cleanup.NotOurs, match="not a setting that memlab changes"):
         opened.set_value(Path("/etc/hostname"), "x")
     opened.close()
 

@@ -145,9 +145,9 @@ BAD_VALUES = [
     ("method", "mmpa", "did you mean mmap?"),
     ("populate", 2, "populate: '2' is neither yes nor no"),
     ("populate", None, "populate: "),
-    ("slice", float("nan"), "slice: nan is no duration"),
-    ("slice", -1, "slice: -1 is no duration"),
-    ("slice", True, "slice: True is no duration"),
+    ("slice", float("nan"), "slice: nan is not a duration"),
+    ("slice", -1, "slice: -1 is not a duration"),
+    ("slice", True, "slice: True is not a duration"),
     ("slice", [None], "slice: "),
 ]
 

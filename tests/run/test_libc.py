@@ -106,7 +106,7 @@ def test_it_is_a_factor_within_a_run(
     unpacked: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Levels are folders, a version's in memlab's own, and `found`; each has its own server. One
-    that is no libc is `unavailable`, and the others are measured."""
+    that is not a libc is `unavailable`, and the others are measured."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     version = libc.find(unpacked).version
     own = tmp_path / "cache/memlab/libc" / version

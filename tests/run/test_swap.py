@@ -149,13 +149,13 @@ def test_a_zram_number_that_went_to_another_is_refused(
     (tmp_path / "disksize").write_text("4096\n")
     device = node.stat().st_rdev
     (tmp_path / "dev").write_text(f"{os.major(device)}:{os.minor(device)}\n")
-    with pytest.raises(cleanup.Refused, match="another program's zram device"):
+    with pytest.raises(cleanup.NotOurs, match="another program's zram device"):
         cleanup.remove_zram(tmp_path, node)
     node.write_bytes(bytes(2 * mmap.PAGESIZE))  # just configured, by whoever
-    with pytest.raises(cleanup.Refused, match="another program's zram device"):
+    with pytest.raises(cleanup.NotOurs, match="another program's zram device"):
         cleanup.remove_zram(tmp_path, node)
     (tmp_path / "dev").write_text("253:7\n")
-    with pytest.raises(cleanup.Refused, match="is another device"):
+    with pytest.raises(cleanup.NotOurs, match="is another device"):
         cleanup.remove_zram(tmp_path, node)
 
 
@@ -174,7 +174,7 @@ def test_an_unconfigured_zram_is_ours_where_it_bears_the_journals_mark(
     if removed:
         assert cleanup.remove_zram(device, tmp_path / "node", mark=mark)
     else:
-        with pytest.raises(cleanup.Refused, match="another program's zram device"):
+        with pytest.raises(cleanup.NotOurs, match="another program's zram device"):
             cleanup.remove_zram(device, tmp_path / "node", mark=mark)
     assert [path.read_text() for path in control.iterdir()] == ["7"] * removed
 

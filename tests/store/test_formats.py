@@ -1,4 +1,4 @@
-"""Formats move forward only, what is no store is left alone, and errors are one line."""
+"""Formats move forward only, what is not a store is left alone, and errors are one line."""
 
 import json
 import sqlite3

@@ -216,7 +216,7 @@ def test_a_value_of_another_type_or_without_bounds_is_refused(
 
 
 def test_whoever_writes_the_checksum_too_is_believed(two: Path) -> None:
-    """A checksum finds damage. It is no signature: who may write to the store may write it."""
+    """A checksum finds damage. It is not a signature: who may write to the store may write it."""
     db = loosened(two)
     db.execute("UPDATE samples SET trial_s = 77 WHERE run = ?", (RUNS[0],))
     with Store(two) as opened, pytest.raises(StoreError, match="is damaged"):
@@ -242,7 +242,7 @@ def test_a_store_that_brings_its_own_program_is_refused(two: Path, statement: st
         Store(two)
 
 
-# What is no file, or another's
+# What is not a file, or another's
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:

@@ -28,6 +28,14 @@ def test_what_goes_in_comes_out_in_the_order_taken(path: Path) -> None:
         assert (session.session, session.wall_s, session.ended) == (1, 3.5, "precise")
 
 
+def test_no_sample_waits_for_the_disk(path: Path) -> None:
+    """That would be milliseconds each, and the disk would be busy while the next is measured."""
+    for create in (True, False):
+        with Store(path, create=create) as opened:
+            assert opened._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+            assert opened._db.execute("PRAGMA synchronous").fetchone() == (1,)  # NORMAL
+
+
 def test_runs_are_apart(path: Path) -> None:
     with Store(path, create=True) as opened:
         fill(opened, "aaaa0000")

@@ -176,7 +176,7 @@ FORGED = [
     ("sample", put(point=7), "a sample of point 7, which its run does not have"),
     ("sample", put(started_at="yesterday"), "started_at is not 'yesterday'"),
     ("sample", put(raw=[1]), "raw is not"),
-    ("sample", put(raw='{"a":1}'), "raw is no object"),
+    ("sample", put(raw='{"a":1}'), "raw is not an object"),
     ("sample", put(run="ffff0000"), "a row of run ffff0000 does not follow"),
     ("sample", put(row="view"), "a row of a kind that this memlab does not know: 'view'"),
     ("end", put(samples=2), "7 samples came before it, and it counts 2"),
@@ -237,10 +237,10 @@ def test_whatever_a_row_meets_nothing_is_taken(
 
 BAD = {
     "": "it is empty",
-    "run,sample\n1,2\n": "it is no row of memlab: 'run,sample'",
-    "Welcome to b!\n": "it is no row of memlab: 'Welcome to b!'",
-    "\xff\n": "it is no row of memlab",
-    "[" * 100_000 + "\n": "it is no row of memlab",
+    "run,sample\n1,2\n": "it is not a row of memlab: 'run,sample'",
+    "Welcome to b!\n": "it is not a row of memlab: 'Welcome to b!'",
+    "\xff\n": "it is not a row of memlab",
+    "[" * 100_000 + "\n": "it is not a row of memlab",
 }
 
 

@@ -86,10 +86,12 @@ class Made:
             "version": self.version,
             "flags": self.flags,
             "lost": self.lost,
+            "blocks": 0,
         } | changed
         header = HEADER.pack(
             b"memlabTR", head["version"], PAGE, head["records"], head["sum"], 10**6, head["lost"],
-            0, 0, 0, 0, 0, head["tasks"], head["files"], head["flags"], head["machine"], 0, 0,
+            0, 0, 0, 0, 0, head["tasks"], head["files"], head["flags"], head["machine"],
+            head["blocks"], 0,
         )  # fmt: skip
         names = b"made".ljust(16, b"\0") * self.tasks
         files = b"".join(

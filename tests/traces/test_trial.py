@@ -71,7 +71,7 @@ def test_a_killed_process_of_a_trace_ends_the_replay(tmp_path: Path, store_path:
 @pytest.mark.parametrize(
     ("policies", "why"),
     [
-        ({"malloc": ["jemalloc"]}, "malloc is not a policy of a trace"),
+        ({"malloc": ["jemalloc"]}, "the trace has no allocations"),
         ({"env.A": ["1"]}, "env.A is not a policy of a trace"),
         ({"n": ["1"]}, "n is not a policy of a trace"),
         ({"pace": ["fast"]}, "choose from none, recorded"),

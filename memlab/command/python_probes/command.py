@@ -114,7 +114,9 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
     if spec["memory_high"]:
         group.set_high(spec["memory_high"])
     output = _Output(spec["metrics"])
-    file, latencies = (_File(spec["cwd"], spec[name]) for name in ("metric_file", "latency_file"))
+    file, latencies = (
+        _WrittenFile(spec["cwd"], spec[name]) for name in ("metric_file", "latency_file")
+    )
     load: dict[str, Any] = {}
     with Window() as window:
         try:
@@ -910,7 +912,7 @@ def _without(environ: dict[str, str], prefixes: Sequence[str]) -> dict[str, str]
     return {name: value for name, value in environ.items() if not name.startswith(tuple(prefixes))}
 
 
-class _File:
+class _WrittenFile:
     """A file that the command writes. One that an earlier trial wrote is none."""
 
     def __init__(self, cwd: str, name: str) -> None:

@@ -42,14 +42,7 @@ def _seconds(text: str) -> float:
     help="Read all of a large heap: some 2 us of this program for each object.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Also the evidence and all four accounts.")
-@click.option(
-    "--if",
-    "policies",
-    metavar="POLICY=LEVEL",
-    multiple=True,
-    help="Predict what a policy would cost it: lock=future, lock=future_onfault, decay=-1 (its "
-    "malloc gives nothing back), thp=always, stack=SIZE, memory_max=SIZE.",
-)
+@click.option("--if", "policies", multiple=True, hidden=True)
 @click.option(
     "--watch",
     is_flag=True,
@@ -109,6 +102,11 @@ def command(
     """
     from memlab.errors import BadRequest
 
+    if policies:
+        raise BadRequest(
+            "--if is gone: it guessed what a replay measures: memlab record --seconds 60 -o "
+            f"app.trace {subject or 'PID'}; memlab try -p lock=off,future app.trace"
+        )
     if last_kill is not None:
         if subject or group or watch:
             raise BadRequest("--last-kill reads the kernel's log: it has no other subject")
@@ -116,8 +114,8 @@ def command(
         return
     if (subject is None) == (group is None):
         raise BadRequest("name one subject: a PID, a name, or --group PATH|self|of:PID")
-    if group is not None and (policies or thorough):
-        raise BadRequest("--if and --thorough look at a process: name its PID")
+    if group is not None and thorough:
+        raise BadRequest("--thorough looks at a process: name its PID")
     if (triggers or keep) and not watch:
         raise BadRequest("--when and --keep belong to --watch")
     from memlab.diagnose.subject import named
@@ -130,7 +128,7 @@ def command(
         if pid is None:
             found = diagnosis.of_group(group or "", seconds)
         else:
-            found = diagnosis.of(pid, seconds, thorough=thorough, policies=policies)
+            found = diagnosis.of(pid, seconds, thorough=thorough)
         if as_json:
             from memlab.diagnose import documents
 

@@ -32,7 +32,7 @@ def command(file: Path, host: str | None, partial: bool, store: Path | None, as_
     from memlab.store import Store, default_path, rows, travel
 
     if host is not None and not rows.host_name(host):
-        raise click.UsageError(f"--host {host!r} is no name of a host: letters, digits, .:@_-")
+        raise click.UsageError(f"--host {host!r} is not the name of a host: letters, digits, .:@_-")
     path = store or default_path()
     with Store(path, create=True) as opened:
         try:

@@ -51,8 +51,8 @@ def command(what: str | None, words: tuple[str, ...], as_json: bool) -> None:
     elif words:
         raise BadRequest(f"{words[0]!r} after {what!r}: one folder is listed at a time")
     else:
-        if what and not os.path.isdir(what):  # noqa: PTH112 - False for what is no path at all
-            raise BadRequest(f"{what} is no folder, and not one of: unpack, suggest")
+        if what and not os.path.isdir(what):  # noqa: PTH112 - False for what is not a path at all
+            raise BadRequest(f"{what} is not a folder, and not one of: unpack, suggest")
         found = kernels.at_hand(Path(what) if what else None)
     if as_json:
         echo_json([document(one) for one in found])

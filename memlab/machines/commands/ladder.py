@@ -27,7 +27,7 @@ from memlab.machines.options import MACHINES, small_guest_options
 if TYPE_CHECKING:
     from memlab.machines import documents
     from memlab.machines.ladder.climb import Rung
-    from memlab.machines.ladder.judge import Row
+    from memlab.machines.ladder.judge import KernelRow
     from memlab.present.documents import Word
 
 
@@ -148,14 +148,14 @@ def command(
 
 
 def document(
-    rungs: Sequence[Rung], rows: Sequence[Row], place: Path, taken_s: float, guests: int
+    rungs: Sequence[Rung], rows: Sequence[KernelRow], place: Path, taken_s: float, guests: int
 ) -> documents.Ladder:
     from memlab.machines import documents as d
     from memlab.machines.commands import kernels
 
     return d.Ladder(
         kernels=[
-            d.Rung(
+            d.KernelRuns(
                 kernels.document(r.kernel),
                 {n: run.id for n, run in r.runs.items()},
                 list(r.failed),

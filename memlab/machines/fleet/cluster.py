@@ -77,15 +77,15 @@ _QUIET = {
 
 
 def check_address(address: str) -> None:
-    """BadRequest for what is no address of a scheduler, and for one that is neither encrypted nor
-    of this machine: whoever reaches it could start commands on every host."""
+    """BadRequest for what is not an address of a scheduler, and for one that is neither encrypted
+    nor of this machine: whoever reaches it could start commands on every host."""
     try:
         parts = urlsplit(address)
         name, port = parts.hostname, parts.port
     except ValueError:
         name = port = None
     if not (name and port) or parts.scheme not in ("tcp", "tls"):
-        raise BadRequest(f"{address!r} is no scheduler's address: {_ADDRESS}")
+        raise BadRequest(f"{address!r} is not a scheduler's address: {_ADDRESS}")
     if parts.scheme == "tcp" and not _loopback(name):
         raise BadRequest(
             f"{address}: without TLS whoever reaches the scheduler can start commands on every "
@@ -121,7 +121,7 @@ def hosts(address: str) -> list[str]:
         machines[machine] = name
     bad = [name for name in mine if not rows.host_name(name)]
     if bad:
-        raise CannotRun(f"{bad[0]!r:.100} is no name of a host: memlab worker --name NAME")
+        raise CannotRun(f"{bad[0]!r:.100} is not the name of a host: memlab worker --name NAME")
     return list(mine)
 
 
@@ -330,7 +330,7 @@ def work(address: str, name: str | None, store: Path | None, say: Callable[[str]
     check_environment(os.environ)
     name = name or socket.gethostname()
     if not rows.host_name(name):
-        raise BadRequest(f"{name!r} is no name of a host: --name NAME")
+        raise BadRequest(f"{name!r} is not the name of a host: --name NAME")
     where = {"MEMLAB_STORE": str(store.absolute())} if store else {}
     commands = _Commands({**os.environ, **where}, os.sched_getaffinity(0))
     # By default a sweep measures on the last CPU of its affinity mask.

@@ -7,7 +7,7 @@ from typing import cast
 
 from memlab.machines import documents
 from memlab.machines.fleet.judge import Level, Split
-from memlab.machines.ladder.judge import Row
+from memlab.machines.ladder.judge import KernelRow
 from memlab.present import words
 from memlab.present.documents import Word
 from memlab.results import Run
@@ -15,7 +15,7 @@ from memlab.results import Run
 
 def hosts_claims(
     runs: Mapping[str, Run],
-    rows: Sequence[Row],
+    rows: Sequence[KernelRow],
     splits: Sequence[Split],
     levels: Sequence[Level],
 ) -> documents.HostsClaims:

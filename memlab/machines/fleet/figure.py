@@ -21,7 +21,7 @@ from memlab.present.figures import rows as place
 from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import Page
 from memlab.present.figures.paint import line, sign
-from memlab.present.figures.rows import Row
+from memlab.present.figures.rows import DrawnRow
 from memlab.results import Run
 
 
@@ -131,7 +131,7 @@ def draw(page: Page, shown: Fleet, rows: pd.DataFrame) -> None:
         )
     axes, middles = place.ratios(
         page,
-        [Row(f"{mark['_name']}: {mark['series']}", _numbers(mark)) for mark in found],
+        [DrawnRow(f"{mark['_name']}: {mark['series']}", _numbers(mark)) for mark in found],
         [1.0, *frame.values(found, "ratio", "low", "high", above=0.0)],
         "the host's number / the median host's (log)",
     )

@@ -15,7 +15,7 @@ from memlab.analysis.noise import outliers
 from memlab.analysis.separation import Separation, separation
 from memlab.experiment.points import point_key
 from memlab.machines.ladder import judge as ladder
-from memlab.machines.ladder.judge import Row
+from memlab.machines.ladder.judge import KernelRow
 from memlab.observe import environment
 from memlab.results import Run
 
@@ -39,7 +39,7 @@ class Split:
     largest group first; `outlier`: the one host that stands alone against three or more;
     `differences`: what separates the groups, the best first."""
 
-    row: Row
+    row: KernelRow
     groups: Mapping[str, Sequence[str]]
     outlier: str | None
     differences: Sequence[Difference]
@@ -55,12 +55,12 @@ def named(runs: Sequence[Run]) -> dict[str, Run]:
     return dict(sorted(found.items()))
 
 
-def rows(runs: Mapping[str, Run]) -> list[Row]:
+def rows(runs: Mapping[str, Run]) -> list[KernelRow]:
     """A row per claim and setting with a cell per host."""
     return ladder.rows(list(runs.items()), (), (), timed=True)
 
 
-def splits(runs: Mapping[str, Run], found: Sequence[Row]) -> list[Split]:
+def splits(runs: Mapping[str, Run], found: Sequence[KernelRow]) -> list[Split]:
     """The rows on which hosts disagree: one reproduced it, another contradicted it."""
     environments = {host: run.environment for host, run in runs.items()}
     split = []

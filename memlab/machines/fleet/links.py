@@ -92,7 +92,7 @@ def hosts(text: str) -> dict[str, Host]:
     for name, host in found.items():
         for one in (name, host.ssh or name):
             if not rows.host_name(one):
-                raise BadRequest(f"{one!r} is no host: HOST or USER@HOST")
+                raise BadRequest(f"{one!r} is not a host: HOST or USER@HOST")
         if host.dask:
             cluster.check_address(host.dask)
             if host != Host(dask=host.dask):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from memlab.judging.summary import standing
 from memlab.machines.fleet.judge import Level, Split
-from memlab.machines.ladder.judge import Row, verdicts
+from memlab.machines.ladder.judge import KernelRow, verdicts
 from memlab.present import table, words
 from memlab.present.table import Cell, Column, Table, Text, write
 from memlab.results import Run
@@ -22,7 +22,10 @@ _ENOUGH = 0.05  # a p-value above it is chance
 
 
 def show(
-    runs: Mapping[str, Run], rows: Sequence[Row], splits: Sequence[Split], levels: Sequence[Level]
+    runs: Mapping[str, Run],
+    rows: Sequence[KernelRow],
+    splits: Sequence[Split],
+    levels: Sequence[Level],
 ) -> None:
     """Print the answer, a row per host, then each disagreement with what separates its sides."""
     console = table.console()
@@ -51,7 +54,7 @@ def show(
         console.print(Text(together, style="dim"))
 
 
-def _by_claim(runs: Mapping[str, Run], rows: Sequence[Row]) -> dict[str, set[str]]:
+def _by_claim(runs: Mapping[str, Run], rows: Sequence[KernelRow]) -> dict[str, set[str]]:
     """By claim, the words that its hosts come to."""
     return {
         id: {_verdict([row for row in rows if row.id == id], host).text for host in runs}
@@ -59,7 +62,9 @@ def _by_claim(runs: Mapping[str, Run], rows: Sequence[Row]) -> dict[str, set[str
     }
 
 
-def answer(runs: Mapping[str, Run], rows: Sequence[Row], splits: Sequence[Split]) -> list[str]:
+def answer(
+    runs: Mapping[str, Run], rows: Sequence[KernelRow], splits: Sequence[Split]
+) -> list[str]:
     """How many claims hold on all hosts, where they disagree, and which host stands apart."""
     name = next(iter(runs.values())).experiment.name
     found, hosts = _by_claim(runs, rows), words.count(len(runs), "host")
@@ -83,7 +88,7 @@ def _level(level: Level) -> Cell | str:
     return Cell(f"{text}, an outlier", "inconclusive") if level.apart else text
 
 
-def _verdict(rows: Sequence[Row], host: str) -> Cell:
+def _verdict(rows: Sequence[KernelRow], host: str) -> Cell:
     seen = {row.cells[host].word for row in rows if host in row.cells}
     if not seen:
         return Cell("-", "quiet")

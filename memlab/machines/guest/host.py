@@ -238,6 +238,10 @@ class GuestExecutor:
         outcome = "timeout" if isinstance(self._gone, Silent) else "error"
         return {"outcome": outcome, "detail": str(self._gone), "probe_hash": ""}
 
+    def turns(self, points: Sequence[Point], seed: int) -> list[dict[str, Any]]:
+        """Never asked for: in a guest trials come one at a time."""
+        raise NotImplementedError
+
     def renew(self, points: Sequence[Point]) -> None:
         self.check()
         try:

@@ -28,7 +28,7 @@ from memlab.machines.guest import foreign
 from memlab.observe import guest_tools, proc
 from memlab.observe.libc import Libc
 from memlab.run import fork_server, kernel
-from memlab.run.initramfs import CONSOLE, Member, archive
+from memlab.run.initramfs import CONSOLE, ArchiveMember, archive
 from memlab.run.kernel import Kernel
 
 HOST_TAG = "memlab-host"  # of this host's root, as 9p has it
@@ -195,7 +195,7 @@ def _decompressed(packed: bytes) -> bytes | None:
     return content if whole.eof else None
 
 
-def _place(image: Kernel, modules: Mapping[str, Iterable[str]]) -> Iterator[Member]:
+def _place(image: Kernel, modules: Mapping[str, Iterable[str]]) -> Iterator[ArchiveMember]:
     """/init, busybox, and the modules in the order in which they are loaded."""
     busybox = guest_tools.find("busybox") or "busybox"
     if image.machine != kernel.X86_64:
@@ -278,7 +278,7 @@ def _steps(folder: Path, image: Kernel, module: str) -> list[Path]:
     return [Path(words[1]) for words in lines if words[:1] == ["insmod"]]
 
 
-def _lower(libcs: Iterable[Libc]) -> Iterator[Member]:
+def _lower(libcs: Iterable[Libc]) -> Iterator[ArchiveMember]:
     """This host's files that the guest's Python reads, at their own paths, and libcs likewise."""
     imported, compiled = _imported()
     package = Path(__file__).parents[2]
@@ -288,18 +288,18 @@ def _lower(libcs: Iterable[Libc]) -> Iterator[Member]:
     if configured.exists():
         files.append(str(configured))
     files += [str(path) for libc in libcs for path in libc.loader.parent.glob("*.so*")]
-    tree: dict[str, Member] = {}
+    tree: dict[str, ArchiveMember] = {}
     for name in files:
         _add(Path(name), tree)
     yield from tree.values()
     yield _file(f"{_PLACE}/lower/{_COMPILED}", marshal.dumps(compiled))
 
 
-def _foreign() -> Iterator[Member]:
+def _foreign() -> Iterator[ArchiveMember]:
     """As _lower, for another architecture: its own files, and memlab's modules of this host."""
     imported, _ = _imported()
     package = Path(__file__).parents[2]
-    tree: dict[str, Member] = {}
+    tree: dict[str, ArchiveMember] = {}
     for name in foreign.files(imported):
         _add(Path(name), tree, foreign.root())
     own = (name for name in imported if Path(name).is_relative_to(package))
@@ -349,7 +349,7 @@ def _libraries(programs: Iterable[str]) -> Iterator[str]:
             yield word
 
 
-def _add(path: Path, tree: dict[str, Member], root: Path = proc.ROOT) -> None:
+def _add(path: Path, tree: dict[str, ArchiveMember], root: Path = proc.ROOT) -> None:
     """A file by its path below a root, and every folder and link on the way to it."""
     at = Path("/")
     for part in Path(os.path.abspath(path)).parts[1:]:  # noqa: PTH100 - links are kept
@@ -359,18 +359,20 @@ def _add(path: Path, tree: dict[str, Member], root: Path = proc.ROOT) -> None:
         status = there.lstat()
         if stat.S_ISLNK(status.st_mode):
             target = os.readlink(there)  # noqa: PTH115 - as it is written
-            tree.setdefault(name, Member(name, status.st_mode, target.encode()))
+            tree.setdefault(name, ArchiveMember(name, status.st_mode, target.encode()))
             rest = path.relative_to(at)
             _add(at.parent / target / rest, tree, root)
             return
         if name not in tree:
             content = there.read_bytes() if stat.S_ISREG(status.st_mode) else b""
-            tree[name] = Member(name, status.st_mode, content, modified_s=int(status.st_mtime))
+            tree[name] = ArchiveMember(
+                name, status.st_mode, content, modified_s=int(status.st_mtime)
+            )
 
 
-def _folder(name: str) -> Member:
-    return Member(name, stat.S_IFDIR | 0o755)
+def _folder(name: str) -> ArchiveMember:
+    return ArchiveMember(name, stat.S_IFDIR | 0o755)
 
 
-def _file(name: str, content: bytes) -> Member:
-    return Member(name, stat.S_IFREG | 0o755, content)
+def _file(name: str, content: bytes) -> ArchiveMember:
+    return ArchiveMember(name, stat.S_IFREG | 0o755, content)

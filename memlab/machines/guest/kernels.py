@@ -40,7 +40,7 @@ class Found:
     """A kernel at hand. `why` says why it cannot boot as a guest; empty where it can."""
 
     path: Path
-    kernel: Kernel | None  # None where the file is no kernel that boots here
+    kernel: Kernel | None  # None where the file is not a kernel that boots here
     why: str = ""
     without: str = ""  # what it boots without
     options: dict[str, str] = field(default_factory=dict)  # of OPTIONS, those that its config has
@@ -102,7 +102,7 @@ def choose(words: Sequence[str], machine: str = kernel.X86_64) -> list[Found]:
     for word in words:
         fits = [found for found in here if _fits(found, word)][-1:]
         if "/" in word:
-            folder = os.path.isdir(word)  # noqa: PTH112 - False for what is no path at all
+            folder = os.path.isdir(word)  # noqa: PTH112 - False for what is not a path at all
             fits = at_hand(Path(word)) if folder else [look(Path(word).absolute())]
             if folder:
                 fits = [found for found in fits if found.machine == machine]

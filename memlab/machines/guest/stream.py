@@ -19,7 +19,7 @@ PORT = GUEST_PORT
 
 
 class Damaged(CannotRun):
-    """What arrived is no message, or not the next one."""
+    """What arrived is not a message, or not the next one."""
 
 
 class Packer:
@@ -49,7 +49,7 @@ class Unpacker:
     def _message(self, line: bytes) -> dict[str, Any]:
         check, _, text = line.partition(b" ")
         if check != b"%08x" % zlib.crc32(text):
-            raise Damaged(f"a line on the port is no message: {line[:60]!r}")
+            raise Damaged(f"a line on the port is not a message: {line[:60]!r}")
         message: dict[str, Any] = json.loads(text)
         if message["number"] != self._taken:
             raise Damaged(f"message {message['number']} came where {self._taken} was due")

@@ -9,11 +9,11 @@ from memlab.machines.history.judge import History
 from memlab.present.data import interval
 
 
-def history(found: History, figure: Path) -> documents.History:
+def history(found: History, figure: Path) -> documents.RunHistory:
     nights, metric = found.nights, found.metric
     newest = nights[-1].run
 
-    return documents.History(
+    return documents.RunHistory(
         experiment=newest.experiment.name,
         metric=metric.name,
         unit=metric.unit,
@@ -22,7 +22,9 @@ def history(found: History, figure: Path) -> documents.History:
         rate=found.rate,
         alarm=found.alarm,
         runs=[
-            documents.Night(one.run.id, one.run.row.created_at, interval(one.level), [*one.events])
+            documents.HistoryRun(
+                one.run.id, one.run.row.created_at, interval(one.level), [*one.events]
+            )
             for one in nights
         ],
         changes=[

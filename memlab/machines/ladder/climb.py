@@ -23,7 +23,7 @@ from memlab.machines.guest.handle import Guest
 from memlab.machines.guest.host import GuestLost
 from memlab.machines.guest.kernels import Found
 from memlab.machines.ladder import judge as judging
-from memlab.machines.ladder.judge import Bisected, Cell, Row
+from memlab.machines.ladder.judge import Bisected, KernelCell, KernelRow
 from memlab.observe import available, kvm
 from memlab.request import Request
 from memlab.results import Run
@@ -211,7 +211,7 @@ def _interrupted(made: Collection[Future[Rung]], heard: Sequence[int]) -> Interr
     return Interrupted("", 0, (heard or [signal.SIGINT])[0])
 
 
-def rows(asked: Asked, rungs: Sequence[Rung]) -> list[Row]:
+def rows(asked: Asked, rungs: Sequence[Rung]) -> list[KernelRow]:
     """Every row of the matrix, experiment by experiment."""
     return [
         row
@@ -301,7 +301,7 @@ class _Rung:
 
 
 def _elsewhere(row: RunRow) -> str:
-    """Why a run is no row: a kernel without modules has no disk, and a file in memory is another
+    """Why a run is not a row: a kernel without modules has no disk, and a file in memory is another
     thing. Empty where its files lie on ext4, or where it has none."""
     place = row.environment.get("filesystems", {}).get("dir")
     if not place or place["type"] == "ext4":
@@ -351,19 +351,19 @@ def bisect(
     watch: Watch,
     done: Callable[[Rung], None],
     wait_s: float = 0.0,
-) -> tuple[Row, Bisected]:
+) -> tuple[KernelRow, Bisected]:
     """Between which neighbours of a row of kernels a claim, or a metric, changes; the first and
     the last kernel must differ. CannotRun where they do not, or where one of them says nothing."""
     by_version = {kernel.version: kernel for kernel in kernels}
     looked: set[tuple[str, int]] = set()
 
-    def seen(version: str, more: int = 1) -> list[Row]:
+    def seen(version: str, more: int = 1) -> list[KernelRow]:
         taken = replace(asked, blocks=asked.blocks * more)
         looked.add((version, more))
         rungs = climb(taken, [by_version[version]], store, watch, done, wait_s=wait_s)
         return [row for row in rows(taken, rungs) if row.id == wanted]
 
-    def cell(row: Row, version: str) -> Cell | None:
+    def cell(row: KernelRow, version: str) -> KernelCell | None:
         """Undecided, the same once more, of four times as many blocks."""
         for more in (1, 4):
             found = next((one for one in seen(version, more) if one.at == row.at), None)

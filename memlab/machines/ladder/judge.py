@@ -13,11 +13,11 @@ from memlab.judging.summary import Said
 from memlab.results import Run
 from memlab.units import finite, version_order
 
-_APART = 0.01  # of a count: less is no step, where a count is not exact
+_APART = 0.01  # of a count: less is not a step, where a count is not exact
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class KernelCell:
     """What one kernel shows: a verdict's word, or nothing where the row is a metric; the number
     with its 95 % interval (of a count the range seen), None where there is none. p: the verdict's,
     None where it is undecided."""
@@ -28,7 +28,7 @@ class Cell:
     high: float | None = None
     p: float | None = None
 
-    def differs(self, other: Cell) -> bool:
+    def differs(self, other: KernelCell) -> bool:
         """Another verdict, or a number beyond the other's interval."""
         if self.word != other.word:
             return True
@@ -42,7 +42,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class KernelRow:
     """A claim at one setting, or a metric at one point, by kernel version. `unit` is the number's;
     `at` is what the settings or points of this row's name differ in."""
 
@@ -51,7 +51,7 @@ class Row:
     text: str
     at: At
     unit: str
-    cells: Mapping[str, Cell] = field(default_factory=dict)
+    cells: Mapping[str, KernelCell] = field(default_factory=dict)
     since: str = ""  # of a changelog's claim the version that it names
 
     @property
@@ -75,7 +75,7 @@ class Row:
         return "inconclusive" if old and new else "not testable here"
 
 
-def verdicts(rows: Sequence[Row]) -> list[Said]:
+def verdicts(rows: Sequence[KernelRow]) -> list[Said]:
     """The verdicts of all rows and kernels, or hosts."""
     return [(row.id, cell.word, cell.p) for row in rows for cell in row.cells.values()]
 
@@ -105,10 +105,10 @@ def levels(experiment: Experiment, claims: Sequence[Claim]) -> dict[str, list[Le
 
 def rows(
     runs: Sequence[tuple[str, Run]], ids: Sequence[str], metrics: Sequence[str], timed: bool
-) -> list[Row]:
+) -> list[KernelRow]:
     """A row per claim and setting, and per metric and point, of one experiment's runs with their
     kernels' versions, the oldest first."""
-    found: dict[tuple[object, ...], tuple[Row, dict[str, Cell]]] = {}
+    found: dict[tuple[object, ...], tuple[KernelRow, dict[str, KernelCell]]] = {}
     for version, run in runs:
         for row, cell in (*_claims(run, ids, timed), *_metrics(run, metrics)):
             key = (row.id, row.text, *sorted((n, str(level)) for n, level in row.at.items()))
@@ -117,7 +117,7 @@ def rows(
     return [replace(row, cells=cells) for row, cells in found.values()]
 
 
-def _claims(run: Run, ids: Sequence[str], timed: bool) -> Iterator[tuple[Row, Cell]]:
+def _claims(run: Run, ids: Sequence[str], timed: bool) -> Iterator[tuple[KernelRow, KernelCell]]:
     for judged in judge(run, selected(run.experiment, ids, timed)):
         claim = judged.claim
         number = isinstance(claim, Count | Within)
@@ -125,26 +125,26 @@ def _claims(run: Run, ids: Sequence[str], timed: bool) -> Iterator[tuple[Row, Ce
         at = judged.setting
         if claim.since:  # which names what matters, and its ladder measures one point
             at = {name: level for name, level in at.items() if name in run.varied}
-        row = Row(run.experiment.name, claim.id, claim.text, at, unit, since=claim.since)
+        row = KernelRow(run.experiment.name, claim.id, claim.text, at, unit, since=claim.since)
         yield row, _cell(judged.verdict, number and not isinstance(claim, Outcome))
 
 
-def _cell(verdict: Verdict, number: bool) -> Cell:
+def _cell(verdict: Verdict, number: bool) -> KernelCell:
     if not number:
-        return Cell(verdict.word, p=verdict.p)
+        return KernelCell(verdict.word, p=verdict.p)
     ends = (verdict.estimate, verdict.low, verdict.high)
     value, low, high = (None if end is None else finite(end) for end in ends)
-    return Cell(verdict.word, value, low, high, verdict.p)
+    return KernelCell(verdict.word, value, low, high, verdict.p)
 
 
-def _metrics(run: Run, names: Sequence[str]) -> Iterator[tuple[Row, Cell]]:
+def _metrics(run: Run, names: Sequence[str]) -> Iterator[tuple[KernelRow, KernelCell]]:
     for summary in run.summaries:
         at = {name: summary.point.at[name] for name in run.varied}
         for name in names:
             if name in summary.medians:
                 metric, seen = run.metric(name), summary.medians[name]
-                row = Row(run.experiment.name, name, metric.help, at, metric.unit)
-                yield row, Cell("", seen.estimate, seen.low, seen.high)
+                row = KernelRow(run.experiment.name, name, metric.help, at, metric.unit)
+                yield row, KernelCell("", seen.estimate, seen.low, seen.high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Bisected:
     before: str
     since: str
     skipped: Sequence[str]
-    measured: Mapping[str, Cell]
+    measured: Mapping[str, KernelCell]
     looks: int = 0
 
     @property
@@ -167,7 +167,10 @@ class Bisected:
 
 
 def bisect(
-    versions: Sequence[str], good: Cell, bad: Cell, look: Callable[[str], Cell | None]
+    versions: Sequence[str],
+    good: KernelCell,
+    bad: KernelCell,
+    look: Callable[[str], KernelCell | None],
 ) -> Bisected:
     """Halve a row of kernels, whose ends are `good` and `bad`, down to the step between them.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from memlab import experiments
 from memlab.judging.summary import standing
-from memlab.machines.ladder.judge import Bisected, Cell, Row, verdicts
+from memlab.machines.ladder.judge import Bisected, KernelCell, KernelRow, verdicts
 from memlab.present import table, words
 from memlab.present.table import Column, Table, Text, write
 
@@ -21,7 +21,7 @@ _SHORT = {
 _COLOURS = {"reproduced": "#cfe8d5", "contradicted": "#f3c6c0", "": "#dbe4f0"}
 
 
-def show(kernels: Sequence[str], rows: Sequence[Row], *, verbose: bool) -> None:
+def show(kernels: Sequence[str], rows: Sequence[KernelRow], *, verbose: bool) -> None:
     """Print what changes between the kernels, then the matrix: the rows that change or that do not
     hold, or all of them."""
     console = table.console()
@@ -48,7 +48,7 @@ def show(kernels: Sequence[str], rows: Sequence[Row], *, verbose: bool) -> None:
         console.print(Text(together, style="dim"))
 
 
-def steps(rows: Sequence[Row]) -> list[str]:
+def steps(rows: Sequence[KernelRow]) -> list[str]:
     """`page-fault off-count: contradicted since 6.12.107, reproduced before`."""
     said = []
     for row in rows:
@@ -58,7 +58,7 @@ def steps(rows: Sequence[Row]) -> list[str]:
     return said or ["nothing changes between these kernels"] * bool(rows)
 
 
-def bisected(row: Row, found: Bisected) -> list[str]:
+def bisected(row: KernelRow, found: Bisected) -> list[str]:
     """Where it changes, what was measured, and how sure that is."""
     old, new = found.measured[found.before], found.measured[found.since]
     said = (
@@ -75,29 +75,29 @@ def bisected(row: Row, found: Bisected) -> list[str]:
     ]
 
 
-def _telling(row: Row) -> bool:
+def _telling(row: KernelRow) -> bool:
     words_seen = {cell.word for cell in row.cells.values()}
     return bool(row.steps) or not words_seen <= {"reproduced"}
 
 
-def _name(row: Row) -> str:
+def _name(row: KernelRow) -> str:
     declared = experiments.load(row.experiment)
     place = words.levels(declared, row.at, row.at) if row.at else ""
     return f"{row.experiment} {row.id or row.text}" + (f", {place}" if place else "")
 
 
-def _said(row: Row, cell: Cell) -> str:
+def _said(row: KernelRow, cell: KernelCell) -> str:
     number = "" if cell.value is None else words.quantity(cell.value, words.cell_unit(row.unit))
     return " ".join(part for part in (_SHORT.get(cell.word, cell.word), number) if part)
 
 
-def _cell(row: Row, cell: Cell | None) -> table.Cell | str:
+def _cell(row: KernelRow, cell: KernelCell | None) -> table.Cell | str:
     if cell is None:
         return table.Cell("-", "quiet")
     return table.Cell(_said(row, cell), cell.word)
 
 
-def figure(kernels: Sequence[str], rows: Sequence[Row], path: Path) -> Path:
+def figure(kernels: Sequence[str], rows: Sequence[KernelRow], path: Path) -> Path:
     """The rows that change or do not hold, as coloured cells with their words; all rows where none
     does. Written as PNG."""
     from memlab.present import figures

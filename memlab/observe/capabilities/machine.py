@@ -98,7 +98,7 @@ def processes(root: Path) -> Capability:
 
 
 def _room(
-    name: str, found: available.Room | None, said: Callable[[float], str], remedy: str
+    name: str, found: available.AvailableMemory | None, said: Callable[[float], str], remedy: str
 ) -> Capability:
     if found is None:
         return Capability(name, False, "not visible here", "mount -t proc proc /proc")

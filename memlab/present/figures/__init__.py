@@ -24,7 +24,7 @@ from memlab.present.figures import (
     style,
     verdicts,
 )
-from memlab.present.figures.kinds import Kind
+from memlab.present.figures.kinds import FigureKind
 from memlab.present.figures.layout import Page
 from memlab.printable import printable
 from memlab.results import Run
@@ -100,7 +100,7 @@ def _source(run: Run, said: str, rows: Any) -> str:
     return f"memlab {run.row.memlab}, run {run.id}, numbers {sidecar.digest(said, shown)}"
 
 
-def _said(run: Run, shown: declared.Figure | declared.Against, kind: Kind, rows: Any) -> str:
+def _said(run: Run, shown: declared.Figure | declared.Against, kind: FigureKind, rows: Any) -> str:
     found = verdicts.declared(run, shown) or kind.finding(run, shown, rows)
     return upper(found or verdicts.headline(run, shown))
 

@@ -25,16 +25,16 @@ from memlab.experiment import (
 )
 from memlab.judging import evidence, summary
 from memlab.judging.claims import Judged
-from memlab.judging.summary import Group
+from memlab.judging.summary import SettingGroup
 from memlab.present import words
-from memlab.published import Cell
+from memlab.published import PrintedCell
 from memlab.results import Run
 
 Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class PrintedNumber:
     """A number as a source prints it, or made of two that it prints."""
 
     value: float
@@ -46,19 +46,19 @@ class _Column:
     """A printed column: its cells by the level of their row, and where each row lies."""
 
     rows_are: str
-    cells: Mapping[Any, Cell]
+    cells: Mapping[Any, PrintedCell]
     places: Mapping[Any, At]
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
+class JudgedRatio:
     """One claim at settings that agree on it: all numbers in one unit, positive.
 
     `claimed` is where the claim holds, 0 and inf where it is open. `low` and `high` are the
     ends of the 95 % interval, 0 and inf where they are open, None where there is no interval.
     """
 
-    group: Group
+    group: SettingGroup
     where: str
     word: str
     n: int
@@ -66,7 +66,7 @@ class Against:
     low: float | None
     here: float | None
     high: float | None
-    printed: Printed | None
+    printed: PrintedNumber | None
 
     @property
     def anchor(self) -> float | None:
@@ -82,7 +82,7 @@ class Against:
         return bool(known) and self.anchor is not None
 
 
-def against(run: Run, judged: Sequence[Judged]) -> list[tuple[Claim, list[Against]]]:
+def against(run: Run, judged: Sequence[Judged]) -> list[tuple[Claim, list[JudgedRatio]]]:
     """Every claim with its settings, those that agree and lie side by side as one."""
     over = run.experiment.figure.over
     return [
@@ -118,7 +118,7 @@ def quantity(run: Run, claim: Claim, value: float) -> str:
     return evidence.number(value)
 
 
-def _against(run: Run, group: Group) -> Against:
+def _against(run: Run, group: SettingGroup) -> JudgedRatio:
     judged = group.closest
     verdict, claim = judged.verdict, judged.claim
     scaled = not isinstance(claim, Outcome)
@@ -127,7 +127,7 @@ def _against(run: Run, group: Group) -> Against:
         if scaled
         else (None, None, None)
     )
-    return Against(
+    return JudgedRatio(
         group=group,
         where=words.where(run.named, group),
         word=verdict.word,
@@ -160,7 +160,7 @@ def claimed(claim: Claim) -> Bounds | None:
     return None
 
 
-def _printed(run: Run, claim: Claim, at: At) -> Printed | None:
+def _printed(run: Run, claim: Claim, at: At) -> PrintedNumber | None:
     """The published number on a claim's scale; None where its source prints nothing to hold."""
     if isinstance(claim, Within):
         return _stated(claim)
@@ -175,13 +175,13 @@ def _printed(run: Run, claim: Claim, at: At) -> Printed | None:
     return None
 
 
-def _stated(claim: Claim) -> Printed | None:
+def _stated(claim: Claim) -> PrintedNumber | None:
     """The one number that a claim rests on, where it is one: `867.88 µs`."""
     try:
-        cell = Cell.read(claim.published.replace(" ", ""))
+        cell = PrintedCell.read(claim.published.replace(" ", ""))
     except ValueError:
         return None
-    return Printed(cell.value, cell.bound)
+    return PrintedNumber(cell.value, cell.bound)
 
 
 def _column(run: Run, claim: Claim, at: At) -> _Column | None:
@@ -196,7 +196,7 @@ def _column(run: Run, claim: Claim, at: At) -> _Column | None:
     return None
 
 
-def _cell(run: Run, claim: Claim, at: At) -> Cell | None:
+def _cell(run: Run, claim: Claim, at: At) -> PrintedCell | None:
     """The printed cell at these levels."""
     column = _column(run, claim, at)
     if column is None:
@@ -205,15 +205,17 @@ def _cell(run: Run, claim: Claim, at: At) -> Cell | None:
     return next((column.cells[level] for level in here), None)
 
 
-def quotient_of(over: Cell | None = None, under: Cell | None = None) -> Printed | None:
+def quotient_of(
+    over: PrintedCell | None = None, under: PrintedCell | None = None
+) -> PrintedNumber | None:
     """The ratio of two printed numbers, a bound where one of them is."""
     if over is None or under is None:
         return None
     bounds = {over.bound, under.ratio_bound} - {""}
-    return None if len(bounds) > 1 else Printed(over.value / under.value, "".join(bounds))
+    return None if len(bounds) > 1 else PrintedNumber(over.value / under.value, "".join(bounds))
 
 
-def _crossing(run: Run, claim: Crossover, at: At) -> Printed | None:
+def _crossing(run: Run, claim: Crossover, at: At) -> PrintedNumber | None:
     """Where the printed curves cross, interpolated as ours are."""
     first, second = (_column(run, claim, {**at, **side}) for side in (claim.of, claim.to))
     if first is None or second is None or first.rows_are != claim.over:
@@ -223,4 +225,4 @@ def _crossing(run: Run, claim: Crossover, at: At) -> Printed | None:
         return None
     a, b = (np.array([[side.cells[level].value for level in levels]]) for side in (first, second))
     found = crossover(levels, a, b).estimate
-    return Printed(found) if math.isfinite(found) else None
+    return PrintedNumber(found) if math.isfinite(found) else None

@@ -12,10 +12,10 @@ from matplotlib.patches import Patch
 from memlab.experiment import Claim
 from memlab.judging.claims import Judged
 from memlab.present.figures import paint, rows, style
-from memlab.present.figures.against import Against, against, quantity, scale
+from memlab.present.figures.against import JudgedRatio, against, quantity, scale
 from memlab.present.figures.layout import STEP, Page
 from memlab.present.figures.paint import sign
-from memlab.present.figures.rows import Row
+from memlab.present.figures.rows import DrawnRow
 from memlab.results import Run
 
 COLOURS = {"reproduced": style.COLOURS[0], "contradicted": style.CONTRADICTED}
@@ -34,15 +34,15 @@ def look(word: str) -> dict[str, Any]:
 
 
 def draw(page: Page, judged: Sequence[Judged]) -> None:
-    run, lines, shown = page.run, list[Row](), list[Against]()
+    run, lines, shown = page.run, list[DrawnRow](), list[JudgedRatio]()
     for claim, found in against(run, judged):
-        lines.append(Row(across=claim.text, bold=True, above=8.0))
+        lines.append(DrawnRow(across=claim.text, bold=True, above=8.0))
         if any(one.drawn for one in found) and (named := scale(run, claim)):
-            lines.append(Row(across=named))
+            lines.append(DrawnRow(across=named))
         for one in found:
             said = _numbers(run, claim, one) if one.drawn else one.group.closest.evidence
             hue = style.darker(COLOURS.get(one.word, style.QUIET))
-            lines.append(Row(one.where or "the only setting", said, one.word, hue))
+            lines.append(DrawnRow(one.where or "the only setting", said, one.word, hue))
         shown += found
     drawn = [one for one in shown if one.drawn]
     page.said = "Left of 1 is less here than published, right of 1 is more." if drawn else ""
@@ -64,7 +64,7 @@ def draw(page: Page, judged: Sequence[Judged]) -> None:
             _draw(page, axes, one, middle)
 
 
-def _numbers(run: Run, claim: Claim, shown: Against) -> str:
+def _numbers(run: Run, claim: Claim, shown: JudgedRatio) -> str:
     """`here 1,090 (1,050 to 1,120), published >13.6, 6 blocks`."""
     low, here, high = (
         quantity(run, claim, value) if _finite(value) else ""
@@ -82,7 +82,7 @@ def _finite(value: float | None) -> TypeGuard[float]:
     return value is not None and 0 < value < math.inf
 
 
-def _ends(drawn: Sequence[Against]) -> list[float]:
+def _ends(drawn: Sequence[JudgedRatio]) -> list[float]:
     """What the axis holds: every finite number of every row over its anchor."""
     values = [0.5, 1.0, 2.0]
     for row in drawn:
@@ -91,7 +91,7 @@ def _ends(drawn: Sequence[Against]) -> list[float]:
     return values
 
 
-def _draw(page: Page, axes: Axes, row: Against, y: float) -> None:
+def _draw(page: Page, axes: Axes, row: JudgedRatio, y: float) -> None:
     anchor = row.anchor or 1.0
     left, right = axes.get_xlim()
     if row.claimed:

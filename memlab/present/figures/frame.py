@@ -20,7 +20,7 @@ from memlab.analysis.intervals import Interval, ratio_interval
 from memlab.experiment import At, Control, Figure
 from memlab.experiment.points import Point
 from memlab.present import words
-from memlab.published import Cell
+from memlab.published import PrintedCell
 from memlab.results import PointSummary, Run
 from memlab.results.samples import ids_of
 
@@ -202,7 +202,7 @@ def said_lost(rows: pd.DataFrame) -> list[str]:
     return said
 
 
-def printed_cells(cell: Cell, source: str) -> Mark:
+def printed_cells(cell: PrintedCell, source: str) -> Mark:
     """The cells of a published value."""
     cells = {"value": cell.value, "printed": cell.printed, "bound": cell.bound}
     return cells | {"source": source}

@@ -20,7 +20,7 @@ _NAME_MAX = 0.42  # of the page's width
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DrawnRow:
     """A name left of the marks and numbers right of them, below a bold word; or, of `across`, words
     over the whole width, and `above` points of nothing above them."""
 
@@ -43,7 +43,7 @@ def most(page: Page, found: Sequence[Mark], far: Callable[[Mark], float], how: s
 
 
 def ratios(
-    page: Page, rows: Sequence[Row], ends: Sequence[float], label: str, **how: float
+    page: Page, rows: Sequence[DrawnRow], ends: Sequence[float], label: str, **how: float
 ) -> tuple[Axes, list[float]]:
     """Rows along a log axis of ratios that holds `ends`, with a rule at 1."""
     page.width = NARROW
@@ -58,7 +58,7 @@ def ratios(
 
 def panel(
     page: Page,
-    rows: Sequence[Row],
+    rows: Sequence[DrawnRow],
     *,
     high: float = ROW,
     name_max: float = math.inf,
@@ -98,7 +98,7 @@ def panel(
 _Lines = list[tuple[str, str, str]]  # each with its weight and its colour
 
 
-def _block(row: Row, limit: float, numbers_max: float) -> tuple[_Lines, _Lines]:
+def _block(row: DrawnRow, limit: float, numbers_max: float) -> tuple[_Lines, _Lines]:
     """What stands left and right of a row's marks."""
     weight, size = "bold" if row.bold else "normal", style.SMALL
     hue = style.QUIET if row.across and not row.bold else style.INK

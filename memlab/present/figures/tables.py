@@ -17,7 +17,7 @@ RED, GREY, BLUE = "#f3d5c3", "#e3e3e3", "#d9e6ef"  # red is for what is contradi
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class FigureCell:
     """Paragraphs of a cell, the quiet ones below the others."""
 
     texts: Sequence[str] = ()
@@ -42,7 +42,7 @@ def draw(
     page: Page,
     heads: Sequence[str],
     widths: Sequence[float],
-    rows: Sequence[Sequence[Cell]],
+    rows: Sequence[Sequence[FigureCell]],
     *,
     middle: bool = False,
 ) -> None:
@@ -50,7 +50,7 @@ def draw(
     the first."""
     total = page.width - 2 * EDGE
     wide = [share / sum(widths) * total for share in widths]
-    made = [[Cell(quiet=[head]) for head in heads], *rows]
+    made = [[FigureCell(quiet=[head]) for head in heads], *rows]
     lines = [[c.lines(w) for c, w in zip(row, wide, strict=True)] for row in made]
     highs = [max(map(len, row), default=1) * STEP + 2 * _PAD for row in lines]
     highs[0] -= _PAD

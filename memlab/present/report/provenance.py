@@ -12,14 +12,14 @@ from memlab.results.samples import IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Provenance:
     """A run's origin, as pairs of a name and what stands there."""
 
     run: str
     rows: tuple[tuple[str, str], ...]
 
 
-def source(run: Run) -> Source:
+def source(run: Run) -> Provenance:
     """Everything needed to find a run's samples and to take them again."""
     hashes = run.samples.probe_hashes
     ids = run.samples.ids
@@ -32,7 +32,7 @@ def source(run: Run) -> Source:
         *([("note", run.note)] if run.note else []),
         ("raw samples", f"memlab export {run.id} --store {shlex.quote(str(run.store_path))}"),
     )
-    return Source(run.id, rows)
+    return Provenance(run.id, rows)
 
 
 def again(run: Run) -> str:
@@ -49,6 +49,8 @@ def _options(run: Run) -> Iterator[str]:
         yield "--no-controls"
     if not asked.get("layouts", True):
         yield "--no-layouts"
+    if run.experiment.turns and not run.turns:
+        yield "--no-turns"
     yield from ("--blocks", str(max(1, run.blocks)))
     if asked.get("budget_s"):
         yield from ("--budget", _level(run.experiment, "", float(asked["budget_s"])))

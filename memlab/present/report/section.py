@@ -50,7 +50,7 @@ class Section:
     noise: Table
     ended: Sequence[str]
     environment: Sequence[tuple[str, str]]
-    source: provenance.Source
+    source: provenance.Provenance
 
 
 def section(run: Run, prefix: str) -> Section:

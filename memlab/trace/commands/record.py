@@ -31,6 +31,11 @@ from memlab.units import parse_size
     help="Do not keep the command from huge pages; then touches inside of one are not seen.",
 )
 @click.option(
+    "--allocations",
+    is_flag=True,
+    help="The command's malloc, free and the like too, so that `try` has malloc=LEVELS.",
+)
+@click.option(
     "--buffer",
     "ring_bytes",
     type=Parsed("size", parse_size),
@@ -46,6 +51,7 @@ def command(
     seconds: float,
     redact: bool,
     keep_huge: bool,
+    allocations: bool,
     ring_bytes: int,
     as_json: bool,
     words: tuple[str, ...],
@@ -71,6 +77,10 @@ def command(
     pid = int(words[0]) if len(words) == 1 and words[0].isdecimal() else 0
     if not pid and shutil.which(words[0]) is None:
         raise click.UsageError(f"{printable(shlex.quote(words[0]))}: no such command or process")
+    if allocations and pid:
+        raise click.UsageError(
+            "--allocations: of a command that is started; a live process has no library of memlab's"
+        )
     ended = recording.record(
         output,
         command=() if pid else words,
@@ -78,6 +88,7 @@ def command(
         seconds=seconds,
         redact=redact,
         keep_huge=keep_huge,
+        allocations=allocations,
         ring_bytes=ring_bytes,
     )
     trace = file.read(output)

@@ -17,7 +17,7 @@ from memlab.present.figures.layout import Page
 from memlab.results import Run
 
 
-class Kind(Protocol):
+class FigureKind(Protocol):
     """What a module of this folder has. `shown` is what the experiment declares.
 
     `rows` are the figure's marks, see frame.py; `finding` is what they come to, in words, or None
@@ -30,10 +30,10 @@ class Kind(Protocol):
     def draw(self, page: Page, shown: Any, rows: pd.DataFrame) -> None: ...
 
 
-def of(shown: object) -> Kind:
+def of(shown: object) -> FigureKind:
     """The kind that draws a declaration."""
     own = f"{__name__}.{type(shown).__name__.lower()}"
-    return cast(Kind, import_module(getattr(shown, "drawn_by", own)))
+    return cast(FigureKind, import_module(getattr(shown, "drawn_by", own)))
 
 
 def title(run: Run, shown: Any) -> str:

@@ -18,14 +18,14 @@ from memlab.present.figures import frame, groups, scales
 from memlab.present.figures.against import quotient_of
 from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import NARROW, Page
-from memlab.published import Cell
+from memlab.published import PrintedCell
 from memlab.results import PointSummary, Run
 from memlab.results.beside import tables
 
 _FEW = 6  # bars that a narrow page holds
 _SAID_MAX = 2  # levels that the headline says in words
 
-Printed = tuple[Cell, str]  # a value and the table that it stands in
+Printed = tuple[PrintedCell, str]  # a value and the table that it stands in
 
 
 def rows(run: Run, shown: Bars) -> pd.DataFrame:
@@ -106,7 +106,7 @@ def _marks(
             {"kind": "published ratio", "series": f"{over}, published"}
             | at
             | {"to": dict(summaries[under].point.at), "unit": "1"}
-            | frame.printed_cells(Cell(said, found.value, found.bound), there[1])
+            | frame.printed_cells(PrintedCell(said, found.value, found.bound), there[1])
         )
 
 

@@ -17,7 +17,7 @@ from memlab.present.attribution import percentile
 from memlab.present.figures import frame, style
 from memlab.present.figures import rows as place
 from memlab.present.figures.layout import Page
-from memlab.present.figures.rows import Row
+from memlab.present.figures.rows import DrawnRow
 from memlab.results import Run
 from memlab.results.attribution import Tail, Traced, refused, traced
 
@@ -116,17 +116,17 @@ def draw(page: Page, shown: Causes, rows: pd.DataFrame) -> None:
     for at, why in refused(run):
         where = words.labels(run.named, at, run.varied) or "the only point"
         page.notes.append(f"not traced: {where}: {why}")
-    lines: list[Row] = []
+    lines: list[DrawnRow] = []
     tails = [tail for one in found for tail in one.tails if tail.judged]
     for one in found:
         above = _ABOVE if lines else 0.0
-        lines.append(Row(across=attribution.place(run, one), bold=True, above=above))
+        lines.append(DrawnRow(across=attribution.place(run, one), bold=True, above=above))
         for tail in one.tails:
             if tail.judged:
                 name = f"over {percentile(tail)}, {words.quantity(tail.shortest_s, 's')} and longer"
-                lines.append(Row(name, f"{tail.judged:,} of {one.operations:,}"))
+                lines.append(DrawnRow(name, f"{tail.judged:,} of {one.operations:,}"))
         said = enumerate(_said(run, declared, one))
-        lines += [Row(across=text, above=0.0 if number else 3.0) for number, text in said]
+        lines += [DrawnRow(across=text, above=0.0 if number else 3.0) for number, text in said]
     if lines:
         axes, middles = place.panel(page, lines, high=_BAR + _GAP)
         axes.set_xlim(0, 1)

@@ -16,7 +16,7 @@ from memlab.present import words
 from memlab.present.figures import frame, scales, style, tables
 from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import Page
-from memlab.present.figures.tables import Cell
+from memlab.present.figures.tables import FigureCell
 from memlab.results import Run
 
 # A verdict's sign and colour; contradicted first.
@@ -121,13 +121,13 @@ def draw(page: Page, shown: Checks, rows: pd.DataFrame) -> None:
         plain = word in ("reproduced", "contradicted")
         made.append(
             [
-                Cell([level] if level != before else [], bold=True),
-                Cell([mark["claim"] + where], [] if plain else [mark["evidence"]], fill),
-                Cell(quiet=[mark["published"]], fill=fill),
-                Cell(quiet=[mark["_read"]], fill=fill),
-                Cell([mark["expected"]], fill=fill),
-                Cell([mark["seen"]], fill=fill),
-                Cell([f"{sign} {word}"], fill=fill, bold=True, hue=hue),
+                FigureCell([level] if level != before else [], bold=True),
+                FigureCell([mark["claim"] + where], [] if plain else [mark["evidence"]], fill),
+                FigureCell(quiet=[mark["published"]], fill=fill),
+                FigureCell(quiet=[mark["_read"]], fill=fill),
+                FigureCell([mark["expected"]], fill=fill),
+                FigureCell([mark["seen"]], fill=fill),
+                FigureCell([f"{sign} {word}"], fill=fill, bold=True, hue=hue),
             ]
         )
         before = level

@@ -18,7 +18,7 @@ from memlab.present.figures import rows as place
 from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import NARROW, Page
 from memlab.present.figures.paint import sign
-from memlab.present.figures.rows import Row
+from memlab.present.figures.rows import DrawnRow
 from memlab.results import Run
 from memlab.results.layers import of_point
 
@@ -96,7 +96,7 @@ def draw(page: Page, shown: Layers, rows: pd.DataFrame) -> None:
     most = _BEYOND * max(mark[name] for mark, name in seen)  # a layer of few groups has no near end
     axes, middles = place.ratios(
         page,
-        [Row(mark["series"], "; ".join(_numbers(mark, names))) for mark in found],
+        [DrawnRow(mark["series"], "; ".join(_numbers(mark, names))) for mark in found],
         [1.0, *(1 + min(most, mark[f"{name}_high"]) for mark, name in seen)],
         "a sample / its point's median, one standard deviation up (log)",
     )

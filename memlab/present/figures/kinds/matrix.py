@@ -13,7 +13,7 @@ from memlab.present import words
 from memlab.present.figures import frame, scales, tables
 from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import NARROW, Page
-from memlab.present.figures.tables import Cell
+from memlab.present.figures.tables import FigureCell
 from memlab.results import PointSummary, Run
 
 _MANY = 8  # columns that a narrow page has no room for
@@ -108,7 +108,7 @@ def draw(page: Page, shown: Matrix, rows: pd.DataFrame) -> None:
     for row in frame.split(found, "series"):
         by_column = {mark["_column"]: mark for mark in row}
         cells = [_cell(run, shown, by_column.get(column)) for column in columns]
-        made.append([Cell([row[0]["series"]]), *cells])
+        made.append([FigureCell([row[0]["series"]]), *cells])
     heads = ["", *(words.labels(run.named, {shown.over: c}, [shown.over]) for c in columns)]
     shares = tables.even(0.27, len(columns))
     page.notes += _notes(run, shown, made, found)
@@ -116,7 +116,7 @@ def draw(page: Page, shown: Matrix, rows: pd.DataFrame) -> None:
 
 
 def _notes(
-    run: Run, shown: Matrix, made: Sequence[Sequence[Cell]], found: Sequence[Mark]
+    run: Run, shown: Matrix, made: Sequence[Sequence[FigureCell]], found: Sequence[Mark]
 ) -> list[str]:
     """What would otherwise stand in each cell."""
     notes = []
@@ -129,10 +129,10 @@ def _notes(
 
 
 _NONE = "\N{EN DASH}"
-_EMPTY = Cell(quiet=[_NONE])
+_EMPTY = FigureCell(quiet=[_NONE])
 
 
-def _cell(run: Run, shown: Matrix, mark: Mark | None) -> Cell:
+def _cell(run: Run, shown: Matrix, mark: Mark | None) -> FigureCell:
     if mark is None or not mark["words"]:
         return _EMPTY
     many = sum(mark["words"].values())
@@ -146,4 +146,4 @@ def _cell(run: Run, shown: Matrix, mark: Mark | None) -> Cell:
     if mark["published"]:
         quiet.append(f"published: {mark['published']}")
     calm = all(map(shown.calm, mark["words"]))
-    return Cell(said, quiet, tables.BLUE if calm else tables.GREY, bold=not calm)
+    return FigureCell(said, quiet, tables.BLUE if calm else tables.GREY, bold=not calm)

@@ -20,7 +20,7 @@ from memlab.present.figures import rows as place
 from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import Page
 from memlab.present.figures.paint import line, sign
-from memlab.present.figures.rows import Row
+from memlab.present.figures.rows import DrawnRow
 from memlab.results import Run
 
 _SAID = {
@@ -110,7 +110,7 @@ def draw(page: Page, shown: Ratios, rows: pd.DataFrame) -> None:
     bases = [*map(_called, shown.bases)]
     axes, middles = place.ratios(
         page,
-        [Row(mark["series"], f"{_numbers(mark)}, n={mark['n']}") for mark in found],
+        [DrawnRow(mark["series"], f"{_numbers(mark)}, n={mark['n']}") for mark in found],
         frame.values(found, "ratio", "low", "high", above=0.0),
         f"{_called(page.run)} / {bases[0] if len(bases) == 1 else 'each'} (log)",
     )

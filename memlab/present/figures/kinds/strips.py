@@ -19,7 +19,7 @@ from memlab.present.figures import rows as place
 from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import NARROW, Page
 from memlab.present.figures.paint import sign
-from memlab.present.figures.rows import Row
+from memlab.present.figures.rows import DrawnRow
 from memlab.results import PointSummary, Run
 
 _DOTS_MAX = 1600  # of a figure: a report of a large run stays small
@@ -106,7 +106,10 @@ def draw(page: Page, shown: Strips, rows: pd.DataFrame) -> None:
         return
     axes, middles = place.ratios(
         page,
-        [Row(m["series"], f"{words.quantity(m['median'], m['unit'])}, n={m['n']}") for m in found],
+        [
+            DrawnRow(m["series"], f"{words.quantity(m['median'], m['unit'])}, n={m['n']}")
+            for m in found
+        ],
         [end for mark in found for end in (mark["_ratios"].min(), mark["_ratios"].max())],
         "sample / median of its point (log)",
     )

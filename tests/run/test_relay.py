@@ -1,0 +1,181 @@
+"""Trials whose workers take turns on one CPU, for real: in turns, all counted, and none left."""
+
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memlab.run import fork_server
+from memlab.run.fork_server import ForkServer
+
+CPU = max(os.sched_getaffinity(0))
+PAGE, PRIME = 4096, 23
+MIB = 2**20
+
+# A parent whose workers may write no more than half of a file of 64 KiB: the write beyond it ends a
+# worker by SIGXFSZ where the path says so, and else fails with EFBIG (setrlimit(2)).
+HALF = (
+    "import resource, signal; from memlab import probe; asked = probe.call;\n"
+    "def call(name, params):\n"
+    "    if 'half' in str(params.get('path')):\n"
+    "        resource.setrlimit(resource.RLIMIT_FSIZE, (32768, 32768))\n"
+    "        if 'dies' in params['path']: signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
+    "    return asked(name, params)\n"
+    "probe.call = call\n"
+)
+
+
+@pytest.fixture
+def server() -> Iterator[ForkServer]:
+    started = ForkServer()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def halving(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
+    boot = fork_server._BOOT.replace("; main()", f"; exec({HALF!r}); main()")
+    monkeypatch.setattr(fork_server, "_BOOT", boot)
+    started = ForkServer()
+    yield started
+    started.stop()
+
+
+def trial(path: Path, **change: Any) -> dict[str, Any]:
+    if not path.exists():
+        path.write_bytes(bytes(change.get("file_size_bytes", 16 * PAGE)))
+    params = {
+        "path": str(path),
+        "size_bytes": PAGE,
+        "file_size_bytes": 16 * PAGE,
+        "method": "write",
+        "advice": "normal",
+        "populate": False,
+        "sync": False,
+        "slice_ns": 10**9,
+        "handicap_count": 0,
+    } | change
+    told = {"probe": "mmap_write", "file": None, "cpus": [CPU], "limit_s": 60.0}
+    return told | {"params": params}
+
+
+def outcomes(replies: list[dict[str, Any]]) -> list[str]:
+    return [reply["outcome"] for reply in replies]
+
+
+def spans(reply: dict[str, Any]) -> list[tuple[int, int]]:
+    turns = reply["result"]["turns"]
+    return [
+        (start, start + length)
+        for start, length in zip(turns["from_ns"], turns["elapsed_ns"], strict=True)
+    ]
+
+
+def test_every_runner_makes_all_its_calls(server: ForkServer, tmp_path: Path) -> None:
+    asked = [
+        trial(tmp_path / "file", file_size_bytes=PRIME * PAGE, method=method)
+        for method in ("write", "mmap", "pwrite")
+    ]
+    for reply in server.relay(asked, 1, 60.0):
+        assert reply["outcome"] == "ok"
+        assert reply["result"]["call_count"] == PRIME
+        assert reply["result"]["floor_call_count"] == PRIME
+        assert not reply["result"]["sliced"]
+
+
+def test_turns_and_lead_ins_add_up_to_the_window(server: ForkServer, tmp_path: Path) -> None:
+    change = {"file_size_bytes": 32 * MIB, "size_bytes": 128, "slice_ns": 20_000_000}
+    for reply in server.relay([trial(tmp_path / "file", **change)] * 3, 1, 60.0):
+        result, turns = reply["result"], reply["result"]["turns"]
+        assert sum(turns["call_count"]) + turns["lead_call_count"] == result["call_count"]
+        elapsed_ns = sum(turns["elapsed_ns"]) + turns["lead_ns"]
+        assert elapsed_ns == result["window"]["elapsed_ns"]
+        assert len(turns["call_count"]) > 1
+        assert turns["lead_call_count"] > 0
+
+
+def test_no_two_are_in_a_turn_at_once_and_each_round_has_each_once(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    change = {"file_size_bytes": 32 * MIB, "size_bytes": 128, "slice_ns": 20_000_000}
+    found = [
+        spans(reply) for reply in server.relay([trial(tmp_path / "file", **change)] * 5, 2, 60.0)
+    ]
+    every = sorted(span for one in found for span in one)
+    assert all(before[1] <= after[0] for before, after in pairwise(every))
+    rounds = [*zip(*found, strict=False)]  # those that all take part in
+    assert len(rounds) > 1
+    for now, then in pairwise(rounds):
+        assert max(now) < min(then)
+
+
+def test_the_order_of_a_round_is_drawn(server: ForkServer, tmp_path: Path) -> None:
+    """The first rounds, in which nobody has ended; the same order four times is one in 13,824."""
+    change = {"file_size_bytes": 32 * MIB, "size_bytes": 128, "slice_ns": 20_000_000}
+    found = [
+        spans(reply) for reply in server.relay([trial(tmp_path / "file", **change)] * 4, 5, 60.0)
+    ]
+    rounds = [*zip(*found, strict=False)][:4]
+    orders = {tuple(sorted(range(4), key=lambda one: turn[one])) for turn in rounds}
+    assert len(orders) > 1
+
+
+def test_a_lone_window_has_no_turns(server: ForkServer, tmp_path: Path) -> None:
+    assert server.run(trial(tmp_path / "file"))["result"]["turns"] is None
+
+
+def test_one_that_never_parks_is_left_out(server: ForkServer, tmp_path: Path) -> None:
+    wrong = trial(tmp_path / "file") | {"params": {"nosuch": 1}}
+    absent = trial(tmp_path / "file")
+    absent["params"] = absent["params"] | {"path": str(tmp_path / "nosuch")}
+    replies = server.relay([wrong, trial(tmp_path / "file"), absent], 1, 60.0)
+    assert outcomes(replies) == ["error", "ok", "error"]
+    assert "nosuch" in replies[0]["detail"]
+    assert "ENOENT" in replies[2]["detail"]
+
+
+def test_where_none_parks_the_replies_come_all_the_same(server: ForkServer, tmp_path: Path) -> None:
+    wrong = trial(tmp_path / "file") | {"params": {"nosuch": 1}}
+    assert outcomes(server.relay([wrong, wrong], 1, 60.0)) == ["error", "error"]
+
+
+def test_one_that_fails_in_its_turn_passes_the_baton_on(
+    halving: ForkServer, tmp_path: Path
+) -> None:
+    asked = [trial(tmp_path / "file"), trial(tmp_path / "half"), trial(tmp_path / "file")]
+    replies = halving.relay(asked, 1, 60.0)
+    assert outcomes(replies) == ["ok", "error", "ok"]
+    assert "EFBIG" in replies[1]["detail"]
+
+
+def test_one_that_dies_in_its_turn_is_dropped(halving: ForkServer, tmp_path: Path) -> None:
+    asked = [
+        trial(tmp_path / "half dies"),
+        *[trial(tmp_path / "file")] * 3,
+        trial(tmp_path / "half dies"),
+    ]
+    replies = halving.relay(asked, 1, 60.0)
+    assert outcomes(replies) == ["error", "ok", "ok", "ok", "error"]
+    assert replies[0]["detail"] == "ended by SIGXFSZ"
+    assert [reply["result"]["call_count"] for reply in replies[1:4]] == [16] * 3
+
+
+def test_where_all_die_nothing_hangs(halving: ForkServer, tmp_path: Path) -> None:
+    assert outcomes(halving.relay([trial(tmp_path / "half dies")] * 3, 1, 60.0)) == ["error"] * 3
+
+
+def test_one_that_hangs_in_its_turn_is_killed(server: ForkServer, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")  # a write to a full one waits for a reader
+    asked = [trial(tmp_path / "fifo", file_size_bytes=MIB), trial(tmp_path / "file")]
+    replies = server.relay(asked, 1, 0.5)
+    assert outcomes(replies) == ["timeout", "timeout"]
+    assert server.run(trial(tmp_path / "file"))["outcome"] == "ok"
+
+
+def test_a_relay_leaves_no_process(server: ForkServer, tmp_path: Path) -> None:
+    server.relay([trial(tmp_path / "file")] * 3, 1, 60.0)
+    children = Path(f"/proc/{server.group}/task/{server.group}/children").read_text().split()
+    assert len(children) <= 2  # the next trial's worker; the witness, where there is one

@@ -1,0 +1,168 @@
+"""Which runs take turns, and what is read of a sample that did."""
+
+import os
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic import window
+
+import memlab
+from memlab import experiments
+from memlab.experiment import Host
+from memlab.experiment.kinds import result_fields
+from memlab.request import Request
+from memlab.run import admission, plan, relay, target
+from memlab.run.admission import Directories
+from memlab.store.rows import readings
+
+WRITE = experiments.load("mmap-write")
+PLACE = Directories(Path("/var/tmp"))
+MIB = 2**20
+SMALL = {"file_size": [MIB], "filesystem": ["dir"]}
+
+
+@pytest.fixture(autouse=True)
+def room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else runs on this host decides nothing here."""
+    monkeypatch.setattr(admission, "shortage", lambda *_: None)
+
+
+def why_not(experiment: Any = WRITE, **change: Any) -> str | None:
+    levels = SMALL | change.pop("levels", {})
+    points = plan.build(experiment, "quick", levels, controls=False).points
+    return relay.why_not(experiment, points, Request("mmap-write", **change), PLACE)
+
+
+def test_points_on_a_cached_file_take_turns() -> None:
+    assert why_not() is None
+    assert why_not(experiments.load("mmap-read")) is None
+
+
+@pytest.mark.parametrize(
+    ("levels", "why"),
+    [
+        ({"file_state": ["sparse"]}, "use up their file"),
+        ({"file_state": ["cached_4k", "dropped"]}, "use up their file"),
+        ({"sync": [True]}, "sync it"),
+        ({"slice": [0.0]}, "no end but the file's"),
+        ({"size": [4096], "method": ["mmap"]}, "and there are 1"),
+    ],
+)
+def test_other_points_have_windows(levels: dict[str, Any], why: str) -> None:
+    assert why in str(why_not(levels=levels))
+
+
+def test_a_gentle_sweep_and_several_cpus_have_windows() -> None:
+    assert "--gentle" in str(why_not(gentle=0.25))
+    assert "one CPU" in str(why_not(cpus=[0, 1]))
+
+
+def test_what_changes_its_surroundings_has_windows() -> None:
+    changing = replace(WRITE, host=Host(settings=lambda _: {"/proc/sys/vm/swappiness": "1"}))
+    assert "around them" in str(why_not(changing))
+
+
+def test_what_is_no_repeated_call_has_windows() -> None:
+    assert "not a repeated call" in str(why_not(replace(WRITE, turns=None)))
+
+
+def test_all_workers_have_to_fit_at_once() -> None:
+    points = plan.build(WRITE, "quick", SMALL, controls=False).points
+    one, all_ = (
+        admission.need(WRITE, points, PLACE, together=together).memory_bytes
+        for together in (False, True)
+    )
+    own = [WRITE.cost.memory(point.at) for point in points]
+    assert all_ - one == sum(own) - max(own)
+
+
+def test_what_is_declared_to_take_turns_has_a_probe_that_can() -> None:
+    for name in experiments.names():
+        declared = experiments.load(name)
+        can = "turns.elapsed_ns" in (result_fields(declared.probe) or ())
+        assert (declared.turns is not None) == can, name
+
+
+def sample(turns: Any, elapsed_ns: int = 1000) -> dict[str, Any]:
+    return {"window": window(elapsed_ns), "call_count": 100, "turns": turns}
+
+
+TURNS = {
+    "from_ns": [0, 500, 900],
+    "elapsed_ns": [100, 600, 120],  # 4, 20 and 5 ns a call: the second was stalled
+    "call_count": [25, 30, 24],
+    "lead_ns": 180,
+    "lead_call_count": 21,
+}
+
+
+def test_a_sample_is_read_at_the_median_of_its_turns() -> None:
+    read = readings(sample(TURNS), {"layout": 2}) or {}
+    assert read["window"]["elapsed_ns"] == 5 * 100
+    assert read["loop_ns"] == 1000
+    assert read["layout"] == 2
+    at: dict[str, Any] = {"size": 1, "method": "mmap"}
+    metrics = {metric.name: metric for metric in WRITE.metrics}
+    assert metrics["call_time"].of(read, at) == pytest.approx(5e-9)
+    assert metrics["mean_call_time"].of(read, at) == pytest.approx(10e-9)
+    assert metrics["stalled"].of(read, at) == pytest.approx(0.5)
+
+
+def test_a_window_is_read_as_it_is() -> None:
+    raw = sample(None)
+    assert readings(raw, None) is raw
+    metrics = {metric.name: metric for metric in WRITE.metrics}
+    assert metrics["mean_call_time"].of(raw, {}) == pytest.approx(10e-9)
+    assert metrics["stalled"].of(raw, {}) is None
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        "none",
+        {},
+        {**TURNS, "elapsed_ns": []},
+        {**TURNS, "elapsed_ns": [1, 2]},
+        {**TURNS, "call_count": [0, 0, 0]},
+        {**TURNS, "elapsed_ns": ["1", None, {}]},
+        {**TURNS, "call_count": 7},
+        {**TURNS, "lead_call_count": "many"},
+        {**TURNS, "elapsed_ns": [1e308, float("inf"), float("nan")]},
+    ],
+)
+def test_turns_that_make_no_sense_are_not_read(turns: Any) -> None:
+    raw = sample(turns)
+    assert (readings(raw, None) or {})["window"] == raw["window"]
+
+
+@pytest.fixture
+def memlab_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(target, "machine_lock", nullcontext)
+
+    def sweep(**asked: Any) -> Any:
+        return memlab.sweep(
+            "mmap-write",
+            **{"file_size": 4 * MIB, "filesystem": "dir", "controls": False, "blocks": 2, **asked},
+            directory=tmp_path,
+            store=tmp_path / "results.db",
+            cpus=[max(os.sched_getaffinity(0))],
+        )
+
+    return sweep
+
+
+def test_a_sweep_by_turns(memlab_sweep: Any) -> None:
+    run = memlab_sweep(size=[512, 4096], slice=[0.01])
+    assert run.turns
+    assert {sample.outcome for sample in run.samples} == {"ok"}
+    for one in run.samples:
+        assert one.raw["turns"]["call_count"]
+
+
+def test_a_sweep_without_turns(memlab_sweep: Any) -> None:
+    run = memlab_sweep(size=[512, 4096], slice=[0.01], turns=False)
+    assert not run.turns
+    assert {sample.raw["turns"] for sample in run.samples} == {None}

@@ -1,0 +1,223 @@
+"""Allocations: prime numbers of calls and bytes, in the trace and in what does them again."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import memlab
+from memlab.command import request
+from memlab.errors import BadLevels, CannotRun, HostError
+from memlab.experiment.host import Malloc
+from memlab.observe import allocators
+from memlab.trace import account, file, recording
+
+from .made import AT, EXEC, EXIT, FORK, MACHINE, PAGE, TASK, THREAD, Made, records
+
+pytestmark = pytest.mark.skipif(not MACHINE, reason="traces are of x86-64 and arm64")
+
+ALLOCATE, FREE, RESIZE = 18, 19, 20
+ZEROED, HAS_ALLOCATIONS = 1, 4
+SMALL, FREED, MOVED, ALIGNED, IN_THREAD, IN_CHILD, LARGE, TOUCHED = (
+    401,
+    97,
+    61,
+    13,
+    211,
+    53,
+    1009,
+    83,
+)
+BYTES, MORE_BYTES, THREAD_BYTES, ALIGNED_BYTES, ZEROED_BYTES = 1013, 2003, 1019, 1021, 1031
+PROGRAM = f"""
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *volatile kept[{SMALL}];
+static void *volatile one;
+static void *work(void *none)
+{{
+    for (int i = 0; i < {IN_THREAD}; i++) {{
+        void *volatile mine = malloc({THREAD_BYTES});
+        free(mine);
+    }}
+    return none;
+}}
+int main(int count, char **words)
+{{
+    pthread_t threads[3];
+    void *made;
+    if (count > 1) {{ /* what the child starts */
+        one = malloc({BYTES});
+        return 0;
+    }}
+    for (int i = 0; i < {SMALL}; i++)
+        kept[i] = malloc({BYTES});
+    for (int i = 0; i < {FREED}; i++)
+        free(kept[i]);
+    for (int i = {FREED}; i < {FREED} + {MOVED}; i++)
+        kept[i] = realloc(kept[i], {MORE_BYTES});
+    volatile char *large = malloc({LARGE} * 4096L);
+    for (int i = 1; i <= {TOUCHED}; i++)
+        large[i * 4096L] = 1;
+    for (int i = 0; i < {ALIGNED}; i++) {{
+        if (posix_memalign(&made, 4096, {ALIGNED_BYTES}))
+            return 1;
+        one = calloc(1, {ZEROED_BYTES});
+    }}
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, work, NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    if (!fork()) {{
+        for (int i = {SMALL} - {IN_CHILD}; i < {SMALL}; i++)
+            free(kept[i]);
+        char *args[] = {{words[0], "again", NULL}};
+        execv("/proc/self/exe", args);
+    }}
+    wait(NULL);
+    return 0;
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("allocates")
+    (folder / "primes.c").write_text(PROGRAM)
+    subprocess.run(["cc", "-O1", "-pthread", "-o", "primes", "primes.c"], cwd=folder, check=True)
+    return str(folder / "primes")
+
+
+@pytest.fixture(scope="module")
+def recorded(program: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        recording._numbers()
+    except CannotRun as error:
+        pytest.skip(f"{error}")
+    path = tmp_path_factory.mktemp("recorded") / "a.trace"
+    ended = recording.record(path, command=[program], allocations=True)
+    assert (ended.status, ended.signal, ended.lost) == (0, 0, 0)
+    return path
+
+
+def again(path: Path, **environ: str) -> tuple[int, dict[str, int], str]:
+    """Exit status, what was done by name, and what was said."""
+    done = subprocess.run(
+        [file.tool("allocate"), path], env={**os.environ, **environ},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    parts = [part.split() for part in done.stdout.replace(";", ",").split(",") if part.strip()]
+    return done.returncode, {name: int(number) for name, number in parts}, done.stderr
+
+
+def test_prime_numbers_of_allocations_are_in_the_trace(recorded: Path) -> None:
+    calls: Counter[tuple[int, int, int]] = Counter()
+    for record in records(recorded):
+        if record.kind in (ALLOCATE, RESIZE):
+            calls[record.kind, record.operands[1], record.task] += 1
+        elif record.kind == FREE:
+            calls[FREE, 0, record.task] += 1
+    assert calls[ALLOCATE, BYTES, 0] == SMALL
+    assert calls[ALLOCATE, BYTES, 4] == 1  # of the program that the child starts
+    assert calls[RESIZE, MORE_BYTES, 0] == MOVED
+    assert calls[ALLOCATE, LARGE * PAGE, 0] == 1
+    assert calls[ALLOCATE, ALIGNED_BYTES, 0] == calls[ALLOCATE, ZEROED_BYTES, 0] == ALIGNED
+    for thread in (1, 2, 3):
+        assert calls[ALLOCATE, THREAD_BYTES, thread] == IN_THREAD
+        assert calls[FREE, 0, thread] == IN_THREAD
+    assert calls[FREE, 0, 0] == FREED
+    assert calls[FREE, 0, 4] == IN_CHILD
+    found = account.of(file.read(recorded))
+    assert found.calls["resize"] == MOVED
+    # The ring of the recording itself is no memory of the program's.
+    ring = 0x2A0000000000
+    assert not [one for one in records(recorded) if ring <= one.address < ring + (1 << 33)]
+
+
+@pytest.mark.parametrize("allocator", ["glibc", "jemalloc", "tcmalloc", "mimalloc"])
+def test_they_are_done_again_under_each_allocator(recorded: Path, allocator: str) -> None:
+    try:
+        environ = allocators.environ(Malloc(allocator, "default"))
+    except HostError as error:
+        pytest.skip(f"{error}")
+    found = account.of(file.read(recorded)).calls
+    status, done, said = again(recorded, **environ)
+    assert (status, said) == (0, "")
+    names = {"allocated": "allocate", "freed": "free", "resized": "resize"}
+    assert {name: done[name] for name in names} == {n: found[call] for n, call in names.items()}
+    assert (done["refused"], done["skipped"]) == (0, 0)
+    assert done["touches"] == TOUCHED
+
+
+def test_a_trial_has_the_allocators_as_levels(recorded: Path, store_path: Path) -> None:
+    run = memlab.trial([str(recorded)], blocks=1, store=store_path, malloc=["glibc"], lock=["off"])
+    assert [sample.outcome for sample in run.samples] == ["ok"]
+    assert "refused" in [metric.name for metric in run.experiment.metrics]
+
+
+def made() -> Made:
+    """Blocks: 0 large, 1 small; at addresses that the replay has none of."""
+    large = (0, 300 * PAGE, 0, AT + 16)
+    return Made(flags=HAS_ALLOCATIONS).add(ALLOCATE, 0, *large).add(ALLOCATE, 0, 1, 40, 0, AT - 64)
+
+
+def test_touches_go_to_the_block_that_lay_there(tmp_path: Path) -> None:
+    trace = made().touch(AT, 7).touch(AT + 300 * PAGE, 1).touch(AT + 301 * PAGE, 1)
+    trace.touch(AT - PAGE, 1).add(FREE, 0, 0).touch(AT, 5)
+    path = tmp_path / "a.trace"
+    path.write_bytes(trace.bytes(blocks=2))
+    status, done, _ = again(path)
+    # The last page of the large block has its first 16 bytes; what is below it is the small one's.
+    assert (status, done["touches"], done["freed"]) == (0, 8, 1)
+
+
+def test_threads_forks_and_execs_have_the_blocks_that_are_theirs(tmp_path: Path) -> None:
+    trace = made()
+    trace.tasks = 3
+    trace.number(TASK, 1, what=FORK).number(TASK, 2, what=THREAD)
+    trace.add(FREE, 0, 1, task=2).add(FREE, 0, 1, task=1).add(FREE, 0, 1, task=0)  # once each
+    trace.add(EXEC, task=1).add(FREE, 0, 0, task=1).add(ALLOCATE, 0, 0, 9, 0, AT, task=1)
+    trace.add(FREE, 0, 0, task=1).add(EXIT, task=1).add(EXIT).add(FREE, 0, 0, task=2)
+    path = tmp_path / "a.trace"
+    path.write_bytes(trace.bytes(blocks=2))
+    status, done, said = again(path)
+    assert (status, said) == (0, "")
+    assert (done["allocated"], done["freed"], done["skipped"]) == (3, 4, 0)
+
+
+def test_what_is_too_large_is_refused_and_what_is_forged_is_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    huge = made().add(ALLOCATE, 0, 2, 1 << 62, 0, AT).add(RESIZE, 0, 1, 1 << 62, AT, 0)
+    path.write_bytes(huge.bytes(blocks=3))
+    status, done, _ = again(path)
+    assert (status, done["refused"]) == (0, 2)
+    for forged, blocks, why in (
+        (made(), 1, "no number"),
+        (Made().map(AT, 1), 0, "no allocations"),
+        (made(), 1 << 40, "out of bounds"),
+    ):
+        path.write_bytes(forged.bytes(blocks=blocks))
+        status, _, said = again(path)
+        assert (status, said.count("\n")) == (1, 1)
+        assert why in said
+
+
+def test_a_trace_without_allocations_has_no_level_of_malloc(tmp_path: Path) -> None:
+    path = Made().map(AT, 1).write(tmp_path / "a.trace")
+    with pytest.raises(BadLevels, match="--allocations"):
+        request.command([str(path)], {"malloc": ["glibc"]})
+
+
+def test_a_live_process_has_none(tmp_path: Path) -> None:
+    words = ["record", "--allocations", "-o", str(tmp_path / "a.trace"), str(os.getpid())]
+    done = subprocess.run(
+        [sys.executable, "-m", "memlab", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "--allocations" in done.stderr
