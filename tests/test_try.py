@@ -598,7 +598,7 @@ def test_a_service_has_the_policies_and_the_command_is_its_load(
         (
             {"ready": "line:never", "timeout": 0.5},
             "not-ready",
-            "the service: not ready after 0.5 s; it said: starting / ready now",
+            "the service: not ready after 0.5 s",
         ),
         (
             {"ready": "unix:/nope", "timeout": 0.5, "starts_in_s": "x"},

@@ -174,7 +174,7 @@ def _array(values: Sequence[Any], path: tuple[str, ...]) -> tuple[Array, bool]:
     """A field's values as an array, and whether some are missing."""
     kinds = {*map(type, values)}
     if dict in kinds and next(v for v in values if type(v) is dict).keys() == _COUNTER:
-        values = [value["count"] if type(value) is dict else value for value in values]
+        values = [v.get("count", _MISSING) if type(v) is dict else v for v in values]
         kinds = {*map(type, values)}
     if kinds <= {int, float, bool, type(None)}:
         try:

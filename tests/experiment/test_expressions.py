@@ -107,12 +107,13 @@ def test_a_function_is_asked_sample_by_sample_as_it_always_was() -> None:
         (F.ns / 1, {"ns": 10**400}, "OverflowError"),
         (F.ns * 1, {"ns": 1e200}, r"OverflowError: 1e\+200 is not a measurement"),
         (each("first", lambda ns: ns[0], F.ns), {"ns": []}, "IndexError"),
+        (F.ns / 1, {"ns": {}}, "KeyError: 'ns'"),  # no counter, where others are
         (lambda raw, at: raw["ns"], {}, "KeyError: 'ns'"),
         (lambda raw, at: 1 / raw["ns"], {"ns": 0}, "ZeroDivisionError"),
     ],
 )
 def test_a_sample_that_cannot_be_read_is_named(of: Any, bad: dict[str, Any], said: str) -> None:
-    good: dict[str, Any] = {"ns": 3}
+    good: dict[str, Any] = {"ns": {"count": 3, "error": None} if bad == {"ns": {}} else 3}
     if "first" in str(of) or "deeper" in str(of):
         good = {"ns": [1.0] if "first" in str(of) else {"deeper": 2}}
     samples = [good, bad, good]
