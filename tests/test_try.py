@@ -510,7 +510,7 @@ def test_thousands_of_processes_that_run_do_not_outlive_the_time_limit(
 
 def test_a_reading_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes longer than any reading may is no reading, and the trial is what it was."""
-    from memlab.python_probes import command as probe
+    from memlab.command.python_probes import command as probe
 
     monkeypatch.setattr(probe, "_READING_WITHIN_S", -1.0)
     launched = object.__new__(probe._Launched)
