@@ -19,18 +19,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
+from click.testing import CliRunner
 from click_man.core import write_man_pages
 
 import memlab
 from memlab import __version__, api, experiments, published, recorded
 from memlab.cli import cli, folders
-from memlab.judging import reproduce, summary
+from memlab.judging import mechanism, reproduce, summary
 from memlab.judging.compare import metric_of
 from memlab.machines.history import judge as history
 from memlab.machines.history import show as present_history
-from memlab.present import figures, pages
+from memlab.present import decisions, figures, pages, tables, words
 from memlab.present.table import Column, Table, markdown
-from memlab.results import Run, beside
+from memlab.results import Run, beside, crossing
 from memlab.store import Store
 
 DOCS = Path(__file__).parent
@@ -39,7 +40,7 @@ MAN = DOCS / "man"
 STUDIES = DOCS / "studies.md"
 REFERENCE = DOCS / "reference"
 # README's and the guides' figures that are a recorded run's own.
-GUIDES = ("mmap-write",)
+GUIDES = ("mmap-write", "log-append")
 # The runs of these do not ship with memlab: nobody can draw them again.
 KEPT = ("ladder.png", "try-redis.png", "try-sort.png", "try-sqlite.png")
 
@@ -212,6 +213,128 @@ def man(folder: Path) -> None:
     write_man_pages("memlab", whole, version=version, target_dir=str(folder), date=version)
 
 
+def crossings() -> str:
+    """From which size write(2) is cheaper, for each state of the file."""
+    run = _run("mmap-write")
+    lines = [
+        f"- {_upper(words.labels(run.named, crossed.panel, ['file_state']))}: "
+        f"{words.crossing(run.named, crossed)}."
+        for crossed in crossing.crossings(run)
+    ]
+    said = mechanism.answers(run, run.experiment.controls[0].explanations)
+    return "\n".join([*lines, *(f"- {_upper(one)}." for one in said)])
+
+
+def row_of_logs() -> str:
+    """README's row on the log store, of the state that is nearest to the study's."""
+    run = _run("mmap-write")
+    first = crossing.crossings(run)[0]
+    where = words.labels(run.named, first.panel, ["file_state"])
+    (judged,) = (
+        s for s in summary.by_claim(reproduce.of_run(run).judged) if s.claim.id == "crossover"
+    )
+    word = {"holds": "Holds", "not decided": "Not decided"}.get(judged.overall, "Contradicted")
+    return f"{word} on a {where}, appended to: {words.crossing(run.named, first)}"
+
+
+def claims_shown() -> str:
+    """What `memlab claims` begins with, and two of its verdicts."""
+    printed = _printed("claims", "--example", "mmap-write").split("\n")
+    found = [at for at, line in enumerate(printed) if line and line.split()[0] in _WORDS]
+    ends = [*found[1:], len(printed)]
+    verdicts = ["\n".join(printed[a:b]) for a, b in zip(found, ends, strict=True)]
+    named = [one for one in verdicts if "becomes faster than a mapping" in " ".join(one.split())]
+    others = [one for one in verdicts if one not in named]
+    rule = next(at for at, line in enumerate(printed) if line.startswith("mmap-write, run"))
+    head = "\n".join(printed[:rule])
+    return "\n...\n".join(["```\n" + head, others[0], named[0] + "\n```"])
+
+
+_WORDS = ("contradicted", "inconclusive", "reproduced")
+
+
+def shown() -> str:
+    """What `memlab show` begins with, and rows of its first table."""
+    printed = _printed("show", "--example", "mmap-write").split("\n")
+    begins = next(at for at, line in enumerate(printed) if "cheaper" in line)
+    ends = begins + 1 + (printed[begins].count("(") > printed[begins].count(")"))
+    table = next(at for at, line in enumerate(printed) if line.startswith("time for 2 GiB"))
+    rule = next(at for at, line in enumerate(printed) if at > table and line.startswith("─"))
+    row = next(line for line in printed[rule:] if line.startswith(" 4 KiB"))
+    parts = [printed[begins:ends], printed[table : rule + 2], [row]]
+    body = "\n...\n".join("\n".join(one).rstrip() for one in parts)
+    return f"```\n{body}\n```"
+
+
+def _printed(*command: str) -> str:
+    """What a command prints on 80 columns."""
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(cli, command)
+    return str(done.stdout)
+
+
+def logs() -> str:
+    """docs/logs.md's numbers: what is decided, and a table for each flush and state of the file."""
+    run = _run("log-append")
+    lines = [*decisions.page(run, reproduce.of_run(run).judged)][1:]
+    lines += ["", *_ranked(run)]
+    for made in tables.medians(run):
+        lines += ["", f"**{_upper(made.title)}**", "", *markdown(made)]
+    return "\n".join(lines)
+
+
+_RANKED_BYTES = 4096  # the record of docs/logs.md's list: the least that every method takes
+
+
+def _ranked(run: Run) -> Iterator[str]:
+    """For each flush the methods at a record of 4 KiB in the first state, the cheapest first."""
+    state = run.points[0].at["file_state"]
+    metric = run.metric(run.experiment.figure.metric)
+    at = {"record": _RANKED_BYTES, "file_state": state}
+    for flush in dict.fromkeys(point.at["flush_every"] for point in run.points):
+        points = [*run.matching({**at, "flush_every": flush})]
+        found = [
+            (s.medians[metric.name], words.labels(run.named, s.point.at, ["method"]))
+            for s in run.summaries
+            if s.point in points and metric.name in s.medians
+        ]
+        said = ", ".join(
+            f"{method} {words.median(median, metric.unit)}"
+            for median, method in sorted(found, key=lambda one: one[0].estimate)
+        )
+        where = words.labels(run.named, {**at, "flush_every": flush}, ["flush_every"])
+        yield f"- {_upper(where)}, records of 4 KiB: {said}."
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def bibtex() -> str:
+    """The first entry of a run as BibTeX."""
+    entry = _printed("export", "mmap-write", "--example", "--format", "bibtex").split("\n\n")[0]
+    return f"```\n{entry.strip()}\n...\n```"
+
+
+# What is written from recorded runs into pages that are written by hand: between
+# `<!-- made NAME -->` and `<!-- end -->`.
+BLOCKS = {
+    "README.md": {"states": crossings, "row": row_of_logs, "claims": claims_shown},
+    "docs/tutorial.md": {"show": shown},
+    "docs/cite.md": {"bibtex": bibtex},
+    "docs/logs.md": {"states": crossings, "numbers": logs},
+}
+
+
+def with_blocks(page: str, text: str) -> str:
+    """The page with its blocks as the recorded runs have them."""
+    for name, write in BLOCKS[page].items():
+        found = re.compile(rf"(<!-- made {name} -->)(\n?).*?(<!-- end -->)", re.S)
+        made = write()
+        text, count = found.subn(lambda m: f"{m[1]}{m[2]}{made}{m[2]}{m[3]}", text)  # noqa: B023
+        assert count == 1, f"{page}: {count} blocks {name}"
+    return text
+
+
 def nights(store: Path) -> history.History:
     """The made-up series of docs/fleet.md."""
     sys.path.insert(0, str(DOCS.parent / "tests"))
@@ -247,6 +370,9 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         main(Path(sys.argv[1]))
     else:
+        for page in BLOCKS:
+            path = DOCS.parent / page
+            path.write_text(with_blocks(page, path.read_text(encoding="utf-8")), encoding="utf-8")
         STUDIES.write_text(studies(), encoding="utf-8")
         (REFERENCE / "commands.md").write_text(commands(), encoding="utf-8")
         (REFERENCE / "python.md").write_text(python(), encoding="utf-8")

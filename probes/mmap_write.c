@@ -20,6 +20,7 @@
 #include "support/buffer.h"
 #include "support/calls.h"
 #include "support/clock.h"
+#include "support/dontcache.h"
 #include "support/pages.h"
 
 #include <fcntl.h>
@@ -30,10 +31,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* Younger than some libc's headers: Linux 6.14 and 6.5. */
-#ifndef RWF_DONTCACHE
-#define RWF_DONTCACHE 0x80
-#endif
+/* Younger than some libc's headers: Linux 6.5. */
 #ifndef SYS_cachestat
 #define SYS_cachestat 451
 #endif
@@ -183,15 +181,6 @@ static call_loop *choose_loop(const struct mmap_write_params *in)
 		break;
 	}
 	return store_loop(in->size_bytes);
-}
-
-/* A read is refused like a write, and changes nothing. */
-static bool has_dontcache(int fd)
-{
-	char byte;
-	const struct iovec part = { &byte, sizeof(byte) };
-
-	return preadv2(fd, &part, 1, 0, RWF_DONTCACHE) != -1;
 }
 
 static struct probe_counter cached_bytes(int fd)

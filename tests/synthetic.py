@@ -75,7 +75,7 @@ EXPERIMENT = Experiment(
             "s/call",
             "time a call",
             of=lambda raw, at: raw["window"]["elapsed_ns"] * 1e-9,
-            floor=lambda raw, at: raw["floor_ns"] * 1e-9,
+            baseline_loop=lambda raw, at: raw["floor_ns"] * 1e-9,
             extrapolated=lambda raw, at: at["size"] == 1,
         )
     ],

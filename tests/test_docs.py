@@ -67,6 +67,18 @@ def test_the_command_runs(page: Path, command: str, user: dict[str, str]) -> Non
     run(command, folder, user)
 
 
+SOUGHT = ("redis", "java", "fsync", "msync", "O_DIRECT", "container", "OOM", "memory leak", "cite")
+
+
+@pytest.mark.parametrize("word", [*SOUGHT, "jupyter"])
+def test_a_word_that_people_seek_stands_on_a_page_of_the_site(word: str) -> None:
+    """In a paragraph that leads on by a link or a command, so that the site's search finds it."""
+    pages = [page for page in ROOT.glob("docs/*.md") if page.name != "bench.md"]
+    parts = [part for page in pages for part in page.read_text(encoding="utf-8").split("\n\n")]
+    found = [part for part in parts if re.search(rf"\b{word}\b", part, re.I)]
+    assert any("](" in part or "`" in part or part.startswith("#") for part in found)
+
+
 def test_every_shown_command_is_run_here_or_is_part_of_the_installation() -> None:
     run_here = {*OURS, *GUESTS, *FLEET}
     rest = {command for page, command in SHOWN if (page, command) not in run_here}

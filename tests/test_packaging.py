@@ -3,6 +3,7 @@ steps run here."""
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import subprocess
@@ -43,8 +44,16 @@ def test_an_issue_about_a_fault_asks_for_what_doctor_says() -> None:
 
 def test_the_version_has_one_home() -> None:
     assert "version" in PROJECT["dynamic"]
-    places = ["pyproject.toml", "CITATION.cff", "packaging/conda/meta.yaml", "CMakeLists.txt"]
+    places = ["pyproject.toml", "packaging/conda/meta.yaml", "CMakeLists.txt"]
     assert not [p for p in places if memlab.__version__ in (ROOT / p).read_text()]
+
+
+def test_the_citation_names_the_version_and_its_date() -> None:
+    """Which no tool can compute there."""
+    cited = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {memlab.__version__}\n" in cited
+    (date,) = re.findall(r'^date-released: "(.*)"$', cited, re.M)
+    assert datetime.date.fromisoformat(date)
 
 
 def test_conda_asks_for_what_pyproject_asks_for() -> None:

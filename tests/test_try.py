@@ -1,6 +1,7 @@
 """memlab try: a small program with known answers under each policy, and commands that go wrong."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -298,7 +299,7 @@ def test_proportional_memory_is_read_at_times_or_says_why_not(
     assert (pss.peak_bytes, pss.missing()) == (None, {})
     for tick in range(1000):
         now_s[0] = max(now_s[0], tick / 1000)
-        pss.read([1, 2])
+        pss.read([1, 2], math.inf)
     assert (pss.peak_bytes, pss.missing()) == (300, {})
     assert took_s * len(reads) <= 0.01 * 1.0 + 2 * took_s
 
@@ -307,7 +308,7 @@ def test_proportional_memory_is_read_at_times_or_says_why_not(
 
     monkeypatch.setattr(probe, "_pss_bytes", refused)
     pss = probe._Pss()
-    pss.read([1])
+    pss.read([1], math.inf)
     assert pss.missing() == {"peak_pss": "/proc/PID/smaps_rollup: Permission denied"}
 
 

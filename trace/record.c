@@ -1,7 +1,8 @@
 /* record - write down what a program does with its address space, as a trace (format.h).
  *
  *   record out=FD report=FD events=ID,ID,ID,ID,ID [pid=PID] [ring=BYTES] [seconds=N] [redact=1]
- *          [thp=keep] [preload=LIBRARIES] [allocations=1] [-- COMMAND [ARGUMENT...]]
+ *          [thp=keep] [preload=LIBRARIES] [allocations=1] [processes=MOST]
+ *          [-- COMMAND [ARGUMENT...]]
  *
  * `events` are the numbers of the tracepoints exceptions:page_fault_user, exceptions:
  * page_fault_kernel, raw_syscalls:sys_enter, raw_syscalls:sys_exit and task:task_newtask, whose
@@ -59,7 +60,6 @@ enum {
 	LOOK_EVERY_MS = 20,
 	PATIENCE_MS = 5000, /* from SIGTERM on */
 	SLACK_NS = 50000000,
-	PROCESSES_MOST = 8192, /* at once: more is a program that forks for ever */
 	STACK_BELOW = 132
 		<< 10, /* what the kernel maps below the arguments: setup_arg_pages, fs/exec.c */
 	STACK_ABOVE = 8 << 10,
@@ -144,8 +144,8 @@ static struct {
 	struct trace_record batch[BATCH];
 	uint32_t in_batch;
 	uint64_t last_ns, first_ns;
-	uint64_t untraced_count; /* tasks beyond the most */
-	uint32_t process_count;
+	uint64_t untraced_count;                /* tasks beyond the most */
+	uint32_t process_count, processes_most; /* at once: more is a program that forks for ever */
 	bool redact, huge_where_asked;
 	struct shim_ring *shim;
 	uint64_t shim_at, shim_ns, unwritten_since_ns;
@@ -1337,11 +1337,11 @@ static void follow(pid_t pid, bool is_child, double seconds)
 	while (!over) {
 		uint64_t before_ns = now_ns(CLOCK_MONOTONIC);
 		merge(before_ns - SLACK_NS);
-		if (rec.process_count > PROCESSES_MOST) {
+		if (rec.process_count > rec.processes_most) {
 			if (is_child)
 				kill_all();
-			fail("more than %d processes at once: it forks for ever%s", PROCESSES_MOST,
-			     is_child ? ", and was killed" : "");
+			fail("more than %u processes at once: it forks for ever%s",
+			     rec.processes_most, is_child ? ", and was killed" : "");
 		}
 		over = poll(&waited, 1, LOOK_EVERY_MS) > 0;
 		if (until_ns && now_ns(CLOCK_MONOTONIC) >= until_ns)
@@ -1387,10 +1387,11 @@ int main(int count, char **words)
 	char **command = NULL, *preload = NULL;
 	pid_t pid = 0;
 	double seconds = 0;
-	bool keep_huge = false, allocations = false;
+	bool keep_huge = false, allocations = false, cut_off = false;
 	struct rlimit files;
 	rec.report = stderr;
 	rec.ring_bytes = 32 << 20;
+	rec.processes_most = 8192;
 	for (int i = 1; i < count && !command; i++) {
 		char *word = words[i], *value = strchr(word, '=');
 		if (!strcmp(word, "--")) {
@@ -1420,6 +1421,8 @@ int main(int count, char **words)
 			keep_huge = !strcmp(value, "keep");
 		else if (!strcmp(word, "preload"))
 			preload = value;
+		else if (!strcmp(word, "processes"))
+			rec.processes_most = (uint32_t)atoi(value);
 		else if (!strcmp(word, "allocations"))
 			allocations = true;
 	}
@@ -1470,8 +1473,11 @@ int main(int count, char **words)
 		     looks++) { /* the time is up */
 			kill(pid, looks * LOOK_EVERY_MS < PATIENCE_MS ? SIGTERM : SIGKILL);
 			usleep(LOOK_EVERY_MS * 1000);
+			cut_off = true;
 		}
 		waitpid(pid, &status, 0);
+		if (cut_off) /* so are those that it started */
+			kill_all();
 	}
 	stop_events();
 	if (rec.shim)

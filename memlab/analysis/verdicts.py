@@ -31,9 +31,9 @@ VerdictWord = Literal["reproduced", "contradicted", "inconclusive", "not testabl
 
 ALPHA = 0.05
 LEAST_SAMPLES = 5
-# A floor (the same loop without the operation) above this share of its side leaves too little
-# of the operation in the number for a ratio to mean anything.
-FLOOR_SHARE_LIMIT = 0.2
+# A baseline loop (the same loop without the operation) above this share of its side leaves too
+# little of the operation in the number for a ratio to mean anything.
+BASELINE_LOOP_SHARE_LIMIT = 0.2
 # An outcome "is what happens" when it happens in at least this share of trials.
 USUAL_SHARE = 0.9
 # The boundary of all looks lies about 3.8 standard deviations of that share below it.
@@ -67,8 +67,8 @@ def ratio_verdict(
     *,
     above: float = 0.0,
     below: float = inf,
-    floor_a: npt.ArrayLike | None = None,
-    floor_b: npt.ArrayLike | None = None,
+    baseline_loop_a: npt.ArrayLike | None = None,
+    baseline_loop_b: npt.ArrayLike | None = None,
     looked: bool = False,
 ) -> Verdict:
     """Claim: above < a/b < below; a and b, shape (blocks,), are costs paired by block.
@@ -76,30 +76,33 @@ def ratio_verdict(
     Rule: reproduced if the whole 95 % interval of the paired ratio lies between the bounds,
     contradicted if none of it does, else inconclusive.
 
-    Floors are costs of the same loop without the operation. One above 20 % of its side makes
-    the ratio no number but a bound: the operation costs between nothing and the whole side.
-    A large floor of b leaves "a/b is at least low", of a "at most high" (less what the other
-    side's floor could add); the claim is then judged by that bound alone. Large floors on both
-    sides leave nothing, and the ratio is refused.
+    Baseline loops are costs of the same loop without the operation. One above 20 % of its side
+    makes the ratio a bound: the operation costs between nothing and the whole side. A large one of
+    b leaves "a/b is at least low", of a "at most high" (less what the other side's could add); the
+    claim is then judged by that bound alone. Large ones on both sides leave nothing, and the ratio
+    is refused.
     """
     if not 0 <= above < below or (above == 0 and below == inf):
         raise ValueError(f"a ratio claim needs bounds 0 <= above < below: {above:g}, {below:g}")
     ratio = ratio_interval(a, b, looked=looked)
     if ratio.low is None or ratio.high is None:
         return Verdict("inconclusive", None, ratio.estimate, None, ratio.n, ratio.method)
-    share_a, share_b = _floor_share(floor_a, a), _floor_share(floor_b, b)
+    share_a, share_b = (
+        _baseline_loop_share(baseline_loop_a, a),
+        _baseline_loop_share(baseline_loop_b, b),
+    )
     logs = paired_log_ratios(a, b)
-    if max(share_a, share_b) <= FLOOR_SHARE_LIMIT:
+    if max(share_a, share_b) <= BASELINE_LOOP_SHARE_LIMIT:
         found = placed(ratio.low, ratio.estimate, ratio.high, above, below, ratio.n, "the ratio")
         return with_p(found, logs, *_logs_of(above, below), looked)
-    if min(share_a, share_b) > FLOOR_SHARE_LIMIT:
-        reason = f"refused: floors are {share_a:.0%} and {share_b:.0%} of the two sides"
+    if min(share_a, share_b) > BASELINE_LOOP_SHARE_LIMIT:
+        reason = f"refused: baseline loops are {share_a:.0%} and {share_b:.0%} of the two sides"
         return Verdict("inconclusive", None, None, None, ratio.n, reason)
-    if share_b > FLOOR_SHARE_LIMIT:
-        what = f"a bound (the floor is {share_b:.0%} of the divisor)"
+    if share_b > BASELINE_LOOP_SHARE_LIMIT:
+        what = f"a bound (the baseline loop is {share_b:.0%} of the divisor)"
         found = placed(ratio.low * (1 - share_a), None, inf, above, below, ratio.n, what)
         return with_p(found, logs + log1p(-share_a), *_logs_of(above, below), looked)
-    what = f"a bound (the floor is {share_a:.0%} of the dividend)"
+    what = f"a bound (the baseline loop is {share_a:.0%} of the dividend)"
     found = placed(0.0, None, ratio.high / (1 - share_b), above, below, ratio.n, what)
     return with_p(found, logs - log1p(-share_b), *_logs_of(above, below), looked)
 
@@ -249,11 +252,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
-def _floor_share(floor: npt.ArrayLike | None, side: npt.ArrayLike) -> float:
-    """Median floor over median cost, at most 1; 0 where no floor was measured."""
-    if floor is None:
+def _baseline_loop_share(baseline_loop: npt.ArrayLike | None, side: npt.ArrayLike) -> float:
+    """Median baseline loop over median cost, at most 1; 0 where no baseline loop was measured."""
+    if baseline_loop is None:
         return 0.0
-    return min(1.0, float(np.median(present(floor)) / np.median(present(side))))
+    return min(1.0, float(np.median(present(baseline_loop)) / np.median(present(side))))
 
 
 def with_p(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,12 @@ TRIAL_OVERHEAD_S = 0.01  # for the estimate alone: forking, mapping and unmappin
 
 
 def dry_run(
-    request: Request, guest: Place | None, as_json: bool, store: Path | None = None
+    request: Request,
+    guest: Place | None,
+    as_json: bool,
+    store: Path | None = None,
+    *,
+    verbose: bool = False,
 ) -> None:
     """Print what a request would measure and need. Nothing is made and no guest is booted."""
     prepared, known = measure.dry_run(request, guest)
@@ -40,7 +46,7 @@ def dry_run(
 
         echo_json(DryRun(**data))
     else:
-        _show(prepared, data)
+        _show(prepared, data, verbose=verbose)
 
 
 def _shows(request: Request, store: Path | None, budget_s: float | None) -> float | None:
@@ -83,7 +89,7 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _show(prepared: Prepared, data: dict[str, Any]) -> None:
+def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
     from memlab.present import table
 
     points, guest = prepared.plan.points, data["guest"]
@@ -121,8 +127,13 @@ def _show(prepared: Prepared, data: dict[str, Any]) -> None:
         echo(f"shows    a change over {units.format_percent(shown)}, with probability {_POWER:g}")
     if guest:
         _show_guest(guest, echo)
-    for part in _points(prepared):
-        table.write(console, part)
+    if verbose:
+        for part in _points(prepared):
+            table.write(console, part)
+        return
+    for line in _varied(prepared):
+        echo(line)
+    echo("each point: -v")
 
 
 def _ends(request: Request) -> str:
@@ -132,6 +143,24 @@ def _ends(request: Request) -> str:
     if request.precision is None:
         return "when each claim is decided or out of reach; --precision goes on"
     return f"when each median is known to ±{units.format_percent(request.precision)}"
+
+
+def _varied(prepared: Prepared) -> Iterator[str]:
+    """A line per factor that is varied, with its levels, and one of the controls."""
+    grid = [point for point in prepared.plan.points if not point.control]
+    for name in varied_factors(grid):
+        levels = [*dict.fromkeys(point.at[name] for point in grid)]
+        said = [prepared.experiment.describe_level(name, level) for level in levels]
+        if len(said) > _LEVELS:
+            said = [*said[: _LEVELS - 2], "...", said[-1]]
+        yield f"varied   {name}: {', '.join(said)}"
+    controls = Counter(point.control for point in prepared.plan.points if point.control)
+    if controls:
+        said = [f"{name} {units.counted(n, 'point')}" for name, n in controls.items()]
+        yield f"control  {', '.join(said)}"
+
+
+_LEVELS = 10  # of a factor, in a line
 
 
 def _points(prepared: Prepared) -> Iterator[Table]:

@@ -1,18 +1,30 @@
 """Say what this machine lets memlab see and do."""
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from memlab.cli._options import echo, echo_behind, echo_json, json_option
 
+if TYPE_CHECKING:
+    from memlab.observe.capabilities import Capability
+
 
 @click.command()
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="What each experiment lacks, and of all that this machine can do what was seen.",
+)
 @json_option
-def command(as_json: bool) -> None:
+def command(verbose: bool, as_json: bool) -> None:
     """Say which experiments run here in full, what this machine lets memlab see and do, and how to
-    get what is missing."""
+    get what is missing; last the one line that installs what a package has."""
     from memlab import measure
     from memlab.observe import cpu
 
@@ -23,22 +35,46 @@ def command(as_json: bool) -> None:
         found = [*runs, *machine]
         echo_json([ShownCapability(c.name, c.available, c.detail, c.remedy) for c in found])
         return
-    full = sum(c.available for c in runs)
-    partly = "" if full == len(runs) else "; some points of the others are unavailable:"
-    echo_behind("", f"{full} of {len(runs)} experiments run here in full{partly}")
+    part = [c for c in runs if not c.available]
+    echo_behind("", f"{len(runs) - len(part)} of {len(runs)} experiments run here in full")
     if busy := cpu.busy_now():
         echo_behind("", busy)
-    for c in runs:
-        if not c.available:
-            echo_behind("  ", f"{c.name.removeprefix(measure.EXPERIMENT)}, {c.detail}: {c.remedy}")
-    echo("")
+    if verbose:
+        for c in part:
+            name = c.name.removeprefix(measure.EXPERIMENT)
+            echo_behind("  ", f"{name}, {c.detail}: {c.remedy}")
+        echo("")
+        _in_full(machine)
+    else:
+        _in_short([c.name.removeprefix(measure.EXPERIMENT) for c in part], machine)
+    if packages := _packages([c.remedy or "" for c in [*runs, *machine] if not c.available]):
+        echo(f"apt install {' '.join(packages)}")
+
+
+_ROOM = 12  # lines of what is missing, so that all of it fits a screen
+
+
+def _in_short(part: Sequence[str], machine: Sequence[Capability]) -> None:
+    """What is there in a sentence, what is missing in a line each."""
+    if part:
+        echo_behind("", f"in part: {', '.join(part)}")
+    missing = [c for c in machine if not c.available]
+    echo_behind("yes  ", ", ".join(c.name for c in machine if c.available))
+    width = max((len(c.name) for c in missing), default=0)
+    for c in missing[:_ROOM]:
+        # The first of ways; `-v` has them all.
+        way = re.split(r"; |: |, | \(", c.remedy or "")[0]
+        echo_behind(f"no   {c.name:<{width}}  ", way)
+    more = f"{len(missing) - _ROOM} more missing; " if len(missing) > _ROOM else ""
+    echo(f"{more}what was seen, and every way: memlab doctor -v")
+
+
+def _in_full(machine: Sequence[Capability]) -> None:
     width = max(len(c.name) for c in machine)
     for c in machine:
         echo_behind(f"{'yes' if c.available else 'no ':<3}  {c.name:<{width}}  ", c.detail)
         if not c.available and c.remedy:
             echo_behind(f"{'':<{width + 7}}", f"to get it: {c.remedy}")
-    if packages := _packages([c.remedy or "" for c in [*runs, *machine] if not c.available]):
-        echo(f"apt install {' '.join(packages)}")
 
 
 def _packages(remedies: Iterable[str]) -> list[str]:

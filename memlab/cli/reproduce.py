@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="A folder, for the report of the study: STUDY.html.",
 )
+@click.option(
+    "--table",
+    "printed",
+    metavar="ID",
+    help="One printed table of the study, beside the numbers here: 5, or first-copy.",
+)
 @click.option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
 @click.option("--dry-run", is_flag=True, help="Say what would be measured and for how long.")
 @wait_option
@@ -49,6 +55,7 @@ def command(
     fresh: bool,
     verbose: bool,
     output: Path | None,
+    printed: str | None,
     gate: bool,
     dry_run: bool,
     wait_s: float,
@@ -67,6 +74,7 @@ def command(
     memlab reproduce logstore-mmap
     memlab reproduce logstore-mmap -o results
     memlab reproduce miao-2021 --dry-run
+    memlab reproduce miao-2021 --table 5
     memlab reproduce all --preset paper
     memlab reproduce miao-2021 --on ssh:a,b,c
     """
@@ -80,6 +88,8 @@ def command(
     from memlab.store import Store
 
     wanted = reproduce.resolve(study)
+    if printed:
+        wanted = reproduce.only(wanted, printed)
     if dry_run:
         for line in _expected(wanted.name, measure.requests(wanted, asked), store, fresh):
             echo(line)
@@ -99,7 +109,9 @@ def command(
     if as_json:
         echo_json(data.claims(found, wanted.not_built))
     else:
-        if verbose:
+        if printed and not verbose:
+            terminal.table_of(found, wanted.name, printed, _next(found, study, store))
+        elif verbose:
             terminal.claims(found, wanted.not_built, tables=True, verbose=True)
         else:
             terminal.reproduced(found, wanted.not_built, _next(found, study, store))

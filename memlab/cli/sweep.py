@@ -52,6 +52,7 @@ def _given() -> set[str]:
 )
 @wait_option
 @click.option("--dry-run", is_flag=True, help="Say what would be measured, and make nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="With --dry-run: every point.")
 @figure_option
 @click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
 @json_option
@@ -64,6 +65,7 @@ def command(
     resume: str | None,
     wait_s: float,
     dry_run: bool,
+    verbose: bool,
     output: Path | None,
     quiet: bool,
     as_json: bool,
@@ -109,7 +111,7 @@ def command(
             experiment=experiment, levels=_sweeping.levels(experiment, levels), **asked
         )
         if dry_run:
-            _planning.dry_run(request, guest, as_json, store)
+            _planning.dry_run(request, guest, as_json, store, verbose=verbose)
             return
         run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s, rows)
     if folder:

@@ -42,7 +42,7 @@ class Cost:
     counted_share: float
     """Of one CPU, that the process paid for being counted: an estimate."""
     page_tables_s: float
-    """For which page tables were read, in pieces of at most 16 MiB."""
+    """For which page tables were read, in pieces of at most 8 MiB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,29 +6,17 @@ Sources: the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 from memlab.errors import BadSubject
 from memlab.observe import cgroup, files, proc
 
-_V1_UNLIMITED = 1 << 60  # v1 writes no limit as the largest whole page below 2**63
-_USED = {"1": "memory.usage_in_bytes", "2": "memory.current"}
 _PEAK = {"1": "memory.max_usage_in_bytes", "2": "memory.peak"}
-_LIMITS = {"1": ("memory.limit_in_bytes",), "2": ("memory.max", "memory.high")}
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines
 _PROCESSES_MAX = 2000
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """One limit on the process: its group's own, or one of a group above."""
-
-    group: Path
-    version: str
-    name: str
-    limit_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +78,18 @@ class Charge:
         return max(0, self.used_bytes - self.droppable_bytes)
 
 
-def nearest(pid: int) -> Limit | None:
+def nearest(pid: int) -> cgroup.Limit | None:
     """The limit with the least room left; None where there is none, or none that is seen."""
-    return _least(list(_limits(cgroup.locate(pid=pid))))
+    found = own(pid)
+    return nearest_of(*found) if found else None
 
 
-def nearest_of(directory: Path, version: str) -> Limit | None:
+def nearest_of(directory: Path, version: str) -> cgroup.Limit | None:
     """Of a group and of those above it."""
     groups = cgroup.locate()
     mount = groups.memory_mount or directory
     above = [directory, *(d for d in directory.parents if d.is_relative_to(mount))]
-    return _least([limit for d in above for limit in _limits_of(d, version)])
+    return _least([limit for d in above for limit in cgroup.limits(d, version)])
 
 
 def own(pid: int) -> tuple[Path, str] | None:
@@ -125,7 +114,7 @@ def named(text: str) -> tuple[Path, str]:
     if groups.memory_mount is None or groups.memory_version is None:
         raise BadSubject(f"--group {text}: no memory cgroups here; diagnose a PID")
     for path in (Path(text), groups.memory_mount / text.lstrip("/")):
-        if path.is_absolute() and (path / _USED[groups.memory_version]).is_file():
+        if path.is_absolute() and cgroup.used_bytes(path, groups.memory_version) is not None:
             return path.resolve(), groups.memory_version
         if path.is_absolute() and (path / "cgroup.procs").is_file():
             raise BadSubject(f"--group {text}: this group accounts no memory (the root group?)")
@@ -146,7 +135,7 @@ def charge(
     directory: Path, version: str, *, limit_name: str | None = None, root: Path = proc.ROOT
 ) -> Charge:
     """Raises `OSError` where the group has gone."""
-    used = files.number(directory / _USED[version])
+    used = cgroup.used_bytes(directory, version)
     if used is None:
         raise FileNotFoundError(directory)
     stat = pairs(directory / "memory.stat")
@@ -154,9 +143,9 @@ def charge(
     return read(directory, used, stat, limit_name, root)
 
 
-def used_bytes(limit: Limit) -> int | None:
+def used_bytes(limit: cgroup.Limit) -> int | None:
     """The charge of the limited group now."""
-    return files.number(limit.group / _USED[limit.version])
+    return cgroup.used_bytes(limit.group, limit.version)
 
 
 def _charge_1(
@@ -174,23 +163,11 @@ def _charge_1(
     # No more is reclaimable here than on the whole machine, and no more is not.
     least = max(0, other - machine.get("SUnreclaim", other) - machine.get("Percpu", 0))
     most = min(other, machine.get("SReclaimable", 0))
-    # v1 counts a page that is dirty and one that is written back in memory.stat's cache.
-    shmem, dirty, written = of("shmem"), of("dirty"), of("writeback")
-    files_bytes = max(0, of("cache") - shmem)
-    lists = of("active_file") + of("inactive_file")
-    # A LazyFree page is anonymous, and on the list of files (mm/swap.c, lru_lazyfree()).
-    lazy = min(of("rss"), max(0, lists - files_bytes))
-    dirty = min(dirty, files_bytes)
-    written = min(written, files_bytes - dirty)
     return Charge(
         used_bytes=used,
         peak_bytes=files.number(directory / _PEAK["1"]),
-        anonymous_bytes=of("rss"),
-        lazyfree_bytes=lazy if lazy > _BATCHES_BYTES else 0,
-        shmem_bytes=shmem,
-        file_clean_bytes=files_bytes - dirty - written,
-        file_dirty_bytes=dirty,
-        writeback_bytes=written,
+        # v1 counts a page that is dirty and one that is written back in memory.stat's cache.
+        **_of_users(of, "rss", "cache", "dirty", "writeback"),
         stacks_bytes=stacks,
         page_tables_bytes=tables,
         slab_reclaimable_bytes=most,
@@ -201,7 +178,6 @@ def _charge_1(
         swapped_bytes=of("swap"),
         reached_count=files.number(directory / "memory.failcnt") or 0,
         oom_kill_count=pairs(directory / "memory.oom_control").get("oom_kill", 0),
-        fault_count=of("pgfault"),
     )
 
 
@@ -217,12 +193,6 @@ def _charge_2(
     events = pairs(directory / "memory.events")
     limits = pairs(directory / "memory.events.local") or events
     reached = limits.get((limit_name or "memory.max").removeprefix("memory."), 0)
-    shmem, dirty, written = of("shmem"), of("file_dirty"), of("file_writeback")
-    files_bytes = max(0, of("file") - shmem)
-    dirty = min(dirty, files_bytes)
-    written = min(written, files_bytes - dirty)
-    lists = of("active_file") + of("inactive_file")
-    lazy = min(of("anon"), max(0, lists - files_bytes))
     slab, stacks, tables = of("slab_reclaimable"), of("kernel_stack"), of("pagetables")
     tables += of("sec_pagetables")
     known = of("slab_unreclaimable") + of("percpu") + of("vmalloc")
@@ -231,12 +201,7 @@ def _charge_2(
     return Charge(
         used_bytes=used,
         peak_bytes=files.number(directory / _PEAK["2"]),
-        anonymous_bytes=of("anon"),
-        lazyfree_bytes=lazy if lazy > _BATCHES_BYTES else 0,
-        shmem_bytes=shmem,
-        file_clean_bytes=files_bytes - dirty - written,
-        file_dirty_bytes=dirty,
-        writeback_bytes=written,
+        **_of_users(of, "anon", "file", "file_dirty", "file_writeback"),
         stacks_bytes=stacks,
         page_tables_bytes=tables,
         slab_reclaimable_bytes=slab,
@@ -247,6 +212,37 @@ def _charge_2(
         swapped_bytes=files.number(directory / "memory.swap.current") or 0,
         reached_count=reached,
         oom_kill_count=events.get("oom_kill", 0),
+    )
+
+
+class _OfUsers(TypedDict):
+    """The part of a charge that memory.stat of v1 and of v2 name alike, but for the words."""
+
+    anonymous_bytes: int
+    lazyfree_bytes: int
+    shmem_bytes: int
+    file_clean_bytes: int
+    file_dirty_bytes: int
+    writeback_bytes: int
+    fault_count: int
+
+
+def _of_users(
+    of: Callable[[str], int], anonymous: str, cache: str, dirty: str, writeback: str
+) -> _OfUsers:
+    shmem = of("shmem")
+    cached = max(0, of(cache) - shmem)
+    unclean = min(of(dirty), cached)
+    written = min(of(writeback), cached - unclean)
+    # A LazyFree page is anonymous, and on the list of files (mm/swap.c, lru_lazyfree()).
+    lazy = min(of(anonymous), max(0, of("active_file") + of("inactive_file") - cached))
+    return _OfUsers(
+        anonymous_bytes=of(anonymous),
+        lazyfree_bytes=lazy if lazy > _BATCHES_BYTES else 0,
+        shmem_bytes=shmem,
+        file_clean_bytes=cached - unclean - written,
+        file_dirty_bytes=unclean,
+        writeback_bytes=written,
         fault_count=of("pgfault"),
     )
 
@@ -262,25 +258,12 @@ def _of_processes(directory: Path, root: Path) -> tuple[int, int]:
     return stacks, tables
 
 
-def _limits(groups: cgroup.Cgroups) -> Iterator[Limit]:
-    if groups.memory_version is not None:
-        for group in cgroup.homes(groups):
-            yield from _limits_of(group, groups.memory_version)
-
-
-def _limits_of(group: Path, version: str) -> Iterator[Limit]:
-    for name in _LIMITS[version]:
-        limit = files.number(group / name)
-        if limit is not None and limit < _V1_UNLIMITED:
-            yield Limit(group, version, name, limit)
-
-
-def _least(limits: list[Limit]) -> Limit | None:
+def _least(limits: list[cgroup.Limit]) -> cgroup.Limit | None:
     return min(limits, key=_room_bytes, default=None)
 
 
-def _room_bytes(limit: Limit) -> int:
-    return limit.limit_bytes - (files.number(limit.group / _USED[limit.version]) or 0)
+def _room_bytes(limit: cgroup.Limit) -> int:
+    return limit.limit_bytes - (used_bytes(limit) or 0)
 
 
 def pairs(path: Path) -> dict[str, int]:

@@ -17,7 +17,7 @@ from memlab.diagnose.look import GroupRoom
 from memlab.diagnose.room import TmpfsUse, tmpfs
 from memlab.diagnose.waits import Waits
 from memlab.errors import CannotLook
-from memlab.observe import files, proc
+from memlab.observe import cgroup, files, proc
 
 MiB = units.MiB
 _SAMPLE_S = 0.1
@@ -63,7 +63,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         of_limit = group.charge(limited, version, limit_name=name)
         began, stalled, slab = time.monotonic(), _stalled_us(directory), _slab()
         sampler, charged, charged_limit = waits.Sampler(pids[:16]), [], []
-        own = group.Limit(directory, version, "", 0)
+        own = cgroup.Limit(directory, version, "", 0)
         count = max(4, round(seconds / _SAMPLE_S))
         for left in range(count, -1, -1):
             sampler.sample()

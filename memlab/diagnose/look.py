@@ -34,7 +34,7 @@ from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.waits import Waits
-from memlab.observe import files, process
+from memlab.observe import cgroup, files, process
 from memlab.observe import proc as observed
 
 _CHARGE_BATCH_BYTES = 64 * 4096  # MEMCG_CHARGE_BATCH: a CPU charges its group in such steps
@@ -307,7 +307,7 @@ class Series:
     """Samples during the look, 0.1 s apart: what is held, and where threads sleep."""
 
     def __init__(
-        self, found: Subject, pidfd: int, limit: group.Limit | None, pids: list[int]
+        self, found: Subject, pidfd: int, limit: cgroup.Limit | None, pids: list[int]
     ) -> None:
         self._found, self._pidfd, self._limit = found, pidfd, limit
         self.sampler = waits.Sampler(pids)
@@ -455,7 +455,7 @@ def _shootdowns(
 
 
 def _room(
-    limit: group.Limit | None,
+    limit: cgroup.Limit | None,
     before: snapshot.Snapshot,
     after: snapshot.Snapshot,
     elapsed: float,
@@ -468,7 +468,7 @@ def _room(
 
 
 def room_of(
-    limit: group.Limit,
+    limit: cgroup.Limit,
     before: Charge,
     after: Charge,
     elapsed: float,

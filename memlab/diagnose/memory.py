@@ -56,7 +56,7 @@ class Memory:
     mappings_max: int
     """vm.max_map_count."""
     walked_s: float
-    """How long its page tables were read, in pieces of at most 16 MiB."""
+    """How long its page tables were read, in pieces of at most 8 MiB."""
     machine_bytes: int | None
     peak_resident_bytes: int
     peak_virtual_bytes: int

@@ -273,7 +273,7 @@ def _cost(found: Diagnosis) -> str:
     cost = found.cost
     tables = (
         f"; page tables were read for {_quantity(cost.page_tables_s, 's')}, in pieces of at most "
-        "16 MiB, each of which makes calls that map memory wait"
+        "8 MiB, each of which makes calls that map memory wait"
         if cost.page_tables_s
         else ""
     )

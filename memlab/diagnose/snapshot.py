@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memlab.diagnose import group
-from memlab.observe import files, proc, process
+from memlab.observe import cgroup, files, proc, process
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -43,7 +43,7 @@ class Snapshot:
         return proc.status_bytes(self.status, name)
 
 
-def take(pid: int, limit: group.Limit | None) -> Snapshot:
+def take(pid: int, limit: cgroup.Limit | None) -> Snapshot:
     """Raises `OSError` where the process has ended."""
     interrupts = files.known(lambda: proc.read(proc.ROOT / "proc/interrupts"))
     return Snapshot(

@@ -62,6 +62,8 @@ def held(pid: int) -> Iterator[tuple[Subject, int]]:
     except ProcessLookupError:
         raise BadSubject(f"no process {pid}") from None
     try:
+        if _began(pid) != subject.start_ticks:  # its number was given to another meanwhile
+            raise CannotLook(f"process {pid} ({subject.command}) ended, and another has its number")
         yield subject, fd
     except (ProcessLookupError, FileNotFoundError):
         if not _ended(fd, 0):
@@ -77,6 +79,12 @@ def wait(subject: Subject, fd: int, seconds: float) -> None:
     """Sleep, and raise `CannotLook` where the process ends meanwhile."""
     if _ended(fd, seconds):
         raise CannotLook(f"process {subject.pid} ({subject.command}) ended while it was looked at")
+
+
+def _began(pid: int) -> int | None:
+    """In ticks since the machine started; None where the process has ended."""
+    stat = files.known(lambda: process.stat(pid))
+    return None if stat is None else stat.start_ticks
 
 
 def _ended(fd: int, seconds: float) -> bool:

@@ -18,6 +18,7 @@ from memlab.observe.proc import ROOT
 _THREADS_MAX = 16
 """At most so many per sample: the cost is bounded. The next sample takes the next ones."""
 
+_LISTED_EVERY = 4  # samples: threads are made and end more slowly
 # Linux 6.1 to 6.18. A prefix is enough: compilers add .isra and .constprop.
 _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("userfaultfd", ("handle_userfault",)),
@@ -74,19 +75,22 @@ class Sampler:
         self._pids = pids
         self._functions: Counter[str] = Counter()
         self._samples = self._at = self._asked = self._tasks = 0
+        self._listed: list[tuple[int, int]] = []
         self._queued = _queued_s(pids)
 
     def sample(self) -> None:
-        tasks = [
-            (pid, task)
-            for pid in self._pids[:_THREADS_MAX]
-            for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])  # type: ignore[misc]
-        ]
+        if self._asked % _LISTED_EVERY == 0:
+            self._listed = [
+                (pid, task)
+                for pid in self._pids[:_THREADS_MAX]
+                for task in (files.known(lambda pid=pid: process.tasks(pid)) or [])  # type: ignore[misc]
+            ]
+        tasks = self._listed
         self._asked += 1
         self._tasks += len(tasks)
         for i in range(min(_THREADS_MAX, len(tasks))):
             pid, task = tasks[(self._at + i) % len(tasks)]
-            found = files.text(ROOT / f"proc/{pid}/task/{task}/wchan")
+            found = _sleeps_in(pid, task)
             if found is not None:
                 self._functions[found + _synced(pid, task, found)] += 1
                 self._samples += 1
@@ -122,6 +126,20 @@ def kind_of(function: str) -> str | None:
         if function.startswith(prefixes):
             return kind
     return None
+
+
+def _sleeps_in(pid: int, task: int) -> str | None:
+    """None where the thread has ended. Many are read: a Path for each costs more than the read."""
+    try:
+        fd = os.open(f"{ROOT}/proc/{pid}/task/{task}/wchan", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(fd, 128).decode(errors="replace").strip()
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
 
 
 def _synced(pid: int, task: int, function: str) -> str:

@@ -28,13 +28,16 @@ class Claim:
     """What every claim has: its sentence, its metric, where it is made, what explains it.
 
     `id` names a claim of an experiment for other programs, and outlives a rewording of `text`.
-    What an explanation predicts needs none.
+    What an explanation predicts needs none. `nearest` are levels of factors that the claim leaves
+    free: those nearest to the study's. Where a run has them they decide what becomes of the claim,
+    and other settings stand beside.
     """
 
     metric: str
     text: str = ""
     id: str = ""
     where: Where = field(default_factory=dict)
+    nearest: Where = field(default_factory=dict)
     published: str = ""  # what the sentence rests on: printed numbers, or one of BASES
     controls: Sequence[str] = ()  # the names of the controls that test the explanation
     timed: bool = True  # about times, which a guest with emulated time cannot judge
@@ -171,3 +174,13 @@ class Explanation:
         """The finding and what follows from it; facts still to be filled in."""
         follows = {"reproduced": self.confirmed, "contradicted": self.refuted}
         return f"{self.finding}: {follows.get(verdict, f'it is not shown that {self.confirmed}')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What follows of a claim for who has to choose: one clause where it holds, one where it is
+    contradicted. Both may name `{number}`, what was found, with its interval."""
+
+    claim: str  # its id
+    holds: str
+    fails: str

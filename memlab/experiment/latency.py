@@ -23,7 +23,7 @@ def percentile(field: str, share: float) -> Expression:
 
 
 def latency(name: str, operation: str) -> Metric:
-    """A percentile of the sample's `latency`, with that of `floor_latency` as its floor."""
+    """A percentile of the sample's `latency`, with that of `floor_latency` as its baseline loop."""
     one_in = _BEYOND[name]
     return Metric(
         name,
@@ -31,7 +31,7 @@ def latency(name: str, operation: str) -> Metric:
         f"{name} latency; exceeded by 1 {operation} in {one_in:,}, not given where fewer than 10 "
         "exceed it",
         of=percentile("latency", 1 - 1 / one_in),
-        floor=percentile("floor_latency", 1 - 1 / one_in),
+        baseline_loop=percentile("floor_latency", 1 - 1 / one_in),
     )
 
 
@@ -41,5 +41,5 @@ def longest(field: str) -> Expression:
 
 
 LONGEST = Metric(
-    "longest", "s", "longest latency", of=longest("latency"), floor=longest("floor_latency")
+    "longest", "s", "longest latency", of=longest("latency"), baseline_loop=longest("floor_latency")
 )

@@ -24,7 +24,7 @@ class Metric:
     help: str
     of: Reads
     lower_is_better: bool = True
-    floor: Reads | None = None  # the same loop without the operation
+    baseline_loop: Reads | None = None  # the same loop without the operation
     extrapolated: Reads | None = None  # is this value more than was measured?
     evidence: Callable[[Raw, At], str] | None = None  # the lines of /proc that it was read from
     # What a cost by the model (CostTerms) is in this metric; a level of the point may lie between

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from memlab.errors import BadDeclaration, nearest
-from memlab.experiment.claims import Claim
+from memlab.experiment.claims import Claim, Decision
 from memlab.experiment.expressions import Expression, fields_of
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Against, Figure, Tradeoff
@@ -141,6 +141,7 @@ def check_claim(claim: Claim, scope: DeclaredNames) -> None:
     if claim.since:
         return  # a ladder measures the levels that it names, whatever the presets hold
     held = sides.pop("where")
+    sides.pop("nearest")  # one of the settings that the claim leaves free
     for side in sides.values() or [{}]:
         wanted = {**held, **side}
         if not any(wanted.items() <= at.items() for at in scope.points):
@@ -164,6 +165,15 @@ def check_ids(claims: Sequence[Claim]) -> None:
     for one in ids:
         if not _ID.fullmatch(one):
             raise BadDeclaration(f"claim {one}: an id is made of a to z, 0 to 9 and single hyphens")
+
+
+def check_decision(decision: Decision, claims: Sequence[str]) -> None:
+    """Its claim is there, and what it names is."""
+    if decision.claim not in claims:
+        raise unknown("claim", decision.claim, claims)
+    for said in (decision.holds, decision.fails):
+        if names := set(re.findall(r"\{(.*?)\}", said)) - {"number"}:
+            raise BadDeclaration(f"{decision.claim}: it names {min(names)!r}, not number")
 
 
 def check_figure(figure: Figure | Against, claims: Collection[str], scope: DeclaredNames) -> None:

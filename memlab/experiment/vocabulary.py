@@ -16,7 +16,7 @@ from typing import Any
 from memlab import features
 from memlab.errors import BadDeclaration
 from memlab.experiment import rules
-from memlab.experiment.claims import Claim, Explanation
+from memlab.experiment.claims import Claim, Decision, Explanation
 from memlab.experiment.factor import Factor
 from memlab.experiment.figures import Against, Figure
 from memlab.experiment.host import Host
@@ -191,6 +191,7 @@ class Experiment:
     judges: Mapping[str, Sequence[str]] = field(default_factory=dict)  # tables in words, by source
     claims: Sequence[Claim] = ()
     changes: Sequence[Claim] = ()  # what changelogs claim, each `since` a version: for `ladder`
+    so: Sequence[Decision] = ()  # what a reader may decide by its claims
     costs: CostTerms | None = None
     attribution: Attribution | None = None
     shrinks: str | None = None  # the factor that is halved where the host is too small
@@ -308,7 +309,7 @@ class Experiment:
         fields, factors = result_fields(self.probe), [factor.name for factor in self.factors]
         for metric in self.metrics:
             with _part(f"metric {metric.name}"):
-                for of in (metric.of, metric.floor, metric.extrapolated):
+                for of in (metric.of, metric.baseline_loop, metric.extrapolated):
                     rules.check_expression(of, factors, fields)
         for term in self.costs.terms if self.costs else ():
             with _part(f"cost of a {term.name}"):
@@ -350,6 +351,9 @@ class Experiment:
 
     def _check_claims(self, scope: rules.DeclaredNames) -> None:
         rules.check_ids([*self.claims, *self.changes])
+        for decision in self.so:
+            with _part("so"):
+                rules.check_decision(decision, [claim.id for claim in self.claims])
         for claim in [*self.claims, *self.changes]:
             with _part(f"claim {claim.id or repr(claim.text)}"):
                 rules.check_claim(claim, scope)

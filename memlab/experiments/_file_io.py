@@ -42,12 +42,17 @@ TINY: Mapping[str, Sequence[Level]] = {
 }
 
 
-def file_state(*full: Level) -> Factor:
+def file_state(
+    *full: Level,
+    quick: Sequence[Level] = ("cached_4k",),
+    labels: Mapping[Level, str] | None = None,
+) -> Factor:
     return Factor(
         "file_state",
         FILE_STATES,
-        quick=["cached_4k"],
+        quick=quick,
         full=full,
+        level_labels=labels or {},
         help="state of the file; cached_4k, cached_1m: in the page cache, written in pieces of 4 "
         "KiB or 1 MiB, which decides the size of its folios; sparse: never written; preallocated: "
         "by fallocate; dropped: written, then dropped from the page cache",
@@ -97,7 +102,7 @@ METRICS = [
         "s",
         "time for 2 GiB; at the measured rate",
         of=F.window.elapsed_ns * TABLE_BYTES / F.byte_count,
-        floor=F.floor_ns / F.floor_call_count * (TABLE_BYTES / F.at.size),
+        baseline_loop=F.floor_ns / F.floor_call_count * (TABLE_BYTES / F.at.size),
         extrapolated=F.byte_count < TABLE_BYTES - F.at.size,
         of_cost=lambda call_time, at: call_time * TABLE_BYTES / float(at["size"]),
     ),
@@ -106,7 +111,7 @@ METRICS = [
         "s/call",
         "time per call",
         of=F.window.elapsed_ns / F.call_count,
-        floor=F.floor_ns / F.floor_call_count,
+        baseline_loop=F.floor_ns / F.floor_call_count,
         of_cost=lambda call_time, at: call_time,
     ),
     Metric(

@@ -32,6 +32,7 @@ from memlab.experiment.vocabulary import Experiment
 from memlab.files import folders
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_NAMED_NOW = "; a metric's floor is called baseline_loop"
 _SOURCE_BYTES_MAX = 1 << 20
 _ERROR = re.compile(r"^.*\berror: .*$", re.M)
 _HEADER = "Python.h: No such file"
@@ -91,7 +92,8 @@ def _read(path: Path, folder: Path, stem: str) -> Experiment:
     except SyntaxError as error:
         raise BadRequest(f"{path}:{error.lineno}: {error.msg}") from None
     except (Exception, SystemExit) as error:
-        raise BadRequest(f"{_where(path, error)}: {type(error).__name__}: {error}") from None
+        now = _NAMED_NOW if "keyword argument 'floor'" in str(error) else ""
+        raise BadRequest(f"{_where(path, error)}: {type(error).__name__}: {error}{now}") from None
     if not isinstance(found, Experiment):
         raise BadRequest(f"{path}: no EXPERIMENT = Experiment(...) in it; docs/adding.md has one")
     if home and found.probe != stem:

@@ -315,6 +315,20 @@ CLAIMS: list[Claim] = [
 EXPERIMENT = Experiment(
     name="advice-reclaim",
     question="What does advice on a file mapping do when memory is short?",
+    so=[
+        Decision(
+            "random-loses-hot",
+            "use MADV_RANDOM only where no page is read twice: beside a scan the pages that are "
+            "needed again are lost ({number} times as many misses)",
+            "MADV_RANDOM does not cost the pages that are needed again",
+        ),
+        Decision(
+            "pageout-keeps-hot-hot-scan",
+            "give what a scan is done with to MADV_PAGEOUT or MADV_COLD if other pages are to "
+            "stay: {number} of the misses of an LRU",
+            "advice after use saves no misses beside a scan",
+        ),
+    ],
     probe="advice_reclaim",
     file=File(),
     factors=[

@@ -241,6 +241,14 @@ def malloc(at: At) -> Malloc:
 EXPERIMENT = Experiment(
     name="allocator",
     question="What does it cost, and what does it save, when an allocator keeps freed memory?",
+    so=[
+        Decision(
+            "cpu",
+            "keep freed memory in the allocator (jemalloc: muzzy_decay_ms and dirty_decay_ms) if "
+            "threads free often: {number} of the CPU time, for more memory held",
+            "an allocator that keeps memory saves no CPU here: let it give memory back",
+        ),
+    ],
     probe="allocator",
     factors=[
         Factor(

@@ -113,7 +113,7 @@ METRICS = [
         "s",
         "time per operation; mean",
         of=per_operation("operations_ns"),
-        floor=F.cache.floor_ns / F.cache.floor_count,
+        baseline_loop=F.cache.floor_ns / F.cache.floor_count,
     ),
     Metric(
         "operation_rate",
@@ -332,6 +332,20 @@ CONTROLS = [
 EXPERIMENT = Experiment(
     name="coop-reclaim",
     question="Is eviction by the application cheaper than reclaim by the kernel?",
+    so=[
+        Decision(
+            "file-time",
+            "have the cache evict by itself where the kernel would swap to a file: {number} of the "
+            "time",
+            "leave it to the kernel where an entry is dear to make again: swapping back takes "
+            "{number} of the time of eviction and rebuilding",
+        ),
+        Decision(
+            "zram-time",
+            "have the cache evict by itself also where swap is zram: {number} of the time",
+            "leave it to the kernel with zram: {number} of the time of eviction and rebuilding",
+        ),
+    ],
     probe="coop_reclaim",
     factors=FACTORS,
     excludes=[

@@ -109,6 +109,15 @@ ROWS: list[Row] = [
 EXPERIMENT = Experiment(
     name="device-pinning",
     question="How does /proc show memory that is pinned for a device instead of locked by mlock?",
+    so=[
+        Decision(
+            "vfio-type1-resident",
+            "count all of a buffer that a device may reach as taken, locked or not: every page is "
+            "resident",
+            "a buffer that a device may reach is not resident as a whole: size hosts by what is "
+            "touched",
+        ),
+    ],
     probe="device_pinning",
     factors=[
         Factor(

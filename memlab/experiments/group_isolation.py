@@ -268,6 +268,19 @@ EXPERIMENT = Experiment(
     name="group-isolation",
     question="How evenly do groups share a machine, and what does a memory hog in one do to the "
     "others?",
+    so=[
+        Decision(
+            "cgroup-hogs-kill-none",
+            "put each tenant in a memory cgroup if one may run away: the others' processes survive",
+            "memory cgroups did not keep the others' processes alive here: reserve memory for them "
+            "(memory.min)",
+        ),
+        Decision(
+            "rlimit-hogs-kill",
+            "use no limit per process for it: many small processes pass below it",
+            "a limit per process was enough here",
+        ),
+    ],
     probe="group_isolation",
     factors=[
         Factor(

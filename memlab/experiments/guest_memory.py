@@ -67,6 +67,19 @@ def timeline(metric: str, series: str, quantity: str) -> Timeline:
 EXPERIMENT = Experiment(
     name="guest-memory",
     question="How much host memory does a virtual machine take, with and without mem-lock?",
+    so=[
+        Decision(
+            "virtio-unlocked",
+            "leave mem-lock off if hosts are to be shared: an idle guest's memory is not resident "
+            "({number} of it is)",
+            "a guest's memory is resident without mem-lock too: plan the host for all of it",
+        ),
+        Decision(
+            "virtio-locked",
+            "plan the host for the guest's whole memory with mem-lock",
+            "mem-lock does not make all of the guest's memory resident",
+        ),
+    ],
     probe="guest_memory",
     factors=[
         Factor(

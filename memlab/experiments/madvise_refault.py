@@ -221,6 +221,19 @@ METRICS = (
 EXPERIMENT = Experiment(
     name="madvise-refault",
     question="What do madvise, munmap and mprotect leave of memory, and does a touch then fault?",
+    so=[
+        Decision(
+            "dontneed-resident-pages-0",
+            "use MADV_DONTNEED if memory is to be free at once: each page faults again at its next "
+            "touch",
+            "MADV_DONTNEED does not free memory at once here",
+        ),
+        Decision(
+            "free-resident-pages-23",
+            "use MADV_FREE if it may stay until memory is short: RSS does not fall meanwhile",
+            "MADV_FREE frees memory at once here",
+        ),
+    ],
     probe="madvise_refault",
     factors=[
         check_factor(

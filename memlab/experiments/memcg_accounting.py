@@ -216,6 +216,19 @@ METRICS = (
 EXPERIMENT = Experiment(
     name="memcg-accounting",
     question="Which memory cgroup pays for a page that is shared, moved, or left behind?",
+    so=[
+        Decision(
+            "moved-first-own-pages-23",
+            "put a process in its cgroup before it touches memory: what it touched before stays "
+            "charged to the old one",
+            "a process may be moved later: its memory moves along",
+        ),
+        Decision(
+            "first-touch-first-shared-pages-23",
+            "do not read shared memory from a group's usage: the first to touch it pays for all",
+            "shared memory is not charged to its first user",
+        ),
+    ],
     probe="memcg_accounting",
     factors=[
         check_factor(

@@ -153,6 +153,14 @@ def by_waiter(metric: str, since: str) -> Explanation:
 EXPERIMENT = Experiment(
     name="memcg-notify",
     question="How fast is a process notified that its cgroup crossed a memory threshold?",
+    so=[
+        Decision(
+            "threshold-up",
+            "arm a threshold below the limit if a program is to give memory back in time: it is "
+            "notified once per crossing",
+            "do not rely on one notification per crossing",
+        ),
+    ],
     probe="memcg_notify",
     factors=[
         Factor(

@@ -76,7 +76,7 @@ def trial_time(at: At) -> float:
     return 0.01 + 6 * step_s + (float(at["slice"]) or int(at["passes"]) * step_s)
 
 
-FLOOR = F.floor_ns / F.floor_count
+BASELINE_LOOP = F.floor_ns / F.floor_count
 
 
 # Before there were threads a sample had no `steady_bytes`: all copies were of the whole.
@@ -96,13 +96,19 @@ METRICS = [
         of=STEADY_BANDWIDTH,
         lower_is_better=False,
     ),
-    Metric("first_copy", "s", "time of the first copy", of=F.window.elapsed_ns, floor=FLOOR),
+    Metric(
+        "first_copy",
+        "s",
+        "time of the first copy",
+        of=F.window.elapsed_ns,
+        baseline_loop=BASELINE_LOOP,
+    ),
     Metric(
         "steady_copy",
         "s",
         "time per copy after the first",
         of=F.at.size / STEADY_BANDWIDTH,
-        floor=FLOOR,
+        baseline_loop=BASELINE_LOOP,
     ),
     Metric(
         "first_bandwidth",
@@ -322,6 +328,19 @@ HALVES = "14,173 us against 7,110 us for 32M"
 EXPERIMENT = Experiment(
     name="memcpy",
     question="How fast are the first copy and the later ones, and what does locking change?",
+    so=[
+        Decision(
+            "locked-first-copy",
+            "touch, populate or lock a destination before if the first copy must be fast: its page "
+            "faults are then paid elsewhere (without it, {number} times the time)",
+            "locking does not help the first copy: copy at once",
+        ),
+        Decision(
+            "mcblock",
+            "a copy by blocks of one's own does as well as memcpy",
+            "use memcpy: a copy by blocks of one's own reaches {number} of its bandwidth",
+        ),
+    ],
     probe="memory_copy",
     factors=[
         Factor(

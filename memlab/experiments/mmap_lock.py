@@ -143,6 +143,19 @@ VMA_LOCK = {
 EXPERIMENT = Experiment(
     name="mmap-lock",
     question="Which memory call holds up which in one process, and who takes the mmap_lock?",
+    so=[
+        Decision(
+            "populate-passes-fault-anonymous",
+            "populate or lock in the background if other threads only fault: their first touches "
+            "do not wait",
+            "do not populate beside threads that fault",
+        ),
+        Decision(
+            "populate-holds-up-mmap",
+            "but in small pieces if other threads call mmap or munmap: they wait until it ends",
+            "and other threads' mmap need not wait",
+        ),
+    ],
     probe="mmap_lock",
     factors=[
         Factor(

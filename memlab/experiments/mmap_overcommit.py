@@ -206,6 +206,20 @@ CONTROLS = [
 EXPERIMENT = Experiment(
     name="mmap-overcommit",
     question="Which processes are refused or killed when file mappings exceed memory and swap?",
+    so=[
+        Decision(
+            "case-3-killed",
+            "map a file MAP_SHARED if it may exceed memory and swap: it is written back, and none "
+            "is killed",
+            "a shared file mapping larger than memory gets processes killed here",
+        ),
+        Decision(
+            "case-2-killed",
+            "do not use MAP_NORESERVE to get more private memory than there is: the kill comes at "
+            "the write",
+            "MAP_NORESERVE is safe here for private memory beyond RAM and swap",
+        ),
+    ],
     probe="mmap_overcommit",
     file=File(timed=False),
     factors=[

@@ -6,6 +6,14 @@ from memlab.experiments._file_io import *
 EXPERIMENT = Experiment(
     name="mmap-read",
     question="Does reading a file through a mapping beat read(2), once the bytes are really read?",
+    so=[
+        Decision(
+            "copy-over-read",
+            "read through a mapping if the file is in the page cache and mapped once: a copy out "
+            "of it is faster than read(2)",
+            "use read(2): a copy out of a mapping is not faster",
+        ),
+    ],
     probe="mmap_read",
     file=File(),
     factors=[

@@ -160,6 +160,19 @@ EXPERIMENT = Experiment(
     name="reclaim-or-kill",
     question="At a memory cgroup's limit: is memory reclaimed, does the process stall, or is it "
     "killed?",
+    so=[
+        Decision(
+            "anonymous-killed",
+            "give a group swap if its anonymous memory may pass the limit: without swap it is "
+            "killed",
+            "anonymous memory over the limit is not killed without swap here",
+        ),
+        Decision(
+            "clean-file-survives",
+            "do not fear page cache in a container's usage: it is reclaimed, not killed for",
+            "page cache gets processes killed here: limit it",
+        ),
+    ],
     probe="reclaim_or_kill",
     file=File(),
     factors=[

@@ -111,7 +111,7 @@ METRICS = [
         "s",
         "copy time",
         of=F.window.elapsed_ns,
-        floor=F.floor_ns,
+        baseline_loop=F.floor_ns,
         evidence=evidence,
     ),
     Metric(
@@ -262,6 +262,19 @@ CONTROLS = (
 EXPERIMENT = Experiment(
     name="reserved-copy",
     question="What does a copy in memory reserved from the kernel cost, and does mlock lock it?",
+    so=[
+        Decision(
+            "not-locked",
+            "do not lock reserved memory: there is nothing to lock, and the kernel never reclaims "
+            "it",
+            "mlock does lock reserved memory here",
+        ),
+        Decision(
+            "sync-uncached",
+            "open /dev/mem without O_SYNC if copies must be fast: with it the mapping is uncached",
+            "O_SYNC does not make the mapping uncached here",
+        ),
+    ],
     probe="reserved_copy",
     factors=[
         Factor("size", BYTES, quick=[COPIED], help="bytes per copy", least=1, most=2**40),

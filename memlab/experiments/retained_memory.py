@@ -336,6 +336,19 @@ CLAIMS: list[Claim] = [
 EXPERIMENT = Experiment(
     name="retained-memory",
     question="After a peak, what stays resident, and what gives it back?",
+    so=[
+        Decision(
+            "large-two-arenas",
+            "set MALLOC_ARENA_MAX=2 if a glibc program keeps large objects after a peak: {number} "
+            "of what stays by default",
+            "MALLOC_ARENA_MAX=2 does not help with large objects ({number})",
+        ),
+        Decision(
+            "large-threshold",
+            "or pin the mmap threshold to 1 MiB: under a tenth stays",
+            "pinning the mmap threshold does not help either",
+        ),
+    ],
     probe="retained_memory",
     factors=[
         Factor(

@@ -29,6 +29,13 @@ CASE = {"stack": STACK, "touched": TOUCHED}
 EXPERIMENT = Experiment(
     name="stack-map",
     question="What does a thread's stack cost in memory and time, with MCL_FUTURE and without?",
+    so=[
+        Decision(
+            "future-resident",
+            "make stacks small under MCL_FUTURE: each is resident as a whole",
+            "a stack is not resident as a whole under MCL_FUTURE",
+        ),
+    ],
     probe="stack_map",
     factors=[
         lock("off", "future", full=EVERY_LOCK),
@@ -81,7 +88,7 @@ EXPERIMENT = Experiment(
             "s/thread",
             "time per thread; until its part of the stack is touched",
             of=THREAD_TIME,
-            floor=F.floor_ns,
+            baseline_loop=F.floor_ns,
         ),
         Metric(
             "threads_2000",

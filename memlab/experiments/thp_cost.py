@@ -278,6 +278,25 @@ BROKEN_UP: list[Claim] = [
 EXPERIMENT = Experiment(
     name="thp-cost",
     question="Are transparent huge pages good or bad: for the first touch, memory, loads and fork?",
+    so=[
+        Decision(
+            "touch-all",
+            "use huge pages if a program touches all of its memory: {number} of the time",
+            "huge pages do not make the first touch faster ({number})",
+        ),
+        Decision(
+            "unused-memory",
+            "leave them off (madvise, or prctl) if it touches one page here and there: memory "
+            "held grows {number} times",
+            "huge pages do not hold more memory than is touched",
+        ),
+        Decision(
+            "fork",
+            "and mind fork (redis, snapshots): it gets slower with them ({number})",
+            "fork is no reason against them (redis, snapshots): it takes {number} of the time, and "
+            "a write afterwards copies 4 KiB",
+        ),
+    ],
     probe="thp_cost",
     factors=[
         Factor(
@@ -533,14 +552,14 @@ EXPERIMENT = Experiment(
             "s/page",
             "time per first touch; of one used page",
             of=F.window.elapsed_ns / F.touch_count,
-            floor=F.floor_ns / F.touch_count,
+            baseline_loop=F.floor_ns / F.touch_count,
         ),
         Metric(
             "load_time",
             "s/load",
             "time per load; from a random touched page",
             of=F.load_ns / F.at.loads,
-            floor=F.load_floor_ns / F.at.loads,
+            baseline_loop=F.load_floor_ns / F.at.loads,
         ),
         Metric(
             "resident_over_used",
@@ -635,7 +654,7 @@ EXPERIMENT = Experiment(
             "s/write",
             "time per first write after fork; by the child, to one page",
             of=F.write_ns / F.write_count,
-            floor=F.write_floor_ns / F.write_count,
+            baseline_loop=F.write_floor_ns / F.write_count,
         ),
         Metric(
             "write_faults",

@@ -111,7 +111,7 @@ METRICS = [
         "s",
         "time per operation; with the page faults of its touches",
         of=F.elapsed_ns / F.operation_count,
-        floor=F.floor_ns / F.floor_operation_count,
+        baseline_loop=F.floor_ns / F.floor_operation_count,
         of_cost=lambda cost, _: cost,
     ),
     Metric(
@@ -428,6 +428,14 @@ def reader_levels() -> list[int]:
 EXPERIMENT = Experiment(
     name="tlb-shootdown",
     question="What does giving memory back cost the threads that share the address space?",
+    so=[
+        Decision(
+            "releaser-rate",
+            "keep memory in the program if threads run beside: giving it back costs the one who "
+            "gives ({number} of its operations are left)",
+            "give memory back freely: it costs under 10 % of the operations",
+        ),
+    ],
     probe="tlb_shootdown",
     host=Host(
         cpus="all",

@@ -209,6 +209,18 @@ METRICS = (
 EXPERIMENT = Experiment(
     name="vma-lock",
     question="What do mlock, munlock and mlockall do to mappings, limits, children and threads?",
+    so=[
+        Decision(
+            "mlock-onfault-resident-pages-0",
+            "use MLOCK_ONFAULT if only touched pages are to stay: it brings in none",
+            "MLOCK_ONFAULT brings in pages here",
+        ),
+        Decision(
+            "fork-child-locked-vma-count-0",
+            "lock again after fork: a child has nothing locked",
+            "a child keeps its parent's locks here",
+        ),
+    ],
     probe="vma_lock",
     factors=[
         check_factor(

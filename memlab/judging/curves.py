@@ -18,7 +18,7 @@ from memlab.analysis import verdicts
 from memlab.analysis.crossover import CrossingPoint as Crossed
 from memlab.analysis.crossover import crossover
 from memlab.analysis.intervals import ratio_interval
-from memlab.analysis.verdicts import FLOOR_SHARE_LIMIT, Verdict
+from memlab.analysis.verdicts import BASELINE_LOOP_SHARE_LIMIT, Verdict
 from memlab.experiment import Crossover, Monotone, Saturates, Shift
 from memlab.experiment.points import Point
 from memlab.judging import evidence
@@ -151,10 +151,14 @@ def _whole_and_net(rule: Callable[..., Verdict], *curves: Curve) -> tuple[Verdic
 def _net_too(whole: Verdict, rule: Callable[..., Verdict], *curves: Curve) -> tuple[Verdict, str]:
     """The verdict on curves where the loop's own cost does not decide it, and a remark if it does.
 
-    The operation costs between a value less its floor and the whole value. Where a floor is
-    large, both are judged; two words that differ leave the claim open.
+    The operation costs between a value less its baseline loop and the whole value. Where such a
+    loop is large, both are judged; two words that differ leave the claim open.
     """
-    if not any(side.floor_share > FLOOR_SHARE_LIMIT for curve in curves for side in curve.sides):
+    if not any(
+        side.baseline_loop_share > BASELINE_LOOP_SHARE_LIMIT
+        for curve in curves
+        for side in curve.sides
+    ):
         return whole, ""
     net = rule(*(curve.net for curve in curves))
     if net.word == whole.word:
@@ -173,8 +177,8 @@ def _too_few(verdict: Verdict, tests: float, unit: str) -> str:
 def _heavy(sight: ClaimView, over: str, curve: Curve) -> str:
     """The levels where the baseline loop is much of the cost, as a remark."""
     heavy = [
-        f"{units.format_percent(side.floor_share)} at {sight.level(over, level)}"
+        f"{units.format_percent(side.baseline_loop_share)} at {sight.level(over, level)}"
         for level, side in zip(curve.levels, curve.sides, strict=True)
-        if side.floor_share > FLOOR_SHARE_LIMIT
+        if side.baseline_loop_share > BASELINE_LOOP_SHARE_LIMIT
     ]
     return f"; {evidence.LOOP} {', '.join(heavy)}" if heavy else ""

@@ -13,7 +13,7 @@ import numpy as np
 from memlab import units
 from memlab.analysis import verdicts
 from memlab.analysis.intervals import Interval, median_interval, ratio_interval
-from memlab.analysis.verdicts import FLOOR_SHARE_LIMIT, Verdict
+from memlab.analysis.verdicts import BASELINE_LOOP_SHARE_LIMIT, Verdict
 from memlab.experiment import At, Count, Equivalent, Outcome, Ratio, Within
 from memlab.judging import evidence
 from memlab.judging.finding import VerdictFinding
@@ -33,7 +33,7 @@ def within(claim: Within, sight: ClaimView) -> VerdictFinding:
     found = median_interval(side.values, looked=sight.run.looked)
     above = -inf if claim.above is None else claim.above
     below = inf if claim.below is None else claim.below
-    heavy = side.floor_share > FLOOR_SHARE_LIMIT
+    heavy = side.baseline_loop_share > BASELINE_LOOP_SHARE_LIMIT
     verdict = _placed(found, above, below, low=0.0 if heavy else found.low)
     there = side.values[np.isfinite(side.values)]
     verdict = verdicts.with_p(verdict, there, above, below, sight.run.looked)
@@ -44,7 +44,9 @@ def within(claim: Within, sight: ClaimView) -> VerdictFinding:
     ]
     at = evidence.place(sight.run.experiment, claim.where, sight.run.varied)
     lead = f"{at}: " if at else ""
-    note = f"; {evidence.LOOP} {units.format_percent(side.floor_share)} of it" if heavy else ""
+    note = (
+        f"; {evidence.LOOP} {units.format_percent(side.baseline_loop_share)} of it" if heavy else ""
+    )
     text = (
         f"{lead}{sight.metric.label}: {evidence.measured(found, unit)}, "
         f"{evidence.bounds(*limits)}, "
@@ -107,15 +109,15 @@ def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float)
         second.values,
         above=above,
         below=below,
-        floor_a=first.floor,
-        floor_b=second.floor,
+        baseline_loop_a=first.baseline_loop,
+        baseline_loop_b=second.baseline_loop,
         looked=sight.run.looked,
     )
     experiment, where = sight.run.experiment, sight.claim.where
     names = evidence.side(experiment, of), evidence.side(experiment, to)
     place = evidence.place(experiment, where, sight.run.varied)
     at = f" at {place}" if place else ""
-    kind, note = _floors(first, second, names)
+    kind, note = _baseline_loops(first, second, names)
     claimed = evidence.bounds(
         evidence.number(above) if above else "", evidence.number(below) if below < inf else ""
     )
@@ -132,25 +134,25 @@ def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float)
     return VerdictFinding(verdict, text, points, facts, _clearance(verdict, above, below))
 
 
-def _floors(first: ClaimSide, second: ClaimSide, names: tuple[str, str]) -> tuple[str, str]:
-    """What large floors make of a ratio: a word before the number, and a remark behind it."""
-    shares = first.floor_share, second.floor_share
+def _baseline_loops(first: ClaimSide, second: ClaimSide, names: tuple[str, str]) -> tuple[str, str]:
+    """What large baseline loops make of a ratio: a word before the number, a remark behind it."""
+    shares = first.baseline_loop_share, second.baseline_loop_share
     heavy = [
         f"{evidence.LOOP} {units.format_percent(share)} of {name}"
         for share, name in zip(shares, names, strict=True)
-        if share > FLOOR_SHARE_LIMIT
+        if share > BASELINE_LOOP_SHARE_LIMIT
     ]
     if len(heavy) == 2:
         return "", f"; {' and '.join(heavy)}, so this says nothing of the operations"
-    if shares[1] > FLOOR_SHARE_LIMIT:
+    if shares[1] > BASELINE_LOOP_SHARE_LIMIT:
         return "at least ", f"; {heavy[0]}, so this is a lower bound"
-    if shares[0] > FLOOR_SHARE_LIMIT:
+    if shares[0] > BASELINE_LOOP_SHARE_LIMIT:
         return "at most ", f"; {heavy[0]}, so this is an upper bound"
     return "", ""
 
 
 def _placed(found: Interval, above: float, below: float, low: float | None) -> Verdict:
-    """The rule of intervals for a median; `low` is 0 where a floor leaves no lower limit."""
+    """The rule of intervals for a median; `low` is 0 where the baseline loop leaves none."""
     if low is None or found.high is None:
         return Verdict("inconclusive", None, found.estimate, None, found.n, found.method)
     word: verdicts.VerdictWord = "inconclusive"

@@ -48,6 +48,23 @@ def resolve(wanted: str) -> Study:
     return Study(name, [experiments.load(name)], [])
 
 
+def only(study: Study, table: str) -> Study:
+    """The same of one printed table, by its id: `5`. Raises UnknownExperiment."""
+    sources = [one for one in published.ids() if one == study.name]
+    if not sources:
+        raise UnknownExperiment(f"--table {table}: {study.name} is no study; it has no tables")
+    known = published.load(study.name).tables
+    if table not in known:
+        there = ", ".join(known)
+        raise UnknownExperiment(f"{study.name} has no table {table!r}; there are: {there}")
+    about = [e for e in study.experiments if (study.name, table) in e.tables]
+    if not about:
+        raise UnknownExperiment(
+            f"{study.name}, table {table!r} ({known[table].title}): no experiment measures it"
+        )
+    return Study(study.name, about, [])
+
+
 def of_run(run: Run) -> Reproduced:
     """A stored run's tables and judged claims. Nothing is measured."""
     return Reproduced(run.experiment, run, tuple(tables(run)), judge(run))

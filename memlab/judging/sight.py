@@ -24,7 +24,8 @@ from memlab.experiment.points import Point
 from memlab.results import Run
 
 ABSENT = "not in this run"  # of points that the run was never to measure
-_FLOOR_LEFT = 0.01  # of a cost: what is left of it where the floor takes all, since logs need some
+# Of a cost: what is left of it where the baseline loop takes all, since logs need some.
+_BASELINE_LOOP_LEFT = 0.01
 
 
 class MissingData(Exception):
@@ -44,14 +45,14 @@ class ClaimSide:
 
     point: Point
     values: FloatArray
-    floor: FloatArray | None  # the baseline loop, where the metric has a floor
+    baseline_loop: FloatArray | None  # the baseline loop, where the metric has a baseline loop
 
     @property
-    def floor_share(self) -> float:
+    def baseline_loop_share(self) -> float:
         """The share of the cost that the baseline loop takes, at most 1."""
-        if self.floor is None:
+        if self.baseline_loop is None:
             return 0.0
-        return min(1.0, float(np.median(self.floor) / np.nanmedian(self.values)))
+        return min(1.0, float(np.median(self.baseline_loop) / np.nanmedian(self.values)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,11 @@ class Curve:
     @property
     def net(self) -> FloatArray:
         """Values less the baseline loop: the least that the operation itself can cost."""
-        floors = [0.0 if s.floor is None else float(np.median(s.floor)) for s in self.sides]
-        return np.maximum(self.table - floors, self.table * _FLOOR_LEFT)
+        baseline_loops = [
+            0.0 if s.baseline_loop is None else float(np.median(s.baseline_loop))
+            for s in self.sides
+        ]
+        return np.maximum(self.table - baseline_loops, self.table * _BASELINE_LOOP_LEFT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +133,7 @@ class ClaimView:
         return first, second
 
     def ratio_curve(self, of: At, to: At, over: str) -> Curve:
-        """The ratio of two curves by block, over the levels that both have, without floors."""
+        """The ratio of two curves by block, over the levels of both, without baseline loops."""
         first, second = self.crossing_curves(of, to, over)
         sides = [
             ClaimSide(a.point, a.values / b.values, None)
@@ -169,8 +173,8 @@ class ClaimView:
         values = self.run.values(self.metric.name, point)
         if not np.isfinite(values).any():
             raise _no_value(self, point)
-        floor = self.run.floor(self.metric, point)
-        return ClaimSide(point, values, floor if floor.size else None)
+        baseline_loop = self.run.baseline_loop(self.metric, point)
+        return ClaimSide(point, values, baseline_loop if baseline_loop.size else None)
 
 
 def parts(claim: Claim) -> list[At]:

@@ -47,13 +47,19 @@ class ClaimSummary:
     def overall(self) -> str:
         """One word. It holds where each setting is shown to, with all verdicts of the run
         corrected; it depends on the setting where some are shown to and others shown not to; it is
-        contradicted where some are shown not to and none is shown to."""
-        words = {_settled(j) for j in self.judged}
+        contradicted where some are shown not to and none is shown to. Where a claim names the
+        setting nearest to the study's, and the run has it, that one decides."""
+        words = {_settled(j) for j in self.deciding}
         if "contradicted" in words:
             return DIFFERS if "holds" in words else "contradicted"
         if "holds" in words:
             return "holds" if len(words) == 1 else PARTLY
         return "not decided" if "not decided" in words else "not testable here"
+
+    @property
+    def deciding(self) -> Sequence[Judged]:
+        """The settings that decide what becomes of the claim."""
+        return [j for j in self.judged if is_nearest(j)] or self.judged
 
     @property
     def absent(self) -> bool:
@@ -63,12 +69,12 @@ class ClaimSummary:
     @property
     def no_sample(self) -> bool:
         """Undecided since the run has no sample yet of what it needs."""
-        return self.overall == "not decided" and not any(j.verdict.n for j in self.judged)
+        return self.overall == "not decided" and not any(j.verdict.n for j in self.deciding)
 
     @property
     def counts(self) -> str:
         """`contradicted in 1 setting, undecided in 2`; empty where the settings agree."""
-        words = Counter(_settled(j).removeprefix("not ") for j in self.judged)
+        words = Counter(_settled(j).removeprefix("not ") for j in self.deciding)
         (first, count), *rest = words.most_common()
         said = [f"{_SAID.get(first, first)} in {count} setting{'' if count == 1 else 's'}"]
         said += [f"{_SAID.get(word, word)} in {count}" for word, count in rest]
@@ -76,6 +82,12 @@ class ClaimSummary:
 
 
 _SAID = {"decided": "undecided"}
+
+
+def is_nearest(judged: Judged) -> bool:
+    """Whether it is at the setting that its claim names as nearest to the study's."""
+    near = judged.claim.nearest
+    return bool(near) and all(judged.setting.get(n, level) == level for n, level in near.items())
 
 
 def _settled(judged: Judged) -> str:
@@ -106,6 +118,11 @@ def by_claim(judged: Iterable[Judged]) -> list[ClaimSummary]:
     for j in judged:
         found.setdefault(id(j.claim), []).append(j)
     return [ClaimSummary(members[0].claim, members) for members in found.values()]
+
+
+def deciding(judged: Iterable[Judged]) -> list[Judged]:
+    """Those whose settings decide what becomes of their claims."""
+    return [one for claim in by_claim(judged) for one in claim.deciding]
 
 
 def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = "") -> list[str]:

@@ -10,6 +10,18 @@ from pathlib import Path, PurePosixPath
 from memlab.observe import files, proc
 
 _V1_UNLIMITED = 1 << 60  # v1 writes no limit as the largest whole page below 2**63
+_LIMITS = {"1": ("memory.limit_in_bytes",), "2": ("memory.max", "memory.high")}
+_USED = {"1": "memory.usage_in_bytes", "2": "memory.current"}
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One memory limit of a group, by the file that holds it."""
+
+    group: Path
+    version: str
+    name: str
+    limit_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +97,34 @@ def homes(groups: Cgroups) -> list[Path]:
 def group_limit_bytes(groups: Cgroups, group: Path) -> int | None:
     """What may be charged to one of this process's groups before it is reclaimed from: its own
     limit and, in v1, those of the groups above it that cannot be seen here; None if none."""
-    if groups.memory_version == "1":
-        found = [
-            files.number(group / "memory.limit_in_bytes"),
-            _stat(group).get("hierarchical_memory_limit"),
-        ]
-    else:
-        found = [files.number(group / "memory.max"), files.number(group / "memory.high")]
-    return min((limit for limit in found if limit and limit < _V1_UNLIMITED), default=None)
+    version = groups.memory_version
+    found = [limit.limit_bytes for limit in limits(group, version)] if version else []
+    if version == "1":
+        above = _stat(group).get("hierarchical_memory_limit", _V1_UNLIMITED)
+        found += [above] if above < _V1_UNLIMITED else []
+    return min(found, default=None)
+
+
+def limits(group: Path, version: str) -> list[Limit]:
+    """Its own memory limits, hard and (v2) soft; none where it has none, or none is seen."""
+    read = [(name, files.number(group / name)) for name in _LIMITS[version]]
+    return [
+        Limit(group, version, name, limit)
+        for name, limit in read
+        if limit is not None and limit < _V1_UNLIMITED
+    ]
+
+
+def used_bytes(group: Path, version: str) -> int | None:
+    """What is charged to a group now, page cache too; None of what accounts none."""
+    return files.number(group / _USED[version])
 
 
 def needed_bytes(groups: Cgroups, group: Path) -> int:
     """What is charged to a group and not dropped before anything is refused: all but the page
     cache of files."""
     first = groups.memory_version == "1"
-    used = files.number(group / ("memory.usage_in_bytes" if first else "memory.current")) or 0
+    used = used_bytes(group, "1" if first else "2") or 0
     stat = _stat(group)
     cache = [f"{'total_' if first else ''}{name}_file" for name in ("active", "inactive")]
     return max(0, used - sum(stat.get(name, 0) for name in cache))

@@ -151,7 +151,8 @@ def stat(pid: int, task: int | None = None, root: Path = proc.ROOT) -> Stat:
 
 def tasks(pid: int, root: Path = proc.ROOT) -> list[int]:
     """The ids of its threads, in the order of their making."""
-    return sorted(int(entry.name) for entry in (root / f"proc/{pid}/task").iterdir())
+    with os.scandir(root / f"proc/{pid}/task") as entries:
+        return sorted(int(entry.name) for entry in entries)
 
 
 def check_readable(pid: int, root: Path = proc.ROOT) -> None:

@@ -45,7 +45,7 @@ def run(run: Run) -> documents.Show:
                 outcomes=dict(s.outcomes),
                 details=list(s.details),
                 metrics={name: interval(i) for name, i in s.medians.items()},
-                floors=dict(s.floors),
+                baseline_loops=dict(s.baseline_loops),
                 extrapolated=sorted(s.extrapolated),
                 noise=dict(s.noise),
                 modes=_modes(run, s.point),
@@ -235,7 +235,9 @@ def experiment(declared: Experiment) -> documents.Describe:
         ],
         excludes=[exclude.why for exclude in declared.excludes],
         metrics=[
-            documents.DeclaredMetric(m.name, m.unit, m.help, m.lower_is_better, m.floor is not None)
+            documents.DeclaredMetric(
+                m.name, m.unit, m.help, m.lower_is_better, m.baseline_loop is not None
+            )
             for m in declared.metrics
         ],
         controls=[

@@ -257,7 +257,7 @@ class ShownPoint(Document):
     """What samples said that were not ok, each once."""
     metrics: dict[str, ShownInterval]
     """Medians by metric, in its base unit; a metric without a number is left out."""
-    floors: dict[str, float]
+    baseline_loops: dict[str, float]
     """By metric: the same loop without the operation, in the metric's unit."""
     extrapolated: list[str]
     """Metrics whose value is more than what was measured."""
@@ -678,7 +678,7 @@ class DeclaredMetric(Document):
     """The base unit."""
     help: str
     lower_is_better: bool
-    floor: bool
+    baseline_loop: bool
     """Whether the same loop is timed without the operation."""
 
 
@@ -790,7 +790,8 @@ class Describe(Document):
     budget_s: PresetBudgets
 
 
-_VERSION = 1
+# Of a document that lost or renamed a key; else 1 (docs/json.md).
+_VERSIONS = {"describe": 2, "show": 2, "sweep": 2, "try": 2}
 _COMMANDS: Mapping[str, Any] = {
     "claims": Claims,
     "clean": Clean,
@@ -833,7 +834,7 @@ def schema(command: str) -> dict[str, Any]:
         _describe(part, classes.get(name))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"memlab:{command}:{_VERSION}",
+        "$id": f"memlab:{command}:{_VERSIONS.get(command, 1)}",
         "title": f"memlab {command.replace('-', ' --', 1)} --json",
         "description": " ".join((inspect.getdoc(item) or "").split()),
         **top,

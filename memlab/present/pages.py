@@ -10,7 +10,7 @@ from importlib import import_module
 
 from memlab.experiment import Checks, Experiment
 from memlab.judging import reproduce, summary
-from memlab.present import describe, words
+from memlab.present import decisions, describe, words
 from memlab.present.figures import caption, names
 from memlab.present.table import Column, Table, markdown
 from memlab.present.verdicts import ClaimVerdicts, ShownVerdict, verdicts
@@ -77,6 +77,7 @@ def _found(run: Run) -> Iterator[str]:
         f"{len(run.samples)} samples, {run.blocks} blocks."
     )
     yield " ".join([*said, recorded])
+    yield from decisions.page(run, found.judged)
     for name in names(run):
         stem = f"{run.experiment.name}-{name}" if name else run.experiment.name
         yield from ("", f"[![{caption(run, name)}]({stem}.svg)]({stem}.svg)")  # a phone enlarges it

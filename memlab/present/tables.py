@@ -23,7 +23,7 @@ from memlab.present.table import Cell, Column, Table
 from memlab.published import PrintedCell as Printed
 from memlab.results import PointSummary, Run, beside
 from memlab.results.beside import Beside, Row
-from memlab.results.run import FLOOR_SHARE
+from memlab.results.run import BASELINE_LOOP_SHARE
 
 _SIDE_BY_SIDE = 4  # more lines than this, and than levels, are rows
 _SIGNS = {  # of a cell: what it means
@@ -128,7 +128,7 @@ def _panel(
     across, down = (levels, lines) if turned else (lines, levels)
     columns = [Column("" if turned else over)]
     columns += [_column(run, at) for at in across]
-    if metric.floor is not None:
+    if metric.baseline_loop is not None:
         columns.append(Column("baseline\nloop", style="quiet"))
     rows: list[list[Cell | str]] = []
     by_level: dict[tuple[object, ...], list[PointSummary]] = {}
@@ -140,9 +140,9 @@ def _panel(
         found = (next((s for s in row if _has(s, other)), None) for other in across)
         cells: list[Cell | str] = [_label(run, at)]
         cells += [median(s, metric, unit, mark=mark) if s else "" for s in found]
-        if metric.floor is not None:
-            floor = run.pooled_floor(metric, [s.point for s in row])
-            cells.append("-" if floor is None else words.quantity(floor, unit))
+        if metric.baseline_loop is not None:
+            baseline_loop = run.pooled_baseline_loop(metric, [s.point for s in row])
+            cells.append("-" if baseline_loop is None else words.quantity(baseline_loop, unit))
         rows.append(cells)
     return Table(title, columns, rows)
 
@@ -202,8 +202,8 @@ def median(summary: PointSummary, metric: Metric, unit: str, *, mark: bool = Tru
         unit,
         extrapolated=mark and metric.name in summary.extrapolated,
     )
-    share = summary.floor_share(metric.name)
-    return text + ("*" if share is not None and share > FLOOR_SHARE else "")
+    share = summary.baseline_loop_share(metric.name)
+    return text + ("*" if share is not None and share > BASELINE_LOOP_SHARE else "")
 
 
 def controls(run: Run) -> Iterator[Table]:
@@ -412,7 +412,7 @@ def _point(run: Run, metric: Metric, found: PointSummary) -> list[str]:
         words.median(median, metric.unit, extrapolated=metric.name in found.extrapolated),
         _interval(median, metric.unit),
         str(median.n) if median else "0",
-        _floor(found, metric),
+        _baseline_loop(found, metric),
         outcomes([found]) or "not measured",
         ", ".join(flags),
     ]
@@ -424,14 +424,14 @@ def _interval(median: Interval | None, unit: str) -> str:
     return f"{words.quantity(median.low, unit)} to {words.quantity(median.high, unit)}"
 
 
-def _floor(found: PointSummary, metric: Metric) -> str:
+def _baseline_loop(found: PointSummary, metric: Metric) -> str:
     """The loop without the operation: its own time, and its share where that is large."""
-    share = found.floor_share(metric.name)
+    share = found.baseline_loop_share(metric.name)
     if share is None:
         return "-"
-    mark = "*" if share > FLOOR_SHARE else ""
-    floor = words.quantity(found.floors[metric.name], metric.unit)
-    return f"{floor} ({units.format_percent(share)}){mark}"
+    mark = "*" if share > BASELINE_LOOP_SHARE else ""
+    baseline_loop = words.quantity(found.baseline_loops[metric.name], metric.unit)
+    return f"{baseline_loop} ({units.format_percent(share)}){mark}"
 
 
 def noise(run: Run) -> Table:

@@ -15,8 +15,9 @@ from memlab.judging.claims import judge
 from memlab.judging.compare import Compared
 from memlab.judging.effects import effects
 from memlab.judging.reproduce import Reproduced
-from memlab.present import attribution, modes, table, tables, words
+from memlab.present import attribution, decisions, modes, table, tables, words
 from memlab.present.table import STYLES, Text, write
+from memlab.present.table import console as table_console
 from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, verdicts
 from memlab.printable import printable
@@ -124,6 +125,9 @@ def _answer(run: Run, *, verbose: bool) -> Iterator[RichText]:
         yield Text(busy, style="bold yellow")
     for line in found[1:]:
         yield Text(line, style="bold")
+    if run.measured and run.experiment.so:
+        for said in decisions.lines(run, _judged(run).judged):
+            yield Text(said, style="bold")
     if not counted:
         yield Text(words.headline([_judged(run)])[0], style="bold")
     for line in _measured(run):
@@ -166,7 +170,7 @@ def _open_claims(console: Console, run: Run) -> list[RichText]:
         console,
         (
             (one.word, f"{claim.text}{f' ({one.where})' if one.where else ''}")
-            for claim in verdicts(run, _judged(run).judged)
+            for claim in verdicts(run, summary.deciding(_judged(run).judged))
             for one in claim.verdicts
             if one.samples and (one.word in _OPEN or one.fallen)
         ),
@@ -252,7 +256,7 @@ def reproduced(found: Sequence[Reproduced], not_built: Sequence[str], last: Sequ
             and (claim.claim.of_study or not studied)
         ),
     )
-    beside = 5 + len(found) + len(last) + bool(not_built)
+    beside = 7 + len(found) + len(last) + bool(not_built)
     room = max(3, SCREEN - len(made) - beside)
     if len(open_ones) > room:
         left = words.count(len(open_ones) - room + 1, "more line")
@@ -268,6 +272,23 @@ def reproduced(found: Sequence[Reproduced], not_built: Sequence[str], last: Sequ
         console.print(Text(f"{printed} that no experiment measures: -v lists them"))
     _unbroken(last)
     write(console, by_experiment(found))
+
+
+def table_of(found: Sequence[Reproduced], study: str, table: str, last: Sequence[str]) -> None:
+    """Print what holds, then one printed table of a study beside the numbers here, setting by
+    setting; of one in words the claims that test it."""
+    console = table_console()
+    source = studies.load(study)
+    console.print(Text(f"{study}, {source.tables[table].title} ({source.tables[table].place})"))
+    for run in (one.run for one in found if one.run):
+        if busy := words.busy(run):
+            console.print(Text(busy, style="bold yellow"))
+        for beside in published.tables(run):
+            if (beside.source.id, beside.table.id) == (study, table):
+                write(console, tables.published(run, beside))
+    for one in found:
+        console.print(Text(words.headline([one])[0], style="bold"))
+    _unbroken(last)
 
 
 def claims(

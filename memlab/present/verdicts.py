@@ -67,7 +67,7 @@ def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
     return ShownVerdict(
         where=words.where(run.named, group),
         word=closest.word,
-        number=_number(run, closest) + fallen,
+        number=number(run, closest) + fallen,
         evidence=closest.evidence + fallen,
         lines=closest.lines,
         controls=closest.control_says.splitlines(),
@@ -80,7 +80,7 @@ def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
     )
 
 
-def _number(run: Run, judged: Judged) -> str:
+def number(run: Run, judged: Judged) -> str:
     """`7`, `x138 (105 to 144)`, `1.59 KiB (1.56 KiB to 1.63 KiB)`; else the evidence, also where
     the baseline loop makes the number a bound."""
     found, claim = judged.verdict, judged.claim

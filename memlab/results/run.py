@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _AT_ONCE = 10_000  # rows that are written at once
-FLOOR_SHARE = 0.2  # a value whose floor is more than this of it is not the operation's own
+# A value whose baseline loop is more than this of it is not the operation's own.
+BASELINE_LOOP_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +61,17 @@ class PointSummary:
     outcomes: Counter[str]
     details: tuple[str, ...]  # what trials that were not ok said, each once
     medians: Mapping[str, Interval]
-    floors: Mapping[str, float]  # medians, in the metric's unit
+    baseline_loops: Mapping[str, float]  # medians, in the metric's unit
     extrapolated: frozenset[str]  # metrics whose value is more than what was measured
     noise: Counter[str]  # flag -> number of samples
 
-    def floor_share(self, metric: str) -> float | None:
-        """How much of the median is the loop itself; None where there is no floor, or the median
+    def baseline_loop_share(self, metric: str) -> float | None:
+        """How much of the median is the loop itself; None where there is none, or the median
         is 0 and nothing can be a share of it."""
         found = self.medians.get(metric)
-        if metric not in self.floors or found is None or found.estimate == 0:
+        if metric not in self.baseline_loops or found is None or found.estimate == 0:
             return None
-        return self.floors[metric] / found.estimate
+        return self.baseline_loops[metric] / found.estimate
 
 
 _Numbers = Callable[[slice], npt.NDArray[Any]]  # of some of the samples
@@ -84,7 +85,7 @@ def count_of(term: CostTerm) -> str:
     return f"count of {term.name}"
 
 
-def _floor(metric: Metric) -> str:
+def _baseline_loop(metric: Metric) -> str:
     return f"floor of {metric.name}"
 
 
@@ -282,8 +283,11 @@ class Run:
         """What is derived from a sample, by its column."""
         for metric in self.metrics:
             yield metric.name, Derived(metric.of, metric.name)
-            if metric.floor is not None:
-                yield _floor(metric), Derived(metric.floor, f"the baseline of {metric.name}")
+            if metric.baseline_loop is not None:
+                yield (
+                    _baseline_loop(metric),
+                    Derived(metric.baseline_loop, f"the baseline of {metric.name}"),
+                )
             if metric.extrapolated is not None:
                 yield _extrapolated(metric), Derived(metric.extrapolated, metric.name)
         for term in self.experiment.costs.terms if self.experiment.costs else ():
@@ -362,11 +366,11 @@ class Run:
         """Which of the blocks that have samples each of these is of."""
         return np.searchsorted(self._blocks, samples.taken("block"))
 
-    def floor(self, metric: Metric, point: Point) -> npt.NDArray[np.float64]:
-        """The floor of a metric in a point's samples; empty where it has none."""
-        if metric.floor is None:
+    def baseline_loop(self, metric: Metric, point: Point) -> npt.NDArray[np.float64]:
+        """The baseline loop of a metric in a point's samples; empty where it has none."""
+        if metric.baseline_loop is None:
             return np.empty(0)
-        return self.with_floor(metric, point).column(_floor(metric))
+        return self.with_baseline_loop(metric, point).column(_baseline_loop(metric))
 
     def extrapolated(self, metric: Metric, samples: Samples) -> bool:
         """Whether a value of these samples is more than was measured."""
@@ -378,9 +382,9 @@ class Run:
         """The samples of a point that have a value of a metric."""
         return self.by_point[point.index].having(metric)
 
-    def with_floor(self, metric: Metric, point: Point) -> Samples:
-        """The samples of a point that have a floor of a metric."""
-        return self.by_point[point.index].having(_floor(metric))
+    def with_baseline_loop(self, metric: Metric, point: Point) -> Samples:
+        """The samples of a point that have a baseline loop of a metric."""
+        return self.by_point[point.index].having(_baseline_loop(metric))
 
     def good(self, point: Point) -> Samples:
         """The samples of a point that ended ok and returned something."""
@@ -396,17 +400,19 @@ class Run:
         """One summary a point, in the plan's order."""
         # Column by column, all points at once: point by point it takes ten times as long.
         medians: list[dict[str, Interval]] = [{} for _ in self.points]
-        floors: list[dict[str, float]] = [{} for _ in self.points]
+        baseline_loops: list[dict[str, float]] = [{} for _ in self.points]
         extrapolated: list[set[str]] = [set() for _ in self.points]
         noise: list[dict[str, int]] = [{} for _ in self.points]
         for metric in self.metrics:
             for number, median in self._medians(metric.name):
                 medians[number][metric.name] = median
-            if metric.floor is not None:
-                for numbers, ordered in self._ordered(_floor(metric)):
-                    for number, floor in zip(numbers, middles(ordered).tolist(), strict=True):
+            if metric.baseline_loop is not None:
+                for numbers, ordered in self._ordered(_baseline_loop(metric)):
+                    for number, baseline_loop in zip(
+                        numbers, middles(ordered).tolist(), strict=True
+                    ):
                         if metric.name in medians[number]:
-                            floors[number][metric.name] = floor
+                            baseline_loops[number][metric.name] = baseline_loop
             if metric.extrapolated is not None:
                 for which, values in self._of_points(_extrapolated(metric)):
                     for number in which[(values > 0).any(axis=1)].tolist():
@@ -423,7 +429,7 @@ class Run:
                 outcomes=self.by_point[point.index].outcomes,
                 details=self.by_point[point.index].details,
                 medians=medians[number],
-                floors=floors[number],
+                baseline_loops=baseline_loops[number],
                 extrapolated=frozenset(extrapolated[number]),
                 noise=Counter(noise[number]),
             )
@@ -480,10 +486,10 @@ class Run:
         bits = np.nan_to_num(samples.column(_NOISE)).astype(np.int64)
         return {word: (bits >> bit & 1).astype(bool) for bit, word in enumerate(DISTURBANCES)}
 
-    def pooled_floor(self, metric: Metric, points: Iterable[Point]) -> float | None:
-        """The median floor over several points: at one size the loop is the same for all."""
-        floors = [self.floor(metric, point) for point in points]
-        pooled = np.concatenate(floors) if floors else np.empty(0)
+    def pooled_baseline_loop(self, metric: Metric, points: Iterable[Point]) -> float | None:
+        """The median baseline loop of several points: at one size it is the same for all."""
+        baseline_loops = [self.baseline_loop(metric, point) for point in points]
+        pooled = np.concatenate(baseline_loops) if baseline_loops else np.empty(0)
         return float(np.median(pooled)) if pooled.size else None
 
     @property

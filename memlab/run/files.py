@@ -1,8 +1,8 @@
 """The file a trial works on, brought into its state. Runs in the worker: standard library only.
 
 A file in the page cache is made once a block and shared by all points of that state, since
-making it costs more than measuring it. A state that the window itself uses up (sparse,
-preallocated) is made anew for each trial.
+making it costs more than measuring it. A state that the window itself uses up (empty, sparse,
+preallocated) is made again for each trial.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 KIB, MIB = 2**10, 2**20
-FRESH = frozenset({"sparse", "preallocated"})  # used up by one trial
+FRESH = frozenset({"sparse", "preallocated", "empty"})  # used up by one trial
 PIECE_BYTES = {"cached_4k": 4 * KIB, "cached_1m": MIB, "dropped": MIB}
 PATTERN = bytes(range(1, 252))  # 251 is prime: no page looks like the one before it
 
@@ -49,7 +49,7 @@ def _make_fresh(path: str, state: str, size: int) -> None:
     try:
         if state == "preallocated":
             os.posix_fallocate(fd, 0, size)
-        else:
+        elif state == "sparse":
             os.ftruncate(fd, size)
     finally:
         os.close(fd)

@@ -33,6 +33,7 @@ _EVENTS = {
     "task:task_newtask": {"pid": (8, 4), "clone_flags": (32, 8)},
 }
 RING_BYTES = 32 << 20  # a CPU
+PROCESSES_MOST = 8192  # at once: more is a program that forks for ever
 
 
 class Recorded(msgspec.Struct):
@@ -60,6 +61,7 @@ def record(
     """Follow a command, or the process `pid` for so many seconds (0: until it ends), and write the
     trace to `out`, whole or not at all. CannotRun and CannotLook say what is missing."""
     words = [f"events={','.join(map(str, _numbers()))}", f"ring={ring_bytes}"]
+    words += [f"processes={PROCESSES_MOST}"]
     words += [f"seconds={seconds}"] if seconds else []
     words += ["redact=1"] if redact else []
     words += ["thp=keep"] if keep_huge else []

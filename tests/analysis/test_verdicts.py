@@ -56,11 +56,11 @@ def test_ratio_needs_bounds(bounds):
         ratio_verdict([1] * 6, [1] * 6, **bounds)
 
 
-def test_small_floors_change_nothing():
+def test_small_baseline_loops_change_nothing():
     a, b = costs(12, 1).T
-    assert ratio_verdict(a, b, above=10, floor_a=0.2 * a, floor_b=0.19 * b) == ratio_verdict(
-        a, b, above=10
-    )
+    assert ratio_verdict(
+        a, b, above=10, baseline_loop_a=0.2 * a, baseline_loop_b=0.19 * b
+    ) == ratio_verdict(a, b, above=10)
 
 
 @pytest.mark.parametrize(
@@ -73,9 +73,9 @@ def test_small_floors_change_nothing():
         (12, {"above": 10, "below": 20}, "inconclusive"),
     ],
 )
-def test_a_large_floor_of_the_divisor_leaves_a_lower_bound(ratio, bounds, word):
+def test_a_large_baseline_loop_of_the_divisor_leaves_a_lower_bound(ratio, bounds, word):
     a, b = costs(ratio, 1).T
-    verdict = ratio_verdict(a, b, **bounds, floor_b=0.5 * b)
+    verdict = ratio_verdict(a, b, **bounds, baseline_loop_b=0.5 * b)
     assert verdict.word == word
     assert (verdict.estimate, verdict.high) == (None, inf)
 
@@ -88,32 +88,44 @@ def test_a_large_floor_of_the_divisor_leaves_a_lower_bound(ratio, bounds, word):
         (0.4, {"above": 0.5}, "contradicted"),
     ],
 )
-def test_a_large_floor_of_the_dividend_leaves_an_upper_bound(ratio, bounds, word):
+def test_a_large_baseline_loop_of_the_dividend_leaves_an_upper_bound(ratio, bounds, word):
     a, b = costs(ratio, 1).T
-    verdict = ratio_verdict(a, b, **bounds, floor_a=0.5 * a)
+    verdict = ratio_verdict(a, b, **bounds, baseline_loop_a=0.5 * a)
     assert verdict.word == word
     assert (verdict.estimate, verdict.low) == (None, 0)
 
 
-def test_a_bound_allows_for_the_other_sides_floor():
+def test_a_bound_allows_for_the_other_sides_baseline_loop():
     """12 / 1 with 15 % floor above the line: the operation's own 10.2 still exceeds 10."""
     a, b = costs(12, 1, sd=0.001).T
-    assert ratio_verdict(a, b, above=10, floor_a=0.15 * a, floor_b=0.5 * b).word == "reproduced"
-    assert ratio_verdict(a, b, above=10, floor_a=0.18 * a, floor_b=0.5 * b).word == "inconclusive"
+    assert (
+        ratio_verdict(a, b, above=10, baseline_loop_a=0.15 * a, baseline_loop_b=0.5 * b).word
+        == "reproduced"
+    )
+    assert (
+        ratio_verdict(a, b, above=10, baseline_loop_a=0.18 * a, baseline_loop_b=0.5 * b).word
+        == "inconclusive"
+    )
 
 
-def test_an_upper_bound_allows_for_the_floor_of_the_divisor():
+def test_an_upper_bound_allows_for_the_baseline_loop_of_the_divisor():
     """4 / 10 with 15 % floor below the line: the operation's own 4 / 8.5 is still under 0.5."""
     a, b = costs(4, 10, sd=0.001).T
-    assert ratio_verdict(a, b, below=0.5, floor_a=0.5 * a, floor_b=0.15 * b).word == "reproduced"
-    assert ratio_verdict(a, b, below=0.45, floor_a=0.5 * a, floor_b=0.15 * b).word == "inconclusive"
+    assert (
+        ratio_verdict(a, b, below=0.5, baseline_loop_a=0.5 * a, baseline_loop_b=0.15 * b).word
+        == "reproduced"
+    )
+    assert (
+        ratio_verdict(a, b, below=0.45, baseline_loop_a=0.5 * a, baseline_loop_b=0.15 * b).word
+        == "inconclusive"
+    )
 
 
-def test_large_floors_on_both_sides_are_refused():
+def test_large_baseline_loops_on_both_sides_are_refused():
     a, b = costs(100, 1).T
-    verdict = ratio_verdict(a, b, above=2, floor_a=0.5 * a, floor_b=0.5 * b)
+    verdict = ratio_verdict(a, b, above=2, baseline_loop_a=0.5 * a, baseline_loop_b=0.5 * b)
     assert verdict.word == "inconclusive"
-    assert verdict.reason == "refused: floors are 50% and 50% of the two sides"
+    assert verdict.reason == "refused: baseline loops are 50% and 50% of the two sides"
 
 
 @pytest.mark.parametrize(

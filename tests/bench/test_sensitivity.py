@@ -15,7 +15,7 @@ import pytest
 
 import memlab
 from memlab.analysis.compare import compare
-from memlab.analysis.intervals import ratio_interval
+from memlab.analysis.intervals import Interval, ratio_interval
 from memlab.judging.compare import compare_runs
 
 from . import peers, runners
@@ -94,6 +94,42 @@ def test_a_slowdown_of_3_percent_is_found(tmp_path: Path, in_one_sweep: bool) ->
         f"ratios {min(ratios):.3f} to {max(ratios):.3f}, median {np.median(ratios):.3f}"
     )
     if in_one_sweep:
+        assert found >= 19
+
+
+@pytest.mark.parametrize(
+    ("share", "seconds"), [(0.03, 3.0), (0.01, 15.0), (0.03, 1.0), (0.02, 3.0), (0.1, 1.0)]
+)
+def test_a_small_slowdown_is_found_in_seconds(tmp_path: Path, share: float, seconds: float) -> None:
+    """Two points that take turns. The first two are held to 19 of 20, and all to their intervals:
+    of 40 sweeps of 3 s or less in which there is nothing, 5 % at most are to say something. Five
+    or more would be so in 5 of 100."""
+    store = tmp_path / "store.db"
+    turns = turns_for(share, store)
+    common = {**ONE_POINT, "file_size": "256m", "controls": False, "precision": 1e-6}
+
+    def ratio(handicap: int) -> Interval:
+        run = memlab.sweep(
+            "mmap-write", **common, handicap=[0, handicap], budget=seconds, store=store
+        )
+        assert run.turns
+        plain, slowed = (next(run.matching({"handicap": level})) for level in (0, handicap))
+        pair = (run.values("call_time", point) for point in (slowed, plain))
+        return ratio_interval(*pair)
+
+    seen = [ratio(turns) for _ in range(RUNS)]
+    found = sum(one.low is not None and one.low > 1 for one in seen)
+    nothing = [ratio(1) for _ in range(2 * RUNS)] if seconds <= 3 else []
+    false = sum(one.low is not None and not one.low <= 1 <= (one.high or 1) for one in nothing)
+    widths = [one.halfwidth_relative for one in seen if one.halfwidth_relative is not None]
+    print(
+        f"\n{share:.0%} slower, {seconds:g} s in turns: found in {found} of {RUNS}, "
+        f"half-intervals {np.median(widths or [np.inf]):.2%} in the middle, ratios "
+        f"{min(one.estimate for one in seen):.4f} to {max(one.estimate for one in seen):.4f}; "
+        f"{false} of {len(nothing)} where there was nothing"
+    )
+    assert false <= 4
+    if (share, seconds) in ((0.03, 3.0), (0.01, 15.0)):
         assert found >= 19
 
 

@@ -89,3 +89,29 @@ def test_what_a_stored_run_answers_takes_no_time(
     assert line.endswith(f"is answered by run {run.id}")
     again = CliRunner().invoke(cli, [*asked, "--fresh"]).stdout
     assert "is measured, at most 60 s" in again
+
+
+def test_one_printed_table_stands_beside_the_numbers_here(reproduced: Any) -> None:
+    done = reproduced("--table", "write")
+    first = " ".join(done.stdout.split())
+    assert first.startswith("logstore-mmap, Sequential writing of a 2 GiB file")
+    assert "22.1 s" in first
+    assert "claims" in first
+    assert done.stderr.splitlines() == []  # one experiment of three
+    assert done.stdout.splitlines()[-1].startswith("next: memlab claims ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["logstore-mmap", "--table", "7"], "there are: write, read, overcommit"),
+        (["mmap-write", "--table", "5"], "mmap-write is no study"),
+        (["phytium-reserved", "--table", "expected"], "no experiment measures it"),
+    ],
+)
+def test_a_table_that_is_none_is_refused_before_anything_is_measured(
+    reproduced: Any, words: list[str], said: str
+) -> None:
+    done = CliRunner().invoke(cli, ["reproduce", *words])
+    assert done.exit_code != 0
+    assert said in str(done.exception or done.output)

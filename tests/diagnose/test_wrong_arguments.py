@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 import unprivileged
 
+from memlab.diagnose import diagnosis, family, subject
+from memlab.errors import CannotLook
 from memlab.observe import process
 
 from .live import Compiled, running
@@ -123,6 +126,47 @@ def waits_for(pid: int) -> bool:
         with suppress(FileNotFoundError):  # closed since it was listed
             held = held or "pidfd" in str(entry.readlink())
     return held and process.stat(pid).state == "S"
+
+
+def test_a_process_whose_number_another_has_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the reading of /proc and the pidfd, which from then on holds the process."""
+    monkeypatch.setattr(subject, "_began", lambda _: 7)
+    with pytest.raises(CannotLook, match=r"ended, and another has its number$"):
+        diagnosis.of(os.getpid(), 0.1)
+
+
+def test_a_stopped_process_is_seen_as_one(binary: Compiled) -> None:
+    with running(binary("steady"), "1") as program:
+        program.send_signal(signal.SIGSTOP)
+        while process.stat(program.pid).state != "T":
+            pass
+        found = diagnosis.of(program.pid, 0.2)
+        assert process.stat(program.pid).state == "T"
+    assert found.findings[0].name == "stopped"
+    assert not found.whole
+    assert [one.why for one in found.not_looked_at if one.what == "what it does"] == [
+        "it is stopped"
+    ]
+
+
+@pytest.mark.needs("root", "a mount namespace", "a network namespace")
+def test_a_process_in_namespaces_of_its_own() -> None:
+    """As in a container: its /proc, its mounts and its PID are others there."""
+    command = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sleep", "600"]
+    with subprocess.Popen(command) as outer:
+        try:
+            while not (inside := family.descendants(outer.pid)):
+                assert outer.poll() is None
+            while process.stat(inside[0]).command != "sleep":
+                pass
+            done = subprocess.run(
+                [sys.executable, "-m", "memlab", "diagnose", str(inside[0]), "--seconds", "0.2"],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+        finally:
+            outer.kill()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"process {inside[0]} (sleep) of root")
 
 
 def test_a_process_that_may_not_be_read() -> None:

@@ -147,7 +147,7 @@ WRONG = [
         "metric call_time: no field 'window.elapsed_n'; did you mean window.elapsed_ns?",
     ),
     (
-        {"of": F.window.elapsed_ns, "floor": F.windw.elapsed_ns},
+        {"of": F.window.elapsed_ns, "baseline_loop": F.windw.elapsed_ns},
         "metric call_time: no field 'windw.elapsed_ns'; did you mean window.elapsed_ns?",
     ),
     (

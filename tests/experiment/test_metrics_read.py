@@ -56,7 +56,7 @@ def test_metrics_read_what_the_probe_returns(name: str, tmp_path: Path) -> None:
         assert value is not None
         assert value > 0
         for metric in (*declared.metrics, *WINDOW_METRICS):
-            for read in (metric.of, metric.floor):
+            for read in (metric.of, metric.baseline_loop):
                 found = None if read is None else read(raw, at)
                 assert found is None or (math.isfinite(found) and found >= 0), metric.name
             if metric.extrapolated is not None:

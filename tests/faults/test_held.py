@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,13 @@ pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("held_executor.py")
 TESTS = Path(__file__).parents[1]
+
+
+def leads(pid: int) -> bool:
+    """Whether it leads a session; one that is gone does not."""
+    with suppress(ProcessLookupError):
+        return os.getsid(pid) == pid
+    return False
 
 
 class Held:
@@ -56,7 +64,7 @@ class Held:
 
     def parents(self) -> list[int]:
         """The fork servers: each leads a session, as does the child that the worker made."""
-        leaders = [p for p, s in self.lab.processes() if "run.worker" in s and os.getsid(p) == p]
+        leaders = [p for p, s in self.lab.processes() if "run.worker" in s and leads(p)]
         return [pid for pid in leaders if pid not in self.inside()]
 
     def left(self) -> list[str]:

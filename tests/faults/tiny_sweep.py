@@ -133,9 +133,9 @@ def until(holds: Callable[[], Any]) -> Any:
     return found
 
 
-def settled(lab: Lab, within_s: float = LIMIT_S) -> None:
+def settled(lab: Lab) -> None:
     """Nothing of a dead sweep is left, soon after its death."""
-    deadline = time.monotonic() + within_s
+    deadline = time.monotonic() + LIMIT_S
     while left := lab.leftovers():
         assert time.monotonic() < deadline, left
         time.sleep(0.01)

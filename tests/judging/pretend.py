@@ -47,7 +47,7 @@ EXPERIMENT = Experiment(
             "s",
             "time a call",
             of=lambda raw, at: raw["window"]["elapsed_ns"] * 1e-9,
-            floor=lambda raw, at: raw["floor_ns"] * 1e-9 if "floor_ns" in raw else None,
+            baseline_loop=lambda raw, at: raw["floor_ns"] * 1e-9 if "floor_ns" in raw else None,
             extrapolated=lambda raw, at: bool(raw.get("extrapolated")),
         ),
         Metric(

@@ -101,8 +101,10 @@ class TestEmulatedTime:
         assert {j.word for j in judge(run)} == {"reproduced"}
 
 
-class TestFloors:
-    def test_a_large_floor_of_the_divisor_makes_a_lower_bound(self, measured: Measure) -> None:
+class TestBaselineLoops:
+    def test_a_large_baseline_loop_of_the_divisor_makes_a_lower_bound(
+        self, measured: Measure
+    ) -> None:
         def world(at: At, block: int) -> Mapping[str, Any]:
             slow = at["method"] == "slow"
             return took(1e-4 if slow else 1e-6, floor_ns=500)
@@ -120,7 +122,7 @@ class TestFloors:
 
         assert only(judge(measured(experiment(ratio(below=1000)), world))).word == "inconclusive"
 
-    def test_large_floors_on_both_sides_leave_nothing(self, measured: Measure) -> None:
+    def test_large_baseline_loops_on_both_sides_leave_nothing(self, measured: Measure) -> None:
         world = costs(lambda at: 1e-6, floor_ns=900)
         judged = only(judge(measured(experiment(ratio(above=0.5)), world)))
         assert judged.word == "inconclusive"
@@ -137,7 +139,7 @@ class TestFloors:
         assert "the baseline loop is 50 % at 1 B" in judged.evidence
         assert "reproduced with the loop's own cost, contradicted without it" in judged.evidence
 
-    def test_a_floor_leaves_a_median_no_lower_limit(self, measured: Measure) -> None:
+    def test_a_baseline_loop_leaves_a_median_no_lower_limit(self, measured: Measure) -> None:
         claim = Within(text="w", metric="time", where={**SLOW, "size": 1}, above=0.5e-6)
         judged = only(judge(measured(experiment(claim), costs(lambda at: 1e-6, floor_ns=900))))
         assert judged.word == "inconclusive"

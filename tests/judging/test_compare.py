@@ -197,6 +197,23 @@ def test_runs_without_a_common_point_say_which_factor_differs(measured: Measure)
         compare_runs(base, new)
 
 
+def test_turns_are_held_against_windows_by_force_alone(measured: Measure) -> None:
+    asked = {"experiment": EXPERIMENT.name, "directory": "/var/tmp"}
+    base, new, older = (
+        measured(EXPERIMENT, costs(lambda at: 1e-6), id=id, levels=LEVELS, request=asked | turns)
+        for id, turns in (
+            ("ba5e0000", {"turns": False}),
+            ("00ce0000", {"turns": True}),
+            ("01de0000", {}),
+        )
+    )
+    with pytest.raises(Unlike, match=r"run 00ce0000 was taken in turns.* run ba5e0000 in windows"):
+        compare_runs(base, new)
+    said = "unlike settings, compared by force: run 00ce0000 was taken in turns"
+    assert any(remark.startswith(said) for remark in compare_runs(new, base, force=True).remarks)
+    assert compare_runs(older, base).remarks == []
+
+
 def test_unlike_machines_are_refused_unless_forced(measured: Measure) -> None:
     world = costs(lambda at: 1e-6)
     shared: dict[str, Any] = {"levels": LEVELS}

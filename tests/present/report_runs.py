@@ -82,7 +82,9 @@ def stored(
 ) -> Run:
     """A run whose block b is b per mille slower; where `seconds` gives None the trial failed."""
     declared = experiments.load(experiment)
-    wanted: dict[str, Sequence[Any]] = {"size": SIZES, "filesystem": ["dir"], **levels}
+    wanted: dict[str, Sequence[Any]] = {"size": SIZES, "filesystem": ["dir"]}
+    wanted |= {"file_state": ["cached_4k"]} if experiment == "mmap-write" else {}
+    wanted |= levels
     points = plan.build(declared, "quick", wanted, controls=True).points
     row = RunRow(
         run_id, experiment, name, "2026-01-02T03:04:05+00:00", 7, request or {}, environment, "9.9"

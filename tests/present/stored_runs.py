@@ -80,7 +80,9 @@ def stored(
 ) -> Run:
     """A run in a store of its own; where `seconds` gives None the trial failed."""
     declared = experiments.load(experiment)
-    wanted: dict[str, Sequence[Any]] = {"size": SIZES, "filesystem": ["dir"], **levels}
+    wanted: dict[str, Sequence[Any]] = {"size": SIZES, "filesystem": ["dir"]}
+    wanted |= {"file_state": ["cached_4k"]} if experiment == "mmap-write" else {}
+    wanted |= levels
     points = plan.build(declared, preset, wanted, controls=controls).points
     row = RunRow(
         "ab12cd34", experiment, None, "2026-01-02T03:04:05+00:00", 1, {}, ENVIRONMENT, "9.9"

@@ -99,7 +99,8 @@ def test_a_figure_that_names_its_controls_draws_no_other(run: Run) -> None:
 def test_a_control_that_sets_a_panels_factor_stands_in_the_panels_that_agree(
     tmp_path: Path,
 ) -> None:
-    run = stored(tmp_path, preset="paper", filesystem=["dir", "tmpfs"], file_size=[BYTES])
+    levels = {"filesystem": ["dir", "tmpfs"], "file_size": [BYTES], "file_state": ["cached_4k"]}
+    run = stored(tmp_path, preset="paper", **levels)
     folios = [m for m in of_kind(beside(run), "control") if "folios" in m["series"]]
     assert len(folios) == len(run.control("folios")) == 20
     for mark in folios:
@@ -114,12 +115,12 @@ def test_a_control_that_sets_a_panels_factor_stands_in_the_panels_that_agree(
     }
 
 
-def test_the_floor_pools_the_samples_of_a_level(run: Run) -> None:
-    floors = of_kind(beside(run), "floor")
-    assert [mark["levels"]["size"] for mark in floors] == SIZES * 2
-    assert all(mark["n"] == len(mark["samples"]) == 12 for mark in floors)
-    assert floors[0]["median"] == pytest.approx(1e-9 * TABLE)
-    assert "empty loop" in written(figures.draw(run))
+def test_the_baseline_loop_pools_the_samples_of_a_level(run: Run) -> None:
+    baseline_loops = of_kind(beside(run), "baseline loop")
+    assert [mark["levels"]["size"] for mark in baseline_loops] == SIZES * 2
+    assert all(mark["n"] == len(mark["samples"]) == 12 for mark in baseline_loops)
+    assert baseline_loops[0]["median"] == pytest.approx(1e-9 * TABLE)
+    assert "baseline loop" in written(figures.draw(run))
 
 
 def test_the_published_cells_are_all_there_and_a_bound_stays_a_bound(tmp_path: Path) -> None:
@@ -278,7 +279,7 @@ def test_the_page_says_what_was_measured_where(run: Run) -> None:
         run.experiment.question,
         "ext4 at /var/tmp",
         "tmpfs at /dev/shm",
-        "file_size 256 MiB",
+        "file_size 64 MiB",
         "Some CPU, 2 CPUs; Linux 6.1.0",
         "memlab 9.9, run ab12cd34 of 2026-01-02: ",
         "page, 4 KiB",

@@ -1,6 +1,7 @@
 """What compare and claims print for programs: JUnit XML, GitHub's commands, Bencher's JSON."""
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -67,6 +68,10 @@ def test_junit_fails_what_is_bad_and_skips_what_is_open() -> None:
     assert failure.text is not None
     assert failure.text.startswith("slower: 100%: a,b")
     assert failure.text.endswith("<c> | & \\x1b[1m")  # XML has no escape character
+    # A reader makes a blank of a raw line end in an attribute: there is none, as text or as &#10;.
+    for tag in re.findall(r"<[^/!?][^>]*>", junit.text(FOUND)):
+        assert not re.search(r"[\r\n]|&#(10|13|xA|xD);", tag), tag
+    assert failure.attrib["message"] == "slower: 100%: a,b\\r <c> | & \\x1b[1m"
     said = suite.find("system-out")
     assert said is not None
     assert said.text is not None

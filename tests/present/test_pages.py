@@ -66,6 +66,23 @@ def test_the_guides_figures_have_the_numbers_of_today(make: ModuleType, tmp_path
     assert {path.name for path in DOCS.glob("*.png")} == {*wanted, *make.KEPT}
 
 
+WITH_BLOCKS = ["README.md", "docs/tutorial.md", "docs/cite.md", "docs/logs.md"]
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS)
+def test_numbers_in_pages_written_by_hand_are_the_recorded_runs(
+    make: ModuleType, page: str
+) -> None:
+    """Between the marks; `make pages` writes them."""
+    assert [*make.BLOCKS] == WITH_BLOCKS
+    text = (DOCS.parent / page).read_text(encoding="utf-8")
+    assert text.count("<!-- made ") == len(make.BLOCKS[page])
+    assert make.with_blocks(page, text) == text
+    begin = text.index("<!-- made ")
+    spoiled = f"{text[:begin]}{text[begin:].replace('.', ',')}"
+    assert make.with_blocks(page, spoiled) != spoiled
+
+
 @pytest.mark.parametrize(("factor", "same"), [(1 + 1e-9, True), (1.001, False)])
 def test_a_figure_of_other_numbers_says_so(
     monkeypatch: pytest.MonkeyPatch, factor: float, same: bool

@@ -149,14 +149,14 @@ def test_failed_trials_are_counted_and_quoted_once(path: Path) -> None:
 
 def test_nothing_is_a_share_of_zero(path: Path) -> None:
     run = stored(path, {0: [ok(0, floor_ns=n) for n in (0, 0, 3)]})
-    assert run.summaries[0].floor_share("call_time") is None
+    assert run.summaries[0].baseline_loop_share("call_time") is None
 
 
-def test_floor_is_beside_the_median(path: Path) -> None:
+def test_baseline_loop_is_beside_the_median(path: Path) -> None:
     run = stored(path, {0: [ok(1000, floor_ns=n) for n in (100, 300, 200)]})
-    assert run.summaries[0].floors["call_time"] == pytest.approx(200e-9)
-    assert run.summaries[0].floor_share("call_time") == pytest.approx(0.2)
-    assert run.summaries[0].floor_share("elapsed") is None
+    assert run.summaries[0].baseline_loops["call_time"] == pytest.approx(200e-9)
+    assert run.summaries[0].baseline_loop_share("call_time") == pytest.approx(0.2)
+    assert run.summaries[0].baseline_loop_share("elapsed") is None
 
 
 def test_extrapolated_values_are_marked(path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from memlab import experiments
 from memlab.experiments._file_io import FILE_STATES
 from memlab.run import files
 
@@ -20,7 +21,8 @@ def make(path: Path, state: str, size: int = SIZE) -> os.stat_result:
 
 
 def test_every_declared_state_can_be_made() -> None:
-    assert files.FRESH | files.PIECE_BYTES.keys() == set(FILE_STATES.levels or ())
+    of_logs = experiments.load("log-append").factor("file_state").kind.levels or ()
+    assert files.FRESH | files.PIECE_BYTES.keys() == {*(FILE_STATES.levels or ()), *of_logs}
 
 
 @pytest.mark.parametrize("state", FILE_STATES.levels or ())
@@ -28,6 +30,11 @@ def test_a_file_has_its_size_and_is_the_users_alone(tmp_path: Path, state: str) 
     made = make(tmp_path / "file", state)
     assert (made.st_size, made.st_mode & 0o777) == (SIZE, 0o600)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "home"]
+
+
+def test_an_empty_file_has_no_length_whatever_lay_there(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    assert make(tmp_path / "file", "empty").st_size == 0
 
 
 @pytest.mark.parametrize(("state", "piece"), [("cached_4k", 4096), ("cached_1m", 2**20)])

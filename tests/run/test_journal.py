@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from held import with_any_setting
 
+from memlab.errors import CannotRun
 from memlab.observe import proc
 from memlab.run import cleanup, journal
 from memlab.run.guardian import Guardian
@@ -189,6 +190,23 @@ def test_folder_of_journals(home: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert journal.folder() == home / "state" / "memlab" / "journal"
     monkeypatch.delenv("XDG_STATE_HOME")
     assert journal.folder() == home / ".local" / "state" / "memlab" / "journal"
+
+
+def test_a_home_that_cannot_be_written_is_one_line_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As HOME=/nonexistent of a service: what is in the way is a file, which stops root too."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "file"))
+    with pytest.raises(CannotRun) as refused:
+        journal.Journal("0123abcd")
+    assert str(refused.value).startswith(
+        f"cannot write the journal {tmp_path}/file/.local/state/memlab/journal/0123abcd-"
+    )
+    assert str(refused.value).endswith(
+        ".jsonl: Not a directory; set XDG_STATE_HOME to the path of a folder that can be written"
+    )
 
 
 def test_of_another_boot_only_folders_are_left(tmp_path: Path) -> None:

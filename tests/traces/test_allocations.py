@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import memlab
-from memlab import measure
+from memlab.command import request
 from memlab.errors import BadLevels, CannotRun, HostError
 from memlab.experiment.host import Malloc
 from memlab.observe import allocators
@@ -211,7 +211,7 @@ def test_what_is_too_large_is_refused_and_what_is_forged_is_a_line(tmp_path: Pat
 def test_a_trace_without_allocations_has_no_level_of_malloc(tmp_path: Path) -> None:
     path = Made().map(AT, 1).write(tmp_path / "a.trace")
     with pytest.raises(BadLevels, match="--allocations"):
-        measure.command([str(path)], {"malloc": ["glibc"]})
+        request.command([str(path)], {"malloc": ["glibc"]})
 
 
 def test_a_live_process_has_none(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -327,6 +328,45 @@ def test_a_command_that_ends_at_once_fails_or_is_none(tmp_path: Path) -> None:
 def test_the_time_of_a_command_may_be_bounded(tmp_path: Path) -> None:
     _, said = recorded(tmp_path, "--seconds", "0.2", "--", "sleep", "300")
     assert "SIGTERM" in said
+
+
+def _named(argument: str) -> list[str]:
+    """Processes that have this argument."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):  # ended since it was listed
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                found += [entry.name] if argument.encode() in words else []
+    return found
+
+
+def test_what_a_command_started_ends_with_its_time(tmp_path: Path) -> None:
+    script = "for i in 1 2 3 4 5 6 7; do sleep 300.1711 & done; wait"
+    recorded(tmp_path, "--seconds", "0.5", "--", "sh", "-c", script)
+    assert _named("300.1711") == []
+
+
+def test_one_that_forks_for_ever_is_killed_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops by itself a little later, whatever becomes of the recorder."""
+    monkeypatch.setattr(recording, "PROCESSES_MOST", 61)
+    script = "for i in $(seq 400); do sleep 60.1713 & done; wait"
+    with pytest.raises(CannotRun, match=r"more than 61 processes at once.*was killed") as raised:
+        recording.record(tmp_path / "a.trace", command=["sh", "-c", script])
+    assert "\n" not in str(raised.value)
+    assert _named("60.1713") == []
+    assert not (tmp_path / "a.trace").exists()
+
+
+def test_a_kernel_without_tracepoints_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise FileNotFoundError(2, "No such file or directory", "events/exceptions")
+
+    monkeypatch.setattr(tracefs, "opened", missing)
+    with pytest.raises(CannotRun, match="no tracepoint to record with"):
+        recording._numbers()
 
 
 def test_a_process_that_is_none_is_a_line(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memlab.command import declare as command
-from memlab.trace import file
+from memlab.trace import account, file
 
 from .made import (
     ADVISE,
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(not MACHINE, reason="replays are of x86-64 and a
 
 MAPPED, TOUCHED, FREED, AGAIN, COPIED = 1009, 401, 97, 61, 83  # prime numbers of pages
 HUGE = 2 << 20
-DONTNEED, HUGEPAGE = 4, 14
+DONTNEED, HUGEPAGE, NOHUGEPAGE = 4, 14, 15
 
 
 def lockable() -> None:
@@ -87,6 +87,57 @@ def test_giving_back_locked_memory_is_refused_as_in_the_program(tmp_path: Path) 
     assert (found.faults, found.refused) == (TOUCHED + AGAIN, 0)
     found = replay(path, lock="future")
     assert (found.faults, found.refused) == (MAPPED, 1)
+
+
+OF_FILE = 67  # windows of 16 pages, which a read of a file maps
+IN_COMMON = 89
+
+
+def everything() -> Made:
+    """Pages touched, untouched, given back, copied after a fork, read through a file, and shared by
+    two processes, in small pages; then three huge pages' worth for which these are asked."""
+    memory, disk = (1 << 20, True, b"/memfd:x"), (16 * OF_FILE * PAGE, False, b"/x")
+    shared, of_file, huge = AT + 4 * HUGE, AT + 8 * HUGE, AT + 16 * HUGE
+    made = Made(tasks=2, files=[memory, disk]).add(START)
+    made.map(AT, MAPPED).add(ADVISE, AT, MAPPED * PAGE, NOHUGEPAGE).touch(AT, TOUCHED)
+    made.add(ADVISE, AT, FREED * PAGE, DONTNEED).touch(AT, AGAIN)
+    made.map(shared, IN_COMMON, flags=SHARED, file=1).touch(shared, IN_COMMON)
+    made.map(of_file, 16 * OF_FILE, flags=PRIVATE, rights=1, file=2)
+    made.touch(of_file, OF_FILE, READ, step=16)
+    made.number(TASK, 1, what=FORK).touch(AT + (TOUCHED - COPIED) * PAGE, COPIED, task=1)
+    made.touch(shared, IN_COMMON, task=1).add(EXIT, task=1)
+    made.map(huge, 3 * 512).add(ADVISE, huge, 3 * HUGE, HUGEPAGE)
+    return made.touch(huge, 3 * 512)
+
+
+@pytest.mark.parametrize("huge", [False, True], ids=["small", "huge"])
+@pytest.mark.parametrize("lock", ["off", "current", "future", "future_onfault"])
+def test_every_known_answer_under_every_lock(tmp_path: Path, lock: str, huge: bool) -> None:
+    if os.geteuid() and lock != "off":
+        pytest.skip("needs root, to lock any amount")
+    path = everything().write(tmp_path / "a.trace")
+    found = replay(path, lock=lock, huge=huge)
+    of_main = {
+        "off": TOUCHED + AGAIN,
+        "current": TOUCHED + AGAIN,  # it locks what was there before the first mapping
+        "future": MAPPED,
+        "future_onfault": TOUCHED,
+    }[lock]
+    small = of_main + OF_FILE + COPIED + 2 * IN_COMMON + 3 * 512
+    assert (found.status, found.passed) == (0, 0)
+    assert found.refused == (lock.startswith("future"))  # MADV_DONTNEED, of locked memory
+    if huge:  # one fault in place of 512 where the host had a huge page to give
+        assert found.faults <= small
+        assert (small - found.faults) % 511 == 0
+    else:
+        assert found.faults == small
+    counted = account.of(file.read(path))
+    assert counted.writes["anonymous"] == TOUCHED + AGAIN + COPIED + 3 * 512
+    assert (counted.reads["file"], counted.writes["shared"]) == (OF_FILE, 2 * IN_COMMON)
+    assert counted.given_back["anonymous"] == FREED
+    assert counted.touched_again["anonymous"] == AGAIN
+    assert counted.copied["anonymous"] == COPIED
+    assert counted.mapped_peak_bytes == (MAPPED + IN_COMMON + 16 * OF_FILE) * 2 * PAGE
 
 
 def test_a_read_and_a_write_of_a_page_are_a_fault_each(tmp_path: Path) -> None:

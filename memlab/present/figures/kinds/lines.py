@@ -30,7 +30,8 @@ from memlab.results.beside import tables
 from memlab.results.crossing import Crossing, crossings
 from memlab.results.samples import Samples, ids_of
 
-_FLOOR_REACH = 10**0.75  # how far below all other marks a log axis follows the floor
+# How far below all other marks a log axis follows the baseline loop.
+_BASELINE_LOOP_REACH = 10**0.75
 _STEPS = 24  # of a model's curve from one level to the next
 _SAID_MAX = 3  # crossings that the headline says one by one
 _MANY = 100  # marks of a line, from which on they are drawn at once: each artist takes some ms
@@ -52,7 +53,7 @@ def rows(run: Run, shown: Lines) -> pd.DataFrame:
         made = [
             *_lines(run, shown, inside, lines),
             *_controls(run, shown, panel),
-            *_floor(run, shown, panel, inside),
+            *_baseline_loop(run, shown, panel, inside),
             *_published(run, shown, panel, lines),
         ]
         crossed = list(_crossings(run, shown, panel, earlier))
@@ -108,24 +109,24 @@ def _controls(run: Run, shown: Lines, panel: At) -> Iterator[Mark]:
             yield from (cells | mark for mark in _medians(run, shown, points))
 
 
-def _floor(run: Run, shown: Lines, panel: At, inside: Sequence[Point]) -> Iterator[Mark]:
+def _baseline_loop(run: Run, shown: Lines, panel: At, inside: Sequence[Point]) -> Iterator[Mark]:
     """The loop alone at each level: it is the same for every line, so their samples are pooled."""
     metric = run.metric(shown.metric)
-    if metric.floor is None:
+    if metric.baseline_loop is None:
         return
     for level in sorted({point.at[shown.over] for point in inside}, key=float):
         points = [point for point in inside if point.at[shown.over] == level]
-        floors = np.concatenate([run.floor(metric, point) for point in points])
-        if floors.size and _drawable(shown, float(level), float(np.median(floors))):
+        baseline_loops = np.concatenate([run.baseline_loop(metric, point) for point in points])
+        if baseline_loops.size and _drawable(shown, float(level), float(np.median(baseline_loops))):
             yield {
-                "kind": "floor",
-                "series": "empty loop",
+                "kind": "baseline loop",
+                "series": "baseline loop",
                 "levels": {**panel, shown.over: level},
                 "x": float(level),
                 "metric": shown.metric,
                 "unit": metric.unit,
-                **frame.numbers(median_interval(floors, looked=run.looked)),
-                "samples": ids_of(run.with_floor(metric, point) for point in points),
+                **frame.numbers(median_interval(baseline_loops, looked=run.looked)),
+                "samples": ids_of(run.with_baseline_loop(metric, point) for point in points),
             }
 
 
@@ -385,15 +386,17 @@ def draw(page: Page, shown: Lines, rows: pd.DataFrame) -> None:
 def _ends(
     found: Sequence[Mark], lost: Sequence[Mark], shown: Lines
 ) -> tuple[list[float], list[float]]:
-    """What the axes of all panels hold. The floor does not stretch them far."""
+    """What the axes of all panels hold. The baseline loop does not stretch them far."""
     across = [mark["x"] for mark in (*found, *lost) if "x" in mark]
     marks = [mark for mark in found if mark["kind"] in ("line", "control", "published")]
     up = frame.values(marks, "low", "median", "high", "value")
     up += [mark["value"] * 1.8 for mark in marks if mark.get("bound") == ">"]  # its arrow
     up = [end for end in up if end > 0 or "y" not in shown.log] or [1.0]
-    floors = frame.values((mark for mark in found if mark["kind"] == "floor"), "median")
-    if floors and "y" in shown.log:
-        up.append(min(*up, max(min(floors), min(up) / _FLOOR_REACH)))
+    baseline_loops = frame.values(
+        (mark for mark in found if mark["kind"] == "baseline loop"), "median"
+    )
+    if baseline_loops and "y" in shown.log:
+        up.append(min(*up, max(min(baseline_loops), min(up) / _BASELINE_LOOP_REACH)))
     return across or [1.0], up
 
 
@@ -410,7 +413,7 @@ def _draw(page: Page, axes: Axes, part: Sequence[Mark]) -> None:
         _line(axes, series)
     for series in _of(part, "published"):
         _printed(page, axes, series)
-    for series in _of(part, "floor"):
+    for series in _of(part, "baseline loop"):
         _alone(page, axes, series)
     for mark in (mark for mark in part if mark["kind"] == "crossing"):
         _crossing(page, axes, mark)
@@ -495,13 +498,13 @@ def _alone(page: Page, axes: Axes, series: Sequence[Mark]) -> None:
     marker = "" if len(series) > 1 else "."
     axes.plot(*_xy(series), color=style.PALE, marker=marker, **look)
     if any(mark["median"] >= axes.get_ylim()[0] for mark in series):
-        page.legend(line("empty loop (baseline)", style.PALE, **look))
+        page.legend(line("baseline loop", style.PALE, **look))
 
 
 def _notes(axes: Axes, part: Sequence[Mark]) -> Iterator[Note]:
-    """Every line named at its right end; the floor too, where it reaches it."""
+    """Every line named at its right end; the baseline loop too, where it reaches it."""
     low, _ = axes.get_ylim()
-    named = [mark for mark in part if mark["kind"] in ("line", "published", "floor")]
+    named = [mark for mark in part if mark["kind"] in ("line", "published", "baseline loop")]
     for series in frame.split(named, "series"):
         last, bold = series[-1], series[-1]["kind"] == "line"
         y = last["value"] if "value" in last else last["median"]

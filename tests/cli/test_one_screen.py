@@ -1,0 +1,70 @@
+"""What each command prints on 80 columns fits a screen; what is left out is there with -v."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from made_up import Machine
+
+from memlab.cli import cli
+from memlab.observe.capabilities import Capability
+from memlab.present.terminal import SCREEN
+
+COMMANDS = {
+    "doctor": "experiments run here in full",
+    "sweep mmap-write --dry-run": "points   51",
+    "sweep page-fault --dry-run": "points ",
+    "sweep log-append --dry-run --preset full": "points ",
+    "sweep vma-lock --dry-run": "points ",
+    "reproduce miao-2021 --dry-run": "miao-2021: ",
+    "runs": "mmap-write",
+    "compare last --to method=mmap": "",
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "results.db"
+    Machine(path).sweep("mmap-write", size=[4096], controls=False)
+    monkeypatch.setenv("MEMLAB_STORE", str(path))
+    monkeypatch.setenv("COLUMNS", "80")
+    return path
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_it_fits_and_the_answer_is_in_the_first_lines(words: str, store: Path) -> None:
+    done = CliRunner().invoke(cli, words.split())
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert 0 < len(lines) <= SCREEN, "\n".join(lines)
+    # A busy machine may take two lines before it.
+    assert COMMANDS[words] in "\n".join(lines[:6])
+
+
+def test_doctor_fits_where_nothing_is_there(monkeypatch: pytest.MonkeyPatch, store: Path) -> None:
+    """Forty things are missing: those that do not fit are counted, the apt line is last."""
+    lacking = [
+        Capability(f"thing {n}", False, "none", f"apt install package-{n}; or build it")
+        for n in range(40)
+    ]
+    monkeypatch.setattr("memlab.measure.runs_here", lambda: lacking[:20])
+    monkeypatch.setattr("memlab.measure.capabilities_here", lambda: lacking[20:])
+    lines = CliRunner().invoke(cli, ["doctor"]).stdout.splitlines()
+    screen = [line for line in lines if not line.startswith("apt install ")]
+    assert len(screen) < SCREEN
+    assert screen[-1] == "8 more missing; what was seen, and every way: memlab doctor -v"
+    assert lines[-1].startswith("apt install package-0 ")
+    more = CliRunner().invoke(cli, ["doctor", "-v"]).stdout
+    assert all(f"thing {n}" in more for n in range(40))
+
+
+def test_a_plan_has_every_point_where_it_is_asked_for(store: Path) -> None:
+    words = ["sweep", "mmap-write", "--dry-run"]
+    short = CliRunner().invoke(cli, words).stdout
+    assert "varied   method: mmap, write" in short
+    assert "control  faults 3 points" in short
+    rows = CliRunner().invoke(cli, [*words, "-v"]).stdout.splitlines()
+    numbers = [line.split()[0] for line in rows if line.strip() and line.split()[0].isdigit()]
+    assert numbers == [str(n) for n in range(1, 52)]

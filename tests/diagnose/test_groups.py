@@ -1,0 +1,104 @@
+"""The account of a memory cgroup from made-up files: known answers, v1 and v2, lines doubled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memlab.diagnose import group, held
+
+MiB = 1 << 20
+# What of a group is in no other line, in MiB; the lines add up to the charge, but for 3 MiB.
+STAT_2 = {
+    "anon": 40, "file": 60, "shmem": 8, "file_dirty": 6, "file_writeback": 2, "kernel": 30,
+    "kernel_stack": 1, "pagetables": 2, "sec_pagetables": 1, "slab_reclaimable": 20,
+    "slab_unreclaimable": 4, "percpu": 1, "vmalloc": 1, "sock": 5, "zswap": 7,
+    "active_file": 30, "inactive_file": 34,
+}  # fmt: skip
+LINES_2 = {
+    "anonymous": 40, "LazyFree": 12, "tmpfs, shared memory": 8, "page cache, clean": 44,
+    "page cache, dirty": 6, "page cache, in writeback": 2, "slab, reclaimable": 20,
+    "other memory of the kernel": 6, "kernel stacks": 1, "page tables": 3, "sockets": 5,
+    "zswap": 7,
+}  # fmt: skip
+USED = sum(value for name, value in LINES_2.items() if name != "LazyFree")
+
+
+def made(directory: Path, stat: dict[str, int], used: int, **other: str) -> Path:
+    words = "".join(f"{name} {value * MiB}\n" for name, value in stat.items())
+    (directory / "memory.stat").write_text(f"{words}pgfault 77\n")
+    (directory / "memory.current").write_text(f"{used * MiB}\n")
+    for name, text in other.items():
+        (directory / name.replace("__", ".")).write_text(text)
+    return directory
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_every_line_of_v2_is_the_kernels_and_twice_is_twice(tmp_path: Path, times: int) -> None:
+    stat = {name: value * times for name, value in STAT_2.items()}
+    made(
+        tmp_path, stat, USED * times + 3, memory__peak=f"{500 * MiB}\n",
+        memory__events="low 0\nhigh 3\nmax 5\noom 1\noom_kill 2\n",
+    )  # fmt: skip
+    found = group.charge(tmp_path, "2")
+    account = held.stock(found)
+    assert {line.name: line.value / MiB for line in account.lines} == {
+        name: value * times for name, value in LINES_2.items()
+    }
+    assert account.rest == 3 * MiB  # charged ahead: named, and not spread over the lines
+    assert (found.reached_count, found.oom_kill_count, found.fault_count) == (5, 2, 77)
+    assert group.charge(tmp_path, "2", limit_name="memory.high").reached_count == 3
+    assert found.needed_bytes == account.total - sum(
+        value * times * MiB
+        for name, value in LINES_2.items()
+        if name in ("LazyFree", "page cache, clean", "slab, reclaimable")
+    )
+
+
+def test_before_5_18_the_kernels_memory_is_the_sum_of_its_parts(tmp_path: Path) -> None:
+    stat = {name: value for name, value in STAT_2.items() if name != "kernel"}
+    found = group.charge(made(tmp_path, stat, USED), "2")
+    assert found.kernel_bytes == 6 * MiB
+    assert found.rest_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("stat", "line", "value"),
+    [
+        ({"file": 10, "shmem": 12}, "page cache, clean", 0),  # counted in batches: shmem is ahead
+        ({"file": 10, "file_dirty": 14}, "page cache, dirty", 10),
+        ({"file": 10, "file_dirty": 8, "file_writeback": 8}, "page cache, in writeback", 2),
+        ({"anon": 5, "active_file": 9}, "LazyFree", 5),
+        ({"anon": 5, "inactive_file": 1}, "LazyFree", 0),  # within what is counted in batches
+    ],
+)
+def test_counts_that_run_ahead_of_each_other_make_no_line_negative(
+    tmp_path: Path, stat: dict[str, int], line: str, value: int
+) -> None:
+    account = held.stock(group.charge(made(tmp_path, stat, 20), "2"))
+    assert {one.name: one.value / MiB for one in account.lines}.get(line, 0) == value
+    assert all(one.value >= 0 for one in account.lines)
+
+
+def test_v1_gives_the_bounds_of_what_it_does_not_split(tmp_path: Path) -> None:
+    names = ("cache", "rss", "shmem", "dirty", "writeback", "swap", "active_file", "inactive_file")
+    values = (60, 40, 8, 6, 2, 9, 30, 22)
+    stat = {f"total_{name}": value for name, value in zip(names, values, strict=True)}
+    directory = tmp_path / "group"
+    directory.mkdir()
+    made(
+        directory, stat, 131, memory__usage_in_bytes=f"{131 * MiB}\n",
+        memory__kmem__usage_in_bytes=f"{30 * MiB}\n", memory__failcnt="4\n",
+        memory__oom_control="oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+    )  # fmt: skip
+    (tmp_path / "proc").mkdir()
+    meminfo = f"SReclaimable: {26 * 1024} kB\nSUnreclaim: {20 * 1024} kB\n"
+    (tmp_path / "proc/meminfo").write_text(meminfo)
+    found = group.charge(directory, "1", root=tmp_path)
+    assert found.slab_bounds_bytes == (10 * MiB, 26 * MiB)
+    assert (found.anonymous_bytes, found.shmem_bytes) == (40 * MiB, 8 * MiB)
+    assert (found.file_clean_bytes, found.file_dirty_bytes) == (44 * MiB, 6 * MiB)
+    assert (found.kernel_bytes, found.swapped_bytes) == (4 * MiB, 9 * MiB)
+    assert found.rest_bytes == MiB
+    assert (found.reached_count, found.oom_kill_count) == (4, 1)
