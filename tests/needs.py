@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
@@ -35,10 +35,12 @@ GUEST_ARM64 = os.environ.get("GUEST_ARM64")
 
 @dataclass(frozen=True)
 class Need:
-    """A thing that a machine may lack: whether it is here, and what gives it, in a word."""
+    """A thing that a machine may lack: whether it is here, what gives it, in a word, and where the
+    files may lie without which it is not here."""
 
     here: Callable[[], bool]
     gives: str
+    files: Callable[[], Iterable[Path]] = tuple
 
 
 def guest_kernel() -> str | None:
@@ -47,13 +49,21 @@ def guest_kernel() -> str | None:
     return GUEST_KERNEL or (str(installed.path) if installed else None)
 
 
+def _in_folders(search: str, *names: str) -> list[Path]:
+    return [Path(folder, name) for folder in search.split(os.pathsep) for name in names]
+
+
 def _program(package: str, *names: str) -> Need:
     found = partial(shutil.which, path=SBIN)
-    return Need(lambda: all(map(found, names)), f"apt install {package}")
+    files = partial(_in_folders, SBIN, *names)
+    return Need(lambda: all(map(found, names)), f"apt install {package}", files)
 
 
 def _of_guests(name: str, gives: str) -> Need:
-    return Need(lambda: guest_tools.find(name) is not None, gives)
+    def files() -> list[Path]:
+        return _in_folders(guest_tools.search_path(), name)
+
+    return Need(lambda: guest_tools.find(name) is not None, gives, files)
 
 
 def _library(name: str) -> Need:
@@ -64,7 +74,11 @@ def _library(name: str) -> Need:
             return False
         return True
 
-    return Need(here, f"apt install {allocators.LIBRARIES[name].package}")
+    def files() -> list[Path]:
+        named = allocators.LIBRARIES[name].file
+        return [path for path in allocators._searched() if named.fullmatch(path.name)]
+
+    return Need(here, f"apt install {allocators.LIBRARIES[name].package}", files)
 
 
 def _namespace(kind: str, run: str = "true") -> Need:

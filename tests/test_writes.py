@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from command import memlab
+from quick import mostly_slow
 
 from memlab import recorded
 from memlab.errors import StoreError
@@ -176,7 +177,7 @@ def test_a_place_that_memlab_chose_beside_anothers_store_follows_no_link_of_thei
 
 
 @ROOT_ONLY
-@pytest.mark.parametrize("there", ["kept", "new"])
+@pytest.mark.parametrize("there", mostly_slow(["kept", "new"], "kept"))
 def test_nor_is_their_link_for_the_file_itself_followed(
     there: str, theirs: Path, secret: Path
 ) -> None:

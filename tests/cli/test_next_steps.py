@@ -11,6 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from made_up import Machine
+from quick import mostly_quick
 
 import memlab
 from memlab import api, experiments, measure, recorded, units
@@ -111,7 +112,7 @@ def test_a_port_that_is_none_is_refused_before_anything_runs(port: str, store_pa
     assert not store_path.exists()
 
 
-@pytest.mark.parametrize("name", recorded.names())
+@pytest.mark.parametrize("name", mostly_quick(recorded.names(), "tlb-shootdown"))
 def test_the_sweep_that_a_claim_needs_is_one(name: str) -> None:
     """Its options are the command's, its levels the experiment's, and its points leave a plan."""
     declared = experiments.load(name)

@@ -273,7 +273,7 @@ def test_an_object_is_closed_and_a_field_of_ours_says_what_it_is(name: str) -> N
 
 def test_a_fields_docstring_is_its_description() -> None:
     parts = documents.schema("show")["$defs"]
-    assert parts["Point"]["properties"]["control"]["description"] == (
+    assert parts["ShownPoint"]["properties"]["control"]["description"] == (
         "The control that it belongs to; null in the grid."
     )
     assert (

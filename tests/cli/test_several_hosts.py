@@ -176,6 +176,7 @@ def test_an_imported_run_is_never_of_this_machine(
     assert " on a (AMD EPYC" in done.stdout
 
 
+@pytest.mark.slow
 def test_nor_is_a_report_of_two_hosts(fleet: Path, command: Command, tmp_path: Path) -> None:
     done = command("report", "a:last", "b:last", "-o", str(tmp_path / "r.html"))
     assert done.returncode == 0, done.stderr

@@ -19,6 +19,7 @@ from memlab.run.executor import LocalExecutor, default_cpus
 pytestmark = pytest.mark.changes_host
 
 TAKE_SECONDS = (
+    "advice-reclaim",
     "coop-reclaim",
     "locked-latency",
     "memcg-notify",

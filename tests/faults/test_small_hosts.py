@@ -83,7 +83,7 @@ def inside(before: str, words: str, place: Path) -> subprocess.CompletedProcess[
     )
 
 
-@pytest.mark.parametrize("words", mostly_quick(COMMANDS, "claims mmap-write"))
+@pytest.mark.parametrize("words", mostly_quick(COMMANDS, "claims mmap-write", "report mmap-write"))
 def test_in_a_cgroup_of_200_mib_and_half_a_cpu(words: str, group: list[Path], place: Path) -> None:
     enter = "\n".join(f"echo $$ > {one}/cgroup.procs" for one in group)
     done = inside(enter, words, place)

@@ -36,7 +36,7 @@ def test_without_tls_only_this_machine_is_reached(address: str, command: Command
 
 @pytest.mark.parametrize("address", ["", "host", "http://a:1", "tcp://", "tcp://a", "tcp://a:b"])
 def test_what_is_no_address(address: str) -> None:
-    with pytest.raises(BadRequest, match="no scheduler's address"):
+    with pytest.raises(BadRequest, match="is not a scheduler's address"):
         cluster.check_address(address)
 
 

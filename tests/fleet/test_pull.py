@@ -156,7 +156,7 @@ WRONG = {
     "ssh:-oProxyCommand=x": "'-oProxyCommand=x' is not a host",
     "ssh:a b": "'a b' is not a host",
     "a;b": "names no hosts",
-    "dask:tcp://a": "no scheduler's address",
+    "dask:tcp://a": "is not a scheduler's address",
     "gone.toml": "gone.toml: No such file or directory",
 }
 

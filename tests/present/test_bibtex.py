@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from quick import mostly_slow
 
 from memlab import api, published, recorded
 from memlab.cli import cli
 from memlab.present import bibtex
 
 
-@pytest.mark.parametrize("name", recorded.names())
+@pytest.mark.parametrize("name", mostly_slow(recorded.names(), "mmap-write", "coop-reclaim"))
 def test_every_recorded_run_is_cited_with_its_studies(name: str) -> None:
     run = api.load(name, example=True)
     text = bibtex.text(run)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from made_up import Machine
+from quick import mostly_quick
 from synthetic import run_row, sample, window
 
 from memlab import api, experiments
@@ -38,7 +39,7 @@ def test_a_skew_or_wide_interval_is_said_by_its_ends(
     assert words.median(Interval(low, estimate, high, 9, "order"), "s") == said
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", mostly_quick(NAMES, "tlb-shootdown"))
 def test_a_sweep_ends_on_one_screen(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 from PIL import Image
+from quick import mostly_quick
 
 from memlab import api, experiments, published, recorded
 from memlab.present import figures, pages
@@ -35,7 +36,7 @@ def make() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", experiments.names())
+@pytest.mark.parametrize("name", mostly_quick(experiments.names(), "tlb-shootdown"))
 def test_a_page_is_current(name: str) -> None:
     """`make pages` writes it."""
     run = api.load(name, example=True) if name in recorded.names() else None

@@ -12,7 +12,7 @@ from memlab import probe
 
 FOLDER = Path(__file__).parents[2] / "probes"
 FILES = sorted(FOLDER.glob("*.c"))
-MODULES = sorted((FOLDER.parent / "memlab/python_probes").glob("[!_]*.py"))
+MODULES = sorted(FOLDER.parent.glob("memlab/**/python_probes/[!_]*.py"))
 UNITS = ("_bytes", "_count", "_ns", "_fd")
 
 NOTHING_BUT_A_PATH = {

@@ -84,7 +84,7 @@ def repeated(experiment: str, path: Path, wanted: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("experiment", mostly_slow(recorded.names(), "coop-reclaim"))
+@pytest.mark.parametrize("experiment", mostly_slow(recorded.names(), "memcg-accounting"))
 def test_a_recorded_run_says_the_same_in_both_forms(
     experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from quick import mostly_slow
 
 from memlab.cli import cli
 from memlab.errors import BadTrace
@@ -72,9 +73,10 @@ def test_a_file_of_another_kind_is_a_line(tmp_path: Path) -> None:
         file.read(tmp_path / "none.trace")
 
 
-def test_every_length_below_the_whole_is_cut_short(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", mostly_slow([7, 71], 71))
+def test_every_length_below_the_whole_is_cut_short(step: int, tmp_path: Path) -> None:
     whole, path = good().bytes(), tmp_path / "a.trace"
-    for length in range(0, len(whole), 7):
+    for length in range(0, len(whole), step):
         path.write_bytes(whole[:length])
         with pytest.raises(BadTrace):
             file.file_names(file.read(path))
