@@ -123,7 +123,7 @@ def test_list_says_what_runs_here_and_what_it_takes(command: Command) -> None:
     lines = said(command("list", "--verbose")).splitlines()
     assert len(lines) == 2 * len(experiments.names())
     after = lines[[line.split()[0] for line in lines].index("mmap-write") + 1]
-    assert after.strip() == "all 34 points, at most 60 s and 528 MiB"
+    assert after.strip() == "all 51 points, at most 60 s and 208 MiB"
 
 
 @pytest.mark.parametrize("name", experiments.names())
@@ -288,10 +288,11 @@ def test_clean_names_each_damaged_journal(command: Command) -> None:
 
 def test_dry_run_makes_nothing(command: Command, tmp_path: Path, store_path: Path) -> None:
     before = sorted(str(path) for path in tmp_path.rglob("*"))
-    plan = ["-p", "size=1,4k", "-p", "file_size=1m", "--dir", str(tmp_path), "--dry-run"]
+    plan = ["-p", "size=1,4k", "-p", "file_size=1m", "-p", "filesystem=dir,tmpfs"]
+    plan += ["--dir", str(tmp_path), "--dry-run"]
     found = strict_json(said(command("sweep", "mmap-write", *plan, "--blocks", "5", "--json")))
     assert found["trials"] == 5 * len(found["points"])
-    assert found["disk_bytes"] == {str(tmp_path): 2**20, "/dev/shm": 2**20}
+    assert found["disk_bytes"] == {str(tmp_path): 3 * 2**20, "/dev/shm": 3 * 2**20}  # by state
     text = said(command("sweep", "mmap-write", *plan))
     assert f"points   {len(found['points'])}\n" in text
     assert "budget   60 s" in text
@@ -299,7 +300,7 @@ def test_dry_run_makes_nothing(command: Command, tmp_path: Path, store_path: Pat
 
 
 TINY = ["mmap-write", "-p", "size=4k", "-p", "file_size=64k", "-p", "filesystem=dir"]
-TINY += ["-p", "slice=1ms", "--blocks", "1", "--no-controls"]
+TINY += ["-p", "file_state=cached_4k", "-p", "slice=1ms", "--blocks", "1", "--no-controls"]
 
 
 def test_sweep_as_json(command: Command, store_path: Path, tmp_path: Path) -> None:

@@ -65,4 +65,7 @@ def test_dry_run_and_doctor_say_it_beforehand(command: Command, store_path: Path
     said = command("doctor").stdout.splitlines()
     count, _, rest = said[0].partition(" of ")
     assert int(count) < int(rest.partition(" experiments run here in full")[0])
-    assert any(line.startswith("  group-isolation, ") and WHY in line for line in said)
+    (in_part,) = [line for line in said if line.startswith("in part: ")]
+    assert "group-isolation" in in_part.removeprefix("in part: ").split(", ")
+    every = command("doctor", "--verbose").stdout.splitlines()
+    assert any(line.startswith("  group-isolation, ") and WHY in line for line in every)

@@ -86,7 +86,7 @@ CANNOT = {
     "sweep mmap-write --dir /nonexistent": ["/nonexistent is not a directory", "--dir"],
     "sweep mmap-write --dir /proc/self/stat": ["/proc/self/stat is not a directory", "--dir"],
     "sweep mmap-write -p file_size=1000t": [
-        "the plan needs 2500 TiB of free memory",
+        "the plan needs 3750 TiB of free memory",
         "is free",
         "file_size",
     ],

@@ -18,7 +18,7 @@ from memlab.store import Store
 
 POINTS = 6
 TINY = ["mmap-write", "-p", "size=4k", "-p", "file_size=1m", "-p", "filesystem=dir,tmpfs"]
-TINY += ["-p", "slice=5ms"]
+TINY += ["-p", "file_state=cached_4k", "-p", "slice=5ms"]
 SHM = Path("/dev/shm")
 LIMIT_S = 30.0  # of any wait: it ends a hang, and is not a measure of time
 

@@ -14,7 +14,8 @@ from memlab.judging import planning
 from memlab.request import Request
 from memlab.results import Run
 
-ASKED = ["plan", "mmap-write", "-p", "size=1,4k", "--no-controls"]
+STATE = ["-p", "filesystem=dir,tmpfs", "-p", "file_state=cached_4k"]  # the machine's
+ASKED = ["plan", "mmap-write", "-p", "size=1,4k", *STATE, "--no-controls"]
 
 
 @pytest.fixture
@@ -35,7 +36,8 @@ def test_the_answer_comes_first_and_the_command_last(machine: Machine) -> None:
     lines = printed(machine, "--detect", "3%", "--power", "0.9").splitlines()
     assert lines[0].startswith("a change of 3 % shows with probability 0.9: it takes ")
     assert run.id in lines[-2]
-    assert lines[-1].startswith("next: memlab sweep mmap-write -p size=1,4k --blocks ")
+    asked = "-p size=1,4k -p filesystem=dir,tmpfs -p file_state=cached_4k"
+    assert lines[-1].startswith(f"next: memlab sweep mmap-write {asked} --blocks ")
 
 
 def test_a_smaller_change_takes_more_blocks(machine: Machine) -> None:

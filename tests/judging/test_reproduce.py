@@ -71,7 +71,7 @@ def test_what_a_claim_rests_on_is_read_from_how_it_begins(published: str, basis:
 
 
 class TestNames:
-    @pytest.mark.parametrize("wanted", ["logstore-mmap", "logstore", "log"])
+    @pytest.mark.parametrize("wanted", ["logstore-mmap", "logstore", "logs"])
     def test_a_source_or_its_unique_start(self, wanted: str) -> None:
         target = resolve(wanted)
         assert {e.name for e in target.experiments} >= {"mmap-read", "mmap-write"}
@@ -100,6 +100,8 @@ class TestNames:
     def test_a_start_that_fits_several_lists_them(self) -> None:
         with pytest.raises(UnknownExperiment, match=r"mmap-read, mmap-write; write one of them$"):
             resolve("mmap-")
+        with pytest.raises(UnknownExperiment, match="'log' fits logstore-mmap, log-append; write"):
+            resolve("log")  # a study and an experiment
 
     @pytest.mark.parametrize(
         ("wanted", "near"), [("mmap-wirte", "mmap-write"), ("logstroe", "logstore-mmap")]

@@ -120,8 +120,8 @@ def test_a_run_beside_an_older_one(
         result.stdout.fnmatch_lines(
             [
                 "E*mmap-write, run 00000002 against run 00000001, *",
-                "E*size=1 B method=write filesystem=tmpfs: slower: * ratio 1.2 (1.* to 1.*)",
-                "E*size=4 KiB method=write filesystem=tmpfs: slower: *",
+                "E*size=1 B method=write filesystem=tmpfs *: slower: * ratio 1.2 (1.* to 1.*)",
+                "E*size=4 KiB method=write filesystem=tmpfs *: slower: *",
                 "*; against run 00000001: 4 points: 2 slower, 2 same within 5 %",
             ]
         )

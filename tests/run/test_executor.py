@@ -31,7 +31,13 @@ POINT = build(experiment(), "quick", {}, controls=False).points[0]
 FILE_POINT = build(
     experiments.load("mmap-write"),
     "quick",
-    {"size": [4096], "file_size": [65536], "filesystem": ["dir"], "slice": [0.001]},
+    {
+        "size": [4096],
+        "file_size": [65536],
+        "filesystem": ["dir"],
+        "file_state": ["cached_4k"],
+        "slice": [0.001],
+    },
 ).points[0]
 
 
@@ -196,7 +202,7 @@ def test_default_cpu_is_the_last_allowed() -> None:
 def test_renewing_makes_each_file_of_a_block_once(directories: Directories) -> None:
     """The files that were there go; those that the block's points need are made."""
     declared = experiments.load("mmap-write")
-    levels = {"size": [1, 4096], "file_size": [1 << 20], "slice": [0.001]}
+    levels = {"size": [1, 4096], "filesystem": ["dir", "tmpfs"], "file_size": [1 << 20]}
     points = build(declared, "quick", levels, controls=False).points
     with open_executor(directories) as executor:
         folders = [
