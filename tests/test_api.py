@@ -10,6 +10,7 @@ import pytest
 
 import memlab
 from memlab.judging import claims
+from memlab.present import exports
 
 TINY: dict[str, Any] = {
     "size": 4096,
@@ -50,8 +51,8 @@ def test_a_run_is_not_slower_than_itself(run: memlab.Run) -> None:
 
 
 def test_a_run_is_compared_with_an_export(run: memlab.Run, tmp_path: Path) -> None:
-    path = tmp_path / "base.csv"
-    run.frame.to_csv(path, index=False)
+    path = tmp_path / "base.jsonl"
+    exports.write_rows(run.store_path, run.id, None, path)
     assert set(run.compare(path).ratio) == {1.0}
 
 
@@ -77,7 +78,7 @@ def test_completion_offers_what_there_is() -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"precision": 2}, r'precision=2 may be meant as 2 % or as 200%: write "2%" or 0\.02'),
+        ({"precision": 2}, r'precision: 2 may be meant as 2 % or as 200%: write "2%" or 0\.02'),
         ({"precision": "2"}, "precision: '2' is not a percentage"),
         ({"budget": "5"}, "budget: '5' is not a duration"),
         ({"budget": 0}, "budget is a time above 0"),

@@ -175,7 +175,8 @@ def test_a_folder_is_refused(folder: Path) -> None:
 
 
 def test_standard_output_by_its_name() -> None:
-    code = "from pathlib import Path; from memlab import output; output.write({Path(P): b'said'})"
+    code = "from pathlib import Path; from memlab.files.output import write"
+    code += "; write({Path(P): b'said'})"
     for name in ("/dev/stdout", "/proc/self/fd/1"):
         done = subprocess.run(
             [sys.executable, "-c", f"P = {name!r}; {code}"], capture_output=True, check=False

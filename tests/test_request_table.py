@@ -41,7 +41,8 @@ WORDS: dict[str, tuple[str, Any]] = {
 def test_a_command_takes_what_the_table_gives_it(
     name: str, option: Option, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = importlib.import_module(f"memlab.cli.{name}").command
+    folder = "memlab.command.commands" if name == "try" else "memlab.cli"
+    command = importlib.import_module(f"{folder}.{name}").command
     own = {flag for one in command.params for flag in one.opts}
     if option.field in ("blocks", "budget_s") and name == "plan":
         return  # plan has one of its own

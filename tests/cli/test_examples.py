@@ -91,7 +91,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run = machine.sweep("mmap-write")
         with Store(machine.store) as store:
             store.rename_run(run.id, name)
-    read(made, "export", "before", "-o", "baseline.csv")
+    read(made, "export", "before", "--format", "rows", "-o", "baseline.jsonl")
     read(made, "export", "before", "--format", "rows", "-o", "rows.jsonl")
     other = Machine(made / "results-of-b.db")
     other.sweep("mmap-write")

@@ -121,4 +121,4 @@ def test_times_are_written_alike_everywhere(command: Command, runs: list[str]) -
 def test_parquet_is_no_baseline(command: Command, runs: list[str]) -> None:
     done = command("compare", "base.parquet")
     assert done.returncode == UsageError.exit_code
-    assert "base.parquet: CSV and JSON Lines are compared" in done.stderr
+    assert "base.parquet: parquet is written and not read; write memlab export" in done.stderr

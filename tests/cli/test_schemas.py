@@ -255,7 +255,7 @@ def test_the_command_prints_a_schema_and_without_a_name_lists_them(command: Comm
     assert json.loads(command("schema", "show").stdout) == documents.schema("show")
     lines = command("schema").stdout.splitlines()
     assert [line.split()[:2] for line in lines] == [
-        [name, f"memlab:{name}:1"] for name in documents.commands()
+        [name, documents.schema(name)["$id"]] for name in documents.commands()
     ]
     done = command("schema", "shwo")
     assert (done.returncode, done.stdout) == (2, "")

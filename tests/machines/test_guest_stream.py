@@ -26,7 +26,7 @@ def test_messages_come_out_as_they_went_in_however_they_are_cut(size: int) -> No
 
 def test_a_line_of_the_console_is_no_message() -> None:
     unpacker = Unpacker()
-    with pytest.raises(Damaged, match=r"no message: b'\[ 3\.14\] Out of memory"):
+    with pytest.raises(Damaged, match=r"is not a message: b'\[ 3\.14\] Out of memory"):
         list(unpacker.feed(b"[ 3.14] Out of memory: Killed process 7\n"))
 
 

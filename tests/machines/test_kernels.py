@@ -67,7 +67,7 @@ def test_a_folder_is_listed_with_what_boots_and_why_not(tmp_path: Path) -> None:
     assert found["7.1.3"].why == ""
     assert found["7.1.3"].options == {"LRU_GEN": "y", "MEMCG_V1": "n"}
     assert "has no modules.dep" in found["6.9.1"].why
-    assert "no bootable kernel" in found["vmlinuz-arm64"].why
+    assert "is not a bootable kernel" in found["vmlinuz-arm64"].why
 
 
 def test_a_list_names_kernels_by_version_or_place(

@@ -150,13 +150,13 @@ def test_a_comparison_in_each_format(machine: Machine) -> None:
         case.attrib["name"] for case in suite.iter("testcase") if case.find("failure") is not None
     ]
     assert failed == [
-        "size=1 B method=write filesystem=tmpfs",
-        "size=4 KiB method=write filesystem=tmpfs",
+        "size=1 B method=write filesystem=tmpfs file_state=cached_4k",
+        "size=4 KiB method=write filesystem=tmpfs file_state=cached_4k",
     ]
     lines = ask(machine, "compare", "--format", "github").output.splitlines()
     assert [line.split(" ")[0] for line in lines] == ["::error", "::error", "::notice"]
     found = json.loads(ask(machine, "compare", "--format", "bmf").output)
-    name = "memlab compare mmap-write: size=1 B method=write filesystem=tmpfs"
+    name = "memlab compare mmap-write: size=1 B method=write filesystem=tmpfs file_state=cached_4k"
     assert found[name]["time_2gib ratio"]["value"] == pytest.approx(1.2, rel=0.01)
     metric = found[name]["time_2gib"]
     assert metric["lower_value"] <= metric["value"] <= metric["upper_value"]

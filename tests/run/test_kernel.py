@@ -75,7 +75,7 @@ def test_wrong_paths_are_one_line_each(tmp_path: Path) -> None:
     for named, said in (
         (tmp_path / "nothing", "no kernel at"),
         (tmp_path, "is a directory"),
-        (text, "no bootable kernel: a vmlinuz or a bzImage of x86, or an Image of arm64"),
+        (text, "not a bootable kernel: a vmlinuz or a bzImage of x86, or an Image of arm64"),
     ):
         with pytest.raises(BadRequest, match=said):
             kernel.find(str(named))

@@ -118,7 +118,7 @@ def test_without_a_device_to_pass_through(
     [
         (FOUND, "none is in /boot with its modules: apt install linux-image-amd64"),
         ("/no/such/vmlinuz", "no kernel at /no/such/vmlinuz; -p kernel takes a vmlinuz"),
-        ("/dev/null", "no bootable kernel"),
+        ("/dev/null", "is not a bootable kernel"),
     ],
 )
 def test_without_a_kernel(machines: VirtualMachines, host: Path, kernel: str, said: str) -> None:
