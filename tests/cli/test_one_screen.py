@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from made_up import Machine
 
+from memlab import measure
 from memlab.cli import cli
 from memlab.observe.capabilities import Capability
 from memlab.present.terminal import SCREEN
@@ -19,6 +20,9 @@ COMMANDS = {
     "sweep log-append --dry-run --preset full": "points ",
     "sweep vma-lock --dry-run": "points ",
     "reproduce miao-2021 --dry-run": "miao-2021: ",
+    "plan mmap-write -p size=4k -p filesystem=dir,tmpfs -p file_state=cached_4k --no-controls": (
+        "a change of 3 % shows with probability "
+    ),
     "runs": "mmap-write",
     "compare last --to method=mmap": "",
 }
@@ -30,6 +34,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Machine(path).sweep("mmap-write", size=[4096], controls=False)
     monkeypatch.setenv("MEMLAB_STORE", str(path))
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(measure.environment, "unlike", lambda *_, **__: [])  # `plan` asks
     return path
 
 

@@ -14,7 +14,7 @@ from synthetic import run_row, sample, window
 
 from memlab import api, experiments
 from memlab.analysis.intervals import Interval
-from memlab.judging import costs
+from memlab.judging import costs, reproduce
 from memlab.present import tables, terminal, words
 from memlab.results import Run, beside
 from memlab.results.run import _inside_ns
@@ -106,9 +106,19 @@ def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     assert "file system of --dir" not in said
     assert "(dir)" not in said
     assert "-p takes method=write for write(2), file_state=preallocated for preallocated" in said
-    for state in ("preallocated file", "overwritten in the page cache", "new file"):
+    states = {
+        "preallocated": "preallocated file",
+        "cached_4k": "overwritten in the page cache",
+        "sparse": "new file",
+    }
+    for state in states.values():
         assert f"ext4 at /var/tmp, {state}: " in said
-    assert "per call (preallocated file)" in said or "0 of 4" not in said
+    found = reproduce.of_run(run)
+    terminal.claims([found], [], tables=False, verbose=True)
+    said = " ".join(capsys.readouterr().out.split())
+    assert {one.setting["file_state"] for one in found.judged} == states.keys()
+    for one in found.judged:
+        assert f"{one.word} ({states[str(one.setting['file_state'])]}): {one.evidence}" in said
 
 
 def busy_run(store: Path, ticks: int) -> Run:
