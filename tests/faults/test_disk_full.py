@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_disk_too_small_is_refused_before_anything_is_made(
     folder: Path, store_path: Path, home: Path
 ) -> None:
-    arguments = ["-p", "filesystem=dir", "-p", "file_size=64m", "--dir", str(folder)]
+    arguments = ["-p", "file_state=cached_4k", "-p", "file_size=64m", "--dir", str(folder)]
     memlab = [sys.executable, "-m", "memlab", "sweep", "mmap-write", *arguments]
     refused = on_small_disk(folder, 8, *memlab)
     assert refused.returncode == 3
