@@ -29,7 +29,7 @@ SWEEP = """
 import memlab
 from memlab.present import describe
 run = memlab.sweep("mmap-write", size=4096, file_size="1M", slice="1ms", filesystem="tmpfs",
-                   blocks=1, controls=False)
+                   file_state="cached_4k", blocks=1, controls=False)
 print(memlab.__file__)
 print(describe.probe_source(run.experiment))
 print(*(sample.outcome for sample in run.samples))

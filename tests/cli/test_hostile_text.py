@@ -231,7 +231,8 @@ def test_a_sweep_whose_messages_nobody_reads_measures_to_the_end(
 ) -> None:
     store = tmp_path / "r.db"
     words = ["sweep", "mmap-write", "-p", "size=4k", "-p", "method=write", "-p", "file_size=1m"]
-    words += ["-p", "filesystem=dir", "-p", "slice=1ms", "--blocks", "4", "--dir", str(tmp_path)]
+    words += ["-p", "file_state=cached_4k", "-p", "slice=1ms", "--blocks", "4"]
+    words += ["--dir", str(tmp_path)]
     words += ["--no-controls", "--store", str(store)]
     if place == "gone":
         reader, end = os.pipe()
