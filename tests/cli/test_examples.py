@@ -170,7 +170,7 @@ def test_an_example_that_measures_runs(example: str, folder: Path) -> None:
     if words[1] == "history":
         tiny = experiments.load("page-fault").tiny
         levels = [f"{name}={','.join(map(str, of))}" for name, of in tiny.items()]
-        for _ in range(2):
+        for _ in range(4):
             factors = [word for level in levels for word in ("-p", level)]
             memlab(folder, "sweep", "page-fault", "--no-controls", "--blocks", "1", *factors)
     # A gate may close: old and new are the same program.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -62,7 +63,7 @@ def small_group(limit_bytes: int) -> Iterator[Path]:
     groups = cgroup.locate()
     if not allowed.available or groups.memory_dir is None:
         pytest.skip(f"memory cgroup: {allowed.detail}; {allowed.remedy}")
-    group = groups.memory_dir / "memlab-test-diagnose"
+    group = groups.memory_dir / f"memlab-test-diagnose-{os.getpid()}"
     group.mkdir()
     name = "memory.limit_in_bytes" if groups.memory_version == "1" else "memory.max"
     try:
