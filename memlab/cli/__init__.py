@@ -217,6 +217,8 @@ def _line_of(error: BaseException) -> tuple[str, int]:
         return str(error), error.exit_code
     if short := _short_of(error):
         return short, HostError.exit_code
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:  # Path.exists() raises it
+        return f"{str(error.filename)[:60]}...: the name is too long", UsageError.exit_code
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return "interrupted", Interrupted.exit_code
     if not isinstance(error, Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -54,7 +53,7 @@ def command(
     for program in (program for word in started for program in tried.programs(word, levels)):
         path = folder / program if "/" in program else Path(program)
         if not program or shutil.which(path) is None:
-            what = "is not executable" if program and os.access(path, os.F_OK) else "is not found"
+            what = "is not executable" if program and path.exists() else "is not found"
             raise BadRequest(f"{shlex.quote(program)}: the command to try {what}")
     latency_file, latency_unit = tried.read_latencies(latencies)
     free = available.memory().left

@@ -136,6 +136,13 @@ def place(
     return Place(tmp_path, monkeypatch, capsys)
 
 
+@pytest.mark.parametrize("words", ["try {}", "sweep mmap-write --dry-run --dir {}"])
+def test_a_name_that_no_file_can_have(place: Place, words: str) -> None:
+    status, line = place.refused(words.format("x" * 5000).split())
+    assert status == USAGE
+    assert "xxx...: the name is too long" in line
+
+
 @pytest.mark.parametrize("arguments", WRONG_USAGE)
 def test_wrong_usage(place: Place, arguments: str) -> None:
     status, line = place.refused(arguments.split())
