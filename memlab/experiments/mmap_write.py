@@ -23,7 +23,7 @@ EXPERIMENT = Experiment(
             "crossover",
             "use write(2) where a call brings {number} or more, a mapping for smaller ones; if "
             "each record must be on the disk, see log-append",
-            "the size from which write(2) is cheaper is {number} here; if each record must be on "
+            "choose by the state of the file that is written, as above; if each record must be on "
             "the disk, see log-append",
         ),
     ],

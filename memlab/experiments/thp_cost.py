@@ -293,7 +293,7 @@ EXPERIMENT = Experiment(
         Decision(
             "fork",
             "and mind fork (redis, snapshots): it gets slower with them ({number})",
-            "fork is no reason against them (redis, snapshots): it takes {number} of the time, and "
+            "fork is not a reason against them (redis, snapshots): it takes {number} of the time, and "
             "a write afterwards copies 4 KiB",
         ),
     ],
