@@ -35,7 +35,11 @@ def asked_options(command: str) -> _options.Option:
 def _option(option: Option, help: str) -> _options.Option:
     names = (option.flag, option.field)
     if option.kind.name == "flag":
-        return click.option(*names, is_flag=True, help=help, callback=lambda _, __, no: not no)
+
+        def flagged(_: click.Context, __: click.Parameter, given: bool) -> bool:
+            return bool(option.default) != given  # a flag says what is not the default
+
+        return click.option(*names, is_flag=True, help=help, callback=flagged)
     kind: Any = _TYPES.get(option.kind.name)
     if option.choices:
         kind = click.Choice(option.choices)

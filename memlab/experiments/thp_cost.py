@@ -293,8 +293,8 @@ EXPERIMENT = Experiment(
         Decision(
             "fork",
             "and mind fork (redis, snapshots): it gets slower with them ({number})",
-            "fork is not a reason against them (redis, snapshots): it takes {number} of the time, and "
-            "a write afterwards copies 4 KiB",
+            "fork is not a reason against them (redis, snapshots): it takes {number} of the time, "
+            "and a write afterwards copies 4 KiB",
         ),
     ],
     probe="thp_cost",

@@ -274,7 +274,7 @@ def _turns(base: Measured, new: Measured, force: bool) -> list[str]:
         f"{turned.name} was taken in turns, without the machine's stalls, {other.name} in windows"
     )
     if not force:
-        raise Unlike(base.name, new.name, [f"{said} (sweep --no-turns)"])
+        raise Unlike(base.name, new.name, [f"{said} (sweep --turns)"])
     return [f"unlike settings, compared by force: {said}"]
 
 

@@ -44,8 +44,8 @@ def _taken(experiment: Experiment) -> str:
         return "Taken: a trial is one window."
     said = (experiment.turns.__doc__ or "").strip().rstrip(".")
     return (
-        f"Taken: {turns.said()}, without the machine's stalls. {said}. A run with other points, or "
-        "with --no-turns, has one window a trial."
+        "Taken: a trial is one window. With --turns: "
+        f"{turns.said()}, without the machine's stalls. {said}."
     )
 
 

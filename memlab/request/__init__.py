@@ -237,13 +237,13 @@ class Request:
         always=False,
     )
     turns: bool = asked(
-        True,
+        False,
         FLAG,
-        "--no-turns",
+        "--turns",
         on=dict.fromkeys(
             ("sweep", "plan"),
-            "A window of its own for every trial; else the points of a block take turns of 2 ms, "
-            "where their work is a repeated call.",
+            "Let the points of a block take turns of 2 ms, where their work is a repeated call, in "
+            "place of a window for every trial.",
         ),
         doc="whether the points of a block take turns of 2 ms, where their work is a repeated "
         "call, so that all meet the same machine.",

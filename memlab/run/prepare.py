@@ -61,7 +61,9 @@ def prepare(request: Request) -> Prepared:
     )
     kept = replace(request, scaled=scaled, directory=str(directories.dir))
     why_not = relay.why_not(experiment, built.points, request, directories)
-    return Prepared(experiment, built, directories, kept, request.turns and why_not is None)
+    if request.turns and why_not:
+        raise CannotRun(f"--turns: {why_not}; without it each trial has a window")
+    return Prepared(experiment, built, directories, kept, request.turns)
 
 
 def _check_cpus(cpus: Sequence[int]) -> None:

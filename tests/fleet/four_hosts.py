@@ -16,7 +16,7 @@ from memlab.store import SampleRow, Store
 
 NAMES = ("a", "b", "c", "d")
 SWEEP = ["sweep", "mmap-write", "-p", "size=4k", "-p", "file_size=1m", "-p", "filesystem=tmpfs"]
-SWEEP += ["-p", "file_state=cached_4k", "--no-turns"]  # whose spans are disjoint
+SWEEP += ["-p", "file_state=cached_4k"]
 SWEEP += ["--no-controls", "--budget", "5min"]
 
 _HOST = """

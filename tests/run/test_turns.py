@@ -11,6 +11,7 @@ from synthetic import window
 
 import memlab
 from memlab import experiments
+from memlab.errors import CannotRun
 from memlab.experiment import Host
 from memlab.experiment.kinds import result_fields
 from memlab.request import Request
@@ -53,6 +54,11 @@ def test_points_on_a_cached_file_take_turns() -> None:
 )
 def test_other_points_have_windows(levels: dict[str, Any], why: str) -> None:
     assert why in str(why_not(levels=levels))
+
+
+def test_turns_that_cannot_be_are_refused(memlab_sweep: Any) -> None:
+    with pytest.raises(CannotRun, match=r"--turns: a relay is of 2 to .* and there are 1; without"):
+        memlab_sweep(size=[512], method=["mmap"], turns=True)
 
 
 def test_a_gentle_sweep_and_several_cpus_have_windows() -> None:
@@ -162,7 +168,7 @@ def memlab_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_sweep_by_turns(memlab_sweep: Any) -> None:
-    run = memlab_sweep(size=[512, 4096], slice=[0.01])
+    run = memlab_sweep(size=[512, 4096], slice=[0.01], turns=True)
     assert run.turns
     assert {sample.outcome for sample in run.samples} == {"ok"}
     for one in run.samples:
@@ -170,6 +176,6 @@ def test_a_sweep_by_turns(memlab_sweep: Any) -> None:
 
 
 def test_a_sweep_without_turns(memlab_sweep: Any) -> None:
-    run = memlab_sweep(size=[512, 4096], slice=[0.01], turns=False)
+    run = memlab_sweep(size=[512, 4096], slice=[0.01])
     assert not run.turns
     assert {sample.raw["turns"] for sample in run.samples} == {None}

@@ -49,8 +49,8 @@ def _options(run: Run) -> Iterator[str]:
         yield "--no-controls"
     if not asked.get("layouts", True):
         yield "--no-layouts"
-    if run.experiment.turns and not run.turns:
-        yield "--no-turns"
+    if run.turns:
+        yield "--turns"
     yield from ("--blocks", str(max(1, run.blocks)))
     if asked.get("budget_s"):
         yield from ("--budget", _level(run.experiment, "", float(asked["budget_s"])))
