@@ -38,7 +38,7 @@ def test_claims_are_the_judged_ones_a_row_each(run: memlab.Run) -> None:
     crossing = found[found.id == "crossover"]
     assert sorted(crossing.file_state) == ["cached_4k", "preallocated", "sparse"]
     bounded = found.dropna(subset=["low", "estimate", "high"])
-    assert set(bounded.id) == set(found.id)
+    assert "crossover" in set(bounded.id)  # others have a bound on one side
     assert (bounded.low < bounded.estimate).all()
     assert (bounded.estimate < bounded.high).all()
 

@@ -785,6 +785,7 @@ UNDOES = """
 import ctypes, os, sys, time
 libc = ctypes.CDLL(None)
 what, value = sys.argv[1:]
+time.sleep(1)  # it is in force, and looked at
 if what == "lock":
     libc.munlockall()
 elif what == "group":

@@ -144,7 +144,7 @@ def test_describe(name: str) -> None:
 def test_doctor(command: Command) -> None:
     found = strict_json(said(command("doctor", "--json")))
     assert all({"name", "available", "detail", "remedy"} == item.keys() for item in found)
-    text = said(command("doctor"))
+    text = said(command("doctor", "-v"))
     machine = [item for item in found if not item["name"].startswith("experiment ")]
     assert len(found) == len(machine) + len(experiments.names())
     for item in machine:
