@@ -131,7 +131,7 @@ CASES = (
          "pool has", needs_root=True, quick=True),
     Case("reads", group=48 * MiB, said="group-full-of-droppable", words="are page cache: dropped",
          never=(*FILLS, "group-nearly-full"), needs_root=True),
-    Case("fsync", never=("waits-for-files", "reads-files")),
+    Case("fsync", never=("reads-files",)),
     Case("dirties", never=("waits-for-files", "copies-after-fork", *RETURNS)),
     Case("fills_lock", said="waits-for-mappings", words="wait for a kernel semaphore, as the "
          "mmap_lock", needs_root=True, moves=True),
