@@ -116,7 +116,7 @@ def test_the_slice_ends_the_loop(shm: Path) -> None:
     path = shm / "file"
     with open(path, "wb") as file:
         file.truncate(1 << 32)
-    result = read(path, method="pread", size_bytes=1, file_size_bytes=1 << 32, slice_ns=10**6)
+    result = read(path, method="pread", size_bytes=1, file_size_bytes=1 << 32, slice_ns=10**8)
     assert result["sliced"]
     assert 0 < result["call_count"] < 1 << 32
 

@@ -93,10 +93,10 @@ def test_sync_is_timed_apart(shm: Path, method: str) -> None:
 
 
 def test_the_slice_ends_the_loop(shm: Path) -> None:
-    """4 Gi calls of one byte would take minutes; the slice is a millisecond."""
+    """4 Gi calls of one byte would take minutes; the slice is a tenth of a second."""
     size = 1 << 32
     result = write(
-        sparse(shm, size), method="write", size_bytes=1, file_size_bytes=size, slice_ns=10**6
+        sparse(shm, size), method="write", size_bytes=1, file_size_bytes=size, slice_ns=10**8
     )
     assert result["sliced"]
     assert 0 < result["call_count"] < size
