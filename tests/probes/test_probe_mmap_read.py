@@ -112,7 +112,7 @@ def test_resident_bytes_are_those_in_the_page_cache(shm: Path, method: str) -> N
 
 
 def test_the_slice_ends_the_loop(shm: Path) -> None:
-    """4 Gi calls would take minutes; the slice is a millisecond."""
+    """4 Gi calls would take minutes; the slice is a tenth of a second."""
     path = shm / "file"
     with open(path, "wb") as file:
         file.truncate(1 << 32)
