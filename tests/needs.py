@@ -20,9 +20,12 @@ from typing import Any
 
 import pytest
 
+from memlab.diagnose import pages
+from memlab.errors import CannotRun
 from memlab.files import ownership
-from memlab.observe import allocators, capabilities, guest_tools
+from memlab.observe import allocators, capabilities, guest_tools, process
 from memlab.run import kernel
+from memlab.trace import recording
 
 SBIN = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 ROOT = os.geteuid() == 0
@@ -108,6 +111,23 @@ def _traces() -> bool:
     return ROOT and line.detail == "open for the whole system"
 
 
+def _records() -> bool:
+    try:
+        recording._numbers()
+    except CannotRun:
+        return False
+    return True
+
+
+def _sees_pages() -> bool:
+    pid = os.getpid()
+    try:
+        pages.read(pid, process.maps(pid))
+    except pages.NotSeen:
+        return False
+    return True
+
+
 @cache
 def _doctor() -> dict[str, capabilities.Capability]:
     return {line.name: line for line in capabilities.read()}
@@ -119,6 +139,8 @@ NEEDS = {
     "writable settings": Need(_settings, "run as root, where /sys and /proc/sys are writable"),
     "root's capabilities": Need(_capable, "run in a container with all of them, or as a user"),
     "tracing of a CPU": Need(_traces, "run as root, with perf and tracefs allowed"),
+    "recording": Need(_records, "run as root, with the tracepoints of calls and page faults"),
+    "flags of pages": Need(_sees_pages, "run as root, where /proc/kpageflags is readable"),
     "a mount namespace": _namespace("--mount", "mount -t tmpfs none /mnt"),
     "a network namespace": _namespace("--net"),
     "/run/lock": Need(Path("/run/lock").is_dir, "mkdir /run/lock"),

@@ -9,7 +9,7 @@
  * and stacks are not made: they are the same under any allocator.
  *
  * A task of the trace is a thread or a process here, each waits for its turn, and an exec is one of
- * this program, as replay.c does it. This program's own table has 24 bytes a block.
+ * this program, as replay.c does it. This program's own table has 24 bytes per block.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -11,6 +11,7 @@ for many samples at once, and of one sample where an expression is called as a f
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import add
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from memlab.experiment.fields import Fields
 
 
-class Expression:
+class Expression(ABC):
     """Computed from fields; what it is made of are expressions and numbers."""
 
     __slots__ = ()
@@ -108,8 +109,9 @@ class Expression:
         """The expressions that it is made of."""
         return ()
 
+    @abstractmethod
     def evaluate(self, fields: Fields) -> Any:
-        raise NotImplementedError
+        """Its value of each sample."""
 
 
 def fields_of(expression: Expression) -> Iterator[str]:

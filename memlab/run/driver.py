@@ -206,7 +206,7 @@ class Sweep:
                         executor.renew(trials[0].active)
                     samples = self._samples(executor, trials)
                     elapsed_s = time.monotonic() - began
-                    heard.holding = True  # what is stored is told: a signal waits so long
+                    heard.holding = True  # a signal waits until what is stored has been reported
                     store.add_sample(run.id, session, elapsed_s, *samples)
                     heard.holding = False
                     for trial, sample in zip(trials, samples, strict=True):

@@ -221,16 +221,14 @@ def test_a_group_says_what_no_process_holds(binary: Compiled) -> None:
     assert not [one for one in found.findings if one.severity is CRITICAL]
 
 
+@pytest.mark.needs("flags of pages")
 def test_exact_pages_of_a_known_program(binary: Compiled) -> None:
     """Anonymous memory that three others share since a fork, to the page."""
     from memlab.diagnose import pages
     from memlab.observe import process
 
     with started(Case("prefork", ("-", "reads")), binary) as pid:
-        try:
-            seen, status = pages.read(pid, process.maps(pid))
-        except pages.NotSeen as why:
-            pytest.skip(str(why))
+        seen, status = pages.read(pid, process.maps(pid))
     assert seen.shared_bytes is not None
     assert seen.shared_bytes == pytest.approx(64 * MiB, rel=0.02)
     assert seen.anonymous_bytes == pytest.approx(proc.status_bytes(status, "RssAnon"), abs=MiB)

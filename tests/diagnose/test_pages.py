@@ -42,13 +42,9 @@ def test_a_piece_is_bounded_by_mappings_and_addresses_and_all_is_read(sizes: lis
     assert covered == sum(sizes)
 
 
+@pytest.mark.needs("flags of pages")
 def test_the_page_of_zeros_is_counted_and_is_no_memory(binary: Compiled) -> None:
     with running(binary("asked/zeros"), "-") as program:
-        try:
-            while (
-                seen := pages.read(program.pid, process.maps(program.pid))[0]
-            ).zeros_bytes < 1 << 20:
-                pass
-        except pages.NotSeen as why:
-            pytest.skip(str(why))
+        while (seen := pages.read(program.pid, process.maps(program.pid))[0]).zeros_bytes < 1 << 20:
+            pass
     assert seen.anonymous_bytes < 1 << 20

@@ -58,8 +58,8 @@ def trial(path: Path, **change: Any) -> dict[str, Any]:
         "slice_ns": 10**9,
         "handicap_count": 0,
     } | change
-    told = {"probe": "mmap_write", "file": None, "cpus": [CPU], "limit_s": 60.0}
-    return told | {"params": params}
+    trial = {"probe": "mmap_write", "file": None, "cpus": [CPU], "limit_s": 60.0}
+    return trial | {"params": params}
 
 
 def outcomes(replies: list[dict[str, Any]]) -> list[str]:

@@ -6,11 +6,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import needs
 import pytest
 
 import memlab
 from memlab.command import request
-from memlab.errors import BadLevels, CannotRun
+from memlab.errors import BadLevels
 from memlab.experiment.host import Malloc
 from memlab.observe import allocators
 from memlab.trace import account, file, recording
@@ -109,10 +110,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def recorded(program: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        recording._numbers()
-    except CannotRun as error:
-        pytest.skip(f"{error}")
+    needs.of("recording")
     path = tmp_path_factory.mktemp("recorded") / "a.trace"
     ended = recording.record(path, command=[program], allocations=True)
     assert (ended.status, ended.signal, ended.lost) == (0, 0, 0)

@@ -1,7 +1,6 @@
 """A program with prime numbers of pages, recorded: the trace and its replay have each of them."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import needs
 import pytest
 from unprivileged import without_capabilities
 
@@ -77,10 +77,7 @@ int main(int count, char **words)
 
 @pytest.fixture(scope="module", autouse=True)
 def _allowed() -> None:
-    try:
-        recording._numbers()
-    except CannotRun as error:
-        pytest.skip(f"{error}")
+    needs.of("recording")
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +147,7 @@ def test_the_replay_under_a_lock_brings_in_what_is_mapped(
     program: list[str], tmp_path: Path, lock: str
 ) -> None:
     """Under MCL_FUTURE all of the two mappings and the file is there before it is touched."""
-    if os.geteuid():
-        pytest.skip("needs root, to lock any amount")
+    needs.of("lock any amount")
     path, _ = recorded(tmp_path, "--", *program)
     without, locked = replay(path), replay(path, lock=lock)
     assert locked.status == 0

@@ -6,6 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import needs
 import pytest
 
 from memlab.command import declare as command
@@ -113,8 +114,8 @@ def everything() -> Made:
 @pytest.mark.parametrize("huge", [False, True], ids=["small", "huge"])
 @pytest.mark.parametrize("lock", ["off", "current", "future", "future_onfault"])
 def test_every_known_answer_under_every_lock(tmp_path: Path, lock: str, huge: bool) -> None:
-    if os.geteuid() and lock != "off":
-        pytest.skip("needs root, to lock any amount")
+    if lock != "off":
+        needs.of("lock any amount")
     path = everything().write(tmp_path / "a.trace")
     found = replay(path, lock=lock, huge=huge)
     of_main = {

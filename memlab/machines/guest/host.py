@@ -239,8 +239,8 @@ class GuestExecutor:
         return {"outcome": outcome, "detail": str(self._gone), "probe_hash": ""}
 
     def turns(self, points: Sequence[Point], seed: int) -> list[dict[str, Any]]:
-        """Never asked for: in a guest trials come one at a time."""
-        raise NotImplementedError
+        """Raises CannotRun: in a guest trials come one at a time (`relay.why_not`)."""
+        raise CannotRun("turns: in a guest trials come one at a time")
 
     def renew(self, points: Sequence[Point]) -> None:
         self.check()
