@@ -22,8 +22,9 @@ from stored_runs import (
 )
 
 from memlab.experiment import At
+from memlab.judging import summary
 from memlab.present import figures
-from memlab.present.figures import sidecar
+from memlab.present.figures import sidecar, verdicts
 from memlab.results import Run
 from memlab.results.crossing import crossings
 
@@ -290,3 +291,21 @@ def test_the_page_says_what_was_measured_where(run: Run) -> None:
 
 
 # The files
+
+
+@pytest.mark.parametrize(
+    ("word", "one", "two"),
+    [
+        ("holds", "1 more claim holds", "2 more claims hold"),
+        (summary.PARTLY, "1 more claim holds in part", "2 more claims hold in part"),
+        (
+            summary.DIFFERS,
+            f"1 more claim {summary.DIFFERS}",
+            f"2 more claims {summary.DIFFERS.replace('depends', 'depend')}",
+        ),
+        ("contradicted", "1 more claim is contradicted", "2 more claims are contradicted"),
+        ("not decided", "1 more claim is undecided", "2 more claims are undecided"),
+    ],
+)
+def test_a_headlines_count_of_claims_is_a_sentence(word: str, one: str, two: str) -> None:
+    assert [verdicts._counted(n, word, more=True) for n in (1, 2)] == [one, two]

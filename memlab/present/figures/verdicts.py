@@ -51,6 +51,7 @@ def _counted(count: int, word: str, *, more: bool) -> str:
     said = {
         "holds": "hold" if count > 1 else "holds",
         summary.DIFFERS: "depend on the setting" if count > 1 else summary.DIFFERS,
+        summary.PARTLY: "hold in part" if count > 1 else summary.PARTLY,
         "not decided": f"{be} undecided",
     }
     return f"{claims} {said.get(word, f'{be} {word}')}"
