@@ -22,7 +22,7 @@ from stored_runs import (
 )
 
 from memlab.experiment import At
-from memlab.judging import summary
+from memlab.judging.summary import DIFFERS, PARTLY
 from memlab.present import figures
 from memlab.present.figures import sidecar, verdicts
 from memlab.results import Run
@@ -297,11 +297,11 @@ def test_the_page_says_what_was_measured_where(run: Run) -> None:
     ("word", "one", "two"),
     [
         ("holds", "1 more claim holds", "2 more claims hold"),
-        (summary.PARTLY, "1 more claim holds in part", "2 more claims hold in part"),
+        (PARTLY, "1 more claim holds in part", "2 more claims hold in part"),
         (
-            summary.DIFFERS,
-            f"1 more claim {summary.DIFFERS}",
-            f"2 more claims {summary.DIFFERS.replace('depends', 'depend')}",
+            DIFFERS,
+            f"1 more claim {DIFFERS}",
+            f"2 more claims {DIFFERS.replace('depends', 'depend')}",
         ),
         ("contradicted", "1 more claim is contradicted", "2 more claims are contradicted"),
         ("not decided", "1 more claim is undecided", "2 more claims are undecided"),
