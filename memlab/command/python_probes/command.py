@@ -53,6 +53,7 @@ _READ_EVERY_S, _MOST_READINGS = 0.01, 600
 _READING_SHARE = 0.05  # of a CPU, at most
 _READING_WITHIN_S = 1.0  # or the time limit would wait for the reading
 _PSS_SHARE = 0.01  # of the time, at most: calls of the program that map memory wait meanwhile
+_DYING_S = 0.05  # after the counters are read, so that no metric has it
 _READY_EVERY_S, _READY_WITHIN_S = 0.001, 60.0
 _ANSWER_WITHIN_S = 1.0  # to be ready by HTTP
 _STOP_WITHIN_S = 10.0  # from SIGTERM on; then the service is killed
@@ -568,7 +569,8 @@ class _Service:
         self._count()
         if since and not service.ended:
             service.report = since.report() | service.counters[-1]
-        died = service.ended
+        # A load that loses its service may end before the service's own end is reported.
+        died = service.ended or _attend([service], lambda: service.ended, _DYING_S)
         load.stop(self._group)
         self._load = load.report
         if died:
