@@ -94,17 +94,21 @@ def test_page_faults_and_locked_memory_are_those_of_the_program(
     faults, locked, rss, pss = (medians(run, m) for m in metrics)
     for lock in ("off", "future_onfault"):
         assert faults[TOUCHED_TEXT, lock] - faults["0", lock] == TOUCHED
-        assert 0 <= rss[TOUCHED_TEXT, lock] - rss["0", lock] - TOUCHED * PAGE < 64 * PAGE
-        assert abs(pss[TOUCHED_TEXT, lock] - pss["0", lock] - TOUCHED * PAGE) < 64 * PAGE
+        assert abs(rss[TOUCHED_TEXT, lock] - rss["0", lock] - TOUCHED * PAGE) < RSS_UNSEEN
+        # Its share of libc's pages, some 400, moves as other programs that map them come and go.
+        assert abs(pss[TOUCHED_TEXT, lock] - pss["0", lock] - TOUCHED * PAGE) < 256 * PAGE
     # Locked as a whole at mmap: what it touches then takes no fault.
     assert faults[TOUCHED_TEXT, "future"] == faults["0", "future"]
-    assert rss["0", "future"] > MAPPED * PAGE
+    assert rss["0", "future"] > MAPPED * PAGE - RSS_UNSEEN
     assert locked["0", "off"] == 0
     for lock in ("future", "future_onfault"):  # VmLck is address space, touched or not
         assert MAPPED * PAGE < locked["0", lock] < 2 * MAPPED * PAGE
 
 
 TOUCHED_TEXT = str(TOUCHED)
+# ru_maxrss sums counters that are kept per CPU, and each CPU holds back up to 32 pages of a kind,
+# here file and anonymous, before it adds them (Linux 6.2, f1a7941243c1). Of two runs' difference.
+RSS_UNSEEN = 2 * 2 * 32 * PAGE * (os.cpu_count() or 1)
 
 
 @pytest.mark.needs("memory cgroup")
