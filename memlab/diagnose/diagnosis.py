@@ -79,6 +79,7 @@ def of(pid: int, seconds: float, *, thorough: bool = False) -> Diagnosis:
     starting_cpu_s = time.process_time()
     with subject.held(pid) as (found, pidfd):
         seen = look.at(found, pidfd, seconds, thorough=thorough)
+        subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
     accounts = tuple(one.of(seen) for one in (stock, flow, limits, timing))
     if seen.group:
         accounts = (accounts[0], held.stock(seen.group.charge), *accounts[1:])

@@ -240,7 +240,6 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     )
     began = started.read(found)
     serves = family.listens(pid)
-    subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
     held = series.held
     forks = any(thread.per_s.get("processes_created") for thread in threads)
     resident = pages_after.by_mapping if pages_after else {}
