@@ -571,7 +571,7 @@ EXPERIMENT = Experiment(
         "pages": [1],
         "readers": [1],
         "operations": [3],
-        "slice": [0.001],
+        "slice": [0.1],
     },
     judges={"jemalloc-madvise": ["signs"]},
     claims=CLAIMS,

@@ -257,9 +257,6 @@ def test_the_command_prints_a_schema_and_without_a_name_lists_them(command: Comm
     assert [line.split()[:2] for line in lines] == [
         [name, documents.schema(name)["$id"]] for name in documents.commands()
     ]
-    done = command("schema", "shwo")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "memlab: no schema of 'shwo'; did you mean show?\n"
 
 
 @pytest.mark.parametrize("name", documents.commands())
@@ -326,7 +323,7 @@ def test_a_resumed_run(command: Command, store_path: Path, tmp_path: Path) -> No
     asked = ["sweep", "mmap-write", *TINY.split(), "--no-controls", "--dir", str(tmp_path)]
     first = valid(command(*asked, "--budget", "1ms", "--json"), "sweep")
     assert first["ended"] == "budget"
-    resumed = valid(command("sweep", "--resume", "last", "--budget", "100ms", "--json"), "sweep")
+    resumed = valid(command("sweep", "--resume", "last", "--budget", "1s", "--json"), "sweep")
     assert resumed["run"] == first["run"]
     assert resumed["samples"] > first["samples"]
 

@@ -44,28 +44,6 @@ def a_kernel_thread() -> str:
     pytest.skip("no kernel thread is seen from this PID namespace")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["0"], ["PID 0 is not a process"]),
-        (["-1"], ["-1"]),
-        (["no-such-name"], ["PID", "'no-such-name'", "no process has that name"]),
-        ([], ["name one subject"]),
-        (["1", "--group", "self"], ["name one subject"]),
-        (["--group", "no/such"], ["--group no/such"]),
-        (["--group", "of:x"], ["--group of:x"]),
-        (["4194305"], ["no process 4194305"]),  # above the largest that Linux gives
-        ([str(os.getpid()), "--seconds", "0"], ["--seconds", "0"]),
-        ([str(os.getpid()), "--seconds", "soon"], ["--seconds", "'soon'"]),
-        ([str(os.getpid()), "--seconds", "nan"], ["--seconds", "nan"]),
-    ],
-)
-def test_wrong_usage(arguments: list[str], words: list[str]) -> None:
-    status, line = refused(*arguments)
-    assert status == USAGE
-    assert [word for word in words if word not in line] == [], line
-
-
 def test_a_kernel_thread() -> None:
     status, line = refused(a_kernel_thread())
     assert status == USAGE
@@ -218,9 +196,3 @@ def test_a_process_that_may_not_be_read() -> None:
     assert "may not be read: " in done.stderr
     if os.geteuid() == 0:
         assert "CAP_SYS_PTRACE is needed, which root has not here" in done.stderr
-
-
-def test_an_option_that_is_gone_names_what_took_its_place() -> None:
-    status, said = refused(str(os.getpid()), "--if", "lock=future")
-    assert status == USAGE
-    assert "memlab record" in said

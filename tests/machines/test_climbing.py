@@ -133,7 +133,7 @@ def test_several_guests_at_once(
     boots: list[str], store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each waits for the other to boot: one alone would never go on."""
-    both = Barrier(2, timeout=60)
+    both = Barrier(2, timeout=300)
 
     class Meeting(Guest):
         @contextmanager

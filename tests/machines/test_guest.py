@@ -84,7 +84,7 @@ def rows(store: Path) -> list[SampleRow]:
 def leaves_nothing() -> Iterator[None]:
     """However a test ends its guest, in a moment nothing of it is left."""
     yield
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while left := leftovers():
         assert time.monotonic() < deadline, left
         time.sleep(0.05)
@@ -109,7 +109,7 @@ def test_trials_in_a_guest(
     """Counts as on a host, the OOM killer held by cgroup v2, labels beside emulated times; then
     the guest hangs, which is a row and an end."""
     began = time.monotonic()
-    with Guest(Asked(kernel=guest_kernel, memory_bytes=MEMORY), silence_s=30) as guest:
+    with Guest(Asked(kernel=guest_kernel, memory_bytes=MEMORY), silence_s=120) as guest:
         up_s = time.monotonic() - began
         faults = sweep(guest, store_path, "page-fault", {"chunks": [23], "lock": ["off"]})
         _sees_the_guest(faults, guest_kernel)
@@ -125,9 +125,9 @@ def test_trials_in_a_guest(
         done_s = time.monotonic() - began
 
         def stop() -> None:
+            guest.silence_s = 3
             os.killpg(guest.group, signal.SIGSTOP)
 
-        guest.silence_s = 3
         with pytest.raises(GuestLost, match="has been silent"):
             sweep(guest, store_path, "page-fault", {"chunks": [23, 46]}, stop)
     outcomes = [row.outcome for row in rows(store_path)]
@@ -296,7 +296,7 @@ def interrupt(*_: object) -> None:
 
 def until_it_boots(asked: subprocess.Popen[str]) -> int:
     """Its guardian's pid. The QEMU that asks /dev/kvm for a heartbeat ends before that begins."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while True:
         assert asked.poll() is None, asked.communicate()
         assert time.monotonic() < deadline
@@ -317,7 +317,7 @@ def test_kill_9_of_memlab_leaves_nothing_of_its_guest(
     until_it_boots(asked)
     asked.kill()
     asked.communicate()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while left := leftovers():
         assert time.monotonic() < deadline, left
         time.sleep(0.02)

@@ -27,7 +27,7 @@ LEAST = 6  # samples that a median's 95 % interval needs
 
 def test_an_id_is_a_number_to_no_program() -> None:
     ids = {driver.new_id() for _ in range(2000)}
-    assert len(ids) == 2000
+    assert len(ids) > 1990  # of 1.6e9: two alike among them are one run in 800
     assert {len(one) for one in ids} == {8}
     assert {one[0] for one in ids} <= set("abcdef")
     assert all(int(one, 16) > 0 for one in ids)
