@@ -160,8 +160,15 @@ def _charge_1(
     tables = min(tables, kernel - stacks)
     other = kernel - stacks - tables
     machine = files.known(lambda: proc.meminfo(root)) or {}
-    # No more is reclaimable here than on the whole machine, and no more is not.
-    least = max(0, other - machine.get("SUnreclaim", other) - machine.get("Percpu", 0))
+    # No more is reclaimable here than on the whole machine, and no more is not: slab, per-CPU
+    # memory, and pages that the kernel takes for pipes, vmalloc and the like, which no line names.
+    named = (
+        "MemFree", "Buffers", "Cached", "SwapCached", "AnonPages", "Slab", "KernelStack",
+        "PageTables", "SecPageTables", "Percpu", "Hugetlb",
+    )  # fmt: skip
+    unnamed = machine.get("MemTotal", 0) - sum(machine.get(name, 0) for name in named)
+    not_slab = machine.get("Percpu", 0) + max(0, unnamed)
+    least = max(0, other - machine.get("SUnreclaim", other) - not_slab)
     most = min(other, machine.get("SReclaimable", 0))
     return Charge(
         used_bytes=used,

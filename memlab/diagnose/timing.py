@@ -11,6 +11,7 @@ from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, rate, sh
 from memlab.diagnose.look import Look
 
 _LEAST_SAMPLES = 3
+_FROZEN = "a thaw: its cgroup is frozen"
 _WHAT = {
     "reclaim": ("waits-for-reclaim",
         "more memory, or less of it used: memory.high and the limit of its group, MemAvailable of "
@@ -70,6 +71,15 @@ def findings(look: Look) -> Iterator[Finding]:
             setting="look again while it runs",
         )  # fmt: skip
     waits = look.waits
+    if frozen(look):
+        assert waits
+        yield Finding(
+            "frozen", COSTLY,
+            "it is frozen by its cgroup (docker pause, freezer.state, cgroup.freeze): this look "
+            "sees what it holds, and nothing that it would do",
+            "time", _FROZEN, waits.by_kind[_FROZEN], "count",
+            setting="docker unpause, or thaw its group, and look again",
+        )  # fmt: skip
     if waits is not None and waits.samples:
         for kind, (name, setting, experiment) in _WHAT.items():
             count = waits.by_kind.get(kind, 0)
@@ -111,6 +121,12 @@ def findings(look: Look) -> Iterator[Finding]:
             facts(Fact("huge pages on this machine", look.memory.thp_machine or "none")),
             _WHAT["compaction"][1], {"thp": ["inherit", "never"]}, ("thp-cost",),
         )  # fmt: skip
+
+
+def frozen(look: Look) -> bool:
+    """Whether nearly every sample of its threads was of one that is frozen."""
+    waits = look.waits
+    return bool(waits and waits.by_kind.get(_FROZEN, 0) > 0.9 * max(waits.samples, 1))
 
 
 def _changes_mappings(look: Look, sleeps: float = 0.0) -> bool:
