@@ -112,7 +112,7 @@ def _unseen(seen: Look) -> Iterator[Unlooked]:
     for line in seen.unseen:
         what, _, why = line.partition(": ")
         yield Unlooked(what, why, None, None)
-    if seen.state in "Tt" or timing.frozen(seen):
+    if seen.state in "Tt" or seen.frozen:
         yield Unlooked("what it does", "it is stopped", None, None)
 
 

@@ -133,6 +133,12 @@ def open_memory_bytes(pid: int) -> int:
     return sum(held.values())
 
 
+def pipe_count(pid: int) -> int:
+    """How many pipes it holds an end or both of."""
+    held = files.known(lambda: process.descriptors(pid)) or []
+    return len({one for one in held if one.startswith("pipe:")})
+
+
 def port(pid: int) -> int | None:
     """The lowest TCP port that it listens on, in /proc/PID/net/tcp (0A is LISTEN); None where it
     holds no such socket."""

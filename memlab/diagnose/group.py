@@ -54,6 +54,8 @@ class Charge:
     """How often the limit was met."""
     oom_kill_count: int
     fault_count: int
+    stuck: bool = False
+    """Out of memory with the killer turned off (v1's memory.oom_control): its threads wait."""
 
     @property
     def rest_bytes(self) -> int:
@@ -170,6 +172,7 @@ def _charge_1(
     not_slab = machine.get("Percpu", 0) + max(0, unnamed)
     least = max(0, other - machine.get("SUnreclaim", other) - not_slab)
     most = min(other, machine.get("SReclaimable", 0))
+    control = pairs(directory / "memory.oom_control")
     return Charge(
         used_bytes=used,
         peak_bytes=files.number(directory / _PEAK["1"]),
@@ -184,7 +187,8 @@ def _charge_1(
         zswap_bytes=0,
         swapped_bytes=of("swap"),
         reached_count=files.number(directory / "memory.failcnt") or 0,
-        oom_kill_count=pairs(directory / "memory.oom_control").get("oom_kill", 0),
+        oom_kill_count=control.get("oom_kill", 0),
+        stuck=bool(control.get("oom_kill_disable") and control.get("under_oom")),
     )
 
 

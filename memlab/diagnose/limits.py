@@ -328,7 +328,7 @@ def _count_grows(room: Room) -> Finding:
         f"{_amount(room.growth_per_s, room.unit)} more {words[kind]} per s in every part of the "
         f"look; {_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name})",
         "limits", room.name, room.growth_per_s, "1/s",
-        setting=_HINTS.get(room.name, ""),
+        setting=_HINTS.get(room.name, "threads that never end (ls /proc/PID/task), or a pool"),
         experiments=("vma-lock",) if kind == "mappings" else (),
     )  # fmt: skip
 
@@ -380,7 +380,17 @@ def of_group(
     full = 1 - group.room_share
     nearly = charge.used_bytes >= 0.9 * group.limit_bytes
     swap = _swaps()
-    if _fills(group):
+    if charge.stuck:
+        yield Finding(
+            "group-out-of-memory", CRITICAL,
+            f"its memory cgroup is out of memory, {size(charge.used_bytes)} of "
+            f"{size(group.limit_bytes)}, and the kernel kills nobody for it (oom_kill_disable): "
+            "who asks for more waits until some is given back",
+            "limits", group.limit_name, full, "1", evidence,
+            f"raise {group.path}/{group.limit_name}, end a process of it, or write 0 to its "
+            "memory.oom_control", None, ("reclaim-or-kill", "memcg-notify"),
+        )  # fmt: skip
+    elif _fills(group):
         assert group.seconds_left is not None
         if unshares is None and look is not None:
             lost, more = stock.unsharing(look)
@@ -421,11 +431,11 @@ def of_group(
     elif slab >= 16 * MiB and slab >= 0.3 * charge.used_bytes:
         yield Finding(
             "group-slab", NOTE,
-            f"{size(slab)} of the group's {size(charge.used_bytes)} are {_slab(group, look)}, of "
-            "no "
-            "process",
+            f"{size(slab)} of the group's {size(charge.used_bytes)} are of no process: "
+            f"{_slab(group, look)}",
             "stock", "slab, reclaimable", slab, "B", (*evidence, *_slab_facts(group, look)),
-            "no action; fewer lookups of names that do not exist",
+            "no action; fewer lookups of names that do not exist; slabtop says what the machine's "
+            "slab is, cgroup v2 what the group's is",
             experiments=("memcg-accounting",),
         )  # fmt: skip
     if group.reached_per_s >= 1:
@@ -581,7 +591,17 @@ def _slab(group: GroupRoom, look: Look | None) -> str:
         f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to {size(high)} "
         "of "
         "it directory entries and inodes, which are dropped before anyone is killed"
+        f"{_of_pipes(look)}"
     )
+
+
+def _of_pipes(look: Look | None) -> str:
+    """A pipe holds 16 pages unless it is asked for more (pipe(7)); what is in it is of the
+    kernel, and is not dropped."""
+    most = look.pipe_count * 65536 if look else 0
+    if not look or most < MiB:
+        return ""
+    return f"; its {look.pipe_count:,} pipes, which are not, can hold {size(most)}"
 
 
 def _slab_facts(group: GroupRoom, look: Look | None) -> tuple[Fact, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -218,6 +219,10 @@ class Look:
     """The lowest port that it listens on."""
     sites: Sites | None = None
     """Which code takes page faults, and where; None where none was sampled."""
+    frozen: bool = False
+    """By its cgroup, at the end of the look."""
+    pipe_count: int = 0
+    """Of pipes that it holds an end of."""
     past_end: tuple[PastEnd, ...] = ()
     """Looked for where it was sent SIGBUS."""
     segments: Segments | None = None
@@ -247,9 +252,10 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     if limit:  # those beside it in its group, such as the other workers of one parent
         children = list(dict.fromkeys([*children, *group.processes(limit.group)]))
         children = [one for one in children if one != pid][: family.MEMBERS_MAX]
+    faults = _faults_per_s(pid)
     with (
         counters.counting(pid) as counted,
-        sites.sampling(counters.busiest_first(pid)) as sampled,
+        sites.sampling(counters.busiest_first(pid), faults() * seconds) as sampled,
     ):
         members = family.first(children)
         pages_before, _, _ = _pages(pid, process.maps(pid), detailed=False)
@@ -343,6 +349,8 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         serves=port is not None,
         port=port,
         sites=faulted,
+        frozen=room.frozen(pid),
+        pipe_count=family.pipe_count(pid) if limit else 0,
         past_end=_past_ends(pid, mappings) if rates["bus_errors"] else (),
         segments=room.left_segments(pid, made_by=True),
         left_segments=room.left_segments(pid) if limit else None,
@@ -467,6 +475,12 @@ def _largest(
 
 def _name(mapping: process.Mapping) -> str:
     return mapping.path or f"anonymous at {mapping.start:x}"
+
+
+def _faults_per_s(pid: int) -> Callable[[], float]:
+    """The rate from this call to that of what is returned."""
+    began, before = time.monotonic(), process.stat(pid).minor_faults
+    return lambda: (process.stat(pid).minor_faults - before) / (time.monotonic() - began)
 
 
 def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:

@@ -102,15 +102,29 @@ def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) 
             yield Room("kernel.pid_max", total, ids, "count", fails)
 
 
+def frozen(pid: int) -> bool:
+    """Whether its cgroup, or one above it, is frozen: `FROZEN` is so of v1, `frozen 1` of v2."""
+    return any(
+        (files.text(directory / "freezer.state") or "") == "FROZEN"
+        or "frozen 1" in (files.text(directory / "cgroup.events") or "").splitlines()
+        for directory in _groups(pid, "freezer")
+    )
+
+
 def pids_groups(pid: int) -> Iterator[Path]:
     """The group that counts its tasks, and those above it."""
+    return _groups(pid, "pids")
+
+
+def _groups(pid: int, controller: str) -> Iterator[Path]:
+    """Its group of a controller, and those above it: of v1, and of v2, which has all of them."""
     mounts = files.known(proc.mounts) or []
     paths = cgroup.parse_membership(files.text(ROOT / f"proc/{pid}/cgroup") or "")
     for mount in mounts:
-        legacy = mount.filesystem == "cgroup" and "pids" in mount.super_options
+        legacy = mount.filesystem == "cgroup" and controller in mount.super_options
         if not legacy and mount.filesystem != "cgroup2":
             continue
-        path = paths.get("pids" if legacy else "")
+        path = paths.get(controller if legacy else "")
         if not path or ".." in path or not Path(path).is_relative_to(mount.root):
             continue
         top = Path(mount.mount_point)

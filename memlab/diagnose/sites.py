@@ -1,7 +1,8 @@
-"""Which code takes the page faults, and in which memory: a sample of some 25 per second.
+"""Which code takes the page faults, and in which memory: a sample of some 400 in a look.
 
 A perf event of the kernel's own (PERF_COUNT_SW_PAGE_FAULTS) writes the instruction, the address and
-the stack of a fault into a ring of 64 KiB per thread, and stops when that is full. The stack is
+the stack of every so many faults into a ring of 64 KiB per thread, until that is full. (A frequency
+instead of a period is not kept to: the kernel adjusts no software event, Linux 6.18.) The stack is
 followed by frame pointers: of code that is built without them it is short or wrong beyond its
 first line. Sources: perf_event_open(2); include/uapi/linux/perf_event.h.
 """
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from memlab.diagnose.finding import Fact, share
@@ -23,7 +25,7 @@ from memlab.observe import perf_event, process
 from memlab.observe.perf_event import Scope
 
 _THREADS_MAX = 8
-_FREQUENCY_HZ = 25
+_WANTED = 400
 _RING_PAGES = 16  # a power of two
 _SHOWN = 3
 _FRAMES = 6
@@ -75,14 +77,15 @@ _Fault = tuple[int, tuple[int, ...]]  # the address, and the instructions from t
 class Sampling:
     """Rings of the threads of a process."""
 
-    def __init__(self) -> None:
+    def __init__(self, period: int) -> None:
+        self._period = period
         self._rings: list[tuple[int, mmap.mmap]] = []
         self.why = ""
         """Why nothing is sampled; empty where it is."""
 
     def open(self, task: int) -> None:
         try:
-            fd = _opened(task)
+            fd = self._opened(task)
         except OSError as error:
             if not isinstance(error, ProcessLookupError):
                 self.why = perf_event.why(error)
@@ -92,6 +95,12 @@ class Sampling:
         except OSError as error:
             os.close(fd)
             self.why = f"no memory for a ring: {error.strerror}"
+
+    def _opened(self, task: int) -> int:
+        try:
+            return perf_event.sample(perf_event.PAGE_FAULTS, task, Scope.PROCESS, self._period)
+        except PermissionError:
+            return perf_event.sample(perf_event.PAGE_FAULTS, task, Scope.USER, self._period)
 
     def close(self) -> None:
         for fd, ring in self._rings:
@@ -114,22 +123,15 @@ class Sampling:
 
 
 @contextmanager
-def sampling(tasks: Sequence[int]) -> Iterator[Sampling]:
-    """Samples from here on, of the first threads."""
-    made = Sampling()
+def sampling(tasks: Sequence[int], expected: float = 0.0) -> Iterator[Sampling]:
+    """Samples from here on, of the first threads; `expected` are the faults to come."""
+    made = Sampling(max(1, int(expected / _WANTED)) | 1)
     try:
         for task in tasks[:_THREADS_MAX]:
             made.open(task)
         yield made
     finally:
         made.close()
-
-
-def _opened(task: int) -> int:
-    try:
-        return perf_event.sample(perf_event.PAGE_FAULTS, task, Scope.PROCESS, _FREQUENCY_HZ)
-    except PermissionError:
-        return perf_event.sample(perf_event.PAGE_FAULTS, task, Scope.USER, _FREQUENCY_HZ)
 
 
 def _read(ring: mmap.mmap) -> tuple[list[_Fault], int]:
@@ -184,7 +186,9 @@ def _sites(
     by_code = Counter(code(chain[0]) for _, chain in faults)
     by_memory = Counter(memory(address) for address, _ in faults)
     most = by_code.most_common(1)[0][0]
-    stacks = Counter(chain for _, chain in faults if code(chain[0]) == most)
+    # A frame that is in no mapping is no frame: what it comes from has no frame pointers.
+    chains = (chain[:1] + tuple(takewhile(of, chain[1:])) for _, chain in faults)
+    stacks = Counter(chain for chain in chains if code(chain[0]) == most)
     return Sites(
         sampled=len(faults),
         lost=lost,

@@ -11,7 +11,6 @@ from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, rate, sh
 from memlab.diagnose.look import Look
 
 _LEAST_SAMPLES = 3
-_FROZEN = "a thaw: its cgroup is frozen"
 _WHAT = {
     "reclaim": ("waits-for-reclaim",
         "more memory, or less of it used: memory.high and the limit of its group, MemAvailable of "
@@ -71,13 +70,12 @@ def findings(look: Look) -> Iterator[Finding]:
             setting="look again while it runs",
         )  # fmt: skip
     waits = look.waits
-    if frozen(look):
-        assert waits
+    if look.frozen:
         yield Finding(
             "frozen", COSTLY,
             "it is frozen by its cgroup (docker pause, freezer.state, cgroup.freeze): this look "
             "sees what it holds, and nothing that it would do",
-            "time", _FROZEN, waits.by_kind[_FROZEN], "count",
+            "time", "frozen", 1, "count",
             setting="docker unpause, or thaw its group, and look again",
         )  # fmt: skip
     if waits is not None and waits.samples:
@@ -121,12 +119,6 @@ def findings(look: Look) -> Iterator[Finding]:
             facts(Fact("huge pages on this machine", look.memory.thp_machine or "none")),
             _WHAT["compaction"][1], {"thp": ["inherit", "never"]}, ("thp-cost",),
         )  # fmt: skip
-
-
-def frozen(look: Look) -> bool:
-    """Whether nearly every sample of its threads was of one that is frozen."""
-    waits = look.waits
-    return bool(waits and waits.by_kind.get(_FROZEN, 0) > 0.9 * max(waits.samples, 1))
 
 
 def _changes_mappings(look: Look, sleeps: float = 0.0) -> bool:

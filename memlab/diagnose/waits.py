@@ -23,7 +23,6 @@ _HELD_OPEN = 64  # files
 # Linux 6.1 to 6.18. A prefix is enough: compilers add .isra and .constprop.
 _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("userfaultfd", ("handle_userfault",)),
-    ("a thaw: its cgroup is frozen", ("__refrigerator", "do_freezer_trap")),
     ("reclaim", ("reclaim_throttle", "try_to_free", "shrink_", "mem_cgroup_handle_over_high",
                  "__mem_cgroup_handle_over_high", "throttle_direct_reclaim", "congestion_wait",
                  "mem_cgroup_oom", "out_of_memory")),

@@ -165,9 +165,7 @@ def find(allocator: str, otherwise: str = "-p library=PATH") -> Path:
     for path in _searched():
         if library.file.fullmatch(path.name) and _loadable(path):
             return path
-    raise NotHere(
-        f"{allocator} is not installed: apt install {library.package}, or {otherwise}"
-    )
+    raise NotHere(f"{allocator} is not installed: apt install {library.package}, or {otherwise}")
 
 
 def version_of(allocator: str, path: Path) -> Version | None:

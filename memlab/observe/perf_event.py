@@ -22,7 +22,6 @@ _INHERIT = 1 << 1
 _EXCLUDE_KERNEL = 1 << 5
 _EXCLUDE_HV = 1 << 6
 _USER_ONLY = _EXCLUDE_KERNEL | _EXCLUDE_HV
-_FREQUENCY = 1 << 10
 _NO_KERNEL_STACK = 1 << 21
 _IP, _ADDRESS, _CALLCHAIN = 1 << 0, 1 << 3, 1 << 5  # PERF_SAMPLE_
 _DISABLE = {"ppc64le": 0x2000_2401}  # _IO('$', 1)
@@ -87,12 +86,11 @@ def count(
     return fd
 
 
-def sample(config: int, task: int, scope: Scope, frequency_hz: int) -> int:
-    """A descriptor that writes a software event of this task into a ring, to be mapped, some so
-    many times per second: the instruction, the address and the stack outside the kernel. Raises
-    `OSError`."""
-    flags = _FREQUENCY | _NO_KERNEL_STACK | (_USER_ONLY if scope is Scope.USER else 0)
-    return _open(SOFTWARE, config, task, -1, flags, frequency_hz, _IP | _ADDRESS | _CALLCHAIN)
+def sample(config: int, task: int, scope: Scope, period: int) -> int:
+    """A descriptor that writes one of `period` software events of this task into a ring, to be
+    mapped: the instruction, the address and the stack outside the kernel. Raises `OSError`."""
+    flags = _NO_KERNEL_STACK | (_USER_ONLY if scope is Scope.USER else 0)
+    return _open(SOFTWARE, config, task, -1, flags, period, _IP | _ADDRESS | _CALLCHAIN)
 
 
 def stop(fd: int) -> None:
