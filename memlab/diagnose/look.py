@@ -50,6 +50,7 @@ _PARTS = 4  # of a look, in which growth has to show
 _SAMPLE_S = 0.1
 _STATES_PER_SAMPLE = 4  # of threads, in each of these
 _MANY_FAULTS_PER_S = 1000
+_PRICED_FAULTS_PER_S = 100  # fewer cost nothing to speak of, and the price takes 5 ms of a CPU
 _EXACT_BYTES = 1 << 20  # below, page tables decide: sums may lag
 _GROWN_COUNT = 16  # in the look: fewer are a program that warms up
 _GROWN_BYTES = 1 << 20
@@ -173,7 +174,8 @@ class Look:
     heap: Heap | None
     """What glibc's malloc holds; None of another malloc, or where it was not read."""
     fault_s: float | None
-    """What a page fault on anonymous memory takes on this machine, measured after the look."""
+    """What a page fault on anonymous memory takes on this machine, measured after the look; None
+    where the process takes few."""
     unseen: tuple[str, ...]
     pages: Pages | None = None
     """What its page tables say, at the end of the look; None where they were not read."""
@@ -312,7 +314,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         growth_bytes_per_s=_growth(pages_before, pages_after, held) / elapsed,
         grows_steadily=steadily(held),
         heap=heaps,
-        fault_s=fault.seconds(),
+        fault_s=fault.seconds() if (rates["minor_faults"] or 0) >= _PRICED_FAULTS_PER_S else None,
         unseen=(
             *_said(unseen),
             *limits,

@@ -16,9 +16,10 @@ from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
 _THREADS_MAX = 16
-"""At most so many per sample: the cost is bounded. The next sample takes the next ones."""
+_SAMPLED = 8
+"""At most so many threads per sample: the cost is bounded. The next sample takes the next ones."""
 
-_LISTED_EVERY = 4  # samples: threads are made and end more slowly
+_LISTED_EVERY = 8  # samples: threads are made and end more slowly
 _HELD_OPEN = 64  # files
 # Linux 6.1 to 6.18. A prefix is enough: compilers add .isra and .constprop.
 _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -96,13 +97,13 @@ class Sampler:
         tasks = self._listed
         self._asked += 1
         self._tasks += len(tasks)
-        for i in range(min(_THREADS_MAX, len(tasks))):
+        for i in range(min(_SAMPLED, len(tasks))):
             pid, task = tasks[(self._at + i) % len(tasks)]
             found = self._sleeps_in(pid, task)
             if found is not None:
                 self._functions[found + _synced(pid, task, found)] += 1
                 self._samples += 1
-        self._at += _THREADS_MAX
+        self._at += _SAMPLED
 
     def close(self) -> None:
         for fd in self._wchans.values():
