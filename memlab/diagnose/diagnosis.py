@@ -70,7 +70,7 @@ class Diagnosis:
         """The `memlab try` line that tests a finding's setting; None where none can."""
         if self.look is None or not one.policies:
             return None
-        return started.line(self.look.started, one.policies, serves=self.look.serves)
+        return started.line(self.look.started, one.policies, port=self.look.port)
 
 
 def of(pid: int, seconds: float, *, thorough: bool = False) -> Diagnosis:
@@ -113,7 +113,7 @@ def _unseen(seen: Look) -> Iterator[Unlooked]:
     for line in seen.unseen:
         what, _, why = line.partition(": ")
         yield Unlooked(what, why, None, None)
-    if seen.state in "Tt":
+    if seen.state in "Tt" or seen.frozen:
         yield Unlooked("what it does", "it is stopped", None, None)
 
 

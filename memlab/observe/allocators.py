@@ -125,7 +125,7 @@ def environ(malloc: Malloc, others: Mapping[str, str] | None = None) -> dict[str
     if malloc.allocator == "glibc":
         return dict(_taken(malloc, "glibc", _GLIBC.get(malloc.setting)))
     library = LIBRARIES.get(malloc.allocator)
-    path = Path(malloc.library) if malloc.library else find(malloc.allocator)
+    path = Path(malloc.library or find(malloc.allocator, malloc.otherwise))
     preload = {"LD_PRELOAD": _preload(path)}
     return preload | dict({} if library is None else _options(malloc, library, path))
 
@@ -156,17 +156,16 @@ def _preload(path: Path) -> str:
     return str(path)
 
 
-def find(allocator: str) -> Path:
-    """The file that the dynamic linker would load; NotHere names the package of Debian."""
+def find(allocator: str, otherwise: str = "-p library=PATH") -> Path:
+    """The file that the dynamic linker would load; NotHere names the package of Debian, and how
+    `otherwise` a file is named."""
     library = LIBRARIES.get(allocator)
     if library is None:
-        raise NotHere(f"allocator {allocator} is named by its path: -p library=PATH")
+        raise NotHere(f"allocator {allocator} is named by its path: {otherwise}")
     for path in _searched():
         if library.file.fullmatch(path.name) and _loadable(path):
             return path
-    raise NotHere(
-        f"{allocator} is not installed: apt install {library.package}, or -p library=PATH"
-    )
+    raise NotHere(f"{allocator} is not installed: apt install {library.package}, or {otherwise}")
 
 
 def version_of(allocator: str, path: Path) -> Version | None:
