@@ -4,8 +4,8 @@ Nothing here assumes a shape of the noise. All counts are small (blocks of a swe
 binomial at 1/2 is summed in whole numbers and the rank-sum distribution is built by its own
 recurrence; only large rank sums fall back on the normal approximation.
 
-A sample whose size was chosen by looking at it is "looked" at: each further look is another
-chance to be wrong, and `Looks` shares one error over all of them.
+A sample whose size was chosen by looking at it is tested sequentially (`sequential`): each further
+look is another chance to be wrong, and `Looks` shares one error over all of them.
 """
 
 from functools import cache, lru_cache
@@ -129,10 +129,10 @@ def outside_of_looks(n: int, level: float) -> int:
     return most_of_looks(n, (1 - level) / 2, 0.5)
 
 
-def most_outside(n: int, error: float, looked: bool = False) -> int:
+def most_outside(n: int, error: float, sequential: bool = False) -> int:
     """How many of n signs may be wrong for a sign test to be at most at that error, at every look
-    together where it was `looked` at; -1 where n is too small."""
-    if looked:
+    together where it was `sequential` at; -1 where n is too small."""
+    if sequential:
         return most_of_looks(n, error, 0.5)
     return sum(fair_coin_cdf(heads, n) <= error for heads in range(n + 1)) - 1
 
@@ -149,20 +149,20 @@ _GRID = 0.05 * 2.0 ** (np.arange(34, -206, -1) / 8)
 _every_level = Looks(_GRID)
 
 
-def sign_test(differences: npt.ArrayLike, looked: bool = False) -> float:
+def sign_test(differences: npt.ArrayLike, sequential: bool = False) -> float:
     """One-sided p that the median of `differences`, shape (n,), is above zero.
 
     A difference of exactly zero counts against it, so ties can only make the test shyer.
-    `looked`: n was chosen by looking; p <= q at any look then has probability <= q. It is
+    `sequential`: n was chosen by looking; p <= q at any look then has probability <= q. It is
     rounded up, to the next of the grid.
     """
     values = np.asarray(differences, dtype=float)
-    return sign_p(int(np.count_nonzero(values <= 0)), values.size, looked)
+    return sign_p(int(np.count_nonzero(values <= 0)), values.size, sequential)
 
 
-def sign_p(wrong: int, n: int, looked: bool = False) -> float:
+def sign_p(wrong: int, n: int, sequential: bool = False) -> float:
     """The p of a sign test of n signs, of which so many are wrong."""
-    if not looked:
+    if not sequential:
         return fair_coin_cdf(wrong, n)
     shown = wrong <= _every_level.most(n)
     levels = int(np.argmin(shown)) if not shown.all() else shown.size

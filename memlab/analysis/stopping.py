@@ -26,7 +26,7 @@ def blocks_needed(x: npt.ArrayLike, precision: float, level: float = 0.95) -> in
     """
     if precision <= 0:
         raise ValueError(f"precision is a positive share, such as 0.05: {precision:g}")
-    halfwidth = median_interval(x, level, looked=True).halfwidth_relative
+    halfwidth = median_interval(x, level, sequential=True).halfwidth_relative
     n = present(x).size
     if halfwidth is None:
         return least_samples(level) - n

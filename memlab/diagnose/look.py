@@ -586,8 +586,8 @@ def _shootdowns(
     if not traced:  # costs as much as the rest of the look: it reads the kernel's log
         from memlab.observe import virtualization
 
-        told = virtualization.read(observed.ROOT)
-        hidden, reason = told["shootdowns_hidden"], told["shootdowns_hidden_reason"]
+        virtual = virtualization.read(observed.ROOT)
+        hidden, reason = virtual["shootdowns_hidden"], virtual["shootdowns_hidden_reason"]
     rate = None
     if before.interrupts is not None and after.interrupts is not None:
         allowed = set(files.known(lambda: units.parse_cpus(cpus)) or after.interrupts)

@@ -82,7 +82,7 @@ def _may_stand(one: Judged) -> bool:
     """Whether a verdict does not stand and few more blocks may change that: the p of a bootstrap
     stays, and so does that of signs which some blocks were not all of."""
     few = one.verdict.n < 2 * least_samples(LEVEL)
-    return one.verdict.p is not None and not one.stands and few and not _has_flat_p(one)
+    return one.verdict.p is not None and not one.survives and few and not _has_flat_p(one)
 
 
 def _has_flat_p(one: Judged) -> bool:

@@ -58,7 +58,7 @@ def sweep(
             return driver.sweep(prepared, opened, watch, target, _asked(store))
 
 
-def _asked(store: Path) -> driver.Asked:
+def _asked(store: Path) -> driver.PointsNeeded:
     """The points that the claims of a run in this store still need."""
     return lambda row, left_s: questions.open_points(Run(row, store), left_s)
 

@@ -304,7 +304,7 @@ def claims(
     for reproduced in found:
         _experiment(console, reproduced, tables=tables or verbose, verbose=verbose)
         stand = summary.standing(summary.verdicts(reproduced.judged))
-        if stand and (verbose or not all(o.stands for o in reproduced.judged if o.verdict.p)):
+        if stand and (verbose or not all(o.survives for o in reproduced.judged if o.verdict.p)):
             console.print(Text(stand))
     if len(found) > 1:
         if verbose:

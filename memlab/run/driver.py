@@ -22,7 +22,7 @@ from memlab.errors import CannotRun, Interrupted, Refused
 from memlab.experiment.points import Point
 from memlab.observe import environment
 from memlab.request import Request
-from memlab.run import admission, gentle, journal, plan, relay
+from memlab.run import journal, plan, relay
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared, check_stored
 from memlab.run.stop_rule import StopRule, budget_s
@@ -41,7 +41,7 @@ def new_id() -> str:
 
 CUT_SHORT = (None, "interrupted", "failed")  # how a session ends before its own stop rule ends it
 
-Asked = Callable[[RunRow, float | None], frozenset[int]]
+PointsNeeded = Callable[[RunRow, float | None], frozenset[int]]
 """The points that a run's questions still need, with so many seconds left of its budget."""
 
 
@@ -50,12 +50,12 @@ def sweep(
     store: Store,
     watch: Watch,
     target: Target = LOCAL,
-    asked: Asked | None = None,
+    asked: PointsNeeded | None = None,
 ) -> RunRow:
     """Measure a new run. Raises Interrupted with the run's id on Ctrl-C."""
     request, experiment = prepared.request, prepared.experiment
     # The lock before the host is looked at: whoever has it may have changed settings.
-    with target.lock(), gentle.priority(request):
+    with target.lock():
         _tidy(watch)
         run = RunRow(
             id=new_id(),
@@ -79,20 +79,18 @@ def resume(
     watch: Watch,
     budget_s: float | None = None,
     target: Target = LOCAL,
-    asked: Asked | None = None,
+    asked: PointsNeeded | None = None,
 ) -> RunRow:
     """Measure what a run still lacks, with the plan, order and rules that it began with."""
     prepared = _stored(run, store, budget_s)
-    request, experiment, directories = prepared.request, prepared.experiment, prepared.directories
-    with target.lock(), gentle.priority(request):
+    experiment, directories = prepared.experiment, prepared.directories
+    with target.lock():
         _tidy(watch)
         here = target.environment(experiment, directories)
         counts = experiment.host.swap_counts
         if unlike := environment.unlike(run.environment, here, swap_counts=counts):
             raise CannotRun(f"run {run.id} began on another machine or setting: {unlike[0]}")
         short = target.shortage(experiment, prepared.plan.points, directories)
-        if request.gentle is not None:
-            short = gentle.shortage(admission.need(experiment, prepared.plan.points, directories))
         if prepared.turns:
             short = short or relay.shortage(experiment, prepared.plan.points, directories)
         if short:
@@ -103,7 +101,7 @@ def resume(
 
 def _stored(run: RunRow, store: Store, budget_s: float | None) -> Prepared:
     """A run's request with the plan that it began with, checked; with another budget, if any."""
-    request = Request(**run.request)
+    request = Request.stored(run.request)
     request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
     experiment = experiments.load(run.experiment, run.request.get("subject"))
     experiment = replace(experiment, layouts=request.layouts)
@@ -117,14 +115,14 @@ def _stored(run: RunRow, store: Store, budget_s: float | None) -> Prepared:
 def _tidy(watch: Watch) -> None:
     """Undo what killed runs left behind, before the host is inspected."""
     for run in journal.undo_stale():
-        for failure in run.failures if not run.told else ():
+        for failure in run.failures if not run.reported else ():
             remedy = "" if isinstance(failure, journal.Lasting) else "; run `memlab clean`"
             watch.warned(
                 f"run {run.run} left something on this host that could not be undone: "
                 f"{failure}{remedy}"
             )
     for left in journal.left_alone():
-        if left.damaged and not left.told:
+        if left.damaged and not left.reported:
             said = f"{left.set_aside()}; look at it, then remove it"
             watch.warned(f"a journal of changes to this host cannot be read: {said}")
 
@@ -144,7 +142,7 @@ class Sweep:
     store: Store
     watch: Watch
     target: Target
-    asked: Asked | None
+    asked: PointsNeeded | None
 
     def measure(self) -> None:
         """The sessions that the run lacks, each with an equal share of what is left; of a run that
@@ -184,7 +182,7 @@ class Sweep:
         blocks = self._blocks(stop_rule, taken, until)
         session, began = store.begin_session(run.id), time.monotonic()
         watch.started(run, points, len(taken))
-        reason, rest_s = "interrupted", 0.0
+        reason = "interrupted"
         try:
             opened = self.target.executor(
                 run.id, experiment, self.prepared.directories, request.cpus
@@ -195,12 +193,9 @@ class Sweep:
                     if heard:  # and lost, where Python was in a callback that raises to nobody
                         raise KeyboardInterrupt(heard[0])
                     left_s = stop_rule.left_s(time.monotonic() - began)
-                    if left_s is not None and left_s <= rest_s:
+                    if left_s is not None and left_s <= 0:
                         reason = "budget"
                         break
-                    if rest_s:
-                        time.sleep(rest_s)
-                    rested_s = time.monotonic()
                     if trials[0].block != block:
                         block = trials[0].block
                         executor.renew(trials[0].active)
@@ -212,9 +207,6 @@ class Sweep:
                     for trial, sample in zip(trials, samples, strict=True):
                         stop_rule.add(sample.point, sample.outcome, sample.readings)
                         watch.sampled(_progress(trial, sample, stop_rule, len(points), elapsed_s))
-                    busy_s = time.monotonic() - rested_s
-                    stretch = gentle.stretch(experiment, request, trials[0].point.at)
-                    rest_s = busy_s * (stretch - 1)
                 else:
                     reason = stop_rule.reason()
         except KeyboardInterrupt as interrupt:

@@ -105,7 +105,7 @@ class LocalExecutor:
             which = self._environ(point), self._layout, self._loader_of(point)
             folder = self._folder(point.at)
             held = kept.held if kept else self._setup.prepare(point.at)
-        except (Unavailable, allocators.NotHere) as unavailable:
+        except (Unavailable, allocators.NoAllocator) as unavailable:
             return _not_run("unavailable", str(unavailable))
         except OSError as error:
             return _not_run("error", f"preparing the host: {error}")

@@ -27,7 +27,7 @@ def budget_s(experiment: Experiment, request: Request) -> float | None:
     """The wall time of a run: what was asked for, else the preset's; None where blocks are."""
     if request.budget_s is not None or request.blocks is not None:
         return request.budget_s
-    return experiment.budget_s[request.preset] / (request.gentle or 1)
+    return experiment.budget_s[request.preset]
 
 
 _LOOKING = 20  # times what a look took, before the next
@@ -125,8 +125,8 @@ class StopRule:
     def interval(self, point: int) -> Interval | None:
         """The first metric's median so far, in its base unit."""
         values = self._values[point]
-        looked = self._request.blocks is None
-        return median_interval(values, looked=looked) if values else None
+        sequential = self._request.blocks is None
+        return median_interval(values, sequential=sequential) if values else None
 
     def left_s(self, elapsed_s: float) -> float | None:
         """Seconds left of the budget; None without a budget."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
-from memlab.request import OPTIONS, Option
+from memlab.request import GONE, OPTIONS, Option
 
 Row = TypeVar("Row", "RunRow", "PointRow", "SampleRow", "SessionRow")
 
@@ -261,6 +261,7 @@ def _option(option: Option) -> Callable[[Any], bool]:
 
 _REQUEST = _holding(
     **{option.field: _option(option) for option in OPTIONS},
+    **dict.fromkeys(GONE, _optional(_time)),
     levels=_dict(_list(_level)),
     scaled=_dict(_text),
     guest=_optional(

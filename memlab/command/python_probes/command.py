@@ -83,11 +83,11 @@ def measure(params: Params) -> dict[str, Any]:
     try:
         return _measured(json.loads(params.spec), params)
     except BaseException:
-        let_go()
+        shut_down()
         raise
 
 
-def let_go() -> None:
+def shut_down() -> None:
     """End the service that is kept."""
     while _kept:
         _kept.pop().end()
