@@ -129,6 +129,8 @@ def _check_request(request: Request) -> Sequence[Point]:
         raise BadRequest(
             "--libc: a guest's own Python needs this host's libc; choose a trial's by -p glibc=DIR"
         )
+    if request.turns:
+        raise BadRequest("--turns: in a guest trials come one at a time")
     if request.gentle is not None:
         raise BadRequest("a guest takes its memory as long as it runs: be gentle on the host alone")
     experiment = experiments.load(request.experiment, request.subject)
