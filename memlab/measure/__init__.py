@@ -56,14 +56,13 @@ def sweep(
         with Store(store, create=True, tell=tell) as opened:
             return driver.sweep(prepared, opened, watch, local, asked)
     request = guest.fitted(request)
-    with guest.target(request, wait_s) as there:
-        experiment = experiments.load(request.experiment, request.subject)
-        points = plan.build(
-            experiment, request.preset, request.levels, controls=request.controls
-        ).points
-        request = _precise(request, experiment, points)
-        with Store(store, create=True, tell=tell) as opened:
-            return there.sweep(request, opened, watch, asked)
+    points = guest.points(request)
+    request = _precise(request, experiments.load(request.experiment, request.subject), points)
+    with (
+        guest.target(request, points, wait_s) as there,
+        Store(store, create=True, tell=tell) as opened,
+    ):
+        return there.sweep(request, opened, watch, asked)
 
 
 def _asked(store: Path) -> Asked:

@@ -71,7 +71,12 @@ class Place(Protocol):
     def fitted(self, request: Request) -> Request:
         """The request with what the place has room for."""
 
-    def target(self, request: Request, wait_s: float) -> AbstractContextManager[Elsewhere]:
+    def points(self, request: Request) -> Sequence[Point]:
+        """Those that it is asked for, as far as this host knows. Raises BadRequest."""
+
+    def target(
+        self, request: Request, points: Sequence[Point], wait_s: float
+    ) -> AbstractContextManager[Elsewhere]:
         """The place itself, for one checked request, once another memlab has ended or `wait_s`
         has gone by. Raises BadRequest and CannotRun."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from memlab import experiments
-from memlab.errors import CannotRun, Interrupted, UsageError
+from memlab.errors import CannotRun, Interrupted, StoreError, UsageError
 from memlab.experiment.points import Point
 from memlab.machines.guest.following import Followed, GuestLost
 from memlab.machines.guest.inside import STOP
@@ -290,6 +290,40 @@ def test_what_is_wrong_inside_is_a_line_here_and_the_guest_goes_on(
         followed(beside, store).sweep(replace(REQUEST, cpus=[4095]))
     assert store.runs() == []
     assert followed(beside, store).sweep(REQUEST).name == "beside"
+
+
+def test_sessions_are_those_of_the_guest(beside: Beside, store: Store) -> None:
+    watch = Hearing()
+    run = followed(beside, store, watch).sweep(replace(REQUEST, sessions=2))
+    assert [session.ended for session in store.sessions(run.id)] == watch.reasons == ["blocks"] * 2
+    samples = list(store.samples(run.id))
+    assert places(samples) == list(trials(store, run))
+    taken = [session.samples for session in store.sessions(run.id)]
+    assert taken == [len(samples) // 2] * 2
+    assert watch.taken == len(samples) // 2  # as the second began
+
+
+def test_a_store_that_cannot_be_written_ends_the_sweep_here(
+    beside: Beside, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guest still sweeps, so that it takes no other; what was committed stays."""
+
+    def full(count: int) -> None:
+        if count == CAME:
+            monkeypatch.setattr(store, "receive", refused)
+
+    def refused(*_: object) -> int:
+        raise StoreError("the disk is full")
+
+    watch = Hearing(full)
+    first = followed(beside, store, watch)
+    with pytest.raises(StoreError, match="the disk is full"):
+        first.sweep(replace(REQUEST, blocks=100_000))
+    beside.close()
+    assert not first.ended
+    run = store.find("last")
+    assert len(list(store.samples(run.id))) == CAME
+    assert [session.ended for session in store.sessions(run.id)] == watch.reasons == ["failed"]
 
 
 class Scripted:
