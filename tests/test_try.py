@@ -899,7 +899,7 @@ def test_a_missing_allocator_names_a_policy_that_try_takes(monkeypatch: pytest.M
     malloc = command.declare(subject).host.malloc
     assert malloc
     monkeypatch.setattr(allocators, "_searched", lambda: iter(()))
-    with pytest.raises(allocators.NotHere, match=r"or -p env\.LD_PRELOAD=,PATH"):
+    with pytest.raises(allocators.NoAllocator, match=r"or -p env\.LD_PRELOAD=,PATH"):
         allocators.environ(malloc({"malloc": "mimalloc"}), {})
     command.read_policies(["true"], ["env.LD_PRELOAD=,/usr/lib/x.so"])
 

@@ -189,7 +189,7 @@ class LocalExecutor:
         return self._tmpfs.path() if needed and needed(at) else ""
 
     def _environ(self, point: Point) -> Environ:
-        """Raises allocators.NotHere where the library or its setting is missing."""
+        """Raises allocators.NoAllocator where the library or its setting is missing."""
         environ = dict(self._experiment.host.environ(point.at))
         if self._experiment.host.malloc is not None:
             environ |= allocators.environ(self._experiment.host.malloc(point.at))
