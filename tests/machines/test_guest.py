@@ -126,7 +126,6 @@ def test_trials_in_a_guest(
         done_s = time.monotonic() - began
 
         def stop() -> None:
-            guest.silence_s = 3
             os.killpg(guest.group, signal.SIGSTOP)
 
         with pytest.raises(GuestLost, match="has been silent"):

@@ -16,8 +16,7 @@ from memlab.errors import BadRequest, CannotRun, Refused
 from memlab.machines.guest import device, image, machine
 from memlab.machines.guest.check import check
 from memlab.machines.guest.following import Followed
-from memlab.machines.guest.machine import Asked as AskedGuest
-from memlab.machines.guest.machine import Damaged, Ended, Machine
+from memlab.machines.guest.machine import Asked, Damaged, Ended, Machine
 from memlab.observe import available, guest_tools, kvm, libc
 from memlab.observe.libc import Libc
 from memlab.request import Request
@@ -46,7 +45,7 @@ class Guest:
 
     def __init__(
         self,
-        asked: AskedGuest,
+        asked: Asked,
         silence_s: float | None = None,
         wait_s: float | None = 0.0,
         libcs: Sequence[Path] = (),
@@ -167,7 +166,7 @@ class Guest:
         return self._machine
 
 
-def _check_host(asked: AskedGuest, image: Kernel) -> None:
+def _check_host(asked: Asked, image: Kernel) -> None:
     if os.uname().machine != "x86_64":
         raise CannotRun(f"guests run on x86_64 alone, and this is {os.uname().machine}")
     if lacks := guest_tools.missing(image.machine):
