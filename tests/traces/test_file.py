@@ -219,3 +219,8 @@ def test_show_and_try_say_it_in_one_line(tmp_path: Path) -> None:
     for words in (["show", str(path)], ["try", str(path)]):
         ended = CliRunner().invoke(cli, words)
         assert isinstance(ended.exception, BadTrace)
+
+
+def test_a_trace_without_a_touch_is_shown(tmp_path: Path) -> None:
+    trace = file.read(Made().map(AT, 3).write(tmp_path / "a.trace"))
+    assert shown.figure(trace, account.of(trace), tmp_path / "a.png").stat().st_size > 0
