@@ -29,7 +29,7 @@ Reply = dict[str, Any]
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
 _libc = ctypes.CDLL(None)
 _OUTCOMES = {"ENOMEM": "enomem"}
-_SIGNALS = {signal.SIGBUS: "sigbus", signal.SIGSEGV: "sigsegv"}
+_SIGNALS: dict[int, str] = {signal.SIGBUS: "sigbus", signal.SIGSEGV: "sigsegv"}
 _REPORTED = "/sys/module/page_reporting/parameters/reported_kib"
 
 
