@@ -81,7 +81,7 @@ COMPILER = shutil.which("cc")
 SAMPLES_MAX = 400  # then a new run begins: a long one takes longer to read than to measure
 STARVED, UNDER = ("full", "read-only", "vanished"), ("store", "files", "journal")
 LOST = 3  # of a fork server that was killed before its first answer: no other would do better
-LIMIT_S = 60.0  # of any wait: it ends a hang
+LIMIT_S = 120.0  # of any wait: it ends a hang
 GUEST = ("page-fault", "chunks=5", "chunk=256k")
 GUEST_OF = 7  # one sweep of so many is in a guest, the second at first: over 20 of 300 blows
 
@@ -352,7 +352,7 @@ class Storm:
         """Wait for the driver's end, and look at how it ended. Python may lose a signal that comes
         while it imports: then it is sent once more, as docs/security.md says."""
         with suppress(subprocess.TimeoutExpired):
-            process.wait(LIMIT_S / 2)
+            process.wait(30.0)
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):

@@ -34,7 +34,7 @@ OWN = {
     "store/database.py": {"copied"},
     "machines/guest/host.py": {"_make_disk"},
     "machines/guest/image.py": {"make"},
-    "machines/guest/inside.py": {"main"},
+    "machines/guest/inside.py": {"main", "_sweep"},
     "machines/guest/kernels.py": {"unpack", "_take"},
     "machines/guest/machine.py": {"__init__"},
 }

@@ -71,7 +71,7 @@ def chain(
     controller: str, root: Path = proc.ROOT, pid: int | str = "self"
 ) -> tuple[str | None, list[Path]]:
     """The version that may have a controller, and the groups of this process, or of another one,
-    there, its own first."""
+    there, its own first. An empty name: those of v2, whatever v1 has."""
     mounts = files.known(lambda: proc.mounts(root)) or []
     text = files.text(root / f"proc/{pid}/cgroup") or ""
     paths = files.known(lambda: parse_membership(text)) or {}
