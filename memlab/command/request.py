@@ -33,6 +33,7 @@ def command(
     serve: Sequence[str] = (),
     ready: str = "",
     keep: bool = False,
+    duet: bool = False,
     cwd: Path | None = None,
     **how: Any,
 ) -> Request:
@@ -70,6 +71,7 @@ def command(
         serve=list(serve),
         ready=ready,
         keep=keep,
+        duet=duet,
         cap_bytes=max(1, int(free * _CAP_SHARE)),
         trace=what,
     )
@@ -93,6 +95,7 @@ class _CommandFile(msgspec.Struct, forbid_unknown_fields=True):
     serve: list[str] = []
     ready: str = ""
     keep: bool = False
+    duet: bool = False
     blocks: int | None = None
     budget: str | None = None
 
@@ -124,6 +127,7 @@ def command_file(path: Path, **how: Any) -> Request:
         serve=file.serve,
         ready=file.ready,
         keep=file.keep,
+        duet=file.duet,
         cwd=path.absolute().parent,
         **said,
     )
