@@ -78,7 +78,9 @@ def leave_looked() -> IntArray:
         larger = before > size[:, None]
         rank = n - larger.sum(axis=1)
         sums += np.where(sign, rank, 0) + (larger & positive[:, : n - 1]).sum(axis=1)
-        allowed = int(WALKS * (1 - LEVEL) / 2 * _spent_by(n)) - spent
+        # Three standard errors more: the first look takes exactly what it may, on average.
+        allowed = WALKS * (1 - LEVEL) / 2 * _spent_by(n)
+        allowed += 3 * allowed**0.5 - spent
         counts = np.cumsum(np.bincount(sums[alive], minlength=1))
         boundary = int(np.searchsorted(counts, allowed, side="right")) - 1
         found[n] = max(boundary, -1)

@@ -71,7 +71,7 @@ def test_pairs_for_3_percent(
         each_s = took_s / len(logs)
         said.append(
             f"{'duet' if duet else 'one after the other'}: {np.median(first):.3g} s, a pair's "
-            f"ratio varies by {spread:.2%} (standard deviation {np.std(logs):.2%}), {needed} pairs, "
+            f"ratio varies by {spread:.2%} (deviation {np.std(logs):.2%}), {needed} pairs, "
             f"{needed * each_s:.1f} s, for {WANTED:.0%}; the levels' ratio "
             f"{np.exp(np.median(logs)):.4f}"
         )

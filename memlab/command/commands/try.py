@@ -92,8 +92,8 @@ class _Trying(Waiting):
 @click.option(
     "--duet",
     is_flag=True,
-    help="Run two levels at the same time on one CPU and compare their processor times: both meet the "
-    "same machine.",
+    help="Run two levels at the same time on one CPU and compare their processor times: both meet "
+    "the same machine.",
 )
 @click.option(
     "--expect",
