@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import _spent_by, outside_of_looks
+from memlab.analysis.exact import _spent_by
 from memlab.analysis.intervals import order_interval
 
 from .tables import NOISES
@@ -140,30 +140,16 @@ def stopped(case: str, method: str, sets: int = SETS) -> tuple[float, dict[float
     return worst, blocks
 
 
-def _telling(case: str) -> float:
-    """The precision at which signs need a number of blocks nearest to half of the most."""
-    _, blocks = stopped(case, "signs")
-    return min(PRECISIONS, key=lambda precision: abs(blocks[precision] - MOST / 2))
-
-
-def main() -> None:
-    assert outside_of_looks(FIRST, LEVEL) == 0 == leave_looked()[FIRST]
-    print(
-        "| log ratios | signs, n = 10; 20; 50 | ranks, n = 10; 20; 50 | signs, looks | ranks, looks"
-    )
-    print("| blocks, signs | blocks, ranks |")
-    for case in CASES:
-        fixed = {m: "; ".join(f"{coverage(case, m, n):.1f}" for n in (10, 20, 50)) for m in METHODS}
-        looks = {m: stopped(case, m) for m in METHODS}
-        at = _telling(case)
-        print(
-            f"| {case} | {fixed['signs']} | {fixed['ranks']} | "
-            + " | ".join(f"{looks[m][0]:.1f}" for m in METHODS)
-            + " | "
-            + " | ".join(f"{looks[m][1][at]:.1f}" for m in METHODS)
-            + f" | at {at:g}"
-        )
+def row(case: str) -> str:
+    """A row of the table: coverage of blocks fixed and at the worst of the looks, and the median of
+    blocks at the precision at which signs need a number of them nearest to half of the most."""
+    fixed = [coverage(case, *asked) for asked in (("signs", 20), ("ranks", 20), ("ranks", 50))]
+    worst, blocks = zip(*(stopped(case, method) for method in METHODS), strict=True)
+    at = min(PRECISIONS, key=lambda precision: abs(blocks[0][precision] - MOST / 2))
+    cells = [*fixed, *worst, *(one[at] for one in blocks)]
+    return f"| {case} | {' | '.join(f'{cell:.1f}' for cell in cells)} |"
 
 
 if __name__ == "__main__":
-    main()
+    for name in CASES:
+        print(row(name), flush=True)
