@@ -131,7 +131,7 @@ class Worker:
             died = _died(trial, status, timed_out, oom_killed=oom_killed)
             text = json.dumps(died).encode() + b"\n"
         file = trial["file"]
-        if file and file["state"] in files.FRESH:
+        if file and (file["state"] in files.FRESH or file.get("own")):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file["path"], dir_fd=file.get("folder"))
         after = _counts(group, trial["cpus"])
@@ -193,6 +193,9 @@ def _relayed(relay: Sequence[Mapping[str, Any]], seed: int, limit_s: float) -> b
     those that are not done `limit_s` after the start are killed.
     """
     before = _counts(None, relay[0]["cpus"])
+    all_files = [trial["file"] for trial in relay if trial["file"]]
+    if fresh := sum(int(file["size_bytes"]) for file in all_files if file["state"] in files.FRESH):
+        files.recycle_memory(fresh)
     baton, news = probe.Relay(len(relay), seed), os.pipe()
     runners: list[_Runner] = []
     for index, trial in enumerate(relay):
