@@ -131,8 +131,19 @@ def _check_request(request: Request) -> Sequence[Point]:
         )
     if request.gentle is not None:
         raise BadRequest("a guest takes its memory as long as it runs: be gentle on the host alone")
+    for path in _tried(request.subject) if request.subject else ():
+        host.check_seen(path)
     experiment = experiments.load(request.experiment, request.subject)
     if experiment.home:
         raise BadRequest(f"{experiment.name} is not memlab's own: it runs on the host alone")
     built = plan.build(experiment, request.preset, request.levels, controls=request.controls)
     return built.points
+
+
+def _tried(subject: Mapping[str, Any]) -> Iterator[Path]:
+    """What a guest has to find of a command: its folder, and the program or the trace in it."""
+    folder = Path(subject["cwd"]).absolute()
+    yield folder
+    word = subject["argv"][-1 if subject.get("trace") else 0]
+    if "/" in word or subject.get("trace"):
+        yield folder / word
