@@ -98,7 +98,8 @@ def _verdicts(source: published.Source) -> Iterator[str]:
         found = [s for s in summary.by_claim(reproduce.of_run(_run(name)).judged) if not s.absent]
         own = [s for s in found if s.claim.of_study]
         others = [s for s in found if not s.claim.of_study]
-        more = f"; of {len(others)} further checks: {_counts(others)}" if others else ""
+        checks = words.count(len(others), "further check")
+        more = f"; of {checks}: {_counts(others)}" if others else ""
         yield f"- {_page(name)}: of {len(own)} claims of the study: {_counts(own)}{more}"
 
 

@@ -57,7 +57,7 @@ def limits(
                 least = np.minimum(least, 2 * below[np.minimum(sums_of_k, k * (n + 1) - sums_of_k)])
         if n in (3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100, 200, history.YEAR):
             one_look[n] = float(np.quantile(statistic, 0.975))
-    rates = (0.01, 0.05, 0.1)
+    rates = (0.01, 0.05, 0.1, 0.5)
     return (
         {rate: float(np.quantile(most, 1 - rate / 2)) for rate in rates},
         {rate: float(np.quantile(least, rate / 2)) for rate in rates},
