@@ -108,7 +108,7 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Part]:
     # The sentence of each level has said how its trials ended.
     if not (run.experiment.watched and len(run.varied) == 1) and (ends := [*tables.ends(run)]):
         yield part("how trials ended that were not ok", *ends)
-    yield part("", f"store: {run.store_path}")
+    yield _Part("", [f"store: {printable(str(run.store_path))}\n"])  # whole, however long
 
 
 def _that_fit(parts: Sequence[_Part], width: int) -> tuple[list[_Part], list[str]]:
