@@ -115,9 +115,8 @@ def test_a_small_slowdown_is_found_in_seconds(tmp_path: Path, share: float, seco
     common = {**ONE_POINT, "file_size": "256m", "controls": False, "precision": 1e-6}
 
     def ratio(handicap: int) -> Interval:
-        run = memlab.sweep(
-            "mmap-write", **common, handicap=[0, handicap], budget=seconds, store=store
-        )
+        at = {**common, "handicap": [0, handicap]}
+        run = memlab.sweep("mmap-write", **at, budget=seconds, turns=True, store=store)
         assert run.turns
         plain, slowed = (next(run.matching({"handicap": level})) for level in (0, handicap))
         pair = (run.values("call_time", point) for point in (slowed, plain))
