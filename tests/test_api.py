@@ -60,7 +60,7 @@ def test_a_run_is_compared_with_an_export(run: memlab.Run, tmp_path: Path) -> No
 def test_figures_are_drawn_by_name(run: memlab.Run) -> None:
     assert run.figures == [""]
     assert run.plot().axes
-    with pytest.raises(KeyError):
+    with pytest.raises(memlab.UsageError):
         run.plot("nothing")
 
 
