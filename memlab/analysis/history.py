@@ -20,8 +20,8 @@ FloatArray = npt.NDArray[np.float64]
 
 YEAR = 365  # looks, one per run, over which the rate of false alarms is stated; older runs are left
 FIRST = 12  # runs before which no alarm is raised
-# The rate unless another is asked for: fewer than one false alarm a year (0.5 to 0.9, by the shape of
-# the noise: tests/bench/history.py), at which a step of 10 % is seen by the sixth run after 16.
+# The rate unless another is asked for: fewer than one false alarm a year (0.5 to 0.9, by the shape
+# of the noise: tests/bench/history.py), at which a step of 10 % is seen by the sixth run after 16.
 RATE = 0.5
 # By the rate of false alarms in YEAR looks at runs among which nothing changes: the limit of the
 # statistic, the p of the newest runs' rank sum, and the width of the older runs' span by which the

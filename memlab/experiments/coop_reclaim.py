@@ -343,7 +343,8 @@ EXPERIMENT = Experiment(
         Decision(
             "zram-time",
             "have the cache evict by itself also where swap is zram: {number} of the time",
-            "leave it to the kernel with zram: evicting and rebuilding takes {number} times as long",
+            "leave it to the kernel with zram: evicting and rebuilding takes {number} times as "
+            "long",
         ),
     ],
     probe="coop_reclaim",

@@ -34,10 +34,6 @@ def _share(value: Any) -> Any:
     return value
 
 
-def _cpu_share(value: Any) -> Any:
-    return units.parse_percent(value) if isinstance(value, str) else value
-
-
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ValueError(f"a whole number, not {value!r}")
@@ -92,7 +88,6 @@ def _number(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 SECONDS = Kind("seconds", "float | str", _number(_seconds), lambda value: f"{value:g} s")
 SHARE = Kind("share", "float | str", _number(_share), lambda value: f"{value:.0%}")
-CPU_SHARE = Kind("share", "float | str", _number(_cpu_share), lambda value: f"{value:.0%}")
 COUNT = Kind("count", "int", _count)
 FLAG = Kind("flag", "bool", _flag)
 TEXT = Kind("text", "str", _text)
@@ -107,10 +102,9 @@ class Option:
     """One option.
 
     `on` has its help on each command that takes it. A flag of `--no-...` turns off what is on.
-    `alone` is what the flag means without a value. `python` is its name in Python, if that is not
-    the field's, and `doc` what is said of it there; `stored` is what the JSON Schema says of a
-    run's, and `always` whether runs of all versions have it. A value lies from `least` to `most`,
-    and above `above`; `is_a` says so.
+    `python` is its name in Python, if that is not the field's, and `doc` what is said of it there;
+    `stored` is what the JSON Schema says of a run's, and `always` whether runs of all versions have
+    it. A value lies from `least` to `most`, and above `above`; `is_a` says so.
     """
 
     field: str = ""
@@ -119,7 +113,6 @@ class Option:
     flag: str
     on: Mapping[str, str]
     metavar: str = ""
-    alone: str = ""
     python: str = ""
     doc: str
     stored: str = ""
