@@ -289,7 +289,7 @@ def test_a_panic_in_the_middle_loses_the_trial_in_flight_alone(
 def test_a_killed_guest_loses_the_trial_in_flight_and_another_goes_on(
     guest_kernel: str, store_path: Path, leaves_nothing: None
 ) -> None:
-    asked, blocks = Asked(kernel=guest_kernel, memory_bytes=MEMORY), 60
+    asked, blocks = Asked(kernel=guest_kernel, memory_bytes=MEMORY), 15
     levels: dict[str, list[Level]] = {"chunks": [23], "lock": ["off"]}
     came = []
     with Guest(asked) as guest:
