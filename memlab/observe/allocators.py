@@ -167,7 +167,9 @@ def find(allocator: str, otherwise: str = "-p library=PATH") -> Path:
     for path in _searched():
         if library.file.fullmatch(path.name) and _loadable(path):
             return path
-    raise NoAllocator(f"{allocator} is not installed: apt install {library.package}, or {otherwise}")
+    raise NoAllocator(
+        f"{allocator} is not installed: apt install {library.package}, or {otherwise}"
+    )
 
 
 def version_of(allocator: str, path: Path) -> Version | None:
