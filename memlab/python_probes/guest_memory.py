@@ -4,7 +4,7 @@ Window: the life of one QEMU, from its start over the boot of its guest and `set
 to its end. VmLck and VmHWM of the window are QEMU's. Its usage and its perf counters are QEMU's
 and those of this process, which reads /proc/PID/status every 100 ms.
 Excluded: making the command line and what boots. QEMU's memory is read from its start on, and
-once in full after `settle`, before it is asked to quit.
+once in full after `settle`, before it is told to quit.
 
 The guest has booted when its console says so: an init's one line, or the firmware's last. QEMU
 is asked over its machine protocol (QMP) whether the guest runs and how much memory it has.
@@ -182,7 +182,7 @@ class EmulatedMachine:
         raise Failed(call, errno.EPIPE)
 
     def _end_as_it_did(self) -> None:
-        """QEMU has ended before it was asked to: by a signal, which ends this process too, or with
+        """QEMU has ended before it was told to: by a signal, which ends this process too, or with
         last words, which say why."""
         if self._qemu.returncode < 0:
             os.kill(os.getpid(), -self._qemu.returncode)
