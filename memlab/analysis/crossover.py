@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from memlab.analysis.blocks import fewest_samples, median_over_blocks
-from memlab.analysis.exact import least_samples, most_outside, sign_p
+from memlab.analysis.exact import most_outside, sign_p
 from memlab.analysis.intervals import FloatArray, logs_of
+from memlab.analysis.least import least_samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
+from memlab.analysis.least import check_level, least_samples
+
 # Above this many pairs the normal approximation of the rank sum is off by less than one pair
 # in its 95 % point, and the recurrence would cost more than the median it serves.
 EXACT_PAIRS_LIMIT = 2500
@@ -29,19 +31,6 @@ def fair_coin_cdf(heads: int, tosses: int) -> float:
         below += ways
         ways = ways * (tosses - k) // (k + 1)  # comb() is the whole product for each k
     return below / (1 << tosses)
-
-
-def least_samples(level: float) -> int:
-    """Smallest n whose range (minimum, maximum) covers the median with probability `level`.
-
-    The range misses the median when all n samples fall on one side: 2 * 2**-n.
-    6 samples at 95 %, 5 at 90 %.
-    """
-    _check_level(level)
-    n = 1
-    while 1 - 2.0 ** (1 - n) < level:
-        n += 1
-    return n
 
 
 @lru_cache(maxsize=1024)
@@ -125,7 +114,7 @@ def most_of_looks(n: int, error: float, share: float) -> int:
 def outside_of_looks(n: int, level: float) -> int:
     """How many of n ordered samples to leave off at each end, so that what is left covers the
     median with probability >= `level` at every look together. -1 where n is too small."""
-    _check_level(level)
+    check_level(level)
     return most_of_looks(n, (1 - level) / 2, 0.5)
 
 
@@ -195,14 +184,9 @@ def pairs_outside(n: int, m: int, level: float) -> int:
     (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd ed., section 4.3).
     -1 when even the whole range is too narrow.
     """
-    _check_level(level)
+    check_level(level)
     tail = (1 - level) / 2
     if n * m <= EXACT_PAIRS_LIMIT:
         return int(np.searchsorted(rank_sum_cdf(n, m), tail, side="right")) - 1
     spread = sqrt(n * m * (n + m + 1) / 12)
     return int(n * m / 2 + NormalDist().inv_cdf(tail) * spread - 0.5)
-
-
-def _check_level(level: float) -> None:
-    if not 0.5 <= level < 1:
-        raise ValueError(f"confidence level lies in [0.5, 1): {level:g}")

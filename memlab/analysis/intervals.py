@@ -10,12 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import (
-    least_samples,
-    median_order_positions,
-    outside_of_looks,
-    pairs_outside,
-)
+from memlab.analysis.exact import median_order_positions, outside_of_looks, pairs_outside
+from memlab.analysis.least import least_samples
 
 FloatArray = npt.NDArray[np.float64]
 _INFINITE = "an infinite sample: record a censored trial as its outcome instead"

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from memlab.analysis.blocks import fewest_samples, median_over_blocks, redrawn_medians
-from memlab.analysis.exact import least_samples, level_of_look
+from memlab.analysis.exact import level_of_look
 from memlab.analysis.intervals import FloatArray, Interval
+from memlab.analysis.least import least_samples
 
 Terms = Mapping[str, npt.ArrayLike]
 

@@ -20,8 +20,9 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import least_samples, pairs_outside
+from memlab.analysis.exact import pairs_outside
 from memlab.analysis.intervals import FloatArray, order_interval, present
+from memlab.analysis.least import least_samples
 
 LEVEL = 0.95
 LEAST, MOST_BLOCKS = least_samples(LEVEL), 1_000

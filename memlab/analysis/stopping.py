@@ -9,8 +9,8 @@ from math import ceil, isinf
 
 import numpy.typing as npt
 
-from memlab.analysis.exact import least_samples
 from memlab.analysis.intervals import median_interval, present
+from memlab.analysis.least import least_samples
 
 
 def narrow_enough(x: npt.ArrayLike, precision: float, level: float = 0.95) -> bool:

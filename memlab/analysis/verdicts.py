@@ -5,7 +5,7 @@ Every rule keeps the same promise: at the edge of the claim a false "reproduced"
 "inconclusive". `sequential`: it keeps that promise over all looks together, where the number of
 samples was chosen by looking at them. No verdict rests on fewer than 5 samples, nor, where it
 rests on a 95 % interval of a median, on fewer than 6: 5 samples have none (see
-`exact.least_samples`).
+`least.least_samples`).
 """
 
 from collections.abc import Sequence

@@ -35,6 +35,7 @@ class Trying:
     serve: Sequence[str] = ()
     ready: str = ""
     keep: bool = False
+    duet: bool = False
 
     @property
     def timeout_s(self) -> float:
@@ -88,6 +89,7 @@ def command(
         serve=serve,
         ready=trying.ready,
         keep=trying.keep,
+        duet=trying.duet,
         cap_bytes=max(1, int(free * _CAP_SHARE)),
         trace=what,
     )
@@ -111,6 +113,7 @@ class _CommandFile(msgspec.Struct, forbid_unknown_fields=True):
     serve: list[str] = []
     ready: str = ""
     keep: bool = False
+    duet: bool = False
     blocks: int | None = None
     budget: str | None = None
 

@@ -7,7 +7,7 @@ from math import inf, isfinite, log
 
 import numpy as np
 
-from memlab.analysis.exact import least_samples
+from memlab.analysis.least import least_samples
 from memlab.analysis.stopping import more_blocks
 from memlab.experiment import Claim, Count, Crossover, Experiment, Outcome
 from memlab.experiment.points import Point

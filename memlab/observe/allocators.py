@@ -159,7 +159,7 @@ def _preload(path: Path) -> str:
 
 
 def find(allocator: str, otherwise: str = "-p library=PATH") -> Path:
-    """The file that the dynamic linker would load; NotHere names the package of Debian, and how
+    """The file that the dynamic linker would load; NoAllocator names Debian's package, and how
     `otherwise` a file is named."""
     library = LIBRARIES.get(allocator)
     if library is None:

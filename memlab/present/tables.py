@@ -8,8 +8,8 @@ from math import ceil
 
 from memlab import recorded, units
 from memlab.analysis.compare import MOST_BLOCKS
-from memlab.analysis.exact import least_samples
 from memlab.analysis.intervals import Interval
+from memlab.analysis.least import least_samples
 from memlab.experiment import Against, At, Experiment, Metric
 from memlab.experiment.points import point_key
 from memlab.experiment.window import WINDOW_METRICS

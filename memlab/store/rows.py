@@ -7,15 +7,20 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import starmap
 from operator import truediv
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-import msgspec
-
 from memlab.request import GONE, OPTIONS, Option
+
+decode: Callable[[str], Any] = json.loads
+with suppress(ImportError):  # a guest of another architecture has none
+    import msgspec
+
+    decode = msgspec.json.decode
 
 Row = TypeVar("Row", "RunRow", "PointRow", "SampleRow", "SessionRow")
 
@@ -376,7 +381,7 @@ _alike = lru_cache(maxsize=64)(_good)
 def _decoded(text: str) -> Any:
     """msgspec is five times as fast; json takes more: lone surrogates, numbers without bounds."""
     try:
-        return msgspec.json.decode(text)
+        return decode(text)
     except (ValueError, RecursionError):
         return json.loads(text, parse_constant=_no_number)
 

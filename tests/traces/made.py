@@ -89,11 +89,12 @@ class Made:
             "flags": self.flags,
             "lost": self.lost,
             "blocks": 0,
+            "recorded_s": 0,
         } | changed
         header = HEADER.pack(
             b"memlabTR", head["version"], PAGE, head["records"], head["sum"], 10**6, head["lost"],
             0, 0, 0, 0, 0, head["tasks"], head["files"], head["flags"], head["machine"],
-            head["blocks"], 0,
+            head["blocks"], head["recorded_s"],
         )  # fmt: skip
         names = b"made".ljust(16, b"\0") * self.tasks
         files = b"".join(
