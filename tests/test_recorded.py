@@ -140,7 +140,7 @@ def test_a_run_is_packed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_numbers_of_an_emulated_guest_are_called_so_beside_the_published_ones() -> None:
     """A claim about times says it of itself; a table of them has to as well."""
-    shown = memlab_says("show", "--example", "reserved-copy").stdout
+    shown = memlab_says("show", "-v", "--example", "reserved-copy").stdout
     table = shown.split("\npublished ")[1].split("ratio: here / published")[0]
     assert "emulated: times in an emulated guest are not the machine's" in table
 

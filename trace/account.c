@@ -595,11 +595,13 @@ static void print_files(void)
 static void print_all(void)
 {
 	static const char *const names[TRACE_KIND_END] = {
-		[TRACE_MAP] = "map",         [TRACE_UNMAP] = "unmap",       [TRACE_REMAP] = "remap",
-		[TRACE_PROTECT] = "protect", [TRACE_ADVISE] = "advise",     [TRACE_LOCK] = "lock",
-		[TRACE_UNLOCK] = "unlock",   [TRACE_LOCK_ALL] = "lock_all", [TRACE_TASK] = "task",
-		[TRACE_EXEC] = "exec",       [TRACE_ALLOCATE] = "allocate", [TRACE_FREE] = "free",
-		[TRACE_RESIZE] = "resize",
+		[TRACE_MAP] = "map",           [TRACE_UNMAP] = "unmap",
+		[TRACE_REMAP] = "remap",       [TRACE_PROTECT] = "protect",
+		[TRACE_ADVISE] = "advise",     [TRACE_LOCK] = "lock",
+		[TRACE_UNLOCK] = "unlock",     [TRACE_LOCK_ALL] = "lock_all",
+		[TRACE_TASK] = "task",         [TRACE_EXEC] = "exec",
+		[TRACE_ALLOCATE] = "allocate", [TRACE_FREE] = "free",
+		[TRACE_RESIZE] = "resize",     [TRACE_THP_DISABLE] = "thp_disable",
 	};
 	const char *separator = "";
 	printf("{\"calls\": {");

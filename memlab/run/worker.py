@@ -298,7 +298,7 @@ class _Unavailable(Exception):
 
 
 def _open_reserved(asked: Mapping[str, Any]) -> Mapping[str, int]:
-    """The probe's params for memory kept back from the kernel."""
+    """The probe's params for memory reserved from the kernel."""
     from memlab.observe import physical_memory
 
     try:
