@@ -1,4 +1,4 @@
-"""Samples that stand apart, or in two groups. They are told to the reader and never dropped."""
+"""Samples that stand apart, or in two groups. They are reported and never dropped."""
 
 from dataclasses import dataclass
 from math import ceil

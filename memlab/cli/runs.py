@@ -8,7 +8,7 @@ from memlab.cli import _completing
 from memlab.cli._options import echo, echo_json, json_option, store_option
 from memlab.printable import printable
 
-_SHOWN = 100  # runs of a table, unless told otherwise
+_SHOWN = 100  # runs of a table, unless asked otherwise
 _NOTE_MAX = 1000  # characters of a note
 
 

@@ -1,4 +1,4 @@
-"""Which malloc a process has, of which version, and what it was told.
+"""Which malloc a process has, of which version, and how it was set.
 
 The library is found among the mappings by its name, or inside the executable by the messages that
 every build of it holds; the version is read from the file itself.

@@ -464,7 +464,7 @@ def undo_stale() -> Iterator[Undone]:
 
 
 def _reported(path: Path) -> bool:
-    """Whether the journal has an entry that says its failures were told; else it gets one."""
+    """Whether the journal has an entry that says its failures were reported; else it gets one."""
     try:
         fd = _open(path)
     except OSError:
@@ -475,7 +475,7 @@ def _reported(path: Path) -> bool:
         if lines and not reported:
             os.ftruncate(fd, os.pread(fd, _BYTES_MAX, 0).rindex(b"\n") + 1)  # a line cut short
             os.pwrite(fd, _REPORTED_ENTRY, os.fstat(fd).st_size)
-    except Exception:  # it is told again
+    except Exception:  # it is reported again
         return False
     finally:
         os.close(fd)

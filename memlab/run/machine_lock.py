@@ -3,7 +3,7 @@
 Two locks are held together, since each is seen where the other is not: an abstract socket, by the
 processes of one network namespace, and a lock on a folder of the system, by those that share that
 folder, such as a container with `-v /run/lock:/run/lock`. A container that shares neither is not
-seen. Any user may hold them, as any user may measure; whoever is refused is told who does.
+seen. Any user may hold them, as any user may measure; whoever is refused learns who does.
 """
 
 from __future__ import annotations
