@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memlab import experiments, recorded, results, units
 from memlab.errors import BadRequest
 from memlab.experiment import Level
+from memlab.experiment.figures import Choice
 from memlab.experiment.levels import check_levels
 from memlab.request import OPTIONS, Request
 from memlab.results import rows_file
@@ -36,6 +38,34 @@ __all__ = [
 ]
 
 
+Face = TypeVar("Face", bound=Callable[..., Any])
+
+
+def parameters_of(declared: type) -> list[inspect.Parameter]:
+    """A dataclass's fields as parameters by keyword."""
+    return [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for one in inspect.signature(declared).parameters.values()
+    ]
+
+
+def taking(
+    parameters: Sequence[inspect.Parameter], *, keeping: bool = False
+) -> Callable[[Face], Face]:
+    """Give a function a signature with these in the place of its `**`, or before it, `keeping`."""
+
+    def decorated(function: Face) -> Face:
+        own = inspect.signature(function)
+        names = list(own.parameters.values())
+        last = [one for one in names if one.kind is inspect.Parameter.VAR_KEYWORD]
+        first = [one for one in names if one not in last]
+        found = own.replace(parameters=[*first, *parameters, *(last if keeping else ())])
+        function.__signature__ = found  # type: ignore[attr-defined]
+        return function
+
+    return decorated
+
+
 class Run(results.Run):
     """A stored run that can be looked at: `frame`, `summary()`, `claims()`, `compare()`, `plot()`,
     or itself in Jupyter."""
@@ -47,19 +77,8 @@ class Run(results.Run):
 
         return figures.names(self)
 
-    def plot(
-        self,
-        name: str = "",
-        *,
-        metric: str | None = None,
-        x: str | None = None,
-        series: Sequence[str] | None = None,
-        panels: Sequence[str] | None = None,
-        where: Mapping[str, Level | Sequence[Level]] | None = None,
-        samples: bool = False,
-        layers: bool = False,
-        against: results.Run | Path | Sequence[results.Run | Path] = (),
-    ) -> Figure:
+    @taking(parameters_of(Choice))
+    def plot(self, name: str = "", **chosen: Any) -> Figure:
         """A figure of this run, by its name among `figures`; KeyError where there is none. With
         any of the others a figure of your choice: a metric over the factor `x`, a line or bar
         for each level of `series`, a panel for each of `panels`, the points with levels `where`;
@@ -69,24 +88,18 @@ class Run(results.Run):
         in files of rows."""
         from memlab.present import figures
 
-        bases = (against,) if isinstance(against, results.Run | Path) else against
-        own = (metric, x, where, samples, layers, bases)
-        if any(own) or series is not None or panels is not None:
-            levels = check_levels(self.experiment, where or {})
-            with ExitStack() as closing:
-                asked = figures.chosen(
-                    self,
-                    metric=metric,
-                    x=x,
-                    series=series,
-                    panels=panels,
-                    where=levels,
-                    samples=samples,
-                    layers=layers,
-                    against=[closing.enter_context(self._base(one)) for one in bases],
-                )
-                return figures.draw(asked)
-        return figures.draw(self, name)
+        choice = Choice(**chosen)
+        if not choice.given:
+            return figures.draw(self, name)
+        bases = choice.against
+        bases = (bases,) if isinstance(bases, results.Run | Path) else bases
+        with ExitStack() as closing:
+            asked = replace(
+                choice,
+                where=check_levels(self.experiment, choice.where or {}),
+                against=[closing.enter_context(self._base(one)) for one in bases],
+            )
+            return figures.draw(figures.chosen(self, asked))
 
     def claims(self) -> pd.DataFrame:
         """One row a claim and setting: the verdict, the estimate with its 95 % interval (in the
@@ -147,28 +160,22 @@ class Run(results.Run):
         return report.notebook(self)
 
 
-Face = TypeVar("Face", bound=Callable[..., Any])
-
-
-def asking(command: str) -> Callable[[Face], Face]:
-    """Give a function the signature and the documentation of the options that a command takes."""
+def asking(command: str, *more: inspect.Parameter) -> Callable[[Face], Face]:
+    """Give a function the signature and the documentation of the options that a command takes,
+    after parameters of its own beside those that it names."""
+    options = [option for option in OPTIONS if command in option.on]
+    among = [
+        inspect.Parameter(
+            option.python,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=option.default,
+            annotation=option.kind.python + (" | None" if option.default is None else ""),
+        )
+        for option in options
+    ]
 
     def decorated(function: Face) -> Face:
-        own = inspect.signature(function)
-        names = list(own.parameters.values())
-        options = [option for option in OPTIONS if command in option.on]
-        among = [
-            inspect.Parameter(
-                option.python,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=option.default,
-                annotation=option.kind.python + (" | None" if option.default is None else ""),
-            )
-            for option in options
-        ]
-        last = [one for one in names if one.kind is inspect.Parameter.VAR_KEYWORD]
-        first = [one for one in names if one not in last]
-        function.__signature__ = own.replace(parameters=[*first, *among, *last])  # type: ignore[attr-defined]
+        function = taking([*more, *among], keeping=True)(function)
         wrapped = TextWrapper(100, initial_indent=" " * 4, subsequent_indent=" " * 8)
         said = "\n".join(wrapped.fill(f"{option.python}: {option.doc}") for option in options)
         function.__doc__ = (function.__doc__ or "").replace("    {asked}", said)
@@ -226,8 +233,8 @@ def measured(
     from memlab.run.watch import Silent
 
     path = Path(store) if store else default_path()
-    told = "ipykernel" in sys.modules if progress is None else progress
-    return Run(measure.sweep(request, path, Live() if told else Silent(), guest), path)
+    live = "ipykernel" in sys.modules if progress is None else progress
+    return Run(measure.sweep(request, path, Live() if live else Silent(), guest), path)
 
 
 def of_seconds(name: str, value: float | str | None) -> float | None:

@@ -80,7 +80,7 @@ COMPILER = shutil.which("cc")
 SAMPLES_MAX = 400  # then a new run begins: a long one takes longer to read than to measure
 STARVED, UNDER = ("full", "read-only", "vanished"), ("store", "files", "journal")
 LOST = 3  # of a fork server that was killed before its first answer: no other would do better
-LIMIT_S = 60.0  # of any wait: it ends a hang
+LIMIT_S = 120.0  # of any wait: it ends a hang
 GUEST = ("page-fault", "chunks=5", "chunk=256k")
 
 
@@ -345,7 +345,7 @@ class Storm:
         while it imports: then it is sent once more, as docs/security.md says."""
         try:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(LIMIT_S / 2)
+                process.wait(30.0)
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=2 * LIMIT_S)

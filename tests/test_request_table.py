@@ -29,7 +29,6 @@ WORDS: dict[str, tuple[str, Any]] = {
     "cpus": ("1-2", (1, 2)),
     "directory": ("/tmp", "/tmp"),
     "name": ("mine", "mine"),
-    "gentle": ("30%", 0.3),
     "libc": ("/lib/other", "/lib/other"),
     "sessions": ("3", 3),
     "pause_s": ("10s", 10.0),

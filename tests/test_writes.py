@@ -33,7 +33,7 @@ OWN = {
     "store/database.py": {"copied"},
     "machines/guest/host.py": {"_make_disk"},
     "machines/guest/image.py": {"make"},
-    "machines/guest/inside.py": {"main"},
+    "machines/guest/inside.py": {"main", "_sweep"},
     "machines/guest/kernels.py": {"unpack", "_take"},
     "machines/guest/machine.py": {"__init__"},
     "trace/recording.py": {"_made"},  # beside the place that output.file_to_open has reached

@@ -60,7 +60,7 @@ class Rows:
         self(lines.of_end(self.count))
 
 
-def stop_when_told() -> None:
+def stop_on_input() -> None:
     """Ctrl-C for a sweep at the end of a link: the line `stop` on standard input. The end of the
     input is none: a link that breaks ends no sweep."""
 

@@ -94,7 +94,7 @@ def command(
     rows = _sweeping.Rows() if jsonl else None
     folder = None if rows or dry_run else output_folder(output, store)
     if stop_on_input:
-        _sweeping.stop_when_told()
+        _sweeping.stop_on_input()
     if resume:
         if wrong := _given() - _WITH_RESUME:
             raise click.UsageError(

@@ -150,6 +150,11 @@ POLICIES = {
         Factor("memory_max", _LIMIT, "memory limit; of the cgroup"),
         Factor("memory_high", _LIMIT, "memory.high; of the cgroup, v2 alone"),
         Factor("swap", choice("none", "file", "zram"), "swap; an area of the run's own"),
+        Factor(
+            "page_cache",
+            choice("kept", "dropped"),
+            "page cache; of the program and the files that its words name, before each trial",
+        ),
         Factor("overcommit", choice("inherit", "0", "1", "2"), "overcommit; of the whole host"),
         Factor("cpus", _or("all", "count", _whole(1, 4096), str), "CPUs; that it may use"),
         Factor("nice", Kind("nice value", _whole(-20, 19), str, lambda n: int(n)), "nice value"),
@@ -594,7 +599,11 @@ def _host(subject: Tried, names: set[str]) -> Host:
 
     def malloc(at: At) -> Malloc:
         allocator, _, setting = str(at["malloc"]).partition(":")[0].partition("/")
-        return Malloc("glibc" if allocator == "system" else allocator, setting or "default")
+        return Malloc(
+            "glibc" if allocator == "system" else allocator,
+            setting or "default",
+            otherwise="-p env.LD_PRELOAD=,PATH",
+        )
 
     return Host(
         containment=Containment(
@@ -660,6 +669,7 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
         "preload": [] if lock == "off" or replayer == "replay" else [str(tools / "lock.so")],
         "policies": [f"{name}={value}" for name, value in words.items() if value is not None],
         "cpus": 0 if at.get("cpus", "all") == "all" else int(at["cpus"]),
+        "drops_files": at.get("page_cache") == "dropped",
         "limited": any(at.get(name, "none") != "none" for name in ("memory_max", "memory_high")),
         "memory_high": None if high == "none" else int(high),
         "metrics": {m.name: m.pattern for m in subject.metrics if m.pattern},

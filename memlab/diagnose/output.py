@@ -10,11 +10,11 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from memlab import units
-from memlab.diagnose import held, started
+from memlab.diagnose import held, started, stock
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
-from memlab.diagnose.finding import Fact, Finding, Severity
+from memlab.diagnose.finding import Fact, Finding, Severity, per_day
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import LOAD
 from memlab.diagnose.unlooked import Unlooked
@@ -81,9 +81,17 @@ def _verdict(found: Diagnosis) -> Iterator[str]:
     worth = [one for one in found.findings if one.severity > Severity.NOTE]
     if not worth and found.whole:
         yield f"{NOTHING}; worth knowing:" if found.findings else NOTHING
+        yield from _resolved(found)
     elif not worth:
         yield "worth knowing:" if found.findings else "no finding, but not all was looked at:"
     yield from _left_out(found)
+
+
+def _resolved(found: Diagnosis) -> Iterator[str]:
+    """Which growth the look was too short to show."""
+    if found.look and not any(one.name == "growing" for one in found.findings):
+        least = per_day(stock.LEAST_GROWTH_BYTES / found.seconds)
+        yield f"(a growth of under {least} would not show in {_quantity(found.seconds, 's')})"
 
 
 def _left_out(found: Diagnosis) -> Iterator[str]:

@@ -64,6 +64,7 @@ class Malloc:
     allocator: str  # glibc, jemalloc, tcmalloc, mimalloc, or other, which is named by its path
     setting: str = "default"
     library: str = ""  # its path; "" for the one that the dynamic linker finds
+    otherwise: str = "-p library=PATH"  # what names its file, where it is not found
 
 
 @dataclass(frozen=True, slots=True)

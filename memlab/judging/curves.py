@@ -27,21 +27,23 @@ from memlab.judging.sight import ClaimView, Curve
 
 
 def monotone(claim: Monotone, sight: ClaimView) -> VerdictFinding:
-    curve, lead, looked = sight.curve(claim.of, claim.over), "", sight.run.looked
+    curve, lead, sequential = sight.curve(claim.of, claim.over), "", sight.run.sequential
     if claim.to:
         curve = sight.ratio_curve(claim.of, claim.to, claim.over)
         of, to = (evidence.side(sight.run.experiment, side) for side in (claim.of, claim.to))
         lead = f"{of} / {to}, "
     direction: Literal["rising", "falling"] = "rising" if claim.rising else "falling"
     verdict, remark = _whole_and_net(
-        lambda table: verdicts.monotone_verdict(curve.levels, table, direction, looked=looked),
+        lambda table: verdicts.monotone_verdict(
+            curve.levels, table, direction, sequential=sequential
+        ),
         curve,
     )
     first, last = (sight.level(claim.over, curve.levels[i]) for i in (0, -1))
     table = curve.table
-    whole = ratio_interval(table[:, -1], table[:, 0], looked=looked)
+    whole = ratio_interval(table[:, -1], table[:, 0], sequential=sequential)
     steps = [
-        ratio_interval(table[:, j + 1], table[:, j], looked=looked)
+        ratio_interval(table[:, j + 1], table[:, j], sequential=sequential)
         for j in range(len(curve.levels) - 1)
     ]
     sign = 1 if claim.rising else -1
@@ -57,18 +59,20 @@ def monotone(claim: Monotone, sight: ClaimView) -> VerdictFinding:
 
 
 def saturates(claim: Saturates, sight: ClaimView) -> VerdictFinding:
-    curve, looked = sight.curve({}, claim.over), sight.run.looked
+    curve, sequential = sight.curve({}, claim.over), sight.run.sequential
     if claim.at not in curve.levels[:-1]:
         raise sight.lack({claim.over: claim.at}, f"a larger {claim.over}")
     verdict, remark = _whole_and_net(
         lambda table: verdicts.saturates_verdict(
-            curve.levels, table, claim.at, claim.within, looked
+            curve.levels, table, claim.at, claim.within, sequential
         ),
         curve,
     )
     knee, last = curve.levels.index(claim.at), len(curve.levels) - 1
     table = curve.table
-    ratios = [ratio_interval(table[:, j], table[:, last], looked=looked) for j in range(last)]
+    ratios = [
+        ratio_interval(table[:, j], table[:, last], sequential=sequential) for j in range(last)
+    ]
     names = [sight.level(claim.over, level) for level in curve.levels]
     furthest = max(range(knee, last), key=lambda j: abs(log(ratios[j].estimate)))
     bound = f"{1 + claim.within:.3g}x"
@@ -90,7 +94,7 @@ def saturates(claim: Saturates, sight: ClaimView) -> VerdictFinding:
 
 def crosses(claim: Crossover, sight: ClaimView) -> VerdictFinding:
     first, second = sight.crossing_curves(claim.of, claim.to, claim.over)
-    crossed = partial(crossover, first.levels, looked=sight.run.looked)
+    crossed = partial(crossover, first.levels, sequential=sight.run.sequential)
     found = crossed(first.table, second.table)
     verdict, remark = _net_too(
         verdicts.crossover_verdict(found, claim.low, claim.high),
@@ -119,7 +123,9 @@ def shift(claim: Shift, sight: ClaimView) -> VerdictFinding:
     points: list[Point] = []
     for name, at in (("base", claim.base), ("at", claim.at)):
         first, second = sight.crossing_curves({**claim.of, **at}, {**claim.to, **at}, claim.over)
-        found[name] = crossover(first.levels, first.table, second.table, looked=sight.run.looked)
+        found[name] = crossover(
+            first.levels, first.table, second.table, sequential=sight.run.sequential
+        )
         beside = np.concatenate([sight.run.values(claim.beside, point) for point in second.points])
         unit = sight.run.metric(claim.beside).unit
         facts[name] = evidence.crossing(found[name], factor)

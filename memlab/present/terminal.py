@@ -13,7 +13,7 @@ from memlab import published as studies
 from memlab.judging import costs, summary
 from memlab.judging.claims import judge
 from memlab.judging.compare import Compared
-from memlab.judging.effects import effects
+from memlab.judging.effects import effects, extremes
 from memlab.judging.reproduce import Reproduced
 from memlab.present import attribution, decisions, modes, table, tables, words
 from memlab.present.table import STYLES, Text, write
@@ -194,6 +194,9 @@ def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
         return
     for found in effects(run, run.experiment.watched):
         yield words.effect(run.experiment, found)
+    for least, most in extremes(run, run.experiment.watched):
+        yield words.extreme(run.experiment, least, most)
+    yield from words.unfelt_limit(run)
     if any(summary.medians for summary in run.summaries):
         yield words.empty_program(run)
     if kept := words.kept_service(run):
@@ -301,7 +304,7 @@ def claims(
     for reproduced in found:
         _experiment(console, reproduced, tables=tables or verbose, verbose=verbose)
         stand = summary.standing(summary.verdicts(reproduced.judged))
-        if stand and (verbose or not all(o.stands for o in reproduced.judged if o.verdict.p)):
+        if stand and (verbose or not all(o.survives for o in reproduced.judged if o.verdict.p)):
             console.print(Text(stand))
     if len(found) > 1:
         if verbose:

@@ -31,10 +31,6 @@ def _share(value: Any) -> Any:
     return value
 
 
-def _cpu_share(value: Any) -> Any:
-    return units.parse_percent(value) if isinstance(value, str) else value
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
     """What values an option takes: its name, its type in Python, what makes a value of what Python
@@ -48,7 +44,6 @@ class Kind:
 
 SECONDS = Kind("seconds", "float | str", _seconds, lambda value: f"{value:g} s")
 SHARE = Kind("share", "float | str", _share, lambda value: f"{value:.0%}")
-CPU_SHARE = Kind("share", "float | str", _cpu_share, lambda value: f"{value:.0%}")
 COUNT = Kind("count", "int")
 FLAG = Kind("flag", "bool")
 TEXT = Kind("text", "str")
@@ -63,10 +58,9 @@ class Option:
     """One option.
 
     `on` has its help on each command that takes it. A flag of `--no-...` turns off what is on.
-    `alone` is what the flag means without a value. `python` is its name in Python, if that is not
-    the field's, and `doc` what is said of it there; `stored` is what the JSON Schema says of a
-    run's, and `always` whether runs of all versions have it. A value lies from `least` to `most`,
-    and above `above`; `is_a` says so.
+    `python` is its name in Python, if that is not the field's, and `doc` what is said of it there;
+    `stored` is what the JSON Schema says of a run's, and `always` whether runs of all versions have
+    it. A value lies from `least` to `most`, and above `above`; `is_a` says so.
     """
 
     field: str = ""
@@ -75,7 +69,6 @@ class Option:
     flag: str
     on: Mapping[str, str]
     metavar: str = ""
-    alone: str = ""
     python: str = ""
     doc: str
     stored: str = ""

@@ -105,7 +105,7 @@ class LocalExecutor:
             which = self._environ(point), self._layout, self._loader_of(point)
             folder = self._folder(point.at)
             held = kept.held if kept else self._setup.prepare(point.at)
-        except (Unavailable, allocators.NotHere) as unavailable:
+        except (Unavailable, allocators.NoAllocator) as unavailable:
             return _not_run("unavailable", str(unavailable))
         except OSError as error:
             return _not_run("error", f"preparing the host: {error}")
@@ -192,7 +192,7 @@ class LocalExecutor:
         return self._tmpfs.path() if needed and needed(at) else ""
 
     def _environ(self, point: Point) -> Environ:
-        """Raises allocators.NotHere where the library or its setting is missing."""
+        """Raises allocators.NoAllocator where the library or its setting is missing."""
         environ = dict(self._experiment.host.environ(point.at))
         if self._experiment.host.malloc is not None:
             environ |= allocators.environ(self._experiment.host.malloc(point.at))

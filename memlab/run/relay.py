@@ -42,8 +42,8 @@ def why_not(
         return "some of its windows read a disk, sync their file or have no end but the file's"
     if experiment.host != Host() or experiment.attribution:
         return "its trials change something around them"
-    if request.guest or request.gentle is not None:
-        return "in a guest, and with --gentle, trials come one at a time"
+    if request.guest:
+        return "in a guest trials come one at a time"
     if len(request.cpus) > 1:
         return "turns are taken on one CPU"
     if not 1 < len(points) <= MOST:

@@ -103,7 +103,9 @@ def test_a_plan_by_few_blocks_says_so(machine: Machine) -> None:
 def test_a_sweep_that_looks_shows_less_than_one_of_as_many_blocks(machine: Machine) -> None:
     run = machine.sweep("mmap-write", size=["1", "4k"], controls=False)
     ratios = planning.noise(run).typical
-    fixed, looked = (planning.shows(ratios, 20, 0.9, looked=looked) for looked in (False, True))
+    fixed, sequential = (
+        planning.shows(ratios, 20, 0.9, sequential=sequential) for sequential in (False, True)
+    )
     assert fixed is not None
-    assert looked is not None
-    assert fixed < looked
+    assert sequential is not None
+    assert fixed < sequential

@@ -64,8 +64,7 @@ def test_turns_that_cannot_be_are_refused(memlab_sweep: Any) -> None:
         memlab_sweep(size=[512], method=["mmap"], turns=True)
 
 
-def test_a_gentle_sweep_and_several_cpus_have_windows() -> None:
-    assert "--gentle" in str(why_not(gentle=0.25))
+def test_several_cpus_have_windows() -> None:
     assert "one CPU" in str(why_not(cpus=[0, 1]))
 
 

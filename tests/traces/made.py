@@ -133,7 +133,7 @@ def replay(path: Path, *words: str, lock: str = "off", huge: bool = False) -> Re
         preexec_fn=None if huge else _without_huge_pages,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     numbers = [

@@ -133,7 +133,7 @@ def test_no_damage_ends_the_reader_by_a_signal(tmp_path: Path) -> None:
             made.records[at] = bytes(record)
         path.write_bytes(made.bytes())
         done = subprocess.run(
-            [file.tool("account"), path], capture_output=True, timeout=60, check=False
+            [file.tool("account"), path], capture_output=True, timeout=300, check=False
         )
         assert done.returncode in (0, 1)
     assert whole == good().bytes()

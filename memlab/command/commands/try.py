@@ -173,20 +173,19 @@ def command(
             served = shlex.split(serve)
         except ValueError as error:
             raise click.UsageError(f"--serve {serve!r}: {error}") from None
-        request = of_command.command(
-            words,
-            tried.read_policies([*words, *served], assignments),
+        trying = of_command.Trying(
             metrics=metrics,
-            metric_file=metric_file,
+            metric_json=metric_file,
             latencies=latencies,
             expect=expect,
+            timeout=timeout_s,
             serve=served,
             ready=ready,
             keep=keep,
             duet=duet,
-            timeout_s=timeout_s,
-            **asked,
         )
+        policies = tried.read_policies([*words, *served], assignments)
+        request = of_command.command(words, policies, trying, **asked)
     if gate and not (request.subject or {}).get("expect"):
         raise click.UsageError("--gate needs an --expect")
     if dry_run:
@@ -195,7 +194,7 @@ def command(
     rows = _sweeping.Rows() if jsonl else None
     folder = None if rows else output_folder(output, store)
     if stop_on_input:
-        _sweeping.stop_when_told()
+        _sweeping.stop_on_input()
     run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s, rows)
     if folder is None:
         return

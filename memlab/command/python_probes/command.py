@@ -88,11 +88,11 @@ def measure(params: Params) -> dict[str, Any]:
     try:
         return _measured(json.loads(params.spec), params)
     except BaseException:
-        let_go()
+        shut_down()
         raise
 
 
-def let_go() -> None:
+def shut_down() -> None:
     """End the service that is kept."""
     while _kept:
         _kept.pop().end()
@@ -119,6 +119,8 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
         raise Failed(_last_lines(complaint.tail)[len(_SAID) :], errno.EINVAL, "unavailable")
     if spec["memory_high"]:
         group.set_high(spec["memory_high"])
+    if spec["drops_files"]:
+        _drop_files([*spec["argv"], *spec["serve"]], Path(spec["cwd"]))
     output = _Output(spec["metrics"])
     file, latencies = (
         _WrittenFile(spec["cwd"], spec[name]) for name in ("metric_file", "latency_file")
@@ -236,6 +238,25 @@ def _told(
     ended = refused or ended
     ended = ended or _command_ended(spec, load.get("load") or subject.report, result)
     return {"window": window, **result, "ended": ended}
+
+
+def _drop_files(words: Sequence[str], folder: Path) -> None:
+    """Take the program and the files that its words name (FILE, --option=FILE) out of the page
+    cache, so that what is read of them is charged to the trial. What others map or what is dirty
+    for them stays (posix_fadvise(2))."""
+    parts = [part for word in words for part in (word, word.partition("=")[2]) if part]
+    paths = {folder / part for part in parts}
+    paths |= {Path(found) for word in words if (found := shutil.which(word))}
+    for path in paths:
+        with suppress(OSError, ValueError):
+            if not path.is_file():
+                continue
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                os.fdatasync(fd)
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(fd)
 
 
 def _held(spec: dict[str, Any], group: _Group) -> InForce:

@@ -90,8 +90,8 @@ def differences(
     for name in dict.fromkeys(name for parts in machines.values() for name in parts):
         values = {host: machines[host].get(name, "unknown") for host in hosts}
         if len(set(values.values())) > 1:
-            told = separation([groups[h] for h in hosts], [values[h] for h in hosts])
-            found.append(Difference(name, values, told))
+            apart = separation([groups[h] for h in hosts], [values[h] for h in hosts])
+            found.append(Difference(name, values, apart))
     found = [one for one in found if one.separation.beyond_chance > 0]
     found.sort(key=_rank)
     return found[:_MOST]
@@ -99,8 +99,8 @@ def differences(
 
 def _rank(one: Difference) -> tuple[float, float, bool, str]:
     """The best first; of those that do it equally well the kernel, which is the likeliest cause."""
-    told = one.separation
-    return told.p, -told.beyond_chance, not one.name.startswith("kernel"), one.name
+    apart = one.separation
+    return apart.p, -apart.beyond_chance, not one.name.startswith("kernel"), one.name
 
 
 def _parts(seen: Mapping[str, Any]) -> dict[str, str]:

@@ -17,15 +17,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import msgspec
-from msgspec.structs import replace
 
 from memlab.errors import BadExport, BadRequest, CannotRun, Interrupted, StoreError
-from memlab.machines.fleet import bootstrap, cluster
+from memlab.machines.fleet import cluster
 from memlab.observe import guest_tools
 from memlab.printable import printable
 from memlab.run.driver import interruptible
@@ -107,15 +105,6 @@ def command(name: str, host: Host, arguments: Sequence[str]) -> list[str]:
     what, *more = arguments
     where = ["--store", host.store] if host.store else []  # before the `--` of a command's own
     return _ssh(name, host, shlex.join([*shlex.split(host.memlab), what, *where, *more]))
-
-
-def bootstrapped(chosen: Mapping[str, Host], say: Callable[[str], None]) -> dict[str, Host]:
-    """The hosts, each with a copy of this memlab. CannotRun where one cannot take it."""
-    if workers := [name for name, host in chosen.items() if host.dask]:
-        raise BadRequest(f"{workers[0]} is a worker, which has a memlab: --bootstrap is for ssh")
-    links = {name: partial(_ssh, name, host) for name, host in chosen.items()}
-    commands = bootstrap.copy(links, say)
-    return {name: replace(host, memlab=commands[name]) for name, host in chosen.items()}
 
 
 def _ssh(name: str, host: Host, line: str) -> list[str]:

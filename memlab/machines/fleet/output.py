@@ -84,7 +84,7 @@ def _count(number: int, noun: str) -> str:
 
 
 # What is this side's alone: where rows go, and how the result is printed.
-_LOCAL = frozenset({"on", "bootstrap", "store", "output", "quiet", "as_json"})
+_LOCAL = frozenset({"on", "store", "output", "quiet", "as_json"})
 
 
 def arguments(local: Collection[str] = _LOCAL) -> list[str]:
@@ -118,20 +118,15 @@ def sweep(
     store: Path | None,
     *,
     quiet: bool,
-    bootstrap: bool = False,
 ) -> tuple[list[Result], list[Run]]:
-    """Run `sweep` or `try` on every host, with `bootstrap` by a copy of this memlab; each host's
-    result, and the runs that have samples."""
+    """Run `sweep` or `try` on every host; each host's result, and the runs that have samples."""
     path = store or default_path()
 
     def say(line: str) -> None:
         if not quiet:
             click.echo(line, err=True)
 
-    hosts = links.hosts(on)
-    if bootstrap:
-        hosts = links.bootstrapped(hosts, say)
-    results = links.sweep(hosts, command, words, path, say)
+    results = links.sweep(links.hosts(on), command, words, path, say)
     with Store(path) as opened:
         rows = [opened.run(run) for one in results for run, new in one.runs.items() if new]
     return results, [Run(row, path) for row in rows if row]
@@ -175,14 +170,13 @@ def reproduce(
     store: Path | None,
     *,
     quiet: bool,
-    bootstrap: bool = False,
 ) -> bool:
     """Measure each experiment of a study on every host and print its table; whether a claim is
     contradicted anywhere. CannotRun at the end where a host failed."""
     contradicted, failed = False, []
     for declared in study.experiments:
         words = [*how, f"--blocks={measure.BLOCKS}", declared.name]
-        results, runs = sweep(on, "sweep", words, store, quiet=quiet, bootstrap=bootstrap)
+        results, runs = sweep(on, "sweep", words, store, quiet=quiet)
         if runs:
             contradicted |= claims(runs)
         try:

@@ -111,7 +111,7 @@ def _split(runs: Mapping[str, Run], split: Split) -> list[str]:
         for host, value in one.values.items():
             values.setdefault(value, []).append(host)
         said = "; ".join(f"{value} on {', '.join(hosts)}" for value, hosts in values.items())
-        how = "tells them apart" if one.separation.told > 0.999 else "goes with it in part"
+        how = "tells them apart" if one.separation.explained > 0.999 else "goes with it in part"
         chance = "" if one.separation.p <= _ENOUGH else ", which may be chance"
         lines.append(f"  {one.name} {how}{chance} (p = {one.separation.p:.2g}): {said}")
     if not split.differences:
