@@ -12,7 +12,7 @@ from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memlab import experiments, recorded, results, units
-from memlab.errors import BadRequest
+from memlab.errors import BadRequest, UnknownRun, nearest
 from memlab.experiment import Level
 from memlab.experiment.figures import Choice
 from memlab.experiment.levels import check_levels
@@ -79,7 +79,7 @@ class Run(results.Run):
 
     @taking(parameters_of(Choice))
     def plot(self, name: str = "", **chosen: Any) -> Figure:
-        """A figure of this run, by its name among `figures`; KeyError where there is none. With
+        """A figure of this run, by its name among `figures`; BadRequest where there is none. With
         any of the others a figure of your choice: a metric over the factor `x`, a line or bar
         for each level of `series`, a panel for each of `panels`, the points with levels `where`;
         with `samples` every sample beside its point's median, a row per point; with `layers`
@@ -90,6 +90,10 @@ class Run(results.Run):
 
         choice = Choice(**chosen)
         if not choice.given:
+            if name not in self.figures:
+                known = ", ".join(filter(None, self.figures)) or "none but the first"
+                hint = nearest(str(name), self.figures, f"there are: {known}")
+                raise BadRequest(f"{self.experiment.name} has no figure {name!r}; {hint}")
             return figures.draw(self, name)
         bases = choice.against
         bases = (bases,) if isinstance(bases, results.Run | Path) else bases
@@ -176,9 +180,10 @@ def asking(command: str, *more: inspect.Parameter) -> Callable[[Face], Face]:
 
     def decorated(function: Face) -> Face:
         function = taking([*more, *among], keeping=True)(function)
-        wrapped = TextWrapper(100, initial_indent=" " * 4, subsequent_indent=" " * 8)
+        wrapped = TextWrapper(96, subsequent_indent=" " * 4)
         said = "\n".join(wrapped.fill(f"{option.python}: {option.doc}") for option in options)
-        function.__doc__ = (function.__doc__ or "").replace("    {asked}", said)
+        written = inspect.cleandoc(function.__doc__ or "")  # Python 3.13 has taken the indent off
+        function.__doc__ = written.replace("{asked}", said)
         return function
 
     return decorated
@@ -232,7 +237,7 @@ def measured(
     from memlab.measure.progress import Live
     from memlab.run.watch import Silent
 
-    path = Path(store) if store else default_path()
+    path = _store(store)
     live = "ipykernel" in sys.modules if progress is None else progress
     return Run(measure.sweep(request, path, Live() if live else Silent(), guest), path)
 
@@ -245,12 +250,21 @@ def of_seconds(name: str, value: float | str | None) -> float | None:
         raise BadRequest(f"{name}: {error}") from None
 
 
+def _store(given: str | Path | None) -> Path:
+    """The file of a store: the user's own where none is given."""
+    if not isinstance(given, str | Path | None):
+        raise BadRequest(f"store is a path, not {given!r}")
+    return Path(given) if given else default_path()
+
+
 def load(run: str = "last", *, store: str | Path | None = None, example: bool = False) -> Run:
     """A stored run by its id, the start of it, its name, or `last`; with `example`, the recorded
     run of the experiment that `run` names, which ships with memlab."""
+    if not isinstance(run, str):
+        raise UnknownRun(f"a run is its id, its name or 'last', as text, not {run!r}")
     if example:
         store, run = recorded.store(run), "last"
-    path = Path(store) if store else default_path()
+    path = _store(store)
     with Store(path) as opened:
         return Run(opened.find(run), path)
 
@@ -272,7 +286,7 @@ def list_runs(*, store: str | Path | None = None) -> pd.DataFrame:
 
     from memlab.present import data
 
-    with Store(Path(store) if store else default_path()) as opened:
+    with Store(_store(store)) as opened:
         rows = [
             {f: getattr(row, f) for f in row.__struct_fields__}
             for row in data.runs(opened.listed()[0])

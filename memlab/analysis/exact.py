@@ -141,7 +141,7 @@ _every_level = Looks(_GRID)
 def sign_test(differences: npt.ArrayLike, sequential: bool = False) -> float:
     """One-sided p that the median of `differences`, shape (n,), is above zero.
 
-    A difference of exactly zero counts against it, so ties can only make the test shyer.
+    A difference of exactly zero counts against it, so ties can only make the test show less.
     `sequential`: n was chosen by looking; p <= q at any look then has probability <= q. It is
     rounded up, to the next of the grid.
     """

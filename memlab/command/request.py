@@ -66,7 +66,7 @@ def command(
     folder, what = cwd or Path.cwd(), ""
     if trace.is_named(words):
         what = replay.checked(folder / words[0], policies, serve=serve, metrics=metrics)
-        words, metrics = [*replay.words(policies), *words], replay.METRICS
+        words, metrics = [*replay.words(policies), *words], replay.metrics(policies)
     levels = tried.check_policies([*words, *serve], policies)
     started = [] if what else [words[0], *serve[:1]]
     for program in (program for word in started for program in tried.programs(word, levels)):

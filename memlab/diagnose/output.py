@@ -267,9 +267,9 @@ def _shootdowns(look: Look) -> str:
     how = ", not all of them" if seen.hidden else ""
     asked, taken = look.rate("shootdowns_asked"), look.rate("shootdowns_taken")
     own = (
-        "what its threads ask for is not seen"
+        "what its threads send is not seen"
         if asked is None
-        else f"its threads ask for {_rate(asked)} and are interrupted by {_rate(taken)}"
+        else f"its threads send {_rate(asked)} and receive {_rate(taken)}"
     )
     return (
         f"{own}; interrupts on its CPUs ({seen.cpus}), of all "

@@ -441,7 +441,7 @@ class Experiment:
     def host_params(self) -> list[str]:
         """The probe's params that no factor is, but that name what the host made for the trial:
         the file, a folder on tmpfs and the cgroup's folder ("" where the point has none), QEMU's
-        command line with the sign of a guest that has booted; memory kept back from the kernel."""
+        command line with the sign of a guest that has booted; memory reserved from the kernel."""
         given = {
             "path": self.file is not None,
             "folder": self.host.tmpfs is not None,

@@ -367,7 +367,7 @@ EXPERIMENT = Experiment(
             ENUM,
             quick=["kept"],
             plain="kept",
-            help="threads; kept: a pool; per_round: made anew for each round",
+            help="threads; kept: a pool; per_round: made for each round",
             level_labels={"kept": "kept threads", "per_round": "new threads per round"},
         ),
         Factor("at_once", COUNT, quick=[16], help="threads at once", least=1, most=256),

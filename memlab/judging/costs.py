@@ -87,7 +87,7 @@ def _separable(
     medians = median_over_blocks(costs)[None]  # enough to tell terms apart
     for name, count in counts.items():
         if not count.any():
-            left_out[name] = f"no {name} at any point"
+            left_out[name] = "none happened at these points"
             continue
         if len(kept) + 1 >= costs.shape[1]:
             left_out[name] = "too few points"
@@ -178,7 +178,7 @@ def _line(run: Run, fitted: Fitted, names: Sequence[str]) -> str:
         f"{evidence.measured(interval, 's')} per {name}"
         for name, interval in fitted.model.constants.items()
     )
-    notes = [f"{name} left out: {why}" for name, why in fitted.left_out.items()]
+    notes = [f"no cost per {name}: {why}" for name, why in fitted.left_out.items()]
     return "; ".join([f"{where}: {constants}", *notes, _errors(fitted.held_out)])
 
 

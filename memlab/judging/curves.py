@@ -75,17 +75,17 @@ def saturates(claim: Saturates, sight: ClaimView) -> VerdictFinding:
     ]
     names = [sight.level(claim.over, level) for level in curve.levels]
     furthest = max(range(knee, last), key=lambda j: abs(log(ratios[j].estimate)))
-    bound = f"{1 + claim.within:.3g}x"
+    bound = f"{1 + claim.within:.3g}"
     said = [
-        f"{evidence.interval(ratios[furthest])} at {names[furthest]}, the furthest from "
-        f"{names[knee]} on (claim: at most {bound})"
+        f"from {names[knee]} on, furthest from 1: {evidence.interval(ratios[furthest])} at "
+        f"{names[furthest]} (claim: at most {bound})"
     ]
     if knee:
         nearest = min(range(knee), key=lambda j: ratios[j].estimate)
         least = f"{evidence.interval(ratios[nearest])} at {names[nearest]}"
-        said.insert(0, f"{least}, the least below {names[knee]} (claim: over {bound})")
+        said.insert(0, f"below {names[knee]}, at least {least} (claim: over {bound})")
     text = (
-        f"cost / cost at {names[last]}: {'; '.join(said)}; "
+        f"cost as a ratio to that at {names[last]}: {'; '.join(said)}; "
         f"{units.counted(verdict.n, sight.run.unit)}"
         f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, 2 * last, sight.run.unit)}"
     )
@@ -115,8 +115,8 @@ def crosses(claim: Crossover, sight: ClaimView) -> VerdictFinding:
 
 
 def shift(claim: Shift, sight: ClaimView) -> VerdictFinding:
-    """Shown where the two crossovers' intervals lie further apart than the claimed factor: shyer
-    than a test of the difference."""
+    """Shown where the two crossovers' intervals lie further apart than the claimed factor, which
+    shows less than a test of the difference would."""
     factor = sight.run.experiment.factor(claim.over)
     found: dict[str, Crossed] = {}
     facts: dict[str, str] = {}
@@ -177,7 +177,7 @@ def _too_few(verdict: Verdict, tests: float, unit: str) -> str:
     """A remark where so few samples refute nothing: Holm asks one sign test for 5 % / tests."""
     least = ceil(log2(tests / verdicts.ALPHA))
     few = verdict.word == "inconclusive" and verdict.n < least
-    return f"; it needs at least {least} {unit}s to reject any level" if few else ""
+    return f"; too few {unit}s to decide at any level: it takes {least} or more" if few else ""
 
 
 def _heavy(sight: ClaimView, over: str, curve: Curve) -> str:

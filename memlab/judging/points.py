@@ -76,10 +76,12 @@ def count(claim: Count, sight: ClaimView) -> VerdictFinding:
     bound, margin = "exactly ", ""
     if claim.within:
         bound, margin = "", f" ± {units.format_percent(claim.within)}"
+    unit = sight.metric.unit
+    equals = units.format_quantity(claim.equals, unit) if unit == "errno" else f"{claim.equals:,}"
     at = evidence.place(sight.run.experiment, claim.where, sight.run.varied)
     lead = f"{at}: " if at else ""
     text = (
-        f"{lead}{sight.metric.label}: {seen}; claim: {bound}{claim.equals:,}{margin}; "
+        f"{lead}{sight.metric.label}: {seen}; claim: {bound}{equals}{margin}; "
         f"{units.counted(verdict.n)}"
     )
     lines = sight.lines(side.point, claim.equals)

@@ -172,7 +172,7 @@ def reproduce(
     """Judge the newest stored run that answers the request, measuring what it lacks.
 
     A run answers when it was taken on this machine, in the same directory, over as many sessions,
-    and holds every point of the request; one that was cut short goes on. `fresh` measures anew. A
+    and holds every point of the request; one that was cut short goes on. `fresh` measures again. A
     host that cannot carry the request is an answer too. Raises Interrupted.
     """
     target = LocalTarget(wait_s=wait_s)

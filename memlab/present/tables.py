@@ -527,7 +527,9 @@ def _short_of_samples(run: Run, wall_s: float) -> str:
     if recorded.ships(run.store_path) or not run.samples:
         return said
     seconds = ceil(1.2 * missing * wall_s / len(run.samples))
-    return f"{said}; the others get them by: memlab sweep --resume {run.id} --budget {seconds}s"
+    return (
+        f"{said}; the others get them by: memlab sweep --resume {run.asked_by} --budget {seconds}s"
+    )
 
 
 def outcomes(summaries: Sequence[PointSummary]) -> str:

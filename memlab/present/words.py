@@ -67,10 +67,11 @@ def nothing_measured(run: Run) -> str:
     if not reasons:
         return "nothing was measured: the sweep ended before its first sample"
     (first, _), *others = reasons.most_common()
-    more = f" ({count(len(others), 'other reason')} in `memlab show {run.id}`)" if others else ""
+    shown = f"`memlab show {run.asked_by}`"
+    more = f" ({count(len(others), 'other reason')} in {shown})" if others else ""
     next_step = "`memlab doctor` says what runs here"
     if run.experiment.watched and any(s.raw for s in run.samples):
-        next_step = f"`memlab show {run.id}` has the last that it printed"
+        next_step = f"{shown} has the last that it printed"
     return f"nothing was measured: {first}{more}; {next_step}"
 
 

@@ -3,9 +3,12 @@ stored run and its JSON Schema say of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import inf
+from numbers import Real
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,36 @@ def _share(value: Any) -> Any:
     return value
 
 
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ValueError(f"a whole number, not {value!r}")
+    return index(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"True or False, not {value!r}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"text, not {value!r}")
+    return value
+
+
+def _cpus(value: Any) -> list[int]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValueError(f"a list of whole numbers, not {value!r}")
+    return [*map(_count, value)]
+
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(f"a path, not {value!r}")
+    return os.fspath(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """What values an option takes: its name, its type in Python, what makes a value of what Python
@@ -42,15 +75,26 @@ class Kind:
     show: Callable[[Any], str] = str
 
 
-SECONDS = Kind("seconds", "float | str", _seconds, lambda value: f"{value:g} s")
-SHARE = Kind("share", "float | str", _share, lambda value: f"{value:.0%}")
-COUNT = Kind("count", "int")
-FLAG = Kind("flag", "bool")
-TEXT = Kind("text", "str")
+def _number(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What reads a number, or text that has a unit."""
+
+    def checked(value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, str | Real):
+            raise ValueError(f"a number, or text with its unit, not {value!r}")
+        return read(value)
+
+    return checked
+
+
+SECONDS = Kind("seconds", "float | str", _number(_seconds), lambda value: f"{value:g} s")
+SHARE = Kind("share", "float | str", _number(_share), lambda value: f"{value:.0%}")
+COUNT = Kind("count", "int", _count)
+FLAG = Kind("flag", "bool", _flag)
+TEXT = Kind("text", "str", _text)
 CHOICE = Kind("choice", "str")
-CPUS = Kind("cpus", "Sequence[int]", list)
-PATH = Kind("path", "str | Path", str)
-WHOLE_PATH = Kind("path", "str | Path", lambda value: str(Path(value).absolute()))
+CPUS = Kind("cpus", "Sequence[int]", _cpus)
+PATH = Kind("path", "str | Path", _path)
+WHOLE_PATH = Kind("path", "str | Path", lambda value: str(Path(_path(value)).absolute()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from memlab import experiments
+from memlab import experiments, recorded
 from memlab.analysis.intervals import (
     Interval,
     median_interval,
@@ -23,7 +24,7 @@ from memlab.analysis.intervals import (
     next_session_interval,
 )
 from memlab.analysis.noise import outlier_counts
-from memlab.errors import StoreError
+from memlab.errors import BadRequest, StoreError, nearest
 from memlab.experiment import (
     Against,
     CostTerm,
@@ -42,7 +43,7 @@ from memlab.experiment.metric import Reads
 from memlab.experiment.points import Point, varied_factors
 from memlab.experiment.window import DISTURBANCES, WINDOW_METRICS
 from memlab.results.samples import Derived, IntArray, Samples, SampleTable
-from memlab.store import PointRow, RunRow, SessionRow, Store
+from memlab.store import PointRow, RunRow, SessionRow, Store, default_path
 from memlab.store.rows import CELLS_MAX
 
 if TYPE_CHECKING:
@@ -180,7 +181,17 @@ class Run:
 
     @property
     def id(self) -> str:
+        """Eight hexadecimal digits, by which every command finds it."""
         return self.row.id
+
+    @property
+    def asked_by(self) -> str:
+        """The words of a command line that mean this run: its id, with the store where that is not
+        the user's own; of a run that ships with memlab its experiment."""
+        if recorded.ships(self.store_path):
+            return f"{self.experiment.name} --example"
+        other = self.store_path != default_path()
+        return f"{self.id} --store {shlex.quote(str(self.store_path))}" if other else self.id
 
     @property
     def stopped(self) -> bool:
@@ -210,6 +221,7 @@ class Run:
 
     @property
     def environment(self) -> Mapping[str, Any]:
+        """The machine as the run found it: kernel, CPUs, memory, libc, settings, by name."""
         return self.row.environment
 
     @property
@@ -272,7 +284,14 @@ class Run:
         return other
 
     def metric(self, name: str) -> Metric:
-        return next(m for m in self.metrics if m.name == name)
+        """One of its experiment's metrics, or of the timed window's, by name. BadRequest names the
+        nearest."""
+        found = next((m for m in self.metrics if m.name == name), None)
+        if found is None:
+            names = [m.name for m in self.metrics]
+            hint = nearest(str(name), names, f"there are: {', '.join(names)}")
+            raise BadRequest(f"{self.experiment.name} has no metric {name!r}; {hint}")
+        return found
 
     @cached_property
     def varied(self) -> list[str]:

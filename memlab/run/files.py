@@ -43,7 +43,7 @@ def recycle_memory(size: int) -> None:
     """Take and give back memory, so that the trial is served pages that the guest holds.
 
     A hypervisor that reclaims free pages makes the first touch of idle memory several times
-    dearer (free page reporting, virtio-balloon); the trial would time the hypervisor.
+    slower (free page reporting, virtio-balloon); the trial would time the hypervisor.
     """
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
     mmap.mmap(-1, size, flags=flags).close()

@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from memlab import probe
+from memlab.printable import signal_name
 from memlab.run import files
 
 Reply = dict[str, Any]
@@ -28,7 +29,7 @@ Reply = dict[str, Any]
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
 _libc = ctypes.CDLL(None)
 _OUTCOMES = {"ENOMEM": "enomem"}
-_SIGNALS = {signal.SIGBUS: "sigbus", signal.SIGSEGV: "sigsegv"}
+_SIGNALS: dict[int, str] = {signal.SIGBUS: "sigbus", signal.SIGSEGV: "sigsegv"}
 _REPORTED = "/sys/module/page_reporting/parameters/reported_kib"
 
 
@@ -297,7 +298,7 @@ class _Unavailable(Exception):
 
 
 def _open_reserved(asked: Mapping[str, Any]) -> Mapping[str, int]:
-    """The probe's params for memory kept back from the kernel."""
+    """The probe's params for memory reserved from the kernel."""
     from memlab.observe import physical_memory
 
     try:
@@ -400,11 +401,12 @@ def _died(
         return {"outcome": "timeout", "detail": f"killed after {trial['limit_s']:g} s"}
     if status is None or status.si_code == os.CLD_EXITED:
         return {"outcome": "error", "detail": "the worker exited without a reply"}
-    number = signal.Signals(status.si_status)
+    number = status.si_status
     if number == signal.SIGKILL and oom_killed:
         return {"outcome": "oom-killed", "detail": "killed by the kernel's OOM killer"}
     why = _full_disk(trial) if number == signal.SIGBUS else ""
-    return {"outcome": _SIGNALS.get(number, "error"), "detail": f"ended by {number.name}{why}"}
+    said = f"ended by {signal_name(number)}{why}"
+    return {"outcome": _SIGNALS.get(number, "error"), "detail": said}
 
 
 def _full_disk(trial: Mapping[str, Any]) -> str:

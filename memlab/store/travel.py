@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -60,12 +60,14 @@ def known(store: Store) -> dict[str, tuple[int, str | None]]:
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What came in: by run its new samples, and how many it has where it comes from; how far the
-    clock there is ahead of this host's, in s, as far as that shows; whether the last row came."""
+    clock there is ahead of this host's, in s, as far as that shows; whether the last row came; and
+    hosts of runs that keep their name, though another was given."""
 
     runs: Mapping[str, int]
     expected: Mapping[str, int]
-    ahead_s: float
+    ahead_s: Mapping[str, float]
     whole: bool
+    own_names: Sequence[str] = ()
 
 
 class Arriving:
@@ -94,7 +96,8 @@ class Arriving:
         self.expected: dict[str, int] = {}
         self.seen = 0
         self.ended = False
-        self.ahead_s = 0.0
+        self.ahead_s: dict[str, float] = {}
+        self._own_names: dict[str, None] = {}
 
     def take(self, line: str) -> lines.Line:
         """Take one line, and return what it says. ValueError and StoreError, in a line, where it is
@@ -142,7 +145,7 @@ class Arriving:
         return self.session is not None and self.session.ended == "interrupted"
 
     def taken(self, runs: Mapping[str, int]) -> Taken:
-        return Taken(runs, self.expected, self.ahead_s, self.ended)
+        return Taken(runs, self.expected, self.ahead_s, self.ended, [*self._own_names])
 
     def flush(self) -> None:
         """Bring what has come into the store."""
@@ -159,6 +162,8 @@ class Arriving:
         origin = row.origin or self._host or row.environment.get("host_name")
         if not host_name(origin):
             raise ValueError(f"run {row.id} names no host: --host NAME says which one it was")
+        if self._host not in (None, origin):
+            self._own_names[str(origin)] = None
         return replace(row, origin=origin)
 
     def _add_run(self) -> None:
@@ -185,7 +190,10 @@ class Arriving:
         # Of a session that is cut short nothing else says how long it lasted.
         lasted_s = row.started_at + row.trial_s - session.started_at
         self.session = replace(session, wall_s=max(session.wall_s, lasted_s))
-        self.ahead_s = max(self.ahead_s, row.started_at - time.time())
+        run = self._run
+        assert run is not None
+        ahead_s = row.started_at - time.time()
+        self.ahead_s[run.id] = max(self.ahead_s.get(run.id, 0.0), ahead_s)
         self._samples.append(row)
         self.seen += 1
         if len(self._samples) >= _TOGETHER:

@@ -85,7 +85,7 @@ CLAIMS: list[tuple[Claim, Callable[[At], float], str, str]] = [
         Saturates(text="s", metric="time", where=SLOW, over="size", at=64, within=0.2),
         flat,
         "reproduced",
-        "cost / cost at 8 KiB: 3.0",
+        "cost as a ratio to that at 8 KiB: below 64 B, at least 3.0",
     ),
     (
         Saturates(text="s", metric="time", where=FAST, over="size", at=64, within=0.2),
@@ -183,10 +183,10 @@ def test_a_curve_with_few_blocks_says_how_many_it_takes(measured: Measure) -> No
     world = costs(lambda at: {1: 9e-6, 4096: 6e-6}.get(at["size"], 3e-6))
     few = only(judge(measured(experiment(claim), world, blocks=6)))
     assert few.word == "inconclusive"
-    assert "it needs at least 7 blocks to reject any level" in few.evidence
+    assert "too few blocks to decide at any level: it takes 7 or more" in few.evidence
     enough = only(judge(measured(experiment(claim), world, blocks=7, id="89abcdef")))
     assert enough.word == "contradicted"
-    assert "to reject any level" not in enough.evidence
+    assert "to decide at any level" not in enough.evidence
 
 
 class TestShift:

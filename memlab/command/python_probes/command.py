@@ -51,6 +51,7 @@ from typing import Any
 from memlab.analysis.histogram import index_of
 from memlab.observe import tracefs
 from memlab.observe.in_force import InForce
+from memlab.printable import signal_name
 from memlab.probe import Failed, Window
 from memlab.run import cleanup
 
@@ -1122,7 +1123,7 @@ def _command_ended(
         what = _not_started(spec["argv"][0], report["errno"])
         return {"outcome": "failed", "detail": what}
     if report["signal"]:
-        name = signal.Signals(report["signal"]).name.lower()
+        name = signal_name(report["signal"]).lower()
         return {"outcome": name, "detail": f"{_how_it_ended(report)}{last}"}
     if report["status"] not in spec["good_statuses"]:
         return {"outcome": "failed", "detail": f"{_how_it_ended(report)}{last}"}
@@ -1137,7 +1138,7 @@ def _command_ended(
 
 def _how_it_ended(report: dict[str, Any]) -> str:
     if report["signal"]:
-        return f"ended by {signal.Signals(report['signal']).name}"
+        return f"ended by {signal_name(report['signal'])}"
     return f"exit status {report['status']}"
 
 

@@ -55,6 +55,21 @@ def named(runs: Sequence[Run]) -> dict[str, Run]:
     return dict(sorted(found.items()))
 
 
+def alike(runs: Mapping[str, Run]) -> list[list[str]]:
+    """Names that mean one machine: each list is of runs under one boot of one kernel. A machine-id
+    would not do, which images share."""
+    found: dict[str, list[str]] = {}
+    for host, run in runs.items():
+        if boot := run.environment.get("boot_id"):
+            found.setdefault(str(boot), []).append(host)
+    return [names for names in found.values() if len(names) > 1]
+
+
+def cut_off(run: Run) -> bool:
+    """Whether its last session has not ended, as far as its rows came."""
+    return not run.sessions or run.sessions[-1].ended in (None, "interrupted")
+
+
 def rows(runs: Mapping[str, Run]) -> list[KernelRow]:
     """A row per claim and setting with a cell per host."""
     return ladder.rows(list(runs.items()), (), (), timed=True)

@@ -209,9 +209,10 @@ def _cut(
             return result.wrong
         return f"lost before its first row, and may go on there: {fetch}"
     if not arriving.ended:
+        # ssh ends alike where the link broke and where its command was killed.
         return (
-            f"lost after {result.samples} samples; what it measures goes on there, and nowhere "
-            f"else: {fetch}"
+            f"lost after {result.samples} samples: it was killed there, or goes on there, and "
+            f"nowhere else: {fetch}"
         )
     if arriving.interrupted:
         run = [*arriving.runs][-1]
@@ -251,7 +252,7 @@ def _pull(store: Store, host: Host, result: Result, whole: Collection[str]) -> C
             return ()
         for run, count in taken.runs.items():
             result.runs[run] = result.runs.get(run, 0) + count
-        result.clock_s = max(result.clock_s, taken.ahead_s)
+        result.clock_s = max(result.clock_s, *taken.ahead_s.values(), 0.0)
     if taken.whole and _broken(link):
         result.wrong = ""
     if not taken.whole:
@@ -312,6 +313,6 @@ def _said(code: int, host: Host, lines: Sequence[str]) -> str:
     if code == _NOT_FOUND:
         return (
             f"no {host.memlab!r} there: install memlab, or say where it is in a HOSTS.toml: "
-            'memlab = "/path/to/memlab"'
+            f'memlab = "/path/to/memlab" (it, or its Python, is missing: {last})'
         )
     return last

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from memlab import experiments, measure
+from memlab import experiments, measure, units
 from memlab.api import Run
 from memlab.cli._options import GIVEN, echo, echo_json
 from memlab.errors import CannotRun, NotComparable, UnknownRun
@@ -28,7 +28,9 @@ def by_host(store: Store, taken: Taken) -> list[Result]:
     for run, new in taken.runs.items():
         row = store.run(run)
         host = (row and row.origin) or "this host"
-        found.setdefault(host, Result(host, clock_s=max(0.0, taken.ahead_s))).runs[run] = new
+        one = found.setdefault(host, Result(host))
+        one.runs[run] = new
+        one.clock_s = max(one.clock_s, taken.ahead_s.get(run, 0.0))
     return list(found.values())
 
 
@@ -76,7 +78,7 @@ def _host(one: Result, rows: dict[str, RunRow]) -> None:
         echo(f"  and {_count(more, 'more run')}")
     if abs(one.clock_s) > _CLOCK_S:
         way = "ahead of" if one.clock_s > 0 else "behind"
-        echo(f"  its clock is {abs(one.clock_s):.0f} s {way} this host's")
+        echo(f"  its clock is {units.format_long(abs(one.clock_s))} {way} this host's")
 
 
 def _count(number: int, noun: str) -> str:
