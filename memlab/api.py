@@ -180,9 +180,10 @@ def asking(command: str, *more: inspect.Parameter) -> Callable[[Face], Face]:
 
     def decorated(function: Face) -> Face:
         function = taking([*more, *among], keeping=True)(function)
-        wrapped = TextWrapper(100, initial_indent=" " * 4, subsequent_indent=" " * 8)
+        wrapped = TextWrapper(96, subsequent_indent=" " * 4)
         said = "\n".join(wrapped.fill(f"{option.python}: {option.doc}") for option in options)
-        function.__doc__ = (function.__doc__ or "").replace("    {asked}", said)
+        written = inspect.cleandoc(function.__doc__ or "")  # Python 3.13 has taken the indent off
+        function.__doc__ = written.replace("{asked}", said)
         return function
 
     return decorated

@@ -64,7 +64,7 @@ def test_a_command_takes_what_the_table_gives_it(
 def test_python_takes_each_by_its_name_there() -> None:
     sweep = inspect.signature(memlab.sweep).parameters
     assert [o.python for o in OPTIONS if sweep[o.python].default != o.default] == []
-    assert all(f"    {option.python}: " in (memlab.sweep.__doc__ or "") for option in OPTIONS)
+    assert all(f"\n{option.python}: " in (memlab.sweep.__doc__ or "") for option in OPTIONS)
     trial = inspect.signature(memlab.trial).parameters
     assert {o.python for o in OPTIONS if "try" in o.on} <= set(trial)
     assert {o.python for o in OPTIONS if "try" not in o.on} & set(trial) == set()

@@ -66,13 +66,10 @@ def _shows(request: Request, store: Path | None, budget_s: float | None) -> floa
 
 def _needs(prepared: Prepared) -> dict[str, Any]:
     request, points = prepared.request, prepared.plan.points
-    need = admission.need(
-        prepared.experiment, points, prepared.directories, together=prepared.turns
-    )
+    experiment, directories = prepared.experiment, prepared.directories
+    need = (relay if prepared.turns else admission).need(experiment, points, directories)
     blocks = request.blocks or least_blocks(prepared.experiment) * request.sessions
-    points_s = need.block_s + TRIAL_OVERHEAD_S * len(points)
-    if prepared.turns:
-        points_s = sum(relay.seconds(prepared.experiment.cost.time(p.at)) for p in points)
+    points_s = need.block_s + (0.0 if prepared.turns else TRIAL_OVERHEAD_S * len(points))
     return {
         "experiment": prepared.experiment.name,
         "points": [{"levels": dict(point.at), "control": point.control} for point in points],

@@ -38,6 +38,7 @@ def trial(
     serve: a service that has the policies; the command is then the load that is put on it, and
     `{port}` in both is a free port. ready: when it begins, as `memlab try --ready`. keep: the
     service for the trials of a block that have the same policies, instead of a new one for each.
+    duet: two levels at the same time on one CPU, as `memlab try --duet`.
     policies: as `memlab try -p`, the baseline first; `**{"env.NAME": [...]}` is a variable.
 
     The other parameters and what is raised are those of `sweep`; a policy is done at a precision of

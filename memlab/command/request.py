@@ -35,6 +35,7 @@ class Trying:
     serve: Sequence[str] = ()
     ready: str = ""
     keep: bool = False
+    duet: bool = False
 
     @property
     def timeout_s(self) -> float:
@@ -65,7 +66,7 @@ def command(
     folder, what = cwd or Path.cwd(), ""
     if trace.is_named(words):
         what = replay.checked(folder / words[0], policies, serve=serve, metrics=metrics)
-        words, metrics = [*replay.words(policies), *words], replay.METRICS
+        words, metrics = [*replay.words(policies), *words], replay.metrics(policies)
     levels = tried.check_policies([*words, *serve], policies)
     started = [] if what else [words[0], *serve[:1]]
     for program in (program for word in started for program in tried.programs(word, levels)):
@@ -88,6 +89,7 @@ def command(
         serve=serve,
         ready=trying.ready,
         keep=trying.keep,
+        duet=trying.duet,
         cap_bytes=max(1, int(free * _CAP_SHARE)),
         trace=what,
     )
@@ -111,6 +113,7 @@ class _CommandFile(msgspec.Struct, forbid_unknown_fields=True):
     serve: list[str] = []
     ready: str = ""
     keep: bool = False
+    duet: bool = False
     blocks: int | None = None
     budget: str | None = None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from memlab.observe import cgroup, files, proc, process
 from memlab.observe.proc import ROOT
@@ -82,10 +81,8 @@ def _limits(pid: int, status: Mapping[str, str], mappings: int) -> Iterator[Room
 
 def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) -> Iterator[Room]:
     fails = "fork and pthread_create fail with EAGAIN"
-    for directory in pids_groups(pid):
-        limit, used = files.number(directory / "pids.max"), files.number(directory / "pids.current")
-        if limit is not None and used is not None:
-            yield Room("pids.max", used, limit, "count", fails)
+    for group in cgroup.process_limits(ROOT, pid):
+        yield Room("pids.max", group.used, group.limit, "count", fails)
     uid = status.get("Uid", "0").split()[0]
     if most is not None and uid != "0" and not capable >> 21 & 1 and not capable >> 24 & 1:
         # CAP_SYS_ADMIN and CAP_SYS_RESOURCE have no limit (kernel/fork.c, copy_process()).
@@ -104,32 +101,12 @@ def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) 
 
 def frozen(pid: int) -> bool:
     """Whether its cgroup, or one above it, is frozen: `FROZEN` is so of v1, `frozen 1` of v2."""
+    v1, v2 = (cgroup.chain(controller, ROOT, pid)[1] for controller in ("freezer", ""))
     return any(
         (files.text(directory / "freezer.state") or "") == "FROZEN"
         or "frozen 1" in (files.text(directory / "cgroup.events") or "").splitlines()
-        for directory in _groups(pid, "freezer")
+        for directory in (*v1, *v2)
     )
-
-
-def pids_groups(pid: int) -> Iterator[Path]:
-    """The group that counts its tasks, and those above it."""
-    return _groups(pid, "pids")
-
-
-def _groups(pid: int, controller: str) -> Iterator[Path]:
-    """Its group of a controller, and those above it: of v1, and of v2, which has all of them."""
-    mounts = files.known(proc.mounts) or []
-    paths = cgroup.parse_membership(files.text(ROOT / f"proc/{pid}/cgroup") or "")
-    for mount in mounts:
-        legacy = mount.filesystem == "cgroup" and controller in mount.super_options
-        if not legacy and mount.filesystem != "cgroup2":
-            continue
-        path = paths.get(controller if legacy else "")
-        if not path or ".." in path or not Path(path).is_relative_to(mount.root):
-            continue
-        top = Path(mount.mount_point)
-        directory = top / Path(path).relative_to(mount.root)
-        yield from (d for d in (directory, *directory.parents) if d.is_relative_to(top))
 
 
 def _threads_of(uid: str) -> int | None:

@@ -795,7 +795,7 @@ class Describe(Document):
 
 
 # Of a document that lost or renamed a key; else 1 (docs/json.md).
-_VERSIONS = {"claims-hosts": 2, "describe": 2, "show": 2, "sweep": 2, "try": 2}
+_VERSIONS = {"claims-hosts": 2, "describe": 2, "diagnose": 2, "show": 2, "sweep": 2, "try": 2}
 _COMMANDS: Mapping[str, Any] = {
     "claims": Claims,
     "clean": Clean,

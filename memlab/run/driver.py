@@ -195,7 +195,8 @@ class Sweep:
                         break
                     if trials[0].block != block:
                         block = trials[0].block
-                        executor.renew(trials[0].active)
+                        # Those that take turns make a file each.
+                        executor.renew([] if self.prepared.turns else trials[0].active)
                     samples = self._samples(executor, trials)
                     elapsed_s = time.monotonic() - began
                     heard.holding = True  # a signal waits until what is stored has been reported
@@ -252,8 +253,9 @@ class Sweep:
         began: float,
     ) -> Iterator[Sequence[Trial]]:
         """The trials that are missing, block after block, without the points that are done: those
-        of a block together where they take turns, else one at a time."""
-        points, kept = self.prepared.plan.points, self.prepared.experiment.host.kept
+        of a relay together where they take turns, else one at a time."""
+        experiment, points = self.prepared.experiment, self.prepared.plan.points
+        kept = experiment.host.kept
         for block in blocks:
             stop_rule.look(block, lambda: time.monotonic() - began)
             active = [
@@ -268,8 +270,10 @@ class Sweep:
                 for position, point in enumerate(active)
                 if (block, point.index) not in taken
             ]
-            if missing and self.prepared.turns:
-                yield missing
+            if self.prepared.turns:
+                by_point = {trial.point.index: trial for trial in missing}
+                for one in relay.together(experiment, [trial.point for trial in missing]):
+                    yield [by_point[point.index] for point in one]
             else:
                 yield from ([trial] for trial in missing)
 

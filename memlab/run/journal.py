@@ -131,6 +131,10 @@ class Journal:
         that it will be known by."""
         self._write({"undo": "zram", "path": str(path), "node": str(node), "mark": mark})
 
+    def note_uprobes(self, group: str) -> None:
+        """Record the group of the events of user space that are about to be added."""
+        self._write({"undo": "uprobes", "path": group})
+
     def note_session(self, leader: int, mark: str) -> None:
         """Record a session of processes that has begun. `mark` is on the command line of each."""
         start = str(proc.start_ticks(leader))
@@ -181,6 +185,7 @@ _KINDS: dict[str, tuple[frozenset[str], _Undo]] = {
             Path(e["path"]), Path(e["node"]), until, e.get("mark", "")
         ),
     ),
+    "uprobes": (frozenset(), lambda e, until: cleanup.remove_uprobes(e["path"], until)),
     "nothing": (frozenset(), lambda *_: False),
 }
 _PATHS = ("path", "node")

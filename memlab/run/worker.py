@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from memlab import probe
+from memlab.printable import signal_name
 from memlab.run import files
 
 Reply = dict[str, Any]
@@ -28,7 +29,7 @@ Reply = dict[str, Any]
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
 _libc = ctypes.CDLL(None)
 _OUTCOMES = {"ENOMEM": "enomem"}
-_SIGNALS = {signal.SIGBUS: "sigbus", signal.SIGSEGV: "sigsegv"}
+_SIGNALS: dict[int, str] = {signal.SIGBUS: "sigbus", signal.SIGSEGV: "sigsegv"}
 _REPORTED = "/sys/module/page_reporting/parameters/reported_kib"
 
 
@@ -130,7 +131,7 @@ class Worker:
             died = _died(trial, status, timed_out, oom_killed=oom_killed)
             text = json.dumps(died).encode() + b"\n"
         file = trial["file"]
-        if file and file["state"] in files.FRESH:
+        if file and (file["state"] in files.FRESH or file.get("own")):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file["path"], dir_fd=file.get("folder"))
         after = _counts(group, trial["cpus"])
@@ -192,6 +193,9 @@ def _relayed(relay: Sequence[Mapping[str, Any]], seed: int, limit_s: float) -> b
     those that are not done `limit_s` after the start are killed.
     """
     before = _counts(None, relay[0]["cpus"])
+    all_files = [trial["file"] for trial in relay if trial["file"]]
+    if fresh := sum(int(file["size_bytes"]) for file in all_files if file["state"] in files.FRESH):
+        files.recycle_memory(fresh)
     baton, news = probe.Relay(len(relay), seed), os.pipe()
     runners: list[_Runner] = []
     for index, trial in enumerate(relay):
@@ -397,11 +401,12 @@ def _died(
         return {"outcome": "timeout", "detail": f"killed after {trial['limit_s']:g} s"}
     if status is None or status.si_code == os.CLD_EXITED:
         return {"outcome": "error", "detail": "the worker exited without a reply"}
-    number = signal.Signals(status.si_status)
+    number = status.si_status
     if number == signal.SIGKILL and oom_killed:
         return {"outcome": "oom-killed", "detail": "killed by the kernel's OOM killer"}
     why = _full_disk(trial) if number == signal.SIGBUS else ""
-    return {"outcome": _SIGNALS.get(number, "error"), "detail": f"ended by {number.name}{why}"}
+    said = f"ended by {signal_name(number)}{why}"
+    return {"outcome": _SIGNALS.get(number, "error"), "detail": said}
 
 
 def _full_disk(trial: Mapping[str, Any]) -> str:

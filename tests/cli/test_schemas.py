@@ -239,7 +239,8 @@ def closed(
                 yield from closed(item, inside, root)
     elif isinstance(value, list):
         for item in value:
-            yield from closed(item, part.get("items", {}), root)
+            # A pair has `items: false`: no third.
+            yield from closed(item, part.get("items") or {}, root)
 
 
 def test_every_command_with_json_has_a_schema_and_is_run_here() -> None:

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from unseen import KIND_BYTES
 
-from memlab.diagnose import diagnosis, room
+from memlab.diagnose import diagnosis
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.finding import CRITICAL, Finding
-from memlab.observe import files, proc
+from memlab.observe import cgroup, files, proc
 
 from .live import SOURCES, Compiled, running
 from .test_live import removed, small_group
@@ -175,7 +175,7 @@ CASES = (
 @contextmanager
 def pids_group(most: int) -> Iterator[Path]:
     """A cgroup of at most so many processes, which goes with the test."""
-    group = next(iter(room.pids_groups(os.getpid())), None)
+    group = next(iter(cgroup.chain("pids")[1]), None)
     if group is None:
         pytest.skip("no cgroup of processes (pids) is seen here")
     group = group / f"memlab-test-pids-{os.getpid()}"

@@ -90,6 +90,12 @@ class _Trying(Waiting):
     help="Keep the service for the trials of a block that have the same policies.",
 )
 @click.option(
+    "--duet",
+    is_flag=True,
+    help="Run two levels at the same time on one CPU and compare their processor times: both meet "
+    "the same machine.",
+)
+@click.option(
     "--expect",
     "expect",
     metavar="TEXT",
@@ -123,6 +129,7 @@ def command(
     serve: str,
     ready: str,
     keep: bool,
+    duet: bool,
     expect: tuple[str, ...],
     gate: bool,
     timeout_s: float,
@@ -158,7 +165,7 @@ def command(
 
     _sweeping.check(asked)
     if len(words) == 1 and words[0].endswith(".toml"):
-        if assignments or metrics or metric_file or latencies or expect or serve or keep:
+        if any((assignments, metrics, metric_file, latencies, expect, serve, keep, duet)):
             raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
         request = of_command.command_file(Path(words[0]), **asked)
     else:
@@ -175,6 +182,7 @@ def command(
             serve=served,
             ready=ready,
             keep=keep,
+            duet=duet,
         )
         policies = tried.read_policies([*words, *served], assignments)
         request = of_command.command(words, policies, trying, **asked)

@@ -139,7 +139,18 @@ def _checked(request: Request) -> Experiment:
         )
     if request.turns:
         raise BadRequest("--turns: in a guest trials come one at a time")
+    for path in _tried(request.subject) if request.subject else ():
+        host.check_seen(path)
     experiment = experiments.load(request.experiment, request.subject)
     if experiment.home:
         raise BadRequest(f"{experiment.name} is not memlab's own: it runs on the host alone")
     return experiment
+
+
+def _tried(subject: Mapping[str, Any]) -> Iterator[Path]:
+    """What a guest has to find of a command: its folder, and the program or the trace in it."""
+    folder = Path(subject["cwd"]).absolute()
+    yield folder
+    word = subject["argv"][-1 if subject.get("trace") else 0]
+    if "/" in word or subject.get("trace"):
+        yield folder / word

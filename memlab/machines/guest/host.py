@@ -178,9 +178,14 @@ def _check_host(asked: AskedGuest, image: Kernel) -> None:
     if asked.iommu and image.machine != kernel.X86_64:
         raise CannotRun("--guest-iommu: QEMU emulates that IOMMU for x86_64 alone")
     for path in (Path(sys.executable), Path(__file__)):
-        for hidden in _HIDDEN:
-            if path.is_relative_to(hidden):
-                raise CannotRun(f"{path} is not seen in a guest, where {hidden} is empty: move it")
+        check_seen(path)
+
+
+def check_seen(path: Path) -> None:
+    """CannotRun where a guest has a file system of its own in place of this host's."""
+    for hidden in _HIDDEN:
+        if path.is_relative_to(hidden):
+            raise CannotRun(f"{path} is not seen in a guest, where {hidden} is empty: move it")
 
 
 def _libc(named: Path) -> Iterator[Libc]:
