@@ -146,7 +146,8 @@ def figure(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
         above, below = made.subplots(
             2, 1, sharex=True, gridspec_kw={"height_ratios": [3, 1], "hspace": 0.12}
         )
-        shown = [i for i in range(len(KINDS)) if any(held[i])]
+        # A program that had nothing at any moment has a line at 0.
+        shown = [i for i in range(len(KINDS)) if any(held[i])] or [KINDS.index("anonymous")]
         above.stackplot(
             at_s,
             [held[i] for i in shown],

@@ -1,6 +1,7 @@
 """Traces that are cut short, forged, of another machine or version: a line each, and no more."""
 
 import random
+import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from quick import mostly_slow
 
 from memlab.cli import cli
 from memlab.errors import BadTrace
-from memlab.trace import account, file
+from memlab.trace import account, file, shown
 
 from .made import ADVISE, AT, MACHINE, MAP, PAGE, READ, REMAP, TASK, Made, replay
 
@@ -33,6 +34,15 @@ def test_the_head_and_the_names_are_read(tmp_path: Path) -> None:
     assert found.writes["anonymous"] == 53
     assert found.calls == {"map": 2}
     assert found.mapped_peak_bytes == 108 * PAGE
+
+
+@pytest.mark.parametrize("elapsed_ns", [0, 10**6])
+def test_a_program_that_touched_nothing_is_shown(tmp_path: Path, elapsed_ns: int) -> None:
+    made = bytearray(Made().map(AT, 7).bytes())
+    struct.pack_into("<Q", made, 32, elapsed_ns)
+    (tmp_path / "a.trace").write_bytes(made)
+    trace = file.read(tmp_path / "a.trace")
+    assert shown.figure(trace, account.of(trace), tmp_path / "a.png").exists()
 
 
 def test_names_that_would_write_to_a_terminal_are_made_printable(tmp_path: Path) -> None:
