@@ -60,5 +60,5 @@ def test_a_sweep_that_is_left_is_ended(store_path: Path, monkeypatch: pytest.Mon
         while not (held := still_measuring.still_measuring()):
             assert left.poll() is None
         assert held == left.pid
-        assert left.wait(30) == 130
+        assert left.wait(300) == 130
     assert still_measuring.still_measuring() is None

@@ -3,15 +3,19 @@
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import unprivileged
+import unseen
 from command import memlab as memlab_command
 from processes import processes
 
@@ -19,8 +23,9 @@ import memlab
 from memlab import experiments
 from memlab.command import declare as command
 from memlab.errors import BadLevels, BadRequest
+from memlab.judging import effects
 from memlab.judging.compare_levels import compare_levels
-from memlab.observe import available, cgroup
+from memlab.observe import allocators, available, cgroup
 from memlab.observe.in_force import InForce
 from memlab.present import figures, terminal
 from memlab.present import words as words_of
@@ -106,9 +111,7 @@ def test_page_faults_and_locked_memory_are_those_of_the_program(
 
 
 TOUCHED_TEXT = str(TOUCHED)
-# ru_maxrss sums counters that are kept per CPU, and each CPU holds back up to 32 pages of a kind,
-# here file and anonymous, before it adds them (Linux 6.2, f1a7941243c1). Of two runs' difference.
-RSS_UNSEEN = 2 * 2 * 32 * PAGE * (os.cpu_count() or 1)
+RSS_UNSEEN = 2 * 2 * unseen.KIND_BYTES  # file and anonymous, of two runs' difference
 
 
 @pytest.mark.needs("memory cgroup")
@@ -121,14 +124,20 @@ def test_a_limit_of_memory_is_an_outcome_with_the_bytes_reached(
     assert sorted(outcomes(run)) == ["ok", "oom-killed"]
     killed = next(s for s in run.samples if s.outcome == "oom-killed")
     assert killed.raw is not None
-    assert 20 * 2**20 - 64 * PAGE <= killed.raw["group_peak_bytes"] <= 20 * 2**20
+    # Who is killed may go over the limit by what it takes while it ends.
+    assert abs(killed.raw["group_peak_bytes"] - 20 * 2**20) <= 64 * PAGE
     reached = f"ended it at {killed.raw['group_peak_bytes'] / 2**20:.1f} MiB"
     assert reached in (killed.detail or "")
 
 
 def test_more_work_is_found_and_the_same_work_is_not(toucher: str, store_path: Path) -> None:
     run = memlab.trial(
-        [toucher, "9000", "{n}"], blocks=6, store=store_path, n=[4000, 4600], aslr="off"
+        [toucher, "9000", "{n}"],
+        blocks=6,
+        store=store_path,
+        n=[4000, 4600],
+        aslr="off",
+        thp="never",
     )
     compared = run.summary()
     assert compared["faults"].iloc[1] - compared["faults"].iloc[0] == 600
@@ -139,6 +148,7 @@ def test_more_work_is_found_and_the_same_work_is_not(toucher: str, store_path: P
     [
         (["sh", "-c", "echo so; exit 3"], "failed", "exit status 3; it said: so"),
         (["sh", "-c", "kill -SEGV $$"], "sigsegv", "ended by SIGSEGV"),
+        (["sh", "-c", "kill -40 $$"], "sigrtmin+6", "ended by SIGRTMIN+6"),  # it has no name
         (["sh", "-c", "trap '' TERM; sleep 61.73"], "timeout", "killed after 0.3 s"),
         (["sh", "-c", "yes | head -c 30000000"], "ok", ""),
         (["sh", "-c", "setsid sleep 61.73 & exit 0"], "ok", ""),
@@ -404,7 +414,7 @@ def test_a_file_of_latencies_gives_percentiles(
 def test_what_a_lock_populates_and_pressure_are_counted(toucher: str, store_path: Path) -> None:
     run = memlab.trial(
         [toucher, "{n}", "0"],
-        blocks=1,
+        blocks=3,
         store=store_path,
         n=[1000, 4001],
         lock=["future"],
@@ -440,6 +450,8 @@ def test_huge_pages_of_one_size(toucher: str, store_path: Path) -> None:
 
 @pytest.mark.changes_host
 def test_swap_that_cannot_be_had_says_why(toucher: str, store_path: Path) -> None:
+    if available.memory().left < 2 * command._SWAP_BYTES:  # an area that compresses nothing
+        pytest.skip("needs 2 GiB of free memory, in this process's cgroup too")
     run = memlab.trial(
         [toucher, "1000", "1000"], blocks=1, store=store_path, swap=["none", "file", "zram"]
     )
@@ -469,10 +481,10 @@ def test_a_command_that_forks_for_ever_is_bounded_and_ended(
     monkeypatch.setattr(command, "_MOST_PROCESSES", 24)
     (tmp_path / "forks.c").write_text(FORKS)
     subprocess.run(["cc", "-o", "forks", "forks.c"], cwd=tmp_path, check=True)
-    run = memlab.trial([str(tmp_path / "forks")], blocks=1, store=store_path, timeout=1.0)
+    run = memlab.trial([str(tmp_path / "forks")], blocks=1, store=store_path, timeout=3.0)
     assert outcomes(run) == ["timeout"]
-    assert 2 <= (run.samples[0].raw or {})["process_count"] <= 24
-    assert "killed after 1 s, at the most processes allowed, 24" in str(run.samples[0].detail)
+    assert (run.samples[0].raw or {})["process_count"] <= 24
+    assert "killed after 3 s, at the most processes allowed, 24" in str(run.samples[0].detail)
     assert eventually(lambda: processes(str(tmp_path / "forks")) == [])
 
 
@@ -593,7 +605,7 @@ def test_a_service_has_the_policies_and_the_command_is_its_load(
     assert outcomes(run) == ["ok"] * 4
     assert medians(run, "service") == {("41",): 41, ("43",): 43}
     assert set(medians(run, "load").values()) == {0}
-    assert all(0 < value < 30 for value in medians(run, "ready").values())
+    assert all(value > 0 for value in medians(run, "ready").values())
     assert min(medians(run, "peak_rss").values()) > 2**20  # the service's
 
 
@@ -606,7 +618,7 @@ def test_a_service_has_the_policies_and_the_command_is_its_load(
             "the service: not ready after 0.5 s",
         ),
         (
-            {"ready": "unix:/nope", "timeout": 0.5, "starts_in_s": "x"},
+            {"ready": "unix:/nope", "timeout": 60, "starts_in_s": "x"},
             "not-ready",
             "the service: exit status 1 before it was ready; it said: ",
         ),
@@ -676,6 +688,7 @@ def test_expectations_are_claims(toucher: str, store_path: Path) -> None:
         blocks=6,
         store=store_path,
         n=[1000, 5000],
+        thp="never",
     )
     assert figures.headline(run).startswith("With n=5000: elapsed time ")
     verdicts = dict(zip(run.claims()["id"], run.claims()["verdict"], strict=True))
@@ -696,50 +709,22 @@ def test_a_stored_run_is_read_again_without_its_command(toucher: str, store_path
 @pytest.mark.parametrize(
     ("words", "policies", "message"),
     [
-        (["./nope"], {}, "./nope: the command to try is not found"),
         ([""], {}, "'': the command to try is not found"),
-        (["/etc/passwd"], {}, "/etc/passwd: the command to try is not executable"),
-        (["true"], {"lock": ["of"]}, "lock: invalid value 'of'; did you mean off?"),
-        (["true"], {"lokc": ["off"]}, "no policy 'lokc', and no {lokc} in the command; did you"),
-        (["true"], {"malloc": ["umem"]}, "malloc: invalid value 'umem' (choose from system, "),
-        (["true"], {"malloc": ["glibc/late"]}, "malloc: glibc has no setting 'late' (choose from "),
-        (["true"], {"nice": [99]}, "nice: 99 is out of bounds, -20 to 19"),
         (["true"], {"lock": []}, "lock: no level given"),
-        (["true"], {"memory_max": ["0"]}, "memory_max: 0 leaves no memory to run in; write none"),
-        (["true"], {"timeout": "0s"}, "--timeout: 0 s is not a time limit"),
-        (["true"], {"serve": ["./nope"], "ready": "tcp:1"}, "./nope: the command to try is not"),
+        (["true"], {"nice": [99]}, "nice: 99 is out of bounds, -20 to 19"),
         (["true"], {"serve": ["true"]}, "say when the service is ready: --ready tcp:{port}"),
-        (["true"], {"serve": ["true"], "ready": "tcp:x"}, "--ready tcp:x: a port is 1 to 65535"),
-        (["true"], {"serve": ["true"], "ready": "http:x"}, "--ready http:x: write http://127."),
-        (["true"], {"serve": ["true"], "ready": "http://a:x"}, "--ready http://a:x: write http:"),
-        (["true"], {"serve": ["true"], "ready": "line:("}, "--ready 'line:(': missing )"),
-        (["true"], {"ready": "tcp:1"}, "--ready is of a service: name it with --serve"),
+        (["true"], {"expect": ["elapsd < 1s"]}, "--expect"),
     ],
 )
-def test_a_wrong_request_is_one_line(
+def test_a_wrong_request_of_python_is_the_command_lines(
     words: list[str], policies: dict[str, Any], message: str, store_path: Path
 ) -> None:
+    """The others are in tests/test_error_lines.py."""
     with pytest.raises((BadLevels, BadRequest)) as error:
         memlab.trial(words, store=store_path, **policies)
     assert str(error.value).startswith(message)
     assert "\n" not in str(error.value)
     assert not store_path.exists()
-
-
-def test_a_service_that_no_shell_would_read_is_one_line() -> None:
-    words = [sys.executable, "-m", "memlab", "try", "--serve", "un'balanced", "--", "true"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    said = 'memlab: --serve "un\'balanced": No closing quotation'
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, said)
-
-
-@pytest.mark.parametrize(
-    "expect",
-    ["", "elapsed", "elapsd < 1s", "elapsed < 1", "elapsed: n=1 < 1s", "elapsed: lock=x < 1s"],
-)
-def test_a_wrong_expectation_is_one_line(expect: str, store_path: Path) -> None:
-    with pytest.raises(BadRequest, match="--expect"):
-        memlab.trial(["true"], expect=[expect], store=store_path, lock=["off"])
 
 
 @pytest.mark.parametrize(
@@ -790,6 +775,13 @@ UNDOES = """
 import ctypes, os, sys, time
 libc = ctypes.CDLL(None)
 what, value = sys.argv[1:]
+held = {
+    "lock": "VmLck:\\t       0 kB" not in open("/proc/self/status").read(),
+    "group": "memlab-" in open("/proc/self/cgroup").read(),
+    "cpus": len(os.sched_getaffinity(0)) == 1,
+}
+if not held[what]:
+    sys.exit()
 time.sleep(1)  # it is in force, and looked at
 if what == "lock":
     libc.munlockall()
@@ -797,7 +789,7 @@ elif what == "group":
     open(value, "w").write("0")
 else:
     os.sched_setaffinity(0, range(int(value)))
-time.sleep(0.5)
+time.sleep(2)
 """
 
 
@@ -849,3 +841,84 @@ def test_what_the_oom_killer_ended_was_measured(toucher: str, store_path: Path) 
     done = memlab_command("try", *words)
     assert done.returncode == 0, done
     assert "oom-killed" in done.stdout
+
+
+def test_the_least_and_the_most_of_two_policies_together_are_said(store_path: Path) -> None:
+    """Either alone changes nothing, as of an interaction no contrast with the first levels says."""
+    script = "if [ {a}{b} = 22 ]; then echo took 7; else echo took 5; fi"
+    run = memlab.trial(
+        ["sh", "-c", script], blocks=8, store=store_path, metrics=["took=took ([0-9]+)"],
+        a=["1", "2"], b=["1", "2"],
+    )  # fmt: skip
+    ((least, most),) = [*effects.extremes(run, ["took"])]
+    assert (least.at["a"], least.at["b"]) != ("2", "2")
+    assert (most.at["a"], most.at["b"]) == ("2", "2")
+    said = [line for line in terminal._effects(run, verbose=False) if "all combinations" in line]
+    assert [line for line in said if line.startswith("took, all combinations: least with ")]
+    assert "; most with a=2, b=2, +40 % (" in said[0]
+    assert [*effects.extremes(run, ["processes"])] == []  # one each, in every combination
+
+
+def test_a_limit_below_what_was_resident_was_not_felt_in_full() -> None:
+    def seen(limit: object, peak: float, cache: str = "kept") -> SimpleNamespace:
+        at = {"memory_max": limit, "page_cache": cache}
+        medians = {"peak_rss": SimpleNamespace(estimate=peak)}
+        return SimpleNamespace(point=SimpleNamespace(at=at), medians=medians)
+
+    def said(*summaries: SimpleNamespace) -> list[str]:
+        described = SimpleNamespace(describe_level=lambda _, level: f"{level >> 20} MiB")
+        run: Any = SimpleNamespace(summaries=summaries, experiment=described)
+        return [*words_of.unfelt_limit(run)]
+
+    assert said(seen("none", 9e9), seen(64 << 20, float(64 << 20))) == []
+    (line,) = said(seen(64 << 20, float(80 << 20)), seen(64 << 20, float(90 << 20)))
+    assert line.startswith("memory_max=64 MiB: not felt in full: 80 MiB were resident")
+    assert line.endswith("; -p page_cache=dropped takes its files out before a trial")
+    (line,) = said(seen(64 << 20, float(80 << 20), "dropped"))
+    assert "-p page_cache" not in line
+
+
+def test_the_files_that_the_words_name_are_dropped_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from memlab.command.python_probes import command as probe
+
+    named, of_option, other = (tmp_path / name for name in ("a file", "b", "c"))
+    for path in (named, of_option, other):
+        path.write_text("x")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    dropped: list[int] = []
+    monkeypatch.setattr(
+        os, "posix_fadvise", lambda fd, at, size, how: dropped.append(os.fstat(fd).st_ino)
+    )
+    probe._drop_files(["sh", "a file", f"--x={of_option}", "folder", "fifo", "no\0name"], tmp_path)
+    inodes = {path.stat().st_ino for path in (named, of_option, Path(shutil.which("sh") or ""))}
+    assert set(dropped) == inodes
+
+
+def test_a_missing_allocator_names_a_policy_that_try_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = {"argv": ["true"], "cwd": "/", "levels": {"malloc": ["mimalloc"]}}
+    malloc = command.declare(subject).host.malloc
+    assert malloc
+    monkeypatch.setattr(allocators, "_searched", lambda: iter(()))
+    with pytest.raises(allocators.NoAllocator, match=r"or -p env\.LD_PRELOAD=,PATH"):
+        allocators.environ(malloc({"malloc": "mimalloc"}), {})
+    command.read_policies(["true"], ["env.LD_PRELOAD=,/usr/lib/x.so"])
+
+
+LOCKS = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+os.execve("/bin/sh", ["sh", "-c", ":"], {"LD_PRELOAD": sys.argv[1], "MEMLAB_LOCK": "future"})
+"""
+
+
+def test_a_refused_lock_names_its_limit() -> None:
+    """In a program without CAP_IPC_LOCK that may lock 64 KiB."""
+    spec = find_spec("memlab._probes")
+    assert spec
+    assert spec.origin
+    done = unprivileged.powerless("-c", LOCKS, str(Path(spec.origin).parent / "launch/lock.so"))
+    assert done.returncode == 121
+    assert "RLIMIT_MEMLOCK is 64 KiB: raise it (ulimit -l, LimitMEMLOCK=), or run as" in done.stderr

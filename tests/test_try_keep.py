@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import unseen
 from processes import processes
 
 import memlab
 from memlab import measure
 from memlab.command import declare as command
-from memlab.errors import BadRequest, Interrupted
+from memlab.errors import Interrupted
 from memlab.observe import capabilities
 from memlab.observe.capabilities import Capability
 from memlab.present import terminal
@@ -153,7 +154,8 @@ def test_counts_and_peaks_are_of_the_trial_and_not_of_the_services_life(
             if ask[peak] is None:
                 assert "peak_group" in ask["missing"]
                 continue
-            assert abs(grow[peak] - ask[peak] - TOUCHED * PAGE) < 400 * PAGE
+            off = abs(grow[peak] - ask[peak] - TOUCHED * PAGE)
+            assert off < 400 * PAGE + 4 * unseen.KIND_BYTES
         assert 0 < ask["window"]["voluntary_switch_count"] < 100
         assert ask["ready_ns"] > 0
 
@@ -266,11 +268,6 @@ def test_a_run_that_was_cut_short_goes_on_with_a_new_service(store_path: Path) -
     for block, policy, pid in pids(run):
         services.setdefault((block, policy), set()).add(pid)
     assert sorted(map(len, services.values())) == [1, 1, 1, 2]
-
-
-def test_keep_is_of_a_service(store_path: Path) -> None:
-    with pytest.raises(BadRequest, match="--keep needs a service"):
-        memlab.trial(["true"], keep=True, store=store_path)
 
 
 def test_without_a_group_only_the_level_that_needs_one_is_unavailable(

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack
 from errno import EAGAIN
 from pathlib import Path
 from typing import Any
@@ -77,7 +76,10 @@ def record(
             preload += [file.tool("allocations.so")] if allocations else []
             words += ["allocations=1"] if allocations else []
             words += [f"preload={':'.join(filter(None, preload))}", "--", *command]
-        return _run(words, stack.enter_context(_made(out)))
+        try:
+            return _run(words, stack.enter_context(output.unnamed(out)))
+        except OSError as error:
+            raise CannotRun(f"cannot write {out}: {error.strerror}") from None
 
 
 def _numbers() -> list[int]:
@@ -112,29 +114,6 @@ def _check_subject(pid: int) -> None:
         raise CannotLook(f"process {pid} may not be read: {error.strerror}") from None
     if bits == b"\x01":
         raise BadSubject(f"process {pid} is a 32-bit program, whose calls are not recorded")
-
-
-@contextmanager
-def _made(out: Path) -> Iterator[int]:
-    """A file without a name, which gets it once it is whole."""
-    try:
-        place = output.file_to_open(out, make=False)
-        folder = place.parent
-        made = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
-    except OSError as error:
-        raise CannotRun(f"cannot write {out}: {error.strerror}") from None
-    part = folder / f".{secrets.token_hex(8)}.part"
-    try:
-        yield made
-        # Python follows the link of /proc with a descriptor of a folder alone, which is not used.
-        os.link(f"/proc/self/fd/{made}", part, src_dir_fd=made, follow_symlinks=True)
-        part.replace(place)
-    except OSError as error:
-        raise CannotRun(f"cannot write {out}: {error.strerror}") from None
-    finally:
-        os.close(made)
-        with suppress(FileNotFoundError):
-            part.unlink()
 
 
 def _run(words: Sequence[str], written: int) -> Recorded:

@@ -83,21 +83,11 @@ def test_no_command_shows_the_help(command: Command) -> None:
 def test_help_is_the_option_in_words(command: Command) -> None:
     assert said(command("help")) == said(command("--help"))
     assert said(command("help", "runs")) == said(command("runs", "--help"))
-    assert "no command 'run'; did you mean runs" in command("help", "run").stderr
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])
 def test_version(command: Command, option: str) -> None:
     assert said(command(option)) == f"memlab, version {memlab.__version__}\n"
-
-
-def test_an_option_before_its_command_is_told_its_place(command: Command) -> None:
-    done = command("-v", "show")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "memlab: no option -v before a command; those of a command follow its name: "
-        "memlab show -v\n"
-    )
 
 
 def test_the_installed_command_is_the_module(command: Command) -> None:
@@ -265,6 +255,13 @@ def test_plot(command: Command, run: str, tmp_path: Path) -> None:
     assert ".png, .svg, .pdf" in done.stderr
 
 
+@pytest.fixture
+def _of_this_test_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the system's temporary folders `clean` finds what another test's killed command left."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+@pytest.mark.usefixtures("_of_this_test_alone")
 def test_clean(command: Command) -> None:
     assert said(command("clean")) == "nothing to clean\n"
     assert strict_json(said(command("clean", "--json"))) == {
@@ -274,6 +271,7 @@ def test_clean(command: Command) -> None:
     }
 
 
+@pytest.mark.usefixtures("_of_this_test_alone")
 def test_clean_names_each_damaged_journal(command: Command) -> None:
     folder = journal.folder()
     folder.mkdir(parents=True)
@@ -364,7 +362,7 @@ def in_a_terminal(*arguments: str, **environment: str) -> bytes:
     except OSError:  # EIO: the other end has closed
         pass
     os.close(master)
-    assert process.wait(60) == 0
+    assert process.wait(300) == 0
     return text
 
 

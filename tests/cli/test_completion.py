@@ -43,12 +43,6 @@ def test_a_script_for_each_shell(command: Command, shell: str) -> None:
     assert "_MEMLAB_COMPLETE" in done.stdout
 
 
-def test_another_shell_is_refused(command: Command) -> None:
-    done = command("completion", "ksh")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-
-
 def test_bash_takes_the_script(command: Command, tmp_path: Path) -> None:
     script = tmp_path / "memlab.bash"
     script.write_text(command("completion", "bash").stdout)

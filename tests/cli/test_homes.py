@@ -39,7 +39,7 @@ def without_home(folder: Path, arguments: str, **environment: str) -> subprocess
         env={"PATH": os.environ["PATH"], "TMPDIR": str(folder), **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 

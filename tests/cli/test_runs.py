@@ -93,12 +93,6 @@ def test_debug_keeps_the_exit_code(command: Command, runs: list[str]) -> None:
         assert "Traceback" in done.stderr
 
 
-def test_an_example_without_a_name_says_which_there_are(command: Command) -> None:
-    done = command("show", "--example")
-    assert done.returncode == UsageError.exit_code
-    assert "--example wants an experiment; there are: advice-reclaim, " in done.stderr
-
-
 def test_the_name_of_an_older_run_is_said_to_change_hands(
     command: Command, runs: list[str], tmp_path: Path
 ) -> None:

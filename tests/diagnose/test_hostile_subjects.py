@@ -180,8 +180,8 @@ def test_a_process_by_any_name_is_looked_at(name: bytes) -> None:
     command = [sys.executable, "-c", NAMED, name.hex()]
     with running(*command) as program:
         words = [sys.executable, "-m", "memlab", "diagnose", str(program.pid), "--seconds", "0.1"]
-        shown = subprocess.run(words, capture_output=True, timeout=60, check=False)
-        data = subprocess.run([*words, "--json"], capture_output=True, timeout=60, check=False)
+        shown = subprocess.run(words, capture_output=True, timeout=300, check=False)
+        data = subprocess.run([*words, "--json"], capture_output=True, timeout=300, check=False)
     assert (shown.returncode, data.returncode) == (0, 0), shown.stderr
     said = shown.stdout.decode()
     assert not {"\x1b", "\x07", "\u2028", "\u202e", "\r"} & set(said)

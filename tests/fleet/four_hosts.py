@@ -41,7 +41,7 @@ def run(*words: str | Path) -> None:
     subprocess.run(words, check=True, capture_output=True)
 
 
-def until(there: Callable[[], object], limit_s: float = 90.0) -> None:
+def until(there: Callable[[], object], limit_s: float = 300.0) -> None:
     deadline = time.monotonic() + limit_s
     while not there():
         assert time.monotonic() < deadline

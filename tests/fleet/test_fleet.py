@@ -39,7 +39,7 @@ def test_a_link_that_breaks_loses_the_host_and_no_row(hosts: Hosts, command: Com
     done = command("sweep", *TINY, "--blocks", "6", "--on", "ssh:a,b,c")
     assert done.returncode == 3
     assert "memlab: b: lost after " in done.stderr
-    assert "goes on there, and nowhere else: memlab pull b fetches it" in done.stderr
+    assert "or goes on there, and nowhere else: memlab pull b fetches it" in done.stderr
     assert done.stderr.endswith("memlab: 1 of 3 hosts failed: b\n")
     assert held(home(), "a") == held(hosts.store("a"), None)
     assert len(held(home(), "c")) == len(held(home(), "a")) == 1
@@ -66,7 +66,7 @@ def test_resume_on_the_hosts_completes_their_runs(hosts: Hosts, command: Command
 
 
 def wait_for_samples(store: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         if store.exists() and any(len(run[1]) for run in held(store, None).values()):
             return
@@ -84,7 +84,7 @@ def test_ctrl_c_ends_the_sweeps_of_all_hosts(hosts: Hosts) -> None:
     for name in ("a", "b"):
         wait_for_samples(hosts.store(name))
     made.send_signal(signal.SIGINT)
-    _, err = made.communicate(timeout=100)
+    _, err = made.communicate(timeout=300)
     assert made.returncode == 130, err
     assert "memlab: interrupted; " in err
     for name in ("a", "b"):

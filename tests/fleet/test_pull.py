@@ -151,22 +151,6 @@ def test_a_run_of_another_host_is_not_resumed_here(swept: Hosts, command: Comman
     assert "is from a: resume it there, then memlab pull a" in done.stderr
 
 
-WRONG = {
-    "ssh:": "names no host",
-    "ssh:-oProxyCommand=x": "'-oProxyCommand=x' is not a host",
-    "ssh:a b": "'a b' is not a host",
-    "a;b": "names no hosts",
-    "dask:tcp://a": "is not a scheduler's address",
-    "gone.toml": "gone.toml: No such file or directory",
-}
-
-
-@pytest.mark.parametrize(("text", "said"), WRONG.items(), ids=WRONG)
-def test_what_names_no_hosts(text: str, said: str) -> None:
-    with pytest.raises(BadRequest, match=said):
-        fleet.hosts(text)
-
-
 @pytest.mark.needs("ssh")
 def test_a_file_of_hosts(tmp_path: Path) -> None:
     path = tmp_path / "hosts.toml"

@@ -4,6 +4,7 @@ measure at once, while a worker, its host, the scheduler and a link fail."""
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -33,7 +34,8 @@ pytestmark = [
         "host root", "a mount namespace", "a network namespace", "ip", "openssl", "dask"
     ),
 ]
-PORT = 8791
+with socket.create_server(("", 0)) as free:
+    PORT = free.getsockname()[1]
 HERE = f"dask:tls://127.0.0.1:{PORT}"
 HOLDING = """
 import time
@@ -163,7 +165,7 @@ def test_whatever_fails_nothing_is_lost_and_nothing_measured_twice(
         holding.communicate()
     until(lambda: cluster.trials("d") > 5)
     cluster.scheduler.kill()
-    said = [client.communicate(timeout=200)[1] for client in clients]
+    said = [client.communicate(timeout=600)[1] for client in clients]
     assert [client.returncode for client in clients] == [3, 3], said
     for err in said:
         assert err.endswith("memlab: 3 of 4 hosts failed: b, c, d\n"), err

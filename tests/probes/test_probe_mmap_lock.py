@@ -118,8 +118,9 @@ def test_the_other_calls_are_made_and_timed(caller: str) -> None:
 
 
 def test_operations_are_held_up_by_calls_of_their_own_process_alone() -> None:
-    """mmap waits for the reader of the lock to end; without a lock in common it sleeps for none."""
-    shared = run(caller="populate", victim="mmap", operations_count=23)
+    """mmap waits for the reader of the lock to end; without a lock in common it sleeps for none.
+    So many that a caller is not kept from its CPU for all of them."""
+    shared = run(caller="populate", victim="mmap", operations_count=20 * PRIME)
     apart = run(caller="populate", victim="mmap", operations_count=23, sharing="processes")
     takes(shared["alone"])  # or there are no counts
     assert shared["beside"]["waits"]["count"] > 0

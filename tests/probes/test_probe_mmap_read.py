@@ -112,13 +112,14 @@ def test_resident_bytes_are_those_in_the_page_cache(shm: Path, method: str) -> N
 
 
 def test_the_slice_ends_the_loop(shm: Path) -> None:
-    """4 Gi calls would take minutes; the slice is a tenth of a second."""
+    """4 Gi calls would take minutes; the slice is a tenth of a second, in which a
+    stopped machine may make none."""
     path = shm / "file"
     with open(path, "wb") as file:
         file.truncate(1 << 32)
     result = read(path, method="pread", size_bytes=1, file_size_bytes=1 << 32, slice_ns=10**8)
     assert result["sliced"]
-    assert 0 < result["call_count"] < 1 << 32
+    assert result["call_count"] < 1 << 32
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_a_bound_on_dirty_pages_holds_for_the_trial_alone(bench: LocalExecutor) 
 def test_time_ends_a_slow_one(bench: LocalExecutor) -> None:
     said, result = end(bench, interval=0.01, slice=0.05)
     assert said == STALLED
-    assert 0 < result["done_bytes"] < TWICE
+    assert result["done_bytes"] < TWICE
 
 
 @pytest.mark.skipif(not V1, reason="memory cgroup v2 has no soft limit")

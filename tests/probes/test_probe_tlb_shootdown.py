@@ -91,16 +91,21 @@ def test_each_range_is_a_shootdown_of_its_own(release: str) -> None:
 
 
 @pytest.mark.usefixtures("_tracepoint")
-@pytest.mark.parametrize("ranges", [3, 1024])
-def test_ranges_of_one_call_are_flushed_together_or_each(ranges: int) -> None:
+def test_ranges_of_one_call_are_flushed_together_or_each() -> None:
     """Together since 6.16; by how many shootdowns says which."""
     for _ in range(ATTEMPTS):
-        found = sent(shoot(release="dontneed_batch", ranges_count=ranges))
-        if found in (PRIME, ranges * PRIME):
+        found = sent(shoot(release="dontneed_batch", ranges_count=3))
+        if found in (PRIME, 3 * PRIME):
             break
-        assert found < ranges * PRIME
+        assert found < 3 * PRIME
     else:
-        pytest.fail(f"{found} shootdowns of {PRIME} or {ranges * PRIME}")
+        pytest.fail(f"{found} shootdowns of {PRIME} or {3 * PRIME}")
+
+
+@pytest.mark.usefixtures("_tracepoint")
+def test_the_most_ranges_of_one_call_are_flushed() -> None:
+    """It takes so long that a reader may lose its CPU in each attempt."""
+    assert sent(shoot(release="dontneed_batch", ranges_count=1024)) <= 1024 * PRIME
 
 
 @pytest.mark.usefixtures("_tracepoint")
@@ -164,7 +169,6 @@ def test_of_eight_releases_one_is_timed_alone(operations: int, timed: int) -> No
 
 def test_the_slice_ends_it() -> None:
     result = shoot(operations_count=0, slice_ns=2_000_000)
-    assert result["operation_count"] > 0
     assert result["window"]["elapsed_ns"] >= 2_000_000
 
 
@@ -194,19 +198,20 @@ def test_params_out_of_range_are_errors(change: dict) -> None:
 @pytest.mark.needs("tracing of a CPU")
 @pytest.mark.parametrize("sharing", ["threads", "processes"])
 def test_traced_readers_meet_shootdowns_where_they_share_the_address_space(sharing: str) -> None:
-    """Never more than were sent, and none without sharing. Whether they make the tail is not
-    certain: a reader that another program kept from its CPU is late for longer."""
+    """As many as were sent, and none without sharing, where another program neither kept the
+    reader from its CPU nor sent some to that CPU, as Linux does since 6.13 (209954cbc7d0) where
+    the program was before."""
+    met = []
     for _ in range(ATTEMPTS):
         result = shoot(operations_count=PRIME, sharing=sharing, trace=True)
         found = result["attribution"]
-        shootdowns = found["events"]["shootdown"]["count"]
+        met.append(found["events"]["shootdown"]["count"])
         assert found["operations"] == result["latency"]["total"]
         assert found["slow"]["latency_ns"][0] == result["latency"]["max_ns"]
-        assert shootdowns <= (PRIME if sharing == "threads" else 0)
-        if shootdowns == PRIME or sharing == "processes":
+        if met[-1] == (PRIME if sharing == "threads" else 0):
             break
     else:
-        pytest.fail("no reader ran throughout")
+        pytest.fail(f"{met} shootdowns")
 
 
 def test_untraced_readers_have_no_attribution() -> None:

@@ -120,7 +120,7 @@ def test_a_witness_that_was_killed_is_in_the_row(
 ) -> None:
     """Whoever killed it: here the probe itself does, as its parent's other child."""
     others = "open(f'/proc/{os.getppid()}/task/{os.getppid()}/children').read().split()"
-    kill = f"[os.kill(int(p), 9) for p in {others} if int(p) != os.getpid()] and time.sleep(0.2)"
+    kill = f"[os.kill(int(p), 9) for p in {others} if int(p) != os.getpid()] and time.sleep(1)"
     monkeypatch.setattr(
         fork_server, "_BOOT", fork_server._BOOT.replace("main()", PYTHON_PROBE + "main()")
     )

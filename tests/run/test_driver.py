@@ -27,7 +27,7 @@ LEAST = 6  # samples that a median's 95 % interval needs
 
 def test_an_id_is_a_number_to_no_program() -> None:
     ids = {driver.new_id() for _ in range(2000)}
-    assert len(ids) == 2000
+    assert len(ids) > 1990  # of 1.6e9: two alike among them are one run in 800
     assert {len(one) for one in ids} == {8}
     assert {one[0] for one in ids} <= set("abcdef")
     assert all(int(one, 16) > 0 for one in ids)
@@ -200,17 +200,6 @@ def test_budget_ends_in_the_middle_of_a_block(lab: Lab) -> None:
     assert lab.heard.reason == "budget"
     assert [p.left_s for p in lab.heard.progress] == [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
     assert lab.store.sessions(run.id)[0].wall_s == 10
-
-
-def test_a_gentle_sweep_pauses_between_trials(lab: Lab) -> None:
-    """A trial takes 1 s; after the last there is nothing to wait for."""
-    lab.sweep(steady, blocks=2, gentle=0.25)
-    assert lab.executor.slept == [3.0] * (2 * POINTS - 1)
-    lab.sweep(wild, gentle=0.25)  # the preset's budget is as much longer
-    assert len(lab.executor.asked) == experiment().budget_s["quick"]
-    lab.sweep(wild, budget_s=10.0, gentle=0.25)
-    assert (len(lab.executor.asked), lab.heard.reason) == (3, "budget")
-    assert lab.executor.slept == [3.0] * 2  # a third pause would outlast the budget
 
 
 def test_budget_of_the_preset_holds_where_none_is_named(lab: Lab) -> None:

@@ -133,6 +133,7 @@ def test_a_cached_file_stays_for_the_next_trial(parent: ForkServer, tmp_path: Pa
         ("os.kill(os.getpid(), signal.SIGBUS)", "sigbus", "ended by SIGBUS"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "error", "ended by SIGKILL"),
         ("os.abort()", "error", "ended by SIGABRT"),
+        ("os.kill(os.getpid(), signal.SIGRTMIN + 6)", "error", "ended by SIGRTMIN+6"),
         ("(_ for _ in ()).throw(SystemExit(3))", "error", "SystemExit: 3"),
         ("(_ for _ in ()).throw(MemoryError('none left'))", "error", "MemoryError: none left"),
     ],
@@ -229,18 +230,18 @@ def test_a_worker_runs_on_the_cpus_of_its_trial_alone(blocked: SimpleNamespace) 
 
 def test_a_worker_killed_from_outside_is_an_error(blocked: SimpleNamespace) -> None:
     os.kill(blocked.pid, signal.SIGKILL)
-    assert blocked.reply.result(30)["detail"] == "ended by SIGKILL"
+    assert blocked.reply.result(120)["detail"] == "ended by SIGKILL"
 
 
 def test_a_worker_that_crashes_in_c_is_its_signal(blocked: SimpleNamespace) -> None:
     os.kill(blocked.pid, signal.SIGSEGV)
-    assert blocked.reply.result(30)["outcome"] == "sigsegv"
+    assert blocked.reply.result(120)["outcome"] == "sigsegv"
 
 
 def test_ctrl_c_does_not_reach_a_worker(blocked: SimpleNamespace, parent: ForkServer) -> None:
     os.killpg(parent.group, signal.SIGINT)
     os.close(os.open(blocked.fifo, os.O_WRONLY))  # now open(2) returns, and the probe goes on
-    reply = blocked.reply.result(30)
+    reply = blocked.reply.result(120)
     assert reply["detail"].startswith("probe mmap_read: error: ")
     assert "open(in->path" not in reply["detail"]
 
@@ -258,7 +259,7 @@ def test_a_killed_group_takes_the_trial_in_flight(
 ) -> None:
     os.killpg(parent.group, signal.SIGKILL)
     with pytest.raises(WorkerLost, match="the fork server ended with status -9"):
-        blocked.reply.result(30)
+        blocked.reply.result(120)
     until(lambda: ended(blocked.pid))
 
 

@@ -94,11 +94,12 @@ class Made:
             "flags": self.flags,
             "lost": self.lost,
             "blocks": 0,
+            "recorded_s": 0,
         } | changed
         header = HEADER.pack(
             b"memlabTR", head["version"], PAGE, head["records"], head["sum"], 10**6, head["lost"],
             0, 0, 0, 0, 0, head["tasks"], head["files"], head["flags"], head["machine"],
-            head["blocks"], 0,
+            head["blocks"], head["recorded_s"],
         )  # fmt: skip
         names = b"made".ljust(16, b"\0") * self.tasks
         files = b"".join(
@@ -138,7 +139,7 @@ def replay(path: Path, *words: str, lock: str = "off", huge: bool = False) -> Re
         preexec_fn=None if huge else _without_huge_pages,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     numbers = [
@@ -173,15 +174,17 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def await_followers(memlab: subprocess.Popen[str]) -> bool:
-    """Until the recorder below it has read the state: it waits for the process by a pidfd then.
-    False where it has ended without."""
-    deadline, children = time.monotonic() + 120, f"/proc/{memlab.pid}/task/{memlab.pid}/children"
+    """Until the recorder below it has read the state: it has opened its files, and closed them again,
+    and waits for the process by a pidfd. False where it has ended without."""
+    deadline, children = time.monotonic() + 300, f"/proc/{memlab.pid}/task/{memlab.pid}/children"
     while time.monotonic() < deadline:
         if memlab.poll() is not None:
             return False
         for child in Path(children).read_text().split():
             links = _links(Path(f"/proc/{child}/fd"))
-            if all(any(kind in link for link in links) for kind in ("perf_event", "pidfd")):
+            reading = any(link.endswith(("/smaps", "/pagemap")) for link in links)
+            follows = all(any(kind in link for link in links) for kind in ("perf_event", "pidfd"))
+            if follows and not reading:
                 return True
         time.sleep(0.01)
     raise AssertionError("the recorder follows nothing")

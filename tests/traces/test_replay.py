@@ -278,9 +278,9 @@ def test_recorded_times_are_kept(tmp_path: Path) -> None:
     made = Made().map(AT, MAPPED)
     made.number(1, 300_000_000).touch(AT, FREED)  # TIME
     path = made.write(tmp_path / "a.trace")
-    before = os.times().elapsed
+    before = time.monotonic()
     assert replay(path, "pace=recorded").faults == FREED
-    assert os.times().elapsed - before >= 0.29
+    assert time.monotonic() - before >= 0.3
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_a_replay_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
     made.number(TIME, 10**12, task=2).touch(AT, 1, task=2)
     path = made.write(tmp_path / "a.trace")
     with subprocess.Popen([file.tool("replay"), "pace=recorded", path]) as first:
-        deadline, found = time.monotonic() + 60, [first.pid]
+        deadline, found = time.monotonic() + 300, [first.pid]
         while len(found) < 3:
             assert time.monotonic() < deadline
             found = below(first.pid)

@@ -15,17 +15,18 @@ from .made import AT, FORK, MACHINE, START, TASK, THREAD, Made
 pytestmark = pytest.mark.skipif(not MACHINE, reason="replays are of x86-64 and arm64")
 
 MAPPED, TOUCHED, LESS = 1009, 401, 97
-OWN = 4  # faults of the replayer itself, more or less
+OWN = 4  # faults of the replayer itself, more or less; a page of its file that is not in, on top
 LOCKS = {"lock": ["off", "future_onfault"]}
 
 
-def faults(run: memlab.Run, lock: str) -> set[int]:
+def faults(run: memlab.Run, lock: str) -> int:
+    """The fewest of some trials."""
     levels = {point.index: point.at["lock"] for point in run.points}
     raws = [s.raw for s in run.samples if levels[s.point] == lock and s.raw]
     counts = {raw["window"]["counters"]["trapped"]["count"] for raw in raws}
     if None in counts:
         pytest.skip("perf_event_open(2) of page faults is refused: see kernel.perf_event_paranoid")
-    return counts
+    return int(min(counts))
 
 
 def test_page_faults_and_locked_memory_are_those_of_the_trace(
@@ -37,13 +38,12 @@ def test_page_faults_and_locked_memory_are_those_of_the_trace(
         path = (
             Made().add(START).map(AT, MAPPED).touch(AT, touched).write(tmp_path / f"{name}.trace")
         )
-        run = memlab.trial([str(path)], blocks=2, store=store_path, thp="never", **LOCKS)
-        assert [sample.outcome for sample in run.samples] == ["ok"] * 4
+        run = memlab.trial([str(path)], blocks=3, store=store_path, thp="never", **LOCKS)
+        assert [sample.outcome for sample in run.samples] == ["ok"] * 6
         assert run.experiment.question == f"What would other memory policies do to {name}.trace?"
         found[name] = {lock: faults(run, lock) for lock in ("off", "future_onfault")}
-    for lock, counts in found["more"].items():
-        apart = {more - less for more in counts for less in found["less"][lock]}
-        assert all(abs(one - (TOUCHED - LESS)) <= OWN for one in apart)
+    for lock, count in found["more"].items():
+        assert abs(count - found["less"][lock] - (TOUCHED - LESS)) <= OWN
 
 
 @pytest.mark.needs("root", "memory cgroup")  # which holds what the lock brings in
@@ -65,7 +65,7 @@ def test_a_killed_process_of_a_trace_ends_the_replay(tmp_path: Path, store_path:
     made.map(AT, 20_000, task=2).touch(AT, 20_000, task=2).map(AT, 1).touch(AT, 1)
     run = memlab.trial(
         [str(made.write(tmp_path / "a.trace"))],
-        blocks=1, store=store_path, timeout=60, lock=["off"], memory_max=["32M"],
+        blocks=1, store=store_path, timeout=300, lock=["off"], memory_max=["32M"],
     )  # fmt: skip
     assert [sample.outcome for sample in run.samples] == ["oom-killed"]
 

@@ -1,8 +1,14 @@
-"""Wrong arguments: one line that says what and what to do, the right exit code, nothing made."""
+"""The one table of error lines: a command that is refused says what and what to do in one line, has
+the right exit code, prints nothing else and makes nothing.
+
+Other tests say that something is refused; the words stand here. Each command runs in this process.
+"""
 
 import errno
+import os
 import re
 import resource
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,18 +23,14 @@ from memlab.store import Store
 USAGE, CANNOT_RUN = 2, 3
 SWEEP = ["sweep", "mmap-write"]
 
-# arguments: what the line must hold
+# The command, as a shell takes it: what its line holds, in any order. PID is this process.
 WRONG_USAGE = {
     "sweep page-fault --in guest --kernel /no/vmlinuz": ["no kernel at /no/vmlinuz", "--kernel"],
     "sweep page-fault --in guest --kernel /etc/hostname": ["hostname is not a bootable kernel"],
     "sweep page-fault --in guest --kernel /etc": ["/etc is a directory", "the vmlinuz inside"],
     "sweep page-fault --in guest --guest-cpus 0": ["--guest-cpus", "0 is not in the range"],
     "sweep page-fault --in guest --guest-memory 1m": ["--guest-memory", "256 MiB or more"],
-    "sweep page-fault --in guest --append it's": ["--append", "No closing quotation"],
-    "sweep page-fault --in guest --kernel /etc --gentle": ["be gentle on the host alone"],
-    "sweep page-fault --gentle=0%": ["gentle is a share of one CPU up to 100%, not 0%"],
-    "sweep page-fault --gentle=much": ["'much' is not a percentage"],
-    "sweep --resume last --gentle": ["it takes --budget", "not --gentle"],
+    'sweep page-fault --in guest --append "it\'s"': ["--append", "No closing quotation"],
     "sweep page-fault --in moon": ["'moon' is not one of 'host', 'guest'"],
     "sweep page-fault --in guest --kernel /etc --dry-run": ["/etc is a directory"],
     "sweep page-fault --in guest -p chnks=1": ["did you mean chunks?"],
@@ -65,7 +67,6 @@ WRONG_USAGE = {
     "sweep mmap-write --cpus 3-1": ["--cpus", "'3-1' is not a CPU list"],
     "sweep mmap-write --store /": ["--store", "'/' is a directory"],
     "sweep mmap-write -o /proc/self/stat": ["-o", "/proc/self/stat"],
-    "sweep mmap-write --resume last": ["--resume", "not experiment"],
     "sweep --resume last --seed 0": ["--resume", "not --seed"],
     "sweep --resume last --dry-run": ["--resume", "not --dry-run"],
     "sweep --resume last --preset full": ["--resume", "not --preset"],
@@ -77,6 +78,65 @@ WRONG_USAGE = {
     "bisect vma-lock nothing": ["no metric 'nothing'", "`memlab describe vma-lock` lists them"],
     "bisect vma-lock mlock-resident-pages-7": ["--good KERNEL --bad KERNEL"],
     "report --experiment mmap-write": ["No such option", "--experiment"],
+    "help run": ["no command 'run'; did you mean runs"],
+    "-v show": ["no option -v before a command; those of a command follow", "memlab show -v"],
+    "schema shwo": ["no schema of 'shwo'; did you mean show?"],
+    "completion ksh": ["'ksh'", "'bash'", "'fish'"],
+    "show --example": ["--example wants an experiment; there are: advice-reclaim, "],
+    "reproduce logstore-mmap --table 7": ["there are: write, read, overcommit"],
+    "reproduce mmap-write --table 5": ["mmap-write is no study"],
+    "reproduce phytium-reserved --table expected": ["no experiment measures it"],
+    # hosts
+    "pull ssh:": ["names no host"],
+    "pull ssh:-oProxyCommand=x": ["'-oProxyCommand=x' is not a host"],
+    "pull 'ssh:a b'": ["'a b' is not a host"],
+    "pull 'a;b'": ["'a;b' is not a host"],
+    "pull dask:tcp://a": ["is not a scheduler's address"],
+    "pull dask:tcp://10.0.0.1:8786": ["without TLS whoever reaches the scheduler can start comm"],
+    "pull gone.toml": ["gone.toml: No such file or directory"],
+    # a command of one's own
+    "try ./nope": ["./nope: the command to try is not found"],
+    "try ''": ["'': the command to try is not found"],
+    "try /etc/passwd": ["/etc/passwd: the command to try is not executable"],
+    "try -p lock=of true": ["lock: invalid value 'of'; did you mean off?"],
+    "try -p lock=on true": ["choose from off, "],
+    "try -p lokc=off true": ["no policy 'lokc', and no {lokc} in the command; did you mean lock?"],
+    "try -p malloc=umem true": ["malloc: invalid value 'umem' (choose from system, "],
+    "try -p malloc=glibc/late true": ["malloc: glibc has no setting 'late' (choose from "],
+    "try -p nice=99 true": ["nice: 99 is out of bounds, -20 to 19"],
+    "try -p memory_max=0 true": ["memory_max: 0 leaves no memory to run in; write none for no"],
+    "try -p env.A=x,x true": ["its levels are the same"],
+    "try --timeout 0s true": ["--timeout: 0 s is not a time limit"],
+    "try --serve ./nope --ready tcp:1 true": ["./nope: the command to try is not found"],
+    "try --serve true true": ["say when the service is ready: --ready tcp:{port}"],
+    "try --serve true --ready tcp:x true": ["--ready tcp:x: a port is 1 to 65535"],
+    "try --serve true --ready tcp:0 true": ["--ready tcp:0: a port is 1 to 65535"],
+    "try --serve true --ready tcp:65536 true": ["--ready tcp:65536: a port is 1 to 65535"],
+    "try --serve true --ready http:x true": ["--ready http:x: write http://127."],
+    "try --serve true --ready http://a:x true": ["--ready http://a:x: write http:"],
+    "try --serve true --ready 'line:(' true": ["--ready 'line:(': missing )"],
+    "try --ready tcp:1 true": ["--ready is of a service: name it with --serve"],
+    "try --keep true": ["--keep needs a service"],
+    """try --serve "un'balanced" true""": ['--serve "un\'balanced": No closing quotation'],
+    "try --expect '' true": ["--expect"],
+    "try --expect elapsed true": ["--expect"],
+    "try --expect 'elapsd < 1s' true": ["--expect", "elapsd"],
+    "try --expect 'elapsed < 1' true": ["--expect"],
+    "try --expect 'elapsed: n=1 < 1s' true": ["--expect"],
+    "try -p lock=off --expect 'elapsed: lock=x < 1s' true": ["--expect"],
+    # a live process
+    "diagnose": ["name one subject"],
+    "diagnose 0": ["PID 0 is not a process"],
+    "diagnose -1": ["-1"],
+    "diagnose no-such-name": ["PID", "'no-such-name'", "no process has that name"],
+    "diagnose 1 --group self": ["name one subject"],
+    "diagnose --group no/such": ["--group no/such"],
+    "diagnose --group of:x": ["--group of:x"],
+    "diagnose 4194305": ["no process 4194305"],  # above the largest that Linux gives
+    "diagnose PID --seconds 0": ["--seconds", "0"],
+    "diagnose PID --seconds soon": ["--seconds", "'soon'"],
+    "diagnose PID --seconds nan": ["--seconds", "nan"],
+    "diagnose PID --if lock=future": ["memlab record"],
 }
 CANNOT = {
     "sweep mmap-write --cpus 65535": ["--cpus: CPU 65535 is not among those allowed here ("],
@@ -91,6 +151,7 @@ CANNOT = {
         "file_size",
     ],
     "sweep --resume last": ["no store at ", "memlab sweep"],
+    "sweep mmap-write --resume last": ["no store at ", "memlab sweep"],
     "show": ["no store at "],
     "runs": ["no store at "],
     "export": ["no store at "],
@@ -143,16 +204,20 @@ def test_a_name_that_no_file_can_have(place: Place, words: str) -> None:
     assert "xxx...: the name is too long" in line
 
 
+def words_of(arguments: str) -> list[str]:
+    return [str(os.getpid()) if word == "PID" else word for word in shlex.split(arguments)]
+
+
 @pytest.mark.parametrize("arguments", WRONG_USAGE)
 def test_wrong_usage(place: Place, arguments: str) -> None:
-    status, line = place.refused(arguments.split())
+    status, line = place.refused(words_of(arguments))
     assert status == USAGE
     assert [word for word in WRONG_USAGE[arguments] if word not in line] == [], line
 
 
 @pytest.mark.parametrize("arguments", CANNOT)
 def test_cannot_run_here(place: Place, arguments: str) -> None:
-    status, line = place.refused(arguments.split())
+    status, line = place.refused(words_of(arguments))
     assert status == CANNOT_RUN
     assert [word for word in CANNOT[arguments] if word not in line] == [], line
 
