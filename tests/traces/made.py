@@ -174,8 +174,8 @@ def records(path: Path) -> Iterator[Record]:
 
 
 def await_followers(memlab: subprocess.Popen[str]) -> bool:
-    """Until the recorder below it has read the state: it has opened its files, and closed them again,
-    and waits for the process by a pidfd. False where it has ended without."""
+    """Until the recorder below it has read the state, its files closed again, and waits for the
+    process by a pidfd. False where it has ended without."""
     deadline, children = time.monotonic() + 300, f"/proc/{memlab.pid}/task/{memlab.pid}/children"
     while time.monotonic() < deadline:
         if memlab.poll() is not None:
