@@ -126,7 +126,7 @@ def test_a_trace_that_a_guest_does_not_see_is_refused_before_it_boots(tmp_path: 
         path = Made().map(AT, MAPPED).write(Path(hidden) / "a.trace")
         request = asked.command([str(path)], {"lock": ["off"]}, cwd=Path("/"))
         with pytest.raises(CannotRun, match="is not seen in a guest") as raised:
-            handle._check_request(request)
+            handle._checked(request)
     assert "a.trace" in str(raised.value)
     assert "\n" not in str(raised.value)
-    handle._check_request(asked.command(["sort", "-o", "/dev/null"], {}, cwd=Path("/")))
+    handle._checked(asked.command(["sort", "-o", "/dev/null"], {}, cwd=Path("/")))
