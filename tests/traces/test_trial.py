@@ -91,7 +91,7 @@ def test_a_policy_that_a_replay_cannot_have_is_refused(
 def test_a_trace_has_no_service_and_no_metric_of_its_own(tmp_path: Path) -> None:
     path = Made().map(AT, MAPPED).write(tmp_path / "a.trace")
     with pytest.raises(BadRequest, match="is a trace"):
-        asked.command([str(path)], {}, serve=["true"], ready="tcp:1")
+        asked.command([str(path)], {}, asked.Trying(serve=["true"], ready="tcp:1"))
     with pytest.raises(BadTrace, match="No such file"):
         asked.command([str(tmp_path / "none.trace")], {})
 
@@ -126,7 +126,7 @@ def test_a_trace_that_a_guest_does_not_see_is_refused_before_it_boots(tmp_path: 
         path = Made().map(AT, MAPPED).write(Path(hidden) / "a.trace")
         request = asked.command([str(path)], {"lock": ["off"]}, cwd=Path("/"))
         with pytest.raises(CannotRun, match="is not seen in a guest") as raised:
-            handle._check_request(request)
+            handle._checked(request)
     assert "a.trace" in str(raised.value)
     assert "\n" not in str(raised.value)
-    handle._check_request(asked.command(["sort", "-o", "/dev/null"], {}, cwd=Path("/")))
+    handle._checked(asked.command(["sort", "-o", "/dev/null"], {}, cwd=Path("/")))
