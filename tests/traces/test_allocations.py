@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -226,12 +225,3 @@ def test_a_trace_without_allocations_has_no_level_of_malloc(tmp_path: Path) -> N
     path = Made().map(AT, 1).write(tmp_path / "a.trace")
     with pytest.raises(BadLevels, match="--allocations"):
         request.command([str(path)], {"malloc": ["glibc"]})
-
-
-def test_a_live_process_has_none(tmp_path: Path) -> None:
-    words = ["record", "--allocations", "-o", str(tmp_path / "a.trace"), str(os.getpid())]
-    done = subprocess.run(
-        [sys.executable, "-m", "memlab", *words], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert "--allocations" in done.stderr
