@@ -98,7 +98,8 @@ def _verdicts(source: published.Source) -> Iterator[str]:
         found = [s for s in summary.by_claim(reproduce.of_run(_run(name)).judged) if not s.absent]
         own = [s for s in found if s.claim.of_study]
         others = [s for s in found if not s.claim.of_study]
-        more = f"; of {len(others)} further checks: {_counts(others)}" if others else ""
+        checks = words.count(len(others), "further check")
+        more = f"; of {checks}: {_counts(others)}" if others else ""
         yield f"- {_page(name)}: of {len(own)} claims of the study: {_counts(own)}{more}"
 
 
@@ -260,7 +261,7 @@ def shown() -> str:
     ends = begins + 1 + (printed[begins].count("(") > printed[begins].count(")"))
     table = next(at for at, line in enumerate(printed) if line.startswith("time for 2 GiB"))
     rule = next(at for at, line in enumerate(printed) if at > table and line.startswith("─"))
-    row = next(line for line in printed[rule:] if line.startswith(" 4 KiB"))
+    row = next(line for line in printed[rule:] if line.startswith(" 1 KiB"))
     parts = [printed[begins:ends], printed[table : rule + 2], [row]]
     body = "\n...\n".join("\n".join(one).rstrip() for one in parts)
     return f"```\n{body}\n```"

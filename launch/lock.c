@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { LOCK_REFUSED = 121 }; /* command.py knows it */
@@ -26,12 +27,29 @@ static int flags_of(const char *lock)
 	return 0;
 }
 
+/* mlockall(2): ENOMEM, EPERM and EAGAIN are of this limit, where CAP_IPC_LOCK is missing. */
+static void say_limit(void)
+{
+	struct rlimit most;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &most) || most.rlim_cur == RLIM_INFINITY)
+		fputc('\n', stderr);
+	else
+		fprintf(stderr,
+			"; RLIMIT_MEMLOCK is %llu KiB: raise it (ulimit -l, LimitMEMLOCK=), "
+			"or run as root\n",
+			(unsigned long long)most.rlim_cur >> 10);
+}
+
 __attribute__((constructor)) static void lock_all(void)
 {
 	const char *lock = getenv("MEMLAB_LOCK");
 	int flags = lock ? flags_of(lock) : 0;
 	if (flags && mlockall(flags)) {
-		fprintf(stderr, "memlab: mlockall (lock=%s): %s\n", lock, strerror(errno));
+		int why = errno;
+
+		fprintf(stderr, "memlab: mlockall (lock=%s): %s", lock, strerror(why));
+		say_limit();
 		_exit(LOCK_REFUSED);
 	}
 }

@@ -6,13 +6,15 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memlab import experiments, recorded, results, units
-from memlab.errors import BadRequest
+from memlab.errors import BadRequest, UnknownRun, nearest
 from memlab.experiment import Level
+from memlab.experiment.figures import Choice
 from memlab.experiment.levels import check_levels
 from memlab.request import OPTIONS, Request
 from memlab.results import rows_file
@@ -36,6 +38,34 @@ __all__ = [
 ]
 
 
+Face = TypeVar("Face", bound=Callable[..., Any])
+
+
+def parameters_of(declared: type) -> list[inspect.Parameter]:
+    """A dataclass's fields as parameters by keyword."""
+    return [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for one in inspect.signature(declared).parameters.values()
+    ]
+
+
+def taking(
+    parameters: Sequence[inspect.Parameter], *, keeping: bool = False
+) -> Callable[[Face], Face]:
+    """Give a function a signature with these in the place of its `**`, or before it, `keeping`."""
+
+    def decorated(function: Face) -> Face:
+        own = inspect.signature(function)
+        names = list(own.parameters.values())
+        last = [one for one in names if one.kind is inspect.Parameter.VAR_KEYWORD]
+        first = [one for one in names if one not in last]
+        found = own.replace(parameters=[*first, *parameters, *(last if keeping else ())])
+        function.__signature__ = found  # type: ignore[attr-defined]
+        return function
+
+    return decorated
+
+
 class Run(results.Run):
     """A stored run that can be looked at: `frame`, `summary()`, `claims()`, `compare()`, `plot()`,
     or itself in Jupyter."""
@@ -47,20 +77,9 @@ class Run(results.Run):
 
         return figures.names(self)
 
-    def plot(
-        self,
-        name: str = "",
-        *,
-        metric: str | None = None,
-        x: str | None = None,
-        series: Sequence[str] | None = None,
-        panels: Sequence[str] | None = None,
-        where: Mapping[str, Level | Sequence[Level]] | None = None,
-        samples: bool = False,
-        layers: bool = False,
-        against: results.Run | Path | Sequence[results.Run | Path] = (),
-    ) -> Figure:
-        """A figure of this run, by its name among `figures`; KeyError where there is none. With
+    @taking(parameters_of(Choice))
+    def plot(self, name: str = "", **chosen: Any) -> Figure:
+        """A figure of this run, by its name among `figures`; BadRequest where there is none. With
         any of the others a figure of your choice: a metric over the factor `x`, a line or bar
         for each level of `series`, a panel for each of `panels`, the points with levels `where`;
         with `samples` every sample beside its point's median, a row per point; with `layers`
@@ -69,24 +88,22 @@ class Run(results.Run):
         in files of rows."""
         from memlab.present import figures
 
-        bases = (against,) if isinstance(against, results.Run | Path) else against
-        own = (metric, x, where, samples, layers, bases)
-        if any(own) or series is not None or panels is not None:
-            levels = check_levels(self.experiment, where or {})
-            with ExitStack() as closing:
-                asked = figures.chosen(
-                    self,
-                    metric=metric,
-                    x=x,
-                    series=series,
-                    panels=panels,
-                    where=levels,
-                    samples=samples,
-                    layers=layers,
-                    against=[closing.enter_context(self._base(one)) for one in bases],
-                )
-                return figures.draw(asked)
-        return figures.draw(self, name)
+        choice = Choice(**chosen)
+        if not choice.given:
+            if name not in self.figures:
+                known = ", ".join(filter(None, self.figures)) or "none but the first"
+                hint = nearest(str(name), self.figures, f"there are: {known}")
+                raise BadRequest(f"{self.experiment.name} has no figure {name!r}; {hint}")
+            return figures.draw(self, name)
+        bases = choice.against
+        bases = (bases,) if isinstance(bases, results.Run | Path) else bases
+        with ExitStack() as closing:
+            asked = replace(
+                choice,
+                where=check_levels(self.experiment, choice.where or {}),
+                against=[closing.enter_context(self._base(one)) for one in bases],
+            )
+            return figures.draw(figures.chosen(self, asked))
 
     def claims(self) -> pd.DataFrame:
         """One row a claim and setting: the verdict, the estimate with its 95 % interval (in the
@@ -147,31 +164,26 @@ class Run(results.Run):
         return report.notebook(self)
 
 
-Face = TypeVar("Face", bound=Callable[..., Any])
-
-
-def asking(command: str) -> Callable[[Face], Face]:
-    """Give a function the signature and the documentation of the options that a command takes."""
+def asking(command: str, *more: inspect.Parameter) -> Callable[[Face], Face]:
+    """Give a function the signature and the documentation of the options that a command takes,
+    after parameters of its own beside those that it names."""
+    options = [option for option in OPTIONS if command in option.on]
+    among = [
+        inspect.Parameter(
+            option.python,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=option.default,
+            annotation=option.kind.python + (" | None" if option.default is None else ""),
+        )
+        for option in options
+    ]
 
     def decorated(function: Face) -> Face:
-        own = inspect.signature(function)
-        names = list(own.parameters.values())
-        options = [option for option in OPTIONS if command in option.on]
-        among = [
-            inspect.Parameter(
-                option.python,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=option.default,
-                annotation=option.kind.python + (" | None" if option.default is None else ""),
-            )
-            for option in options
-        ]
-        last = [one for one in names if one.kind is inspect.Parameter.VAR_KEYWORD]
-        first = [one for one in names if one not in last]
-        function.__signature__ = own.replace(parameters=[*first, *among, *last])  # type: ignore[attr-defined]
-        wrapped = TextWrapper(100, initial_indent=" " * 4, subsequent_indent=" " * 8)
+        function = taking([*more, *among], keeping=True)(function)
+        wrapped = TextWrapper(96, subsequent_indent=" " * 4)
         said = "\n".join(wrapped.fill(f"{option.python}: {option.doc}") for option in options)
-        function.__doc__ = (function.__doc__ or "").replace("    {asked}", said)
+        written = inspect.cleandoc(function.__doc__ or "")  # Python 3.13 has taken the indent off
+        function.__doc__ = written.replace("{asked}", said)
         return function
 
     return decorated
@@ -225,9 +237,9 @@ def measured(
     from memlab.measure.progress import Live
     from memlab.run.watch import Silent
 
-    path = Path(store) if store else default_path()
-    told = "ipykernel" in sys.modules if progress is None else progress
-    return Run(measure.sweep(request, path, Live() if told else Silent(), guest), path)
+    path = _store(store)
+    live = "ipykernel" in sys.modules if progress is None else progress
+    return Run(measure.sweep(request, path, Live() if live else Silent(), guest), path)
 
 
 def of_seconds(name: str, value: float | str | None) -> float | None:
@@ -238,12 +250,21 @@ def of_seconds(name: str, value: float | str | None) -> float | None:
         raise BadRequest(f"{name}: {error}") from None
 
 
+def _store(given: str | Path | None) -> Path:
+    """The file of a store: the user's own where none is given."""
+    if not isinstance(given, str | Path | None):
+        raise BadRequest(f"store is a path, not {given!r}")
+    return Path(given) if given else default_path()
+
+
 def load(run: str = "last", *, store: str | Path | None = None, example: bool = False) -> Run:
     """A stored run by its id, the start of it, its name, or `last`; with `example`, the recorded
     run of the experiment that `run` names, which ships with memlab."""
+    if not isinstance(run, str):
+        raise UnknownRun(f"a run is its id, its name or 'last', as text, not {run!r}")
     if example:
         store, run = recorded.store(run), "last"
-    path = Path(store) if store else default_path()
+    path = _store(store)
     with Store(path) as opened:
         return Run(opened.find(run), path)
 
@@ -265,7 +286,7 @@ def list_runs(*, store: str | Path | None = None) -> pd.DataFrame:
 
     from memlab.present import data
 
-    with Store(Path(store) if store else default_path()) as opened:
+    with Store(_store(store)) as opened:
         rows = [
             {f: getattr(row, f) for f in row.__struct_fields__}
             for row in data.runs(opened.listed()[0])

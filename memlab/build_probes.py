@@ -205,8 +205,8 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="the folder to write _probes.c and _built.py into")
     parser.add_argument("--flags", required=True, help="compile flags, recorded and hashed")
     parser.add_argument("--compiler", required=True, help="compiler and version, likewise")
-    told = parser.parse_args()
-    write(probe_files(told.probes), told.probes, told.out, told.flags, told.compiler)
+    given = parser.parse_args()
+    write(probe_files(given.probes), given.probes, given.out, given.flags, given.compiler)
 
 
 if __name__ == "__main__":

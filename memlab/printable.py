@@ -8,6 +8,7 @@ misled by characters that turn the direction of text. They are written out, as P
 from __future__ import annotations
 
 import re
+import signal
 
 # Cc, Cf, Cs, Zl and Zp of Unicode 15, short of the tags of plane 14, which stand in the last range.
 _UNSEEN = (
@@ -29,6 +30,15 @@ def printable(text: str, keep: str = "") -> str:
 def json_text(text: str) -> str:
     """JSON in which unseen characters are escaped: it says the same, and is UTF-8."""
     return _ONE.sub(lambda found: found[0] if found[0] == "\n" else _escaped(found[0]), text)
+
+
+def signal_name(number: int) -> str:
+    """`SIGSEGV`; `SIGRTMIN+6` of a real-time signal, few of which have a name; else its number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        realtime = signal.SIGRTMIN < number < signal.SIGRTMAX
+        return f"SIGRTMIN+{number - signal.SIGRTMIN}" if realtime else f"signal {number}"
 
 
 def _written(character: str) -> str:

@@ -5,6 +5,7 @@ memlab are in base units (s, B, 1/s); only the functions named ``format_*`` choo
 Every parser raises `ValueError` with one line that names the bad token and gives a good one.
 """
 
+import errno
 import itertools
 import math
 import re
@@ -159,6 +160,15 @@ def format_duration(seconds: float) -> str:
     return f"{value} {prefix}"
 
 
+def format_long(seconds: float) -> str:
+    """The same of what may last for days: ``35 s``, ``90 min``, ``12 h``, ``370 days``."""
+    longer = ((86400, "days", 2), (3600, "h", 2), (60, "min", 2))
+    for factor, name, least in longer:
+        if seconds >= least * factor:
+            return f"{seconds / factor:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
 def format_percent(share: float) -> str:
     """Two significant digits, never an exponent: ``1.2 %``, ``130 %``."""
     return f"{float(f'{100 * share:.2g}'):.10g} %" if math.isfinite(share) else "over 1000 %"
@@ -169,8 +179,11 @@ def format_quantity(value: float, unit: str) -> str:
 
     ``s`` and ``s/...`` become ns, µs, ms; ``B`` and ``B/...`` become KiB, MiB, GiB; rates
     (``1/s``, ``threads/s``) take k, M, G; whole numbers of anything else stay exact, since a
-    count is evidence. The units ``1`` and ``count`` print no name.
+    count is evidence. The units ``1`` and ``count`` print no name; one of ``errno`` prints its own,
+    ``ENOMEM (12)``.
     """
+    if unit == "errno" and value in errno.errorcode:
+        return f"{errno.errorcode[int(value)]} ({value:.0f})"
     base, slash, per = unit.partition("/")
     if base == "s":
         number, prefix = _scaled(value, _TIME)
@@ -184,7 +197,7 @@ def format_quantity(value: float, unit: str) -> str:
         return f"{number}{' ' if prefix or not name else ''}{prefix}{name}/s"
     exact = _is_whole(value) or 1000 <= abs(value) < math.inf
     number = f"{value:,.0f}" if exact else _three_digits(value)
-    return number if unit in ("1", "count") else f"{number} {unit}"
+    return number if unit in ("1", "count", "errno") else f"{number} {unit}"
 
 
 def _digits(match: re.Match[str]) -> tuple[int, int]:

@@ -73,7 +73,7 @@ def _library(name: str) -> Need:
     def here() -> bool:
         try:
             allocators.find(name)
-        except allocators.NotHere:
+        except allocators.NoAllocator:
             return False
         return True
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import os
 import random
 import shutil
@@ -82,6 +83,7 @@ STARVED, UNDER = ("full", "read-only", "vanished"), ("store", "files", "journal"
 LOST = 3  # of a fork server that was killed before its first answer: no other would do better
 LIMIT_S = 120.0  # of any wait: it ends a hang
 GUEST = ("page-fault", "chunks=5", "chunk=256k")
+GUEST_OF = 7  # one sweep of so many is in a guest, the second at first: over 20 of 300 blows
 
 
 @dataclass
@@ -122,7 +124,12 @@ class Storm:
 
     def memlab(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "memlab", *words]
-        return subprocess.run(command, env=self.environ, capture_output=True, text=True)
+        try:
+            return subprocess.run(
+                command, env=self.environ, capture_output=True, text=True, timeout=2 * LIMIT_S
+            )
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(command, -1, "", "it does not end")
 
     def start(
         self, experiment: str, place: Path, first: str = "", mounts: bool = False
@@ -217,12 +224,13 @@ class Storm:
 
     def strike(self, experiment: str, what: str) -> Blow:
         """One sweep, one blow, and the look at what is left."""
-        blow, began = Blow(experiment, what), time.monotonic()
-        place = self.folder / experiment
+        blow, place = Blow(experiment, what), self.folder / experiment
         if count(place / "store.db") > SAMPLES_MAX:
             shutil.rmtree(place)
         place.mkdir(exist_ok=True)
+        # The lock waits for whatever other sessions' tests run, however long: no time of this blow.
         with host_lock(changes=experiment in CHANGES_HOST), unchanged(blow):
+            began, glances = time.monotonic(), len(self.blows)
             if what.startswith(STARVED):
                 self.starve(experiment, place, blow)
             elif what in (CPU, CLOCK):
@@ -230,7 +238,7 @@ class Storm:
             else:
                 self.hit(experiment, place, blow)
             self.settled(place, blow)
-        blow.seconds = time.monotonic() - began
+            blow.seconds = time.monotonic() - began - sum(b.seconds for b in self.blows[glances:])
         self.blows.append(blow)
         return blow
 
@@ -243,7 +251,7 @@ class Storm:
                 self.glance(process, store, Blow(experiment, glancing))
         seen = rows(store)
         if process.poll() is not None:
-            _, err = process.communicate()
+            err = self.said(process, blow)
             if process.returncode == LOST and "the fork server ended" in err:
                 blow.what = "fork server"
                 return
@@ -343,16 +351,16 @@ class Storm:
     def end(self, process: subprocess.Popen[str], blow: Blow) -> None:
         """Wait for the driver's end, and look at how it ended. Python may lose a signal that comes
         while it imports: then it is sent once more, as docs/security.md says."""
-        try:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(30.0)
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=2 * LIMIT_S)
-        except subprocess.TimeoutExpired:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(30.0)
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(2 * LIMIT_S)
+        if process.poll() is None:
             blow.wrong.append("it does not end")
             process.kill()
-            _, err = process.communicate()
+        err = self.said(process, blow)
         # Python's own tracebacks, of an interrupt as it imports, name no file of ours.
         ours = f"{Path(cleanup.__file__).parents[1]}/"
         if ("Traceback" in err and ours in err) or "internal error" in err:
@@ -362,6 +370,18 @@ class Storm:
         good = {130, 143, 129, -2, -15, -1, -9, 3}
         if process.returncode not in good | ({0} if blow.what.startswith(STARVED) else set()):
             blow.wrong.append(f"exit {process.returncode}: {err.strip()[-200:]}")
+
+    def said(self, process: subprocess.Popen[str], blow: Blow) -> str:
+        """What an ended sweep wrote; whatever of it lives has its pipe too, and is ended."""
+        for _ in range(2):
+            try:
+                return process.communicate(timeout=LIMIT_S)[1]
+            except subprocess.TimeoutExpired:
+                for pid, line in self.processes().items():
+                    blow.wrong.append(f"outlived the sweep by {LIMIT_S:.0f} s: {line[:60]}")
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+        return ""
 
     def starve(self, experiment: str, place: Path, blow: Blow) -> None:
         """A small file system under the store, the files or the journal is filled, made read-only
@@ -394,24 +414,15 @@ class Storm:
 
     def rage(self, kills: int, until: float) -> None:
         """So many blows, or as many as the time allows."""
-        names = [
+        names = itertools.cycle(
             name for name in SMALL if name != "guest-memory" or shutil.which("qemu-system-x86_64")
-        ]
+        )
         number = 0
         while len(self.blows) < kills and time.monotonic() < until:
-            experiment = names[number % len(names)]
-            drawn = self.random.random()
-            if drawn < 0.66:
-                what = self.random.choice(KILLED)
-            elif drawn < 0.86 or os.geteuid() != 0:
-                what = self.random.choice(SIGNALLED)
-            elif drawn < 0.94 or not self.disturbances():
-                what = f"{self.random.choice(STARVED)} {self.random.choice(UNDER)}"
-                experiment = "mmap-write"
-            else:
-                what = self.random.choice(self.disturbances())
-            if self.kernel and number % 50 == 49:
+            if self.kernel and number % GUEST_OF == 1:
                 experiment, what = "guest", self.random.choice(KILLED)
+            else:
+                experiment, what = self.draw(next(names))
             tried = len(self.blows)
             self.strike(experiment, what)
             for blow in self.blows[tried:]:
@@ -419,6 +430,17 @@ class Storm:
                     said = f"{number}: {experiment}, {blow.what}: {'; '.join(blow.wrong)}\n"
                     sys.stderr.write(said)
             number += 1
+
+    def draw(self, experiment: str) -> tuple[str, str]:
+        """What befalls the next experiment, or the one that is starved."""
+        drawn = self.random.random()
+        if drawn < 0.66:
+            return experiment, self.random.choice(KILLED)
+        if drawn < 0.86 or os.geteuid() != 0:
+            return experiment, self.random.choice(SIGNALLED)
+        if drawn < 0.94 or not self.disturbances():
+            return "mmap-write", f"{self.random.choice(STARVED)} {self.random.choice(UNDER)}"
+        return experiment, self.random.choice(self.disturbances())
 
     def disturbances(self) -> list[str]:
         """Those that can be made of a sweep alone here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_a_run_is_compared_with_an_export(run: memlab.Run, tmp_path: Path) -> No
 def test_figures_are_drawn_by_name(run: memlab.Run) -> None:
     assert run.figures == [""]
     assert run.plot().axes
-    with pytest.raises(KeyError):
+    with pytest.raises(memlab.UsageError):
         run.plot("nothing")
 
 
@@ -110,3 +111,42 @@ def test_progress_is_for_whoever_asks(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert capfd.readouterr().err == ""
     memlab.sweep("mmap-write", store=store, controls=False, blocks=1, progress=True, **TINY)
     assert "block 1: " in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: memlab.sweep(None), "an experiment is the name of one or a file's path, not None"),  # type: ignore[arg-type]
+        (lambda: memlab.sweep("mmap-write", blocks="3"), "blocks: a whole number, not '3'"),
+        (lambda: memlab.sweep("mmap-write", blocks=2.5), "blocks: a whole number, not 2.5"),
+        (lambda: memlab.sweep("mmap-write", blocks=True), "blocks: a whole number, not True"),
+        (lambda: memlab.sweep("mmap-write", seed="x"), "seed: a whole number, not 'x'"),
+        (lambda: memlab.sweep("mmap-write", budget=[1]), "budget: a number, or text with its unit"),
+        (lambda: memlab.sweep("mmap-write", controls="no"), "controls: True or False, not 'no'"),
+        (lambda: memlab.sweep("mmap-write", name=5), "name: text, not 5"),
+        (lambda: memlab.sweep("mmap-write", cpus=1), "cpus: a list of whole numbers, not 1"),
+        (lambda: memlab.sweep("mmap-write", directory=5), "directory: a path, not 5"),
+        (lambda: memlab.sweep("mmap-write", store=5), "store is a path, not 5"),  # type: ignore[arg-type]
+        (lambda: memlab.trial(["true"], expect="x"), "expect is a list of texts"),
+        (lambda: memlab.load(5), "a run is its id, its name or 'last', as text, not 5"),  # type: ignore[arg-type]
+        (lambda: memlab.list_runs(store=5), "store is a path, not 5"),  # type: ignore[arg-type]
+        (lambda: memlab.describe(None), "an experiment is the name of one"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_of_a_wrong_type_is_a_line(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(memlab.UsageError) as refused:
+        call()
+    assert str(refused.value).startswith(says)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_name_that_a_run_does_not_have_is_a_line_with_the_nearest(run: memlab.Run) -> None:
+    with pytest.raises(memlab.UsageError, match="mmap-write has no figure 'zzz'; there are: none"):
+        run.plot("zzz")
+    with pytest.raises(memlab.UsageError, match=r"no metric 'time_2gb'; did you mean time_2gib\?"):
+        run.metric("time_2gb")
+
+
+@pytest.mark.parametrize("name", ["id", "blocks", "environment", "metric", "plot", "claims"])
+def test_what_help_says_of_a_run(name: str) -> None:
+    assert len(getattr(memlab.Run, name).__doc__ or "") > 40

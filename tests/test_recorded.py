@@ -9,6 +9,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,7 @@ def test_an_older_stores_samples_read_as_they_did(name: str, tmp_path: Path) -> 
     packed = recorded.FOLDER / f"{name}{recorded.SUFFIX}"
     path = tmp_path / "old.db"
     path.write_bytes(gzip.decompress(packed.read_bytes()))
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         columns = {row[1] for row in db.execute("PRAGMA table_info(samples)")}
         before = dict(db.execute("SELECT id, raw FROM samples"))
     with Store(path) as opened:
@@ -122,10 +123,10 @@ def test_plot_report_and_export_read_it(tmp_path: Path) -> None:
 def test_a_run_is_packed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = recorded.store("mmap-write")
     monkeypatch.setattr(recording, "FOLDER", tmp_path)
-    with sqlite3.connect(source) as db:
+    with closing(sqlite3.connect(source)) as db:
         db.execute("PRAGMA journal_mode = WAL")
     packed = recording.record("last", source)
-    with sqlite3.connect(source) as db:
+    with closing(sqlite3.connect(source)) as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)  # a store stays as it was
     assert list(tmp_path.glob("*.db*")) == [packed]
     monkeypatch.setattr(recorded, "FOLDER", tmp_path)
@@ -139,7 +140,7 @@ def test_a_run_is_packed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_numbers_of_an_emulated_guest_are_called_so_beside_the_published_ones() -> None:
     """A claim about times says it of itself; a table of them has to as well."""
-    shown = memlab_says("show", "--example", "reserved-copy").stdout
+    shown = memlab_says("show", "-v", "--example", "reserved-copy").stdout
     table = shown.split("\npublished ")[1].split("ratio: here / published")[0]
     assert "emulated: times in an emulated guest are not the machine's" in table
 

@@ -29,7 +29,6 @@ WORDS: dict[str, tuple[str, Any]] = {
     "cpus": ("1-2", (1, 2)),
     "directory": ("/tmp", "/tmp"),
     "name": ("mine", "mine"),
-    "gentle": ("30%", 0.3),
     "libc": ("/lib/other", "/lib/other"),
     "sessions": ("3", 3),
     "pause_s": ("10s", 10.0),
@@ -65,7 +64,7 @@ def test_a_command_takes_what_the_table_gives_it(
 def test_python_takes_each_by_its_name_there() -> None:
     sweep = inspect.signature(memlab.sweep).parameters
     assert [o.python for o in OPTIONS if sweep[o.python].default != o.default] == []
-    assert all(f"    {option.python}: " in (memlab.sweep.__doc__ or "") for option in OPTIONS)
+    assert all(f"\n{option.python}: " in (memlab.sweep.__doc__ or "") for option in OPTIONS)
     trial = inspect.signature(memlab.trial).parameters
     assert {o.python for o in OPTIONS if "try" in o.on} <= set(trial)
     assert {o.python for o in OPTIONS if "try" not in o.on} & set(trial) == set()

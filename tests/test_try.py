@@ -3,15 +3,18 @@
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import unprivileged
 import unseen
 from command import memlab as memlab_command
 from processes import processes
@@ -20,8 +23,9 @@ import memlab
 from memlab import experiments
 from memlab.command import declare as command
 from memlab.errors import BadLevels, BadRequest
+from memlab.judging import effects
 from memlab.judging.compare_levels import compare_levels
-from memlab.observe import available, cgroup
+from memlab.observe import allocators, available, cgroup
 from memlab.observe.in_force import InForce
 from memlab.present import figures, terminal
 from memlab.present import words as words_of
@@ -144,6 +148,7 @@ def test_more_work_is_found_and_the_same_work_is_not(toucher: str, store_path: P
     [
         (["sh", "-c", "echo so; exit 3"], "failed", "exit status 3; it said: so"),
         (["sh", "-c", "kill -SEGV $$"], "sigsegv", "ended by SIGSEGV"),
+        (["sh", "-c", "kill -40 $$"], "sigrtmin+6", "ended by SIGRTMIN+6"),  # it has no name
         (["sh", "-c", "trap '' TERM; sleep 61.73"], "timeout", "killed after 0.3 s"),
         (["sh", "-c", "yes | head -c 30000000"], "ok", ""),
         (["sh", "-c", "setsid sleep 61.73 & exit 0"], "ok", ""),
@@ -445,6 +450,8 @@ def test_huge_pages_of_one_size(toucher: str, store_path: Path) -> None:
 
 @pytest.mark.changes_host
 def test_swap_that_cannot_be_had_says_why(toucher: str, store_path: Path) -> None:
+    if available.memory().left < 2 * command._SWAP_BYTES:  # an area that compresses nothing
+        pytest.skip("needs 2 GiB of free memory, in this process's cgroup too")
     run = memlab.trial(
         [toucher, "1000", "1000"], blocks=1, store=store_path, swap=["none", "file", "zram"]
     )
@@ -834,3 +841,84 @@ def test_what_the_oom_killer_ended_was_measured(toucher: str, store_path: Path) 
     done = memlab_command("try", *words)
     assert done.returncode == 0, done
     assert "oom-killed" in done.stdout
+
+
+def test_the_least_and_the_most_of_two_policies_together_are_said(store_path: Path) -> None:
+    """Either alone changes nothing, as of an interaction no contrast with the first levels says."""
+    script = "if [ {a}{b} = 22 ]; then echo took 7; else echo took 5; fi"
+    run = memlab.trial(
+        ["sh", "-c", script], blocks=8, store=store_path, metrics=["took=took ([0-9]+)"],
+        a=["1", "2"], b=["1", "2"],
+    )  # fmt: skip
+    ((least, most),) = [*effects.extremes(run, ["took"])]
+    assert (least.at["a"], least.at["b"]) != ("2", "2")
+    assert (most.at["a"], most.at["b"]) == ("2", "2")
+    said = [line for line in terminal._effects(run, verbose=False) if "all combinations" in line]
+    assert [line for line in said if line.startswith("took, all combinations: least with ")]
+    assert "; most with a=2, b=2, +40 % (" in said[0]
+    assert [*effects.extremes(run, ["processes"])] == []  # one each, in every combination
+
+
+def test_a_limit_below_what_was_resident_was_not_felt_in_full() -> None:
+    def seen(limit: object, peak: float, cache: str = "kept") -> SimpleNamespace:
+        at = {"memory_max": limit, "page_cache": cache}
+        medians = {"peak_rss": SimpleNamespace(estimate=peak)}
+        return SimpleNamespace(point=SimpleNamespace(at=at), medians=medians)
+
+    def said(*summaries: SimpleNamespace) -> list[str]:
+        described = SimpleNamespace(describe_level=lambda _, level: f"{level >> 20} MiB")
+        run: Any = SimpleNamespace(summaries=summaries, experiment=described)
+        return [*words_of.unfelt_limit(run)]
+
+    assert said(seen("none", 9e9), seen(64 << 20, float(64 << 20))) == []
+    (line,) = said(seen(64 << 20, float(80 << 20)), seen(64 << 20, float(90 << 20)))
+    assert line.startswith("memory_max=64 MiB: not felt in full: 80 MiB were resident")
+    assert line.endswith("; -p page_cache=dropped takes its files out before a trial")
+    (line,) = said(seen(64 << 20, float(80 << 20), "dropped"))
+    assert "-p page_cache" not in line
+
+
+def test_the_files_that_the_words_name_are_dropped_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from memlab.command.python_probes import command as probe
+
+    named, of_option, other = (tmp_path / name for name in ("a file", "b", "c"))
+    for path in (named, of_option, other):
+        path.write_text("x")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    dropped: list[int] = []
+    monkeypatch.setattr(
+        os, "posix_fadvise", lambda fd, at, size, how: dropped.append(os.fstat(fd).st_ino)
+    )
+    probe._drop_files(["sh", "a file", f"--x={of_option}", "folder", "fifo", "no\0name"], tmp_path)
+    inodes = {path.stat().st_ino for path in (named, of_option, Path(shutil.which("sh") or ""))}
+    assert set(dropped) == inodes
+
+
+def test_a_missing_allocator_names_a_policy_that_try_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = {"argv": ["true"], "cwd": "/", "levels": {"malloc": ["mimalloc"]}}
+    malloc = command.declare(subject).host.malloc
+    assert malloc
+    monkeypatch.setattr(allocators, "_searched", lambda: iter(()))
+    with pytest.raises(allocators.NoAllocator, match=r"or -p env\.LD_PRELOAD=,PATH"):
+        allocators.environ(malloc({"malloc": "mimalloc"}), {})
+    command.read_policies(["true"], ["env.LD_PRELOAD=,/usr/lib/x.so"])
+
+
+LOCKS = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+os.execve("/bin/sh", ["sh", "-c", ":"], {"LD_PRELOAD": sys.argv[1], "MEMLAB_LOCK": "future"})
+"""
+
+
+def test_a_refused_lock_names_its_limit() -> None:
+    """In a program without CAP_IPC_LOCK that may lock 64 KiB."""
+    spec = find_spec("memlab._probes")
+    assert spec
+    assert spec.origin
+    done = unprivileged.powerless("-c", LOCKS, str(Path(spec.origin).parent / "launch/lock.so"))
+    assert done.returncode == 121
+    assert "RLIMIT_MEMLOCK is 64 KiB: raise it (ulimit -l, LimitMEMLOCK=), or run as" in done.stderr

@@ -302,3 +302,16 @@ def test_importing_units_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code % (heavy,)], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(35, "35 s"), (119, "119 s"), (180, "3 min"), (7200, "2 h"), (31_968_000, "370 days")],
+)
+def test_a_time_of_days_is_said_in_days(seconds: float, text: str) -> None:
+    assert units.format_long(seconds) == text
+
+
+@pytest.mark.parametrize(("number", "text"), [(12, "ENOMEM (12)"), (0, "0"), (4000, "4,000")])
+def test_an_errno_has_its_name(number: int, text: str) -> None:
+    assert units.format_quantity(number, "errno") == text

@@ -7,6 +7,7 @@ import os
 import re
 import resource
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,9 @@ OWN = {
     "store/database.py": {"copied"},
     "machines/guest/host.py": {"_make_disk"},
     "machines/guest/image.py": {"make"},
-    "machines/guest/inside.py": {"main"},
+    "machines/guest/inside.py": {"main", "_sweep"},
     "machines/guest/kernels.py": {"unpack", "_take"},
     "machines/guest/machine.py": {"__init__"},
-    "trace/recording.py": {"_made"},  # beside the place that output.file_to_open has reached
 }
 # Files of /proc, /sys and cgroups, and /dev/null.
 KERNELS = {
@@ -247,6 +247,40 @@ def test_what_another_user_swaps_meanwhile_is_not_followed(
     output.write({theirs / "figures" / "x.json": b"new"})
     assert (theirs / "moved" / "x.json").read_bytes() == b"new"
     assert untouched(secret)
+
+
+@ROOT_ONLY
+def test_nor_while_a_file_without_a_name_is_written_to(theirs: Path, secret: Path) -> None:
+    """A recording lasts for minutes, and its folder was looked up by its path at the end again."""
+    (theirs / "sub").mkdir()
+    give(theirs / "sub")
+    with output.unnamed(theirs / "sub" / "x.trace") as made:
+        os.write(made, b"new")
+        assert list((theirs / "sub").iterdir()) == []
+        (theirs / "sub").rename(theirs / "moved")
+        link(theirs / "sub", secret)
+    assert (theirs / "moved" / "x.trace").read_bytes() == b"new"
+    assert [path.name for path in (theirs / "moved").iterdir()] == ["x.trace"]
+    assert untouched(secret)
+
+
+def test_a_file_without_a_name_is_nowhere_until_it_is_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = folder / "x.trace"
+    with suppress(RuntimeError), output.unnamed(path) as made:
+        os.write(made, b"half")
+        raise RuntimeError
+    assert list(folder.iterdir()) == []
+    path.write_bytes(b"old")
+    with output.unnamed(path) as made:
+        os.write(made, b"new")
+        assert path.read_bytes() == b"old"
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", 0o600)
+    os.mkfifo(folder / "fifo")
+    with pytest.raises(OSError, match="it is not a file"), output.unnamed(folder / "fifo"):
+        pass
+    assert {one.name for one in folder.iterdir()} == {"x.trace", "fifo"}
 
 
 @ROOT_ONLY

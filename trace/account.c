@@ -29,6 +29,8 @@ enum {
 	CHUNK_PAGES = 512,
 	CHUNK_WORDS = CHUNK_PAGES / 64,
 	BATCH = 1 << 15,
+	CHUNKS_MOST = 1 << 22, /* of all spaces: 1 GiB of ours, for 8 TiB of theirs */
+	AREAS_MOST = 1 << 24,
 	TOP_FILES = 8,
 };
 #define PAGE 4096ULL
@@ -53,6 +55,7 @@ struct space {
 	struct area *areas;
 	size_t count, room;
 	struct chunk *chunks;
+	size_t chunk_count;
 	uint64_t mapped_bytes;
 };
 
@@ -60,7 +63,7 @@ static struct {
 	struct trace_header header;
 	struct space **spaces; /* by task */
 	struct chunk **table;
-	size_t table_room, chunk_count;
+	size_t table_room, chunk_count, area_room;
 	uint32_t space_count;
 	uint64_t calls[TRACE_KIND_END], reads[KINDS], writes[KINDS], outside;
 	uint64_t given[KINDS], again[KINDS], copied[KINDS], held[KINDS], peak[KINDS];
@@ -85,6 +88,12 @@ static void *room(void *old, size_t bytes)
 	if (!made)
 		fail("no memory is left to account for it");
 	return made;
+}
+
+/* A trace is another's file, and a few records of it may fork what a few others touched. */
+static _Noreturn void fail_of_size(void)
+{
+	fail("it has more memory and processes at once than can be accounted for");
 }
 
 /* Chunks */
@@ -122,6 +131,8 @@ static struct chunk *chunk_of(struct space *space, uint64_t number, bool make)
 				return one;
 	if (!make)
 		return NULL;
+	if (acc.chunk_count >= CHUNKS_MOST)
+		fail_of_size();
 	if (acc.chunk_count >= acc.table_room)
 		widen();
 	struct chunk *made = calloc(1, sizeof(*made)),
@@ -133,6 +144,7 @@ static struct chunk *chunk_of(struct space *space, uint64_t number, bool make)
 	made->next = *at;
 	made->of_space = space->chunks;
 	space->chunks = *at = made;
+	space->chunk_count++;
 	acc.chunk_count++;
 	return made;
 }
@@ -160,15 +172,30 @@ static uint64_t mask_of(unsigned word, uint64_t first, uint64_t end)
 	return high < 64 ? mask & ~(~0ULL << high) : mask;
 }
 
+/* The next chunk of a space after `at` (at first a null pointer) with a number from `*first` up to
+ * `end`. Of a range with more numbers than the space has chunks, the chunks are gone through. */
+static struct chunk *next_chunk(struct space *space, struct chunk *at, uint64_t *first,
+				uint64_t end)
+{
+	if (end - *first <= space->chunk_count) {
+		struct chunk *found = NULL;
+		while (!found && *first < end)
+			found = chunk_of(space, (*first)++, false);
+		return found;
+	}
+	at = at ? at->of_space : space->chunks;
+	while (at && (at->number < *first || at->number >= end))
+		at = at->of_space;
+	return at;
+}
+
 /* The pages of a range are there no more; by the program's will, or since its process ended. */
 static void release(struct space *space, unsigned kind, uint64_t start, uint64_t end, bool willed)
 {
 	uint64_t page = start / PAGE, last = end / PAGE;
-	for (uint64_t number = page / CHUNK_PAGES; number * CHUNK_PAGES < last; number++) {
-		struct chunk *chunk = chunk_of(space, number, false);
-		uint64_t base = number * CHUNK_PAGES, pages = 0;
-		if (!chunk)
-			continue;
+	uint64_t number = page / CHUNK_PAGES, past = (last + CHUNK_PAGES - 1) / CHUNK_PAGES;
+	for (struct chunk *chunk = NULL; (chunk = next_chunk(space, chunk, &number, past));) {
+		uint64_t base = chunk->number * CHUNK_PAGES, pages = 0;
 		for (unsigned i = 0; i < CHUNK_WORDS; i++) {
 			uint64_t mask = mask_of(i, page > base ? page - base : 0, last - base);
 			uint64_t gone = chunk->there[i] & mask;
@@ -216,7 +243,11 @@ static void mapped(struct space *space, int64_t bytes)
 static void insert(struct space *space, size_t at, struct area area)
 {
 	if (space->count == space->room) {
-		space->room = space->room ? 2 * space->room : 64;
+		size_t more = space->room ? space->room : 64;
+		acc.area_room += more;
+		if (acc.area_room > AREAS_MOST)
+			fail_of_size();
+		space->room += more;
 		space->areas = room(space->areas, space->room * sizeof(*space->areas));
 	}
 	memmove(space->areas + at + 1, space->areas + at,
@@ -320,13 +351,12 @@ static void move(struct space *space, const uint64_t *operands, uint64_t old)
 		return;
 	}
 	add_area(space, area);
-	for (uint64_t number = old / PAGE / CHUNK_PAGES; number * CHUNK_PAGES * PAGE < old + both;
-	     number++) {
-		struct chunk *chunk = chunk_of(space, number, false);
-		if (!chunk)
-			continue;
+	uint64_t number = old / PAGE / CHUNK_PAGES;
+	uint64_t past = ((old + both) / PAGE + CHUNK_PAGES - 1) / CHUNK_PAGES;
+	for (struct chunk *chunk = NULL; (chunk = next_chunk(space, chunk, &number, past));) {
 		for (unsigned i = 0; i < CHUNK_PAGES; i++) {
-			uint64_t bit = 1ULL << (i % 64), at = (number * CHUNK_PAGES + i) * PAGE;
+			uint64_t bit = 1ULL << (i % 64),
+				 at = (chunk->number * CHUNK_PAGES + i) * PAGE;
 			if (at < old || at >= old + both ||
 			    !((chunk->there[i / 64] | chunk->common[i / 64]) & bit))
 				continue;
@@ -374,6 +404,7 @@ static void let_go(struct space *space)
 		free(one);
 		acc.chunk_count--;
 	}
+	acc.area_room -= space->room;
 	free(space->areas);
 	free(space);
 }
@@ -564,11 +595,13 @@ static void print_files(void)
 static void print_all(void)
 {
 	static const char *const names[TRACE_KIND_END] = {
-		[TRACE_MAP] = "map",         [TRACE_UNMAP] = "unmap",       [TRACE_REMAP] = "remap",
-		[TRACE_PROTECT] = "protect", [TRACE_ADVISE] = "advise",     [TRACE_LOCK] = "lock",
-		[TRACE_UNLOCK] = "unlock",   [TRACE_LOCK_ALL] = "lock_all", [TRACE_TASK] = "task",
-		[TRACE_EXEC] = "exec",       [TRACE_ALLOCATE] = "allocate", [TRACE_FREE] = "free",
-		[TRACE_RESIZE] = "resize",
+		[TRACE_MAP] = "map",           [TRACE_UNMAP] = "unmap",
+		[TRACE_REMAP] = "remap",       [TRACE_PROTECT] = "protect",
+		[TRACE_ADVISE] = "advise",     [TRACE_LOCK] = "lock",
+		[TRACE_UNLOCK] = "unlock",     [TRACE_LOCK_ALL] = "lock_all",
+		[TRACE_TASK] = "task",         [TRACE_EXEC] = "exec",
+		[TRACE_ALLOCATE] = "allocate", [TRACE_FREE] = "free",
+		[TRACE_RESIZE] = "resize",     [TRACE_THP_DISABLE] = "thp_disable",
 	};
 	const char *separator = "";
 	printf("{\"calls\": {");

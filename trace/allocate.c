@@ -49,6 +49,7 @@ struct control {
 	uint64_t next, buffered_at, buffered;
 	uint64_t allocated, freed, resized, refused, touches, skipped;
 	uint32_t ended, killed;
+	uint32_t too_many; /* the number of the task that the host refused, + 1 */
 	struct trace_record buffer[BUFFERED];
 	struct task tasks[];
 };
@@ -322,6 +323,17 @@ static void *run_thread(void *number)
 	return NULL;
 }
 
+/* A limit on processes is no policy of the trace: what the task did would be missing. */
+static void refused_task(struct task *task, uint32_t number, int error)
+{
+	task->state = ENDED;
+	control->refused++;
+	if (error == EAGAIN) {
+		control->too_many = number + 1;
+		end_all();
+	}
+}
+
 static void make_task(uint32_t me, uint32_t child, unsigned made)
 {
 	struct task *task = &control->tasks[child];
@@ -338,15 +350,15 @@ static void make_task(uint32_t me, uint32_t child, unsigned made)
 			leave_thread();
 		}
 		if (pid < 0)
-			task->state = ENDED;
+			refused_task(task, child, errno);
 	} else {
 		pthread_attr_init(&how);
 		pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
-		if (pthread_create(&thread, &how, run_thread, (void *)(uintptr_t)child))
-			task->state = ENDED;
+		int error = pthread_create(&thread, &how, run_thread, (void *)(uintptr_t)child);
+		if (error)
+			refused_task(task, child, error);
 		pthread_attr_destroy(&how);
 	}
-	control->refused += task->state == ENDED;
 }
 
 static bool has_others(uint32_t process)
@@ -515,6 +527,14 @@ int main(int count, char **words)
 		;
 	if (control->killed)
 		fail("a process of the trace was killed");
+	if (control->too_many) {
+		fprintf(stderr,
+			"memlab: the trace has more processes and threads at once than are allowed "
+			"here: number %u of %u could not begin; raise pids.max of the cgroup, or "
+			"`ulimit -u`\n",
+			control->too_many - 1, control->header.task_count - 1);
+		return 1;
+	}
 	printf("allocated %" PRIu64 ", freed %" PRIu64 ", resized %" PRIu64 "; refused %" PRIu64
 	       "; touches %" PRIu64 "; skipped %" PRIu64 "\n",
 	       control->allocated, control->freed, control->resized, control->refused,

@@ -46,6 +46,7 @@ enum trace_kind {
 	TRACE_ALLOCATE,  /* number of the block, bytes, alignment or 0, address */
 	TRACE_FREE,      /* number of the block */
 	TRACE_RESIZE,    /* number of the block, bytes, address, 0 */
+	TRACE_THP_DISABLE, /* the word's number: PR_SET_THP_DISABLE's argument, 0 or 1, then its flags */
 	TRACE_KIND_END,
 };
 
@@ -61,7 +62,8 @@ enum {
 	TRACE_HAS_ALLOCATIONS = 4,
 	TRACE_IS_REDACTED = 8,
 	TRACE_HAS_COMPAT = 16,        /* a 32-bit program ran, whose calls were not seen */
-	TRACE_LACKS_ALLOCATIONS = 32, /* of a program that could not map the ring */
+	TRACE_LACKS_ALLOCATIONS = 32, /* of a program that could not map the ring; of a live one
+					 blocks whose place could not be read */
 };
 
 struct trace_header {

@@ -1,11 +1,13 @@
 /* replay - do again what a trace says (format.h): the same calls at the same addresses, and a touch
  * of the same pages in the same order.
  *
- *   replay [dir=FOLDER] [pace=recorded] TRACE
+ *   replay [dir=FOLDER] [pace=recorded] [order=free] TRACE
  *
  * A task of the trace is a task here: a thread is a thread, a fork a fork, and an exec an exec of
  * this program. Each waits for its turn, so that all is in the recorded order; with `pace` nothing
- * comes before its recorded time. MEMLAB_LOCK locks as launch/lock.c does, where constructors began.
+ * comes before its recorded time. With `order=free` no task waits for another: each reads the trace
+ * for itself, does what is its own and begins after the record that makes it. MEMLAB_LOCK locks as
+ * launch/lock.c does, where constructors began.
  *
  * No C library, and a fixed place that programs leave alone: nothing of this program may lie where
  * the trace maps something. Its stack, and what the kernel mapped with it, go before the first
@@ -54,9 +56,13 @@ enum {
 	TASK_STACK = 8 << 10,
 	LOOK_NS = 100000000,
 	PREFAULT_MOST = 1 << 20,
+	FREE_BUFFERED = 128, /* on a task's stack */
+	FREE_SIGNAL_STACK = 24 << 10,
+	FREE_LOOK_RECORDS = 1 << 16,
 	OWN_PAGES = 16, /* no less than what the linker puts at OWN */
 };
-#define MOST_PAGE (64 << 10) /* of any machine: what lies below the first mapping */
+#define REPLAY_FREE (1U << 31) /* in the flags of the header that is shared */
+#define MOST_PAGE (64 << 10)   /* of any machine: what lies below the first mapping */
 
 enum state { UNBORN, ALIVE, EXITED, DEAD };
 
@@ -69,17 +75,33 @@ struct task {
 	uint32_t exited;  /* its children to reap, a list: number + 1 */
 	uint32_t next;
 	uint32_t faults; /* before an exec */
+	uint64_t from;   /* of a free one: the record that it begins with, and its recorded time */
+	uint64_t from_ns;
+	struct counts {
+		uint64_t touches, calls, refused, passed;
+	} counts;
+};
+
+/* A way through the records. All tasks share one where they take turns. */
+struct cursor {
+	uint64_t buffered_at, buffered;
+	struct trace_record *buffer;
+	uint64_t room;
 };
 
 /* All that is written, but the stacks; whoever has the turn writes it. */
 struct control {
 	struct trace_header header;
-	uint64_t next, buffered_at, buffered;
+	uint64_t next;
+	struct cursor cursor;
 	uint64_t clock_ns, began_ns;
-	uint64_t touches, calls, refused, passed, skipped;
+	uint64_t skipped;
 	uint64_t own_faults; /* not of the trace */
 	uint64_t shared_bytes;
 	uint32_t ended, killed, locked;
+	uint32_t living;   /* tasks, of a free replay */
+	uint32_t stated;   /* of a live process: the state of its start is there; a futex */
+	uint32_t too_many; /* the number of the task that the host refused, + 1 */
 	int trace, disk, memory, self,
 		first;                      /* descriptors; `first` is a pidfd of the first task */
 	uint32_t lock_current, lock_future; /* flags of mlock2(2) + 1, of mlockall(2) */
@@ -341,14 +363,26 @@ static uint64_t stacks(const struct trace_header *header)
 	return (end + MOST_PAGE - 1) & ~(uint64_t)(MOST_PAGE - 1);
 }
 
+/* Free tasks have a stack for signals each; of others one has the turn. */
+static uint64_t stack_bytes(const struct trace_header *header)
+{
+	return header->flags & REPLAY_FREE ? TASK_STACK + FREE_SIGNAL_STACK : TASK_STACK;
+}
+
 static void *stack_of(uint32_t number)
 {
-	return (void *)(stacks(&CONTROL->header) + TASK_STACK * (number + 1ULL));
+	const struct trace_header *header = &CONTROL->header;
+	return (void *)(stacks(header) + stack_bytes(header) * (number + 1ULL));
 }
 
 static uint64_t own_bytes(const struct trace_header *header)
 {
-	return stacks(header) + (uint64_t)TASK_STACK * header->task_count - OWN_SHARED;
+	return stacks(header) + stack_bytes(header) * header->task_count - OWN_SHARED;
+}
+
+static bool is_free(void)
+{
+	return CONTROL->header.flags & REPLAY_FREE;
 }
 
 static uint64_t faults_of(int who)
@@ -365,7 +399,8 @@ static void ready(uint32_t me)
 	uint64_t bytes = stacks(&CONTROL->header) - OWN_SHARED;
 	bytes = bytes < PREFAULT_MOST ? bytes : PREFAULT_MOST;
 	CALL(madvise, OWN_SHARED, bytes, MADV_POPULATE_WRITE);
-	CALL(madvise, (uint64_t)stack_of(me) - TASK_STACK, TASK_STACK, MADV_POPULATE_WRITE);
+	bytes = stack_bytes(&CONTROL->header);
+	CALL(madvise, (uint64_t)stack_of(me) - bytes, bytes, MADV_POPULATE_WRITE);
 	CALL(madvise, OWN, OWN_PAGES * PAGE, MADV_POPULATE_READ);
 }
 
@@ -395,9 +430,13 @@ static void take_signals(void)
 	CALL(rt_sigaction, SIGBUS, &action, 0, 8);
 }
 
-static void take_signal_stack(void)
+static void take_signal_stack(uint32_t me)
 {
 	stack_t stack = { .ss_sp = CONTROL->signal_stack, .ss_size = SIGNAL_STACK };
+	if (is_free()) {
+		stack.ss_sp = (char *)stack_of(me) - TASK_STACK - FREE_SIGNAL_STACK;
+		stack.ss_size = FREE_SIGNAL_STACK;
+	}
 	CALL(sigaltstack, &stack, 0);
 }
 
@@ -501,26 +540,30 @@ static uint64_t read_at(void *to, uint64_t bytes, uint64_t at)
 }
 
 /* The record of a number, which lies before `record_count`. */
-static struct trace_record *record(uint64_t number)
+static struct trace_record *record_of(struct cursor *cursor, uint64_t number)
 {
-	struct control *control = CONTROL;
-	if (number - control->buffered_at >= control->buffered) {
-		uint64_t left = control->header.record_count - number;
-		left = left < BUFFERED ? left : BUFFERED;
-		control->buffered_at = number;
-		control->buffered = left;
-		if (read_at(control->buffer, left * sizeof(struct trace_record),
-			    sizeof(control->header) + number * sizeof(struct trace_record)) !=
+	if (number - cursor->buffered_at >= cursor->buffered) {
+		uint64_t left = CONTROL->header.record_count - number;
+		left = left < cursor->room ? left : cursor->room;
+		cursor->buffered_at = number;
+		cursor->buffered = left;
+		if (read_at(cursor->buffer, left * sizeof(struct trace_record),
+			    sizeof(struct trace_header) + number * sizeof(struct trace_record)) !=
 		    left * sizeof(struct trace_record))
 			fail("the trace is cut short", 0);
 	}
-	return &control->buffer[number - control->buffered_at];
+	return &cursor->buffer[number - cursor->buffered_at];
 }
 
-static void operands_of(uint64_t number, unsigned more, uint64_t *operands)
+static struct trace_record *record(uint64_t number)
+{
+	return record_of(&CONTROL->cursor, number);
+}
+
+static void operands_of(struct cursor *cursor, uint64_t number, unsigned more, uint64_t *operands)
 {
 	for (unsigned i = 0; i < more; i++)
-		memcpy(operands + 2 * (size_t)i, record(number + 1 + i),
+		memcpy(operands + 2 * (size_t)i, record_of(cursor, number + 1 + i),
 		       sizeof(struct trace_record));
 }
 
@@ -538,7 +581,7 @@ static void check(void)
 		unsigned more = trace_more_of(one.word);
 		if (more >= header->record_count - i)
 			fail("the trace is damaged: its last record is cut short", 0);
-		operands_of(i, more, operands);
+		operands_of(&control->cursor, i, more, operands);
 		const char *fault = trace_fault(header, &one, operands, &tasks);
 		if (fault) {
 			struct text text = { .length = 0 };
@@ -664,6 +707,16 @@ static void reap(uint32_t process)
 	}
 }
 
+static void reap_any(void)
+{
+	int how;
+	while (CALL(wait4, -1, &how, __WALL | WNOHANG, 0) > 0)
+		if (WIFSIGNALED(how) && !CONTROL->ended) {
+			CONTROL->killed = 1;
+			end_all();
+		}
+}
+
 static void make_task(uint32_t me, uint32_t child, unsigned made)
 {
 	struct task *task = task_of(child), *parent = task_of(me);
@@ -671,16 +724,50 @@ static void make_task(uint32_t me, uint32_t child, unsigned made)
 						     CLONE_THREAD | CLONE_SYSVSEM
 		     : made == TRACE_VFORK ? CLONE_VM | SIGCHLD
 					   : SIGCHLD;
-	reap(parent->process);
+	if (is_free())
+		reap_any();
+	else
+		reap(parent->process);
 	task->process = made == TRACE_THREAD ? parent->process : child;
 	task->parent = made == TRACE_THREAD ? parent->parent : parent->process;
 	task->state = ALIVE;
 	task->wake = 0;
+	__atomic_fetch_add(&CONTROL->living, 1, __ATOMIC_RELAXED);
 	long tid =
 		begin(flags | CLONE_PARENT_SETTID, stack_of(child), &task->tid, &task->tid, child);
-	if (tid < 0) {
-		task->state = DEAD;
-		CONTROL->refused++;
+	if (tid >= 0)
+		return;
+	task->state = DEAD;
+	__atomic_fetch_sub(&CONTROL->living, 1, __ATOMIC_RELAXED);
+	parent->counts.refused++;
+	/* A limit on processes is no policy of the trace: what the task did would be missing. */
+	if (tid == -EAGAIN) {
+		CONTROL->too_many = child + 1;
+		end_all();
+	}
+}
+
+static void say_stated(void)
+{
+	CONTROL->stated = 1;
+	CALL(futex, &CONTROL->stated, FUTEX_WAKE, INT32_MAX);
+}
+
+/* Of a free process: its other tasks have ended. */
+static void await_others(uint32_t me)
+{
+	struct control *control = CONTROL;
+	bool others = true;
+	while (others && !control->ended) {
+		struct timespec look = { 0, LOOK_NS };
+		uint32_t living = __atomic_load_n(&control->living, __ATOMIC_ACQUIRE);
+		others = false;
+		for (uint32_t i = 0; i < control->header.task_count && !others; i++)
+			others = i != me && task_of(i)->process == task_of(me)->process &&
+				 task_of(i)->state == ALIVE;
+		if (others &&
+		    CALL(futex, &control->living, FUTEX_WAIT, living, &look) == -ETIMEDOUT)
+			look_for_killed();
 	}
 }
 
@@ -697,6 +784,10 @@ static void exec_again(uint32_t me)
 	add(&self, "shared=");
 	add_number(&self, (uint64_t)CONTROL->self, 10);
 	self.at[self.length] = '\0';
+	if (is_free()) {
+		say_stated();
+		await_others(me);
+	}
 	for (uint32_t i = 0; i < CONTROL->header.task_count; i++)
 		if (i != me && task_of(i)->process == task->process && task_of(i)->state == ALIVE)
 			task_of(i)->state = DEAD;
@@ -737,13 +828,13 @@ static void leave_task(uint32_t me)
 
 /* Calls and touches */
 
-static void count(long result)
+static void count(struct counts *counts, long result)
 {
-	CONTROL->calls++;
-	CONTROL->refused += result < 0 && result > -4096;
+	counts->calls++;
+	counts->refused += result < 0 && result > -4096;
 }
 
-static void map(uint64_t address, const uint64_t *operands)
+static void map(struct counts *counts, uint64_t address, const uint64_t *operands)
 {
 	struct control *control = CONTROL;
 	uint64_t rights = operands[1] & 7, flags = operands[1] >> 32, offset = operands[3];
@@ -768,17 +859,17 @@ static void map(uint64_t address, const uint64_t *operands)
 	if (result == -EPERM && rights & PROT_EXEC) /* on a file system without programs */
 		result = CALL(mmap, address, operands[0], rights & ~(uint64_t)PROT_EXEC,
 			      kept | MAP_FIXED, fd, offset);
-	count(result);
+	count(counts, result);
 }
 
-static void advise(uint64_t address, const uint64_t *operands)
+static void advise(struct counts *counts, uint64_t address, const uint64_t *operands)
 {
 	uint64_t advice = operands[1];
 	if (advice <= MADV_DONTNEED || (advice >= MADV_FREE && advice <= 25) || /* MADV_COLLAPSE */
 	    advice == 102 || advice == 103) /* MADV_GUARD_INSTALL and _REMOVE */
-		count(CALL(madvise, address, operands[0], advice));
+		count(counts, CALL(madvise, address, operands[0], advice));
 	else
-		CONTROL->passed++;
+		counts->passed++;
 }
 
 /* Wait for a recorded time, and look now and then as those do that wait for a turn. */
@@ -796,43 +887,45 @@ static void pace(uint64_t at_ns)
 static void act(uint32_t me, uint64_t word, const uint64_t *operands)
 {
 	struct control *control = CONTROL;
+	struct counts *counts = &task_of(me)->counts;
 	uint64_t address = trace_address_of(word);
 	switch (trace_kind_of(word)) {
 	case TRACE_READ:
 	case TRACE_WRITE:
-		control->touches++;
-		control->passed +=
+		counts->touches++;
+		counts->passed +=
 			(uint64_t)(trace_kind_of(word) == TRACE_READ ? touch_read(address)
 								     : touch_write(address));
 		break;
 	case TRACE_MAP:
-		map(address, operands);
+		map(counts, address, operands);
 		if (!control->starts && trace_what_of(word) == TRACE_STACK && !control->locked) {
 			control->locked = 1;
 			lock_all();
 		}
 		break;
 	case TRACE_UNMAP:
-		count(CALL(munmap, address, operands[0]));
+		count(counts, CALL(munmap, address, operands[0]));
 		break;
 	case TRACE_REMAP:
 		if (operands[2] == address)
-			count(CALL(mremap, address, operands[0], operands[1], 0, 0));
+			count(counts, CALL(mremap, address, operands[0], operands[1], 0, 0));
 		else
-			count(CALL(mremap, address, operands[0], operands[1],
+			count(counts,
+			      CALL(mremap, address, operands[0], operands[1],
 				   MREMAP_MAYMOVE | MREMAP_FIXED | (operands[3] & 4), operands[2]));
 		break;
 	case TRACE_PROTECT:
-		count(CALL(mprotect, address, operands[0], operands[1] & 7));
+		count(counts, CALL(mprotect, address, operands[0], operands[1] & 7));
 		break;
 	case TRACE_ADVISE:
-		advise(address, operands);
+		advise(counts, address, operands);
 		break;
 	case TRACE_LOCK:
-		count(CALL(mlock2, address, operands[0], operands[1] & 1));
+		count(counts, CALL(mlock2, address, operands[0], operands[1] & 1));
 		break;
 	case TRACE_UNLOCK:
-		count(CALL(munlock, address, operands[0]));
+		count(counts, CALL(munlock, address, operands[0]));
 		break;
 	case TRACE_LOCK_ALL:
 		if (trace_number_of(word) & MCL_CURRENT) {
@@ -843,10 +936,15 @@ static void act(uint32_t me, uint64_t word, const uint64_t *operands)
 			control->lock_current = before;
 		}
 		if (trace_number_of(word) & MCL_FUTURE)
-			count(CALL(mlockall, trace_number_of(word) & (MCL_FUTURE | MCL_ONFAULT)));
+			count(counts,
+			      CALL(mlockall, trace_number_of(word) & (MCL_FUTURE | MCL_ONFAULT)));
 		break;
 	case TRACE_UNLOCK_ALL:
-		count(CALL(munlockall, 0));
+		count(counts, CALL(munlockall, 0));
+		break;
+	case TRACE_THP_DISABLE:
+		count(counts, CALL(prctl, PR_SET_THP_DISABLE, trace_number_of(word) & 1,
+				   trace_number_of(word) >> 1 & 15));
 		break;
 	case TRACE_TASK:
 		make_task(me, (uint32_t)trace_number_of(word), trace_what_of(word));
@@ -857,6 +955,7 @@ static void act(uint32_t me, uint64_t word, const uint64_t *operands)
 	case TRACE_STATE_END:
 		if (control->lock_current && !control->lock_future)
 			each_mapping(lock);
+		say_stated();
 		break;
 	default:
 		break;
@@ -869,11 +968,82 @@ static _Noreturn void leave_thread(void)
 		CALL(exit, 0, 0);
 }
 
+/* A free task has ended. The first waits for the others: then the replay is over. */
+static _Noreturn void leave_free(uint32_t me)
+{
+	struct control *control = CONTROL;
+	task_of(me)->state = EXITED;
+	if (me == 0)
+		say_stated();
+	uint32_t living = __atomic_sub_fetch(&control->living, 1, __ATOMIC_ACQ_REL);
+	CALL(futex, &control->living, FUTEX_WAKE, INT32_MAX);
+	if (me)
+		leave_thread();
+	while (living && !control->ended) {
+		struct timespec look = { 0, LOOK_NS };
+		if (CALL(futex, &control->living, FUTEX_WAIT, living, &look) == -ETIMEDOUT)
+			look_for_killed();
+		living = __atomic_load_n(&control->living, __ATOMIC_ACQUIRE);
+	}
+	control->ended = 1;
+	finish(me);
+}
+
+/* All that is this task's, whatever the others have done. */
+static _Noreturn void run_free(uint32_t me)
+{
+	struct control *control = CONTROL;
+	struct task *task = task_of(me);
+	struct trace_record buffer[FREE_BUFFERED];
+	struct cursor cursor = { .buffer = buffer, .room = FREE_BUFFERED };
+	uint64_t operands[2 * TRACE_MORE_MOST] = { 0 }, clock_ns = task->from_ns;
+	uint64_t next = task->from, looked = next;
+	while (me && control->header.flags & TRACE_IS_LIVE && !control->stated && !control->ended) {
+		struct timespec look = { 0, LOOK_NS };
+		if (CALL(futex, &control->stated, FUTEX_WAIT, 0, &look) == -ETIMEDOUT)
+			look_for_killed();
+	}
+	while (next < control->header.record_count && !control->ended) {
+		struct trace_record one = *record_of(&cursor, next);
+		unsigned more = trace_more_of(one.word);
+		if (next - looked > FREE_LOOK_RECORDS) {
+			looked = next;
+			look_for_killed();
+		}
+		enum trace_kind kind = trace_kind_of(one.word);
+		uint64_t at = next;
+		next += 1 + more;
+		clock_ns += one.after_ns;
+		if (kind == TRACE_TIME)
+			clock_ns += trace_number_of(one.word);
+		if (one.task != me)
+			continue;
+		operands_of(&cursor, at, more, operands);
+		if (control->paced)
+			pace(clock_ns);
+		if (kind == TRACE_TASK) {
+			struct task *child = task_of((uint32_t)trace_number_of(one.word));
+			child->from = next;
+			child->from_ns = clock_ns;
+		}
+		if (kind == TRACE_EXEC) {
+			task->from = next;
+			task->from_ns = clock_ns;
+			exec_again(me);
+		} else if (kind == TRACE_EXIT)
+			break;
+		act(me, one.word, operands);
+	}
+	leave_free(me);
+}
+
 /* All that is this task's, until the trace is at its end. */
 static _Noreturn void run(uint32_t me)
 {
 	struct control *control = CONTROL;
 	uint64_t operands[2 * TRACE_MORE_MOST] = { 0 };
+	if (is_free())
+		run_free(me);
 	for (;;) {
 		if (control->ended)
 			break;
@@ -894,7 +1064,7 @@ static _Noreturn void run(uint32_t me)
 			await_turn(me);
 			continue;
 		}
-		operands_of(control->next, more, operands);
+		operands_of(&control->cursor, control->next, more, operands);
 		control->next += 1 + more;
 		control->clock_ns += one.after_ns;
 		if (kind == TRACE_TIME)
@@ -932,6 +1102,7 @@ static _Noreturn void finish(uint32_t me)
 {
 	struct control *control = CONTROL;
 	struct text text = { .length = 0 };
+	struct counts all = { 0, 0, 0, 0 };
 	if (me)
 		leave_thread();
 	for (;;) {
@@ -941,17 +1112,34 @@ static _Noreturn void finish(uint32_t me)
 	}
 	if (control->killed)
 		fail("a process of the trace was killed", 0);
+	if (control->too_many) {
+		add(&text, "memlab: the trace has more processes and threads at once than are "
+			   "allowed here: number ");
+		add_number(&text, control->too_many - 1, 10);
+		add(&text, " of ");
+		add_number(&text, control->header.task_count - 1, 10);
+		add(&text, " could not begin; raise pids.max of the cgroup, or `ulimit -u`");
+		print(2, &text);
+		leave(1);
+	}
+	for (uint32_t i = 0; i < control->header.task_count; i++) {
+		const struct counts *counts = &task_of(i)->counts;
+		all.touches += counts->touches;
+		all.calls += counts->calls;
+		all.refused += counts->refused;
+		all.passed += counts->passed;
+	}
 	uint64_t faults = faults_of(RUSAGE_SELF) + faults_of(RUSAGE_CHILDREN) - control->own_faults;
 	add(&text, "replayed ");
-	add_number(&text, control->touches, 10);
+	add_number(&text, all.touches, 10);
 	add(&text, " touches, ");
-	add_number(&text, control->calls, 10);
+	add_number(&text, all.calls, 10);
 	add(&text, " calls; refused ");
-	add_number(&text, control->refused, 10);
+	add_number(&text, all.refused, 10);
 	add(&text, " (recorded ");
 	add_number(&text, control->header.refused_count, 10);
 	add(&text, "); passed over ");
-	add_number(&text, control->passed, 10);
+	add_number(&text, all.passed, 10);
 	add(&text, "; skipped ");
 	add_number(&text, control->skipped, 10);
 	add(&text, "; faults ");
@@ -964,10 +1152,11 @@ HIDDEN _Noreturn void run_child(uint32_t me)
 {
 	bool thread = task_of(me)->process != me;
 	ready(me);
-	take_signal_stack();
+	take_signal_stack(me);
 	__atomic_fetch_add(&CONTROL->own_faults, faults_of(thread ? RUSAGE_THREAD : RUSAGE_SELF),
 			   __ATOMIC_RELAXED);
-	await_turn(me);
+	if (!is_free())
+		await_turn(me);
 	run(me);
 }
 
@@ -976,7 +1165,7 @@ static void begin_again(uint32_t me)
 	each_mapping(unmap);
 	take_signals();
 	ready(me);
-	take_signal_stack();
+	take_signal_stack(me);
 	__atomic_fetch_add(&CONTROL->own_faults, faults_of(RUSAGE_SELF) - task_of(me)->faults,
 			   __ATOMIC_RELAXED);
 	run(me);
@@ -991,7 +1180,7 @@ static void begin_first(uint32_t me)
 	each_mapping(unmap);
 	take_signals();
 	ready(me);
-	take_signal_stack();
+	take_signal_stack(me);
 	control->began_ns = now_ns();
 	control->own_faults = faults_of(RUSAGE_SELF);
 	if (control->header.flags & TRACE_IS_LIVE)
@@ -1012,7 +1201,7 @@ HIDDEN _Noreturn void start(long *words)
 	char **given = (char **)(words + 1), **environ = given + words[0] + 1;
 	const char *trace = NULL, *folder = NULL, *lock_word = NULL, *shared = NULL, *found;
 	struct trace_header header = { .version = 0 };
-	bool paced = false, again = false;
+	bool paced = false, again = false, takes_turns = true;
 	uint32_t me = 0;
 	for (char **one = environ; *one; one++) {
 		if ((found = after(*one, "MEMLAB_LOCK=")))
@@ -1030,6 +1219,8 @@ HIDDEN _Noreturn void start(long *words)
 			folder = found;
 		else if ((found = after(given[i], "pace=")))
 			paced = same(found, "recorded");
+		else if ((found = after(given[i], "order=")))
+			takes_turns = !same(found, "free");
 		else
 			trace = given[i];
 	}
@@ -1058,6 +1249,8 @@ HIDDEN _Noreturn void start(long *words)
 		print(2, &text);
 		leave(1);
 	}
+	header.flags &= ~REPLAY_FREE;
+	header.flags |= takes_turns ? 0 : REPLAY_FREE;
 	long self = CALL(memfd_create, "memlab-replayer", 0);
 	if (self < 0 || own_bytes(&header) > OWN_BYTES - (OWN_SHARED - OWN) ||
 	    CALL(ftruncate, self, own_bytes(&header)))
@@ -1067,6 +1260,9 @@ HIDDEN _Noreturn void start(long *words)
 	CONTROL->trace = (int)fd;
 	CONTROL->self = (int)self;
 	CONTROL->paced = paced;
+	CONTROL->living = 1;
+	CONTROL->cursor.buffer = CONTROL->buffer;
+	CONTROL->cursor.room = BUFFERED;
 	if (lock_word)
 		read_lock(lock_word);
 	CONTROL->first = (int)CALL(pidfd_open, CALL(getpid, 0), 0);

@@ -10,7 +10,7 @@ What is judged is what a traced probe returns (probes/support/attribution.h), as
 - `cpus`: columns of the traced CPUs: `cpu`, and `full_ns`, when its trace was full, 0 for never
 
 Times are nanoseconds since the window's start. The rules are parameters: a stored sample can be
-judged anew by others.
+judged again by others.
 """
 
 from __future__ import annotations

@@ -78,11 +78,11 @@ def compare(
     threshold: float = 0.05,
     lower_is_better: bool = True,
     unit: str = "block",
-    looked: tuple[bool, bool] = (False, False),
+    sequential: tuple[bool, bool] = (False, False),
 ) -> list[Comparison]:
-    """Compare (base, new) at each point; shapes (n,) and (m,), positive, nan missing. `looked`: of
-    which sides the size was chosen by looking; the tests and the interval then are as strict as the
-    boundary of all looks is at that size.
+    """Compare (base, new) at each point; shapes (n,) and (m,), positive, nan missing.
+    `sequential`: of which sides the size was chosen by looking; the tests and the interval then are
+    as strict as the boundary of all looks is at that size.
 
     With t = log(1 + threshold) and both p-values after Benjamini and Hochberg over the points:
     - "same": the log ratio is shown to lie within +-t (same_p <= 5 %);
@@ -94,7 +94,9 @@ def compare(
     a little, by what the machine did meanwhile, which no test of their samples can tell.
     """
     pairs = [(present(base), present(new)) for base, new in points]
-    levels = [_level([x.size for x, by in zip(pair, looked, strict=True) if by]) for pair in pairs]
+    levels = [
+        _level([x.size for x, by in zip(pair, sequential, strict=True) if by]) for pair in pairs
+    ]
     ratios = [
         replace(unpaired_ratio_interval(new, base, level or LEVEL), level=LEVEL)
         for (base, new), level in zip(pairs, levels, strict=True)
@@ -144,33 +146,33 @@ def compare_paired(
     points: Iterable[Samples],
     threshold: float = 0.05,
     lower_is_better: bool = True,
-    looked: bool = False,
+    sequential: bool = False,
     unit: str = "block",
 ) -> list[Comparison]:
     """As `compare`, where base[i] and new[i], both shape (n,), were measured in the same block.
 
     What the machine did to a block met both sides and cancels: the ratio and both tests are of
-    the blocks' own ratios, by their signs, which no shape of the noise can mislead; `looked`,
+    the blocks' own ratios, by their signs, which no shape of the noise can mislead; `sequential`,
     however the number of blocks was chosen.
     """
     pairs = list(points)
-    ratios = [ratio_interval(new, base, looked=looked) for base, new in pairs]
+    ratios = [ratio_interval(new, base, sequential=sequential) for base, new in pairs]
     logs = [paired_log_ratios(new, base) for base, new in pairs]
     margin = log1p(threshold)
-    shown = partial(sign_test, looked=looked)
+    shown = partial(sign_test, sequential=sequential)
     beyond = [min(1.0, 2 * min(shown(x - margin), shown(-margin - x))) for x in logs]
     same = [max(shown(margin - x), shown(x + margin)) for x in logs]
     seen = [
-        partial(_pairs_could_show, x, threshold, looked, left)
+        partial(_pairs_could_show, x, threshold, sequential, left)
         for x, left in zip(logs, _left(beyond), strict=True)
     ]
     return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, seen)
 
 
 def _pairs_could_show(
-    log_ratios: FloatArray, threshold: float, looked: bool, alpha: float
+    log_ratios: FloatArray, threshold: float, sequential: bool, alpha: float
 ) -> float | None:
-    outside = most_outside(log_ratios.size, alpha / 2, looked)
+    outside = most_outside(log_ratios.size, alpha / 2, sequential)
     return pairs_could_show(log_ratios, threshold, outside)
 
 

@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from memlab.analysis.blocks import fewest_samples, median_over_blocks
-from memlab.analysis.exact import least_samples, most_outside, sign_p
+from memlab.analysis.exact import most_outside, sign_p
 from memlab.analysis.intervals import FloatArray, logs_of
+from memlab.analysis.least import least_samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,10 @@ class _Signs:
     where: FloatArray
     not_above: npt.NDArray[np.int64]
     n: npt.NDArray[np.int64]
-    looked: bool
+    sequential: bool
 
     @classmethod
-    def of(cls, log_sizes: FloatArray, ratios: FloatArray, looked: bool) -> "_Signs":
+    def of(cls, log_sizes: FloatArray, ratios: FloatArray, sequential: bool) -> "_Signs":
         """Of ratios, shape (blocks, m). One of zero is not positive, as in `sign_test`."""
         rows = []
         for i, log_size in enumerate(log_sizes):
@@ -53,13 +54,13 @@ class _Signs:
             where = log_size + falls * (log_sizes[i + 1] - log_size)
             rows.append(np.stack([where, not_above, np.full(falls.size, left.size)]))
         where, not_above, n = np.concatenate(rows, axis=1)
-        return cls(where, not_above.astype(np.int64), n.astype(np.int64), looked)
+        return cls(where, not_above.astype(np.int64), n.astype(np.int64), sequential)
 
     def shown(self, error: float) -> float:
         """Up to which log size they are shown to be positive at each; -inf where not at the
         smallest, inf where at the largest too."""
         counts, which = np.unique(self.n, return_inverse=True)
-        most = np.array([most_outside(int(n), error, self.looked) for n in counts])[which]
+        most = np.array([most_outside(int(n), error, self.sequential) for n in counts])[which]
         (beyond,) = np.nonzero(self.not_above > most)
         if not beyond.size:
             return inf
@@ -69,13 +70,13 @@ class _Signs:
         """That they are positive at each size up to that one."""
         upto = self.where <= max(log_size, self.where[0])
         return max(
-            sign_p(int(self.not_above[upto & (self.n == n)].max()), int(n), self.looked)
+            sign_p(int(self.not_above[upto & (self.n == n)].max()), int(n), self.sequential)
             for n in np.unique(self.n[upto])
         )
 
     def p_of_last(self) -> float:
         """That they are positive at the last size."""
-        return sign_p(int(self.not_above[-1]), int(self.n[-1]), self.looked)
+        return sign_p(int(self.not_above[-1]), int(self.n[-1]), self.sequential)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +124,18 @@ def crossover(
     a: npt.ArrayLike,
     b: npt.ArrayLike,
     level: float = 0.95,
-    looked: bool = False,
+    sequential: bool = False,
 ) -> CrossingPoint:
     """Locate the crossover of costs a and b, shape (blocks, m), over sizes, shape (m,).
 
-    Row i of both was measured in the same block; nan is missing. `looked`: the interval holds at
-    every look together.
+    Row i of both was measured in the same block; nan is missing. `sequential`: the interval
+    holds at every look together.
     """
     points, ratios = _paired_ratios(sizes, a, b)
     log_sizes, medians = np.log(points), median_over_blocks(ratios)
     n = fewest_samples(ratios)
-    up = _Signs.of(log_sizes, ratios, looked)
-    down = _Signs.of(-log_sizes[::-1], -ratios[:, ::-1], looked)
+    up = _Signs.of(log_sizes, ratios, sequential)
+    down = _Signs.of(-log_sizes[::-1], -ratios[:, ::-1], sequential)
     low, high = None, None
     if n >= least_samples(level):
         error = (1 - level) / 2

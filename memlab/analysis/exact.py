@@ -4,8 +4,8 @@ Nothing here assumes a shape of the noise. All counts are small (blocks of a swe
 binomial at 1/2 is summed in whole numbers and the rank-sum distribution is built by its own
 recurrence; only large rank sums fall back on the normal approximation.
 
-A sample whose size was chosen by looking at it is "looked" at: each further look is another
-chance to be wrong, and `Looks` shares one error over all of them.
+A sample whose size was chosen by looking at it is tested sequentially (`sequential`): each further
+look is another chance to be wrong, and `Looks` shares one error over all of them.
 """
 
 from functools import cache, lru_cache
@@ -15,6 +15,8 @@ from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
+
+from memlab.analysis.least import check_level, least_samples
 
 # Above this many pairs the normal approximation of the rank sum is off by less than one pair
 # in its 95 % point, and the recurrence would cost more than the median it serves.
@@ -29,19 +31,6 @@ def fair_coin_cdf(heads: int, tosses: int) -> float:
         below += ways
         ways = ways * (tosses - k) // (k + 1)  # comb() is the whole product for each k
     return below / (1 << tosses)
-
-
-def least_samples(level: float) -> int:
-    """Smallest n whose range (minimum, maximum) covers the median with probability `level`.
-
-    The range misses the median when all n samples fall on one side: 2 * 2**-n.
-    6 samples at 95 %, 5 at 90 %.
-    """
-    _check_level(level)
-    n = 1
-    while 1 - 2.0 ** (1 - n) < level:
-        n += 1
-    return n
 
 
 @lru_cache(maxsize=1024)
@@ -125,14 +114,14 @@ def most_of_looks(n: int, error: float, share: float) -> int:
 def outside_of_looks(n: int, level: float) -> int:
     """How many of n ordered samples to leave off at each end, so that what is left covers the
     median with probability >= `level` at every look together. -1 where n is too small."""
-    _check_level(level)
+    check_level(level)
     return most_of_looks(n, (1 - level) / 2, 0.5)
 
 
-def most_outside(n: int, error: float, looked: bool = False) -> int:
+def most_outside(n: int, error: float, sequential: bool = False) -> int:
     """How many of n signs may be wrong for a sign test to be at most at that error, at every look
-    together where it was `looked` at; -1 where n is too small."""
-    if looked:
+    together where it was `sequential` at; -1 where n is too small."""
+    if sequential:
         return most_of_looks(n, error, 0.5)
     return sum(fair_coin_cdf(heads, n) <= error for heads in range(n + 1)) - 1
 
@@ -149,20 +138,20 @@ _GRID = 0.05 * 2.0 ** (np.arange(34, -206, -1) / 8)
 _every_level = Looks(_GRID)
 
 
-def sign_test(differences: npt.ArrayLike, looked: bool = False) -> float:
+def sign_test(differences: npt.ArrayLike, sequential: bool = False) -> float:
     """One-sided p that the median of `differences`, shape (n,), is above zero.
 
-    A difference of exactly zero counts against it, so ties can only make the test shyer.
-    `looked`: n was chosen by looking; p <= q at any look then has probability <= q. It is
+    A difference of exactly zero counts against it, so ties can only make the test show less.
+    `sequential`: n was chosen by looking; p <= q at any look then has probability <= q. It is
     rounded up, to the next of the grid.
     """
     values = np.asarray(differences, dtype=float)
-    return sign_p(int(np.count_nonzero(values <= 0)), values.size, looked)
+    return sign_p(int(np.count_nonzero(values <= 0)), values.size, sequential)
 
 
-def sign_p(wrong: int, n: int, looked: bool = False) -> float:
+def sign_p(wrong: int, n: int, sequential: bool = False) -> float:
     """The p of a sign test of n signs, of which so many are wrong."""
-    if not looked:
+    if not sequential:
         return fair_coin_cdf(wrong, n)
     shown = wrong <= _every_level.most(n)
     levels = int(np.argmin(shown)) if not shown.all() else shown.size
@@ -195,14 +184,9 @@ def pairs_outside(n: int, m: int, level: float) -> int:
     (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd ed., section 4.3).
     -1 when even the whole range is too narrow.
     """
-    _check_level(level)
+    check_level(level)
     tail = (1 - level) / 2
     if n * m <= EXACT_PAIRS_LIMIT:
         return int(np.searchsorted(rank_sum_cdf(n, m), tail, side="right")) - 1
     spread = sqrt(n * m * (n + m + 1) / 12)
     return int(n * m / 2 + NormalDist().inv_cdf(tail) * spread - 0.5)
-
-
-def _check_level(level: float) -> None:
-    if not 0.5 <= level < 1:
-        raise ValueError(f"confidence level lies in [0.5, 1): {level:g}")

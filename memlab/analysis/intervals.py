@@ -1,8 +1,8 @@
 """Intervals: how far a median or a ratio could be from the truth.
 
 Missing samples are nan and are left out; `n` counts what was used. Infinite samples are an
-error: a censored time is an outcome, not a number. `looked` says that n was chosen by looking at
-the samples, as a stop rule does: the interval then holds at every look together.
+error: a censored time is an outcome, not a number. `sequential` says that n was chosen by looking
+at the samples, as a stop rule does: the interval then holds at every look together.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import (
-    least_samples,
-    median_order_positions,
-    outside_of_looks,
-    pairs_outside,
-)
+from memlab.analysis.exact import median_order_positions, outside_of_looks, pairs_outside
+from memlab.analysis.least import least_samples
 
 FloatArray = npt.NDArray[np.float64]
 _INFINITE = "an infinite sample: record a censored trial as its outcome instead"
@@ -43,7 +39,7 @@ class Interval:
         return half / abs(self.estimate) if self.estimate else float("inf")
 
 
-def median_interval(x: npt.ArrayLike, level: float = 0.95, looked: bool = False) -> Interval:
+def median_interval(x: npt.ArrayLike, level: float = 0.95, sequential: bool = False) -> Interval:
     """Median of x, shape (n,), with its order-statistic interval.
 
     Distribution-free (see `order_interval`). Limits are None below 6 samples at 95 %.
@@ -51,12 +47,12 @@ def median_interval(x: npt.ArrayLike, level: float = 0.95, looked: bool = False)
     values = present(x)
     if values.size < least_samples(level):
         return _too_few(float(np.median(values)), values.size, level)
-    low, middle, high = order_interval(values, level, looked)
-    return Interval(float(low), float(middle), float(high), values.size, _method(looked), level)
+    low, middle, high = order_interval(values, level, sequential)
+    return Interval(float(low), float(middle), float(high), values.size, _method(sequential), level)
 
 
 def median_intervals(
-    ordered: FloatArray, level: float = 0.95, looked: bool = False
+    ordered: FloatArray, level: float = 0.95, sequential: bool = False
 ) -> list[Interval]:
     """`median_interval` of each row of samples in rising order, shape (rows, n), without nan."""
     n = ordered.shape[-1]
@@ -64,16 +60,16 @@ def median_intervals(
         raise ValueError(_INFINITE)
     if n < least_samples(level):
         return [_too_few(middle, n, level) for middle in middles(ordered).tolist()]
-    ends = (end.tolist() for end in _order_interval(ordered, level, looked))
-    method = _method(looked)
+    ends = (end.tolist() for end in _order_interval(ordered, level, sequential))
+    method = _method(sequential)
     return [
         Interval(low, middle, high, n, method, level)
         for low, middle, high in zip(*ends, strict=True)
     ]
 
 
-def _method(looked: bool) -> str:
-    return "order statistics, at every look" if looked else "order statistics"
+def _method(sequential: bool) -> str:
+    return "order statistics, at every look" if sequential else "order statistics"
 
 
 def next_session_interval(x: npt.ArrayLike, level: float = 0.95) -> Interval:
@@ -107,7 +103,7 @@ def next_session_interval(x: npt.ArrayLike, level: float = 0.95) -> Interval:
 
 
 def order_interval(
-    x: FloatArray, level: float, looked: bool = False
+    x: FloatArray, level: float, sequential: bool = False
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Low, median and high along the last axis of x, shape (..., n), without nan.
 
@@ -115,14 +111,14 @@ def order_interval(
     `median_order_positions`), which trusts that samples lie between two neighbours. Where an end
     lies in a gap of over half of the whole interval, as between two modes, it is not.
     """
-    return _order_interval(np.sort(x, axis=-1), level, looked)
+    return _order_interval(np.sort(x, axis=-1), level, sequential)
 
 
 def _order_interval(
-    ordered: FloatArray, level: float, looked: bool
+    ordered: FloatArray, level: float, sequential: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     n, middle = ordered.shape[-1], middles(ordered)
-    if looked:
+    if sequential:
         outside = outside_of_looks(n, level)
         return ordered[..., outside], middle, ordered[..., -1 - outside]
     d, weight = median_order_positions(n, level)
@@ -144,14 +140,14 @@ def middles(ordered: FloatArray) -> FloatArray:
 
 
 def ratio_interval(
-    a: npt.ArrayLike, b: npt.ArrayLike, level: float = 0.95, looked: bool = False
+    a: npt.ArrayLike, b: npt.ArrayLike, level: float = 0.95, sequential: bool = False
 ) -> Interval:
     """Ratio a/b from pairs: a[i] and b[i], both shape (n,), measured in the same block.
 
     exp of the median log ratio, with the order-statistic interval of the log ratios. What
     slows a whole block slows both sides of its pair and cancels. All values positive.
     """
-    logs = median_interval(paired_log_ratios(a, b), level, looked)
+    logs = median_interval(paired_log_ratios(a, b), level, sequential)
     return _exponentiate(logs, f"{logs.method} of block pairs" if logs.low is not None else None)
 
 

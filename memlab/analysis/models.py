@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from memlab.analysis.blocks import fewest_samples, median_over_blocks, redrawn_medians
-from memlab.analysis.exact import least_samples, level_of_look
+from memlab.analysis.exact import level_of_look
 from memlab.analysis.intervals import FloatArray, Interval
+from memlab.analysis.least import least_samples
 
 Terms = Mapping[str, npt.ArrayLike]
 
@@ -40,14 +41,14 @@ def fit(
     level: float = 0.95,
     resamples: int = FIT_RESAMPLES,
     seed: int = 1,
-    looked: bool = False,
+    sequential: bool = False,
 ) -> CostModel:
     """Fit costs, shape (blocks, m), nan missing, by terms of shape (m,).
 
     Non-negative least squares (Lawson and Hanson, Solving Least Squares Problems (1974),
     chapter 23) on the relative errors of the medians over blocks, so that 1 B counts as much
-    as 10 KiB. Intervals: expanded percentile bootstrap over whole blocks, `looked` at the level of
-    that look; none where a point has fewer than 6 samples.
+    as 10 KiB. Intervals: expanded percentile bootstrap over whole blocks, `sequential` at the level
+    of that look; none where a point has fewer than 6 samples.
     """
     table = _costs(costs)
     design = _design(terms, table.shape[1])
@@ -58,7 +59,7 @@ def fit(
     method = f"needs {least_samples(level)} samples"
     if n >= least_samples(level):
         draws = _nonnegative_each(design, redrawn_medians(table, resamples, seed))
-        inside = _expanded(level_of_look(n, level) if looked else level, n)
+        inside = _expanded(level_of_look(n, level) if sequential else level, n)
         low, high = np.quantile(draws, [(1 - inside) / 2, (1 + inside) / 2], axis=0).tolist()
         method = "expanded percentile bootstrap over blocks"
     intervals = {

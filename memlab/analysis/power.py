@@ -11,7 +11,7 @@ A(n), as Banks draws from it: Biometrika 75 (1988) 673-684). There, sizes go on 
 does, by a power (Hill, Annals of Statistics 3 (1975) 1163-1174). Draws with replacement from the
 ratios themselves lack these tails: of 20 ratios and 8 blocks they promised 90 % and kept 74.
 
-`looked`: the run will stop by looking at its samples, and has the interval for all looks.
+`sequential`: the run will stop by looking at its samples, and has the interval for all looks.
 """
 
 from functools import partial
@@ -20,8 +20,9 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from memlab.analysis.exact import least_samples, pairs_outside
+from memlab.analysis.exact import pairs_outside
 from memlab.analysis.intervals import FloatArray, order_interval, present
+from memlab.analysis.least import least_samples
 
 LEVEL = 0.95
 LEAST, MOST_BLOCKS = least_samples(LEVEL), 1_000
@@ -53,11 +54,11 @@ def deviations(log_ratios: npt.ArrayLike) -> FloatArray:
     return found
 
 
-def smallest_change(seen: FloatArray, blocks: int, power: float, looked: bool = False) -> float:
+def smallest_change(seen: FloatArray, blocks: int, power: float, sequential: bool = False) -> float:
     """The relative change (0.03 = 3 %) that so many blocks show with that probability, where
     ratios deviate as those `seen` do.
     """
-    low = _low_ends(seen, blocks, looked)
+    low = _low_ends(seen, blocks, sequential)
     return float(np.expm1(max(0.0, -np.quantile(low, 1 - power))))
 
 
@@ -130,9 +131,9 @@ def _shows(seen: FloatArray, change: float, power: float, blocks: int) -> bool:
     return power_of(seen, change, blocks) >= power
 
 
-def _low_ends(seen: FloatArray, blocks: int, looked: bool = False) -> FloatArray:
+def _low_ends(seen: FloatArray, blocks: int, sequential: bool = False) -> FloatArray:
     """Lower limits, shape (sets,), of the median of so many draws whose true one is 0."""
-    return order_interval(_draws(seen, blocks), LEVEL, looked)[0]
+    return order_interval(_draws(seen, blocks), LEVEL, sequential)[0]
 
 
 def _draws(seen: FloatArray, blocks: int) -> FloatArray:

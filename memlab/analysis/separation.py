@@ -14,11 +14,11 @@ _SEED = 7
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """told: the share of the groups' entropy that the property tells, 1 where it tells all;
+    """explained: the share of the groups' entropy that the property tells, 1 where it tells all;
     beyond_chance: the same less what a shuffled property would tell; p: the share of shuffles that
     tell as much."""
 
-    told: float
+    explained: float
     beyond_chance: float
     p: float
 

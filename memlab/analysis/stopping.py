@@ -9,8 +9,8 @@ from math import ceil, isinf
 
 import numpy.typing as npt
 
-from memlab.analysis.exact import least_samples
 from memlab.analysis.intervals import median_interval, present
+from memlab.analysis.least import least_samples
 
 
 def narrow_enough(x: npt.ArrayLike, precision: float, level: float = 0.95) -> bool:
@@ -26,7 +26,7 @@ def blocks_needed(x: npt.ArrayLike, precision: float, level: float = 0.95) -> in
     """
     if precision <= 0:
         raise ValueError(f"precision is a positive share, such as 0.05: {precision:g}")
-    halfwidth = median_interval(x, level, looked=True).halfwidth_relative
+    halfwidth = median_interval(x, level, sequential=True).halfwidth_relative
     n = present(x).size
     if halfwidth is None:
         return least_samples(level) - n

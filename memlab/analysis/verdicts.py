@@ -2,10 +2,10 @@
 
 Every rule keeps the same promise: at the edge of the claim a false "reproduced" or a false
 "contradicted" comes up with an error rate of at most 5 %. What is not shown either way is
-"inconclusive". `looked`: it keeps that promise over all looks together, where the number of
+"inconclusive". `sequential`: it keeps that promise over all looks together, where the number of
 samples was chosen by looking at them. No verdict rests on fewer than 5 samples, nor, where it
 rests on a 95 % interval of a median, on fewer than 6: 5 samples have none (see
-`exact.least_samples`).
+`least.least_samples`).
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ def ratio_verdict(
     below: float = inf,
     baseline_loop_a: npt.ArrayLike | None = None,
     baseline_loop_b: npt.ArrayLike | None = None,
-    looked: bool = False,
+    sequential: bool = False,
 ) -> Verdict:
     """Claim: above < a/b < below; a and b, shape (blocks,), are costs paired by block.
 
@@ -84,7 +84,7 @@ def ratio_verdict(
     """
     if not 0 <= above < below or (above == 0 and below == inf):
         raise ValueError(f"a ratio claim needs bounds 0 <= above < below: {above:g}, {below:g}")
-    ratio = ratio_interval(a, b, looked=looked)
+    ratio = ratio_interval(a, b, sequential=sequential)
     if ratio.low is None or ratio.high is None:
         return Verdict("inconclusive", None, ratio.estimate, None, ratio.n, ratio.method)
     share_a, share_b = (
@@ -94,17 +94,17 @@ def ratio_verdict(
     logs = paired_log_ratios(a, b)
     if max(share_a, share_b) <= BASELINE_LOOP_SHARE_LIMIT:
         found = placed(ratio.low, ratio.estimate, ratio.high, above, below, ratio.n, "the ratio")
-        return with_p(found, logs, *_logs_of(above, below), looked)
+        return with_p(found, logs, *_logs_of(above, below), sequential)
     if min(share_a, share_b) > BASELINE_LOOP_SHARE_LIMIT:
         reason = f"refused: baseline loops are {share_a:.0%} and {share_b:.0%} of the two sides"
         return Verdict("inconclusive", None, None, None, ratio.n, reason)
     if share_b > BASELINE_LOOP_SHARE_LIMIT:
         what = f"a bound (the baseline loop is {share_b:.0%} of the divisor)"
         found = placed(ratio.low * (1 - share_a), None, inf, above, below, ratio.n, what)
-        return with_p(found, logs + log1p(-share_a), *_logs_of(above, below), looked)
+        return with_p(found, logs + log1p(-share_a), *_logs_of(above, below), sequential)
     what = f"a bound (the baseline loop is {share_a:.0%} of the dividend)"
     found = placed(0.0, None, ratio.high / (1 - share_b), above, below, ratio.n, what)
-    return with_p(found, logs - log1p(-share_b), *_logs_of(above, below), looked)
+    return with_p(found, logs - log1p(-share_b), *_logs_of(above, below), sequential)
 
 
 def crossover_verdict(found: CrossingPoint, over: float, up_to: float) -> Verdict:
@@ -139,7 +139,7 @@ def monotone_verdict(
     costs: npt.ArrayLike,
     direction: Literal["rising", "falling"],
     within: float = 0.0,
-    looked: bool = False,
+    sequential: bool = False,
 ) -> Verdict:
     """Claim: the cost, shape (blocks, levels), rises (falls) from level to level.
 
@@ -154,13 +154,13 @@ def monotone_verdict(
     sign, margin = (1 if direction == "rising" else -1), log1p(within)
     steps = [sign * paired_log_ratios(table[:, j + 1], table[:, j]) for j in range(len(levels) - 1)]
     whole = sign * paired_log_ratios(table[:, -1], table[:, 0])
-    shown = partial(sign_test, looked=looked)
+    shown = partial(sign_test, sequential=sequential)
     claims = [shown(step + margin) for step in steps] + [shown(whole)]
     denials = [shown(-step - margin) for step in steps]
     names = [f"{levels[j]} to {levels[j + 1]}" for j in range(len(steps))]
     names.append(f"{levels[0]} to {levels[-1]}")
     n = min(step.size for step in [*steps, whole])
-    ratio = ratio_interval(table[:, -1], table[:, 0], looked=looked)
+    ratio = ratio_interval(table[:, -1], table[:, 0], sequential=sequential)
     return _all_hold(ratio, n, names, claims, denials, direction)
 
 
@@ -169,7 +169,7 @@ def saturates_verdict(
     costs: npt.ArrayLike,
     knee: object,
     within: float,
-    looked: bool = False,
+    sequential: bool = False,
 ) -> Verdict:
     """Claim: from level `knee` on, the cost, shape (blocks, levels), is level; before, costlier.
 
@@ -184,18 +184,18 @@ def saturates_verdict(
     if at == len(levels) - 1:
         raise ValueError(f"saturation at {knee} needs a level beyond it to compare with")
     ratios = [paired_log_ratios(table[:, j], table[:, -1]) for j in range(len(levels) - 1)]
-    shown = partial(sign_test, looked=looked)
+    shown = partial(sign_test, sequential=sequential)
     claims = [shown(r - margin) for r in ratios[:at]]
     claims += [max(shown(r + margin), shown(margin - r)) for r in ratios[at:]]
     denials = [shown(margin - r) for r in ratios[:at]]
     denials += [2 * min(shown(r - margin), shown(-margin - r)) for r in ratios[at:]]
     names = [f"{level} to {levels[-1]}" for level in levels[:-1]]
     n = min(r.size for r in ratios)
-    ratio = ratio_interval(table[:, at], table[:, -1], looked=looked)
+    ratio = ratio_interval(table[:, at], table[:, -1], sequential=sequential)
     return _all_hold(ratio, n, names, claims, denials, f"level from {knee}")
 
 
-def outcome_verdict(outcomes: Sequence[str], expected: str, looked: bool = False) -> Verdict:
+def outcome_verdict(outcomes: Sequence[str], expected: str, sequential: bool = False) -> Verdict:
     """Claim: `expected` is what happens.
 
     Rule: reproduced if all of at least 5 samples did so (5 of 5 show a share above 54 % at
@@ -209,16 +209,16 @@ def outcome_verdict(outcomes: Sequence[str], expected: str, looked: bool = False
     if n < LEAST_SAMPLES:
         share = hits / n if n else None
         return Verdict("inconclusive", None, share, None, n, f"{reason}: needs {LEAST_SAMPLES}")
-    level = level_of_look(n, 0.95) if looked else 0.95
+    level = level_of_look(n, 0.95) if sequential else 0.95
     share_interval = binomtest(hits, n).proportion_ci(level, method="exact")
     low, high = float(share_interval.low), float(share_interval.high)
-    word = _word_of_share(hits, n, looked)
-    p = _p_of_share(word, hits, n, looked)
+    word = _word_of_share(hits, n, sequential)
+    p = _p_of_share(word, hits, n, sequential)
     return Verdict(word, low, hits / n, high, n, reason, p, _open(word, hits, n))
 
 
 def count_verdict(
-    counts: npt.ArrayLike, expected: int, within: float = 0.0, looked: bool = False
+    counts: npt.ArrayLike, expected: int, within: float = 0.0, sequential: bool = False
 ) -> Verdict:
     """Claim: the count is `expected`, exactly or within the relative bound `within`.
 
@@ -232,11 +232,11 @@ def count_verdict(
     reason = f"{hits} of {n} {bound}"
     word: VerdictWord = "inconclusive"
     if n >= LEAST_SAMPLES:
-        word = _word_of_share(hits, n, looked)
+        word = _word_of_share(hits, n, sequential)
     else:
         reason += f": needs {LEAST_SAMPLES}"
     low, middle, high = (float(v) for v in np.quantile(values, [0, 0.5, 1]))
-    p = _p_of_share(word, hits, n, looked)
+    p = _p_of_share(word, hits, n, sequential)
     return Verdict(word, low, middle, high, n, reason, p, _open(word, hits, n))
 
 
@@ -260,15 +260,19 @@ def _baseline_loop_share(baseline_loop: npt.ArrayLike | None, side: npt.ArrayLik
 
 
 def with_p(
-    verdict: Verdict, values: FloatArray, above: float, below: float, looked: bool
+    verdict: Verdict, values: FloatArray, above: float, below: float, sequential: bool
 ) -> Verdict:
     """The same with its p, by sign tests of the values at the bounds: of both where it holds, of
     one where it does not. At most 5 %, since the interval of the verdict may be interpolated."""
     if verdict.word not in ("reproduced", "contradicted"):
         return verdict
     holds = verdict.word == "reproduced"
-    tests = [sign_test((values - b) * (1 if holds else -1), looked) for b in (above,) if b > -inf]
-    tests += [sign_test((b - values) * (1 if holds else -1), looked) for b in (below,) if b < inf]
+    tests = [
+        sign_test((values - b) * (1 if holds else -1), sequential) for b in (above,) if b > -inf
+    ]
+    tests += [
+        sign_test((b - values) * (1 if holds else -1), sequential) for b in (below,) if b < inf
+    ]
     return replace(verdict, p=min(ALPHA, 2 * (max(tests) if holds else min(tests))))
 
 
@@ -343,10 +347,10 @@ def _missing_of_share(hits: int, n: int) -> float:
     return max(1.0, _LOOKS_OF_SHARE / away**2 - n) if away > 0 else inf
 
 
-def _word_of_share(hits: int, n: int, looked: bool) -> VerdictWord:
+def _word_of_share(hits: int, n: int, sequential: bool) -> VerdictWord:
     if hits == n:  # at a later look it cannot be so unless it was at the first
         return "reproduced"
-    if looked:
+    if sequential:
         refuted = hits <= most_of_looks(n, ALPHA, USUAL_SHARE)
         return "contradicted" if refuted else "inconclusive"
     return "contradicted" if _p_of_so_few(hits, n) <= ALPHA else "inconclusive"
@@ -361,9 +365,9 @@ def _p_of_so_few(hits: int, n: int) -> float:
     return sum(comb(n, k) * USUAL_SHARE**k * (1 - USUAL_SHARE) ** (n - k) for k in range(hits + 1))
 
 
-def _p_of_share(word: VerdictWord, hits: int, n: int, looked: bool) -> float | None:
+def _p_of_share(word: VerdictWord, hits: int, n: int, sequential: bool) -> float | None:
     if word == "reproduced":
         return float(0.5**n)  # of a share of a half; looks add nothing, as all before were hits
     if word == "contradicted":
-        return ALPHA if looked else _p_of_so_few(hits, n)
+        return ALPHA if sequential else _p_of_so_few(hits, n)
     return None

@@ -11,7 +11,6 @@ from memlab.cli import _options
 from memlab.cli._options import CPUS, DURATION, SHARE
 from memlab.request import OPTIONS, Option
 
-_options.ALONE |= {option.flag: option.alone for option in OPTIONS if option.alone}
 _TYPES = {
     "seconds": DURATION,
     "share": SHARE,

@@ -36,8 +36,8 @@ def factor(ctx: click.Context, _: click.Parameter, typed: str) -> list[Completio
     if named is None:
         return []
     declared = experiments.load(named)
-    name, told, levels = typed.partition("=")
-    if not told:
+    name, equals, levels = typed.partition("=")
+    if not equals:
         found = [f for f in declared.factors if f.name.startswith(name)]
         return [CompletionItem(f"{f.name}=", help=f.help) for f in found]
     for one in declared.factors:

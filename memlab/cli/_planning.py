@@ -14,7 +14,7 @@ from memlab.experiment import turns
 from memlab.experiment.points import varied_factors
 from memlab.observe import cpu
 from memlab.request import Request
-from memlab.run import admission, beforehand, gentle, relay
+from memlab.run import admission, beforehand, relay
 from memlab.run.prepare import Prepared
 from memlab.run.stop_rule import budget_s, least_blocks
 from memlab.run.target import Place
@@ -61,19 +61,15 @@ def _shows(request: Request, store: Path | None, budget_s: float | None) -> floa
     except MemlabError:
         return None
     blocks = request.blocks or int((budget_s or 0.0) / noise.block_s)
-    return planning.shows(noise.typical, blocks, _POWER, looked=request.blocks is None)
+    return planning.shows(noise.typical, blocks, _POWER, sequential=request.blocks is None)
 
 
 def _needs(prepared: Prepared) -> dict[str, Any]:
     request, points = prepared.request, prepared.plan.points
-    need = admission.need(
-        prepared.experiment, points, prepared.directories, together=prepared.turns
-    )
+    experiment, directories = prepared.experiment, prepared.directories
+    need = (relay if prepared.turns else admission).need(experiment, points, directories)
     blocks = request.blocks or least_blocks(prepared.experiment) * request.sessions
-    stretch = max(gentle.stretch(prepared.experiment, request, point.at) for point in points)
-    points_s = need.block_s + TRIAL_OVERHEAD_S * len(points)
-    if prepared.turns:
-        points_s = sum(relay.seconds(prepared.experiment.cost.time(p.at)) for p in points)
+    points_s = need.block_s + (0.0 if prepared.turns else TRIAL_OVERHEAD_S * len(points))
     return {
         "experiment": prepared.experiment.name,
         "points": [{"levels": dict(point.at), "control": point.control} for point in points],
@@ -81,7 +77,7 @@ def _needs(prepared: Prepared) -> dict[str, Any]:
         "trials": blocks * len(points),
         "memory_bytes": need.memory_bytes,
         "disk_bytes": {str(place): size for place, size in need.disk_bytes.items()},
-        "about_seconds": blocks * points_s * stretch + request.pauses_s,
+        "about_seconds": blocks * points_s + request.pauses_s,
         "budget_seconds": budget_s(prepared.experiment, request),
         "turns": prepared.turns,
         "excluded": dict(prepared.plan.excluded),

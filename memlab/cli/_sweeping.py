@@ -60,7 +60,7 @@ class Rows:
         self(lines.of_end(self.count))
 
 
-def stop_when_told() -> None:
+def stop_on_input() -> None:
     """Ctrl-C for a sweep at the end of a link: the line `stop` on standard input. The end of the
     input is none: a link that breaks ends no sweep."""
 
@@ -114,6 +114,16 @@ def resume(
         return Run(measure.resume(wanted, path, _watch(quiet), budget_s, wait_s, tell), path)
 
 
+def check_resumed(wanted: str, experiment: str, store: Path | None) -> None:
+    """That a run to go on with is of the experiment that is named beside it."""
+    with Store(store or default_path()) as opened:
+        row = opened.find(wanted)
+    if row.experiment != experiments.named(experiment):
+        raise click.UsageError(
+            f"run {row.id} is of {experiments.short(row.experiment)}, not of {experiment}"
+        )
+
+
 def _watch(quiet: bool) -> Watch:
     return Silent() if quiet else Live()
 
@@ -124,7 +134,7 @@ def _naming_the_way_on(store: Path | None) -> Iterator[None]:
     try:
         yield
     except Interrupted as interrupted:
-        where = f" --store {store}" if store else ""
+        where = f" --store {shlex.quote(str(store))}" if store else ""
         line = f"{interrupted}; go on with: memlab sweep --resume {interrupted.run}{where}"
         interrupted.args = (line,)
         raise
@@ -153,24 +163,23 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
     elif quiet:
         echo(run.id)
     else:
-        other = run.store_path != default_path()
-        where = f" --store {shlex.quote(str(run.store_path))}" if other else ""
         figure = [f"figure: {path}" for path in files[:1]]
-        terminal.ended(run, [*figure, f"next: memlab {_next(run)}{where}"])
+        terminal.ended(run, [*figure, f"next: memlab {_next(run)}"])
 
 
 def _next(run: Run) -> str:
     """What to ask of a finished sweep: its claims, or how its first two levels differ."""
     if run.experiment.claims or not run.varied:
-        return f"claims {run.id}" if run.experiment.claims else f"show {run.id}"
+        return f"{'claims' if run.experiment.claims else 'show'} {run.asked_by}"
     factor = run.experiment.factor(run.varied[0])
     watched = [name for name in ("peak_rss", "elapsed") if _compares(run, factor, name)]
     if not watched:
-        return f"show {run.id}"
+        return f"show {run.asked_by}"
     base = factor.kind.format(factor.quick[0])
     if not isinstance(factor.quick[0], str):
         base = base.replace(" ", "")  # 4 KiB
-    return f"compare {run.id} --to {shlex.quote(f'{factor.name}={base}')} --metric {watched[0]}"
+    to = shlex.quote(f"{factor.name}={base}")
+    return f"compare {run.asked_by} --to {to} --metric {watched[0]}"
 
 
 def _compares(run: Run, factor: Factor, metric: str) -> bool:

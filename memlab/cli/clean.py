@@ -21,7 +21,7 @@ def command(as_json: bool) -> None:
     undone = list(journal.undo_stale())
     for folder in folders.abandoned():
         if cleanup.remove_folder(folder):
-            undone.append(journal.Undone("?", [f"folder {folder}"], [], told=False))
+            undone.append(journal.Undone("?", [f"folder {folder}"], [], reported=False))
     left = list(journal.left_alone())
     failures = [failure for run in undone for failure in run.failures]
     failures += [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,11 +138,13 @@ def command(
             )
         )
         return
-    for line in _lines(found, noise.noisiest_pair, detect, power, budget_s):
+    pair = noise.noisiest_pair if noise.pairs > 1 else ""
+    for line in _lines(found, pair, detect, power, budget_s):
         echo(line)
+    pairs = f"the {noise.pairs} pairs" if pair else "the one pair"
     echo(
-        f"by the noise of {noise.metric} in run {run.id}: {noise.typical.size} ratios of "
-        f"{noise.pairs} pairs of its {len(run.points)} points that differ in one factor"
+        f"by the noise of {noise.metric} in run {run.id}: {noise.typical.size} ratios of {pairs} "
+        f"of its {len(run.points)} points that differ in one factor"
     )
     if noise.typical.size < ENOUGH_BLOCKS * noise.pairs:
         echo(
@@ -149,13 +152,16 @@ def command(
             f"--pilot={ENOUGH_BLOCKS} measures so many"
         )
     if blocks := found["typical"].blocks:
-        words = " ".join(f"-p {one}" for one in levels)
-        echo(f"next: memlab sweep {experiment} {words}{' ' if words else ''}--blocks {blocks}")
+        words = [word for one in levels for word in ("-p", one)]
+        words += ["--no-controls"] if not asked["controls"] else []
+        words += ["--blocks", str(blocks), *(["--store", str(store)] if store else [])]
+        echo(f"next: memlab sweep {experiment} {shlex.join(words)}")
 
 
 def _lines(
     found: dict[str, Planned], pair: str, detect: float, power: float, budget_s: float
 ) -> list[str]:
+    """Of all pairs together and, where there are several, of the noisiest `pair`."""
     from memlab.units import format_duration, format_percent
 
     def takes(one: Planned) -> str:
@@ -171,7 +177,7 @@ def _lines(
 
     typical, noisiest = found["typical"], found["noisiest"]
     blocks = typical.budget_blocks
-    return [
+    lines = [
         f"a change of {format_percent(detect)} shows with probability {power:.3g}: "
         f"it {takes(typical)}",
         f"  of the noisiest pair, {pair}: it {takes(noisiest)}",
@@ -179,3 +185,4 @@ def _lines(
         f"{'' if blocks == 1 else 's'}, which show {shows(typical)}",
         f"  of the noisiest pair: {shows(noisiest)}",
     ]
+    return lines if pair else lines[::2]

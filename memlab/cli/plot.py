@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,28 +85,32 @@ def command(
     memlab plot page-fault --hosts
     """
     from memlab import api
+    from memlab.experiment.figures import Choice
     from memlab.experiment.levels import read_levels
     from memlab.present import figures
 
-    given = (metric, x, where, samples, layers, against)
-    own = any(given) or series is not None or panels is not None
+    choice = Choice(
+        metric=metric,
+        x=x,
+        series=None if series is None else _names(series),
+        panels=None if panels is None else _names(panels),
+        where=dict.fromkeys(where),
+        samples=samples,
+        layers=layers,
+        against=against,
+    )
     loaded = loaded or api.load(run, store=store, example=example)
     if output and output.suffix and output.suffix[1:] not in figures.FORMATS:
         good = ", ".join(f".{name}" for name in figures.FORMATS)
         raise click.UsageError(f"-o {output}: a figure ends in {good}")
     with ExitStack() as bases:
-        if own:
-            loaded = figures.chosen(
-                loaded,
-                metric=metric,
-                x=x,
-                series=None if series is None else _names(series),
-                panels=None if panels is None else _names(panels),
+        if choice.given:
+            asked = replace(
+                choice,
                 where=read_levels(loaded.experiment, where),
-                samples=samples,
-                layers=layers,
                 against=[bases.enter_context(base_of(base, loaded, store)) for base in against],
             )
+            loaded = figures.chosen(loaded, asked)
         if output and output.suffix:
             files = figures.save(loaded, output.parent, [output.suffix[1:]], output.stem)
         else:

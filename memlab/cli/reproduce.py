@@ -24,6 +24,7 @@ from memlab.cli._options import (
 if TYPE_CHECKING:
     from memlab.judging.reproduce import Reproduced
     from memlab.request import Request
+    from memlab.store import Store
 
 
 @click.command(cls=Waiting)
@@ -97,6 +98,8 @@ def command(
     found = []
     with Store(store, create=True) as opened:
         requests = measure.requests(wanted, asked)
+        if len(requests) > 1 and not quiet and not as_json:
+            echo(_in_all(wanted.name, requests, opened, fresh), err=True)
         for number, request in enumerate(requests, 1):
             of = f"{number} of {len(requests)}: " if len(requests) > 1 else ""
             progress = not quiet and not as_json
@@ -110,11 +113,11 @@ def command(
         echo_json(data.claims(found, wanted.not_built))
     else:
         if printed and not verbose:
-            terminal.table_of(found, wanted.name, printed, _next(found, study, store))
+            terminal.table_of(found, wanted.name, printed, _next(found))
         elif verbose:
             terminal.claims(found, wanted.not_built, tables=True, verbose=True)
         else:
-            terminal.reproduced(found, wanted.not_built, _next(found, study, store))
+            terminal.reproduced(found, wanted.not_built, _next(found))
     if output:
         from memlab.present import report
 
@@ -134,19 +137,26 @@ def _expected(
 
     path = store or default_path()
     with Store(path) if path.exists() else nullcontext() as opened:
+        yield f"{_in_all(study, requests, opened, fresh)}; nothing is measured now"
         found = [measure.expected(request, opened, fresh=fresh) for request in requests]
-    count = units.counted(len(requests), "experiment")
-    pauses_s = sum(one.pauses_s for one in requests)
-    whole = units.format_duration(sum(seconds for _, seconds in found) + pauses_s)
-    with_pauses = " with its pauses" if pauses_s else ""
-    yield f"{study}: {count}, at most {whole}{with_pauses}; nothing is measured now"
     width = max(len(request.experiment) for request in requests)
     for request, (words, seconds) in zip(requests, found, strict=True):
         lasting = f", at most {units.format_duration(seconds)}" if seconds else ""
         yield f"  {request.experiment:<{width}}  {words}{lasting}"
 
 
-def _next(found: Sequence[Reproduced], study: str, store: Path | None) -> list[str]:
+def _in_all(study: str, requests: Sequence[Request], store: Store | None, fresh: bool) -> str:
+    """`miao-2021: 7 experiments, at most 7 min`: which study was meant, and the time in all."""
+    from memlab import measure, units
+
+    seconds = sum(measure.expected(request, store, fresh=fresh)[1] for request in requests)
+    pauses_s = sum(one.pauses_s for one in requests)
+    count = units.counted(len(requests), "experiment")
+    with_pauses = " with its pauses" if pauses_s else ""
+    return f"{study}: {count}, at most {units.format_duration(seconds + pauses_s)}{with_pauses}"
+
+
+def _next(found: Sequence[Reproduced]) -> list[str]:
     """The experiment whose claims hold least, and why."""
     from memlab.judging import summary
 
@@ -155,7 +165,6 @@ def _next(found: Sequence[Reproduced], study: str, store: Path | None) -> list[s
         return sum(c.overall == "holds" for c in claims) / max(1, len(claims))
 
     runs = [one for one in found if one.run]
-    where = f" --store {store}" if store else ""
     least = min(runs, key=holding)
     assert least.run is not None
-    return [f"next: memlab claims {least.run.id}{where}"]
+    return [f"next: memlab claims {least.run.asked_by}"]

@@ -22,7 +22,7 @@ from memlab.cli._options import (
     "-v",
     "--verbose",
     is_flag=True,
-    help="Every metric, not the main one alone; published tables and cost models whole.",
+    help="All of it, however long: every metric, published tables and cost models whole.",
 )
 @figure_option
 @json_option
@@ -35,8 +35,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Show RUN (an id, the start of one, a name, or `last`): the answer, how many claims hold, and
-    then medians, baseline loops, what was published, noise. Of a trace that `memlab record` wrote
-    (app.trace): what its program did with its memory, and a figure of it."""
+    then medians, baseline loops, what was published, noise, on 40 lines; the last one names what
+    has no room. Of a trace that `memlab record` wrote (app.trace): what its program did with its
+    memory, and a figure of it."""
     from memlab import features
 
     if any(one(run, store, output, as_json=as_json) for one in features.extensions("show")):

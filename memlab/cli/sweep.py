@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memlab.run.target import Place
 
 _WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json", "--wait", "--jsonl"}
-_WITH_RESUME |= {"--stop-on-input"}
+_WITH_RESUME |= {"--stop-on-input", "experiment"}
 
 
 def _given() -> set[str]:
@@ -94,8 +94,10 @@ def command(
     rows = _sweeping.Rows() if jsonl else None
     folder = None if rows or dry_run else output_folder(output, store)
     if stop_on_input:
-        _sweeping.stop_when_told()
+        _sweeping.stop_on_input()
     if resume:
+        if experiment is not None:
+            _sweeping.check_resumed(resume, experiment, store)
         if wrong := _given() - _WITH_RESUME:
             raise click.UsageError(
                 "--resume goes on with the run's own plan; it takes --budget, --store and -o, "

@@ -6,25 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memlab.api import Run, asking, measured, of_seconds, read
+from memlab.api import Run, asking, measured, parameters_of, read
+from memlab.command import request as of_command
 from memlab.errors import BadRequest
 
 if TYPE_CHECKING:
     from memlab.run.target import Place
 
 
-@asking("try")
+_TRYING = parameters_of(of_command.Trying)
+
+
+@asking("try", *_TRYING)
 def trial(
     command: Sequence[str],
     *,
-    metrics: Sequence[str] = (),
-    metric_json: str = "",
-    latencies: str = "",
-    expect: Sequence[str] = (),
-    timeout: float | str = "10min",
-    serve: Sequence[str] = (),
-    ready: str = "",
-    keep: bool = False,
     guest: Place | None = None,
     store: str | Path | None = None,
     progress: bool | None = None,
@@ -42,6 +38,7 @@ def trial(
     serve: a service that has the policies; the command is then the load that is put on it, and
     `{port}` in both is a free port. ready: when it begins, as `memlab try --ready`. keep: the
     service for the trials of a block that have the same policies, instead of a new one for each.
+    duet: two levels at the same time on one CPU, as `memlab try --duet`.
     policies: as `memlab try -p`, the baseline first; `**{"env.NAME": [...]}` is a variable.
 
     The other parameters and what is raised are those of `sweep`; a policy is done at a precision of
@@ -49,26 +46,14 @@ def trial(
     """
     if isinstance(command, str):
         raise BadRequest(f"a command is a list of its words, not the text {command!r}")
-    if isinstance(expect, str):
-        raise BadRequest(f"expect is a list of texts, not the text {expect!r}")
-    from memlab.command import request as of_command
-
+    given = {one.name: policies.pop(one.name, None) for one in _TRYING}
+    trying = of_command.Trying(
+        **{name: value for name, value in given.items() if value is not None}
+    )
     asked, of_policies = read("try", policies)
     several = {
         name: [level] if isinstance(level, str | int | float) else list(level)
         for name, level in of_policies.items()
     }
-    request = of_command.command(
-        list(command),
-        several,
-        metrics=metrics,
-        metric_file=metric_json,
-        latencies=latencies,
-        expect=expect,
-        timeout_s=600.0 if (limit_s := of_seconds("timeout", timeout)) is None else limit_s,
-        serve=list(serve),
-        ready=ready,
-        keep=keep,
-        **asked,
-    )
+    request = of_command.command(list(command), several, trying, **asked)
     return measured(request, store, guest, progress)

@@ -31,7 +31,7 @@ from memlab.experiment.huge_pages import thp_kind, thp_settings
 from memlab.experiment.kinds import At, Kind, Level, choice
 from memlab.experiment.latency import longest, percentile
 from memlab.experiment.metric import Metric
-from memlab.experiment.points import LONG
+from memlab.experiment.points import LONG, point_key
 from memlab.experiment.vocabulary import Cost, Experiment
 
 NAME = "try"
@@ -75,6 +75,7 @@ class Tried(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     serve: list[str] = []
     ready: str = ""
     keep: bool = False  # the service, for the trials of a block that have the same policies
+    duet: bool = False  # the two points of a block at the same time, on one CPU
     cap_bytes: int = 0  # the limit of the memory cgroup where memory_max says none
     trace: str = ""  # what argv is, in words, where that is a trace to replay and no command
 
@@ -149,6 +150,11 @@ POLICIES = {
         Factor("memory_max", _LIMIT, "memory limit; of the cgroup"),
         Factor("memory_high", _LIMIT, "memory.high; of the cgroup, v2 alone"),
         Factor("swap", choice("none", "file", "zram"), "swap; an area of the run's own"),
+        Factor(
+            "page_cache",
+            choice("kept", "dropped"),
+            "page cache; of the program and the files that its words name, before each trial",
+        ),
         Factor("overcommit", choice("inherit", "0", "1", "2"), "overcommit; of the whole host"),
         Factor("cpus", _or("all", "count", _whole(1, 4096), str), "CPUs; that it may use"),
         Factor("nice", Kind("nice value", _whole(-20, 19), str, lambda n: int(n)), "nice value"),
@@ -368,11 +374,15 @@ class CommandExperiment(Experiment):
             return ["peak_rss", "faults", "cpu_time", *own]
         service = ["ready"] if self.subject.serve else []
         own += [metric.name for metric in _LATENCIES[:3:2] if self.subject.latency_file]
-        return [*own, "elapsed", *service, "peak_rss", "faults"]
+        first = "cpu_time" if self.subject.duet else "elapsed"
+        return [*own, first, *service, "peak_rss", "faults"]
 
     def params(self, at: At, host: Mapping[str, str]) -> dict[str, Any]:
         groups = {name: host[name] for name in ("group", "processes")}
-        return {"spec": json.dumps(_spec(self, at)), **groups}
+        spec = _spec(self, at)
+        if self.subject.duet:
+            spec["beside"] = _spec(self, _other(self, at))
+        return {"spec": json.dumps(spec), **groups}
 
 
 def declare(given: Mapping[str, Any]) -> CommandExperiment:
@@ -389,6 +399,8 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
     if subject.latency_unit not in _UNITS_NS:
         raise BadRequest(f"a latency is in {', '.join(_UNITS_NS)}, not in {subject.latency_unit!r}")
     levels = subject.levels or {"lock": ["off"]}
+    if subject.duet:
+        check_duet(subject)
     words = [*subject.argv, *subject.serve]
     factors = [_with_levels(factor_of(name, words), levels[name]) for name in levels]
     own = [_own(metric) for metric in subject.metrics]
@@ -405,7 +417,7 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
         question=_question(subject),
         probe="command",
         factors=factors,
-        metrics=(*own, *latencies, *METRICS, *([READY] if subject.serve else [])),
+        metrics=(*own, *latencies, *_metrics(subject), *([READY] if subject.serve else [])),
         cost=Cost(limit_s=subject.timeout_s + _SETUP_S),
         figure=Bars(_first(subject), over=names[0], by=names[1:2], panels=names[2:]),
         more_figures=figures
@@ -431,6 +443,8 @@ def _first(subject: Tried) -> str:
     """The metric of the first figure."""
     if subject.trace:
         return "peak_rss"
+    if subject.duet:
+        return "cpu_time"
     return subject.metrics[0].name if subject.metrics else METRICS[0].name
 
 
@@ -440,13 +454,51 @@ def _question(subject: Tried) -> str:
     load = f" under `{_line(subject.argv)}`" if subject.serve else ""
     load = f", kept for a block,{load}" if subject.keep else load
     tried = _line(subject.serve or subject.argv)
-    return f"How does `{tried}` behave{load} under other memory policies?"
+    beside = ", two at the same time on one CPU," if subject.duet else ""
+    return f"How does `{tried}` behave{load}{beside} under other memory policies?"
 
 
 def _line(words: Sequence[str]) -> str:
     """As in a shell; a placeholder needs no quotes here."""
     plain = re.compile(r"[\w{}@%+=:,./-]+")
     return " ".join(word if plain.fullmatch(word) else shlex.quote(word) for word in words)
+
+
+# Each of a duet has these of its own: all others it would share, or change by them what it shares.
+_OF_A_DUET = ("lock", "stack", "nofile", "aslr")
+_SHARED_IN_A_DUET = ("elapsed", "peak_group", "stalled")
+
+
+def check_duet(subject: Tried) -> None:
+    """BadRequest where two levels cannot run beside each other, or not be told apart so."""
+    points = math.prod(map(len, subject.levels.values())) if subject.levels else 1
+    if points != 2:
+        raise BadRequest(f"--duet is of two levels of one policy, not of {points}: see -p")
+    if subject.serve or subject.metrics or subject.latency_file or subject.trace:
+        raise BadRequest(
+            "--duet compares the processor time of a command: without --serve, --metric, "
+            "--latencies and a trace"
+        )
+    for name in subject.levels:
+        if name in POLICIES and name not in _OF_A_DUET:
+            raise BadRequest(
+                f"--duet: both run at the same time, and would share {name}; it takes "
+                f"{', '.join(_OF_A_DUET)}, env.NAME and what is in the command"
+            )
+
+
+def _metrics(subject: Tried) -> list[Metric]:
+    shared = _SHARED_IN_A_DUET if subject.duet else ()
+    return [metric for metric in METRICS if metric.name not in shared]
+
+
+def _other(experiment: Experiment, at: At) -> At:
+    """The other point of a duet."""
+    others = {
+        one.name: next((level for level in one.quick if level != at[one.name]), at[one.name])
+        for one in experiment.factors
+    }
+    return {name: others[name] for name in at}
 
 
 _PORT_MAX = 65_535
@@ -532,6 +584,8 @@ def _host(subject: Tried, names: set[str]) -> Host:
         return any(at.get(name, "none") != "none" for name in ("memory_max", "memory_high"))
 
     def kept(at: At) -> str:
+        if subject.duet:  # by one worker, which keeps what the second took
+            return "duet"
         own = [name for name in at if name in of_service]
         return json.dumps({name: at[name] for name in own}) if subject.keep else ""
 
@@ -545,7 +599,11 @@ def _host(subject: Tried, names: set[str]) -> Host:
 
     def malloc(at: At) -> Malloc:
         allocator, _, setting = str(at["malloc"]).partition(":")[0].partition("/")
-        return Malloc("glibc" if allocator == "system" else allocator, setting or "default")
+        return Malloc(
+            "glibc" if allocator == "system" else allocator,
+            setting or "default",
+            otherwise="-p env.LD_PRELOAD=,PATH",
+        )
 
     return Host(
         containment=Containment(
@@ -561,7 +619,7 @@ def _host(subject: Tried, names: set[str]) -> Host:
             keep_cache=True,
             counted=asked,
         ),
-        cpus=cpus if "cpus" in names else "all",
+        cpus=(lambda _: 1) if subject.duet else cpus if "cpus" in names else "all",
         malloc=malloc if "malloc" in names else None,
         settings=settings,
         kept=kept,
@@ -602,6 +660,8 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
         "serve": [fill(word, at) for word in subject.serve],
         "ready": fill(subject.ready, at),
         "keep": subject.keep,
+        "point": point_key(at),
+        "beside": None,
         "not_for_load": _ALLOCATOR_OPTIONS if "malloc" in at else [],
         "processes": _MOST_PROCESSES,
         "cwd": subject.cwd,
@@ -609,6 +669,7 @@ def _spec(experiment: CommandExperiment, at: At) -> dict[str, Any]:
         "preload": [] if lock == "off" or replayer == "replay" else [str(tools / "lock.so")],
         "policies": [f"{name}={value}" for name, value in words.items() if value is not None],
         "cpus": 0 if at.get("cpus", "all") == "all" else int(at["cpus"]),
+        "drops_files": at.get("page_cache") == "dropped",
         "limited": any(at.get(name, "none") != "none" for name in ("memory_max", "memory_high")),
         "memory_high": None if high == "none" else int(high),
         "metrics": {m.name: m.pattern for m in subject.metrics if m.pattern},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,33 +22,51 @@ from memlab.trace import replay
 _CAP_SHARE = 0.7  # of the available memory that a command may take where no memory_max is asked
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trying:
+    """What is read of a command, what is expected of it, and how one run of it goes: as the options
+    of `memlab try` of the same names."""
+
+    metrics: Sequence[str] = ()
+    metric_json: str = ""
+    latencies: str = ""
+    expect: Sequence[str] = ()
+    timeout: float | str = "10min"
+    serve: Sequence[str] = ()
+    ready: str = ""
+    keep: bool = False
+    duet: bool = False
+
+    @property
+    def timeout_s(self) -> float:
+        """Of one run. Raises BadRequest."""
+        try:
+            given = self.timeout
+            return units.parse_duration(given) if isinstance(given, str) else given
+        except ValueError as error:
+            raise BadRequest(f"timeout: {error}") from None
+
+
 def command(
     words: Sequence[str],
     policies: Mapping[str, Sequence[object]],
-    *,
-    metrics: Sequence[str] = (),
-    metric_file: str = "",
-    latencies: str = "",
-    expect: Sequence[str] = (),
-    timeout_s: float = 600.0,
-    serve: Sequence[str] = (),
-    ready: str = "",
-    keep: bool = False,
+    trying: Trying = Trying(),
     cwd: Path | None = None,
     **how: Any,
 ) -> Request:
     """The request to try a command under levels of policies, as text or values, each policy's
     baseline first; `how` is what any sweep may be asked. Raises BadRequest and BadLevels."""
+    serve, metrics = list(trying.serve), trying.metrics
     if isinstance(words, str):
         raise BadRequest(f"a command is a list of its words, not the text {words!r}: shlex.split")
-    if isinstance(expect, str):
-        raise BadRequest(f"expect is a list of texts, not the text {expect!r}")
+    if isinstance(trying.expect, str):
+        raise BadRequest(f"expect is a list of texts, not the text {trying.expect!r}")
     if not words:
         raise BadRequest("name the command to try, after the options: memlab try -- ./app")
     folder, what = cwd or Path.cwd(), ""
     if trace.is_named(words):
         what = replay.checked(folder / words[0], policies, serve=serve, metrics=metrics)
-        words, metrics = [*replay.words(policies), *words], replay.METRICS
+        words, metrics = [*replay.words(policies), *words], replay.metrics(policies)
     levels = tried.check_policies([*words, *serve], policies)
     started = [] if what else [words[0], *serve[:1]]
     for program in (program for word in started for program in tried.programs(word, levels)):
@@ -55,21 +74,22 @@ def command(
         if not program or shutil.which(path) is None:
             what = "is not executable" if program and path.exists() else "is not found"
             raise BadRequest(f"{shlex.quote(program)}: the command to try {what}")
-    latency_file, latency_unit = tried.read_latencies(latencies)
+    latency_file, latency_unit = tried.read_latencies(trying.latencies)
     free = available.memory().left
     subject = tried.Tried(
         argv=list(words),
         cwd=str(folder),
         levels=levels,
-        metrics=[tried.read_metric(text, in_file=bool(metric_file)) for text in metrics],
-        metric_file=metric_file,
+        metrics=[tried.read_metric(text, in_file=bool(trying.metric_json)) for text in metrics],
+        metric_file=trying.metric_json,
         latency_file=latency_file,
         latency_unit=latency_unit,
-        expect=list(expect),
-        timeout_s=timeout_s,
-        serve=list(serve),
-        ready=ready,
-        keep=keep,
+        expect=list(trying.expect),
+        timeout_s=trying.timeout_s,
+        serve=serve,
+        ready=trying.ready,
+        keep=trying.keep,
+        duet=trying.duet,
         cap_bytes=max(1, int(free * _CAP_SHARE)),
         trace=what,
     )
@@ -93,6 +113,7 @@ class _CommandFile(msgspec.Struct, forbid_unknown_fields=True):
     serve: list[str] = []
     ready: str = ""
     keep: bool = False
+    duet: bool = False
     blocks: int | None = None
     budget: str | None = None
 
@@ -113,17 +134,6 @@ def command_file(path: Path, **how: Any) -> Request:
         name: [words[v] if isinstance(v, bool) else str(v) for v in of]
         for name, of in file.policies.items()
     }
-    return command(
-        file.command,
-        levels,
-        metrics=file.metrics,
-        metric_file=file.metric_json,
-        latencies=file.latencies,
-        expect=file.expect,
-        timeout_s=timeout_s,
-        serve=file.serve,
-        ready=file.ready,
-        keep=file.keep,
-        cwd=path.absolute().parent,
-        **said,
-    )
+    trying = Trying(**{one.name: getattr(file, one.name) for one in fields(Trying)})
+    trying = replace(trying, timeout=timeout_s)
+    return command(file.command, levels, trying, path.absolute().parent, **said)

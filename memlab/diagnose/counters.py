@@ -7,7 +7,6 @@ on the machine passes the kernel's slower entry: 100 ns more (docs/diagnose.md).
 
 from __future__ import annotations
 
-import errno
 import os
 import resource
 import time
@@ -38,9 +37,20 @@ class Event:
     software: int | None = None
 
 
+# glibc's vfork(3), of which CPython starts programs, is a call of its own; other architectures
+# have neither of the two.
+_OF_X86 = (
+    (
+        Event("fork_eagain", "syscalls:sys_exit_fork", "ret == -11"),
+        Event("vfork_eagain", "syscalls:sys_exit_vfork", "ret == -11"),
+    )
+    if os.uname().machine == "x86_64"
+    else ()
+)
 # asm-generic/mman-common.h: MADV_DONTNEED is 4. linux/mm_types.h, enum tlb_flush_reason: 4 is
 # asking other CPUs, also those that then need no interrupt; 1 is a flush that another CPU asked
-# for, counted on the thread that it interrupts. linux/sched.h: CLONE_THREAD is 0x10000.
+# for, counted on the thread that it interrupts. linux/sched.h: CLONE_THREAD is 0x10000; CLONE_VM,
+# 0x100, is also of vfork(2) and posix_spawn(3), which copy no page tables.
 # trace/events/lock.h: 2 and 4 are readers and writers that sleep for a semaphore, as the mmap_lock.
 # mm/compaction.c, try_to_compact_pages(): an allocation that compacts itself, kcompactd not.
 EVENTS = (
@@ -55,7 +65,7 @@ EVENTS = (
     Event("lock_sleeps", "lock:contention_begin", "flags == 2 || flags == 4"),
     Event("compactions", "compaction:mm_compaction_try_to_compact_pages"),
     Event("threads_created", "task:task_newtask", "clone_flags & 65536"),
-    Event("processes_created", "task:task_newtask", "!(clone_flags & 65536)"),
+    Event("processes_forked", "task:task_newtask", "!(clone_flags & 65792)"),
     # arch/x86/include/asm/trap_pf.h: bit 0 is a fault on a page that is there, as a write to one
     # that a fork shares is.
     Event("present_faults_user", "exceptions:page_fault_user", "error_code & 1"),
@@ -79,6 +89,9 @@ EVENTS = (
     Event("mlockall_refused", "syscalls:sys_exit_mlockall", "ret < 0"),
     Event("clone_eagain", "syscalls:sys_exit_clone", "ret == -11"),
     Event("clone3_eagain", "syscalls:sys_exit_clone3", "ret == -11"),
+    *_OF_X86,
+    # asm-generic/signal.h: 7 is SIGBUS, of a page of a mapping that cannot be had.
+    Event("bus_errors", "signal:signal_generate", "sig == 7"),
     # fs/dcache.c and the caches of each file system: names and inodes, charged to the group.
     Event("dentries", "kmem:kmem_cache_alloc", 'name == "dentry"'),
     Event("inodes", "kmem:kmem_cache_alloc", 'name ~ "*inode*"'),
@@ -118,7 +131,7 @@ class Counters:
         except ProcessLookupError:  # the thread has ended
             return
         except OSError as refused:
-            self.unseen[event.name] = _why(refused)
+            self.unseen[event.name] = perf_event.why(refused)
 
     def close(self) -> None:
         for fd in self._fds.values():
@@ -154,7 +167,7 @@ def counting(pid: int) -> Iterator[Counters]:
     if os.uname().machine != "x86_64":
         other = "what a fault's code means is known for x86-64 alone"
         unseen.update(dict.fromkeys(("present_faults_user", "present_faults_kernel"), other))
-    tasks, at_most = _busiest_first(pid), min(THREADS_MAX, _room())
+    tasks, at_most = busiest_first(pid), min(THREADS_MAX, _room())
     made_per_s = _threads_made_per_s(numbers, tasks[:at_most])
     counters = Counters(numbers, inherit=made_per_s < _FOLLOWED_PER_S)
     counters.unseen.update(unseen)
@@ -210,15 +223,7 @@ def _numbers() -> tuple[dict[str, int], dict[str, str]]:
     return numbers, unseen
 
 
-def _why(refused: OSError) -> str:
-    if isinstance(refused, PermissionError):
-        return "perf events are refused: sysctl kernel.perf_event_paranoid=1, or run as root"
-    if refused.errno == errno.EMFILE:
-        return "too few open files are allowed for so many threads: raise ulimit -n"
-    return str(refused)
-
-
-def _busiest_first(pid: int) -> list[int]:
+def busiest_first(pid: int) -> list[int]:
     used: Counter[int] = Counter()
     for task in process.tasks(pid):
         with suppress(OSError):

@@ -70,7 +70,7 @@ class Diagnosis:
         """The `memlab try` line that tests a finding's setting; None where none can."""
         if self.look is None or not one.policies:
             return None
-        return started.line(self.look.started, one.policies, serves=self.look.serves)
+        return started.line(self.look.started, one.policies, port=self.look.port)
 
 
 def of(pid: int, seconds: float, *, thorough: bool = False) -> Diagnosis:
@@ -79,6 +79,7 @@ def of(pid: int, seconds: float, *, thorough: bool = False) -> Diagnosis:
     starting_cpu_s = time.process_time()
     with subject.held(pid) as (found, pidfd):
         seen = look.at(found, pidfd, seconds, thorough=thorough)
+        subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
     accounts = tuple(one.of(seen) for one in (stock, flow, limits, timing))
     if seen.group:
         accounts = (accounts[0], held.stock(seen.group.charge), *accounts[1:])
@@ -112,7 +113,7 @@ def _unseen(seen: Look) -> Iterator[Unlooked]:
     for line in seen.unseen:
         what, _, why = line.partition(": ")
         yield Unlooked(what, why, None, None)
-    if seen.state in "Tt":
+    if seen.state in "Tt" or seen.frozen:
         yield Unlooked("what it does", "it is stopped", None, None)
 
 

@@ -16,11 +16,20 @@ from memlab.diagnose.finding import Fact
 from memlab.diagnose.group import Charge  # noqa: F401
 from memlab.diagnose.heap import Heap  # noqa: F401
 from memlab.diagnose.held import GroupLook
-from memlab.diagnose.look import GroupRoom, Look, MappingUse, Shootdowns, Thread  # noqa: F401
+from memlab.diagnose.killed import Kill, Task  # noqa: F401
+from memlab.diagnose.look import (  # noqa: F401
+    GroupRoom,
+    Look,
+    MappingUse,
+    PastEnd,
+    Shootdowns,
+    Thread,
+)
 from memlab.diagnose.malloc_options import Option  # noqa: F401
 from memlab.diagnose.memory import Memory  # noqa: F401
 from memlab.diagnose.pages import Pages, Sampled  # noqa: F401
-from memlab.diagnose.room import Room, TmpfsUse  # noqa: F401
+from memlab.diagnose.room import Room, Segments, TmpfsUse  # noqa: F401
+from memlab.diagnose.sites import Site, Sites  # noqa: F401
 from memlab.diagnose.started import Started  # noqa: F401
 from memlab.diagnose.subject import Subject  # noqa: F401
 from memlab.diagnose.unlooked import Unlooked
@@ -69,6 +78,21 @@ class Diagnose(Document):
     group: GroupLook | None
     """null: the subject is a process."""
     cost: Cost
+
+
+class LastKill(Document):
+    """What the kernel's log says of kills for want of memory."""
+
+    schema: Literal[1]
+    kills: int
+    """In the log."""
+    last: Kill | None
+    """null: there is none; the log may have been overwritten."""
+
+
+def of_kills(found: Sequence[Kill]) -> LastKill:
+    """The kills of a log as a document."""
+    return LastKill(schema=1, kills=len(found), last=found[-1] if found else None)
 
 
 def of(found: Diagnosis) -> Diagnose:

@@ -1,4 +1,4 @@
-"""What `diagnose` adds to the core: the schema of what it prints."""
+"""What `diagnose` adds to the core: the schemas of what it prints."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import Any
 
 
 def documents() -> dict[str, Any]:
-    from memlab.diagnose.documents import Diagnose
+    from memlab.diagnose.documents import Diagnose, LastKill
 
-    return {"diagnose": Diagnose}
+    return {"diagnose": Diagnose, "diagnose-last-kill": LastKill}

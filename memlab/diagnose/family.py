@@ -133,15 +133,22 @@ def open_memory_bytes(pid: int) -> int:
     return sum(held.values())
 
 
-def listens(pid: int) -> bool:
-    """Whether it holds a TCP socket that listens, in /proc/PID/net/tcp (0A is LISTEN)."""
-    sockets = set()
+def pipe_count(pid: int) -> int:
+    """How many pipes it holds an end or both of."""
+    held = files.known(lambda: process.descriptors(pid)) or []
+    return len({one for one in held if one.startswith("pipe:")})
+
+
+def port(pid: int) -> int | None:
+    """The lowest TCP port that it listens on, in /proc/PID/net/tcp (0A is LISTEN); None where it
+    holds no such socket."""
+    ports: dict[str, int] = {}
     for name in ("tcp", "tcp6"):
         for line in proc.lines(files.text(ROOT / f"proc/{pid}/net/{name}") or "")[1:]:
             words = line.split()
             if len(words) > 9 and words[3] == "0A":
-                sockets.add(f"socket:[{words[9]}]")
-    if not sockets:
-        return False
+                ports[f"socket:[{words[9]}]"] = int(words[1].rpartition(":")[2], 16)
+    if not ports:
+        return None
     held = files.known(lambda: process.descriptors(pid)) or []
-    return not sockets.isdisjoint(held)
+    return min((ports[one] for one in held if one in ports), default=None)

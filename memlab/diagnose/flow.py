@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memlab import units
-from memlab.diagnose import account, malloc_options, started, stock
+from memlab.diagnose import account, malloc_options, sites, started, stock
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
     COSTLY,
@@ -94,7 +94,7 @@ def _handled(look: Look) -> bool:
 def of(look: Look) -> Account:
     """Faults per second."""
     flow = split(look)
-    forks = look.rate("processes_created") or 0.0
+    forks = look.rate("processes_forked") or 0.0
     lines = [
         Line(
             "first touches",
@@ -155,7 +155,7 @@ def _severity(value: float, note: float, costly: float) -> Severity | None:
 
 
 def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
-    forks = look.rate("processes_created") or 0.0
+    forks = look.rate("processes_forked") or 0.0
     if not forks:
         return
     anonymous = look.memory.anonymous_bytes
@@ -177,7 +177,8 @@ def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
             Fact("its page tables", look.page_table_bytes, "B"),
             Fact("writes to pages that are there", flow.copies, "1/s"),
             _cost(look, flow.copies),
-            _who(look, "processes_created"),
+            _who(look, "processes_forked"),
+            *(sites.facts(look.sites) if flow.copies >= 0.5 * flow.total else ()),
         ),
         "where it starts programs: posix_spawn or vfork, which copy nothing; where it takes a "
         "snapshot: huge pages shorten the fork (the child's write still copies 4 KiB since Linux "
@@ -359,6 +360,7 @@ def _return(look: Look, flow: Flow, name: str, severity: Severity, title: str) -
             _cost(look, flow.again),
             _per_s(look, "shootdowns_asked", "TLB flushes asked of other CPUs"),
             _per_s(look, "shootdowns_taken", "its threads interrupted to flush"),
+            *sites.facts(look.sites),
         ),
         setting,
         policies,
@@ -395,7 +397,7 @@ def _first(look: Look, flow: Flow) -> Iterator[Finding]:
         "first touches",
         flow.first,
         "1/s",
-        facts(_cost(look, flow.first), _who(look, "minor_faults")),
+        facts(_cost(look, flow.first), _who(look, "minor_faults"), *sites.facts(look.sites)),
         "huge pages (MADV_HUGEPAGE), or populate before it matters (MADV_POPULATE_WRITE)",
         {"thp": ["inherit", "always"]},
         ("page-fault", "thp-cost"),
@@ -409,23 +411,22 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
             f"{rate(flow.zeros)} page faults are reads of memory that nobody wrote: each maps the "
             "one page of zeros, and takes no memory",
             "flow", "reads of memory never written", flow.zeros, "1/s",
-            facts(_cost(look, flow.zeros), _who(look, "minor_faults")),
+            facts(_cost(look, flow.zeros), _who(look, "minor_faults"), *sites.facts(look.sites)),
             "a sparse table is cheaper as a tree or a hash; MADV_HUGEPAGE maps 2 MiB of zeros per "
             "fault",
             experiments=("page-fault",),
         )  # fmt: skip
-    copies = flow.copies if not (look.rate("processes_created") or 0) else 0.0
+    copies = flow.copies if not (look.rate("processes_forked") or 0) else 0.0
     severity = _severity(flow.rest, 10_000, 20_000)
     if severity is not None:
         yield Finding(
             "page-faults", severity,
             f"it takes {rate(flow.total)} page faults, of which {rate(flow.rest)} are explained by "
-            "neither growth, memory given back, copies nor files",
+            f"neither growth, memory given back, copies nor files{_most(look)}",
             "flow", "rest", flow.rest, "1/s",
-            facts(_cost(look, flow.rest), _who(look, "minor_faults")),
-            "where the calls are not seen, run as root; perf record -e page-faults -p PID names "
-            "the "
-            "code",
+            facts(_cost(look, flow.rest), _who(look, "minor_faults"), *sites.facts(look.sites)),
+            "where the calls are not seen, run as root; addr2line -f -e FILE OFFSET names the "
+            "function",
             experiments=("page-fault",),
         )  # fmt: skip
     severity = _severity(copies, 5000, 20_000)
@@ -435,7 +436,10 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
             f"{rate(copies)} page faults are writes to pages that are there: pages of files that "
             "are written back, or memory that is protected and opened again",
             "flow", "writes to pages that are there", copies, "1/s",
-            facts(_per_s(look, "mprotect", "mprotect"), _cost(look, copies)),
+            facts(
+                _per_s(look, "mprotect", "mprotect"), _cost(look, copies),
+                *sites.facts(look.sites),
+            ),
             "fewer changes of protection (garbage collectors' write barriers, soft-dirty or "
             "userfaultfd write protection); fewer msync and fsync of a file mapping",
             experiments=("page-fault", "mmap-write"),
@@ -511,6 +515,10 @@ def _cost(look: Look, faults: float) -> Fact | None:
         return Fact("which take nearly all of its system time", f"{look.system_share:.2g} of a CPU")
     each = units.format_duration(look.fault_s)
     return Fact("which take about", f"{cost:.2g} of a CPU, at {each} per fault here")
+
+
+def _most(look: Look) -> str:
+    return "".join(f"; {fact.name} {fact.value}" for fact in [*sites.facts(look.sites)][:1])
 
 
 def _who(look: Look, *names: str) -> Fact | None:

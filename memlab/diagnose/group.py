@@ -54,6 +54,8 @@ class Charge:
     """How often the limit was met."""
     oom_kill_count: int
     fault_count: int
+    stuck: bool = False
+    """Out of memory with the killer turned off (v1's memory.oom_control): its threads wait."""
 
     @property
     def rest_bytes(self) -> int:
@@ -160,9 +162,17 @@ def _charge_1(
     tables = min(tables, kernel - stacks)
     other = kernel - stacks - tables
     machine = files.known(lambda: proc.meminfo(root)) or {}
-    # No more is reclaimable here than on the whole machine, and no more is not.
-    least = max(0, other - machine.get("SUnreclaim", other) - machine.get("Percpu", 0))
+    # No more is reclaimable here than on the whole machine, and no more is not: slab, per-CPU
+    # memory, and pages that the kernel takes for pipes, vmalloc and the like, which no line names.
+    named = (
+        "MemFree", "Buffers", "Cached", "SwapCached", "AnonPages", "Slab", "KernelStack",
+        "PageTables", "SecPageTables", "Percpu", "Hugetlb",
+    )  # fmt: skip
+    unnamed = machine.get("MemTotal", 0) - sum(machine.get(name, 0) for name in named)
+    not_slab = machine.get("Percpu", 0) + max(0, unnamed)
+    least = max(0, other - machine.get("SUnreclaim", other) - not_slab)
     most = min(other, machine.get("SReclaimable", 0))
+    control = pairs(directory / "memory.oom_control")
     return Charge(
         used_bytes=used,
         peak_bytes=files.number(directory / _PEAK["1"]),
@@ -177,7 +187,8 @@ def _charge_1(
         zswap_bytes=0,
         swapped_bytes=of("swap"),
         reached_count=files.number(directory / "memory.failcnt") or 0,
-        oom_kill_count=pairs(directory / "memory.oom_control").get("oom_kill", 0),
+        oom_kill_count=control.get("oom_kill", 0),
+        stuck=bool(control.get("oom_kill_disable") and control.get("under_oom")),
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, per_day, rate, size
 from memlab.diagnose.group import Charge
 from memlab.diagnose.look import GroupRoom
-from memlab.diagnose.room import TmpfsUse, tmpfs
+from memlab.diagnose.room import Segments, TmpfsUse, left_segments, tmpfs
 from memlab.diagnose.waits import Waits
 from memlab.errors import CannotLook
 from memlab.observe import cgroup, files, proc
@@ -49,6 +51,9 @@ class GroupLook:
     pressure_share: float | None
     """Of the time, in which some of its threads waited for memory (memory.pressure, v2)."""
     grows_steadily: bool
+    segments: Segments | None = None
+    """System V shared memory that no process attaches, in the IPC namespace of its first process;
+    None where that is another than this program's."""
 
 
 def at(directory: Path, version: str, seconds: float) -> GroupLook:
@@ -62,16 +67,18 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         before = group.charge(directory, version)
         of_limit = group.charge(limited, version, limit_name=name)
         began, stalled, slab = time.monotonic(), _stalled_us(directory), _slab()
-        sampler, charged, charged_limit = waits.Sampler(pids[:16]), [], []
+        charged: list[int] = []
+        charged_limit: list[int] = []
         own = cgroup.Limit(directory, version, "", 0)
         count = max(4, round(seconds / _SAMPLE_S))
-        for left in range(count, -1, -1):
-            sampler.sample()
-            charged.append(group.used_bytes(own) or 0)
-            if limit:
-                charged_limit.append(group.used_bytes(limit) or 0)
-            if left:
-                time.sleep(seconds / count)
+        with closing(waits.Sampler(pids[:16])) as sampler:
+            for left in range(count, -1, -1):
+                sampler.sample()
+                charged.append(group.used_bytes(own) or 0)
+                if limit:
+                    charged_limit.append(group.used_bytes(limit) or 0)
+                if left:
+                    time.sleep(seconds / count)
         after = group.charge(directory, version)
         of_limit_after = group.charge(limited, version, limit_name=name)
     except FileNotFoundError:
@@ -99,6 +106,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         waits=sampler.result(),
         pressure_share=stall,
         grows_steadily=look.steadily(charged),
+        segments=left_segments(first or os.getpid()),
     )
 
 
@@ -172,7 +180,11 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
     per_s = seen.unshared_bytes / seen.seconds
     more = family.may_grow_bytes([m.shared_bytes or 0 for m in seen.members])
     if seen.room:
-        yield from limits.of_group(seen.room, unshares=(per_s, more))
+        yield from limits.of_group(
+            seen.room, unshares=(per_s, more), mounts=seen.tmpfs, segments=seen.segments
+        )
+    else:
+        yield from limits.of_files(charge, (), seen.tmpfs, seen.segments)
     if per_s >= 16 * 4096 and seen.shared_bytes >= 4 * MiB:
         alone = sum(max(0, m.growth_bytes) for m in seen.members) / seen.seconds
         yield Finding(
@@ -190,11 +202,20 @@ def findings(seen: GroupLook) -> Iterator[Finding]:
             experiments=("page-fault",),
         )  # fmt: skip
     if not seen.room and charge.slab_reclaimable_bytes >= max(16 * MiB, 0.3 * charge.used_bytes):
+        low, high = charge.slab_bounds_bytes
+        what = (
+            "directory entries and inodes of the kernel (reclaimable slab), of no process: dropped "
+            "before anyone is killed"
+        )
+        if low < high / 2:
+            what = (
+                f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to "
+                f"{size(high)} of it {what}"
+            )
         yield Finding(
             "group-slab", NOTE,
             f"{size(charge.slab_reclaimable_bytes)} of the group's {size(charge.used_bytes)} are "
-            "directory entries and inodes of the kernel (reclaimable slab), of no process: dropped "
-            "before anyone is killed",
+            f"{what}",
             "stock", "slab, reclaimable", charge.slab_reclaimable_bytes, "B",
             experiments=("memcg-accounting",),
         )  # fmt: skip

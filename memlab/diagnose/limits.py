@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 from memlab import units
 from memlab.diagnose import stock
@@ -20,8 +21,9 @@ from memlab.diagnose.finding import (
     share,
     size,
 )
+from memlab.diagnose.group import Charge
 from memlab.diagnose.look import GroupRoom, Look
-from memlab.diagnose.room import Room
+from memlab.diagnose.room import COUNTED, Room, Segments, TmpfsUse
 from memlab.observe import files, proc
 
 MiB = units.MiB
@@ -29,6 +31,7 @@ _NEAR = {"vm.max_map_count": 0.5, "RLIMIT_MEMLOCK": 0.8}
 _NEAR_OF_OTHERS = 0.9
 _DROPPED = ": dropped before anyone is killed; no danger, no leak"
 _FAILS = 0.99
+_SOON_S = 600.0  # a growth of a count is worth an alarm where its limit is nearer than this
 _HINTS = {
     "vm.max_map_count": "sysctl vm.max_map_count; fewer mappings: neighbours of equal protection, "
     "lock and advice are one mapping",
@@ -75,6 +78,7 @@ _CALLS = (
     ("mlock2_refused", "mlock2", "ENOMEM or EPERM"),
     ("mlockall_refused", "mlockall", "ENOMEM or EPERM"),
     ("clone_eagain", "clone", "EAGAIN"), ("clone3_eagain", "clone3", "EAGAIN"),
+    ("fork_eagain", "fork", "EAGAIN"), ("vfork_eagain", "vfork", "EAGAIN"),
     ("emfile", "open or socket", "EMFILE"), ("enospc", "write", "ENOSPC"),
 )  # fmt: skip
 
@@ -100,14 +104,30 @@ def findings(look: Look) -> Iterator[Finding]:
     """What is worth saying of limits."""
     yield from _failing(look)
     if look.group:
-        yield from of_group(look.group, look)
-    for room in look.rooms:
+        yield from of_group(look.group, look, mounts=look.tmpfs, segments=look.left_segments)
+    # Of limits of one name the one that is met first is said.
+    for room in sorted(look.rooms, key=_time_left):
         yield from _near(look, room)
     yield from _tmpfs(look)
 
 
+def _time_left(room: Room) -> tuple[float, float]:
+    left_s = room.seconds_left
+    return math.inf if left_s is None else left_s, -room.share
+
+
 def _failing(look: Look) -> Iterator[Finding]:
     rooms = {room.name: room for room in look.rooms}
+    bus = look.rate("bus_errors") or 0.0
+    if bus:
+        yield Finding(
+            "bus-errors", COSTLY,
+            f"it is sent SIGBUS {rate(bus)}: {_of_bus(look)}",
+            "limits", "pages that cannot be had", bus, "1/s",
+            setting="a file that is mapped is replaced by a new one (rename), not cut short; tmpfs "
+            "and huge pages are reserved ahead (fallocate, no MAP_NORESERVE)",
+            experiments=("mmap-write",),
+        )  # fmt: skip
     locked = sum(look.rate(name) or 0.0 for name in ("mmap_eagain", "mremap_eagain"))
     if locked:
         yield _refused(
@@ -125,7 +145,9 @@ def _failing(look: Look) -> Iterator[Finding]:
             look, "lock-refused", "RLIMIT_MEMLOCK", mlocks, "ENOMEM or EPERM",
             f"mlock is refused: {said} (RLIMIT_MEMLOCK)",
         )  # fmt: skip
-    threads = sum(look.rate(name) or 0.0 for name in ("clone_eagain", "clone3_eagain"))
+    threads = sum(
+        look.rate(f"{call}_eagain") or 0.0 for call in ("clone", "clone3", "fork", "vfork")
+    )
     if threads:
         fullest = _fullest(
             look, ("pids.max", "RLIMIT_NPROC", "kernel.threads-max", "kernel.pid_max")
@@ -165,6 +187,22 @@ def _failing(look: Look) -> Iterator[Finding]:
         yield _refused(
             look, "memory-refused", line, memory, "ENOMEM", "mapping memory is refused: " + why
         )
+
+
+def _of_bus(look: Look) -> str:
+    if look.past_end:
+        one = look.past_end[0]
+        return (
+            f"{one.path} is mapped up to {size(one.mapped_bytes)} and is {size(one.file_bytes)} "
+            "long: what is touched behind its end, as after a truncate, has no page"
+        )
+    full = [one for one in look.tmpfs if one.used_bytes >= 0.99 * one.size_bytes]
+    if full:
+        return f"{full[0].path} (tmpfs) is full, {size(full[0].size_bytes)}"
+    return (
+        "a page of a mapping cannot be had: behind the end of its file, on a full file system or "
+        "tmpfs, or of an empty pool of huge pages"
+    )
 
 
 def _refused(look: Look, name: str, line: str, per_s: float, errno: str, why: str) -> Finding:
@@ -242,13 +280,26 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
     near = _NEAR.get(room.name, _NEAR_OF_OTHERS)
     if room.name in ("RLIMIT_STACK", "RLIMIT_AS", "RLIMIT_DATA") and room.limit > 1 << 46:
         return
-    if room.share < near:
-        return
+    left_s = room.seconds_left
+    grows = ""
+    if left_s is not None:
+        grows = (
+            f", and {_amount(room.growth_per_s, room.unit)} more per s in every part of the look: "
+            f"met in {left(left_s)} if that goes on"
+        )
     maps = room.name == "vm.max_map_count"
+    if room.share < near and (left_s is None or left_s > _SOON_S):
+        if grows and room.unit == "count":
+            yield _count_grows(room)
+        return
     severity: Severity = NOTE
     if room.share >= _FAILS and maps:
         severity = CRITICAL
-    elif (maps and room.share >= 0.8) or (room.name != "RLIMIT_MEMLOCK" and room.share >= 0.95):
+    elif (
+        (maps and room.share >= 0.8)
+        or (room.name != "RLIMIT_MEMLOCK" and room.share >= 0.95)
+        or (left_s is not None and left_s <= _SOON_S)
+    ):
         severity = COSTLY
     kind = {"vm.max_map_count": "mappings-limit-nears", "RLIMIT_MEMLOCK": "lock-limit-nears",
             "RLIMIT_NOFILE": "files-limit-nears", "pids.max": "threads-limit-nears",
@@ -258,7 +309,7 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
         kind.get(room.name, "limit-nears"),
         severity,
         f"{_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name}, "
-        f"{share(room.share)}): at the limit {room.what}",
+        f"{share(room.share)}){grows}: at the limit {room.what}",
         "limits",
         room.name,
         room.share,
@@ -266,6 +317,20 @@ def _near(look: Look, room: Room) -> Iterator[Finding]:
         setting=_HINTS.get(room.name, ""),
         experiments=("vma-lock",) if maps or "LOCK" in room.name else ("mmap-overcommit",),
     )
+
+
+def _count_grows(room: Room) -> Finding:
+    """Files that are never closed, threads that never end, mappings that are never taken away."""
+    words = {"files": "open files", "threads": "threads", "mappings": "mappings"}
+    kind = COUNTED[room.name]
+    return Finding(
+        f"{kind}-grow", NOTE,
+        f"{_amount(room.growth_per_s, room.unit)} more {words[kind]} per s in every part of the "
+        f"look; {_amount(room.used, room.unit)} of {_amount(room.limit, room.unit)} ({room.name})",
+        "limits", room.name, room.growth_per_s, "1/s",
+        setting=_HINTS.get(room.name, "threads that never end (ls /proc/PID/task), or a pool"),
+        experiments=("vma-lock",) if kind == "mappings" else (),
+    )  # fmt: skip
 
 
 def _tmpfs(look: Look) -> Iterator[Finding]:
@@ -284,10 +349,16 @@ def _tmpfs(look: Look) -> Iterator[Finding]:
 
 
 def of_group(
-    group: GroupRoom, look: Look | None = None, *, unshares: tuple[float, float] | None = None
+    group: GroupRoom,
+    look: Look | None = None,
+    *,
+    unshares: tuple[float, float] | None = None,
+    mounts: Sequence[TmpfsUse] = (),
+    segments: Segments | None = None,
 ) -> Iterator[Finding]:
     """Of a memory cgroup; `look` is of a process in it. `unshares`: bytes per second that become
-    private in it, and how many more may."""
+    private in it, and how many more may. `mounts` of tmpfs, and System V `segments` that no process
+    attaches, are what its processes see: who is charged for a file is not shown."""
     charge = group.charge
     kills = group.limit_name != "memory.high"
     evidence = _group_facts(group)
@@ -309,7 +380,17 @@ def of_group(
     full = 1 - group.room_share
     nearly = charge.used_bytes >= 0.9 * group.limit_bytes
     swap = _swaps()
-    if _fills(group):
+    if charge.stuck:
+        yield Finding(
+            "group-out-of-memory", CRITICAL,
+            f"its memory cgroup is out of memory, {size(charge.used_bytes)} of "
+            f"{size(group.limit_bytes)}, and the kernel kills nobody for it (oom_kill_disable): "
+            "who asks for more waits until some is given back",
+            "limits", group.limit_name, full, "1", evidence,
+            f"raise {group.path}/{group.limit_name}, end a process of it, or write 0 to its "
+            "memory.oom_control", None, ("reclaim-or-kill", "memcg-notify"),
+        )  # fmt: skip
+    elif _fills(group):
         assert group.seconds_left is not None
         if unshares is None and look is not None:
             lost, more = stock.unsharing(look)
@@ -350,11 +431,11 @@ def of_group(
     elif slab >= 16 * MiB and slab >= 0.3 * charge.used_bytes:
         yield Finding(
             "group-slab", NOTE,
-            f"{size(slab)} of the group's {size(charge.used_bytes)} are {_slab(group, look)}, of "
-            "no "
-            "process",
+            f"{size(slab)} of the group's {size(charge.used_bytes)} are of no process: "
+            f"{_slab(group, look)}",
             "stock", "slab, reclaimable", slab, "B", (*evidence, *_slab_facts(group, look)),
-            "no action; fewer lookups of names that do not exist",
+            "no action; fewer lookups of names that do not exist; slabtop says what the machine's "
+            "slab is, cgroup v2 what the group's is",
             experiments=("memcg-accounting",),
         )  # fmt: skip
     if group.reached_per_s >= 1:
@@ -371,17 +452,7 @@ def of_group(
             "limits", group.limit_name, group.reached_per_s, "1/s", evidence, raise_it, proof,
             ("reclaim-or-kill", "coop-reclaim", "memcg-notify"),
         )  # fmt: skip
-    held = charge.shmem_bytes
-    if held >= 16 * MiB and held >= 0.25 * charge.used_bytes:
-        yield Finding(
-            "group-tmpfs", NOTE,
-            f"{size(held)} of the group's {size(charge.used_bytes)} are tmpfs, shared memory or "
-            "memfd: "
-            "files that stay when their process ends, and that only swap or a delete takes out",
-            "stock", "tmpfs, shared memory", held, "B", evidence,
-            "remove the files (df -t tmpfs, ls /dev/shm), or size= for the mount",
-            experiments=("memcg-accounting",),
-        )  # fmt: skip
+    yield from of_files(charge, evidence, mounts, segments)
     dirty = charge.file_dirty_bytes + charge.writeback_bytes
     if dirty >= 0.3 * group.limit_bytes and dirty >= 16 * MiB:
         yield Finding(
@@ -393,6 +464,39 @@ def of_group(
             "write sooner (sync_file_range, fsync in pieces); memory.high below the limit",
             experiments=("reclaim-or-kill",),
         )  # fmt: skip
+
+
+def of_files(
+    charge: Charge,
+    evidence: tuple[Fact, ...],
+    mounts: Sequence[TmpfsUse],
+    segments: Segments | None,
+) -> Iterator[Finding]:
+    """Files in memory, with or without a limit of the group."""
+    held = charge.shmem_bytes
+    if held < 16 * MiB or held < 0.25 * charge.used_bytes:
+        return
+    yield Finding(
+        "group-tmpfs", NOTE,
+        f"{size(held)} of the group's {size(charge.used_bytes)} are tmpfs, shared memory or memfd: "
+        "files that stay when their process ends, and that only swap or a delete takes out"
+        + _left_files(held, mounts, segments),
+        "stock", "tmpfs, shared memory", held, "B", evidence,
+        "remove the files (df -t tmpfs, ls /dev/shm; ipcs -m, ipcrm), or size= for the mount",
+        experiments=("memcg-accounting",),
+    )  # fmt: skip
+
+
+def _left_files(held: float, mounts: Sequence[TmpfsUse], segments: Segments | None) -> str:
+    """What is seen that can be them."""
+    seen = [
+        f"{one.path} holds {size(one.used_bytes)}" for one in mounts if one.used_bytes >= held / 10
+    ]
+    if segments and segments.bytes >= held / 10:
+        noun = "segment" if segments.count == 1 else "segments"
+        seen.insert(0, f"{segments.count} System V {noun} that no process attaches "
+                    f"hold{'s' if segments.count == 1 else ''} {size(segments.bytes)}")  # fmt: skip
+    return f"; {', '.join(seen[:3])}" if seen else ""
 
 
 def _fills(group: GroupRoom) -> bool:
@@ -487,7 +591,17 @@ def _slab(group: GroupRoom, look: Look | None) -> str:
         f"kernel memory, of which cgroup v1 does not say what it is: {size(low)} to {size(high)} "
         "of "
         "it directory entries and inodes, which are dropped before anyone is killed"
+        f"{_of_pipes(look)}"
     )
+
+
+def _of_pipes(look: Look | None) -> str:
+    """A pipe holds 16 pages unless it is asked for more (pipe(7)); what is in it is of the
+    kernel, and is not dropped."""
+    most = look.pipe_count * 65536 if look else 0
+    if not look or most < MiB:
+        return ""
+    return f"; its {look.pipe_count:,} pipes, which are not, can hold {size(most)}"
 
 
 def _slab_facts(group: GroupRoom, look: Look | None) -> tuple[Fact, ...]:

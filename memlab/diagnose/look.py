@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from memlab import units
 from memlab.diagnose import (
@@ -18,6 +22,7 @@ from memlab.diagnose import (
     memory,
     pages,
     room,
+    sites,
     snapshot,
     started,
     subject,
@@ -29,20 +34,28 @@ from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.pages import Pages
-from memlab.diagnose.room import Room, TmpfsUse
+from memlab.diagnose.room import Room, Segments, TmpfsUse
+from memlab.diagnose.sites import Sites
 from memlab.diagnose.started import Started
 from memlab.diagnose.subject import Subject
 from memlab.diagnose.unlooked import Unlooked
 from memlab.diagnose.waits import Waits
 from memlab.observe import cgroup, files, process
 from memlab.observe import proc as observed
+from memlab.observe.proc import ROOT
 
 _CHARGE_BATCH_BYTES = 64 * 4096  # MEMCG_CHARGE_BATCH: a CPU charges its group in such steps
 
 _PARTS = 4  # of a look, in which growth has to show
 _SAMPLE_S = 0.1
 _STATES_PER_SAMPLE = 4  # of threads, in each of these
+_MANY_FAULTS_PER_S = 1000
+_PRICED_FAULTS_PER_S = 100  # fewer cost nothing to speak of, and the price takes 5 ms of a CPU
 _EXACT_BYTES = 1 << 20  # below, page tables decide: sums may lag
+_GROWN_COUNT = 16  # in the look: fewer are a program that warms up
+_GROWN_BYTES = 1 << 20
+_STATUS = re.compile(rb"^(Rss(?:Anon|Shmem|File)|Vm(?:Swap|Size|Data|Lck)|Threads):\s+(\d+)", re.M)
+_MAPPINGS_COUNTED = 10_000  # of so many the list is not read again and again
 
 Rates = Mapping[str, float | None]
 
@@ -122,6 +135,16 @@ class MappingUse:
 
 
 @dataclass(frozen=True, slots=True)
+class PastEnd:
+    """A mapping that goes on behind the last page of its file: a touch there is a SIGBUS."""
+
+    path: str
+    mapped_bytes: int
+    """From the file's first byte to the mapping's end."""
+    file_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """What the rules read."""
 
@@ -151,7 +174,8 @@ class Look:
     heap: Heap | None
     """What glibc's malloc holds; None of another malloc, or where it was not read."""
     fault_s: float | None
-    """What a page fault on anonymous memory takes on this machine, measured after the look."""
+    """What a page fault on anonymous memory takes on this machine, measured after the look; None
+    where the process takes few."""
     unseen: tuple[str, ...]
     pages: Pages | None = None
     """What its page tables say, at the end of the look; None where they were not read."""
@@ -192,7 +216,23 @@ class Look:
     """Which of them are its children or theirs."""
     userfaultfds: int = 0
     serves: bool = False
-    """It listens on a TCP port or holds a listening socket of its own network namespace."""
+    """It holds a listening TCP socket of its own network namespace."""
+    port: int | None = None
+    """The lowest port that it listens on."""
+    sites: Sites | None = None
+    """Which code takes page faults, and where; None where none was sampled."""
+    frozen: bool = False
+    """By its cgroup, at the end of the look."""
+    pipe_count: int = 0
+    """Of pipes that it holds an end of."""
+    past_end: tuple[PastEnd, ...] = ()
+    """Looked for where it was sent SIGBUS."""
+    segments: Segments | None = None
+    """System V shared memory that it made and that no process attaches."""
+    left_segments: Segments | None = None
+    """The same, whoever made it; None where not seen."""
+    floor_growth_bytes_per_s: float = 0.0
+    """Of the low points of what it holds, where each of four or more is above the one before."""
     fork_s: float | None = None
     """What a fork takes to copy its page tables at this machine's price; None where it makes no
     process."""
@@ -214,15 +254,21 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     if limit:  # those beside it in its group, such as the other workers of one parent
         children = list(dict.fromkeys([*children, *group.processes(limit.group)]))
         children = [one for one in children if one != pid][: family.MEMBERS_MAX]
-    with counters.counting(pid) as counted:
+    faults = _faults_per_s(pid)
+    with (
+        counters.counting(pid) as counted,
+        sites.sampling(counters.busiest_first(pid), faults() * seconds) as sampled,
+    ):
         members = family.first(children)
         pages_before, _, _ = _pages(pid, process.maps(pid), detailed=False)
         before, counts_before = snapshot.take(pid, limit), counted.read()
         series = Series(found, pidfd, limit, [pid, *children[:15]])
-        series.run(seconds)
+        with closing(series):
+            series.run(seconds)
         after, counts_after = snapshot.take(pid, limit), counted.read()
         unseen = dict(counted.unseen)
         limits = tuple(counted.limits)
+        faulted = sampled.result(files.known(lambda: process.maps(pid)) or [])
     waits_seen = series.sampler.result()
     mappings = process.maps(pid)
     pages_after, status, not_read_pages = _pages(pid, mappings, detailed=True)
@@ -239,10 +285,11 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
     )
     began = started.read(found)
-    serves = family.listens(pid)
-    subject.wait(found, pidfd, 0)  # of one that has ended /proc tells less and says no error
+    port = family.port(pid)
+    rooms = room.limits(pid, status, len(mappings))
+    rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
     held = series.held
-    forks = any(thread.per_s.get("processes_created") for thread in threads)
+    forks = any(thread.per_s.get("processes_forked") for thread in threads)
     resident = pages_after.by_mapping if pages_after else {}
     writable = [m for m in mappings if m.permissions in ("rw-p", "rwxp")]
     unfilled = sum(m.size_bytes - resident.get(m.start, 0) for m in writable)
@@ -256,7 +303,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         system_share=(after.system_s - before.system_s) / elapsed,
         thread_count=after.thread_count,
         allocator=malloc,
-        per_s=_rates(before, after, threads, unseen, elapsed, complete=not limits),
+        per_s=rates,
         threads=threads,
         shootdowns=_shootdowns(before, after, elapsed, "shootdowns_asked" not in unseen),
         memory=kept,
@@ -266,12 +313,13 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         growth_bytes_per_s=_growth(pages_before, pages_after, held) / elapsed,
         grows_steadily=steadily(held),
         heap=heaps,
-        fault_s=fault.seconds(),
+        fault_s=fault.seconds() if (rates["minor_faults"] or 0) >= _PRICED_FAULTS_PER_S else None,
         unseen=(
             *_said(unseen),
             *limits,
             *not_held,
             *allocator.not_searched(pid, malloc),
+            *_not_sampled(sampled, rates),
         ),
         pages=replace(pages_after, by_mapping={}) if pages_after else None,
         unshared_bytes=_unshared(pages_before, pages_after),
@@ -290,13 +338,24 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         page_table_bytes=observed.status_bytes(status, "VmPTE") or 0,
         stack_bytes=after.bytes("VmStk") or 0,
         stack_growth_bytes=(after.bytes("VmStk") or 0) - (before.bytes("VmStk") or 0),
-        rooms=tuple(room.limits(pid, status, len(mappings))),
+        rooms=tuple(
+            replace(one, growth_per_s=series.growth_per_s(room.COUNTED.get(one.name, ""), elapsed))
+            for one in rooms
+        ),
         tmpfs=tuple(room.tmpfs(pid)) if (after.bytes("RssShmem") or limit) else (),
         waits=waits_seen,
         members=family.last(members),
         descendants=frozenset(descendants),
         userfaultfds=waits.userfaultfds(pid),
-        serves=serves,
+        serves=port is not None,
+        port=port,
+        sites=faulted,
+        frozen=room.frozen(pid),
+        pipe_count=family.pipe_count(pid) if limit else 0,
+        past_end=_past_ends(pid, mappings) if rates["bus_errors"] else (),
+        segments=room.left_segments(pid, made_by=True),
+        left_segments=room.left_segments(pid) if limit else None,
+        floor_growth_bytes_per_s=floor_growth(held) / elapsed,
         fork_s=fault.fork_s(kept.anonymous_bytes) if forks else None,
         stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
         prices=(*not_read_pages, *not_read),
@@ -310,29 +369,60 @@ class Series:
         self, found: Subject, pidfd: int, limit: cgroup.Limit | None, pids: list[int]
     ) -> None:
         self._found, self._pidfd, self._limit = found, pidfd, limit
+        self._status = os.open(ROOT / f"proc/{found.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
         self.sampler = waits.Sampler(pids)
         self.held: list[int] = []
         """Anonymous and shared memory, and what of it is in swap."""
         self.resident: list[int] = []
         self.charged: list[int] = []
+        self.counts: dict[str, list[int]] = defaultdict(list)
+        """Of what limits count (`room.COUNTED`)."""
 
     def run(self, seconds: float) -> None:
         """Raises `CannotLook` where the process ends meanwhile."""
         count = max(_PARTS, round(seconds / _SAMPLE_S))
         self._sample()
-        for _ in range(count):
+        self._count_mappings()
+        for at in range(1, count + 1):
             for _ in range(_STATES_PER_SAMPLE):
                 subject.wait(self._found, self._pidfd, seconds / count / _STATES_PER_SAMPLE)
                 self.sampler.sample()
             self._sample()
+            if at * _PARTS // count > (at - 1) * _PARTS // count:
+                self._count_mappings()
+
+    def growth_per_s(self, name: str, elapsed: float) -> float:
+        """Of a count that every part of the look shows; else 0."""
+        seen = self.counts.get(name, [])
+        least = _GROWN_COUNT if name in ("mappings", "files", "threads") else _GROWN_BYTES
+        if not steadily(seen) or seen[-1] - seen[0] < least:
+            return 0.0
+        return (seen[-1] - seen[0]) / elapsed
+
+    def _count_mappings(self) -> None:
+        seen = self.counts["mappings"]
+        if not seen or seen[-1] <= _MAPPINGS_COUNTED:
+            seen.append((files.text(ROOT / f"proc/{self._found.pid}/maps") or "").count("\n"))
+
+    def close(self) -> None:
+        os.close(self._status)
+        self.sampler.close()
 
     def _sample(self) -> None:
-        status = files.known(lambda: observed.status(self._found.pid)) or {}
-        names = ("RssAnon", "RssShmem", "VmSwap", "RssFile")
-        anonymous, shmem, swapped, mapped = (observed.status_bytes(status, n) or 0 for n in names)
-        if status:  # of a process that has ended there is none, which the next wait says
+        # Ten per second: the fields that are needed, of a file that stays open.
+        text = files.known(lambda: os.pread(self._status, 8192, 0)) or b""
+        seen = {name.decode(): int(value) for name, value in _STATUS.findall(text)}
+        if seen:  # of a process that has ended there is none, which the next wait says
+            memory = {name: value << 10 for name, value in seen.items() if name != "Threads"}
+            names = ("RssAnon", "RssShmem", "VmSwap", "RssFile")
+            anonymous, shmem, swapped, mapped = (memory.get(name, 0) for name in names)
             self.held.append(anonymous + shmem + swapped)
             self.resident.append(anonymous + shmem + mapped)
+            self.counts["threads"].append(seen.get("Threads", 0))
+            for name, of in (("virtual", "VmSize"), ("data", "VmData"), ("locked", "VmLck")):
+                self.counts[name].append(memory.get(of, 0))
+            if held := room.open_files(self._found.pid, listed=False):
+                self.counts["files"].append(held)
         if self._limit and (used := group.used_bytes(self._limit)) is not None:
             self.charged.append(used)
 
@@ -386,6 +476,58 @@ def _largest(
 
 def _name(mapping: process.Mapping) -> str:
     return mapping.path or f"anonymous at {mapping.start:x}"
+
+
+def _faults_per_s(pid: int) -> Callable[[], float]:
+    """The rate from this call to that of what is returned."""
+    began, before = time.monotonic(), process.stat(pid).minor_faults
+    return lambda: (process.stat(pid).minor_faults - before) / (time.monotonic() - began)
+
+
+def _not_sampled(sampled: sites.Sampling, rates: Rates) -> tuple[str, ...]:
+    """Worth a line where there are many."""
+    many = (rates["minor_faults"] or 0.0) >= _MANY_FAULTS_PER_S
+    return (f"which code takes its page faults: {sampled.why}",) if many and sampled.why else ()
+
+
+def _past_ends(pid: int, mappings: Sequence[process.Mapping]) -> tuple[PastEnd, ...]:
+    """Mappings of files whose last pages the file does not have."""
+    found = []
+    for one in mappings:
+        if not one.path.startswith("/"):
+            continue
+        path = ROOT / f"proc/{pid}/root" / one.path.removesuffix(" (deleted)").lstrip("/")
+        if one.path.endswith(" (deleted)"):
+            path = ROOT / f"proc/{pid}/map_files/{one.start:x}-{one.end:x}"
+        length = files.known(lambda path=path: path.stat().st_size)  # type: ignore[misc]
+        end = one.offset_bytes + one.size_bytes
+        if length is not None and -(-length // pages.PAGE) * pages.PAGE < end:
+            found.append(PastEnd(one.path, end, length))
+    return tuple(found[:3])
+
+
+def floor_growth(held: Sequence[int]) -> float:
+    """How much the low points of a series that swings rise in all: of each fall by half of the
+    largest the point where it ends. 0 unless there are four, far enough apart for the samples to
+    meet them, each above the one before, and they rise by a quarter of that fall or more."""
+    swing = max(top - value for top, value in zip(accumulate(held, max), held, strict=True))
+    lows: list[tuple[int, int]] = []
+    top = low = held[0]
+    falling, at = False, 0
+    for i, value in enumerate(held):
+        if falling and value < low:
+            low, at = value, i
+        elif falling and value > low + swing / 8:
+            lows.append((at, low))
+            falling, top = False, value
+        top = max(top, value)
+        if not falling and value < top - swing / 2:
+            falling, low, at = True, value, i
+    rises = all(b > a for (_, a), (_, b) in pairwise(lows))
+    apart = all(b - a >= 5 for (a, _), (b, _) in pairwise(lows))
+    if len(lows) < 4 or not rises or not apart or lows[-1][1] - lows[0][1] < swing / 4:
+        return 0.0
+    return (lows[-1][1] - lows[0][1]) * (len(held) - 1) / (lows[-1][0] - lows[0][0])
 
 
 def fell(series: Sequence[int]) -> int:
@@ -444,8 +586,8 @@ def _shootdowns(
     if not traced:  # costs as much as the rest of the look: it reads the kernel's log
         from memlab.observe import virtualization
 
-        told = virtualization.read(observed.ROOT)
-        hidden, reason = told["shootdowns_hidden"], told["shootdowns_hidden_reason"]
+        virtual = virtualization.read(observed.ROOT)
+        hidden, reason = virtual["shootdowns_hidden"], virtual["shootdowns_hidden_reason"]
     rate = None
     if before.interrupts is not None and after.interrupts is not None:
         allowed = set(files.known(lambda: units.parse_cpus(cpus)) or after.interrupts)

@@ -10,11 +10,11 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from memlab import units
-from memlab.diagnose import held, started
+from memlab.diagnose import held, started, stock
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.family import Member
-from memlab.diagnose.finding import Fact, Finding, Severity
+from memlab.diagnose.finding import Fact, Finding, Severity, per_day
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import LOAD
 from memlab.diagnose.unlooked import Unlooked
@@ -81,9 +81,17 @@ def _verdict(found: Diagnosis) -> Iterator[str]:
     worth = [one for one in found.findings if one.severity > Severity.NOTE]
     if not worth and found.whole:
         yield f"{NOTHING}; worth knowing:" if found.findings else NOTHING
+        yield from _resolved(found)
     elif not worth:
         yield "worth knowing:" if found.findings else "no finding, but not all was looked at:"
     yield from _left_out(found)
+
+
+def _resolved(found: Diagnosis) -> Iterator[str]:
+    """Which growth the look was too short to show."""
+    if found.look and not any(one.name == "growing" for one in found.findings):
+        least = per_day(stock.LEAST_GROWTH_BYTES / found.seconds)
+        yield f"(a growth of under {least} would not show in {_quantity(found.seconds, 's')})"
 
 
 def _left_out(found: Diagnosis) -> Iterator[str]:
@@ -259,9 +267,9 @@ def _shootdowns(look: Look) -> str:
     how = ", not all of them" if seen.hidden else ""
     asked, taken = look.rate("shootdowns_asked"), look.rate("shootdowns_taken")
     own = (
-        "what its threads ask for is not seen"
+        "what its threads send is not seen"
         if asked is None
-        else f"its threads ask for {_rate(asked)} and are interrupted by {_rate(taken)}"
+        else f"its threads send {_rate(asked)} and receive {_rate(taken)}"
     )
     return (
         f"{own}; interrupts on its CPUs ({seen.cpus}), of all "

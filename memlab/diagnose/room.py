@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from memlab.observe import cgroup, files, proc, process
 from memlab.observe.proc import ROOT
@@ -23,10 +22,17 @@ class Room:
     unit: str
     what: str
     """What happens at the limit."""
+    growth_per_s: float = 0.0
+    """Of what the process itself has, where each part of the look showed it; else 0."""
 
     @property
     def share(self) -> float:
         return self.used / self.limit if self.limit else 1.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the limit at that rate; None where it does not grow."""
+        return max(0.0, self.limit - self.used) / self.growth_per_s if self.growth_per_s else None
 
 
 def limits(pid: int, status: Mapping[str, str], mappings: int) -> list[Room]:
@@ -58,7 +64,7 @@ def _limits(pid: int, status: Mapping[str, str], mappings: int) -> Iterator[Room
             what = "a deeper stack ends it with SIGSEGV" if field == "VmStk" else (
                 "mmap and brk fail with ENOMEM")  # fmt: skip
             yield Room(called, used, most, "B", what)
-    files_max, held = soft("Max open files"), _files(pid)
+    files_max, held = soft("Max open files"), open_files(pid)
     if files_max and held is not None:
         yield Room("RLIMIT_NOFILE", held, files_max, "count", "open and accept fail with EMFILE")
     yield from _tasks(pid, status, soft("Max processes"), capable)
@@ -75,10 +81,8 @@ def _limits(pid: int, status: Mapping[str, str], mappings: int) -> Iterator[Room
 
 def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) -> Iterator[Room]:
     fails = "fork and pthread_create fail with EAGAIN"
-    for directory in _pids_groups(pid):
-        limit, used = files.number(directory / "pids.max"), files.number(directory / "pids.current")
-        if limit is not None and used is not None:
-            yield Room("pids.max", used, limit, "count", fails)
+    for group in cgroup.process_limits(ROOT, pid):
+        yield Room("pids.max", group.used, group.limit, "count", fails)
     uid = status.get("Uid", "0").split()[0]
     if most is not None and uid != "0" and not capable >> 21 & 1 and not capable >> 24 & 1:
         # CAP_SYS_ADMIN and CAP_SYS_RESOURCE have no limit (kernel/fork.c, copy_process()).
@@ -95,20 +99,14 @@ def _tasks(pid: int, status: Mapping[str, str], most: int | None, capable: int) 
             yield Room("kernel.pid_max", total, ids, "count", fails)
 
 
-def _pids_groups(pid: int) -> Iterator[Path]:
-    """The group that counts its tasks, and those above it."""
-    mounts = files.known(proc.mounts) or []
-    paths = cgroup.parse_membership(files.text(ROOT / f"proc/{pid}/cgroup") or "")
-    for mount in mounts:
-        legacy = mount.filesystem == "cgroup" and "pids" in mount.super_options
-        if not legacy and mount.filesystem != "cgroup2":
-            continue
-        path = paths.get("pids" if legacy else "")
-        if not path or ".." in path or not Path(path).is_relative_to(mount.root):
-            continue
-        top = Path(mount.mount_point)
-        directory = top / Path(path).relative_to(mount.root)
-        yield from (d for d in (directory, *directory.parents) if d.is_relative_to(top))
+def frozen(pid: int) -> bool:
+    """Whether its cgroup, or one above it, is frozen: `FROZEN` is so of v1, `frozen 1` of v2."""
+    v1, v2 = (cgroup.chain(controller, ROOT, pid)[1] for controller in ("freezer", ""))
+    return any(
+        (files.text(directory / "freezer.state") or "") == "FROZEN"
+        or "frozen 1" in (files.text(directory / "cgroup.events") or "").splitlines()
+        for directory in (*v1, *v2)
+    )
 
 
 def _threads_of(uid: str) -> int | None:
@@ -124,14 +122,54 @@ def _threads_of(uid: str) -> int | None:
     return total
 
 
-def _files(pid: int) -> int | None:
-    """Open files. Since Linux 6.2 the size of the folder is their number."""
+def open_files(pid: int, *, listed: bool = True) -> int | None:
+    """Open files. Since Linux 6.2 the size of the folder is their number; before, with `listed`,
+    they are counted, which takes long where there are many."""
     folder = ROOT / f"proc/{pid}/fd"
     try:
         size = folder.stat().st_size
-        return size or sum(1 for _ in folder.iterdir())
+        return size if size or not listed else sum(1 for _ in folder.iterdir())
     except OSError:
         return None
+
+
+# What the process itself has of what each limit counts: the names in `Series.counts`.
+COUNTED = {
+    "vm.max_map_count": "mappings",
+    "RLIMIT_NOFILE": "files",
+    "RLIMIT_AS": "virtual",
+    "RLIMIT_DATA": "data",
+    "RLIMIT_MEMLOCK": "locked",
+    **dict.fromkeys(("pids.max", "RLIMIT_NPROC", "kernel.threads-max", "kernel.pid_max"),
+                    "threads"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Of System V shared memory (shmget(2)) in the subject's IPC namespace."""
+
+    count: int
+    bytes: int
+    """Resident; charged to the group of who touched it first, and in no process's memory."""
+
+
+def left_segments(pid: int, *, made_by: bool = False) -> Segments | None:
+    """Those that no process attaches, of this process alone with `made_by`; None where its IPC
+    namespace is another than this program's, whose table /proc/sysvipc/shm is (proc_sysvipc(5))."""
+    own, other = (
+        files.known(lambda one=one: (ROOT / f"proc/{one}/ns/ipc").readlink())  # type: ignore[misc]
+        for one in ("self", pid)
+    )
+    if own is None or own != other:
+        return None
+    count = total = 0
+    for line in proc.lines(files.text(ROOT / "proc/sysvipc/shm") or "")[1:]:
+        words = line.split()
+        if len(words) < 15 or words[6] != "0" or (made_by and words[4] != str(pid)):
+            continue
+        count, total = count + 1, total + int(words[14])
+    return Segments(count, total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,9 +72,10 @@ def read(subject: Subject) -> Started:
     return Started(tuple(argv), folder, kept, tuple(_remarks(subject, folder, left_out)))
 
 
-def line(started: Started, policies: Policies, *, serves: bool = False) -> str | None:
+def line(started: Started, policies: Policies, *, port: int | None = None) -> str | None:
     """What to paste into a shell; None where nothing can be tried, or what would be tried is in
-    force already. A service is given as `--serve`, with a load to be named in its place."""
+    force already. What listens on a port is given as `--serve`, with a load to be named in its
+    place; a port that its arguments name is a free one, since it holds its own."""
     if started.unknown or not policies:
         return None
     if any(f"{{{name}}}" in word for name in policies for word in started.argv):
@@ -88,9 +89,12 @@ def line(started: Started, policies: Policies, *, serves: bool = False) -> str |
     for name, levels in {**differing, **constant, **differing}.items():
         escaped = ",".join(level.replace(",", "\\,") for level in levels)
         words += ["-p", f"{name}={escaped}"]
-    if serves:
-        command = " ".join(_quoted(word) for word in started.argv)
-        words += ["--serve", command, "--", LOAD]
+    if port is not None:
+        whole = re.compile(rf"(?<!\d){port}(?!\d)")
+        argv = [started.argv[0], *(whole.sub("{port}", word) for word in started.argv[1:])]
+        named = "{port}" if argv != list(started.argv) else port
+        command = " ".join(_quoted(word) for word in argv)
+        words += ["--serve", command, "--ready", f"tcp:{named}", "--", LOAD]
     else:
         words += ["--", *started.argv]
     here = files.known(Path.cwd)  # None of a folder that is gone

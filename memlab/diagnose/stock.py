@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memlab import units
-from memlab.diagnose import account, family, started
+from memlab.diagnose import account, family, sites, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, left, per_day, share, size
@@ -18,7 +18,7 @@ _WORTH_BYTES = 16 * MiB  # less is not worth a sentence
 _WORTH_SHARE = 0.1
 _DAY_S = 86400.0
 _CHILD_GROWTH = 256 << 10  # bytes, in the whole look
-_GROWTH_PAGES = 16  # in the whole look: less is a program that warms up
+LEAST_GROWTH_BYTES = 16 * 4096  # in the whole look: less is a program that warms up
 
 
 def of(look: Look) -> Account:
@@ -60,6 +60,11 @@ def of(look: Look) -> Account:
     if look.unmapped_files_bytes:
         lines.append(Line("in memfd and shm files, not mapped", look.unmapped_files_bytes,
                           part_of="none", note="beside what is resident"))  # fmt: skip
+    if (held := _held_by_children(look)) >= _WORTH_BYTES:
+        lines.append(Line("its children", held, part_of="none", note="at least"))
+    if look.segments and look.segments.bytes:
+        lines.append(Line("System V segments, not attached", look.segments.bytes, part_of="none",
+                          note="made by it, in nobody's resident memory"))  # fmt: skip
     if memory.locked_bytes:
         resident = memory.locked_resident_bytes
         note = "resident not seen" if resident is None else f"{size(resident)} of it resident"
@@ -226,6 +231,17 @@ def _beside(look: Look) -> Iterator[Finding]:
 
 
 def _held_open(look: Look) -> Iterator[Finding]:
+    left_over = look.segments
+    if left_over and left_over.bytes >= _WORTH_BYTES:
+        yield Finding(
+            "segments-left", NOTE,
+            f"{size(left_over.bytes)} lie in {units.counted(left_over.count, 'segment')} of System "
+            "V shared memory that it made and no process attaches: no part of anyone's resident "
+            "memory, charged to the group of who touched it first, and there when it has ended",
+            "stock", "System V segments, not attached", left_over.bytes, "B",
+            setting="shmctl(IPC_RMID) once all have attached; ipcs -m, ipcrm -m ID",
+            experiments=("memcg-accounting",),
+        )  # fmt: skip
     held = look.unmapped_files_bytes
     if held < _WORTH_BYTES:
         return
@@ -253,7 +269,7 @@ def _unshared(look: Look) -> Iterator[Finding]:
     if per_s < 16 * 4096 or more < 4 * MiB:
         return
     # A process that forks all the time shares again what it has made private.
-    if (look.rate("processes_created") or 0) >= 0.1:
+    if (look.rate("processes_forked") or 0) >= 0.1:
         return
     others = sum(1 for m in look.members if m.shared_bytes)
     who = f"it and {others} other processes" if others else "it and those that share with it"
@@ -294,7 +310,7 @@ def grows(look: Look) -> bool:
     """Growth that the look resolves: in each part of it."""
     return (
         look.grows_steadily
-        and look.growth_bytes_per_s * look.seconds >= _GROWTH_PAGES * 4096
+        and look.growth_bytes_per_s * look.seconds >= LEAST_GROWTH_BYTES
         and look.fell_bytes <= look.growth_bytes_per_s * look.seconds / 4
     )
 
@@ -342,6 +358,7 @@ def _growing(look: Look) -> Iterator[Finding]:
             Fact("free in malloc", heap.retained_bytes, "B") if heap else None,
             _per_s(look, "minor_faults", "page faults"),
             Fact("room", room, "B"),
+            *sites.facts(look.sites),
         ),
         "a look later (--seconds 60) tells a load or warm-up, which ends, from a leak, which goes "
         "on; then what it allocates and keeps (heaptrack, a heap profile), a bound for a cache",
@@ -355,10 +372,7 @@ def _children(look: Look) -> Iterator[Finding]:
     if not children:
         return
     own = max(children, key=lambda member: member.anonymous_bytes)
-    # What they share with each other counts once: at least the largest such part.
-    shared = max(member.shared_bytes or 0 for member in children)
-    mine = (look.pages.shared_bytes or 0) if look.pages else 0
-    held = sum(map(_private, children)) + max(0, shared - mine)
+    held = _held_by_children(look)
     whose = "child process" if len(children) == 1 else f"{len(children)} child processes"
     if held >= _WORTH_BYTES and held >= look.memory.anonymous_bytes:
         yield Finding(
@@ -383,6 +397,14 @@ def _children(look: Look) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _held_by_children(look: Look) -> int:
+    """At least: what they share with each other counts once, by the largest such part."""
+    children = [m for m in look.members if m.pid in look.descendants]
+    shared = max((member.shared_bytes or 0 for member in children), default=0)
+    mine = (look.pages.shared_bytes or 0) if look.pages else 0
+    return sum(map(_private, children)) + max(0, shared - mine)
+
+
 def _private(member: Member) -> int:
     """Anonymous memory that it shares with nobody."""
     return member.anonymous_bytes - (member.shared_bytes or 0)
@@ -394,11 +416,18 @@ def _swings(look: Look) -> Iterator[Finding]:
     if swing < 8 * MiB or swing < look.highest_bytes / 8 or look.fell_bytes < swing / 2:
         return
     room, whose = _room(look)
+    rises = look.floor_growth_bytes_per_s
+    keeps = (
+        f"; its low points rise by {size(rises)}/s, {per_day(rises)}: so much is kept each time, "
+        f"and the room lasts {left(room / rises)}"
+        if rises
+        else ""
+    )
     yield Finding(
         "swings",
-        NOTE,
+        COSTLY if rises and room / rises < _DAY_S else NOTE,
         f"it swings between {size(look.lowest_bytes)} and {size(look.highest_bytes)}: it grows and "
-        f"gives back; {whose} has room for {size(room)} more",
+        f"gives back; {whose} has room for {size(room)} more{keeps}",
         "stock",
         "anonymous, private",
         swing,

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from memlab.errors import BadSubject, CannotLook
+from memlab.errors import BadSubject, CannotLook, MemlabError
 from memlab.observe import files, proc, process
 from memlab.observe.capabilities import privileges
 
+_ENDING_S = 5.0
 _CAP_SYS_PTRACE = 19  # linux/capability.h: its holder may read any process's memory
 
 
@@ -65,12 +66,18 @@ def held(pid: int) -> Iterator[tuple[Subject, int]]:
         if _began(pid) != subject.start_ticks:  # its number was given to another meanwhile
             raise CannotLook(f"process {pid} ({subject.command}) ended, and another has its number")
         yield subject, fd
-    except (ProcessLookupError, FileNotFoundError):
-        if not _ended(fd, 0):
+    except MemlabError:
+        raise
+    except Exception as error:
+        # Once its memory is gone /proc says nothing of it, or EACCES to an ordinary user; the pidfd
+        # says so later (kernel/exit.c: exit_mm, which takes its time, before exit_notify).
+        if _ended(fd, _ENDING_S):
+            why = "ended while it was looked at"
+        elif isinstance(error, PermissionError):
+            why = "may no longer be read: it runs a program with other rights; run as root"
+        else:
             raise
-        raise CannotLook(
-            f"process {pid} ({subject.command}) ended while it was looked at"
-        ) from None
+        raise CannotLook(f"process {pid} ({subject.command}) {why}") from None
     finally:
         os.close(fd)
 

@@ -70,6 +70,14 @@ def findings(look: Look) -> Iterator[Finding]:
             setting="look again while it runs",
         )  # fmt: skip
     waits = look.waits
+    if look.frozen:
+        yield Finding(
+            "frozen", COSTLY,
+            "it is frozen by its cgroup (docker pause, freezer.state, cgroup.freeze): this look "
+            "sees what it holds, and nothing that it would do",
+            "time", "frozen", 1, "count",
+            setting="docker unpause, or thaw its group, and look again",
+        )  # fmt: skip
     if waits is not None and waits.samples:
         for kind, (name, setting, experiment) in _WHAT.items():
             count = waits.by_kind.get(kind, 0)

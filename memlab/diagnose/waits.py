@@ -16,9 +16,11 @@ from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
 _THREADS_MAX = 16
-"""At most so many per sample: the cost is bounded. The next sample takes the next ones."""
+_SAMPLED = 8
+"""At most so many threads per sample: the cost is bounded. The next sample takes the next ones."""
 
-_LISTED_EVERY = 4  # samples: threads are made and end more slowly
+_LISTED_EVERY = 8  # samples: threads are made and end more slowly
+_HELD_OPEN = 64  # files
 # Linux 6.1 to 6.18. A prefix is enough: compilers add .isra and .constprop.
 _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("userfaultfd", ("handle_userfault",)),
@@ -81,6 +83,8 @@ class Sampler:
         self._functions: Counter[str] = Counter()
         self._samples = self._at = self._asked = self._tasks = 0
         self._listed: list[tuple[int, int]] = []
+        self._wchans: dict[tuple[int, int], int] = {}
+        """Held open: to open one takes ten times as long as to read it."""
         self._queued = _queued_s(pids)
 
     def sample(self) -> None:
@@ -93,13 +97,31 @@ class Sampler:
         tasks = self._listed
         self._asked += 1
         self._tasks += len(tasks)
-        for i in range(min(_THREADS_MAX, len(tasks))):
+        for i in range(min(_SAMPLED, len(tasks))):
             pid, task = tasks[(self._at + i) % len(tasks)]
-            found = _sleeps_in(pid, task)
+            found = self._sleeps_in(pid, task)
             if found is not None:
                 self._functions[found + _synced(pid, task, found)] += 1
                 self._samples += 1
-        self._at += _THREADS_MAX
+        self._at += _SAMPLED
+
+    def close(self) -> None:
+        for fd in self._wchans.values():
+            os.close(fd)
+        self._wchans.clear()
+
+    def _sleeps_in(self, pid: int, task: int) -> str | None:
+        """None where the thread has ended. A read from the beginning is a new look: seq_read()."""
+        fd = self._wchans.get((pid, task))
+        try:
+            if fd is None:  # a Path for each costs more than the read
+                fd = os.open(f"{ROOT}/proc/{pid}/task/{task}/wchan", os.O_RDONLY | os.O_CLOEXEC)
+                if len(self._wchans) >= _HELD_OPEN:
+                    os.close(self._wchans.pop(next(iter(self._wchans))))
+                self._wchans[pid, task] = fd
+            return os.pread(fd, 128, 0).decode(errors="replace").strip()
+        except OSError:
+            return None
 
     def result(self) -> Waits:
         by_kind: Counter[str] = Counter()
@@ -133,20 +155,6 @@ def kind_of(function: str) -> str | None:
         if function.startswith(prefixes):
             return kind
     return None
-
-
-def _sleeps_in(pid: int, task: int) -> str | None:
-    """None where the thread has ended. Many are read: a Path for each costs more than the read."""
-    try:
-        fd = os.open(f"{ROOT}/proc/{pid}/task/{task}/wchan", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return os.read(fd, 128).decode(errors="replace").strip()
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
 
 
 def _synced(pid: int, task: int, function: str) -> str:

@@ -82,5 +82,9 @@ def check_claims(checks: Sequence[Check]) -> list[Claim]:
 def counts(
     evidence: Callable[[Raw, At], str], rows: Sequence[tuple[str, str, Expression]]
 ) -> list[Metric]:
-    """Metrics that are whole numbers: name, help and how it is read, a row each."""
-    return [Metric(name, "count", help, of=of, evidence=evidence) for name, help, of in rows]
+    """Metrics that are whole numbers: name, help and how it is read, a row each. One whose name
+    ends in `_errno` is of errno(3)."""
+    return [
+        Metric(name, "errno" if name.endswith("_errno") else "count", help, of, evidence=evidence)
+        for name, help, of in rows
+    ]

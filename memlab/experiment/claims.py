@@ -1,8 +1,9 @@
 """A claim: a statement of a published study as data. What judges it is in analysis.
 
 Every kind says over which metric, at which points (`where`: the levels that are
-held; a factor that is not named takes every level of the run, each judged on its
-own) and what must be true.
+held) and what must be true. A factor that is not named is at its plain level; one
+that has none, or that `judged_over` lists, takes every level of the run, each
+judged on its own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Self
 
 from memlab.experiment.kinds import Level
 
@@ -37,6 +39,7 @@ class Claim:
     text: str = ""
     id: str = ""
     where: Where = field(default_factory=dict)
+    judged_over: Sequence[str] = ()  # factors of which not the plain level alone is judged
     nearest: Where = field(default_factory=dict)
     published: str = ""  # what the sentence rests on: printed numbers, or one of BASES
     controls: Sequence[str] = ()  # the names of the controls that test the explanation
@@ -53,6 +56,14 @@ class Claim:
     def of_study(self) -> bool:
         """Whether it is a claim of who is cited, and no check of what is documented elsewhere."""
         return not self.basis
+
+    def held(self, levels: Where) -> Self:
+        """The same where these levels are held, but for factors that it names itself."""
+        names = [getattr(self, f.name) for f in fields(self)]
+        own = {name for place in names if isinstance(place, Mapping) for name in place}
+        own |= {*self.judged_over, getattr(self, "over", "")}
+        rest = {name: level for name, level in levels.items() if name not in own}
+        return replace(self, where={**rest, **self.where}) if rest else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,11 +175,7 @@ class Explanation:
 
     def held(self, levels: Where) -> Explanation:
         """The same, predicted where these levels are held; levels that it names itself stay."""
-        names = [getattr(self.predicts, f.name) for f in fields(self.predicts)]
-        own = {name for place in names if isinstance(place, Mapping) for name in place}
-        rest = {name: level for name, level in levels.items() if name not in own}
-        where = {**rest, **self.predicts.where}
-        return replace(self, predicts=replace(self.predicts, where=where))
+        return replace(self, predicts=self.predicts.held(levels))
 
     def sentence(self, verdict: str) -> str:
         """The finding and what follows from it; facts still to be filled in."""

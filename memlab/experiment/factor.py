@@ -15,6 +15,8 @@ class Factor:
 
     `help` begins with what an axis says of it; what else there is to say follows a semicolon.
     `level_labels` names levels there, where their identifiers say too little.
+    `plain` is the level that a claim is about which does not name the factor. Without it such a
+    claim is about every level of a run, each judged on its own.
     """
 
     name: str
@@ -26,6 +28,7 @@ class Factor:
     host: bool = False  # set around the trial (environ, settings, containment); no probe param
     least: float = 0  # of a number, in the kind's unit
     most: float = math.inf
+    plain: Level | None = None
     level_labels: Mapping[Level, str] = field(default_factory=dict)
 
     @property

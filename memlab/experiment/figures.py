@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from memlab.experiment.claims import Explanation
 from memlab.experiment.kinds import Level
@@ -32,6 +32,37 @@ class Figure:
     controls: Sequence[str] | None = None
     claims: Sequence[str] = field(default=(), kw_only=True)
     answers: Sequence[Explanation] = field(default=(), kw_only=True)
+
+    def held(self, levels: Levels) -> Self:
+        """The same, its answers where these levels are held, but for those they name themselves."""
+        return replace(self, answers=[one.held(levels) for one in self.answers])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A figure of one's own: a metric over the factor `x`, a line or bar for each level of the
+    factors `series`, a panel for each of `panels`, the points that have the levels `where`.
+    With `samples` every sample beside its point's median instead, a row per point in that order.
+    With `layers` how far each layer of luck moves a sample, a row per point.
+    With `against` the ratio to each of these runs, a row per point that both have.
+
+    What is not given is as in the run's first figure, as far as those factors are varied.
+    """
+
+    metric: str | None = None
+    x: str | None = None
+    series: Sequence[str] | None = None
+    panels: Sequence[str] | None = None
+    where: Mapping[str, Any] | None = None  # a list of levels a factor; in Python one level too
+    samples: bool = False
+    layers: bool = False
+    against: Any = ()  # runs; in Python one run too, and files of rows
+
+    @property
+    def given(self) -> bool:
+        """Whether anything is."""
+        own = (self.metric, self.x, self.where, self.samples, self.layers, self.against)
+        return any(own) or self.series is not None or self.panels is not None
 
 
 @dataclass(frozen=True, slots=True)

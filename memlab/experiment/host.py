@@ -27,7 +27,7 @@ class Containment:
     With `top` a trial outside of any group runs at the top of the hierarchy, where this user may
     move there, and every sample says in `depth_count` how many groups it was in, one in the other.
 
-    `fresh` groups are made anew for each trial: what one arms in its group, such as a threshold,
+    `fresh` groups are new for each trial: what one arms in its group, such as a threshold,
     the kernel takes back long after the trial has ended. With `keep_cache` the page cache that a
     trial was charged for stays in memory: a command's own files are then as warm as they were.
 
@@ -64,6 +64,7 @@ class Malloc:
     allocator: str  # glibc, jemalloc, tcmalloc, mimalloc, or other, which is named by its path
     setting: str = "default"
     library: str = ""  # its path; "" for the one that the dynamic linker finds
+    otherwise: str = "-p library=PATH"  # what names its file, where it is not found
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class VirtualMachine:
 
 @dataclass(frozen=True, slots=True)
 class ReservedMemory:
-    """Memory kept back from the kernel, which the worker opens once a guard permits the range. The
+    """Memory reserved from the kernel, which the worker opens once a guard permits the range. The
     probe finds the descriptor in its param `reserved_fd`, and the physical range in
     `range_start_bytes` and `range_bytes`."""
 

@@ -131,6 +131,8 @@ def check_claim(claim: Claim, scope: DeclaredNames) -> None:
     scope.metric(getattr(claim, "beside", claim.metric))
     for name in claim.controls:
         scope.control(name)
+    for name in claim.judged_over:
+        scope.factor(name)
     sides = dict(_levels_of(claim))
     for at in sides.values():
         scope.levels(at)

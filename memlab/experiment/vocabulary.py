@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -55,6 +55,11 @@ class Control:
         clauses = dict.fromkeys(one.confirmed for one in self.explanations)
         tested = ", and whether ".join(clauses)
         return f"{self.why} Tests whether {tested}." if tested else self.why
+
+    def held(self, plain: Mapping[str, Level]) -> Control:
+        """Its predictions at plain levels, but for factors whose levels it replaces."""
+        rest = {name: level for name, level in plain.items() if name not in self.levels}
+        return replace(self, explanations=[one.held(rest) for one in self.explanations])
 
 
 def control(
@@ -155,6 +160,12 @@ class CostTerms:
     terms: Sequence[CostTerm]
     where: At = field(default_factory=dict)  # the points it is about
 
+    def held(self, levels: Mapping[str, Level]) -> CostTerms:
+        """The same where these levels are held, but for factors that it names itself."""
+        own = {self.over, *self.by}
+        rest = {name: level for name, level in levels.items() if name not in own}
+        return replace(self, where={**rest, **self.where})
+
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
@@ -206,6 +217,26 @@ class Experiment:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "factors", [factor.of(self.probe) for factor in self.factors])
+        self._hold_plain()
+
+    def _hold_plain(self) -> None:
+        """Claims, predictions, answers and costs are of plain levels where they name no other."""
+        plain = {f.name: f.plain for f in self.factors if f.plain is not None}
+        if not plain:
+            return
+        held: dict[str, Any] = {
+            "claims": [claim.held(plain) for claim in self.claims],
+            "changes": [claim.held(plain) for claim in self.changes],
+            "costs": self.costs and self.costs.held(plain),
+            "controls": [one.held(plain) for one in self.controls],
+            "figure": self.figure.held(plain),
+            "more_figures": {
+                name: one.held(plain) if isinstance(one, Figure) else one
+                for name, one in self.more_figures.items()
+            },
+        }
+        for name, value in held.items():
+            object.__setattr__(self, name, value)
 
     @property
     def tables(self) -> set[tuple[str, str]]:
@@ -324,7 +355,8 @@ class Experiment:
         for factor in self.factors:
             if not levels[factor.name]:
                 raise BadDeclaration(f"factor {factor.name} has no level")
-            for level in (*levels[factor.name], *self.tiny.get(factor.name, ())):
+            plain = () if factor.plain is None else (factor.plain,)
+            for level in (*levels[factor.name], *self.tiny.get(factor.name, ()), *plain):
                 rules.check_level(factor, level)
         if self.budget_s.get(preset, 0) <= 0:
             raise BadDeclaration("it has no budget")
@@ -409,7 +441,7 @@ class Experiment:
     def host_params(self) -> list[str]:
         """The probe's params that no factor is, but that name what the host made for the trial:
         the file, a folder on tmpfs and the cgroup's folder ("" where the point has none), QEMU's
-        command line with the sign of a guest that has booted; memory kept back from the kernel."""
+        command line with the sign of a guest that has booted; memory reserved from the kernel."""
         given = {
             "path": self.file is not None,
             "folder": self.host.tmpfs is not None,

@@ -71,6 +71,8 @@ def load(name: str, subject: Mapping[str, Any] | None = None) -> Experiment:
 def named(text: str) -> str:
     """The name of an experiment that a user gives: of a file its path, which is noted as one whose
     declaration may run. `load` takes it, and a run keeps it."""
+    if not isinstance(text, str):
+        raise UnknownExperiment(f"an experiment is the name of one or a file's path, not {text!r}")
     if not _is_path(text):
         return text
     path = os.path.abspath(text)  # noqa: PTH100

@@ -81,9 +81,10 @@ def loop_time(at: At) -> float:
 
 
 def turns(at: At) -> bool:
-    """Where the file is in the page cache, it is as it was when another point has used it too."""
-    cached = at["file_state"] in ("cached_4k", "cached_1m")
-    return cached and not at.get("sync") and float(at["slice"] or 0.0) > 0
+    """Where nothing is read from a disk or synced: those that wait would have their disk read and
+    written in the turns of others."""
+    here = at["file_state"] != "dropped" and not at.get("sync")
+    return here and float(at["slice"] or 0.0) > 0
 
 
 EXCLUDES = [

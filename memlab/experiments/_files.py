@@ -127,10 +127,10 @@ def _take_params(home: Path) -> None:
     """What it takes and the levels of its enums, for the declaration."""
     from memlab import _built
 
-    told = runpy.run_path(str(home / "_built.py"))
-    _built.ENUMS.update(told["ENUMS"])
-    _built.PARAMS.update(told["PARAMS"])
-    _built.FIELDS.update(told["FIELDS"])
+    built = runpy.run_path(str(home / "_built.py"))
+    _built.ENUMS.update(built["ENUMS"])
+    _built.PARAMS.update(built["PARAMS"])
+    _built.FIELDS.update(built["FIELDS"])
 
 
 def _folder_of(path: str, *, make: bool) -> Path:

@@ -28,13 +28,14 @@ def dirty_settings(at: At) -> dict[str, str]:
     return {f"{folder}{name}": str(level) for name, level in levels.items()} if limit else {}
 
 
-def mglru() -> Factor:
+def mglru(plain: Level | None = None) -> Factor:
     """Which of the kernel's two ways to choose what is reclaimed."""
     return Factor(
         "mglru",
         choice("host", "on", "off"),
         "multi-gen LRU; /sys/kernel/mm/lru_gen/enabled, host: as it is",
         quick=["host"],
+        plain=plain,
         host=True,
         level_labels={"host": "reclaim as the host has it", "on": "MGLRU", "off": "no MGLRU"},
     )

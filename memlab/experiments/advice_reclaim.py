@@ -121,15 +121,7 @@ ADVICE: dict[Level, str] = {
         for name in ("random", "sequential", "willneed", "populate_read", "cold", "pageout")
     },
 }
-READAHEAD = 128 * KIB
-PLAIN: dict[str, Level] = {
-    "method": "mmap",
-    "mglru": "host",
-    "readahead": READAHEAD,
-    "limit": 16 * MIB,
-    "hot": 8 * MIB,
-}
-HOT_SCAN: dict[str, Level] = PLAIN | {"order": "hot_scan"}
+READAHEAD, LIMIT, HOT = 128 * KIB, 16 * MIB, 8 * MIB
 
 
 def advised(
@@ -140,7 +132,7 @@ def advised(
         id=id,
         text=text,
         metric=metric,
-        where=PLAIN | {"order": order},
+        where={"order": order},
         of={"advice": advice},
         to={"advice": "normal"},
         above=1 if more else None,
@@ -156,7 +148,7 @@ def exactly(id: str, text: str, metric: str, equals: int, published: str, **wher
         id=id,
         text=text,
         metric=metric,
-        where=PLAIN | where,
+        where=where,
         equals=equals,
         published=published,
     )
@@ -221,7 +213,7 @@ CLAIMS: list[Claim] = [
         text="with MADV_RANDOM a mapping's pages are reclaimed in the order in which they came: "
         "misses are those of a FIFO, within 5 %",
         metric="over_fifo",
-        where=PLAIN | {"advice": "random"},
+        where={"advice": "random"},
         above=0.95,
         below=1.05,
         published=f"{COMMIT}: an access through such a mapping counts as no use",
@@ -233,7 +225,7 @@ CLAIMS: list[Claim] = [
         text="by read(2), the pages of a scattered hot set are kept as by an LRU: misses are those "
         "of an LRU, within 5 %",
         metric="over_lru",
-        where=PLAIN | {"method": "read", "advice": "normal", "order": "hot"},
+        where={"method": "read", "advice": "normal", "order": "hot"},
         above=0.95,
         below=1.05,
         published=OWN,
@@ -300,7 +292,7 @@ CLAIMS: list[Claim] = [
             id=f"{name.replace('_', '-')}-no-gain",
             text=f"{ADVICE[name]} on a mapping of four times the memory saves no miss: within 10 %",
             metric="misses",
-            where=PLAIN | {"order": "uniform"},
+            where={"order": "uniform"},
             of={"advice": name},
             to={"advice": "normal"},
             within=0.1,
@@ -336,6 +328,7 @@ EXPERIMENT = Experiment(
             "method",
             ENUM,
             quick=["mmap"],
+            plain="mmap",
             help="way to read; a mapping, read(2) of a page, or read(2) with O_DIRECT",
             level_labels=METHODS,
         ),
@@ -354,8 +347,15 @@ EXPERIMENT = Experiment(
             "of the hot set, after its access",
             level_labels=ADVICE,
         ),
-        Factor("hot", BYTES, quick=[8 * MIB], help="hot set; its size", least=4096),
-        Factor("limit", BYTES, quick=[16 * MIB], help="memory limit; of the cgroup", host=True),
+        Factor("hot", BYTES, quick=[HOT], plain=HOT, help="hot set; its size", least=4096),
+        Factor(
+            "limit",
+            BYTES,
+            quick=[LIMIT],
+            plain=LIMIT,
+            help="memory limit; of the cgroup",
+            host=True,
+        ),
         Factor("file_size", BYTES, quick=[64 * MIB], help="file size", least=4096),
         ON_DISK,
         Factor(
@@ -368,10 +368,11 @@ EXPERIMENT = Experiment(
             "readahead",
             BYTES,
             quick=[READAHEAD],
+            plain=READAHEAD,
             help="readahead; of the file's device, as read_ahead_kb. 128 KiB is Linux's default",
             host=True,
         ),
-        mglru(),
+        mglru(plain="host"),
         Factor("operations", COUNT, quick=[24_001], help="accesses; at most", least=1),
         Factor("slice", SECONDS, quick=[1.5], help="time for the accesses; at most, 0: no limit"),
     ],

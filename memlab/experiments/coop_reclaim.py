@@ -337,13 +337,14 @@ EXPERIMENT = Experiment(
             "file-time",
             "have the cache evict by itself where the kernel would swap to a file: {number} of the "
             "time",
-            "leave it to the kernel where an entry is dear to make again: swapping back takes "
-            "{number} of the time of eviction and rebuilding",
+            "leave it to the kernel where an entry takes long to make again: evicting and "
+            "rebuilding takes {number} times as long as swapping back",
         ),
         Decision(
             "zram-time",
             "have the cache evict by itself also where swap is zram: {number} of the time",
-            "leave it to the kernel with zram: {number} of the time of eviction and rebuilding",
+            "leave it to the kernel with zram: evicting and rebuilding takes {number} times as "
+            "long",
         ),
     ],
     probe="coop_reclaim",

@@ -17,22 +17,22 @@ HOG_GROUP = 0  # the probe's: where a hog is
 Statistic = Callable[[Sequence[float]], float | None]
 
 
-def scores(raw: Raw, at: At) -> list[float]:
-    """Of every group: the geometric mean of its loads' operations per second.
+def score(group: Raw, at: At) -> float:
+    """The geometric mean of a group's loads in operations per second.
 
     UnixBench divides each load by a reference machine's first; in a geometric mean those cancel
     out of every comparison. A group that was killed has 0.
     """
-    groups = raw["groups"][: raw["group_count"]]
-    return [0.0 if group["killed"] else score(group["done_count"], at) for group in groups]
+    return 0.0 if group["killed"] else math.prod(rates(group, at)) ** (1 / len(LOADS))
 
 
-def score(done: Sequence[int], at: At) -> float:
-    return math.prod(rates(done, at)) ** (1 / len(LOADS))
+def scores(raw: Raw, at: At) -> list[float]:
+    """Of every group."""
+    return [score(group, at) for group in raw["groups"][: raw["group_count"]]]
 
 
-def rates(done: Sequence[int], at: At) -> list[float]:
-    return [count / float(at["slice"]) for count in done]
+def rates(group: Raw, at: At) -> list[float]:
+    return [count / float(at["slice"]) for count in group["done_count"]]
 
 
 def has_hog(at: At) -> bool:
@@ -44,20 +44,17 @@ def behaving(at: At, values: Sequence[float]) -> Sequence[float]:
     return values[HOG_GROUP + 1 :] if has_hog(at) else values
 
 
-def over_groups(name: str, of: Callable[[Raw, At], float | None]) -> Expression:
-    return each(
-        name,
-        lambda groups, count, at: of({"groups": groups, "group_count": int(count)}, at),
-        F.groups,
-        F.group_count,
-        F.at,
-    )
+def over_groups(name: str, of: Callable[[Raw, At], float], statistic: Statistic) -> Expression:
+    """A statistic of a value of every group but the hog's."""
+
+    def found(groups: Sequence[Raw], count: float, at: At) -> float | None:
+        return statistic(behaving(at, [of(group, at) for group in groups[: int(count)]]))
+
+    return each(name, found, F.groups, F.group_count, F.at)
 
 
 def of_scores(statistic: Statistic) -> Expression:
-    return over_groups(
-        f"{statistic.__name__}_of_scores", lambda raw, at: statistic(behaving(at, scores(raw, at)))
-    )
+    return over_groups(f"{statistic.__name__}_of_scores", score, statistic)
 
 
 def mean(values: Sequence[float]) -> float:
@@ -82,21 +79,17 @@ def lowest(values: Sequence[float]) -> float | None:
     return min(values) / middle if middle else None
 
 
-def killed(raw: Raw, at: At) -> float:
-    """Groups other than the hog's whose process was killed."""
-    return float(sum(behaving(at, [g["killed"] for g in raw["groups"][: raw["group_count"]]])))
+def killed(group: Raw, _: At) -> bool:
+    return bool(group["killed"])
 
 
 def rate_of(load: int) -> Expression:
     """Of one load: mean over the groups."""
-    return over_groups(
-        f"mean_rate_of_{LOADS[load]}",
-        lambda raw, at: mean(
-            behaving(
-                at, [rates(g["done_count"], at)[load] for g in raw["groups"][: raw["group_count"]]]
-            )
-        ),
-    )
+
+    def rate(group: Raw, at: At) -> float:
+        return rates(group, at)[load]
+
+    return over_groups(f"mean_rate_of_{LOADS[load]}", rate, mean)
 
 
 FIGURE_3 = "Figure 3 and its text"
@@ -383,7 +376,7 @@ EXPERIMENT = Experiment(
             "killed_groups",
             "count",
             "groups killed; other than the hog's",
-            of=over_groups("killed", killed),
+            of=over_groups("killed", killed, math.fsum),
         ),
         *(
             Metric(

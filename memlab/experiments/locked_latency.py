@@ -151,8 +151,8 @@ EXPERIMENT = Experiment(
     so=[
         Decision(
             "zram-p99",
-            "lock what must answer fast if other processes may push it to swap: the p99 latency is "
-            "over 10 times lower",
+            "lock what must answer fast if other processes may push it to swap: with zram the p99 "
+            "latency is over 10 times lower",
             "locking gains less than ten times in p99 latency: keep the memory free for others",
         ),
         Decision(

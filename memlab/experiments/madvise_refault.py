@@ -8,6 +8,7 @@ import signal
 
 from memlab.experiment import *
 from memlab.experiments._vm_script import *
+from memlab.printable import signal_name
 
 MIB = 2**20
 PROT_NONE = Prot(0)
@@ -177,7 +178,7 @@ def touch_ended(raw: Raw) -> str:
     """`23 faults by rusage, 23 trapped`, or the signal that every touch ended in."""
     if raw["signal_count"]:
         code = _CODES.get(raw["signal_code"], f"si_code {raw['signal_code']}")
-        return f"{raw['signal_count']} x {signal.Signals(raw['signal']).name}, {code}"
+        return f"{raw['signal_count']} x {signal_name(raw['signal'])}, {code}"
     window = raw["window"]
     faults = window["minor_fault_count"] + window["major_fault_count"]
     trapped = window["counters"]["trapped"]

@@ -18,15 +18,8 @@ HUGE_POOL = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 
 COPIED = 32 * MIB  # the published copy
 LARGE = 256 * MIB  # beyond the caches, as mbw's 5000 MiB are
-FROM_MALLOC: dict[str, Level] = {
-    "src": "malloc",
-    "dst": "malloc",
-    "content": "pattern",
-    "clean": "none",
-}
-ALONE: dict[str, Level] = {**FROM_MALLOC, "threads": 1}
-FIRST: dict[str, Level] = {"size": COPIED, "method": "libc", **ALONE}
-STEADY: dict[str, Level] = {"size": LARGE, "dst_state": "cold", **ALONE}
+FIRST: dict[str, Level] = {"size": COPIED, "method": "libc"}
+STEADY: dict[str, Level] = {"size": LARGE, "dst_state": "cold"}
 
 KINDS = enum_levels("memory_copy", "dst")
 STATE_LABELS: dict[Level, str] = {
@@ -167,7 +160,6 @@ COSTS = CostTerms(
     "first_copy",
     by=["method"],
     over="size",
-    where=ALONE,
     terms=[
         CostTerm("first copy", 1),
         CostTerm("byte", F.at.size),
@@ -369,7 +361,7 @@ EXPERIMENT = Experiment(
                 "block_again": "one block again and again",
             },
         ),
-        Factor("src", ENUM, quick=["malloc"], help=f"source; {KIND_HELP}"),
+        Factor("src", ENUM, quick=["malloc"], plain="malloc", help=f"source; {KIND_HELP}"),
         Factor(
             "src_state",
             ENUM,
@@ -377,7 +369,7 @@ EXPERIMENT = Experiment(
             help="state of the source; what was done to it before it was filled",
             level_labels=STATE_LABELS,
         ),
-        Factor("dst", ENUM, quick=["malloc"], help=f"destination; {KIND_HELP}"),
+        Factor("dst", ENUM, quick=["malloc"], plain="malloc", help=f"destination; {KIND_HELP}"),
         Factor(
             "dst_state",
             ENUM,
@@ -391,6 +383,7 @@ EXPERIMENT = Experiment(
             "content",
             ENUM,
             quick=["pattern"],
+            plain="pattern",
             help="content of the source; non-zero bytes, or zeros. Both are stored, so that the "
             "source has pages of its own",
         ),
@@ -398,6 +391,7 @@ EXPERIMENT = Experiment(
             "clean",
             ENUM,
             quick=["none"],
+            plain="none",
             help="cache line write-back; of the destination, after each copy and within its time. "
             "dc_ is arm64's, the others are x86-64's",
             level_labels={"none": "no write-back"},
@@ -406,6 +400,7 @@ EXPERIMENT = Experiment(
             "threads",
             COUNT,
             quick=[1],
+            plain=1,
             help="threads; of one process, one per CPU. They start together and copy one part each",
             least=1,
             most=64,
@@ -520,7 +515,7 @@ EXPERIMENT = Experiment(
             id="two-threads",
             text="one CPU does not use up the memory's bandwidth: two copy over 1.1 times as much",
             metric="steady_bandwidth",
-            where={"size": LARGE, "method": "libc", "dst_state": "cold", **FROM_MALLOC},
+            where=STEADY | {"method": "libc"},
             of={"threads": 2},
             to={"threads": 1},
             above=1.1,

@@ -24,7 +24,6 @@ DOWNGRADED = (
 )
 EITHER = f"{DOCUMENT}: who reads or changes a mapping holds the mmap_lock or the mapping's own lock"
 MADVISE = "mm/madvise.c"
-THREADS: dict[str, Level] = {"sharing": "threads", "callers": 1, "mappings": 0}
 
 
 def dashed(name: str) -> str:
@@ -93,7 +92,7 @@ def takes(id: str, text: str, metric: str, equals: int, published: str, **where:
         id=id,
         text=text,
         metric=metric,
-        where={"caller": "munmap", "victim": "mincore", **THREADS} | where,
+        where={"caller": "munmap", "victim": "mincore"} | where,
         equals=equals,
         published=published,
         controls=("processes",),
@@ -105,7 +104,7 @@ def outcome(id: str, text: str, caller: str, victim: str, published: str, *, hel
         id=id,
         text=text,
         metric="held_up",
-        where={"caller": caller, "victim": victim, "size": 4 * MIB, **THREADS},
+        where={"caller": caller, "victim": victim, "size": 4 * MIB},
         above=0.5 if held else None,
         below=None if held else 0.5,
         published=published,
@@ -190,6 +189,7 @@ EXPERIMENT = Experiment(
             "sharing",
             ENUM,
             quick=["threads"],
+            plain="threads",
             help="victim and callers are; threads of one process, or processes",
             level_labels={"threads": "one process", "processes": "two processes"},
         ),
@@ -204,6 +204,7 @@ EXPERIMENT = Experiment(
             "callers",
             COUNT,
             quick=[1],
+            plain=1,
             help="callers; each needs a CPU beside the victim's",
             least=1,
             most=63,
@@ -212,6 +213,7 @@ EXPERIMENT = Experiment(
             "mappings",
             COUNT,
             quick=[0],
+            plain=0,
             help="mappings; beside those that the process has anyway",
             most=60_000,
         ),
@@ -493,7 +495,7 @@ EXPERIMENT = Experiment(
             id="convoy",
             text="beside MADV_SEQUENTIAL the p99 of mincore is over 3 times longer",
             metric="slowdown",
-            where={"caller": "sequential", "victim": "mincore", **THREADS},
+            where={"caller": "sequential", "victim": "mincore"},
             above=3,
             published=f"{CONVOY}: it 'convoys with concurrent mincore() readers' on Linux 5.10",
         ),

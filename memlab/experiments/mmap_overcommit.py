@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from memlab.experiment import *
 from memlab.experiments._file_io import FILE_STATES, MIB
 from memlab.experiments._reclaim import swap
+from memlab.printable import signal_name
 
 SWAP_BYTES = 32 * MIB
 LEAST_LIMIT = 8 * MIB  # the probe itself is in the group
@@ -76,7 +77,7 @@ def evidence(raw: Raw, at: At) -> str:
     for process in processes(raw):
         number, ended = process["mmap_errno"], process["signal"]
         said = f"-1 {errno.errorcode.get(number, number)}" if number else "granted"
-        end = f", {signal.Signals(ended).name}" if ended else ""
+        end = f", {signal_name(ended)}" if ended else ""
         wrote = f", {process['done_bytes']} B written{end}" if at["scope"] == "group" else ""
         lines.append(f"mmap of {raw['requested_bytes']} B, {at['mapping']}: {said}{wrote}")
     return "\n".join(lines)

@@ -27,14 +27,6 @@ COREOS = "fedora-coreos-tracker#2094"
 NOT_REDUCED = f"{V2}: where usage 'can't be reduced, the OOM killer is invoked in the cgroup'"
 RECLAIMED = f"{V1}: 'we first try to reclaim memory from the cgroup'"
 LOCKED = "mlock(2): locked pages stay in RAM, so swap does not help"
-PLAIN: dict[str, Level] = {
-    "bound": "none",
-    "killer": "process",
-    "interval": 0.0,
-    "mglru": "host",
-    "dirty_limit": 0,
-    "contents": "random",
-}
 DIRTY_LIMIT = 8 * MIB
 
 DONE, KILLED, REFUSED, STALLED = "survives", "OOM-killed", "refused", "stalls"
@@ -51,8 +43,11 @@ def word(raw: Raw, at: At) -> str:
     return DONE if raw["done_bytes"] == at["file_size"] else STALLED
 
 
-def is_word(*words: str) -> Expression:
-    return each("ends_so", lambda raw, at: float(word(raw, at) in words), F, F.at)
+# As `word` has it: who was refused memory was not killed for it.
+NOT_REFUSED = F.refused_errno.one_of(0)
+TOOK_ALL = (F.done_bytes - F.at.file_size).one_of(0)
+SURVIVED = when(NOT_REFUSED & ~F.killed & TOOK_ALL, 1, 0)
+OOM_KILLED = when(NOT_REFUSED & F.killed & ~F.killed_by_probe, 1, 0)
 
 
 def needs(at: At) -> list[str]:
@@ -70,7 +65,7 @@ def ends(id: str, text: str, metric: str, equals: int, published: str, **where: 
         id=id,
         text=text,
         metric=metric,
-        where=PLAIN | where,
+        where=where,
         equals=equals,
         published=published,
     )
@@ -143,7 +138,7 @@ def _claims() -> list[Claim]:
             id="anonymous-half-second",
             text="without swap, anonymous memory of twice the limit ends within half a second",
             metric="time",
-            where=PLAIN | {"memory": "anonymous", "swap": "none"},
+            where={"memory": "anonymous", "swap": "none"},
             below=0.5,
             published=f"{COREOS}: killed 'within 0.5 seconds'",
         ),
@@ -206,6 +201,7 @@ EXPERIMENT = Experiment(
             "bound",
             ENUM,
             quick=["none"],
+            plain="none",
             help="bound below the limit; at 3/4 of it. high: memory.high (v2); soft: "
             "memory.soft_limit_in_bytes (v1)",
             level_labels={"none": "no bound", "high": "memory.high", "soft": "soft limit"},
@@ -215,6 +211,7 @@ EXPERIMENT = Experiment(
             "killer",
             ENUM,
             quick=["process"],
+            plain="process",
             help="killer; process: the kernel kills one process; group: memory.oom.group (v2); "
             "psi: a killer in user space, once the group has stalled for 0.1 s (v2)",
             level_labels={
@@ -231,11 +228,12 @@ EXPERIMENT = Experiment(
         Factor(
             "file_state", FILE_STATES, quick=["sparse"], help="state of the file; sparse: empty"
         ),
-        mglru(),
+        mglru(plain="host"),
         Factor(
             "dirty_limit",
             BYTES,
             quick=[0],
+            plain=0,
             help="dirty limit; vm.dirty_bytes of the whole host, and half of it in "
             "vm.dirty_background_bytes, for the trial's time. 0: the host's own",
             most=BUDGET,
@@ -245,11 +243,14 @@ EXPERIMENT = Experiment(
             "contents",
             ENUM,
             quick=["random"],
+            plain="random",
             help="contents; of what is written: random bytes, or 64 of them repeated, which zram "
             "and zswap compress",
             level_labels={"random": "random bytes", "repeated": "repeated bytes"},
         ),
-        Factor("interval", SECONDS, quick=[0.0], help="pause; after each 64 KiB, 0: none"),
+        Factor(
+            "interval", SECONDS, quick=[0.0], plain=0.0, help="pause; after each 64 KiB, 0: none"
+        ),
         Factor("slice", SECONDS, quick=[10.0], help="time to take the memory; at most"),
     ],
     excludes=[
@@ -412,14 +413,14 @@ EXPERIMENT = Experiment(
             "survived",
             "count",
             "processes that took all",
-            of=is_word(DONE),
+            of=SURVIVED,
             lower_is_better=False,
         ),
         Metric(
             "killed",
             "count",
             "processes killed; by the OOM killer",
-            of=is_word(KILLED, GROUP_KILLED),
+            of=OOM_KILLED,
         ),
         Metric(
             "bystander_killed",

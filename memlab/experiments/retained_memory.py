@@ -72,7 +72,7 @@ FAULTS_PER_PAGE = (F.retaken_fault_count * F.page_bytes / _GIVEN).where(_WAITED,
 FREE_IN_MALLOC = larger(0, F.numbers.held - F.numbers.in_use)
 
 
-GLIBC: dict[str, Level] = {"allocator": "glibc", "threads": "kept", "survivors": 0}
+GLIBC: dict[str, Level] = {"allocator": "glibc"}
 MIXED: dict[str, Level] = GLIBC | {"survivors": 64, "object": SMALL}
 
 
@@ -109,22 +109,21 @@ LEVIATH = (
 def decays(
     id: str,
     text: str,
-    allocator: str,
-    setting: str,
-    meanwhile: str,
+    policy: tuple[str, str, str],
     published: str,
     *,
     above: float | None = None,
     below: float | None = None,
     wait: float = WAIT,
 ) -> Within:
-    """What is left after the wait, of what was retained at its begin."""
-    where: dict[str, Level] = {"allocator": allocator, "setting": setting, "meanwhile": meanwhile}
+    """What is left after the wait, of what was retained at its begin; `policy` is the allocator,
+    its setting and what the program does meanwhile."""
+    where: dict[str, Level] = dict(zip(("allocator", "setting", "meanwhile"), policy, strict=True))
     return Within(
         id=id,
         text=text,
         metric="waited_share",
-        where=where | {"wait": wait, "threads": "kept", "survivors": 0},
+        where=where | {"wait": wait},
         above=above,
         below=below,
         published=published,
@@ -136,27 +135,21 @@ DECAY: list[Claim] = [
     decays(
         "jemalloc-idle",
         "in an idle program jemalloc retains over nine tenths after twice its decay time of 1 s",
-        "jemalloc",
-        "decay_1s",
-        "idle",
+        ("jemalloc", "decay_1s", "idle"),
         TUNING,
         above=0.9,
     ),
     decays(
         "jemalloc-background",
         "with a background thread jemalloc retains under a tenth after twice its decay time of 1 s",
-        "jemalloc",
-        "background_1s",
-        "idle",
+        ("jemalloc", "background_1s", "idle"),
         JEMALLOC,
         below=0.1,
     ),
     decays(
         "jemalloc-background-10s",
         "with a background thread jemalloc retains under a tenth after 12 s (default: 10)",
-        "jemalloc",
-        "background",
-        "idle",
+        ("jemalloc", "background", "idle"),
         f"{JEMALLOC}; 'the default decay time is 10 seconds'",
         wait=LONG_WAIT,
         below=0.1,
@@ -164,36 +157,28 @@ DECAY: list[Claim] = [
     decays(
         "jemalloc-busy",
         "in a busy program jemalloc retains under a tenth after twice its decay time of 1 s",
-        "jemalloc",
-        "decay_1s",
-        "busy",
+        ("jemalloc", "decay_1s", "busy"),
         JEMALLOC,
         below=0.1,
     ),
     decays(
         "mimalloc-idle",
         "in an idle program mimalloc retains over nine tenths for 2 s",
-        "mimalloc",
-        "default",
-        "idle",
+        ("mimalloc", "default", "idle"),
         LEVIATH,
         above=0.9,
     ),
     decays(
         "mimalloc-busy",
         "in a busy program mimalloc retains under half after 2 s",
-        "mimalloc",
-        "default",
-        "busy",
+        ("mimalloc", "default", "busy"),
         LEVIATH,
         below=0.5,
     ),
     decays(
         "tcmalloc-busy",
         "in a busy program tcmalloc gives memory back: under nine tenths are retained after 2 s",
-        "tcmalloc",
-        "default",
-        "busy",
+        ("tcmalloc", "default", "busy"),
         RELEASE,
         below=0.9,
     ),
@@ -312,7 +297,7 @@ CLAIMS: list[Claim] = [
         id="mimalloc-more",
         text="at the peak, mimalloc holds over twice the memory that glibc holds",
         metric="peak",
-        where={"setting": "default", "threads": "kept", "survivors": 0},
+        where={"setting": "default"},
         of={"allocator": "mimalloc"},
         to={"allocator": "glibc"},
         above=2,
@@ -323,7 +308,7 @@ CLAIMS: list[Claim] = [
         id="mimalloc-returns",
         text="right after the peak, mimalloc retains less than glibc",
         metric="retained",
-        where={"setting": "default", "threads": "kept", "survivors": 0},
+        where={"setting": "default"},
         of={"allocator": "mimalloc"},
         to={"allocator": "glibc"},
         below=1,
@@ -381,7 +366,8 @@ EXPERIMENT = Experiment(
             "threads",
             ENUM,
             quick=["kept"],
-            help="threads; kept: a pool; per_round: made anew for each round",
+            plain="kept",
+            help="threads; kept: a pool; per_round: made for each round",
             level_labels={"kept": "kept threads", "per_round": "new threads per round"},
         ),
         Factor("at_once", COUNT, quick=[16], help="threads at once", least=1, most=256),
@@ -390,6 +376,7 @@ EXPERIMENT = Experiment(
             "survivors",
             COUNT,
             quick=[0],
+            plain=0,
             help="one survivor in; so many objects, which lives until the next round; 0: none",
         ),
         Factor("rounds", COUNT, quick=[8], help="rounds; of allocating and freeing", least=1),
@@ -461,7 +448,7 @@ EXPERIMENT = Experiment(
             Explanation(
                 Equivalent(
                     metric="retained",
-                    where={"allocator": "glibc", "setting": "default", "survivors": 0},
+                    where={"allocator": "glibc", "setting": "default"},
                     of={"threads": "per_round"},
                     to={"threads": "kept"},
                     within=0.25,

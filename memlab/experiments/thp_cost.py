@@ -30,17 +30,8 @@ SMALL: dict[str, Level] = {"pages": "small"}
 HUGE: dict[str, Level] = {"pages": "huge"}
 ALL: dict[str, Level] = {"used": "all"}
 SPARSE: dict[str, Level] = {"used": "sparse"}
-PMD: dict[str, Level] = {"folio": HUGE_BYTES}
-# A host as it is, and memory that is loaded from at random; what the first claims are made of.
-PLAIN: dict[str, Level] = {
-    "free_memory": "host",
-    "defrag": "host",
-    "khugepaged": "host",
-    "order": "random",
-    "touches_timed": False,
-}
 # Huge pages in free memory that was broken up, with nothing but the fault to compact it.
-BROKEN: dict[str, Level] = HUGE | ALL | {"khugepaged": "off", "touches_timed": False}
+BROKEN: dict[str, Level] = HUGE | ALL | {"khugepaged": "off"}
 
 
 # One per folio that a touch brings in; what found no huge page takes one per small page.
@@ -125,7 +116,7 @@ def ratio(
         id=id,
         text=text,
         metric=metric,
-        where={**where, **PMD, **PLAIN},
+        where=where,
         of=HUGE,
         to=SMALL,
         published=published,
@@ -136,7 +127,6 @@ def ratio(
 
 
 def count(id: str, text: str, metric: str, where: At, equals: int, published: str) -> Count:
-    where = {**PLAIN, **where, **PMD}
     return Count(id=id, text=text, metric=metric, where=where, equals=equals, published=published)
 
 
@@ -151,7 +141,7 @@ def over(id: str, text: str, metric: str, where: At, above: float, published: st
         id=id,
         text=text,
         metric=metric,
-        where=PLAIN | BROKEN | dict(where) | PMD,
+        where=BROKEN | dict(where),
         above=above,
         timed=False,
         published=published,
@@ -250,7 +240,7 @@ BROKEN_UP: list[Claim] = [
         id="broken-slower",
         text="in fragmented memory the first touch is slower with huge pages than with small ones",
         metric="touch_time",
-        where=PLAIN | BROKEN | {"free_memory": "movable"} | PMD,
+        where=BROKEN | {"free_memory": "movable"},
         of=HUGE | {"defrag": "always"},
         to=SMALL | {"defrag": "host"},
         above=1,
@@ -339,6 +329,7 @@ EXPERIMENT = Experiment(
             "folio",
             BYTES,
             quick=[HUGE_BYTES],
+            plain=HUGE_BYTES,
             help="size of a huge page; below 2 MiB by the host's setting (needs root, Linux 6.8)",
             least=16 * KIB,
             most=HUGE_BYTES,
@@ -348,6 +339,7 @@ EXPERIMENT = Experiment(
             "order",
             ENUM,
             quick=["random"],
+            plain="random",
             help="order of the loads; sequential: in that of the addresses",
             level_labels={"random": "random loads", "sequential": "sequential loads"},
         ),
@@ -355,6 +347,7 @@ EXPERIMENT = Experiment(
             "free_memory",
             ENUM,
             quick=["host"],
+            plain="host",
             help="free memory; host: as it is; else broken into pieces of 15 pages at most, by "
             "pages that compaction can move or by those that it cannot (in guests alone)",
             level_labels={
@@ -367,6 +360,7 @@ EXPERIMENT = Experiment(
             "defrag",
             choice("host", "always", "defer", "defer+madvise", "madvise", "never"),
             quick=["host"],
+            plain="host",
             help="defrag; what a fault does where no huge page is free, host: as it is",
             host=True,
             level_labels={"host": "defrag as the host has it"},
@@ -375,6 +369,7 @@ EXPERIMENT = Experiment(
             "khugepaged",
             choice("host", "on", "no_defrag", "off"),
             quick=["host"],
+            plain="host",
             help="khugepaged; host: as it is; on: it looks every 10 ms; no_defrag: with "
             "khugepaged/defrag = 0; off: once an hour, after a first pass of pages_to_scan",
             host=True,
@@ -390,6 +385,7 @@ EXPERIMENT = Experiment(
             "touches_timed",
             FLAG,
             quick=[False],
+            plain=False,
             help="each touch timed; yes: for percentiles, at the price of reading the clock",
             level_labels={True: "each touch timed", False: "touches timed together"},
         ),
@@ -432,7 +428,7 @@ EXPERIMENT = Experiment(
             Explanation(
                 Equivalent(
                     metric="load_time",
-                    where=ALL | PMD,
+                    where=ALL,
                     of={"pages": "collapsed"},
                     to=HUGE,
                     within=0.15,
@@ -445,7 +441,7 @@ EXPERIMENT = Experiment(
             Explanation(
                 Count(
                     metric="resident_over_used",
-                    where=SPARSE | PMD | {"pages": "collapsed"},
+                    where=SPARSE | {"pages": "collapsed"},
                     equals=512,
                 ),
                 "memory of which one small page in 512 was used is {value} times as large once it "
@@ -460,7 +456,7 @@ EXPERIMENT = Experiment(
             "no kernel can save.",
             {"pages": ["huge"], "used": "all", "size": [128 * MIB]},
             Explanation(
-                Within(metric="touch_over_zeroing", where=HUGE | PMD, below=3),
+                Within(metric="touch_over_zeroing", where=HUGE, below=3),
                 "the first touch of huge pages takes {value} times what zeroing them takes",
                 confirmed="a huge fault is mostly zeroing, not compaction",
                 refuted="more than zeroing is in it: compaction, or memory that the hypervisor "
@@ -485,7 +481,7 @@ EXPERIMENT = Experiment(
             Explanation(
                 Ratio(
                     metric="load_time",
-                    where=ALL | PMD | PLAIN | {"order": "sequential"},
+                    where=ALL | {"order": "sequential"},
                     of=HUGE,
                     to=SMALL,
                     above=0.9,
@@ -508,7 +504,7 @@ EXPERIMENT = Experiment(
             Explanation(
                 Count(
                     metric="huge_share",
-                    where=PLAIN | ALL | PMD | left_to_khugepaged("host", "on"),
+                    where=ALL | left_to_khugepaged("host", "on"),
                     equals=1,
                 ),
                 "khugepaged makes {value} of the memory huge within 0.2 s if it looks every 10 ms",

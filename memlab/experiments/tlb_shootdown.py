@@ -188,8 +188,7 @@ METRICS = [
 
 INTERVAL = 500e-9  # between two loads of a reader
 SIZE = 16  # pages: the size at which everything but the size is asked
-BESIDE: Where = {"readers": 1, "sharing": "threads", "pinned": True}  # one reader thread, pinned
-AT: Where = {"pages": SIZE, "ranges": 1, **BESIDE}
+AT: Where = {"pages": SIZE, "readers": 1}
 
 
 def sent(above: float | None = None, below: float | None = None, **at: Level) -> Within:
@@ -354,7 +353,7 @@ CLAIMS: list[Claim] = [
         id="one-per-call",
         text="while another thread runs, MADV_DONTNEED sends one shootdown per call",
         metric="shootdowns_per_op",
-        where={**BESIDE, "ranges": 1, "release": "dontneed", "interval": INTERVAL},
+        where={"readers": 1, "release": "dontneed", "interval": INTERVAL},
         above=0.9,
         below=1.1,
         published=SIGNS,
@@ -365,7 +364,7 @@ CLAIMS: list[Claim] = [
         id="none-when-kept",
         text="memory that is not given back causes no shootdown",
         metric="shootdowns_per_op",
-        where={**BESIDE, "ranges": 1, "release": "touch", "interval": INTERVAL},
+        where={"readers": 1, "release": "touch", "interval": INTERVAL},
         below=0.01,
         published=SETTING,
         controls=("known-answer",),
@@ -396,14 +395,7 @@ CLAIMS: list[Claim] = [
         id="releaser-rate",
         text="the shootdowns cost the initiator over 10 % of its operations",
         metric="ops_per_s",
-        where={
-            "release": "dontneed",
-            "pages": SIZE,
-            "ranges": 1,
-            "sharing": "threads",
-            "pinned": True,
-            "interval": INTERVAL,
-        },
+        where={"pages": SIZE, "release": "dontneed", "interval": INTERVAL},
         of={"readers": 1},
         to={"readers": 0},
         below=0.9,
@@ -485,6 +477,7 @@ EXPERIMENT = Experiment(
             COUNT,
             quick=[1],
             full=[1, 4],
+            plain=1,
             help="ranges per operation; one page apart, each released by a call of its own, or all "
             "by one process_madvise (dontneed_batch)",
             least=1,
@@ -502,6 +495,7 @@ EXPERIMENT = Experiment(
             ENUM,
             quick=["threads"],
             paper=["threads", "processes"],
+            plain="threads",
             help="readers; threads of the initiator's process, or processes of their own",
             level_labels={"threads": "reader threads", "processes": "reader processes"},
         ),
@@ -510,6 +504,7 @@ EXPERIMENT = Experiment(
             FLAG,
             quick=[True],
             full=[True, False],
+            plain=True,
             help="pinning; of the initiator and each reader to a CPU of its own",
             level_labels={True: "pinned", False: "not pinned"},
         ),
@@ -601,13 +596,7 @@ EXPERIMENT = Experiment(
         "op_time",
         by=["release"],
         over="pages",
-        where={
-            "ranges": 1,
-            "sharing": "threads",
-            "pinned": True,
-            "interval": INTERVAL,
-            "trace": False,
-        },
+        where={"interval": INTERVAL, "trace": False},
         terms=[
             CostTerm("call", 1),
             CostTerm("fault", each("rounded", lambda faults: round(faults or 0.0, 3), FAULTS)),
@@ -650,7 +639,7 @@ EXPERIMENT = Experiment(
                 Explanation(
                     Ratio(
                         metric="p99",
-                        where={**BESIDE, "ranges": 1, "pages": SIZE, "interval": INTERVAL},
+                        where={**AT, "interval": INTERVAL},
                         of={"release": "dontneed"},
                         to={"release": "touch"},
                         above=1,

@@ -39,6 +39,31 @@ def write(contents: Mapping[Path, Content]) -> None:
             step()
 
 
+@contextmanager
+def unnamed(path: Path) -> Iterator[int]:
+    """A file to write to for long, its user's alone, which has no name (and so is nowhere once this
+    process has ended) until it is whole: then it is `path`. OSError, with the file's name."""
+    with _held() as held:
+        with _named(path):
+            place = _reached(path, held)
+            if place.status is not None and not stat.S_ISREG(place.status.st_mode):
+                raise OSError(errno.EINVAL, "it is not a file")
+            flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
+            made = os.open(".", flags, 0o600, dir_fd=place.folder)
+        part = _Place(place.folder, path, f".{secrets.token_hex(8)}.part", None, in_proc=False)
+        try:
+            yield made
+            with _named(path):
+                # follow_symlinks is heeded only with a folder for the source, which is not used.
+                link = f"/proc/self/fd/{made}"
+                os.link(link, part.name, src_dir_fd=made, dst_dir_fd=part.folder,
+                        follow_symlinks=True)  # fmt: skip
+            _rename(path, part.name, place)
+        finally:
+            os.close(made)
+            _unlink(part)
+
+
 def append(path: Path, content: bytes) -> None:
     """Add to a file, which is made where it is not there. OSError, with the file's name."""
     with _named(path), _held() as held:

@@ -32,7 +32,7 @@ from memlab.results import Run
 from memlab.results.redacted import redacted as without_names
 
 _MARK, _MARKED = "gallery.json", b'{"memlab-gallery": 1}\n'
-_FOLDERS = ("experiments", "claims", "machines")  # whose pages are made anew
+_FOLDERS = ("experiments", "claims", "machines")  # whose pages are made again
 _LARGEST = 64 << 20  # bytes of a record
 _AT_ONCE = 1 << 20
 

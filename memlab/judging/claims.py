@@ -40,14 +40,14 @@ class Judged:
     None without p."""
 
     @property
-    def stands(self) -> bool:
+    def survives(self) -> bool:
         """Whether it is among those of which at most 5 % are expected to be false."""
         return self.adjusted_p is not None and self.adjusted_p <= ALPHA
 
     @property
     def fallen(self) -> bool:
         """Whether it is decided by itself, and not once all verdicts of the run are corrected."""
-        return self.verdict.p is not None and not self.stands
+        return self.verdict.p is not None and not self.survives
 
     @property
     def absent(self) -> bool:

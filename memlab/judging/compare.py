@@ -35,7 +35,7 @@ class Measured:
     environment: Mapping[str, Any]
     others_busy: float | None  # the share of time that other CPUs were; None: unknown
     unit: str  # what counts once: `block` or `session`
-    looked: bool  # whether how many there are was chosen by looking
+    sequential: bool  # whether how many there are was chosen by looking
     turns: bool  # whether points took turns, else had windows
 
 
@@ -124,7 +124,7 @@ def compare_runs(
         threshold,
         chosen.lower_is_better,
         "block" if "block" in (before.unit, after.unit) else "session",
-        (before.looked, after.looked),
+        (before.sequential, after.sequential),
     )
     return Compared(
         experiment=new.named,
@@ -172,7 +172,7 @@ def _of_run(run: Run, metric: Metric) -> Measured:
     hashes = frozenset(run.samples.probe_hashes)
     name, busy = f"run {run.id}", run.others_busy
     return Measured(
-        name, values, at, hashes, run.environment, busy, run.unit, run.looked, run.turns
+        name, values, at, hashes, run.environment, busy, run.unit, run.sequential, run.turns
     )
 
 

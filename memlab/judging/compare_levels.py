@@ -48,7 +48,7 @@ def compare_levels(
         [(old, new) for _, old, new in kept],
         threshold,
         chosen.lower_is_better,
-        run.looked,
+        run.sequential,
         run.unit,
     )
     points = [

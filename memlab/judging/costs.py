@@ -72,14 +72,14 @@ def _fit(run: Run, declared: CostTerms, at: At, points: Sequence[Point]) -> Fitt
         term.name: np.array([_count(run, term, point) for point in points])
         for term in declared.terms
     }
-    kept, left_out, model = _separable(costs, counts, run.looked)
+    kept, left_out, model = _separable(costs, counts, run.sequential)
     if model is None:
         return None
     return Fitted(at, model, left_out, _held_out(run, declared, points, costs, kept))
 
 
 def _separable(
-    costs: FloatArray, counts: Mapping[str, FloatArray], looked: bool
+    costs: FloatArray, counts: Mapping[str, FloatArray], sequential: bool
 ) -> tuple[dict[str, FloatArray], dict[str, str], CostModel | None]:
     """Terms in declared order, each kept where the points tell it from those before it."""
     kept: dict[str, FloatArray] = {}
@@ -87,7 +87,7 @@ def _separable(
     medians = median_over_blocks(costs)[None]  # enough to tell terms apart
     for name, count in counts.items():
         if not count.any():
-            left_out[name] = f"no {name} at any point"
+            left_out[name] = "none happened at these points"
             continue
         if len(kept) + 1 >= costs.shape[1]:
             left_out[name] = "too few points"
@@ -100,7 +100,7 @@ def _separable(
             kept[name] = count
     model: CostModel | None = None
     with suppress(ValueError):  # no relative error of a cost of 0
-        model = fit(costs, kept, looked=looked) if kept else None
+        model = fit(costs, kept, sequential=sequential) if kept else None
     return kept, left_out, model
 
 
@@ -178,7 +178,7 @@ def _line(run: Run, fitted: Fitted, names: Sequence[str]) -> str:
         f"{evidence.measured(interval, 's')} per {name}"
         for name, interval in fitted.model.constants.items()
     )
-    notes = [f"{name} left out: {why}" for name, why in fitted.left_out.items()]
+    notes = [f"no cost per {name}: {why}" for name, why in fitted.left_out.items()]
     return "; ".join([f"{where}: {constants}", *notes, _errors(fitted.held_out)])
 
 

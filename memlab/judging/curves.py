@@ -27,21 +27,23 @@ from memlab.judging.sight import ClaimView, Curve
 
 
 def monotone(claim: Monotone, sight: ClaimView) -> VerdictFinding:
-    curve, lead, looked = sight.curve(claim.of, claim.over), "", sight.run.looked
+    curve, lead, sequential = sight.curve(claim.of, claim.over), "", sight.run.sequential
     if claim.to:
         curve = sight.ratio_curve(claim.of, claim.to, claim.over)
         of, to = (evidence.side(sight.run.experiment, side) for side in (claim.of, claim.to))
         lead = f"{of} / {to}, "
     direction: Literal["rising", "falling"] = "rising" if claim.rising else "falling"
     verdict, remark = _whole_and_net(
-        lambda table: verdicts.monotone_verdict(curve.levels, table, direction, looked=looked),
+        lambda table: verdicts.monotone_verdict(
+            curve.levels, table, direction, sequential=sequential
+        ),
         curve,
     )
     first, last = (sight.level(claim.over, curve.levels[i]) for i in (0, -1))
     table = curve.table
-    whole = ratio_interval(table[:, -1], table[:, 0], looked=looked)
+    whole = ratio_interval(table[:, -1], table[:, 0], sequential=sequential)
     steps = [
-        ratio_interval(table[:, j + 1], table[:, j], looked=looked)
+        ratio_interval(table[:, j + 1], table[:, j], sequential=sequential)
         for j in range(len(curve.levels) - 1)
     ]
     sign = 1 if claim.rising else -1
@@ -57,31 +59,33 @@ def monotone(claim: Monotone, sight: ClaimView) -> VerdictFinding:
 
 
 def saturates(claim: Saturates, sight: ClaimView) -> VerdictFinding:
-    curve, looked = sight.curve({}, claim.over), sight.run.looked
+    curve, sequential = sight.curve({}, claim.over), sight.run.sequential
     if claim.at not in curve.levels[:-1]:
         raise sight.lack({claim.over: claim.at}, f"a larger {claim.over}")
     verdict, remark = _whole_and_net(
         lambda table: verdicts.saturates_verdict(
-            curve.levels, table, claim.at, claim.within, looked
+            curve.levels, table, claim.at, claim.within, sequential
         ),
         curve,
     )
     knee, last = curve.levels.index(claim.at), len(curve.levels) - 1
     table = curve.table
-    ratios = [ratio_interval(table[:, j], table[:, last], looked=looked) for j in range(last)]
+    ratios = [
+        ratio_interval(table[:, j], table[:, last], sequential=sequential) for j in range(last)
+    ]
     names = [sight.level(claim.over, level) for level in curve.levels]
     furthest = max(range(knee, last), key=lambda j: abs(log(ratios[j].estimate)))
-    bound = f"{1 + claim.within:.3g}x"
+    bound = f"{1 + claim.within:.3g}"
     said = [
-        f"{evidence.interval(ratios[furthest])} at {names[furthest]}, the furthest from "
-        f"{names[knee]} on (claim: at most {bound})"
+        f"from {names[knee]} on, furthest from 1: {evidence.interval(ratios[furthest])} at "
+        f"{names[furthest]} (claim: at most {bound})"
     ]
     if knee:
         nearest = min(range(knee), key=lambda j: ratios[j].estimate)
         least = f"{evidence.interval(ratios[nearest])} at {names[nearest]}"
-        said.insert(0, f"{least}, the least below {names[knee]} (claim: over {bound})")
+        said.insert(0, f"below {names[knee]}, at least {least} (claim: over {bound})")
     text = (
-        f"cost / cost at {names[last]}: {'; '.join(said)}; "
+        f"cost as a ratio to that at {names[last]}: {'; '.join(said)}; "
         f"{units.counted(verdict.n, sight.run.unit)}"
         f"{_heavy(sight, claim.over, curve)}{remark}{_too_few(verdict, 2 * last, sight.run.unit)}"
     )
@@ -90,7 +94,7 @@ def saturates(claim: Saturates, sight: ClaimView) -> VerdictFinding:
 
 def crosses(claim: Crossover, sight: ClaimView) -> VerdictFinding:
     first, second = sight.crossing_curves(claim.of, claim.to, claim.over)
-    crossed = partial(crossover, first.levels, looked=sight.run.looked)
+    crossed = partial(crossover, first.levels, sequential=sight.run.sequential)
     found = crossed(first.table, second.table)
     verdict, remark = _net_too(
         verdicts.crossover_verdict(found, claim.low, claim.high),
@@ -111,15 +115,17 @@ def crosses(claim: Crossover, sight: ClaimView) -> VerdictFinding:
 
 
 def shift(claim: Shift, sight: ClaimView) -> VerdictFinding:
-    """Shown where the two crossovers' intervals lie further apart than the claimed factor: shyer
-    than a test of the difference."""
+    """Shown where the two crossovers' intervals lie further apart than the claimed factor, which
+    shows less than a test of the difference would."""
     factor = sight.run.experiment.factor(claim.over)
     found: dict[str, Crossed] = {}
     facts: dict[str, str] = {}
     points: list[Point] = []
     for name, at in (("base", claim.base), ("at", claim.at)):
         first, second = sight.crossing_curves({**claim.of, **at}, {**claim.to, **at}, claim.over)
-        found[name] = crossover(first.levels, first.table, second.table, looked=sight.run.looked)
+        found[name] = crossover(
+            first.levels, first.table, second.table, sequential=sight.run.sequential
+        )
         beside = np.concatenate([sight.run.values(claim.beside, point) for point in second.points])
         unit = sight.run.metric(claim.beside).unit
         facts[name] = evidence.crossing(found[name], factor)
@@ -171,7 +177,7 @@ def _too_few(verdict: Verdict, tests: float, unit: str) -> str:
     """A remark where so few samples refute nothing: Holm asks one sign test for 5 % / tests."""
     least = ceil(log2(tests / verdicts.ALPHA))
     few = verdict.word == "inconclusive" and verdict.n < least
-    return f"; it needs at least {least} {unit}s to reject any level" if few else ""
+    return f"; too few {unit}s to decide at any level: it takes {least} or more" if few else ""
 
 
 def _heavy(sight: ClaimView, over: str, curve: Curve) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from memlab.analysis.compare import Comparison
 from memlab.errors import NotComparable
 from memlab.experiment import Level, Metric
-from memlab.experiment.points import Point
+from memlab.experiment.points import Point, point_key
 from memlab.judging.compare_levels import compare_levels, shared_values
 from memlab.results import PointSummary, Run
 
@@ -64,6 +64,51 @@ def effects(run: Run, metrics: Sequence[str]) -> Iterator[Effect]:
                                       by_level.get(level)))
             ]  # fmt: skip
             yield Effect(name, level, first[name], changes, summary)
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """Of all combinations of levels the one where a metric is least or most, beside the one of
+    first levels."""
+
+    at: Mapping[str, Level]
+    change: LevelChange
+
+
+def extremes(run: Run, metrics: Sequence[str]) -> Iterator[tuple[Extreme, Extreme]]:
+    """The least and the most of each metric, where levels of two or more factors together make one
+    of them and it is shown to differ from the baseline: no level alone says it."""
+    first = {name: run.experiment.factor(name).quick[0] for name in run.varied}
+    baseline = next((s for s in run.summaries if _beside(s.point, first) is None), None)
+    if len(first) < 2 or baseline is None:
+        return
+    for metric in map(run.metric, metrics):
+        try:
+            found = compare_levels(run, first, metric=metric.name).points
+        except NotComparable:
+            found = []
+        compared = {point_key(one.at): one.comparison for one in found}
+        seen = [s for s in run.summaries if s.medians and metric.name in s.medians]
+        if len(seen) < 2:
+            continue
+        ends = []
+        for pick in (min, max):
+            end = pick(seen, key=lambda s: s.medians[metric.name].estimate)
+            shown = compared.get(point_key(end.point.at))
+            change = _change(run, metric, baseline.point, end.point, shown)
+            if change is not None:
+                ends.append((end, Extreme(end.point.at, change)))
+        if len(ends) == 2 and any(
+            _beside(end.point, first) == "" and _decided(one.change) for end, one in ends
+        ):
+            yield ends[0][1], ends[1][1]
+
+
+def _decided(change: LevelChange) -> bool:
+    """Shown to differ, or not to be put as a ratio and different."""
+    if change.comparison is None:
+        return change.base != change.new
+    return change.comparison.word in ("faster", "slower")
 
 
 def _beside(point: Point, first: dict[str, Level]) -> str | None:

@@ -72,13 +72,13 @@ def planned(
         blocks=blocks,
         seconds=None if blocks is None else blocks * block_s,
         budget_blocks=affordable,
-        budget_shows=shows(seen, affordable, power, looked=True),
+        budget_shows=shows(seen, affordable, power, sequential=True),
     )
 
 
-def shows(seen: FloatArray, blocks: int, power: float, looked: bool) -> float | None:
+def shows(seen: FloatArray, blocks: int, power: float, sequential: bool) -> float | None:
     """The change that so many blocks show; None where they have no interval."""
-    return smallest_change(seen, blocks, power, looked) if blocks >= LEAST else None
+    return smallest_change(seen, blocks, power, sequential) if blocks >= LEAST else None
 
 
 def _deviations(run: Run, metric: str) -> Iterator[tuple[str, FloatArray]]:

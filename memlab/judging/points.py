@@ -30,13 +30,13 @@ def equivalent(claim: Equivalent, sight: ClaimView) -> VerdictFinding:
 
 def within(claim: Within, sight: ClaimView) -> VerdictFinding:
     side = sight.side({})
-    found = median_interval(side.values, looked=sight.run.looked)
+    found = median_interval(side.values, sequential=sight.run.sequential)
     above = -inf if claim.above is None else claim.above
     below = inf if claim.below is None else claim.below
     heavy = side.baseline_loop_share > BASELINE_LOOP_SHARE_LIMIT
     verdict = _placed(found, above, below, low=0.0 if heavy else found.low)
     there = side.values[np.isfinite(side.values)]
-    verdict = verdicts.with_p(verdict, there, above, below, sight.run.looked)
+    verdict = verdicts.with_p(verdict, there, above, below, sight.run.sequential)
     unit = sight.metric.unit
     limits = [
         "" if bound is None else units.format_quantity(bound, unit)
@@ -76,10 +76,12 @@ def count(claim: Count, sight: ClaimView) -> VerdictFinding:
     bound, margin = "exactly ", ""
     if claim.within:
         bound, margin = "", f" ± {units.format_percent(claim.within)}"
+    unit = sight.metric.unit
+    equals = units.format_quantity(claim.equals, unit) if unit == "errno" else f"{claim.equals:,}"
     at = evidence.place(sight.run.experiment, claim.where, sight.run.varied)
     lead = f"{at}: " if at else ""
     text = (
-        f"{lead}{sight.metric.label}: {seen}; claim: {bound}{claim.equals:,}{margin}; "
+        f"{lead}{sight.metric.label}: {seen}; claim: {bound}{equals}{margin}; "
         f"{units.counted(verdict.n)}"
     )
     lines = sight.lines(side.point, claim.equals)
@@ -103,7 +105,7 @@ def outcome(claim: Outcome, sight: ClaimView) -> VerdictFinding:
 
 def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float) -> VerdictFinding:
     first, second = sight.pair(of, to)
-    ratio = ratio_interval(first.values, second.values, looked=sight.run.looked)
+    ratio = ratio_interval(first.values, second.values, sequential=sight.run.sequential)
     verdict = verdicts.ratio_verdict(
         first.values,
         second.values,
@@ -111,7 +113,7 @@ def _ratio_between(sight: ClaimView, of: At, to: At, above: float, below: float)
         below=below,
         baseline_loop_a=first.baseline_loop,
         baseline_loop_b=second.baseline_loop,
-        looked=sight.run.looked,
+        sequential=sight.run.sequential,
     )
     experiment, where = sight.run.experiment, sight.claim.where
     names = evidence.side(experiment, of), evidence.side(experiment, to)

@@ -7,7 +7,7 @@ from math import inf, isfinite, log
 
 import numpy as np
 
-from memlab.analysis.exact import least_samples
+from memlab.analysis.least import least_samples
 from memlab.analysis.stopping import more_blocks
 from memlab.experiment import Claim, Count, Crossover, Experiment, Outcome
 from memlab.experiment.points import Point
@@ -82,7 +82,7 @@ def _may_stand(one: Judged) -> bool:
     """Whether a verdict does not stand and few more blocks may change that: the p of a bootstrap
     stays, and so does that of signs which some blocks were not all of."""
     few = one.verdict.n < 2 * least_samples(LEVEL)
-    return one.verdict.p is not None and not one.stands and few and not _has_flat_p(one)
+    return one.verdict.p is not None and not one.survives and few and not _has_flat_p(one)
 
 
 def _has_flat_p(one: Judged) -> bool:

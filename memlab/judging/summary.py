@@ -201,14 +201,15 @@ def standing(found: Sequence[Said], over: str = "") -> str:
     of, among = len(decided), f"Benjamini and Hochberg{f' over {over}' if over else ''}"
     if not fallen:
         return (
-            f"all {of} verdicts stand: at most 5 % of them are expected to be false ({among})"
+            f"all {of} verdicts stand together: at most 5 % of them are expected to be false "
+            f"({among})"
             if of > 1
             else f"the one verdict stands: it is false with at most 5 % ({among})"
         )
     most = 100 * max(q for _, q in decided)
     return (
-        f"{of} verdicts: at most {most:.2g} % of them are expected to be false; {of - len(fallen)} "
-        f"stand where that is 5 % ({among}), and more blocks are needed for "
+        f"{of - len(fallen)} of {of} verdicts stand together: at most 5 % of these are expected to "
+        f"be false ({among}); of all {of} at most {most:.2g} %. More blocks are needed for: "
         f"{', '.join(dict.fromkeys(fallen))}"
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memlab.machines.options import BOOTSTRAP, GUEST, GUESTS_OWN, ON
+from memlab.machines.options import GUEST, GUESTS_OWN, ON
 
 if TYPE_CHECKING:
     from memlab.observe.capabilities import Capability
@@ -40,7 +40,7 @@ def command(name: str, command: click.Command) -> None:
     if name in ("sweep", "try"):
         _add(command, "directory" if name == "sweep" else "name", GUEST, _in_guest)
     if name in ("sweep", "try", "reproduce"):
-        _add(command, _LAST[name], (ON, BOOTSTRAP), _ON[name])
+        _add(command, _LAST[name], (ON,), _ON[name])
     if name == "claims":
         _add(command, "runs", (_HOSTS_CLAIMS,), _hosts_claims)
     if name == "plot":
@@ -100,15 +100,8 @@ def _in_guest(given: dict[str, Any]) -> bool:
     return False
 
 
-def _elsewhere(given: dict[str, Any]) -> tuple[str | None, bool]:
-    on, bootstrap = given.pop("on"), given.pop("bootstrap")
-    if bootstrap and not on:
-        raise click.UsageError("--bootstrap goes with --on")
-    return on, bootstrap
-
-
 def _sweep_on(given: dict[str, Any]) -> bool:
-    on, bootstrap = _elsewhere(given)
+    on: str | None = given.pop("on")
     if not on:
         return False
     from memlab.machines.fleet import output
@@ -118,7 +111,7 @@ def _sweep_on(given: dict[str, Any]) -> bool:
         raise click.UsageError("--on goes without --jsonl and --dry-run")
     store, as_json = given["store"], given["as_json"]
     quiet, words = given["quiet"] or as_json, output.arguments()
-    results, runs = output.sweep(on, "sweep", words, store, quiet=quiet, bootstrap=bootstrap)
+    results, runs = output.sweep(on, "sweep", words, store, quiet=quiet)
     if runs and runs[0].experiment.claims and not quiet:
         output.claims(runs)
     output.print_results(results, store or default_path(), as_json=as_json)
@@ -127,7 +120,7 @@ def _sweep_on(given: dict[str, Any]) -> bool:
 
 def _try_on(given: dict[str, Any]) -> bool:
     """Try the command on every host, and print each one's table."""
-    on, bootstrap = _elsewhere(given)
+    on: str | None = given.pop("on")
     if not on:
         return False
     from memlab.machines.fleet import output
@@ -141,7 +134,7 @@ def _try_on(given: dict[str, Any]) -> bool:
             "--on takes a command of the hosts: without --jsonl, --dry-run, --gate and a file"
         )
     quiet, there = given["quiet"] or as_json, output.arguments()
-    results, runs = output.sweep(on, "try", there, store, quiet=quiet, bootstrap=bootstrap)
+    results, runs = output.sweep(on, "try", there, store, quiet=quiet)
     if not quiet:
         for run in runs:
             terminal.show(run)
@@ -150,7 +143,7 @@ def _try_on(given: dict[str, Any]) -> bool:
 
 
 def _reproduce_on(given: dict[str, Any]) -> bool:
-    on, bootstrap = _elsewhere(given)
+    on: str | None = given.pop("on")
     if not on:
         return False
     from memlab.cli import GATE
@@ -160,9 +153,9 @@ def _reproduce_on(given: dict[str, Any]) -> bool:
     wanted = reproduce.resolve(given["study"])
     if any(given[name] for name in ("as_json", "verbose", "fresh", "output")):
         raise click.UsageError("--on measures again and prints a table: without --json, -v, -o")
-    words = output.arguments({"on", "bootstrap", "store", "quiet", "study", "gate"})
+    words = output.arguments({"on", "store", "quiet", "study", "gate"})
     store, quiet = given["store"], given["quiet"]
-    wrong = output.reproduce(on, wanted, words, store, quiet=quiet, bootstrap=bootstrap)
+    wrong = output.reproduce(on, wanted, words, store, quiet=quiet)
     if wrong and given["gate"]:
         click.get_current_context().exit(GATE)
     return True

@@ -65,8 +65,3 @@ ON = click.option(
     metavar="ssh:HOST,...|dask:ADDRESS|HOSTS.toml",
     help="Measure on these hosts, all at once, each with its own memlab; their rows come home.",
 )
-BOOTSTRAP = click.option(
-    "--bootstrap",
-    is_flag=True,
-    help="First copy this memlab, with the packages that it needs, to hosts that lack that copy.",
-)

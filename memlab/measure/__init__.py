@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -25,7 +24,7 @@ from memlab.run.driver import CUT_SHORT, sessions_left
 from memlab.run.executor import default_directory
 from memlab.run.prepare import Prepared, check_stored_guest, prepare
 from memlab.run.stop_rule import budget_s
-from memlab.run.target import LocalTarget, Place, Target
+from memlab.run.target import LocalTarget, Place, PointsNeeded
 from memlab.run.watch import Watch
 from memlab.store import RunRow, Store
 
@@ -51,27 +50,39 @@ def sweep(
     checked. Another memlab that measures is waited for `wait_s`; `tell` is given each row as a line
     once it is committed. Raises a MemlabError."""
     check_name(request.name)
-    request = guest.fitted(request) if guest else request
-    with _target(request, guest, wait_s) as target:
-        prepared = _asking(target.prepare(request))
+    asked = _asked(store)
+    if guest is None:
+        local, prepared = _local(request.libc, wait_s), _asking(prepare(request))
         with Store(store, create=True, tell=tell) as opened:
-            return driver.sweep(prepared, opened, watch, target, _asked(store))
+            return driver.sweep(prepared, opened, watch, local, asked)
+    request = guest.fitted(request)
+    points = guest.points(request)
+    request = _precise(request, experiments.load(request.experiment, request.subject), points)
+    with (
+        guest.target(request, points, wait_s) as there,
+        Store(store, create=True, tell=tell) as opened,
+    ):
+        return there.sweep(request, opened, watch, asked)
 
 
-def _asked(store: Path) -> driver.Asked:
+def _asked(store: Path) -> PointsNeeded:
     """The points that the claims of a run in this store still need."""
     return lambda row, left_s: questions.open_points(Run(row, store), left_s)
 
 
 def _asking(prepared: Prepared) -> Prepared:
+    points = prepared.plan.points
+    return replace(prepared, request=_precise(prepared.request, prepared.experiment, points))
+
+
+def _precise(request: Request, experiment: Experiment, points: Sequence[Point]) -> Request:
     """The same with a precision where nothing else ends it: no claim applies to its points, or
     sessions count once, of which no look at blocks tells when there are enough."""
-    request = prepared.request
     if request.blocks is not None or request.precision is not None:
-        return prepared
-    if request.sessions == 1 and questions.apply(prepared.experiment, prepared.plan.points):
-        return prepared
-    return replace(prepared, request=replace(request, precision=PRECISION))
+        return request
+    if request.sessions == 1 and questions.apply(experiment, points):
+        return request
+    return replace(request, precision=PRECISION)
 
 
 def check_name(name: str | None) -> None:
@@ -103,8 +114,9 @@ def resume(
             return driver.resume(row, opened, watch, budget_s, local, asked)
         check_stored_guest(guest)
         (place,) = features.extensions("place")
-        with place(guest).open(wait_s) as target:
-            return driver.resume(row, opened, watch, budget_s, target, asked)
+        found: Place = place(guest)
+        with found.open(wait_s) as there:
+            return there.resume(row, opened, watch, budget_s, asked)
 
 
 def dry_run(
@@ -115,13 +127,6 @@ def dry_run(
         return _asking(prepare(request)), None
     prepared, known = guest.dry_run(guest.fitted(request))
     return _asking(prepared), known
-
-
-def _target(request: Request, guest: Place | None, wait_s: float) -> AbstractContextManager[Target]:
-    """Where the request's trials run, for as long as they do."""
-    if guest is None:
-        return nullcontext(_local(request.libc, wait_s))
-    return guest.target(request, wait_s)
 
 
 def _local(folder: str | None, wait_s: float) -> LocalTarget:
@@ -167,7 +172,7 @@ def reproduce(
     """Judge the newest stored run that answers the request, measuring what it lacks.
 
     A run answers when it was taken on this machine, in the same directory, over as many sessions,
-    and holds every point of the request; one that was cut short goes on. `fresh` measures anew. A
+    and holds every point of the request; one that was cut short goes on. `fresh` measures again. A
     host that cannot carry the request is an answer too. Raises Interrupted.
     """
     target = LocalTarget(wait_s=wait_s)

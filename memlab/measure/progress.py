@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
 import click
 from rich.status import Status
 
 from memlab import experiments, units
+from memlab.analysis.intervals import median_interval
 from memlab.experiment.points import Point, point_label, varied_factors
 from memlab.present import words
 from memlab.present.table import Text, console
@@ -32,6 +34,8 @@ class Live:
     def started(self, run: RunRow, points: Sequence[Point], taken: int) -> None:
         self._experiment = experiments.load(run.experiment, run.request.get("subject"))
         self._names = varied_factors(points)
+        self._values = {point.index: array("d") for point in points}
+        self._looked = run.request.get("blocks") is None
         kept = f", {units.counted(taken, 'sample')} already" if taken else ""
         click.echo(
             f"run {run.id}: {self._experiment.name}, {units.counted(len(points), 'point')}{kept}",
@@ -71,15 +75,23 @@ class Live:
 
     def _line(self, progress: Progress) -> str:
         at = point_label(self._experiment, progress.point.at, self._names)
-        seen = progress.outcome
-        if progress.interval and progress.outcome == "ok":
-            unit = self._experiment.metrics[0].unit
-            seen = words.median(progress.interval, unit)
+        seen = self._median(progress) or progress.outcome
         left = "" if progress.left_s is None else f" · {progress.left_s:.0f} s left"
         return (
             f"block {progress.block + 1}, trial {progress.position + 1}/{progress.in_block} · "
             f"{at} · {seen} · {_measured_on(progress)}{left}"
         )
+
+    def _median(self, progress: Progress) -> str:
+        """Of the point's first metric, of the samples that came so far; empty without one."""
+        values, metric = self._values[progress.point.index], self._experiment.metrics[0]
+        if progress.outcome != "ok" or progress.readings is None:
+            return ""
+        value = metric.of(progress.readings, progress.point.at)
+        if value is not None:
+            values.append(value)
+        found = median_interval(values, sequential=self._looked) if values else None
+        return words.median(found, metric.unit) if found else ""
 
 
 def _measured_on(progress: Progress) -> str:

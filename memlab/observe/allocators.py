@@ -27,7 +27,7 @@ OPTIONS = ("MALLOC_", "GLIBC_TUNABLES", "TCMALLOC_", "MIMALLOC_")  # what the va
 _ELF_MACHINE = slice(18, 20)  # e_machine, elf(5)
 
 
-class NotHere(Exception):
+class NoAllocator(Exception):
     """A library or a setting of it is not to be had; one line says why and what to do."""
 
 
@@ -119,13 +119,13 @@ def environ(malloc: Malloc, others: Mapping[str, str] | None = None) -> dict[str
     """
     others = os.environ if others is None else others
     if foreign := next((name for name in others if name.startswith(OPTIONS)), None):
-        raise NotHere(
+        raise NoAllocator(
             f"{foreign} is set in this environment and would mix with the setting: unset it"
         )
     if malloc.allocator == "glibc":
         return dict(_taken(malloc, "glibc", _GLIBC.get(malloc.setting)))
     library = LIBRARIES.get(malloc.allocator)
-    path = Path(malloc.library) if malloc.library else find(malloc.allocator)
+    path = Path(malloc.library or find(malloc.allocator, malloc.otherwise))
     preload = {"LD_PRELOAD": _preload(path)}
     return preload | dict({} if library is None else _options(malloc, library, path))
 
@@ -135,7 +135,9 @@ def _options(malloc: Malloc, library: Library, path: Path) -> Options:
         return {}
     version = version_of(malloc.allocator, path)
     if version is None:
-        raise NotHere(f"{path} does not say its version, which its options depend on: use another")
+        raise NoAllocator(
+            f"{path} does not say its version, which its options depend on: use another"
+        )
     named = f"{malloc.allocator} {'.'.join(map(str, version))}"
     return _taken(malloc, named, library.settings(malloc.setting, version))
 
@@ -144,28 +146,29 @@ def _taken(malloc: Malloc, named: str, options: Options | None) -> Options:
     if malloc.setting == "default":
         return {}
     if options is None:
-        raise NotHere(f"{named} has no setting {malloc.setting}: choose another")
+        raise NoAllocator(f"{named} has no setting {malloc.setting}: choose another")
     return options
 
 
 def _preload(path: Path) -> str:
     if not path.is_file():
-        raise NotHere(f"there is no library {path}: name the file of one")
+        raise NoAllocator(f"there is no library {path}: name the file of one")
     if re.search(r"[\s:]", str(path)):
-        raise NotHere(f"{path}: LD_PRELOAD takes no path with blanks or colons: link to it")
+        raise NoAllocator(f"{path}: LD_PRELOAD takes no path with blanks or colons: link to it")
     return str(path)
 
 
-def find(allocator: str) -> Path:
-    """The file that the dynamic linker would load; NotHere names the package of Debian."""
+def find(allocator: str, otherwise: str = "-p library=PATH") -> Path:
+    """The file that the dynamic linker would load; NoAllocator names Debian's package, and how
+    `otherwise` a file is named."""
     library = LIBRARIES.get(allocator)
     if library is None:
-        raise NotHere(f"allocator {allocator} is named by its path: -p library=PATH")
+        raise NoAllocator(f"allocator {allocator} is named by its path: {otherwise}")
     for path in _searched():
         if library.file.fullmatch(path.name) and _loadable(path):
             return path
-    raise NotHere(
-        f"{allocator} is not installed: apt install {library.package}, or -p library=PATH"
+    raise NoAllocator(
+        f"{allocator} is not installed: apt install {library.package}, or {otherwise}"
     )
 
 

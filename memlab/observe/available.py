@@ -63,10 +63,10 @@ def processes(root: Path = proc.ROOT) -> AvailableMemory:
     most = [files.number(root / "proc/sys/kernel" / name) for name in ("threads-max", "pid_max")]
     known = [number for number in most if number is not None]
     rooms = [AvailableMemory(max(0, min(known) - (now or 0)) if known else float("inf"), None)]
-    for group in cgroup.chain("pids", root)[1]:
-        limit, used = (files.number(group / f"pids.{name}") for name in ("max", "current"))
-        if limit is not None and used is not None:
-            rooms.append(AvailableMemory(max(0, limit - used), group))
+    rooms += [
+        AvailableMemory(max(0, one.limit - one.used), one.group)
+        for one in cgroup.process_limits(root)
+    ]
     return min(rooms, key=lambda room: room.left)
 
 

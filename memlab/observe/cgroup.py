@@ -25,6 +25,15 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessLimit:
+    """How many processes and threads a group may have together (pids.max), and how many it has."""
+
+    group: Path
+    limit: int
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cgroups:
     """What is mounted, and where this process stands in the hierarchy that accounts memory."""
 
@@ -58,10 +67,13 @@ def locate(root: Path = proc.ROOT, pid: int | str = "self") -> Cgroups:
 NONE = Cgroups(None, None, None, None)
 
 
-def chain(controller: str, root: Path = proc.ROOT) -> tuple[str | None, list[Path]]:
-    """The version that may have a controller, and this process's groups there, its own first."""
+def chain(
+    controller: str, root: Path = proc.ROOT, pid: int | str = "self"
+) -> tuple[str | None, list[Path]]:
+    """The version that may have a controller, and the groups of this process, or of another one,
+    there, its own first. An empty name: those of v2, whatever v1 has."""
     mounts = files.known(lambda: proc.mounts(root)) or []
-    text = files.text(root / "proc/self/cgroup") or ""
+    text = files.text(root / f"proc/{pid}/cgroup") or ""
     paths = files.known(lambda: parse_membership(text)) or {}
     v1 = [one for one in mounts if one.filesystem == "cgroup" and controller in one.super_options]
     for mount in v1 or (one for one in mounts if one.filesystem == "cgroup2"):
@@ -112,6 +124,19 @@ def limits(group: Path, version: str) -> list[Limit]:
         Limit(group, version, name, limit)
         for name, limit in read
         if limit is not None and limit < _V1_UNLIMITED
+    ]
+
+
+def process_limits(root: Path = proc.ROOT, pid: int | str = "self") -> list[ProcessLimit]:
+    """Of the groups of this process, or of another one, that have such a limit; its own first."""
+    read = [
+        (group, files.number(group / "pids.max"), files.number(group / "pids.current"))
+        for group in chain("pids", root, pid)[1]
+    ]
+    return [
+        ProcessLimit(group, limit, used)
+        for group, limit, used in read
+        if limit is not None and used is not None
     ]
 
 

@@ -1,4 +1,5 @@
-"""Counting perf events, and whether this process may: perf_event_open(2) itself is asked."""
+"""Counting and sampling perf events, and whether this process may: perf_event_open(2) itself is
+asked."""
 
 import ctypes
 import errno
@@ -21,6 +22,9 @@ _INHERIT = 1 << 1
 _EXCLUDE_KERNEL = 1 << 5
 _EXCLUDE_HV = 1 << 6
 _USER_ONLY = _EXCLUDE_KERNEL | _EXCLUDE_HV
+_NO_KERNEL_STACK = 1 << 21
+_IP, _ADDRESS, _CALLCHAIN = 1 << 0, 1 << 3, 1 << 5  # PERF_SAMPLE_
+_DISABLE = {"ppc64le": 0x2000_2401}  # _IO('$', 1)
 # _IOW('$', 6, char *); PowerPC encodes the direction of an ioctl otherwise.
 _SET_FILTER = {"ppc64le": 0x8008_2406}
 # The first published perf_event_attr, 64 bytes, which every kernel takes: type, size, config,
@@ -82,6 +86,27 @@ def count(
     return fd
 
 
+def sample(config: int, task: int, scope: Scope, period: int) -> int:
+    """A descriptor that writes one of `period` software events of this task into a ring, to be
+    mapped: the instruction, the address and the stack outside the kernel. Raises `OSError`."""
+    flags = _NO_KERNEL_STACK | (_USER_ONLY if scope is Scope.USER else 0)
+    return _open(SOFTWARE, config, task, -1, flags, period, _IP | _ADDRESS | _CALLCHAIN)
+
+
+def stop(fd: int) -> None:
+    """Nothing more is counted or sampled. Raises `OSError`."""
+    fcntl.ioctl(fd, _DISABLE.get(os.uname().machine, 0x2401), 0)
+
+
+def why(refused: OSError) -> str:
+    """Why an event does not open, and what would let it."""
+    if isinstance(refused, PermissionError):
+        return "perf events are refused: sysctl kernel.perf_event_paranoid=1, or run as root"
+    if refused.errno == errno.EMFILE:
+        return "too few open files are allowed for so many threads: raise ulimit -n"
+    return str(refused)
+
+
 def read(fd: int) -> int:
     """The count so far. What came before the filter was set is in it: take differences."""
     return int.from_bytes(os.read(fd, 8), sys.byteorder)
@@ -92,12 +117,14 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)  # to make one takes as long as to open an event
 
 
-def _open(kind: int, config: int, pid: int, cpu: int, flags: int) -> int:
+def _open(
+    kind: int, config: int, pid: int, cpu: int, flags: int, period: int = 0, sampled: int = 0
+) -> int:
     machine = os.uname().machine
     if machine not in _SYSCALL:
         raise OSError(errno.ENOSYS, f"perf_event_open: its number on {machine} is not known")
     attr = ctypes.create_string_buffer(
-        _ATTR.pack(kind, _ATTR.size, config, 0, 0, 0, flags, 0, 0, 0), _ATTR.size
+        _ATTR.pack(kind, _ATTR.size, config, period, sampled, 0, flags, 0, 0, 0), _ATTR.size
     )
     arguments = map(ctypes.c_long, (_SYSCALL[machine], ctypes.addressof(attr), pid, cpu, -1))
     fd: int = _libc().syscall(*arguments, ctypes.c_long(_FD_CLOEXEC))

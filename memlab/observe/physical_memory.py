@@ -1,4 +1,4 @@
-"""Physical memory that was kept back from the kernel. Only this module opens /dev/mem.
+"""Physical memory that was reserved from the kernel. Only this module opens /dev/mem.
 
 A store to a wrong address overwrites the kernel or a device. So a range is opened only if all of
 these hold, and no flag overrides them:
@@ -74,7 +74,7 @@ def opened(range: str, size_bytes: int, uncached: bool) -> Mapping[str, int]:
     start, length = parse(range) if range else largest("")
     judge("", start, length)  # immediately before the open, however it was chosen
     if length < size_bytes:
-        said = f"0x{start:x}+0x{length:x} is kept back, and the copy needs 0x{size_bytes:x}"
+        said = f"0x{start:x}+0x{length:x} is reserved, and the copy needs 0x{size_bytes:x}"
         raise RangeRefused(errno.ENOSPC, said)
     try:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_SYNC if uncached else 0)
@@ -145,7 +145,7 @@ def largest(root: str) -> tuple[int, int]:
     if pages is None:
         raise RangeRefused(
             errno.ENODEV,
-            "no RAM is kept back from this kernel; boot it with mem=, or take a guest that is: "
+            "no RAM is reserved from this kernel; boot it with mem=, or take a guest that is: "
             "--in guest --append mem=512M",
         )
     return -pages[1] * PAGE_BYTES, pages[0] * PAGE_BYTES

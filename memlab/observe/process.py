@@ -48,6 +48,8 @@ class Mapping:
     bytes_by_field: dict[str, int] = field(default_factory=dict)
     flags: set[str] = field(default_factory=set)
     """In the two letters of smaps: ``lo`` is locked."""
+    offset_bytes: int = 0
+    """Of its first byte in its file."""
 
     @property
     def size_bytes(self) -> int:
@@ -84,9 +86,8 @@ def parse_maps(text: str) -> list[Mapping]:
             raise ValueError(f"maps: expected 'START-END PERMISSIONS', found {line[:40]!r}")
         start, end, permissions = header.groups()
         words = line.split(maxsplit=5)
-        found.append(
-            Mapping(int(start, 16), int(end, 16), permissions, words[5] if words[5:] else "")
-        )
+        path, offset = words[5] if words[5:] else "", int(words[2], 16)
+        found.append(Mapping(int(start, 16), int(end, 16), permissions, path, offset_bytes=offset))
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from memlab.analysis.intervals import Interval
 from memlab.experiment import Attribution
 from memlab.experiment.attribution import CAUSES, ONE_IN, TRACE
+from memlab.judging import evidence
 from memlab.present import words
 from memlab.results import Run
 from memlab.results.attribution import Tail, Traced, refused, traced
@@ -82,16 +83,17 @@ def beyond_chance(declared: Attribution, found: Traced) -> str:
     """How many operations the tail has, and how rare its causes are among all operations."""
     one = tail_of(found)
     rare = [
-        f"{cause.replace('_', ' ')} {_per_operation(found.events[cause], found.operations)}"
+        f"{cause.replace('_', ' ')} {_per_million(found.events[cause], found.operations)}"
         for cause in one.causes
     ]
     shortest = words.quantity(one.shortest_s, "s")
     said = f"{one.judged:,} of {found.operations:,} {declared.operations}, {shortest} and longer"
-    return said + (f"; in all of them, events per operation: {', '.join(rare)}" if rare else "")
+    return said + (f"; events per million of all: {', '.join(rare)}" if rare else "")
 
 
-def _per_operation(events: int, operations: int) -> str:
-    return f"{events / operations:.2g}" if operations else "-"
+def _per_million(events: int, operations: int) -> str:
+    """`23`, `0.4`, `310,000`: never an exponent."""
+    return evidence.number(1e6 * events / operations) if operations else "-"
 
 
 def overhead(run: Run, found: Traced) -> str:

@@ -180,6 +180,10 @@ else:
         [
             _ASKED.get(field.name) or (field.name, *_OTHERS[field.name])
             for field in dataclasses.fields(request.Request)
+        ]
+        + [
+            (name, _described(float | None, said) | UnsetType, UNSET)
+            for name, said in request.GONE.items()
         ],
         bases=(Document,),
         namespace={"__doc__": "What was asked for, as it is stored."},
@@ -791,7 +795,7 @@ class Describe(Document):
 
 
 # Of a document that lost or renamed a key; else 1 (docs/json.md).
-_VERSIONS = {"describe": 2, "show": 2, "sweep": 2, "try": 2}
+_VERSIONS = {"claims-hosts": 2, "describe": 2, "diagnose": 2, "show": 2, "sweep": 2, "try": 2}
 _COMMANDS: Mapping[str, Any] = {
     "claims": Claims,
     "clean": Clean,

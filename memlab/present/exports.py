@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _OWN = ("directory", "name")  # of a request: what says where it was
-_ROWS = 50_000  # of one piece of a file
+_ROWS = 10_000  # of one piece of a file
 _SAMPLES_MAX = 10_000_000  # that are counted of another's file
 
 

@@ -145,8 +145,8 @@ def _shortened(found: ShownVerdict, said: str) -> str:
 
 
 def _is_count(number: str) -> bool:
-    """`7`, `1,021`."""
-    return number.replace(",", "").isdecimal()
+    """`7`, `1,021`, `ENOMEM (12)`."""
+    return bool(re.fullmatch(r"[0-9,]+|E[A-Z0-9]+ \([0-9]+\)", number))
 
 
 def _section(title: str) -> Iterator[str]:

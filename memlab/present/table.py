@@ -121,6 +121,8 @@ def write(console: Console, shown: Table) -> None:
     names, rest = whole[: shown.names], least[shown.names :]
     if sum(names) + max(rest, default=0) + _GAP * shown.names > console.width:
         names = least[: shown.names]
+    elif sum(names) + sum(rest) + _GAP * (len(whole) - 1) > console.width:
+        names = [min(w, shown.columns[i].wrap) for i, w in enumerate(names)]
     room = console.width - sum(width + _GAP for width in names)
     for number, part in enumerate(_parts(shown, least, room)):
         if number:

@@ -8,8 +8,8 @@ from math import ceil
 
 from memlab import recorded, units
 from memlab.analysis.compare import MOST_BLOCKS
-from memlab.analysis.exact import least_samples
 from memlab.analysis.intervals import Interval
+from memlab.analysis.least import least_samples
 from memlab.experiment import Against, At, Experiment, Metric
 from memlab.experiment.points import point_key
 from memlab.experiment.window import WINDOW_METRICS
@@ -470,7 +470,7 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
         yield short
     for name, scaled in run.row.request.get("scaled", {}).items():
         yield f"scaled to fit this host: {name} {scaled}"
-    if run.spread:
+    if run.clustered:
         yield (
             f"spread over {words.count(len(run.sessions), 'session')}, each in fresh processes: "
             "± is half of where the next session's median lies at 95 %; ratios and verdicts count "
@@ -479,8 +479,6 @@ def ended(run: Run, *, points: bool = True) -> Iterator[str]:
     if libc := run.row.request.get("libc"):
         version = run.environment.get("libc_version", "a libc")
         yield f"the probes ran under {version}, of {libc}"
-    if spared := run.row.request.get("gentle"):
-        yield f"measured gently: trials took at most {units.format_percent(spared)} of one CPU"
     if points:
         yield from ends(run)
 
@@ -517,7 +515,7 @@ def _ended(run: Run, how: str | None) -> str:
 
 def _short_of_samples(run: Run, wall_s: float) -> str:
     """How many points have an interval, and what would give the others one; empty where all do."""
-    if run.spread:  # what an interval takes are sessions
+    if run.clustered:  # what an interval takes are sessions
         return ""
     least = least_samples(0.95)
     taken = [s.outcomes.total() for s in run.summaries if set(s.outcomes) != {"unavailable"}]
@@ -529,7 +527,9 @@ def _short_of_samples(run: Run, wall_s: float) -> str:
     if recorded.ships(run.store_path) or not run.samples:
         return said
     seconds = ceil(1.2 * missing * wall_s / len(run.samples))
-    return f"{said}; the others get them by: memlab sweep --resume {run.id} --budget {seconds}s"
+    return (
+        f"{said}; the others get them by: memlab sweep --resume {run.asked_by} --budget {seconds}s"
+    )
 
 
 def outcomes(summaries: Sequence[PointSummary]) -> str:

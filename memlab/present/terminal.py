@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 
 import click
@@ -13,10 +15,10 @@ from memlab import published as studies
 from memlab.judging import costs, summary
 from memlab.judging.claims import judge
 from memlab.judging.compare import Compared
-from memlab.judging.effects import effects
+from memlab.judging.effects import effects, extremes
 from memlab.judging.reproduce import Reproduced
 from memlab.present import attribution, decisions, modes, table, tables, words
-from memlab.present.table import STYLES, Text, write
+from memlab.present.table import STYLES, Table, Text, write
 from memlab.present.table import console as table_console
 from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, verdicts
@@ -26,48 +28,122 @@ from memlab.results import beside as published
 from memlab.results.crossing import crossings
 
 SCREEN = 24  # lines
+_LINES = 40  # of `show`, unless all are asked for
+_FEW = 8  # lines of a table, below which it is left out as a whole
 _PRINTED = 8  # lines of a command's output
 _WORD = len("contradicted")  # a longer verdict has a line of its own
 
 
 def show(run: Run, *, verbose: bool = False) -> None:
     """Print a run: the answer, as its sweep ended with it; then its tables, controls, what was
-    published, cost models, noise. With `verbose` every metric, and each published table whole."""
+    published, cost models, noise. Parts that do not fit into so many lines are named in the last
+    one. With `verbose` all of them, with every metric, and each published table whole."""
     console = table.console()
-    for part in _first_screen(console, run, verbose=verbose):
-        console.print(part)
-    for line in _printed(run) if run.experiment.watched else ():
-        console.print(Text(line))
-    measured = tables.medians(run) if run.measured else []
-    measured += [tables.every_metric(run)] if run.measured and verbose else []
-    for shown in measured:
-        write(console, shown)
-    if measured:
+    made = _first_screen(console, run, verbose=verbose)
+    first = made if verbose else _cut(made, SCREEN - 1, run)
+    parts = [_Part("", _lines_of(console, first)), *_parts(console, run, verbose=verbose)]
+    left: list[str] = []
+    if not verbose:
+        parts, left = _that_fit(parts, console.width)
+    for part in parts:
+        console.file.write("".join(part.lines))
+    if left:
+        _unbroken([_left_out(left, run)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Lines of `show`, with their ends, and the noun for them where they are left out; those
+    without one always stand there. One that may be `shortened` has its first lines then."""
+
+    name: str
+    lines: Sequence[str]
+    shortened: bool = False
+
+
+def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Part]:
+    """What follows the first lines, in the order in which it is printed."""
+
+    def part(name: str, *shown: Table | str, dim: bool = False, shortened: bool = False) -> _Part:
+        with console.capture() as printed:
+            for one in shown:
+                if isinstance(one, str):
+                    console.print(Text(one, style="dim" if dim else ""))
+                else:
+                    write(console, one)
+        return _Part(name, printed.get().splitlines(keepends=True), shortened)
+
+    if run.experiment.watched:
+        yield part("", *_printed(run))
+    if run.measured:
+        measured = tables.medians(run)
+        for number, shown in enumerate(measured):
+            yield part("table", shown, shortened=not number)
+        if verbose:
+            measured.append(tables.every_metric(run))
+            yield part("", measured[-1])
         cells = (cell.text for one in measured for row in one.cells for cell in row[one.names :])
-        console.print(Text(tables.legend(cells), style="dim"))
-    if run.measured and (taken := tables.names_of_levels(run)):
-        console.print(Text(taken, style="dim"))
-    for shown in tables.controls(run) if run.measured else ():
-        write(console, shown)
+        taken = tables.names_of_levels(run)
+        yield part("", tables.legend(cells), *([taken] if taken else []), dim=True)
+        for shown in tables.controls(run):
+            yield part("control", shown)
     if verbose:
-        _published(console, run)
+        found = [tables.published(run, one) for one in published.tables(run)]
+        yield part("", *found)
+        yield part("", *([tables.PUBLISHED_LEGEND] if found else []), dim=True)
     else:
         for shown in tables.published_once(run):
-            write(console, shown)
-    console.print()
-    if explained := [*costs.lines_for_show(run, every=verbose), *attribution.lines(run)]:
-        for line in [*explained, ""]:
-            console.print(Text(line))
+            yield part("published table", shown)
+    yield part("", "")
+    if models := costs.lines_for_show(run, every=verbose):
+        yield part("the cost models", *models, "")
+    if traced := [*attribution.lines(run)]:
+        yield part("what the slowest operations met", *traced, "")
     flags = tables.noise(run)
     said = ", ".join(f"{row[0].text} {row[1].text}" for row in flags.cells) or "none"
-    console.print(Text(f"noise: {said}, of {len(run.samples)} samples; flagged, none dropped"))
-    for line in modes.lines(run):
-        console.print(Text(line))
+    yield part("", f"noise: {said}, of {len(run.samples)} samples; flagged, none dropped")
+    if two := [*modes.lines(run)]:
+        yield part("the points with two modes", *two)
+    yield part("", *tables.ended(run, points=False))
     # The sentence of each level has said how its trials ended.
-    points = not (run.experiment.watched and len(run.varied) == 1)
-    for line in tables.ended(run, points=points):
-        console.print(Text(line))
-    console.print(Text(f"store: {run.store_path}"))
+    if not (run.experiment.watched and len(run.varied) == 1) and (ends := [*tables.ends(run)]):
+        yield part("how trials ended that were not ok", *ends)
+    yield _Part("", [f"store: {printable(str(run.store_path))}\n"])  # whole, however long
+
+
+def _that_fit(parts: Sequence[_Part], width: int) -> tuple[list[_Part], list[str]]:
+    """The parts that fit into _LINES, in their order, and the names of the others."""
+    room = _LINES - sum(len(part.lines) for part in parts if not part.name)
+    room -= 2  # the line that names what is left out
+    kept, left = [], []
+    for part in parts:
+        lines = part.lines
+        if not part.name or len(lines) <= room:
+            room -= len(lines) if part.name else 0
+            kept.append(part)
+        elif part.shortened and room >= _FEW:
+            more = words.count(len(lines) - room + 1, "more line")
+            kept.append(_Part(part.name, [*lines[: room - 1], f"... {more}\n"]))
+            room = 0
+        else:
+            left.append(part.name)
+    return kept, left
+
+
+def _left_out(names: Sequence[str], run: Run) -> str:
+    """The last line of a `show` that has more: `not shown: 2 tables, the cost models: ...`."""
+    said = [
+        name if name.startswith(("the ", "what ", "how ")) else words.count(number, name)
+        for name, number in Counter(names).items()
+    ]
+    return f"not shown: {', '.join(said)}: memlab show -v {run.asked_by}"
+
+
+def _lines_of(console: Console, lines: Iterable[RichText]) -> list[str]:
+    with console.capture() as printed:
+        for line in lines:
+            console.print(line)
+    return printed.get().splitlines(keepends=True)
 
 
 def ended(run: Run, last: Sequence[str]) -> None:
@@ -80,13 +156,18 @@ def ended(run: Run, last: Sequence[str]) -> None:
     made = _first_screen(console, run, verbose=False)
     if run.experiment.watched:
         made += [part for line in _printed(run) for part in Text(line).wrap(console, width)]
-    if len(made) > room:
-        more = "claims" if run.experiment.claims else "show"
-        left = words.count(len(made) - room + 1, "more line")
-        made = [*made[: room - 1], Text(f"{left}: memlab {more} {run.id}")]
-    for line in made:
+    for line in _cut(made, room, run):
         console.print(line)
     _unbroken(last)
+
+
+def _cut(lines: Sequence[RichText], room: int, run: Run) -> Sequence[RichText]:
+    """So many of the lines, the last of which says how many more there are, and where."""
+    if len(lines) <= room:
+        return lines
+    more = "claims" if run.experiment.claims else "show"
+    left = words.count(len(lines) - room + 1, "more line")
+    return [*lines[: room - 1], Text(f"{left}: memlab {more} {run.asked_by}")]
 
 
 def _first_screen(console: Console, run: Run, *, verbose: bool) -> list[RichText]:
@@ -194,6 +275,9 @@ def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
         return
     for found in effects(run, run.experiment.watched):
         yield words.effect(run.experiment, found)
+    for least, most in extremes(run, run.experiment.watched):
+        yield words.extreme(run.experiment, least, most)
+    yield from words.unfelt_limit(run)
     if any(summary.medians for summary in run.summaries):
         yield words.empty_program(run)
     if kept := words.kept_service(run):
@@ -301,7 +385,7 @@ def claims(
     for reproduced in found:
         _experiment(console, reproduced, tables=tables or verbose, verbose=verbose)
         stand = summary.standing(summary.verdicts(reproduced.judged))
-        if stand and (verbose or not all(o.stands for o in reproduced.judged if o.verdict.p)):
+        if stand and (verbose or not all(o.survives for o in reproduced.judged if o.verdict.p)):
             console.print(Text(stand))
     if len(found) > 1:
         if verbose:

@@ -67,7 +67,7 @@ def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
     return ShownVerdict(
         where=words.where(run.named, group),
         word=closest.word,
-        number=number(run, closest) + fallen,
+        number=_of_what(run, closest) + fallen,
         evidence=closest.evidence + fallen,
         lines=closest.lines,
         controls=closest.control_says.splitlines(),
@@ -78,6 +78,13 @@ def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
         ),
         fallen=is_fallen,
     )
+
+
+def _of_what(run: Run, judged: Judged) -> str:
+    """The number, a ratio with what it is a ratio of: `time per page x0.67 (0.6 to 0.74)`."""
+    said = number(run, judged)
+    label = run.metric(judged.claim.metric).label
+    return f"{label} {said}" if said.startswith("x") and label else said
 
 
 def number(run: Run, judged: Judged) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from memlab.experiment import At, Count, Experiment, Level, Metric, Outcome
 from memlab.experiment.points import short_label
 from memlab.judging import evidence, summary
 from memlab.judging.compare import Compared
-from memlab.judging.effects import Effect, LevelChange
+from memlab.judging.effects import Effect, Extreme, LevelChange
 from memlab.judging.reproduce import Reproduced
 from memlab.judging.summary import HERE, SettingGroup
 from memlab.observe.environment import EMULATED
@@ -67,10 +67,11 @@ def nothing_measured(run: Run) -> str:
     if not reasons:
         return "nothing was measured: the sweep ended before its first sample"
     (first, _), *others = reasons.most_common()
-    more = f" ({count(len(others), 'other reason')} in `memlab show {run.id}`)" if others else ""
+    shown = f"`memlab show {run.asked_by}`"
+    more = f" ({count(len(others), 'other reason')} in {shown})" if others else ""
     next_step = "`memlab doctor` says what runs here"
     if run.experiment.watched and any(s.raw for s in run.samples):
-        next_step = f"`memlab show {run.id}` has the last that it printed"
+        next_step = f"{shown} has the last that it printed"
     return f"nothing was measured: {first}{more}; {next_step}"
 
 
@@ -200,7 +201,9 @@ def change(found: LevelChange) -> str:
     if blocks := found.equal_blocks:
         return f"the same in {'all ' if blocks > 1 else ''}{count(blocks, found.unit)}"
     if compared is None:
-        unit = cell_unit(found.metric.unit)
+        # A noun that the label has not is the command's own.
+        own = found.metric.unit.partition("/")[0]
+        unit = cell_unit(found.metric.unit) if own in found.metric.label else found.metric.unit
         new, base = (quantity(value, unit) for value in (found.new, found.base))
         return f"{new} instead of {base}"
     ratio = compared.ratio
@@ -260,6 +263,44 @@ def effect(experiment: Experiment, found: Effect) -> str:
         base = base or f"{found.factor}={experiment.describe_level(found.factor, found.baseline)}"
         said.append(f"not compared: {base} did not end well")
     return f"{level}: {'; '.join(said)}"
+
+
+def extreme(experiment: Experiment, least: Extreme, most: Extreme) -> str:
+    """`page faults, all combinations: least with lock=future, n=2, 0 instead of 184; most with the
+    first levels`."""
+
+    def said(one: Extreme) -> str:
+        names = [n for n in one.at if one.at[n] != experiment.factor(n).quick[0]]
+        where = ", ".join(
+            short_label(experiment, n, one.at[n])
+            or f"{n}={experiment.describe_level(n, one.at[n])}"
+            for n in names
+        )
+        return f"{where}, {change(one.change)}" if names else "the first levels"
+
+    label = least.change.metric.label
+    return f"{label}, all combinations: least with {said(least)}; most with {said(most)}"
+
+
+def unfelt_limit(run: Run) -> Iterator[str]:
+    """A line for each limit of memory that lies below what the program had resident and that it
+    yet ran under: its limit was not felt in full."""
+    said: dict[Level, str] = {}
+    for found in run.summaries:
+        limit = found.point.at.get("memory_max", "none")
+        if limit == "none" or not found.medians or "peak_rss" not in found.medians:
+            continue
+        peak = found.medians["peak_rss"].estimate
+        if peak > int(limit):
+            of = run.experiment.describe_level("memory_max", limit)
+            dropped = found.point.at.get("page_cache") == "dropped"
+            more = "" if dropped else "; -p page_cache=dropped takes its files out before a trial"
+            said.setdefault(limit, (
+                f"memory_max={of}: not felt in full: {quantity(peak, 'B')} were resident, since "
+                "pages of files that were in memory before are charged to who read them first"
+                f"{more}"
+            ))  # fmt: skip
+    yield from said.values()
 
 
 def counts(compared: Compared) -> str:

@@ -184,11 +184,11 @@ def _call_python(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return measured
 
 
-def let_go() -> None:
+def shut_down() -> None:
     """End what a Python probe of this process keeps running from one trial to the next."""
     for name in _PYTHON:
         module = sys.modules.get(_module(name))
-        if ends := getattr(module, "let_go", None):
+        if ends := getattr(module, "shut_down", None):
             ends()
 
 

@@ -108,11 +108,11 @@ class Run(api.Run):
         claim = self._claim(name)
         judged = [j for j in self._judged if j.claim is claim]
         self._entry.verdicts.update(j.word for j in judged)
-        told = [(j.word, self._verdict_line(j)) for j in judged if j.word != "reproduced"]
+        said = [(j.word, self._verdict_line(j)) for j in judged if j.word != "reproduced"]
         return Shortfall(
             f"{self.experiment.name}, run {self.id}: {claim.text}",
-            [line for word, line in told if word == "contradicted"],
-            [line for word, line in told if word != "contradicted"],
+            [line for word, line in said if word == "contradicted"],
+            [line for word, line in said if word != "contradicted"],
             untestable={j.word for j in judged} == {"not testable here"},
         )
 
@@ -151,7 +151,7 @@ class Run(api.Run):
             fail(str(error))
         beside = "its baseline" if baseline is None else compared.base
         self._entry.notes.append(f"against {beside}: {words.counts(compared)}")
-        told = [
+        said = [
             (
                 p.comparison.word,
                 f"  {cases.point_name(compared, p)}: {cases.point_line(compared, p)}",
@@ -161,8 +161,8 @@ class Run(api.Run):
         about = f"{compared.new} against {compared.base}, {compared.metric.help}"
         return Shortfall(
             "\n".join([f"{self.experiment.name}, {about}", *compared.remarks]),
-            [line for word, line in told if word in bad],
-            [line for word, line in told if word == "inconclusive"],
+            [line for word, line in said if word in bad],
+            [line for word, line in said if word == "inconclusive"],
         )
 
     def _beside(self, baseline: Baseline | None, metric: str | None, by: float) -> Compared:

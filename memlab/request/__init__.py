@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from memlab.errors import BadRequest
 from memlab.printable import printable
 from memlab.request.table import (
     CHOICE,
     COUNT,
-    CPU_SHARE,
     CPUS,
     FLAG,
     PATH,
@@ -28,9 +27,13 @@ from memlab.request.table import (
 if TYPE_CHECKING:
     from memlab.experiment.kinds import Level
 
-__all__ = ["OPTIONS", "PRECISION", "Option", "Request"]
+__all__ = ["GONE", "OPTIONS", "PRECISION", "Option", "Request"]
 
 PRECISION = 0.02
+# What a request could ask for once, and what the JSON Schema says of it.
+GONE: Mapping[str, str] = {
+    "gentle": "Of older runs: the share of one CPU that trials kept within; null: no bound.",
+}
 
 _PRECISE = (
     "A {} is done when half its median's 95 % interval is under this share, such as 2% (at least "
@@ -191,24 +194,6 @@ class Request:
     scaled: Mapping[str, str] = field(default_factory=dict)
     guest: Mapping[str, Any] | None = None
     subject: Mapping[str, Any] | None = None
-    gentle: float | None = asked(
-        None,
-        CPU_SHARE,
-        "--gentle",
-        metavar="[=SHARE]",
-        alone="25%",
-        above=0,
-        most=1,
-        is_a="a share of one CPU up to 100%",
-        on={
-            "sweep": "Spare a host that others need: at most this share of one CPU (default 25%), "
-            "5% of the free memory, at the lowest priority."
-        },
-        doc="the share of one CPU that trials keep within on a host that others need too, such as "
-        "0.25; they take 5 % of the free memory at most.",
-        stored="The share of one CPU that trials kept within; null: no bound.",
-        always=False,
-    )
     libc: str | None = asked(
         None,
         WHOLE_PATH,
@@ -262,6 +247,13 @@ class Request:
                 raise BadRequest("a pause lies between sessions: ask for several")
         elif self.blocks is not None and self.blocks < self.sessions:
             raise BadRequest(f"{self.sessions} sessions take {self.sessions} blocks at least")
+
+    @classmethod
+    def stored(cls, kept: Mapping[str, Any]) -> Self:
+        """A stored run's. BadRequest where it asks for what there is no more."""
+        if asked_for := [name for name in GONE if kept.get(name) is not None]:
+            raise BadRequest(f"the run was asked for with {asked_for[0]}, which is no option now")
+        return cls(**{name: value for name, value in kept.items() if name not in GONE})
 
     @property
     def pauses_s(self) -> float:

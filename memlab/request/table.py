@@ -3,9 +3,12 @@ stored run and its JSON Schema say of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from math import inf
+from numbers import Real
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +34,34 @@ def _share(value: Any) -> Any:
     return value
 
 
-def _cpu_share(value: Any) -> Any:
-    return units.parse_percent(value) if isinstance(value, str) else value
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ValueError(f"a whole number, not {value!r}")
+    return index(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"True or False, not {value!r}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"text, not {value!r}")
+    return value
+
+
+def _cpus(value: Any) -> list[int]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise ValueError(f"a list of whole numbers, not {value!r}")
+    return [*map(_count, value)]
+
+
+def _path(value: Any) -> str:
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(f"a path, not {value!r}")
+    return os.fspath(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +75,26 @@ class Kind:
     show: Callable[[Any], str] = str
 
 
-SECONDS = Kind("seconds", "float | str", _seconds, lambda value: f"{value:g} s")
-SHARE = Kind("share", "float | str", _share, lambda value: f"{value:.0%}")
-CPU_SHARE = Kind("share", "float | str", _cpu_share, lambda value: f"{value:.0%}")
-COUNT = Kind("count", "int")
-FLAG = Kind("flag", "bool")
-TEXT = Kind("text", "str")
+def _number(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What reads a number, or text that has a unit."""
+
+    def checked(value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, str | Real):
+            raise ValueError(f"a number, or text with its unit, not {value!r}")
+        return read(value)
+
+    return checked
+
+
+SECONDS = Kind("seconds", "float | str", _number(_seconds), lambda value: f"{value:g} s")
+SHARE = Kind("share", "float | str", _number(_share), lambda value: f"{value:.0%}")
+COUNT = Kind("count", "int", _count)
+FLAG = Kind("flag", "bool", _flag)
+TEXT = Kind("text", "str", _text)
 CHOICE = Kind("choice", "str")
-CPUS = Kind("cpus", "Sequence[int]", list)
-PATH = Kind("path", "str | Path", str)
-WHOLE_PATH = Kind("path", "str | Path", lambda value: str(Path(value).absolute()))
+CPUS = Kind("cpus", "Sequence[int]", _cpus)
+PATH = Kind("path", "str | Path", _path)
+WHOLE_PATH = Kind("path", "str | Path", lambda value: str(Path(_path(value)).absolute()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +102,9 @@ class Option:
     """One option.
 
     `on` has its help on each command that takes it. A flag of `--no-...` turns off what is on.
-    `alone` is what the flag means without a value. `python` is its name in Python, if that is not
-    the field's, and `doc` what is said of it there; `stored` is what the JSON Schema says of a
-    run's, and `always` whether runs of all versions have it. A value lies from `least` to `most`,
-    and above `above`; `is_a` says so.
+    `python` is its name in Python, if that is not the field's, and `doc` what is said of it there;
+    `stored` is what the JSON Schema says of a run's, and `always` whether runs of all versions have
+    it. A value lies from `least` to `most`, and above `above`; `is_a` says so.
     """
 
     field: str = ""
@@ -75,7 +113,6 @@ class Option:
     flag: str
     on: Mapping[str, str]
     metavar: str = ""
-    alone: str = ""
     python: str = ""
     doc: str
     stored: str = ""

@@ -149,4 +149,4 @@ def _overhead(run: Run, point: Point) -> Iterator[tuple[str, Interval]]:
     for metric in declared.overhead:
         with_it, without = run.values(metric, point), run.values(metric, twin)
         if np.isfinite(with_it / without).any():
-            yield metric, ratio_interval(with_it, without, looked=run.looked)
+            yield metric, ratio_interval(with_it, without, sequential=run.sequential)

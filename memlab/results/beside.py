@@ -138,7 +138,11 @@ def _ratio(run: Run, metric: str, of: At, to: At) -> Interval | None:
     above, below = (run.values(metric, point) for point in points if point is not None)
     paired = np.isfinite(above / below)
     positive = (above[paired] > 0).all() and (below[paired] > 0).all()  # as a row may not say
-    return ratio_interval(above, below, looked=run.looked) if paired.any() and positive else None
+    return (
+        ratio_interval(above, below, sequential=run.sequential)
+        if paired.any() and positive
+        else None
+    )
 
 
 def _here(run: Run, metric: str, at: At, printed: PrintedCell) -> Here:

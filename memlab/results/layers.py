@@ -20,7 +20,7 @@ def of_point(run: Run, point: Point, metric: str) -> dict[str, Spread]:
     found = layers(
         values,
         {
-            "session": run.sitting(samples),
+            "session": run.session_index(samples),
             "layout": [(sample.context or {}).get("layout", 0) for sample in samples],
         },
     )

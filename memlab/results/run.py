@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from memlab import experiments
+from memlab import experiments, recorded
 from memlab.analysis.intervals import (
     Interval,
     median_interval,
@@ -23,7 +24,7 @@ from memlab.analysis.intervals import (
     next_session_interval,
 )
 from memlab.analysis.noise import outlier_counts
-from memlab.errors import StoreError
+from memlab.errors import BadRequest, StoreError, nearest
 from memlab.experiment import (
     Against,
     CostTerm,
@@ -42,7 +43,7 @@ from memlab.experiment.metric import Reads
 from memlab.experiment.points import Point, varied_factors
 from memlab.experiment.window import DISTURBANCES, WINDOW_METRICS
 from memlab.results.samples import Derived, IntArray, Samples, SampleTable
-from memlab.store import PointRow, RunRow, SessionRow, Store
+from memlab.store import PointRow, RunRow, SessionRow, Store, default_path
 from memlab.store.rows import CELLS_MAX
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def count_of(term: CostTerm) -> str:
 
 
 def _baseline_loop(metric: Metric) -> str:
-    return f"floor of {metric.name}"
+    return f"baseline loop of {metric.name}"
 
 
 def _extrapolated(metric: Metric) -> str:
@@ -149,7 +150,7 @@ class Run:
         at = {point.index: point.at for point in self.points}
         table = SampleTable(row, store_path, at, dict(self._derived()))
         self.samples = Samples(table, np.arange(len(table)))
-        units = len(self.sessions) if self.spread else self.blocks
+        units = len(self.sessions) if self.clustered else self.blocks
         if len(self.points) * units > CELLS_MAX:
             raise StoreError(
                 f"run {self.id} in {self.store_path} has {len(self.points)} points by {units} "
@@ -180,7 +181,17 @@ class Run:
 
     @property
     def id(self) -> str:
+        """Eight hexadecimal digits, by which every command finds it."""
         return self.row.id
+
+    @property
+    def asked_by(self) -> str:
+        """The words of a command line that mean this run: its id, with the store where that is not
+        the user's own; of a run that ships with memlab its experiment."""
+        if recorded.ships(self.store_path):
+            return f"{self.experiment.name} --example"
+        other = self.store_path != default_path()
+        return f"{self.id} --store {shlex.quote(str(self.store_path))}" if other else self.id
 
     @property
     def stopped(self) -> bool:
@@ -188,12 +199,12 @@ class Run:
         return self.row.request.get("blocks", 1) is None
 
     @property
-    def looked(self) -> bool:
+    def sequential(self) -> bool:
         """The same of what counts once: how many sessions a run is spread over never is."""
-        return self.stopped and not self.spread
+        return self.stopped and not self.clustered
 
     @property
-    def spread(self) -> bool:
+    def clustered(self) -> bool:
         """Whether the run is spread over sessions, each of which then counts once: what a whole
         session shares is in no difference between its blocks."""
         return int(self.row.request.get("sessions", 1)) > 1
@@ -201,7 +212,7 @@ class Run:
     @property
     def unit(self) -> str:
         """What is repeated, and counts once: `block` or `session`."""
-        return "session" if self.spread else "block"
+        return "session" if self.clustered else "block"
 
     @property
     def turns(self) -> bool:
@@ -210,6 +221,7 @@ class Run:
 
     @property
     def environment(self) -> Mapping[str, Any]:
+        """The machine as the run found it: kernel, CPUs, memory, libc, settings, by name."""
         return self.row.environment
 
     @property
@@ -272,7 +284,14 @@ class Run:
         return other
 
     def metric(self, name: str) -> Metric:
-        return next(m for m in self.metrics if m.name == name)
+        """One of its experiment's metrics, or of the timed window's, by name. BadRequest names the
+        nearest."""
+        found = next((m for m in self.metrics if m.name == name), None)
+        if found is None:
+            names = [m.name for m in self.metrics]
+            hint = nearest(str(name), names, f"there are: {', '.join(names)}")
+            raise BadRequest(f"{self.experiment.name} has no metric {name!r}; {hint}")
+        return found
 
     @cached_property
     def varied(self) -> list[str]:
@@ -312,7 +331,7 @@ class Run:
     def values(self, metric: str, point: Point) -> npt.NDArray[np.float64]:
         """A point's values by what counts once, nan where it has none: shape (blocks,), or of a
         run that is spread over sessions shape (sessions,), each the median of its own."""
-        if not self.spread:
+        if not self.clustered:
             return self.by_block(metric, point)
         samples = self.by_point[point.index]
         return self.per_unit(samples, samples.column(metric))
@@ -320,29 +339,29 @@ class Run:
     def per_unit(self, samples: Samples, values: FloatArray) -> FloatArray:
         """These samples' values, nan where one has none; of a run that is spread over sessions the
         median of each session's."""
-        if not self.spread:
+        if not self.clustered:
             return values
-        session = self.sitting(samples)
+        session = self.session_index(samples)
         parts = [values[session == number] for number in range(len(self.sessions))]
         return np.array(
             [np.nan if np.isnan(part).all() else float(np.nanmedian(part)) for part in parts]
         )
 
-    def sitting(self, samples: Samples) -> IntArray:
+    def session_index(self, samples: Samples) -> IntArray:
         """Which of the run's sessions took each of these samples, from 0."""
         ends = np.cumsum([session.samples for session in self.sessions[:-1]])
         return np.searchsorted(ends, samples.rows, side="right")  # a sweep may still be adding some
 
     def units(self, samples: Samples) -> IntArray:
         """Where in `values` each of these samples is."""
-        return self.sitting(samples) if self.spread else self._block(samples)
+        return self.session_index(samples) if self.clustered else self._block(samples)
 
     def interval(self, values: npt.ArrayLike) -> Interval:
         """The median of a point's `values` with its interval; of a run that is spread over sessions
         where the next session's median lies."""
-        if self.spread:
+        if self.clustered:
             return next_session_interval(values)
-        return median_interval(values, looked=self.looked)
+        return median_interval(values, sequential=self.sequential)
 
     @cached_property
     def measured(self) -> bool:
@@ -438,14 +457,16 @@ class Run:
 
     def _medians(self, metric: str) -> Iterator[tuple[int, Interval]]:
         """The number of each point that has a median, and the median."""
-        if self.spread:
+        if self.clustered:
             for number, point in enumerate(self.points):
                 values = self.values(metric, point)
                 if np.isfinite(values).any():
                     yield number, self.interval(values)
             return
         for numbers, ordered in self._ordered(metric):
-            yield from zip(numbers, median_intervals(ordered, looked=self.looked), strict=True)
+            yield from zip(
+                numbers, median_intervals(ordered, sequential=self.sequential), strict=True
+            )
 
     def _ordered(self, name: str) -> Iterator[tuple[list[int], FloatArray]]:
         """The numbers in a column in rising order, shape (points, n), of points that have as many,
@@ -574,7 +595,11 @@ class Run:
             "detail": samples.coded("detail"),
             "started_at": taken("started_at"),
             "trial_s": taken("trial_s"),
-            **({"session": lambda part: self.sitting(samples[part])} if self.spread else {}),
+            **(
+                {"session": lambda part: self.session_index(samples[part])}
+                if self.clustered
+                else {}
+            ),
             "cpu": ([None if np.isnan(cpu) else int(cpu) for cpu in cpus], of_cpu),
             "probe_hash": samples.coded("probe_hash"),
             "noise": (noise, of_bits),

@@ -43,20 +43,20 @@ def need(
     *,
     together: bool = False,
 ) -> Need:
-    """All files of a plan exist at the same time; trials run one at a time, or those of a block
-    `together`.
+    """All files of a plan exist at the same time; trials run one at a time, or `together`, each on
+    a file of its own.
 
     A file on a disk counts as memory too: it is to stay in the page cache. A swap area on zram
     is memory as well, all of it where its pages do not compress.
     """
     file = experiment.file
-    files = {
+    files = [
         (directories.of(p.at[file.filesystem]), p.at[file.state], int(p.at[file.size]))
         for p in points
         if file
-    }
+    ]
     disk: dict[Path, int] = {}
-    for place, _, size in files:
+    for place, _, size in files if together else set(files):
         disk[place] = disk.get(place, 0) + size
     files_bytes = sum(disk.values())
     if experiment.host.tmpfs and (own := max(experiment.host.tmpfs(p.at) for p in points)):

@@ -108,6 +108,6 @@ def _malloc(experiment: Experiment, at: At) -> str:
     try:
         if asked:
             allocators.environ(asked(at))
-    except allocators.NotHere as missing:
+    except allocators.NoAllocator as missing:
         return str(missing)
     return ""

@@ -29,7 +29,7 @@ _PEAK = {"1": "memory.max_usage_in_bytes", "2": "memory.peak"}
 class Shape:
     """The group that a trial needs. `depth` groups lie one inside the other, each with the
     limit; `members` lie beside one another in the innermost, each with a limit of its own. `fresh`
-    groups are made anew for each trial; with `keep_cache` none is emptied of page cache.
+    groups are new for each trial; with `keep_cache` none is emptied of page cache.
     `processes` may live at once, 0 for no bound."""
 
     limit_bytes: int

@@ -6,7 +6,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -22,11 +22,11 @@ from memlab.errors import CannotRun, Interrupted, Refused
 from memlab.experiment.points import Point
 from memlab.observe import environment
 from memlab.request import Request
-from memlab.run import admission, gentle, journal, plan, relay
+from memlab.run import journal, plan, relay
 from memlab.run.admission import Directories
 from memlab.run.prepare import Prepared, check_stored
 from memlab.run.stop_rule import StopRule, budget_s
-from memlab.run.target import LOCAL, Executor, Target
+from memlab.run.target import LOCAL, Executor, PointsNeeded, Target
 from memlab.run.watch import Progress, Watch
 from memlab.store import PointRow, RunRow, SampleRow, SessionRow, Store
 
@@ -41,21 +41,18 @@ def new_id() -> str:
 
 CUT_SHORT = (None, "interrupted", "failed")  # how a session ends before its own stop rule ends it
 
-Asked = Callable[[RunRow, float | None], frozenset[int]]
-"""The points that a run's questions still need, with so many seconds left of its budget."""
-
 
 def sweep(
     prepared: Prepared,
     store: Store,
     watch: Watch,
     target: Target = LOCAL,
-    asked: Asked | None = None,
+    asked: PointsNeeded | None = None,
 ) -> RunRow:
     """Measure a new run. Raises Interrupted with the run's id on Ctrl-C."""
     request, experiment = prepared.request, prepared.experiment
     # The lock before the host is looked at: whoever has it may have changed settings.
-    with target.lock(), gentle.priority(request):
+    with target.lock():
         _tidy(watch)
         run = RunRow(
             id=new_id(),
@@ -79,20 +76,18 @@ def resume(
     watch: Watch,
     budget_s: float | None = None,
     target: Target = LOCAL,
-    asked: Asked | None = None,
+    asked: PointsNeeded | None = None,
 ) -> RunRow:
     """Measure what a run still lacks, with the plan, order and rules that it began with."""
-    prepared = _stored(run, store, budget_s)
-    request, experiment, directories = prepared.request, prepared.experiment, prepared.directories
-    with target.lock(), gentle.priority(request):
+    prepared = stored(run, store, budget_s)
+    experiment, directories = prepared.experiment, prepared.directories
+    with target.lock():
         _tidy(watch)
         here = target.environment(experiment, directories)
         counts = experiment.host.swap_counts
         if unlike := environment.unlike(run.environment, here, swap_counts=counts):
             raise CannotRun(f"run {run.id} began on another machine or setting: {unlike[0]}")
         short = target.shortage(experiment, prepared.plan.points, directories)
-        if request.gentle is not None:
-            short = gentle.shortage(admission.need(experiment, prepared.plan.points, directories))
         if prepared.turns:
             short = short or relay.shortage(experiment, prepared.plan.points, directories)
         if short:
@@ -101,9 +96,9 @@ def resume(
     return run
 
 
-def _stored(run: RunRow, store: Store, budget_s: float | None) -> Prepared:
+def stored(run: RunRow, store: Store, budget_s: float | None) -> Prepared:
     """A run's request with the plan that it began with, checked; with another budget, if any."""
-    request = Request(**run.request)
+    request = Request.stored(run.request)
     request = replace(request, budget_s=request.budget_s if budget_s is None else budget_s)
     experiment = experiments.load(run.experiment, run.request.get("subject"))
     experiment = replace(experiment, layouts=request.layouts)
@@ -117,14 +112,14 @@ def _stored(run: RunRow, store: Store, budget_s: float | None) -> Prepared:
 def _tidy(watch: Watch) -> None:
     """Undo what killed runs left behind, before the host is inspected."""
     for run in journal.undo_stale():
-        for failure in run.failures if not run.told else ():
+        for failure in run.failures if not run.reported else ():
             remedy = "" if isinstance(failure, journal.Lasting) else "; run `memlab clean`"
             watch.warned(
                 f"run {run.run} left something on this host that could not be undone: "
                 f"{failure}{remedy}"
             )
     for left in journal.left_alone():
-        if left.damaged and not left.told:
+        if left.damaged and not left.reported:
             said = f"{left.set_aside()}; look at it, then remove it"
             watch.warned(f"a journal of changes to this host cannot be read: {said}")
 
@@ -144,7 +139,7 @@ class Sweep:
     store: Store
     watch: Watch
     target: Target
-    asked: Asked | None
+    asked: PointsNeeded | None
 
     def measure(self) -> None:
         """The sessions that the run lacks, each with an equal share of what is left; of a run that
@@ -180,30 +175,28 @@ class Sweep:
         interrupt ends it. Returns which."""
         run, store, watch, experiment = self.run, self.store, self.watch, self.prepared.experiment
         request, points = self.prepared.request, self.prepared.plan.points
-        stop_rule, taken = self._begun(share_s)
-        blocks = self._blocks(stop_rule, taken, until)
+        stop_rule, taken = self.begun(share_s)
+        blocks = self.blocks(stop_rule, taken, until)
         session, began = store.begin_session(run.id), time.monotonic()
         watch.started(run, points, len(taken))
-        reason, rest_s = "interrupted", 0.0
+        reason = "interrupted"
         try:
             opened = self.target.executor(
                 run.id, experiment, self.prepared.directories, request.cpus
             )
             with interruptible() as heard, opened as executor:
                 block = None
-                for trials in self._trials(blocks, taken, stop_rule, began):
+                for trials in self.trials(blocks, taken, stop_rule, began):
                     if heard:  # and lost, where Python was in a callback that raises to nobody
                         raise KeyboardInterrupt(heard[0])
                     left_s = stop_rule.left_s(time.monotonic() - began)
-                    if left_s is not None and left_s <= rest_s:
+                    if left_s is not None and left_s <= 0:
                         reason = "budget"
                         break
-                    if rest_s:
-                        time.sleep(rest_s)
-                    rested_s = time.monotonic()
                     if trials[0].block != block:
                         block = trials[0].block
-                        executor.renew(trials[0].active)
+                        # Those that take turns make a file each.
+                        executor.renew([] if self.prepared.turns else trials[0].active)
                     samples = self._samples(executor, trials)
                     elapsed_s = time.monotonic() - began
                     heard.holding = True  # a signal waits until what is stored has been reported
@@ -211,10 +204,7 @@ class Sweep:
                     heard.holding = False
                     for trial, sample in zip(trials, samples, strict=True):
                         stop_rule.add(sample.point, sample.outcome, sample.readings)
-                        watch.sampled(_progress(trial, sample, stop_rule, len(points), elapsed_s))
-                    busy_s = time.monotonic() - rested_s
-                    stretch = gentle.stretch(experiment, request, trials[0].point.at)
-                    rest_s = busy_s * (stretch - 1)
+                        watch.sampled(progress_of(trial, sample, stop_rule, len(points), elapsed_s))
                 else:
                     reason = stop_rule.reason()
         except KeyboardInterrupt as interrupt:
@@ -228,7 +218,7 @@ class Sweep:
             watch.ended(reason)
         return reason
 
-    def _begun(self, share_s: float | None) -> tuple[StopRule, set[tuple[int, int]]]:
+    def begun(self, share_s: float | None) -> tuple[StopRule, set[tuple[int, int]]]:
         """The stop rule with what the run has already, and which trials these are, by block and
         point. What sessions of a spread run saw says nothing of how exact the next is."""
         request = replace(self.prepared.request, budget_s=share_s)
@@ -243,7 +233,7 @@ class Sweep:
                 stop_rule.add_earlier(sample.point, sample.outcome)
         return stop_rule, taken
 
-    def _blocks(
+    def blocks(
         self, stop_rule: StopRule, taken: set[tuple[int, int]], until: int | None
     ) -> Iterable[int]:
         """Those that a session goes through. A block that an earlier session ended in stays as it
@@ -255,16 +245,17 @@ class Sweep:
         apart = self.prepared.request.sessions > 1 or stop_rule.rests(last)
         return count(last + 1 if apart else 0)
 
-    def _trials(
+    def trials(
         self,
         blocks: Iterable[int],
         taken: set[tuple[int, int]],
         stop_rule: StopRule,
         began: float,
-    ) -> Iterator[Sequence[_Trial]]:
+    ) -> Iterator[Sequence[Trial]]:
         """The trials that are missing, block after block, without the points that are done: those
-        of a block together where they take turns, else one at a time."""
-        points, kept = self.prepared.plan.points, self.prepared.experiment.host.kept
+        of a relay together where they take turns, else one at a time."""
+        experiment, points = self.prepared.experiment, self.prepared.plan.points
+        kept = experiment.host.kept
         for block in blocks:
             stop_rule.look(block, lambda: time.monotonic() - began)
             active = [
@@ -275,16 +266,18 @@ class Sweep:
             if all(stop_rule.done(point.index) for point in points):
                 return
             missing = [
-                _Trial(block, position, active, point)
+                Trial(block, position, active, point)
                 for position, point in enumerate(active)
                 if (block, point.index) not in taken
             ]
-            if missing and self.prepared.turns:
-                yield missing
+            if self.prepared.turns:
+                by_point = {trial.point.index: trial for trial in missing}
+                for one in relay.together(experiment, [trial.point for trial in missing]):
+                    yield [by_point[point.index] for point in one]
             else:
                 yield from ([trial] for trial in missing)
 
-    def _samples(self, executor: Executor, trials: Sequence[_Trial]) -> list[SampleRow]:
+    def _samples(self, executor: Executor, trials: Sequence[Trial]) -> list[SampleRow]:
         """Those of trials that take turns have the same start, and an equal share of the time."""
         started_at, start = time.time(), time.monotonic()
         if self.prepared.turns:
@@ -294,21 +287,23 @@ class Sweep:
             replies = [executor.trial(trial.point) for trial in trials]
         trial_s = (time.monotonic() - start) / len(trials)
         return [
-            _sample(trial, reply, started_at, trial_s)
+            sample_of(trial, reply, started_at, trial_s)
             for trial, reply in zip(trials, replies, strict=True)
         ]
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class Trial:
+    """One of a block."""
+
     block: int
     position: int
     active: Sequence[Point]  # all of the block's points, in their order
     point: Point
 
 
-def _sample(
-    trial: _Trial, reply: Mapping[str, Any], started_at: float, trial_s: float
+def sample_of(
+    trial: Trial, reply: Mapping[str, Any], started_at: float, trial_s: float
 ) -> SampleRow:
     raw: dict[str, Any] | None = reply.get("result")
     return SampleRow(
@@ -326,8 +321,8 @@ def _sample(
     )
 
 
-def _progress(
-    trial: _Trial, sample: SampleRow, stop_rule: StopRule, points: int, elapsed_s: float
+def progress_of(
+    trial: Trial, sample: SampleRow, stop_rule: StopRule, points: int, elapsed_s: float
 ) -> Progress:
     return Progress(
         block=trial.block,
@@ -335,7 +330,7 @@ def _progress(
         in_block=len(trial.active),
         point=trial.point,
         outcome=sample.outcome,
-        interval=stop_rule.interval(trial.point.index),
+        readings=sample.readings,
         done_points=stop_rule.done_count(),
         points=points,
         elapsed_s=elapsed_s,

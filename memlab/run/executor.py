@@ -105,7 +105,7 @@ class LocalExecutor:
             which = self._environ(point), self._layout, self._loader_of(point)
             folder = self._folder(point.at)
             held = kept.held if kept else self._setup.prepare(point.at)
-        except (Unavailable, allocators.NotHere) as unavailable:
+        except (Unavailable, allocators.NoAllocator) as unavailable:
             return _not_run("unavailable", str(unavailable))
         except OSError as error:
             return _not_run("error", f"preparing the host: {error}")
@@ -147,12 +147,15 @@ class LocalExecutor:
         return reply | {"context": context}
 
     def turns(self, points: Sequence[Point], seed: int) -> list[dict[str, Any]]:
-        """The replies to a block's points, whose workers take turns: all of them have been taken
-        with `relay.why_not` saying nothing. If the fork server dies, all are errors."""
+        """The replies to points whose workers take turns (`relay.together`), each on a file of its
+        own, which goes with them. If the fork server dies, all are errors."""
         trials = []
         for point in points:
             trial = self._asked(point)
-            path = trial["file"]["path"] if trial["file"] else ""
+            if trial["file"]:
+                own = f"{trial['file']['path']}-{point.index}"
+                trial["file"] = {**trial["file"], "path": own, "own": True}
+            path = trial["file"]["path"] if trial["file"] else ""  # in the worker's own folder
             trials.append(trial | {"params": self._experiment.params(point.at, {"path": path})})
         time_s = sum(self._experiment.cost.time(point.at) for point in points)
         limit_s = self._patience * (SETUP_LIMIT_S + 10 * time_s)
@@ -189,7 +192,7 @@ class LocalExecutor:
         return self._tmpfs.path() if needed and needed(at) else ""
 
     def _environ(self, point: Point) -> Environ:
-        """Raises allocators.NotHere where the library or its setting is missing."""
+        """Raises allocators.NoAllocator where the library or its setting is missing."""
         environ = dict(self._experiment.host.environ(point.at))
         if self._experiment.host.malloc is not None:
             environ |= allocators.environ(self._experiment.host.malloc(point.at))

@@ -2,7 +2,8 @@
 
 A file in the page cache is made once a block and shared by all points of that state, since
 making it costs more than measuring it. A state that the window itself uses up (empty, sparse,
-preallocated) is made again for each trial.
+preallocated) is made again for each trial. Trials that take turns have a file each: see
+memlab.run.relay.
 """
 
 from __future__ import annotations
@@ -20,15 +21,19 @@ PATTERN = bytes(range(1, 252))  # 251 is prime: no page looks like the one befor
 
 def prepare(file: Mapping[str, Any]) -> None:
     """Make `file["path"]` of `file["size_bytes"]` bytes in `file["state"]`. Its trial is timed,
-    unless `file["timed"]` is false. OSError on failure."""
+    unless `file["timed"]` is false; if `file["own"]` is true, no other trial uses it, and memory
+    was recycled for all that take turns. OSError on failure."""
     path, state, size = file["path"], file["state"], int(file["size_bytes"])
+    own = file.get("own", False)
     if state in FRESH:
-        if file.get("timed", True):
+        if file.get("timed", True) and not own:
             recycle_memory(size)
         _make_fresh(path, state, size)
         return
     if not os.path.exists(path):  # noqa: PTH110 - pathlib is not worth its import here
         _write_out(path, size, PIECE_BYTES[state], to_disk=state == "dropped")
+        if own:
+            _read_twice(path)
     if state == "dropped":
         recycle_memory(size)
         _drop(path)
@@ -38,7 +43,7 @@ def recycle_memory(size: int) -> None:
     """Take and give back memory, so that the trial is served pages that the guest holds.
 
     A hypervisor that reclaims free pages makes the first touch of idle memory several times
-    dearer (free page reporting, virtio-balloon); the trial would time the hypervisor.
+    slower (free page reporting, virtio-balloon); the trial would time the hypervisor.
     """
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
     mmap.mmap(-1, size, flags=flags).close()
@@ -76,6 +81,20 @@ def _write_out(path: str, size: int, piece_bytes: int, *, to_disk: bool) -> None
     finally:
         os.close(fd)
     os.rename(part, path)  # noqa: PTH104 - whole or not there
+
+
+def _read_twice(path: str) -> None:
+    """Have all pages on the kernel's active list, as those of a file are that others have used:
+    the access that moves a page there costs more than a call (folio_mark_accessed; 150 ns)."""
+    piece = bytearray(MIB)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        for _ in range(2):
+            os.lseek(fd, 0, os.SEEK_SET)
+            while os.readv(fd, [piece]):
+                pass
+    finally:
+        os.close(fd)
 
 
 def _drop(path: str) -> None:

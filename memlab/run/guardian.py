@@ -29,10 +29,15 @@ class Guardian:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         driver = os.pidfd_open(os.getpid())
-        told = (str(Path(__file__).parents[2]), str(driver), str(journal.fd), str(journal.path))
+        arguments = (
+            str(Path(__file__).parents[2]),
+            str(driver),
+            str(journal.fd),
+            str(journal.path),
+        )
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _BOOT, *told],
+                [sys.executable, "-I", "-S", "-c", _BOOT, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[driver, journal.fd],

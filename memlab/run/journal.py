@@ -131,6 +131,10 @@ class Journal:
         that it will be known by."""
         self._write({"undo": "zram", "path": str(path), "node": str(node), "mark": mark})
 
+    def note_uprobes(self, group: str) -> None:
+        """Record the group of the events of user space that are about to be added."""
+        self._write({"undo": "uprobes", "path": group})
+
     def note_session(self, leader: int, mark: str) -> None:
         """Record a session of processes that has begun. `mark` is on the command line of each."""
         start = str(proc.start_ticks(leader))
@@ -181,13 +185,14 @@ _KINDS: dict[str, tuple[frozenset[str], _Undo]] = {
             Path(e["path"]), Path(e["node"]), until, e.get("mark", "")
         ),
     ),
+    "uprobes": (frozenset(), lambda e, until: cleanup.remove_uprobes(e["path"], until)),
     "nothing": (frozenset(), lambda *_: False),
 }
 _PATHS = ("path", "node")
 _FIRST = {"session": 0, "cgroup": 1}  # what runs may still use the rest
 _PASSING = frozenset({errno.EBUSY, errno.EAGAIN, errno.EINTR, errno.ENOMEM})
-_TOLD = "its failures last, and were told"  # the path of an entry that says so
-_TOLD_ENTRY = json.dumps({"undo": "nothing", "path": _TOLD}).encode() + b"\n"
+_REPORTED = "its failures last, and were told"  # the path of an entry that says so
+_REPORTED_ENTRY = json.dumps({"undo": "nothing", "path": _REPORTED}).encode() + b"\n"
 _OUTLIVES_A_BOOT = frozenset({"folder"})  # nothing else survives a boot
 _HEAD = {"run": str, "driver": int, "start": int, "boot": str, "machine": str, "pids": int}
 
@@ -415,15 +420,15 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A journal that is not undone here, and why. One that is damaged is undone nowhere. `told`: a
-    sweep has said so."""
+    """A journal that is not undone here, and why. One that is damaged is undone nowhere.
+    `reported`: a sweep has said so."""
 
     path: Path
     why: str
     damaged: bool
 
     @property
-    def told(self) -> bool:
+    def reported(self) -> bool:
         return self.path.suffix == _SAID
 
     def set_aside(self) -> Left:
@@ -439,13 +444,13 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What there was to undo of a run, and a line for what could not be. `told`: an earlier sweep
-    has said so of failures that last."""
+    """What there was to undo of a run, and a line for what could not be. `reported`: an earlier
+    sweep has said so of failures that last."""
 
     run: str
     changes: list[str]
     failures: list[str]
-    told: bool
+    reported: bool
 
 
 def undo_stale() -> Iterator[Undone]:
@@ -455,10 +460,10 @@ def undo_stale() -> Iterator[Undone]:
         changed: list[str] = []
         failures = patiently(partial(undo, left.path, changed, until), until)
         lasting = bool(failures) and all(isinstance(one, Lasting) for one in failures)
-        yield Undone(left.run, changed, failures, lasting and _told(left.path))
+        yield Undone(left.run, changed, failures, lasting and _reported(left.path))
 
 
-def _told(path: Path) -> bool:
+def _reported(path: Path) -> bool:
     """Whether the journal has an entry that says its failures were told; else it gets one."""
     try:
         fd = _open(path)
@@ -466,15 +471,15 @@ def _told(path: Path) -> bool:
         return False
     try:
         lines = _lines(fd)
-        told = any(line.get("path") == _TOLD for line in lines)
-        if lines and not told:
+        reported = any(line.get("path") == _REPORTED for line in lines)
+        if lines and not reported:
             os.ftruncate(fd, os.pread(fd, _BYTES_MAX, 0).rindex(b"\n") + 1)  # a line cut short
-            os.pwrite(fd, _TOLD_ENTRY, os.fstat(fd).st_size)
+            os.pwrite(fd, _REPORTED_ENTRY, os.fstat(fd).st_size)
     except Exception:  # it is told again
         return False
     finally:
         os.close(fd)
-    return told
+    return reported
 
 
 def stale() -> Iterator[Stale]:

@@ -34,14 +34,14 @@ _ASKED_EVERY_S = 0.25
 @contextmanager
 def machine_lock(wait_s: float = 0.0) -> Iterator[None]:
     """Hold the machine for measuring; Busy, with who has it, if another does for over `wait_s`."""
-    deadline, told = time.monotonic() + wait_s, False
+    deadline, announced = time.monotonic() + wait_s, False
     with ExitStack() as held:
         while busy := _take(held):
             if time.monotonic() >= deadline:
                 raise Busy(busy)
-            if not told:
+            if not announced:
                 Silent().warned(f"{busy}; waiting")
-                told = True
+                announced = True
             time.sleep(_ASKED_EVERY_S)
         yield
 

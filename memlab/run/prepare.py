@@ -16,7 +16,7 @@ from memlab.experiment.levels import check_levels
 from memlab.experiment.points import Point
 from memlab.files import ownership
 from memlab.request import Request
-from memlab.run import admission, gentle, relay
+from memlab.run import admission, relay
 from memlab.run.admission import Directories
 from memlab.run.executor import default_directory
 from memlab.run.kernel import INSTALLED
@@ -52,12 +52,11 @@ def prepare(request: Request) -> Prepared:
     ):
         check_directory(directories.dir)
     built, scaled = admission.admit(
-        experiment if request.gentle is None else gentle.spared(experiment),
+        experiment,
         request.preset,
         request.levels,
         directories,
         controls=request.controls,
-        short=admission.shortage if request.gentle is None else gentle.shortage,
     )
     kept = replace(request, scaled=scaled, directory=str(directories.dir))
     why_not = relay.why_not(experiment, built.points, request, directories)

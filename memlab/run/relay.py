@@ -1,24 +1,34 @@
 """Whether a run's points take turns of a few milliseconds, or have a window each.
 
-In turns a block is a relay (probes/support/relay.h): all of its points are prepared and parked, and
-then each has a turn in every round. So points that are compared meet the same machine. Of a run
-all points do, or none: what takes turns has the median of its turns for a value, without the
-machine's stalls, and is not to be held against a window that has them in it.
+In turns the points of a block that work on one kind of file are a relay (probes/support/relay.h):
+all are prepared and parked, and then each has a turn in every round. So points that are compared
+meet the same machine. Of a run all points do, or none: what takes turns has the median of its turns
+for a value, without the machine's stalls, and is not to be held against a window that has them.
+
+Each has a file of its own. On one file they walk over the same pages within the same milliseconds,
+and it costs less to follow than to lead: a page that another has mapped is not counted again at a
+fault, its structures are still in the last-level cache, and the access that moves it to the active
+list is behind it.
 """
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Sequence
+from pathlib import Path
 
-from memlab.experiment import Experiment
+from memlab import units
+from memlab.experiment import Experiment, Level
 from memlab.experiment.host import Host
 from memlab.experiment.points import Point
 from memlab.experiment.turns import LEAD_S, MOST, TURN_S
+from memlab.observe import files, proc
 from memlab.request import Request
 from memlab.run import admission
 from memlab.run.admission import Directories
 
-PARKING_S = 0.02  # for estimates alone: to fork, map, park and end a worker
+# For estimates alone: to fork, map, park and end a worker, and to make its file.
+PARKING_S, MAKING_S_PER_BYTE = 0.02, 1e-9
 
 
 def why_not(
@@ -29,11 +39,11 @@ def why_not(
     if declared is None:
         return "its window is not a repeated call that can be interrupted"
     if not all(declared(point.at) for point in points):
-        return "some of its windows use up their file, sync it or have no end but the file's"
+        return "some of its windows read a disk, sync their file or have no end but the file's"
     if experiment.host != Host() or experiment.attribution:
         return "its trials change something around them"
-    if request.guest or request.gentle is not None:
-        return "in a guest, and with --gentle, trials come one at a time"
+    if request.guest:
+        return "in a guest trials come one at a time"
     if len(request.cpus) > 1:
         return "turns are taken on one CPU"
     if not 1 < len(points) <= MOST:
@@ -41,14 +51,57 @@ def why_not(
     return shortage(experiment, points, directories)
 
 
+def together(experiment: Experiment, points: Sequence[Point]) -> list[list[Point]]:
+    """A block's points by relay: those whose files are of one kind, in which they are compared. So
+    not all of a block's files have to be there at the same time."""
+    relays: dict[tuple[Level, ...], list[Point]] = {}
+    for point in points:
+        file = experiment.file
+        kind = tuple(point.at[name] for name in file.factors) if file else ()
+        relays.setdefault(kind, []).append(point)
+    return list(relays.values())
+
+
 def shortage(
     experiment: Experiment, points: Sequence[Point], directories: Directories
 ) -> str | None:
-    """What the host lacks for all workers at the same time."""
-    wanted = admission.need(experiment, points, directories, together=True)
-    return admission.shortage(wanted, "all of its points at the same time")
+    """What the host lacks for all workers of a relay, and their files, at the same time."""
+    wanted = need(experiment, points, directories)
+    return admission.shortage(wanted, "what takes turns") or _written_back(wanted)
 
 
-def seconds(window_s: float) -> float:
-    """What a point's turns of so much time take in a block, about."""
-    return window_s * (1 + LEAD_S / TURN_S) + PARKING_S
+def need(
+    experiment: Experiment, points: Sequence[Point], directories: Directories
+) -> admission.Need:
+    """The most that a relay takes, and the seconds of a block."""
+    file = experiment.file
+    needs = [
+        admission.need(experiment, one, directories, together=True)
+        for one in together(experiment, points)
+    ]
+    made_bytes = sum(int(point.at[file.size]) for point in points) if file else 0
+    turns_s = sum(one.block_s for one in needs) * (1 + LEAD_S / TURN_S)
+    return admission.Need(
+        memory_bytes=max(one.memory_bytes for one in needs),
+        disk_bytes={
+            place: max(one.disk_bytes.get(place, 0) for one in needs)
+            for place in {place for one in needs for place in one.disk_bytes}
+        },
+        block_s=turns_s + PARKING_S * len(points) + MAKING_S_PER_BYTE * made_bytes,
+    )
+
+
+def _written_back(wanted: admission.Need) -> str | None:
+    """Whether the kernel would begin to write these files to the disk while they are measured
+    (nr_dirty_background_threshold of /proc/vmstat, in pages)."""
+    counters = files.known(proc.vmstat) or {}
+    pages = counters.get("nr_dirty_background_threshold")
+    dirty = sum(size for place, size in wanted.disk_bytes.items() if _is_disk(place))
+    if pages is None or dirty <= (limit := pages * resource.getpagesize()):
+        return None
+    sizes = [units.format_quantity(size, "B") for size in (dirty, limit)]
+    return f"files of {sizes[0]} on a disk are written back meanwhile, from {sizes[1]} on"
+
+
+def _is_disk(place: Path) -> bool:
+    return files.known(lambda: proc.filesystem_of(place)) != "tmpfs"

@@ -1,4 +1,8 @@
-"""The stop rule's view of a run: the first metric of every point, and which points are done."""
+"""The stop rule's view of a run: which points are done, by their first metric where a precision
+is asked for.
+
+A guest has no numpy: with blocks, and where it asks its host, the rule computes nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from memlab.analysis.exact import least_samples
-from memlab.analysis.intervals import Interval, median_interval
-from memlab.analysis.stopping import narrow_enough
+from memlab.analysis.least import least_samples
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
 from memlab.request import Request
@@ -27,7 +29,7 @@ def budget_s(experiment: Experiment, request: Request) -> float | None:
     """The wall time of a run: what was asked for, else the preset's; None where blocks are."""
     if request.budget_s is not None or request.blocks is not None:
         return request.budget_s
-    return experiment.budget_s[request.preset] / (request.gentle or 1)
+    return experiment.budget_s[request.preset]
 
 
 _LOOKING = 20  # times what a look took, before the next
@@ -58,6 +60,7 @@ class StopRule:
         self._done: set[int] = set()
         self._measured = False  # whether any trial could be done here
         self._request = request
+        self._precision = request.precision if request.blocks is None else None
         self._asks = request.blocks is None and request.precision is None
         self._budget_s = budget_s(experiment, request)
 
@@ -65,7 +68,7 @@ class StopRule:
         """Count one sample, and check whether its point is done."""
         self.add_earlier(point, outcome)
         self._trials[point] += 1
-        if outcome == "ok" and readings is not None:
+        if self._precision is not None and outcome == "ok" and readings is not None:
             value = self._metric.of(readings, self._points[point].at)
             if value is not None:
                 self._values[point].append(value)
@@ -79,13 +82,12 @@ class StopRule:
             self._done.add(point)
 
     def _measured_enough(self, point: int) -> bool:
-        precision = self._request.precision
-        if self._request.blocks is not None or precision is None:
+        if self._precision is None or self._trials[point] < self._least_blocks:
             return False
-        if self._trials[point] < self._least_blocks:
-            return False
+        from memlab.analysis.stopping import narrow_enough
+
         values = self._values[point]
-        return not values or narrow_enough(values, precision)
+        return not values or narrow_enough(values, self._precision)
 
     def look(self, block: int, elapsed: Callable[[], float]) -> None:
         """Ask before a block which points are needed; from the least blocks on, and then each time
@@ -103,9 +105,15 @@ class StopRule:
             return
         if self._ask and now_s >= self._ask_at_s:
             # What no question needs has the least blocks too, when the questions are answered.
-            self._needed = self._ask(self.left_s(now_s)) or self._lacking()
+            self.open_points(self.left_s(now_s))
             self._ask_at = block + max(1, block // 5)
             self._ask_at_s = now_s + (elapsed() - now_s) * _LOOKING
+
+    def open_points(self, left_s: float | None) -> frozenset[int]:
+        """The points that are not done, once the questions have been asked again."""
+        if self._asks and self._ask:
+            self._needed = self._ask(left_s) or self._lacking()
+        return frozenset(index for index in self._points if not self.done(index))
 
     def _lacking(self) -> frozenset[int]:
         return frozenset(p for p, count in self._trials.items() if count < self._least_blocks)
@@ -121,12 +129,6 @@ class StopRule:
 
     def done_count(self) -> int:
         return sum(map(self.done, self._points))
-
-    def interval(self, point: int) -> Interval | None:
-        """The first metric's median so far, in its base unit."""
-        values = self._values[point]
-        looked = self._request.blocks is None
-        return median_interval(values, looked=looked) if values else None
 
     def left_s(self, elapsed_s: float) -> float | None:
         """Seconds left of the budget; None without a budget."""

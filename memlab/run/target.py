@@ -1,8 +1,8 @@
-"""Where trials run: on this host, or on any machine that implements the same interface."""
+"""Where trials run: on this host; and where a whole sweep is asked for, whose rows come here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -15,7 +15,12 @@ from memlab.run import admission
 from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor, default_cpus, places
 from memlab.run.machine_lock import machine_lock
-from memlab.run.prepare import Prepared, prepare
+from memlab.run.prepare import Prepared
+from memlab.run.watch import Watch
+from memlab.store import RunRow, Store
+
+PointsNeeded = Callable[[RunRow, float | None], frozenset[int]]
+"""The points that a run's questions still need, with so many seconds left of its budget."""
 
 
 class Executor(Protocol):
@@ -29,7 +34,6 @@ class Executor(Protocol):
 class Target(Protocol):
     """What the driver asks of the machine that its trials run on."""
 
-    def prepare(self, request: Request) -> Prepared: ...
     def lock(self) -> AbstractContextManager[None]: ...
     def environment(
         self, experiment: Experiment, directories: Directories
@@ -42,17 +46,41 @@ class Target(Protocol):
     ) -> AbstractContextManager[Executor]: ...
 
 
+class Elsewhere(Protocol):
+    """A machine that sweeps as this host would; its rows come into this host's store."""
+
+    def sweep(
+        self, request: Request, store: Store, watch: Watch, asked: PointsNeeded | None = None
+    ) -> RunRow:
+        """A new run, as driver.sweep's. Raises what that raises."""
+
+    def resume(
+        self,
+        run: RunRow,
+        store: Store,
+        watch: Watch,
+        budget_s: float | None = None,
+        asked: PointsNeeded | None = None,
+    ) -> RunRow:
+        """A run that began there, as driver.resume goes on with one."""
+
+
 class Place(Protocol):
-    """Where trials are asked to run, if not on this host: `memlab.Guest`."""
+    """Where a sweep is asked for, if not on this host: `memlab.Guest`."""
 
     def fitted(self, request: Request) -> Request:
         """The request with what the place has room for."""
 
-    def target(self, request: Request, wait_s: float) -> AbstractContextManager[Target]:
+    def points(self, request: Request) -> Sequence[Point]:
+        """Those that it is asked for, as far as this host knows. Raises BadRequest."""
+
+    def target(
+        self, request: Request, points: Sequence[Point], wait_s: float
+    ) -> AbstractContextManager[Elsewhere]:
         """The place itself, for one checked request, once another memlab has ended or `wait_s`
         has gone by. Raises BadRequest and CannotRun."""
 
-    def open(self, wait_s: float) -> AbstractContextManager[Target]:
+    def open(self, wait_s: float) -> AbstractContextManager[Elsewhere]:
         """The same for a run that has begun there."""
 
     def dry_run(self, request: Request) -> tuple[Prepared, Mapping[str, Any]]:
@@ -74,9 +102,6 @@ class LocalTarget:
         under the system's. For the others see LocalExecutor."""
         self._patience, self._wait_s, self._libc = patience, wait_s, libc
         self._guarded = guarded
-
-    def prepare(self, request: Request) -> Prepared:
-        return prepare(request)
 
     def lock(self) -> AbstractContextManager[None]:
         return machine_lock(self._wait_s)

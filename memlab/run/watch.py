@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memlab.experiment.points import Point
 from memlab.printable import printable
 
-if TYPE_CHECKING:  # numpy and SQLite, which a guest's start has no use for
-    from memlab.analysis.intervals import Interval
+if TYPE_CHECKING:  # SQLite, which the lock of the machine has no use for
     from memlab.store import RunRow
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a sweep is, after each trial. `interval` is of the point's first metric so far."""
+    """Where a sweep is, after each trial. `readings` are what metrics read of it."""
 
     block: int
     position: int
     in_block: int
     point: Point
     outcome: str
-    interval: Interval | None
+    readings: Mapping[str, Any] | None
     done_points: int
     points: int
     elapsed_s: float

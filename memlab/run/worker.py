@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from memlab import probe
+from memlab.printable import signal_name
 from memlab.run import files
 
 Reply = dict[str, Any]
@@ -28,7 +29,7 @@ Reply = dict[str, Any]
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
 _libc = ctypes.CDLL(None)
 _OUTCOMES = {"ENOMEM": "enomem"}
-_SIGNALS = {signal.SIGBUS: "sigbus", signal.SIGSEGV: "sigsegv"}
+_SIGNALS: dict[int, str] = {signal.SIGBUS: "sigbus", signal.SIGSEGV: "sigsegv"}
 _REPORTED = "/sys/module/page_reporting/parameters/reported_kib"
 
 
@@ -44,23 +45,23 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
     probe.prewarm_perf()  # each sample names the counters that are missing
     rehearsed = _rehearse("noop")
-    witness = Witness()
+    canary = Canary()
     worker = Worker()
     for line in sys.stdin.buffer:
         trial = json.loads(line)
         if not trial or "relay" in trial:
-            worker.end(witness.pid)
+            worker.end(canary.pid)
             sys.stdout.buffer.write(_relayed(**trial) if trial else line)
             sys.stdout.flush()
-            _reap_leftovers(witness.pid)
+            _reap_leftovers(canary.pid)
             worker = Worker()
             continue
-        sys.stdout.buffer.write(worker.run(trial, line, witness))
+        sys.stdout.buffer.write(worker.run(trial, line, canary))
         sys.stdout.flush()
         if worker.lives:
-            _reap_leftovers(worker.pid, witness.pid)
+            _reap_leftovers(worker.pid, canary.pid)
             continue
-        worker.end(witness.pid)
+        worker.end(canary.pid)
         if trial["probe"] not in rehearsed:
             rehearsed |= _rehearse(trial["probe"])
         worker = Worker()
@@ -97,18 +98,18 @@ class Worker:
         os.close(asked)
         os.close(writing)
 
-    def run(self, trial: Mapping[str, Any], line: bytes, witness: Witness) -> bytes:
+    def run(self, trial: Mapping[str, Any], line: bytes, canary: Canary) -> bytes:
         """The reply to a trial, which `line` says in JSON, as such a line too: how it ended. Never
         raises. What the worker wrote is passed on unread, with what the host counted added.
         """
         group = trial.get("group")
         if group:
-            witness.stand()
+            canary.stand()
         before = _counts(group, trial["cpus"])
         self.ask(line)
         text, timed_out = _collect(self.pid, self._reading, float(trial["limit_s"]))
         self.lives = bool(trial.get("keep")) and text.endswith(b"}\n")
-        return self._reply(trial, text, before, witness, timed_out=timed_out)
+        return self._reply(trial, text, before, canary, timed_out=timed_out)
 
     def ask(self, line: bytes) -> None:
         os.write(self._asking, line)
@@ -118,7 +119,7 @@ class Worker:
         trial: Mapping[str, Any],
         text: bytes,
         before: Mapping[str, int],
-        witness: Witness | None,
+        canary: Canary | None,
         *,
         timed_out: bool,
     ) -> bytes:
@@ -130,20 +131,20 @@ class Worker:
             died = _died(trial, status, timed_out, oom_killed=oom_killed)
             text = json.dumps(died).encode() + b"\n"
         file = trial["file"]
-        if file and file["state"] in files.FRESH:
+        if file and (file["state"] in files.FRESH or file.get("own")):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file["path"], dir_fd=file.get("folder"))
         after = _counts(group, trial["cpus"])
         host = {name: count - before.get(name, 0) for name, count in after.items()}
-        if group and witness:
-            host["witness_killed"] = int(witness.has_ended())
+        if group and canary:
+            host["witness_killed"] = int(canary.has_ended())
         beside = json.dumps({"host": host, "probe_hash": probe.hash(trial["probe"])}).encode()
         return text.removesuffix(b"}\n") + b", " + beside[1:] + b"\n"
 
-    def end(self, witness: int) -> None:
+    def end(self, canary: int) -> None:
         """Reap the worker, which ends what it keeps once it is asked no more, and what it left."""
         self.reap()
-        _reap_leftovers(witness)
+        _reap_leftovers(canary)
 
     def reap(self) -> None:
         os.close(self._asking)
@@ -192,6 +193,9 @@ def _relayed(relay: Sequence[Mapping[str, Any]], seed: int, limit_s: float) -> b
     those that are not done `limit_s` after the start are killed.
     """
     before = _counts(None, relay[0]["cpus"])
+    all_files = [trial["file"] for trial in relay if trial["file"]]
+    if fresh := sum(int(file["size_bytes"]) for file in all_files if file["state"] in files.FRESH):
+        files.recycle_memory(fresh)
     baton, news = probe.Relay(len(relay), seed), os.pipe()
     runners: list[_Runner] = []
     for index, trial in enumerate(relay):
@@ -244,7 +248,7 @@ def _work(asked: int, writing: int) -> NoReturn:
             text = text[os.write(writing, text) :]
         if not trial.get("keep"):
             os._exit(0)
-    probe.let_go()
+    probe.shut_down()
     os._exit(0)
 
 
@@ -294,7 +298,7 @@ class _Unavailable(Exception):
 
 
 def _open_reserved(asked: Mapping[str, Any]) -> Mapping[str, int]:
-    """The probe's params for memory kept back from the kernel."""
+    """The probe's params for memory reserved from the kernel."""
     from memlab.observe import physical_memory
 
     try:
@@ -350,7 +354,7 @@ def _collect(pid: int, reading: int, limit_s: float) -> tuple[bytes, bool]:
         os.close(ended)
 
 
-class Witness:
+class Canary:
     """A process beside the trials' group that the OOM killer would like as much as a trial: it
     lives as long as every kill is the group's own. It ends with this parent, whose pipes it lets
     go: the driver would wait at them for a lost parent's."""
@@ -378,7 +382,7 @@ class Witness:
 
 def _reap_leftovers(*kept: int) -> None:
     """Kill and reap what a probe left: its orphans are children of this subreaper, as are the
-    witness and a worker that are `kept`."""
+    canary and a worker that are `kept`."""
     while True:
         with open("/proc/thread-self/children") as children:
             left = [int(child) for child in children.read().split() if int(child) not in kept]
@@ -397,11 +401,12 @@ def _died(
         return {"outcome": "timeout", "detail": f"killed after {trial['limit_s']:g} s"}
     if status is None or status.si_code == os.CLD_EXITED:
         return {"outcome": "error", "detail": "the worker exited without a reply"}
-    number = signal.Signals(status.si_status)
+    number = status.si_status
     if number == signal.SIGKILL and oom_killed:
         return {"outcome": "oom-killed", "detail": "killed by the kernel's OOM killer"}
     why = _full_disk(trial) if number == signal.SIGBUS else ""
-    return {"outcome": _SIGNALS.get(number, "error"), "detail": f"ended by {number.name}{why}"}
+    said = f"ended by {signal_name(number)}{why}"
+    return {"outcome": _SIGNALS.get(number, "error"), "detail": said}
 
 
 def _full_disk(trial: Mapping[str, Any]) -> str:

@@ -13,9 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import msgspec
-
-from .rows import PointRow, RunRow, SampleRow, SessionRow, checked, measured
+from .rows import PointRow, RunRow, SampleRow, SessionRow, checked, decode, measured
 
 FORMAT = 1  # of the lines; a reader takes no newer one
 LONGEST = 16 << 20  # characters of one line; a traced sample has some 100 kB
@@ -91,10 +89,12 @@ def _read(line: str) -> tuple[str, Line, Counts]:
     if digest != f'{_digest(text)}"}}':
         raise ValueError("it is not as it was written")
     try:
-        values = msgspec.json.decode(f"{text}}}", type=dict[str, Any])
+        values = decode(f"{text}}}")
     except (ValueError, RecursionError):
         # Lone surrogates and numbers without bounds are JSON to json alone.
         values = json.loads(f"{text}}}", parse_constant=_no_number)
+    if not isinstance(values, dict):
+        raise ValueError(f"it is not a row of memlab: {line[:60]!r}")
     kind, run = values.get("row"), values.get("run")
     if kind == "end":
         return "", End(_count(values, "samples")), Counts()

@@ -39,6 +39,7 @@ _READ = {"detail": "substr(detail, 1, 10000)"}  # nobody reads more of what a tr
 _AT_ONCE = 10_000  # rows
 _COUNTED = 10_000  # samples up to which those of a run are counted where runs are listed
 Named = TypeVar("Named", RunHead, RunRow)
+_SESSION = "SELECT ended FROM sessions WHERE run = ? AND session = ?"
 _EXPECTED = "SELECT total(samples) FROM sessions WHERE run = ?1"
 _THERE = "SELECT value, (SELECT count(*) FROM samples WHERE run = value) FROM json_each(?)"
 _SITTINGS = "FROM sessions WHERE run IN (SELECT value FROM json_each(?)) GROUP BY run"
@@ -139,19 +140,25 @@ class Store:
                 (run, row.session, row.started_at),
             )
             self._seal_session(run, row.session)
+        self._tell_begun(run, row)
+        return row.session
+
+    def _tell_begun(self, run: str, session: SessionRow) -> None:
         if self._tell:
             points = self.points(run)
             self._tell(lines.of_run(self.find(run), len(points), self.sample_count(run)))
             for point in points:
                 self._tell(lines.of_point(run, point))
-            self._tell(lines.of_session(run, row))
-        return row.session
+            self._tell(lines.of_session(run, session))
 
     def add_sample(self, run: str, session: int, wall_s: float, *samples: SampleRow) -> None:
         """Commit one sample, or those of a block together, and how long its session has lasted."""
         with database.transaction(self._db, self.path):
             self._insert(run, samples)
             self._count(run, session, samples[0].started_at, wall_s, len(samples))
+        self._tell_samples(run, samples)
+
+    def _tell_samples(self, run: str, samples: Sequence[SampleRow]) -> None:
         if self._tell:
             for sample in samples:
                 self._tell(lines.of_sample(run, sample))
@@ -170,6 +177,7 @@ class Store:
         them or none. Those that are there already are left; StoreError where one of them differs.
         Returns how many are new."""
         with database.transaction(self._db, self.path) as db:
+            before = db.execute(_SESSION, (run, session.session)).fetchone()
             count = self._insert(run, samples, "INSERT OR IGNORE") if samples else 0
             self._count(run, session.session, session.started_at, session.wall_s, count)
             db.execute(
@@ -181,6 +189,11 @@ class Store:
             if count < len(samples):
                 for one in samples:
                     self._check_same(run, one)
+        if before is None:
+            self._tell_begun(run, session)
+        self._tell_samples(run, samples)
+        if session.ended and before != (session.ended,):
+            self._tell_ended(run, session.session)
         return count
 
     def _check_same(self, run: str, sample: SampleRow) -> None:
@@ -256,6 +269,9 @@ class Store:
                 (wall_s, ended, run, session),
             )
             self._seal_session(run, session)
+        self._tell_ended(run, session)
+
+    def _tell_ended(self, run: str, session: int) -> None:
         if self._tell:
             (row,) = (row for row in self.sessions(run) if row.session == session)
             self._tell(lines.of_session(run, row))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -60,45 +60,58 @@ def known(store: Store) -> dict[str, tuple[int, str | None]]:
 @dataclass(frozen=True, slots=True)
 class Taken:
     """What came in: by run its new samples, and how many it has where it comes from; how far the
-    clock there is ahead of this host's, in s, as far as that shows; whether the last row came."""
+    clock there is ahead of this host's, in s, as far as that shows; whether the last row came; and
+    hosts of runs that keep their name, though another was given."""
 
     runs: Mapping[str, int]
     expected: Mapping[str, int]
-    ahead_s: float
+    ahead_s: Mapping[str, float]
     whole: bool
+    own_names: Sequence[str] = ()
 
 
 class Arriving:
     """Lines from elsewhere, one after another, on their way into a store. `host` is where runs
     come from that name no other; else the name that the host gave itself. Of a `live` sweep a
-    session has the samples that came, whatever it says of itself."""
+    session has the samples that came, whatever it says of itself. `own` makes rows this host's own:
+    those of its guests are."""
 
-    def __init__(self, store: Store, host: str | None = None, *, live: bool = False) -> None:
-        self._store, self._host, self._live = store, host, live
+    def __init__(
+        self,
+        store: Store,
+        host: str | None = None,
+        *,
+        live: bool = False,
+        own: Callable[[lines.Line], lines.Line] | None = None,
+    ) -> None:
+        self._store, self._host, self._live, self._own = store, host, live, own
         self.clock_s = 0.0  # how far its clock is ahead, where rows come as they are written
         self._run: RunRow | None = None
         self._points: list[PointRow] = []
         self._numbers: set[int] = set()
         self._missing = 0  # points of the run, after its own line
-        self._session: SessionRow | None = None
+        self.session: SessionRow | None = None
         self._samples: list[SampleRow] = []
         self.runs: dict[str, int] = {}  # the new samples of each
         self.expected: dict[str, int] = {}
         self.seen = 0
         self.ended = False
-        self.ahead_s = 0.0
+        self.ahead_s: dict[str, float] = {}
+        self._own_names: dict[str, None] = {}
 
-    def take(self, line: str) -> None:
-        """Take one line. ValueError and StoreError, in a line, where it is none or does not fit
-        what came before or what is in the store."""
+    def take(self, line: str) -> lines.Line:
+        """Take one line, and return what it says. ValueError and StoreError, in a line, where it is
+        none or does not fit what came before or what is in the store."""
         run, row, counts = lines.read(line)
+        if self._own:
+            row = self._own(row)
         if self.ended:
             self.ended, self.seen = False, 0  # files may be put one behind the other
         if self._missing and not isinstance(row, PointRow):
             raise ValueError(f"{self._missing} points of its run are missing before it")
         if isinstance(row, RunRow):
             self.flush()
-            self._run, self._points, self._session = self._from(row), [], None
+            self._run, self._points, self.session = self._from(row), [], None
             self._missing = counts.points
             self.expected[run] = counts.samples
         elif isinstance(row, lines.End):
@@ -106,7 +119,7 @@ class Arriving:
             if row.samples != self.seen:
                 raise ValueError(f"{self.seen} samples came before it, and it counts {row.samples}")
             self.ended = True
-            return
+            return row
         elif self._run is None or run != self._run.id:
             raise ValueError(f"a row of run {run:.60} does not follow that run's own row")
         if isinstance(row, PointRow):
@@ -118,34 +131,39 @@ class Arriving:
             self._add_run()
         if isinstance(row, SessionRow):
             self.flush()
-            self._session = row
+            self.session = row
             self.flush()
             if row.ended is None:
                 self.clock_s = row.started_at - time.time()
         if isinstance(row, SampleRow):
             self._add(row)
+        return row
 
     @property
     def interrupted(self) -> bool:
         """Whether the last session that came was interrupted."""
-        return self._session is not None and self._session.ended == "interrupted"
+        return self.session is not None and self.session.ended == "interrupted"
 
     def taken(self, runs: Mapping[str, int]) -> Taken:
-        return Taken(runs, self.expected, self.ahead_s, self.ended)
+        return Taken(runs, self.expected, self.ahead_s, self.ended, [*self._own_names])
 
     def flush(self) -> None:
         """Bring what has come into the store."""
-        if self._run and self._session:
-            session = replace(self._session, samples=0) if self._live else self._session
+        if self._run and self.session:
+            session = replace(self.session, samples=0) if self._live else self.session
             new = self._store.receive(self._run.id, session, self._samples)
             self.runs[self._run.id] = self.runs.get(self._run.id, 0) + new
             self._samples = []
 
     def _from(self, row: RunRow) -> RunRow:
         """The run with the host that it comes from."""
+        if self._own:
+            return row
         origin = row.origin or self._host or row.environment.get("host_name")
         if not host_name(origin):
             raise ValueError(f"run {row.id} names no host: --host NAME says which one it was")
+        if self._host not in (None, origin):
+            self._own_names[str(origin)] = None
         return replace(row, origin=origin)
 
     def _add_run(self) -> None:
@@ -155,7 +173,7 @@ class Arriving:
         there = self._store.run(run.id)
         if there is None:
             self._store.add_run(run, self._points)
-        elif there.origin is None:
+        elif there.origin is None and not self._own:
             raise StoreError(f"run {run.id} is this host's own")
         elif replace(there, name=run.name, origin=run.origin) != run:
             raise StoreError(f"run {run.id} is there already, and is another one")
@@ -164,15 +182,18 @@ class Arriving:
         self.runs.setdefault(run.id, 0)
 
     def _add(self, row: SampleRow) -> None:
-        session = self._session
+        session = self.session
         if session is None:
             raise ValueError("a sample before its session")
         if row.point not in self._numbers:
             raise ValueError(f"a sample of point {row.point}, which its run does not have")
         # Of a session that is cut short nothing else says how long it lasted.
         lasted_s = row.started_at + row.trial_s - session.started_at
-        self._session = replace(session, wall_s=max(session.wall_s, lasted_s))
-        self.ahead_s = max(self.ahead_s, row.started_at - time.time())
+        self.session = replace(session, wall_s=max(session.wall_s, lasted_s))
+        run = self._run
+        assert run is not None
+        ahead_s = row.started_at - time.time()
+        self.ahead_s[run.id] = max(self.ahead_s.get(run.id, 0.0), ahead_s)
         self._samples.append(row)
         self.seen += 1
         if len(self._samples) >= _TOGETHER:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ _HEADER = struct.Struct("<8sII9QIIIIQQ")  # struct trace_header
 _RECORD_BYTES, _TASK_BYTES = 16, 16
 _FILE = struct.Struct("<QII")  # struct trace_file
 _TASKS_MOST, _FILES_MOST, _NAME_MOST = 1 << 20, 1 << 16, 4096
+_TIME_MOST = 253_402_300_799  # the end of the year 9999
 _LIVE, _HUGE, _ALLOCATIONS, _REDACTED, _COMPAT, _DEAF = 1, 2, 4, 8, 16, 32
 _MACHINES = {"x86_64": 62, "aarch64": 183}  # elf(5)
 
@@ -68,6 +70,8 @@ class Trace:
         """Why it is incomplete; empty where it is not."""
         if self.lost:
             return f"{self.lost:,} events found no room and are lost"
+        if self.flags & _DEAF and self.live:
+            return "blocks of posix_memalign(3) whose place could not be read are left out"
         if self.flags & _DEAF:
             return "the allocations of a program that may not read /proc of root's were not seen"
         return "the calls of a 32-bit program were not seen" if self.compat else ""
@@ -81,6 +85,8 @@ def is_named(words: Sequence[str]) -> bool:
 def read(path: Path) -> Trace:
     """The head, with sizes and counts checked. BadTrace where it is not a trace of this machine."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a FIFO would be waited for
+            raise BadTrace(f"{path}: it is not a file")
         with path.open("rb") as file:
             head = file.read(_HEADER.size)
             size = os.fstat(file.fileno()).st_size
@@ -100,7 +106,7 @@ def read(path: Path) -> Trace:
         raise BadTrace(f"{path}: it is of another kind of machine ({kind})")
     if page != os.sysconf("SC_PAGESIZE"):
         raise BadTrace(f"{path}: it has pages of {page} bytes, this machine others")
-    if not 0 < tasks <= _TASKS_MOST or files > _FILES_MOST:
+    if not 0 < tasks <= _TASKS_MOST or files > _FILES_MOST or recorded_s > _TIME_MOST:
         raise BadTrace(f"{path}: it is damaged: its counts are out of bounds")
     if size < _HEADER.size + _RECORD_BYTES * records + _TASK_BYTES * tasks + _FILE.size * files:
         raise BadTrace(f"{path}: it is cut short")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack
+from errno import EAGAIN
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import msgspec
 from memlab.errors import BadSubject, CannotLook, CannotRun
 from memlab.files import output
 from memlab.observe import tracefs
-from memlab.trace import file
+from memlab.trace import file, uprobes
 
 # The tracepoints in the order that trace/record.c wants them, and where it reads their fields.
 _EVENTS = {
@@ -60,21 +60,26 @@ def record(
 ) -> Recorded:
     """Follow a command, or the process `pid` for so many seconds (0: until it ends), and write the
     trace to `out`, whole or not at all. CannotRun and CannotLook say what is missing."""
-    words = [f"events={','.join(map(str, _numbers()))}", f"ring={ring_bytes}"]
-    words += [f"processes={PROCESSES_MOST}"]
-    words += [f"seconds={seconds}"] if seconds else []
-    words += ["redact=1"] if redact else []
-    words += ["thp=keep"] if keep_huge else []
-    if pid:
-        _check_subject(pid)
-        words += [f"pid={pid}"]
-    else:
-        preload = [os.environ.get("LD_PRELOAD", ""), file.tool("start.so")]
-        preload += [file.tool("allocations.so")] if allocations else []
-        words += ["allocations=1"] if allocations else []
-        words += [f"preload={':'.join(filter(None, preload))}", "--", *command]
-    with _made(out) as written:
-        return _run(words, written)
+    with ExitStack() as stack:
+        words = [f"events={','.join(map(str, _numbers()))}", f"ring={ring_bytes}"]
+        words += [f"processes={PROCESSES_MOST}"]
+        words += [f"seconds={seconds}"] if seconds else []
+        words += ["redact=1"] if redact else []
+        words += ["thp=keep"] if keep_huge else []
+        if pid:
+            _check_subject(pid)
+            words += [f"pid={pid}"]
+            for one in stack.enter_context(uprobes.placed(pid)) if allocations else ():
+                words += [f"probe={one.kind},{one.calls},{one.returns}"]
+        else:
+            preload = [os.environ.get("LD_PRELOAD", ""), file.tool("start.so")]
+            preload += [file.tool("allocations.so")] if allocations else []
+            words += ["allocations=1"] if allocations else []
+            words += [f"preload={':'.join(filter(None, preload))}", "--", *command]
+        try:
+            return _run(words, stack.enter_context(output.unnamed(out)))
+        except OSError as error:
+            raise CannotRun(f"cannot write {out}: {error.strerror}") from None
 
 
 def _numbers() -> list[int]:
@@ -111,39 +116,13 @@ def _check_subject(pid: int) -> None:
         raise BadSubject(f"process {pid} is a 32-bit program, whose calls are not recorded")
 
 
-@contextmanager
-def _made(out: Path) -> Iterator[int]:
-    """A file without a name, which gets it once it is whole."""
-    try:
-        place = output.file_to_open(out, make=False)
-        folder = place.parent
-        made = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
-    except OSError as error:
-        raise CannotRun(f"cannot write {out}: {error.strerror}") from None
-    part = folder / f".{secrets.token_hex(8)}.part"
-    try:
-        yield made
-        # Python follows the link of /proc with a descriptor of a folder alone, which is not used.
-        os.link(f"/proc/self/fd/{made}", part, src_dir_fd=made, follow_symlinks=True)
-        part.replace(place)
-    except OSError as error:
-        raise CannotRun(f"cannot write {out}: {error.strerror}") from None
-    finally:
-        os.close(made)
-        with suppress(FileNotFoundError):
-            part.unlink()
-
-
 def _run(words: Sequence[str], written: int) -> Recorded:
     heard, report = os.pipe()
     # Ctrl-C reaches the recorder and the command by itself; what they make of it is waited for.
     before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        recorder = subprocess.Popen(
-            [file.tool("record"), f"out={written}", f"report={report}", *words],
-            pass_fds=[written, report],
-        )
+        recorder = _started([f"out={written}", f"report={report}", *words], [written, report])
         signal.signal(signal.SIGTERM, lambda *_: recorder.terminate())
         os.close(report)
         with open(heard, "rb") as lines:
@@ -156,3 +135,11 @@ def _run(words: Sequence[str], written: int) -> Recorded:
     if failed or not said:
         raise CannotRun(failed[0] if failed else "the recorder ended without a trace")
     return msgspec.convert(said[-1], Recorded)
+
+
+def _started(words: Sequence[str], passed: Sequence[int]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen([file.tool("record"), *words], pass_fds=passed)
+    except OSError as error:
+        remedy = "; raise pids.max of the cgroup, or `ulimit -u`" if error.errno == EAGAIN else ""
+        raise CannotRun(f"the recorder cannot be started: {error.strerror}{remedy}") from None

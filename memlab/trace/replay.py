@@ -9,8 +9,10 @@ from memlab.errors import BadLevels, BadRequest
 from memlab.trace import file
 
 # What the replayer prints (trace/replay.c, finish).
-METRICS = (r"refused[calls]=refused (\d+)",)
-_PACES = ("none", "recorded")
+_REFUSED = r"refused[calls]=refused (\d+)"
+_PASSED = r"passed_over[touches]=passed over (\d+)"
+# Words of the replayer's that are levels.
+_WORDS = {"pace": ("none", "recorded"), "order": ("recorded", "free")}
 _POLICIES = (
     "lock", "malloc", "thp", "memory_max", "memory_high", "swap", "overcommit", "cpus", "nice",
 )  # fmt: skip
@@ -33,17 +35,20 @@ def checked(
     if serve or metrics:
         raise BadRequest(f"{path.name} is a trace: it has no service, and prints no metric")
     for name, levels in policies.items():
-        if name == "pace":
-            if wrong := [level for level in levels if level not in _PACES]:
-                raise BadLevels(f"pace: invalid value {wrong[0]!r} (choose from none, recorded)")
+        if name in _WORDS:
+            if wrong := [level for level in levels if level not in _WORDS[name]]:
+                known = ", ".join(_WORDS[name])
+                raise BadLevels(f"{name}: invalid value {wrong[0]!r} (choose from {known})")
         elif name == "malloc" and not trace.allocations:
             raise BadLevels("malloc: the trace has no allocations: memlab record --allocations ...")
         elif name not in _POLICIES:
             why = _WHY_NOT.get(name, "a replay has no arguments and environment")
-            known = ", ".join([*_POLICIES, "pace"])
+            known = ", ".join([*_POLICIES, *_WORDS])
             raise BadLevels(f"{name} is not a policy of a trace: {why}; policies: {known}")
     if "malloc" in policies and "pace" in policies:
         raise BadLevels("pace: allocations are replayed without their times")
+    if "malloc" in policies and "order" in policies:
+        raise BadLevels("order: allocations are replayed in their order")
     notes = [f"incomplete: {trace.incomplete}"] if trace.incomplete else []
     if trace.huge and any(level == "never" for level in policies.get("thp", ())):
         notes.append("recorded with huge pages: without them it has touches that are not in it")
@@ -52,4 +57,9 @@ def checked(
 
 def words(policies: Mapping[str, Sequence[object]]) -> list[str]:
     """The replayer's words before the trace."""
-    return ["pace={pace}"] if "pace" in policies else []
+    return [f"{name}={{{name}}}" for name in _WORDS if name in policies]
+
+
+def metrics(policies: Mapping[str, Sequence[object]]) -> list[str]:
+    """What is read of the replayer's line, as --metric takes it."""
+    return [_REFUSED, *([_PASSED] if "order" in policies else [])]

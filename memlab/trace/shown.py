@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from memlab import units
 from memlab.present import figures, words
 from memlab.present.figures import scales, style
 from memlab.present.table import Column, Table, markdown
+from memlab.printable import signal_name
 from memlab.trace import file, recording
 from memlab.trace.account import KINDS, TraceAccount
 from memlab.trace.documents import MappingKind, Moment, Recording, TraceShown
@@ -30,7 +30,7 @@ _FILES_SHOWN = 4
 def recorded(trace: file.Trace, ended: recording.Recorded) -> Iterator[str]:
     """What was recorded, what is missing, and what to do next."""
     if ended.signal:
-        yield f"the command was ended by {signal.Signals(ended.signal).name}"
+        yield f"the command was ended by {signal_name(ended.signal)}"
     elif ended.status:
         yield f"the command ended with exit status {ended.status}"
     if trace.incomplete:
@@ -110,6 +110,8 @@ def _unknown(trace: file.Trace, found: TraceAccount) -> Iterator[str]:
         yield f"{words.count(trace.late, 'event')} came out of order, and may stand a little late"
     if trace.huge:
         yield "recorded with huge pages: touches inside of one were not seen"
+    if trace.live and trace.allocations:
+        yield "blocks from before the recording are not in it as allocations, nor are their frees"
     if found.outside:
         yield (
             f"{words.count(found.outside, 'page fault')} outside of every mapping: of the kernel's "
@@ -144,7 +146,7 @@ def figure(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
         above, below = made.subplots(
             2, 1, sharex=True, gridspec_kw={"height_ratios": [3, 1], "hspace": 0.12}
         )
-        shown = [i for i in range(len(KINDS)) if any(held[i])]
+        shown = [i for i in range(len(KINDS)) if any(held[i])] or [KINDS.index("anonymous")]
         above.stackplot(
             at_s,
             [held[i] for i in shown],

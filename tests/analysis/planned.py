@@ -40,15 +40,15 @@ def pilot(noise: str, seed: int, pairs: int, blocks: int) -> FloatArray:
 
 
 @cache
-def low_ends(noise: str, blocks: int, looked: bool) -> FloatArray:
+def low_ends(noise: str, blocks: int, sequential: bool) -> FloatArray:
     """Lower limits of simulated experiments without a change, in rising order."""
     sets = log_ratios(noise, np.random.default_rng(9), (TRUTHS, blocks))
-    return np.sort(order_interval(sets, 0.95, looked)[0])
+    return np.sort(order_interval(sets, 0.95, sequential)[0])
 
 
-def shown(noise: str, change: float, blocks: int, looked: bool = False) -> float:
+def shown(noise: str, change: float, blocks: int, sequential: bool = False) -> float:
     """The share of simulated experiments whose interval leaves out a ratio without a change."""
-    ends = low_ends(noise, blocks, looked)
+    ends = low_ends(noise, blocks, sequential)
     return float(1 - np.searchsorted(ends, -np.log1p(change), side="right") / ends.size)
 
 
@@ -57,26 +57,26 @@ def kept(
     size: tuple[int, int],
     blocks: int,
     power: float,
-    looked: bool = False,
+    sequential: bool = False,
     pilots: int = PILOTS,
 ) -> float:
     """How often the change shows that a pilot of that size promises to show."""
     seen = (pilot(noise, seed, *size) for seed in range(pilots))
-    changes = [smallest_change(of, blocks, power, looked) for of in seen]
-    return float(np.mean([shown(noise, change, blocks, looked) for change in changes]))
+    changes = [smallest_change(of, blocks, power, sequential) for of in seen]
+    return float(np.mean([shown(noise, change, blocks, sequential) for change in changes]))
 
 
 def could_kept(noise: str, samples: int, way: str, runs: int | None = None) -> float:
     """How often the change shows of which `compare` says that it would have with 90 %: of pairs in
     blocks, or of two runs, stopped by a look or not."""
     runs = runs or PILOTS * (1 if way.startswith("pairs") else 2)
-    rng, looked, shape = np.random.default_rng(3), "look" in way, (2, runs, samples)
+    rng, sequential, shape = np.random.default_rng(3), "look" in way, (2, runs, samples)
     base, new = (0.05 * NOISES[noise](rng, shape[1:]) for _ in range(2))
     pairs = zip(np.exp(base), np.exp(new), strict=True)
     if way.startswith("pairs"):
-        found = [compare_paired([one], THRESHOLD, looked=looked)[0] for one in pairs]
+        found = [compare_paired([one], THRESHOLD, sequential=sequential)[0] for one in pairs]
     else:
-        found = [compare([one], THRESHOLD, looked=(looked, looked))[0] for one in pairs]
+        found = [compare([one], THRESHOLD, sequential=(sequential, sequential))[0] for one in pairs]
     changes = [one.could_show for one in found]
     if None in changes:
         return float("nan")
@@ -88,10 +88,10 @@ def could_kept(noise: str, samples: int, way: str, runs: int | None = None) -> f
 
 def _ends(base: FloatArray, new: FloatArray, way: str) -> FloatArray:
     """The lower limits by which simulated comparisons without a change are judged."""
-    samples, looked = base.shape[1], "look" in way
+    samples, sequential = base.shape[1], "look" in way
     if way.startswith("pairs"):
-        return np.sort(new - base, axis=1)[:, most_outside(samples, 0.025, looked)]
-    level = level_of_look(samples, 0.95) if looked else 0.95
+        return np.sort(new - base, axis=1)[:, most_outside(samples, 0.025, sequential)]
+    level = level_of_look(samples, 0.95) if sequential else 0.95
     leave = pairs_outside(samples, samples, level)
     shifts = (new[:, :, None] - base[:, None, :]).reshape(len(base), -1)
     return np.asarray(np.partition(shifts, leave, axis=1)[:, leave])
@@ -111,8 +111,8 @@ def could_rows() -> dict[str, Callable[[], list[float]]]:
     }
 
 
-def row(noise: str, size: tuple[int, int], looked: bool) -> list[float]:
-    return [100 * kept(noise, size, n, power, looked) for n in BLOCKS for power in POWERS]
+def row(noise: str, size: tuple[int, int], sequential: bool) -> list[float]:
+    return [100 * kept(noise, size, n, power, sequential) for n in BLOCKS for power in POWERS]
 
 
 def named(pairs: int, blocks: int) -> str:
@@ -121,9 +121,9 @@ def named(pairs: int, blocks: int) -> str:
 
 def rows() -> dict[str, Callable[[], list[float]]]:
     return {
-        f"{named(*size)}, {rule}, {noise}": partial(row, noise, size, looked)
+        f"{named(*size)}, {rule}, {noise}": partial(row, noise, size, sequential)
         for size in SIZES
-        for rule, looked in (("--blocks", False), ("stopped by a look", True))
+        for rule, sequential in (("--blocks", False), ("stopped by a look", True))
         for noise in NOISES
     }
 

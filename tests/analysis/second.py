@@ -191,7 +191,7 @@ def at(x, sizes, row):
     return float(np.interp(x, np.log(sizes), np.log(row)))
 
 
-def crossing_limits(sizes, ratios, looked):
+def crossing_limits(sizes, ratios, sequential):
     """Every size at which a block's ratio passes 1, and those measured, tested one by one."""
     tried = {log(size) for size in sizes}
     for row in ratios:
@@ -200,8 +200,8 @@ def crossing_limits(sizes, ratios, looked):
                 rise = log(sizes[j + 1]) - log(sizes[j])
                 tried.add(log(sizes[j]) + rise * here / (here - there))
     n = len(ratios)
-    most = boundary(n, Fraction(1, 40))[-1] if looked else binom.ppf(0.025, n, 0.5) - 1
-    if not looked and binom.cdf(most + 1, n, 0.5) <= 0.025:
+    most = boundary(n, Fraction(1, 40))[-1] if sequential else binom.ppf(0.025, n, 0.5) - 1
+    if not sequential and binom.cdf(most + 1, n, 0.5) <= 0.025:
         most += 1
 
     def not_shown(x, sign):

@@ -36,34 +36,36 @@ def noise(name: str, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatA
     return NOISES[name](rng, shape) * (0.5 if name == "t, 2 df on logs" else 0.1)
 
 
-def two_runs(name: str, looked: bool, rng: np.random.Generator) -> tuple[Look, float]:
+def two_runs(name: str, sequential: bool, rng: np.random.Generator) -> tuple[Look, float]:
     base, new = np.exp(noise(name, rng, (2, MOST)))
 
     def look(n: int) -> Limits:
-        level = level_of_look(n, 0.95) if looked else 0.95  # as compare takes it
+        level = level_of_look(n, 0.95) if sequential else 0.95  # as compare takes it
         ratio = unpaired_ratio_interval(new[:n], base[:n], level)
         return ratio.low, ratio.high
 
     return look, 1.0
 
 
-def crossing(name: str, looked: bool, rng: np.random.Generator) -> tuple[Look, float]:
+def crossing(name: str, sequential: bool, rng: np.random.Generator) -> tuple[Look, float]:
     a = np.exp(noise(name, rng, (MOST, SIZES.size)))
     b = SIZES / CROSSING * np.exp(noise(name, rng, a.shape))
 
     def look(n: int) -> Limits:
-        found = crossover(SIZES, a[:n], b[:n], looked=looked)
+        found = crossover(SIZES, a[:n], b[:n], sequential=sequential)
         return found.low, found.high
 
     return look, CROSSING
 
 
-def constant(which: str, name: str, looked: bool, rng: np.random.Generator) -> tuple[Look, float]:
+def constant(
+    which: str, name: str, sequential: bool, rng: np.random.Generator
+) -> tuple[Look, float]:
     exact = sum(CONSTANTS[term] * TERMS[term] for term in TERMS)
     costs = exact * np.exp(noise(name, rng, (MOST, SIZES.size)))
 
     def look(n: int) -> Limits:
-        found = fit(costs[:n], TERMS, resamples=200, looked=looked).constants[which]
+        found = fit(costs[:n], TERMS, resamples=200, sequential=sequential).constants[which]
         return found.low, found.high
 
     return look, CONSTANTS[which]
@@ -77,13 +79,13 @@ WHATS: Mapping[str, Callable[..., tuple[Look, float]]] = {
 }
 
 
-def covered(what: str, name: str, looked: bool, sets: int = SETS) -> float:
+def covered(what: str, name: str, sequential: bool, sets: int = SETS) -> float:
     """The share of sweeps whose last interval held the truth, at the precision where that is least;
     blocks are looked at one by one up to 12, and then each time there are a fifth more."""
     looks = [n for n in range(6, MOST + 1) if n <= 12 or n in (14, 17, 20, 24, MOST)]
     held = np.zeros((sets, len(PRECISIONS)), dtype=bool)
     for seed in range(sets):
-        look, truth = WHATS[what](name, looked, np.random.default_rng(seed))
+        look, truth = WHATS[what](name, sequential, np.random.default_rng(seed))
         running = [*range(len(PRECISIONS))]
         for n in looks:
             low, high = look(n)
@@ -102,7 +104,7 @@ def narrow(low: float, high: float, precision: float) -> bool:
 
 def row(what: str, name: str) -> list[float]:
     """Per cent covered by the interval for fixed blocks, and by the one for looks."""
-    return [100 * covered(what, name, looked) for looked in (False, True)]
+    return [100 * covered(what, name, sequential) for sequential in (False, True)]
 
 
 def rows() -> dict[str, Callable[[], list[float]]]:

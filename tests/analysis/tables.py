@@ -109,9 +109,9 @@ class Stopped:
 
 
 @cache
-def stopped(noise: str, what: str, precision: float, looked: bool, sets: int = SETS) -> Stopped:
+def stopped(noise: str, what: str, precision: float, sequential: bool, sets: int = SETS) -> Stopped:
     """Stopping at the first narrow interval: of a lone median, of a ratio of pairs under drift,
-    or of a median under drift, whose truth is the middle of what was measured. `looked`: by the
+    or of a median under drift, whose truth is the middle of what was measured. `sequential`: by the
     interval that is made for it, else by the one for a number of blocks that was fixed."""
     rng = np.random.default_rng(3000)
     shape = (sets, MOST_LOOKED)
@@ -126,7 +126,7 @@ def stopped(noise: str, what: str, precision: float, looked: bool, sets: int = S
     covered, blocks = np.zeros(sets, dtype=bool), np.full(sets, MOST_LOOKED)
     running = np.arange(sets)
     for n in range(6, MOST_LOOKED + 1):
-        low, middle, high = order_interval(logs[running, :n], 0.95, looked)
+        low, middle, high = order_interval(logs[running, :n], 0.95, sequential)
         covered[running] = (low <= truth[n]) & (high >= truth[n])
         narrow = np.exp(high - middle) - np.exp(low - middle) <= 2 * precision
         blocks[running[narrow]] = n
@@ -138,13 +138,13 @@ def stopped_row(noise: str, what: str) -> list[float]:
     """Per cent covered at the worst precision, and blocks at the first precision that takes 20 of
     today's or fewer: each by the fixed interval and by the one for looks."""
     worst = [
-        100 * min(stopped(noise, what, p, looked).covered for p in PRECISIONS)
-        for looked in (False, True)
+        100 * min(stopped(noise, what, p, sequential).covered for p in PRECISIONS)
+        for sequential in (False, True)
     ]
     at = next(
         (p for p in PRECISIONS if stopped(noise, what, p, False).blocks <= 20), PRECISIONS[-1]
     )
-    return [*worst, *(stopped(noise, what, at, looked).blocks for looked in (False, True))]
+    return [*worst, *(stopped(noise, what, at, sequential).blocks for sequential in (False, True))]
 
 
 def stopped_rows() -> dict[str, Callable[[], list[float]]]:

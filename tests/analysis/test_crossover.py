@@ -97,10 +97,10 @@ def test_shapes_that_hold_no_crossover_are_errors(sizes, shape):
 )
 def test_coverage(case):
     """At least as often as it says, of 1,000; less by three standard errors by chance."""
-    n, looked = case
+    n, sequential = case
     held = 0
     for seed in range(1000):
-        found = crossover(SIZES, *curves(1500, n=n, seed=seed), looked=looked)
+        found = crossover(SIZES, *curves(1500, n=n, seed=seed), sequential=sequential)
         held += found.low <= 1500 <= found.high
     assert held >= 930
 
@@ -127,12 +127,12 @@ def test_curves_that_run_nearly_parallel_are_held_too():
         ([0.5, 0.5, 2, 2, 2], (np.inf, np.inf), (np.inf, np.inf)),
     ],
 )
-@pytest.mark.parametrize("looked", [False, True])
-def test_it_lies_between_sizes_that_are_shown(medians, low, high, looked):
+@pytest.mark.parametrize("sequential", [False, True])
+def test_it_lies_between_sizes_that_are_shown(medians, low, high, sequential):
     rng = np.random.default_rng(1)
     a = np.array(medians) * np.exp(0.05 * rng.standard_normal((20, 5)))
     b = np.exp(0.05 * rng.standard_normal((20, 5)))
-    found = crossover([512, 1024, 2048, 4096, 8192], a, b, looked=looked)
+    found = crossover([512, 1024, 2048, 4096, 8192], a, b, sequential=sequential)
     assert low[0] <= found.low <= low[1]
     assert high[0] <= found.high <= high[1]
 
@@ -185,5 +185,5 @@ def test_where_no_block_has_both_sizes_the_medians_are_interpolated():
 
 
 def test_looked_at_it_is_unknown_below_six_blocks():
-    found = crossover([1, 2], np.ones((5, 2)), np.ones((5, 2)), looked=True)
+    found = crossover([1, 2], np.ones((5, 2)), np.ones((5, 2)), sequential=True)
     assert (found.low, found.high) == (None, None)

@@ -9,12 +9,12 @@ from scipy.stats import binom, binomtest, mannwhitneyu
 
 from memlab.analysis.exact import (
     fair_coin_cdf,
-    least_samples,
     median_order_positions,
     pairs_outside,
     rank_sum_cdf,
     sign_test,
 )
+from memlab.analysis.least import least_samples
 
 
 @pytest.mark.parametrize("n", [1, 6, 50, 2000])

@@ -33,7 +33,7 @@ def test_a_year_without_a_change_raises_an_alarm_as_seldom_as_stated(noise: str)
     """The shape of the noise does not matter."""
     draw, years = getattr(RNG(1), noise), 80
     x = [np.exp(0.01 * np.clip(draw(size=history.YEAR), -500, 500)) for _ in range(years)]
-    alarms = sum(bool(history.changes(one)) for one in x)
+    alarms = sum(bool(history.changes(one, 0.05)) for one in x)
     assert alarms <= 9  # of 80, at 5 %: more in one of 100 sets of years
 
 
@@ -110,7 +110,16 @@ SHAPES = {
 def test_the_gap_raises_few_alarms_whatever_the_noise(shape: str) -> None:
     rng, years = RNG(10), 60
     x = [np.exp(0.01 * np.clip(SHAPES[shape](rng), -500, 500)) for _ in range(years)]
-    assert sum(bool(history.changes(one)) for one in x) <= 8  # of 60, at 5 %
+    assert sum(bool(history.changes(one, 0.05)) for one in x) <= 8  # of 60, at 5 %
+    if shape == "cauchy":  # by default: fewer than one alarm a year and series
+        assert sum(len(history.changes(one)) for one in x[:20]) <= 20
+
+
+@pytest.mark.parametrize("noise", mostly_slow(bench.NOISES, "1 %, one in twenty far off"))
+def test_what_the_page_promises_of_steps_holds_after_sixteen_nights(noise: str) -> None:
+    """docs/fleet.md: a step of 10 % by the sixth night, of a factor of two by the third."""
+    assert bench.seen_by(noise, 16, 0.1, 60)[6] >= 0.9
+    assert bench.seen_by(noise, 16, 1.0, 60)[3] >= 0.95
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [1.0] * 400, [1.0, 2.0] * 5])

@@ -54,11 +54,11 @@ def test_rows_at_once_equal_rows_one_by_one():
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 6, 7, 40, 41])
-@pytest.mark.parametrize("looked", [False, True])
-def test_medians_of_rows_in_order_are_those_of_each_row(n, looked):
+@pytest.mark.parametrize("sequential", [False, True])
+def test_medians_of_rows_in_order_are_those_of_each_row(n, sequential):
     x = lognormal(4 * n).reshape(4, n)
-    alone = [median_interval(row, looked=looked) for row in x]
-    assert median_intervals(np.sort(x, axis=1), looked=looked) == alone
+    alone = [median_interval(row, sequential=sequential) for row in x]
+    assert median_intervals(np.sort(x, axis=1), sequential=sequential) == alone
     with pytest.raises(ValueError, match="an infinite sample"):
         median_intervals(np.array([[1.0, np.inf]]))
 

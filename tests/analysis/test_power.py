@@ -44,7 +44,7 @@ def test_a_ratio_deviates_from_the_median_of_the_others_mostly():
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_pilot_promises_what_is_kept(noise):
     """By draws with replacement 20 ratios kept 76 of 90 for eight blocks that stop by a look."""
-    assert kept(noise, (1, 20), 8, 0.9, looked=True, pilots=40) == pytest.approx(0.9, abs=0.07)
+    assert kept(noise, (1, 20), 8, 0.9, sequential=True, pilots=40) == pytest.approx(0.9, abs=0.07)
     assert kept(noise, (5, 20), 20, 0.8, pilots=40) == pytest.approx(0.8, abs=0.07)
 
 
@@ -59,7 +59,7 @@ def test_a_change_either_way_is_promised():
 @pytest.mark.parametrize("noise", NOISES)
 def test_blocks_that_are_promised_show_the_change(noise):
     """The other way round: of a change that 30 blocks show with 80 %."""
-    change = float(np.expm1(-np.quantile(low_ends(noise, 30, looked=False), 0.2)))
+    change = float(np.expm1(-np.quantile(low_ends(noise, 30, sequential=False), 0.2)))
     pilots = [pilot(noise, seed, 6, 20) for seed in range(60)]
     found = [shown(noise, change, blocks_for(seen, change, 0.8)) for seen in pilots]
     assert np.mean(found) == pytest.approx(0.8, abs=0.07)

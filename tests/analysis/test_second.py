@@ -70,7 +70,7 @@ def test_a_fixed_interval_is_no_wider_than_scipys_exact_one(x):
 @FEW
 @given(SAMPLES)
 def test_median_interval_at_every_look(x):
-    assert limits(median_interval(x, looked=True)) == second.looked_limits(x)
+    assert limits(median_interval(x, sequential=True)) == second.looked_limits(x)
 
 
 @pytest.mark.parametrize("error", [Fraction(1, 40), Fraction(1, 20), Fraction(1, 1000)])
@@ -104,7 +104,7 @@ def test_p_at_every_look_is_below_q_at_most_as_often_as_q():
     """Over all runs of 14 tosses, for every q that a p can take."""
     worst = []
     for tosses in product((-1.0, 1.0), repeat=14):
-        ps = [sign_test(tosses[:n], looked=True) for n in range(1, 15)]
+        ps = [sign_test(tosses[:n], sequential=True) for n in range(1, 15)]
         worst.append(min(ps))
     worst = np.sort(worst)
     rank = np.searchsorted(worst, worst, side="right") / worst.size
@@ -115,7 +115,7 @@ def test_p_at_every_look_is_below_q_at_most_as_often_as_q():
 def test_p_at_every_look_is_never_below_the_p_of_one_look(n):
     for not_above in range(n + 1):
         differences = [-1.0] * not_above + [1.0] * (n - not_above)
-        assert sign_test(differences, looked=True) >= fair_coin_cdf(not_above, n)
+        assert sign_test(differences, sequential=True) >= fair_coin_cdf(not_above, n)
 
 
 @FEW
@@ -186,9 +186,9 @@ def test_comparison_words(tables):
 
 @FEW
 @given(costs(4), st.booleans())
-def test_crossover(ratios, looked):
+def test_crossover(ratios, sequential):
     sizes = [1, 2, 4, 8]
     assume(all(abs(np.median(np.log(column))) > 1e-6 for column in ratios.T))
-    found = crossover(sizes, ratios, np.ones_like(ratios), looked=looked)
+    found = crossover(sizes, ratios, np.ones_like(ratios), sequential=sequential)
     assert found.estimate == pytest.approx(second.crossing(sizes, ratios))
-    assert limits(found) == pytest.approx(second.crossing_limits(sizes, ratios, looked))
+    assert limits(found) == pytest.approx(second.crossing_limits(sizes, ratios, sequential))

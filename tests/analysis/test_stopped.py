@@ -24,16 +24,16 @@ def test_every_row_is_documented() -> None:
 
 @pytest.mark.parametrize("label", rows())
 def test_the_interval_for_looks_holds_more_than_the_fixed_one(label: str) -> None:
-    fixed, looked = documented()[label]
-    assert looked > fixed
-    assert looked >= 93.5  # of a cost constant with two modes, within two standard errors
+    fixed, sequential = documented()[label]
+    assert sequential > fixed
+    assert sequential >= 93.5  # of a cost constant with two modes, within two standard errors
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", WHATS)
 def test_a_looked_at_interval_holds_the_truth(what: str) -> None:
     """One standard error is 2 points."""
-    assert covered(what, "lognormal", looked=True, sets=100) >= 0.9
+    assert covered(what, "lognormal", sequential=True, sets=100) >= 0.9
 
 
 @pytest.mark.slow

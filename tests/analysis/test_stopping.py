@@ -10,7 +10,7 @@ NOISY = np.exp(0.2 * np.random.default_rng(1).standard_normal(12))
 
 
 def test_stops_at_the_half_width_and_not_before():
-    halfwidth = median_interval(NOISY, looked=True).halfwidth_relative
+    halfwidth = median_interval(NOISY, sequential=True).halfwidth_relative
     assert narrow_enough(NOISY, halfwidth * 1.001)
     assert not narrow_enough(NOISY, halfwidth * 0.999)
 
@@ -34,7 +34,7 @@ def test_blocks_needed_are_about_right():
         x = np.exp(0.1 * rng.standard_normal(20))
         more = blocks_needed(x, 0.03)
         grown = np.concatenate([x, np.exp(0.1 * rng.standard_normal(more))])
-        widths.append(median_interval(grown, looked=True).halfwidth_relative)
+        widths.append(median_interval(grown, sequential=True).halfwidth_relative)
     assert np.median(widths) == pytest.approx(0.03, rel=0.2)
 
 

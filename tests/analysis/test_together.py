@@ -18,6 +18,8 @@ def test_of_verdicts_that_stand_at_most_five_per_cent_are_false(true: int) -> No
 
 def test_two_runs_that_stop_at_the_first_word_are_seldom_wrong() -> None:
     """At the threshold each word is wrong. One standard error of 200 is 1.5 %."""
-    looked, fixed = (two_runs("lognormal", 0.05, 200, looked) for looked in (True, False))
-    assert max(looked["slower"], looked["same"]) <= 0.05 + 2 * 0.015
+    sequential, fixed = (
+        two_runs("lognormal", 0.05, 200, sequential) for sequential in (True, False)
+    )
+    assert max(sequential["slower"], sequential["same"]) <= 0.05 + 2 * 0.015
     assert max(fixed.values()) > 0.1

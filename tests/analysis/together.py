@@ -17,7 +17,7 @@ STUDY = 40  # verdicts: of a study, or a claim's under so many kernels or on so 
 AWAY = 1.5  # of the claims that are true: how far their ratio is from the bound, as a factor
 
 
-def study(rng: Generator, noise: str, true: int, looked: bool) -> tuple[int, int, int]:
+def study(rng: Generator, noise: str, true: int, sequential: bool) -> tuple[int, int, int]:
     """Of STUDY claims `true` are so, and the others at their very edge, where each word is wrong:
     (verdicts that stand, false ones of these, false words before the correction). All have the
     machine's drift in common, and 20 blocks."""
@@ -26,7 +26,7 @@ def study(rng: Generator, noise: str, true: int, looked: bool) -> tuple[int, int
     for number in range(STUDY):
         a, b = (np.exp(NOISES[noise](rng, (20,)) + shared) for _ in range(2))
         ratio = 2 * (1 + AWAY) if number < true else 2
-        verdict = ratio_verdict(a * ratio, b, above=2, looked=looked)
+        verdict = ratio_verdict(a * ratio, b, above=2, sequential=sequential)
         found.append((number < true, verdict.word, verdict.p))
     adjusted = benjamini_hochberg([1.0 if p is None else p for _, _, p in found])
     wrong = [
@@ -37,18 +37,18 @@ def study(rng: Generator, noise: str, true: int, looked: bool) -> tuple[int, int
     return sum(stands), both, sum(wrong)
 
 
-def study_rates(noise: str, true: int, looked: bool, sets: int) -> tuple[float, float, float]:
+def study_rates(noise: str, true: int, sequential: bool, sets: int) -> tuple[float, float, float]:
     """The mean share of false ones among verdicts that stand, the mean number of these, and the
     share of studies with a false word where nothing is corrected."""
-    rng = np.random.default_rng(7000 + true + looked)
-    drawn = [study(rng, noise, true, looked) for _ in range(sets)]
+    rng = np.random.default_rng(7000 + true + sequential)
+    drawn = [study(rng, noise, true, sequential) for _ in range(sets)]
     share = [false / stand if stand else 0.0 for stand, false, _ in drawn]
     standing = float(np.mean([stand for stand, _, _ in drawn]))
     return float(np.mean(share)), standing, float(np.mean([wrong > 0 for _, _, wrong in drawn]))
 
 
 def two_runs(
-    noise: str, effect: float, sets: int, looked: bool, most: int = 40
+    noise: str, effect: float, sets: int, sequential: bool, most: int = 40
 ) -> dict[str, float]:
     """The share of pairs of runs, new / base = 1 + effect, threshold 5 %, by word, where both grow
     block by block from 6 and stop at the first word: no stop is worse. A tenth of the noise."""
@@ -58,7 +58,7 @@ def two_runs(
         word = "inconclusive"
         for n in range(6, most + 1, 2):
             pair = (base[:n], new[:n] * (1 + effect))
-            (found,) = compare([pair], looked=(looked, looked))
+            (found,) = compare([pair], sequential=(sequential, sequential))
             word = found.word
             if word != "inconclusive":
                 break
@@ -80,9 +80,9 @@ def main(print_: Callable[[str], None] = print) -> None:
     print_(_row(["---", *["---:"] * 4]))
     for noise in ("lognormal", "t, 2 df on logs", "bimodal 50/50"):
         for true in (0, 20, 36):
-            for looked in (False, True):
-                false, stand, bare = study_rates(noise, true, looked, 500)
-                end = "for looks" if looked else "20 blocks"
+            for sequential in (False, True):
+                false, stand, bare = study_rates(noise, true, sequential, 500)
+                end = "for looks" if sequential else "20 blocks"
                 shares = f"{stand:.1f}", _percent(false), _percent(bare)
                 print_(_row([f"{noise}, {end}", str(true), *shares]))
     print_("")
@@ -91,7 +91,7 @@ def main(print_: Callable[[str], None] = print) -> None:
     print_(_row(["---", "---:", "---:"]))
     for noise in ("lognormal", "t, 2 df on logs", "bimodal 70/30"):
         for effect in (0.05, 0.2):
-            rates = [two_runs(noise, effect, 400, looked) for looked in (False, True)]
+            rates = [two_runs(noise, effect, 400, sequential) for sequential in (False, True)]
             for word in ("slower", "same"):
                 if effect == 0.05 or word == "slower":
                     cells = [_percent(rate[word]) for rate in rates]

@@ -3,10 +3,14 @@
     python -m tests.bench.history limits
     python -m tests.bench.history year [MACHINES]
     python -m tests.bench.history otava [MACHINES]
+    python -m tests.bench.history steps [SERIES]
+    python -m tests.bench.history alarms [YEARS]
 
 `limits` prints LIMITS, RANK_SUMS and ONE_LOOK of memlab/analysis/history.py. `year` makes 200
-machines of 365 nightly runs each and prints what was found, missed, and raised for nothing; `otava`
-does so with Apache Otava on the same series.
+machines of 365 nightly runs each and prints what was found, missed, and raised for nothing, at a
+rate of 5 %; `otava` does so with Apache Otava on the same series. `steps` and `alarms` are of the
+rate that `memlab history` has by default: in which share of series a step is seen by its second,
+third and sixth night, and how many alarms a year without a step raises.
 """
 
 from __future__ import annotations
@@ -57,7 +61,7 @@ def limits(
                 least = np.minimum(least, 2 * below[np.minimum(sums_of_k, k * (n + 1) - sums_of_k)])
         if n in (3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100, 200, history.YEAR):
             one_look[n] = float(np.quantile(statistic, 0.975))
-    rates = (0.01, 0.05, 0.1)
+    rates = (0.01, 0.05, 0.1, 0.5)
     return (
         {rate: float(np.quantile(most, 1 - rate / 2)) for rate in rates},
         {rate: float(np.quantile(least, rate / 2)) for rate in rates},
@@ -66,7 +70,7 @@ def limits(
 
 
 def ours(x: FloatArray) -> list[tuple[int, int]]:
-    return [(change.after + 1, change.seen) for change in history.changes(x)]
+    return [(change.after + 1, change.seen) for change in history.changes(x, 0.05)]
 
 
 def otava(x: FloatArray) -> list[tuple[int, int]]:
@@ -111,8 +115,63 @@ def year(detect: Callable[[FloatArray], list[tuple[int, int]]], machines: int) -
     return lines
 
 
+NOISES: dict[str, Callable[[np.random.Generator, int], FloatArray]] = {
+    "normal, 1 %": lambda rng, n: rng.normal(0, 0.01, n),
+    "normal, 2 %": lambda rng, n: rng.normal(0, 0.02, n),
+    "1 %, one in twenty far off": lambda rng, n: (
+        rng.normal(0, 0.01, n) + (rng.random(n) < 0.05) * rng.exponential(0.05, n)
+    ),
+    "Student's t with 3 degrees, 1 %": lambda rng, n: 0.01 * rng.standard_t(3, n),
+}
+TAILS: dict[str, Callable[[np.random.Generator, int], FloatArray]] = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "Student's t with 2 degrees": lambda rng, n: rng.standard_t(2, n),
+    "log-normal, sigma 1.5": lambda rng, n: rng.lognormal(0, 1.5, n),
+    "Cauchy": lambda rng, n: np.clip(rng.standard_cauchy(n), -500, 500),
+}
+
+
+def seen_by(noise: str, before: int, step: float, series: int) -> dict[int, float]:
+    """In which share of series a step after so many nights is seen by its night 2, 3 and 6."""
+    rng, found = np.random.default_rng(SEED), dict.fromkeys((2, 3, 6), 0)
+    for _ in range(series):
+        x = np.exp(NOISES[noise](rng, before + 6))
+        x[before:] *= 1 + step
+        nights = [n for n in range(1, 7) if history.alarm(x[: before + n]) is not None]
+        for night in found:
+            found[night] += bool(nights) and nights[0] <= night
+    return {night: count / series for night, count in found.items()}
+
+
+def steps(series: int) -> list[str]:
+    lines = [
+        "| noise | nights before | step | by night 2 | 3 | 6 |",
+        "| --- | ---: |" + " ---: |" * 4,
+    ]
+    for noise in NOISES:
+        for before in (16, 30, 60):
+            for step in (0.1, 1.0):
+                shares = seen_by(noise, before, step, series).values()
+                cells = [noise, before, f"{step:.0%}", *(f"{share:.0%}" for share in shares)]
+                lines.append(f"| {' | '.join(map(str, cells))} |")
+    return lines
+
+
+def alarms(years: int) -> list[str]:
+    lines = ["| noise | alarms a year | years with one |", "| --- | ---: | ---: |"]
+    for noise, draw in TAILS.items():
+        rng = np.random.default_rng(SEED)
+        found = [len(history.changes(np.exp(0.01 * draw(rng, history.YEAR)))) for _ in range(years)]
+        shown = f"{np.mean(found):.2f}", f"{np.mean(np.array(found) > 0):.0%}"
+        lines.append(f"| {noise} | {' | '.join(shown)} |")
+    return lines
+
+
 if __name__ == "__main__":
-    if sys.argv[1:] == ["limits"]:
+    if sys.argv[1:2] in (["steps"], ["alarms"]):
+        count = int(sys.argv[2]) if sys.argv[2:] else 200
+        print(*(steps if sys.argv[1] == "steps" else alarms)(count), sep="\n")
+    elif sys.argv[1:] == ["limits"]:
         print(*limits(), sep="\n")
     else:
         machines = int(sys.argv[2]) if sys.argv[2:] else 200

@@ -122,13 +122,6 @@ _IMPORTS = (
 )
 
 
-_MEMLAB = Path(sys.executable).with_name("memlab")
-IMPORTS = ["imports"]  # of a show: no command
-_IMPORTS = (
-    "import memlab.cli.show, memlab.api, memlab.experiments.mmap_write, memlab.present.terminal"
-)
-
-
 def commands(shape: Shape, path: Path, folder: Path) -> dict[str, Sequence[str]]:
     """By name."""
     store = ["--store", str(path)]

@@ -23,7 +23,7 @@ def test_a_look_costs_under_a_hundredth_of_a_cpu(name: str, tmp_path: Path) -> N
     program, *arguments = PROGRAMS[name]
     environ = {}
     if program == "churn":
-        preload = library("jemalloc", "libjemalloc2")
+        preload = library("jemalloc")
         environ = {"LD_PRELOAD": preload, "MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0"}
     with running(compiled(program, tmp_path), *arguments, environ=environ) as process:
         command = [sys.executable, "-m", "memlab", "diagnose", str(process.pid), "--json"]

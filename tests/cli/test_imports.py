@@ -88,7 +88,7 @@ def test_what_measures_nothing_starts_like_click(
         monkeypatch.setenv("COMP_WORDS", completed)
         monkeypatch.setenv("COMP_CWORD", str(completed.count(" ")))
     own = loaded(COMMAND.format(arguments=arguments.split()))
-    assert len(own - loaded("import sys, click; print(*sys.modules, file=sys.stderr)")) <= 40
+    assert len(own - loaded("import sys, click; print(*sys.modules, file=sys.stderr)")) <= 48
     mine = {name.split(".")[1] for name in own if name.startswith("memlab.")}
     assert mine <= {
         *(

@@ -126,6 +126,48 @@ def test_the_sweep_that_a_claim_needs_is_one(name: str) -> None:
             assert plan.build(declared, "quick", levels).points
 
 
+SMALL = ["-p", "size=4k", "-p", "file_state=cached_4k", "-p", "file_size=1m", "-p", "slice=1ms"]
+
+
+def test_what_a_plan_proposes_runs(store_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure.environment, "unlike", lambda *_, **__: [])
+    Machine(store_path).sweep("mmap-write", size=[4096], controls=False)
+    store = ["--store", str(store_path)]
+    words = ["plan", "mmap-write", *SMALL[:4], "--no-controls", "--detect", "20%"]
+    found = proposed(ask(*words, *store).stdout)
+    assert found[:2] == ["sweep", "mmap-write"]
+    assert found[-2:] == store
+    ask(*found, "-p", "file_size=1m", "-p", "slice=1ms")
+
+
+def test_what_a_short_sweep_and_its_end_propose_runs(tmp_path: Path) -> None:
+    """With a store of its own, in a folder whose name has a blank: the line names it."""
+    store = ["--store", str(tmp_path / "a b.db")]
+    done = ask("sweep", "mmap-write", *SMALL, "--no-controls", "--blocks", "2", *store)
+    ask(*proposed(done.stdout))
+    run = api.load(store=tmp_path / "a b.db")
+    with Store(tmp_path / "a b.db") as opened:
+        opened.end_session(run.id, 1, 1.0, "budget")  # as if it had been too short
+    shown = " ".join(ask("show", *store).stdout.split())
+    (line,) = re.findall(r"the others get them by: memlab (sweep --resume .* --budget \d+s)", shown)
+    assert str(tmp_path / "a b.db") in shlex.split(line)
+    ask(*shlex.split(line))
+
+
+@pytest.mark.slow
+def test_what_a_reproduction_proposes_runs(store_path: Path) -> None:
+    store = ["--store", str(store_path)]
+    words = ["reproduce", "mmap-write", "--budget", "1s", "--quiet"]
+    ask(*proposed(next_of(ask(*words, *store).stdout)))
+
+
+def next_of(text: str) -> str:
+    """Up to the line that proposes: a table may stand below it."""
+    lines = text.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("next: "))
+    return "\n".join(lines[: at + 1])
+
+
 def test_no_run_takes_the_name_of_another(store_path: Path) -> None:
     machine = Machine(store_path)
     first, second = (machine.sweep("mmap-write", controls=False) for _ in range(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ def test_on_demand_it_says_which_verdicts_stand_together(reproduced: Any) -> Non
 
 
 def test_progress_says_which_experiment_of_how_many(reproduced: Any) -> None:
-    said = reproduced().stderr.splitlines()
+    first, *said = reproduced().stderr.splitlines()
+    assert re.fullmatch(r"logstore-mmap: 3 experiments, at most \d+ s", first)
     assert said == [f"{i} of 3: {name}" for i, name in enumerate(STUDY, 1)]
     assert reproduced("--quiet").stderr == ""
 

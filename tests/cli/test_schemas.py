@@ -17,6 +17,7 @@ import click
 import jsonschema
 import pytest
 from command import Command
+from diagnose.test_last_kill import V1 as OF_A_KILL
 from made_up import Machine
 from quick import mostly_quick, mostly_slow
 from synthetic import failed, run_row, sample
@@ -51,6 +52,7 @@ DOCUMENTS = {
     "compare": "compare base {run}",
     "describe": "describe vma-lock",
     "diagnose": "diagnose {pid} --seconds 0.01",
+    "diagnose-last-kill": "diagnose --last-kill={folder}/kernel.txt",
     "doctor": "doctor",
     "history": "history mmap-write -o {folder}",  # of two nights
     "import": "import {folder}/rows --host b",
@@ -145,6 +147,7 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
     (tmp_path / "vmlinuz-7.0").write_bytes(b"no kernel")
     if "trace" in DOCUMENTS[name]:
         made_trace(tmp_path)
+    (tmp_path / "kernel.txt").write_text(OF_A_KILL)
     arguments = DOCUMENTS[name].format(run="small", pid=os.getpid(), folder=tmp_path).split()
     own = shutil.copy(measured, tmp_path / "own.db")  # some add a run
     if name in ("compare", "history"):
@@ -236,7 +239,8 @@ def closed(
                 yield from closed(item, inside, root)
     elif isinstance(value, list):
         for item in value:
-            yield from closed(item, part.get("items", {}), root)
+            # A pair has `items: false`: no third.
+            yield from closed(item, part.get("items") or {}, root)
 
 
 def test_every_command_with_json_has_a_schema_and_is_run_here() -> None:

@@ -35,6 +35,7 @@ def fleet(store_path: Path) -> Path:
                 **base.environment,
                 "kernel_release": "6.17.8" if odd else "6.12.41",
                 "microcode": f"0x{number}",
+                "boot_id": f"of {host}",
             }
             row = replace(base, id=f"a000000{number}", origin=host, environment=environment)
             own = [
@@ -93,6 +94,42 @@ def test_the_figure_has_a_row_per_host_and_names_the_one_that_stands_alone(
     figure = figures.draw(figure_of_hosts.of_hosts(judging.named(runs)))
     assert "g stands apart: alone against all others" in figure.description
     assert command("plot", "mmap-write", "--hosts", "--samples").returncode == 2
+
+
+def test_one_machine_under_two_names_is_said_to_be_one(fleet: Path, command: Command) -> None:
+    again(fleet, "a", "z")
+    said = " ".join(command("claims", "a:last", "b:last", "z:last").stdout.split())
+    assert "hold on all 3 hosts (2 machines)" in said
+    assert "a and z are one machine: " in said
+
+
+def test_one_host_is_called_by_its_name(fleet: Path, command: Command) -> None:
+    said = command("claims", "mmap-write", "--hosts").stdout
+    assert "all 1 host" not in said
+    with Store(fleet) as opened:
+        for run in opened.runs():
+            if run.origin != "b":
+                opened.delete_run(run.id)
+    assert "hold on b" in " ".join(command("claims", "mmap-write", "--hosts").stdout.split())
+
+
+def test_a_run_that_was_cut_off_is_marked(fleet: Path, command: Command) -> None:
+    """Its verdicts rest on what came, and are said to."""
+    again(fleet, "a", "half", ended=None)
+    said = " ".join(command("claims", "a:last", "b:last", "half:last").stdout.split())
+    assert "half, cut off" in said
+    assert re.search(r"half: its run was cut off after [\d,]+ samples?, on which", said)
+
+
+def again(store: Path, of: str, host: str, ended: str | None = "blocks") -> None:
+    """The run of a host once more, under another name."""
+    with Store(store) as opened:
+        run = next(run for run in opened.runs() if run.origin == of)
+        points, samples = opened.points(run.id), list(opened.samples(run.id))
+        opened.add_run(replace(run, id="b0000000", origin=host), points)
+        opened.add_samples("b0000000", opened.begin_session("b0000000"), samples)
+        if ended:
+            opened.end_session("b0000000", 1, 1.0, ended)
 
 
 def test_what_is_no_fleet_is_a_line(fleet: Path, command: Command) -> None:

@@ -71,6 +71,7 @@ def charge(**changes: Any) -> Charge:
         "anonymous_bytes": 28 * MiB,
         "file_clean_bytes": 4 * MiB,
         "slab_bounds_bytes": (0, 0),
+        "stuck": False,
     }
     return Charge(**half | changes)
 

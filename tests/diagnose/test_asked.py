@@ -18,10 +18,10 @@ from unseen import KIND_BYTES
 from memlab.diagnose import diagnosis
 from memlab.diagnose.diagnosis import Diagnosis
 from memlab.diagnose.finding import CRITICAL, Finding
-from memlab.observe import files, proc
+from memlab.observe import cgroup, files, proc
 
 from .live import SOURCES, Compiled, running
-from .test_live import small_group
+from .test_live import removed, small_group
 
 MiB = 1 << 20
 ROOT = os.geteuid() == 0
@@ -35,6 +35,8 @@ class Case:
     arguments: tuple[str, ...] = ()
     group: int | None = None
     """The limit of a memory cgroup that it is put into."""
+    pids: int | None = None
+    """The limit of a cgroup of processes that it is put into."""
     said: str | None = None
     """The name of the finding; None where nothing is worth saying."""
     words: str = ""
@@ -141,8 +143,53 @@ CASES = (
          never=("growing", "retained"), needs_root=True),
     Case("pymalloc.py", ("-", "none"), never=("held-beside-malloc", "growing")),
     Case("shm", ("-", "unmapped"), said="held-open", words="48 MiB lie in memfd", quick=True),
+    Case("refused_forks", pids=8, said="threads-refused", words=r"EAGAIN: .*8 of 8 \(pids.max\)",
+         critical=True, needs_root=True, quick=True),
+    Case("refused_forks", ("vfork",), pids=8, said="threads-refused",
+         words=r"EAGAIN: .*8 of 8 \(pids.max\)", critical=True, needs_root=True),
+    Case("data_limit", said="memory-refused", words=r"ENOMEM: .*of 32 MiB \(RLIMIT_DATA\)",
+         needs_root=True),
+    Case("no_mappings_left", said="memory-refused", words=r"ENOMEM: .*\(vm.max_map_count\)",
+         critical=True, needs_root=True),
+    Case("mlocks", said="lock-refused", words="mlock is refused: .* of 64 KiB are locked",
+         needs_root=True, quick=True),
+    Case("truncated", said="bus-errors", words="is mapped up to 1 MiB and is 4 KiB long",
+         needs_root=True, quick=True),
+    Case("left_behind", said="segments-left", words="24 MiB lie in 1 segment of System V",
+         quick=True),
+    Case("left_behind", group=64 * MiB, said="group-tmpfs",
+         words="System V segments? that no process attaches holds? ", never=FILLS, needs_root=True),
+    Case("left_behind", ("posix",), group=64 * MiB, said="group-tmpfs",
+         words="24[.0-9]* MiB of the group's .* are tmpfs", never=FILLS, needs_root=True),
+    Case("reserved", group=96 * MiB, never=("swings", "limit-nears", "group-nearly-full", *FILLS),
+         needs_root=True),
+    Case("spawns", never=("copies-after-fork", "growing")),
+    Case("never_closed", never=("growing", "retained", *RETURNS)),
+    Case("floor", said="swings|growing", never=("group-limit-nears",)),
+    Case("pipes", group=64 * MiB, never=("group-full-of-droppable", *FILLS), needs_root=True),
+    Case("own_copy", never=("copies-after-fork", "page-faults", *RETURNS)),
     Case("recursion", said="limit-nears", words="RLIMIT_STACK, 9[0-9] %", quick=True),
 )  # fmt: skip
+
+
+@contextmanager
+def pids_group(most: int) -> Iterator[Path]:
+    """A cgroup of at most so many processes, which goes with the test."""
+    group = next(iter(cgroup.chain("pids")[1]), None)
+    if group is None:
+        pytest.skip("no cgroup of processes (pids) is seen here")
+    group = group / f"memlab-test-pids-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"{group}: {error.strerror}: no cgroup of processes may be made here")
+    try:
+        if not (group / "pids.max").exists():
+            pytest.skip(f"{group.parent} does not pass the pids controller on")
+        (group / "pids.max").write_text(str(most))
+        yield group
+    finally:
+        removed(group)
 
 
 @contextmanager
@@ -152,6 +199,9 @@ def started(case: Case, binary: Compiled) -> Iterator[int]:
         pytest.skip("run as root: an ordinary user sees neither tracepoints nor page flags")
     with ExitStack() as stack:
         words = list(case.arguments)
+        if case.pids:
+            pids = stack.enter_context(pids_group(case.pids))
+            words = [str(pids / "cgroup.procs"), *words]
         if case.group:
             group = stack.enter_context(small_group(case.group))
             words = [str(group / "cgroup.procs"), *words]

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import group, held
+from memlab.diagnose import group, held, limits
+from memlab.diagnose.finding import CRITICAL
+
+from . import looks
 
 MiB = 1 << 20
 # What of a group is in no other line, in MiB; the lines add up to the charge, but for 3 MiB.
@@ -101,4 +104,34 @@ def test_v1_gives_the_bounds_of_what_it_does_not_split(tmp_path: Path) -> None:
     assert (found.file_clean_bytes, found.file_dirty_bytes) == (44 * MiB, 6 * MiB)
     assert (found.kernel_bytes, found.swapped_bytes) == (4 * MiB, 9 * MiB)
     assert found.rest_bytes == MiB
-    assert (found.reached_count, found.oom_kill_count) == (4, 1)
+    assert (found.reached_count, found.oom_kill_count, found.stuck) == (4, 1, False)
+    for text, stuck in (("oom_kill_disable 1\nunder_oom 1\noom_kill 1\n", True),
+                        ("oom_kill_disable 0\nunder_oom 1\noom_kill 1\n", False)):  # fmt: skip
+        (directory / "memory.oom_control").write_text(text)
+        assert group.charge(directory, "1", root=tmp_path).stuck is stuck
+
+
+def test_what_no_line_names_may_be_of_the_group_and_is_not_called_reclaimable(
+    tmp_path: Path,
+) -> None:
+    """Pipes, for one: 12 MiB of the machine that are neither free, cached, anonymous nor slab."""
+    (tmp_path / "proc").mkdir()
+    meminfo = {"MemTotal": 100, "MemFree": 42, "Slab": 46, "SReclaimable": 26, "SUnreclaim": 20}
+    text = "".join(f"{name}: {value * 1024} kB\n" for name, value in meminfo.items())
+    (tmp_path / "proc/meminfo").write_text(text)
+    directory = tmp_path / "group"
+    directory.mkdir()
+    made(
+        directory, {}, 30, memory__usage_in_bytes=f"{30 * MiB}\n",
+        memory__kmem__usage_in_bytes=f"{40 * MiB}\n",
+    )  # fmt: skip
+    found = group.charge(directory, "1", root=tmp_path)
+    assert found.slab_bounds_bytes == (8 * MiB, 26 * MiB)
+
+
+def test_a_group_that_is_stuck_is_critical_and_not_about_to_be_killed() -> None:
+    room = looks.group(charge=looks.charge(used_bytes=64 * MiB, stuck=True))
+    (found,) = [one for one in limits.of_group(room) if one.severity is CRITICAL]
+    assert found.name == "group-out-of-memory"
+    assert "kills nobody" in found.title
+    assert "group-nearly-full" not in [one.name for one in limits.of_group(room)]

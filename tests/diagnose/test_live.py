@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,7 +73,20 @@ def small_group(limit_bytes: int) -> Iterator[Path]:
         (group / name).write_text(str(limit_bytes))
         yield group
     finally:
-        group.rmdir()
+        removed(group)
+
+
+def removed(group: Path) -> None:
+    """Remove a group once the children of its program have ended too."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            group.rmdir()
+            return
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -159,8 +160,7 @@ def proofs(seen: Look) -> dict[str, str | None]:
     """The lines of all findings."""
     found = [*flow.findings(seen), *stock.findings(seen), *limits.findings(seen)]
     return {
-        one.name: started.line(seen.started, one.policies or {}, serves=seen.serves)
-        for one in found
+        one.name: started.line(seen.started, one.policies or {}, port=seen.port) for one in found
     }
 
 
@@ -189,9 +189,28 @@ def test_a_setting_that_is_in_force_is_not_advised() -> None:
 
 def test_a_service_is_tried_as_a_service() -> None:
     purging = rates(madvise_dontneed=4e3, minor_faults=6e4)
-    line = proofs(look(allocator=JEMALLOC, per_s=purging, serves=True))["malloc-gives-back"]
+    line = proofs(look(allocator=JEMALLOC, per_s=purging, port=80))["malloc-gives-back"]
     assert line is not None
-    assert line.endswith("--serve 'quiet --still' -- LOAD")
+    assert line.endswith("--serve 'quiet --still' --ready tcp:80 -- LOAD")
+
+
+@pytest.mark.parametrize(
+    ("argv", "served", "ready"),
+    [
+        (["app", "--port", "8080"], ["app", "--port", "{port}"], "tcp:{port}"),
+        (["app", "-l", "[::]:8080,80800"], ["app", "-l", "[::]:{port},80800"], "tcp:{port}"),
+        (["app8080"], ["app8080"], "tcp:8080"),  # the program's name stays
+    ],
+)
+def test_a_service_tried_beside_the_one_that_runs_has_a_port_of_its_own(
+    argv: list[str], served: list[str], ready: str
+) -> None:
+    line = started.line(Started(tuple(argv), "/"), {"lock": ["off", "future"]}, port=8080)
+    assert line is not None
+    words = shlex.split(line.partition("&& ")[2] or line)
+    assert shlex.split(words[words.index("--serve") + 1]) == served
+    assert words[words.index("--ready") + 1] == ready
+    command.check_ready(command.Tried(["load"], "/", {}, serve=served, ready=ready))
 
 
 def test_every_policy_that_a_finding_names_is_one_that_try_takes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +96,44 @@ def test_a_process_that_ends_while_it_is_looked_at(binary: Compiled) -> None:
         out, err = look.communicate(timeout=300)
     assert (look.returncode, out) == (CANNOT_RUN, "")
     assert err == f"memlab: process {program.pid} (steady) ended while it was looked at\n"
+
+
+@pytest.mark.slow
+def test_a_process_may_end_before_any_read(binary: Compiled) -> None:
+    """Whichever it was: an ordinary user meets EACCES then, where root meets ENOENT or nothing."""
+    script = Path(__file__).with_name("ends_at_each_read.py")
+    words = [sys.executable, str(script), str(binary("steady"))]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600)
+    assert done.stderr == ""
+    line = re.fullmatch(r"([0-9]+) reads\n", done.stdout)
+    assert line, done.stdout
+    assert int(line[1]) > 20
+
+
+def test_a_process_that_ends_is_named_whatever_a_read_said(binary: Compiled) -> None:
+    def refused_at_the_end(program: subprocess.Popen[str]) -> None:
+        with subject.held(program.pid):
+            program.kill()
+            raise PermissionError("as /proc/PID/environ of a process without memory")
+
+    with (
+        running(binary("steady"), "1") as program,
+        pytest.raises(CannotLook, match="ended while it was looked at"),
+    ):
+        refused_at_the_end(program)
+
+
+def test_a_process_that_may_no_longer_be_read_is_named(
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has become a program with other rights (execve(2), set-user-ID)."""
+    monkeypatch.setattr(subject, "_ENDING_S", 0)
+    with (
+        running(binary("steady"), "1") as program,
+        pytest.raises(CannotLook, match=r"\(steady\) may no longer be read"),
+        subject.held(program.pid),
+    ):
+        raise PermissionError
 
 
 def waits_for(pid: int) -> bool:

@@ -212,6 +212,14 @@ BROKEN: list[tuple[Callable[[], Experiment], str]] = [
         "claim mmap-saturates: populate: write the level 1 as True",
     ),
     (
+        lambda: with_claim(judged_over=["file_sise"]),
+        "claim mmap-saturates: no factor 'file_sise'; did you mean file_size?",
+    ),
+    (
+        lambda: with_factor("size", plain="1k"),
+        "preset quick: size: write the level '1k' as 1024",
+    ),
+    (
         lambda: with_claim(over="sise"),
         "claim mmap-saturates: no factor 'sise'; did you mean size?",
     ),

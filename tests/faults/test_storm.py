@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
@@ -61,7 +61,7 @@ def test_what_is_left_is_seen(small: storm.Storm, tmp_path: Path) -> None:
 
 def test_a_lost_changed_or_doubled_sample_is_seen(tmp_path: Path) -> None:
     store = tmp_path / "store.db"
-    with sqlite3.connect(store) as database:
+    with closing(sqlite3.connect(store)) as database, database:
         database.execute("CREATE TABLE samples (run, block, point, outcome, raw)")
         database.execute("INSERT INTO samples VALUES ('a', 0, 0, 'ok', '{}')")
     committed = storm.rows(store)
@@ -73,7 +73,7 @@ def test_a_lost_changed_or_doubled_sample_is_seen(tmp_path: Path) -> None:
         ("UPDATE samples SET raw = '[]'", "1 samples are lost or changed"),
         ("DELETE FROM samples", "1 samples are lost or changed"),
     ):
-        with sqlite3.connect(store) as database:
+        with closing(sqlite3.connect(store)) as database, database:
             database.execute(change)
         blow = storm.Blow("mmap-write", "driver")
         storm.check(store, committed, blow)

@@ -85,7 +85,7 @@ CLAIMS: list[tuple[Claim, Callable[[At], float], str, str]] = [
         Saturates(text="s", metric="time", where=SLOW, over="size", at=64, within=0.2),
         flat,
         "reproduced",
-        "cost / cost at 8 KiB: 3.0",
+        "cost as a ratio to that at 8 KiB: below 64 B, at least 3.0",
     ),
     (
         Saturates(text="s", metric="time", where=FAST, over="size", at=64, within=0.2),
@@ -183,10 +183,10 @@ def test_a_curve_with_few_blocks_says_how_many_it_takes(measured: Measure) -> No
     world = costs(lambda at: {1: 9e-6, 4096: 6e-6}.get(at["size"], 3e-6))
     few = only(judge(measured(experiment(claim), world, blocks=6)))
     assert few.word == "inconclusive"
-    assert "it needs at least 7 blocks to reject any level" in few.evidence
+    assert "too few blocks to decide at any level: it takes 7 or more" in few.evidence
     enough = only(judge(measured(experiment(claim), world, blocks=7, id="89abcdef")))
     assert enough.word == "contradicted"
-    assert "to reject any level" not in enough.evidence
+    assert "to decide at any level" not in enough.evidence
 
 
 class TestShift:
@@ -257,3 +257,45 @@ class TestLines:
         claim = Count(text="", metric="faults", where={"method": "slow"}, equals=7)
         world = pretend.exact(lambda at: 1e-6, fault_count=7)
         assert judge(measured(pretend.experiment(claim), world))[0].lines == []
+
+
+class TestPlain:
+    """A factor that a claim does not name is at its plain level."""
+
+    WORLD = staticmethod(costs(lambda at: slope(at) * (1 if at["place"] == "here" else 1.5)))
+
+    def judged(
+        self, measured: Measure, plain: str | None, claim: Claim, **levels: Any
+    ) -> list[Judged]:
+        size, method, place = pretend.EXPERIMENT.factors
+        factors = [size, method, replace(place, plain=plain)]
+        run = measured(experiment(claim, factors=factors), self.WORLD, levels=levels)
+        for judged in (found := judge(run)):
+            places = {run.points[index].at["place"] for index in judged.points}
+            assert places <= {{**judged.setting, **judged.claim.where}.get("place")}
+        return found
+
+    def test_without_one_every_level_is_judged(self, measured: Measure) -> None:
+        found = self.judged(measured, None, ratio(below=0.5))
+        assert [dict(one.setting) for one in found] == [{"place": "here"}, {"place": "there"}]
+
+    @pytest.mark.parametrize("plain", ["here", "there"])
+    def test_one_level_is_judged(self, measured: Measure, plain: str) -> None:
+        (found,) = self.judged(measured, plain, ratio(below=0.5))
+        assert (dict(found.setting), found.word) == ({}, "reproduced")
+
+    def test_what_a_claim_names_is_not_changed(self, measured: Measure) -> None:
+        named = replace(ratio(below=0.5), where={"size": 4096, "place": "there"})
+        (found,) = self.judged(measured, "here", named)
+        assert (dict(found.setting), dict(found.claim.where)) == ({}, dict(named.where))
+        assert len(found.points) == 2
+
+    def test_a_claim_may_be_judged_over_every_level(self, measured: Measure) -> None:
+        claim = replace(ratio(below=0.5), judged_over=["place"])
+        found = self.judged(measured, "here", claim)
+        assert [dict(one.setting) for one in found] == [{"place": "here"}, {"place": "there"}]
+
+    def test_other_levels_alone_do_not_judge_it(self, measured: Measure) -> None:
+        (found,) = self.judged(measured, "here", ratio(below=0.5), place=["there"])
+        assert (found.absent, list(found.points)) == (True, [])
+        assert "place=here" in found.verdict.reason

@@ -39,6 +39,19 @@ def test_the_constants_behind_a_curve_come_back(measured: Measure) -> None:
     assert max(map(abs, slow.held_out.values())) < 1e-3
 
 
+def test_a_cost_is_of_plain_levels_where_it_names_no_other(measured: Measure) -> None:
+    size, method, place = EXPERIMENT.factors
+    made = declared(CALL, BYTE)
+    plain = replace(
+        made,
+        factors=[size, method, replace(place, plain="there")],
+        costs=replace(made.costs, where={}),
+    )
+    world = exact(lambda at: line(at) * (2 if at["place"] == "there" else 1))
+    slow, _ = models(measured(plain, world, levels=SIZES))
+    assert slow.model.constants["call"].estimate == pytest.approx(2e-4, rel=1e-3)
+
+
 def test_a_term_that_the_points_cannot_tell_apart_is_left_out_and_named(measured: Measure) -> None:
     slow, _ = models(measured(declared(CALL, BYTE, PAGE), exact(line), levels=SIZES))
     assert list(slow.model.constants) == ["call", "byte"]

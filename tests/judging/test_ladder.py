@@ -8,7 +8,7 @@ import pytest
 
 from memlab import api, experiments
 from memlab.errors import BadRequest
-from memlab.machines.ladder import climb
+from memlab.machines.ladder import climb, show
 from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder.judge import KernelCell, KernelRow
 from memlab.run import plan
@@ -130,3 +130,31 @@ def test_a_changelogs_claim_is_judged_where_it_is_named_and_leaves_one_point(
 def test_a_claim_that_needs_another_boot_says_so() -> None:
     with pytest.raises(BadRequest, match="--append transparent_hugepage_tmpfs=always"):
         climb.requests(climb.Asked(["mmap-write"], ["tmpfs-folio-faults"], timed=False))
+
+
+def metric_row(name: str, *values: float) -> KernelRow:
+    cells = {f"6.{n}": KernelCell("", value, value, value) for n, value in enumerate(values)}
+    return KernelRow("page-fault", name, "", {}, "count", cells)
+
+
+def test_the_matrix_of_many_kernels_has_each_row_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At 80 columns four kernels stand side by side, however long a row's name; and what is the
+    same under each of them is a line, not a row."""
+    monkeypatch.setenv("COLUMNS", "80")
+    kernels = [f"6.{n}" for n in range(4)]
+    long = "a_metric_of_a_name_that_takes_more_than_half_of_the_screen"
+    rows = [metric_row(long, 256, 256, 1, 1)]
+    rows += [metric_row(f"m{n}", 7, 7, 7, 7) for n in range(39)]
+    show.show(kernels, rows, verbose=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    assert [line.split() for line in lines].count(kernels) == 1  # one head
+    assert [line.split()[-4:] for line in lines if "256" in line and " 1" in line][-1] == [
+        *("256", "256", "1", "1")
+    ]
+    assert "page-fault m0: 7 everywhere" in lines
+    assert "page-fault: 31 more rows alike under every kernel (-v)" in lines
+    show.show(kernels, rows, verbose=True)
+    assert capsys.readouterr().out.count("\n") > 39

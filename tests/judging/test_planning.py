@@ -37,7 +37,8 @@ def test_the_answer_comes_first_and_the_command_last(machine: Machine) -> None:
     assert lines[0].startswith("a change of 3 % shows with probability 0.9: it takes ")
     assert run.id in lines[-2]
     asked = "-p size=1,4k -p filesystem=dir,tmpfs -p file_state=cached_4k"
-    assert lines[-1].startswith(f"next: memlab sweep mmap-write {asked} --blocks ")
+    asked += " --no-controls --blocks "
+    assert lines[-1].startswith(f"next: memlab sweep mmap-write {asked}")
 
 
 def test_a_smaller_change_takes_more_blocks(machine: Machine) -> None:
@@ -103,7 +104,22 @@ def test_a_plan_by_few_blocks_says_so(machine: Machine) -> None:
 def test_a_sweep_that_looks_shows_less_than_one_of_as_many_blocks(machine: Machine) -> None:
     run = machine.sweep("mmap-write", size=["1", "4k"], controls=False)
     ratios = planning.noise(run).typical
-    fixed, looked = (planning.shows(ratios, 20, 0.9, looked=looked) for looked in (False, True))
+    fixed, sequential = (
+        planning.shows(ratios, 20, 0.9, sequential=sequential) for sequential in (False, True)
+    )
     assert fixed is not None
-    assert looked is not None
-    assert fixed < looked
+    assert sequential is not None
+    assert fixed < sequential
+
+
+def test_one_pair_of_points_is_not_said_twice(machine: Machine) -> None:
+    """Of several pairs there is a noisiest one beside all together; of one there is not."""
+    machine.blocks = 20
+    machine.sweep("mmap-write", size=["4k"], filesystem="dir", controls=False)
+    one = ["plan", "mmap-write", "-p", "size=4k", "-p", "filesystem=dir"]
+    one += ["-p", "file_state=cached_4k", "--no-controls", "--store", str(machine.store)]
+    said = CliRunner().invoke(cli, one).output
+    assert "noisiest" not in said
+    assert "20 ratios of the one pair of its 2 points" in said
+    machine.sweep("mmap-write", size=["1", "4k"], controls=False)
+    assert "of the noisiest pair, " in printed(machine)

@@ -15,12 +15,15 @@ def verdicts(*p_values: float | None) -> list[summary.Said]:
 def test_undecided_ones_count_too() -> None:
     """Benjamini and Hochberg of 0.001, 0.04, 0.05 and an undecided one: 0.004, 0.067, 0.067."""
     said = summary.standing(verdicts(0.001, 0.04, 0.05, None))
-    assert said.startswith("3 verdicts: at most 6.7 % of them are expected to be false; 1 stand ")
-    assert said.endswith("more blocks are needed for claim-1, claim-2")
+    assert said.startswith("1 of 3 verdicts stand together: at most 5 % of these are expected ")
+    assert "of all 3 at most 6.7 %" in said
+    assert said.endswith("More blocks are needed for: claim-1, claim-2")
 
 
 def test_verdicts_that_all_stand_are_said_to() -> None:
-    assert summary.standing(verdicts(0.001, 0.02)).startswith("all 2 verdicts stand: at most 5 %")
+    assert summary.standing(verdicts(0.001, 0.02)).startswith(
+        "all 2 verdicts stand together: at most 5 %"
+    )
     assert summary.standing(verdicts(0.02)).startswith("the one verdict stands")
     assert summary.standing(verdicts(None)) == ""
 

@@ -20,14 +20,16 @@ from memlab import cli, experiments
 from memlab.errors import BadRequest, CannotRun, Interrupted
 from memlab.experiment import At
 from memlab.machines.guest import kernels
-from memlab.machines.guest.host import GuestLost
+from memlab.machines.guest.following import GuestLost
 from memlab.machines.guest.kernels import Found
 from memlab.machines.ladder import climb as ladder
 from memlab.machines.ladder import judge as judging
 from memlab.run import driver
 from memlab.run.kernel import Kernel
+from memlab.run.prepare import prepare
 from memlab.run.target import LocalTarget
 from memlab.run.watch import Silent
+from memlab.store import RunRow, Store
 
 
 class Booted(LocalTarget):
@@ -40,14 +42,17 @@ class Booted(LocalTarget):
     def lock(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def prepare(self, request: Any) -> Any:
+    def sweep(self, request: Any, store: Store, watch: Any) -> RunRow:
         if request.experiment in self._guest.loses:
             raise GuestLost("the guest ended: kernel panic: Oops")
-        prepared = super().prepare(request)
+        prepared = prepare(request)
         data = {"kernel": self._guest.path, "memory_bytes": self._guest.memory}
         data["append"] = self._guest.append
         object.__setattr__(prepared.request, "guest", data)
-        return prepared
+        return driver.sweep(prepared, store, watch, self)
+
+    def resume(self, run: RunRow, store: Store, watch: Any) -> RunRow:
+        return driver.resume(run, store, watch, target=self)
 
 
 class Guest:

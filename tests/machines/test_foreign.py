@@ -16,7 +16,7 @@ from memlab.machines.guest.host import Guest
 from memlab.machines.guest.machine import Asked, command
 from memlab.observe import guest_tools
 from memlab.request import Request
-from memlab.run import driver, fork_server, kernel
+from memlab.run import fork_server, kernel
 from memlab.run.watch import Silent
 from memlab.store import Store
 from memlab.units import MiB
@@ -116,7 +116,7 @@ def test_a_guest_of_arm64_counts_in_its_own_pages(
         Store(store_path, create=True) as store,
     ):
         for request in asked:
-            row = driver.sweep(guest.prepare(request), store, Silent(), guest)
+            row = guest.sweep(request, store, Silent())
             assert row.environment["page_size_bytes"] == image.page_bytes
             found += list(store.samples(row.id))
     assert [sample.outcome for sample in found] == ["ok"] * 4

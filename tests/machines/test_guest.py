@@ -20,18 +20,19 @@ from command import process as memlab_process
 
 import memlab
 from memlab.api import Run
-from memlab.errors import CannotRun, Interrupted
+from memlab.errors import Interrupted
 from memlab.experiment import Level
 from memlab.judging.claims import judge
 from memlab.judging.compare import compare_runs
 from memlab.machines.guest import ahead, image
-from memlab.machines.guest.host import Guest, GuestLost
+from memlab.machines.guest.following import GuestLost
+from memlab.machines.guest.host import Guest
 from memlab.machines.guest.machine import Asked
 from memlab.observe import proc
 from memlab.observe.environment import EMULATED
 from memlab.present import words
 from memlab.request import Request
-from memlab.run import driver, journal
+from memlab.run import journal
 from memlab.run.executor import default_directory
 from memlab.run.kernel import read
 from memlab.run.watch import Progress, Silent
@@ -68,11 +69,11 @@ def sweep(
     experiment: str,
     levels: dict[str, list[Level]],
     then: Callable[[], None] = lambda: None,
+    blocks: int = 1,
 ) -> Run:
-    request = Request(experiment, levels=levels, blocks=1, controls=False, seed=1)
-    prepared = guest.prepare(request)
+    request = Request(experiment, levels=levels, blocks=blocks, controls=False, seed=1)
     with Store(store, create=True) as opened:
-        return Run(driver.sweep(prepared, opened, Hook(then), guest), store)
+        return Run(guest.sweep(request, opened, Hook(then)), store)
 
 
 def rows(store: Path) -> list[SampleRow]:
@@ -129,9 +130,10 @@ def test_trials_in_a_guest(
             os.killpg(guest.group, signal.SIGSTOP)
 
         with pytest.raises(GuestLost, match="has been silent"):
-            sweep(guest, store_path, "page-fault", {"chunks": [23, 46]}, stop)
+            sweep(guest, store_path, "page-fault", {"chunks": [23, 46]}, stop, blocks=1000)
     outcomes = [row.outcome for row in rows(store_path)]
-    assert outcomes == ["ok", "timeout"]
+    assert (outcomes[0], outcomes[-1]) == ("ok", "timeout")
+    assert outcomes.count("timeout") == 1
     accelerator = faults.environment["guest"]["accelerator"]
     tell(f"a guest ({accelerator}): up in {up_s:.1f} s, three sweeps done at {done_s:.1f} s")
 
@@ -267,27 +269,80 @@ def test_a_panic_is_a_row_and_an_exit_code(
 
 
 @pytest.mark.slow
+def test_a_panic_in_the_middle_loses_the_trial_in_flight_alone(
+    guest_kernel: str, store_path: Path, leaves_nothing: None
+) -> None:
+    """The third trial has the kernel crash (admin-guide/sysrq.rst)."""
+    third = "[ $(wc -l < /var/tmp/trials) -lt 3 ] || echo c > /proc/sysrq-trigger"
+    with pytest.raises(GuestLost, match="kernel panic: sysrq triggered crash"):
+        memlab.trial(
+            ["sh", "-c", f"echo >> /var/tmp/trials; {third}"],
+            blocks=5,
+            store=store_path,
+            guest=memlab.Guest(guest_kernel, memory=MEMORY),
+        )
+    found = rows(store_path)
+    assert [row.outcome for row in found] == ["ok", "ok", "error"]
+    assert "sysrq triggered crash" in (found[-1].detail or "")
+
+
+@pytest.mark.slow
+def test_a_killed_guest_loses_the_trial_in_flight_and_another_goes_on(
+    guest_kernel: str, store_path: Path, leaves_nothing: None
+) -> None:
+    asked, blocks = Asked(kernel=guest_kernel, memory_bytes=MEMORY), 60
+    levels: dict[str, list[Level]] = {"chunks": [23], "lock": ["off"]}
+    came = []
+    with Guest(asked) as guest:
+
+        def kill() -> None:
+            came.append(guest)
+            if len(came) == 3:
+                os.killpg(guest.group, signal.SIGKILL)
+
+        with pytest.raises(GuestLost, match="the guest ended"):
+            sweep(guest, store_path, "page-fault", levels, kill, blocks=blocks)
+    kept = rows(store_path)
+    assert [row.outcome for row in kept] == ["ok"] * len(came) + ["error"]
+    with Guest(asked) as guest, Store(store_path) as opened:
+        run = opened.find("last")
+        guest.resume(run, opened, Hook())
+        points = len(opened.points(run.id))
+        ended = [session.ended for session in opened.sessions(run.id)]
+    found = rows(store_path)
+    assert ended == ["failed", "blocks"]
+    assert found[: len(kept)] == kept
+    assert {(row.block, row.point) for row in found} == {
+        (block, point) for block in range(blocks) for point in range(points)
+    }
+    assert [row.outcome for row in found].count("ok") == blocks * points - 1
+
+
+@pytest.mark.slow
 def test_one_guest_for_the_sweeps_of_python_without_the_memory_controller(
     guest_kernel: str, store_path: Path, leaves_nothing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Contained rows say what is missing; the next sweep meets the same boot; after one that was
-    cut short a trial may run in it, so that no other is begun."""
+    """Contained rows say what is missing; the next sweep meets the same boot, also after one that
+    was interrupted, which keeps what it had."""
     asked = memlab.Guest(guest_kernel, memory=MEMORY, append="cgroup_disable=memory")
     options: dict[str, Any] = {"blocks": 1, "controls": False, "seed": 1}
     with asked as guest:
         held = memlab.sweep("mmap-overcommit", guest=guest, **options, **TINY_OVERCOMMIT)
         locks = memlab.sweep("vma-lock", guest=guest, check="mlock", **options)
-        monkeypatch.setattr(Silent, "sampled", interrupt)
-        with pytest.raises(Interrupted):
-            memlab.sweep("vma-lock", guest=guest, **options)
-        with pytest.raises(CannotRun, match="cut short in this guest"):
-            memlab.sweep("vma-lock", guest=guest, **options)
+        with monkeypatch.context() as patched:
+            patched.setattr(Silent, "sampled", interrupt)
+            with pytest.raises(Interrupted) as stopped:
+                memlab.sweep("vma-lock", guest=guest, **options)
+        again = memlab.sweep("vma-lock", guest=guest, check="mlock", **options)
+    assert 1 <= stopped.value.kept == len(memlab.load(stopped.value.run).samples)
     assert {sample.outcome for sample in held.samples} == {"unavailable"}
     for sample in held.samples:
         assert "no mounted hierarchy has the memory controller" in (sample.detail or "")
         assert "boot with cgroup_enable=memory" in (sample.detail or "")
     assert [sample.outcome for sample in locks.samples] == ["ok"] * len(locks.points)
-    assert locks.environment["boot_id"] == held.environment["boot_id"]
+    assert [sample.outcome for sample in again.samples] == ["ok"] * len(again.points)
+    boots = {run.environment["boot_id"] for run in (held, locks, again)}
+    assert len(boots) == 1
 
 
 def interrupt(*_: object) -> None:

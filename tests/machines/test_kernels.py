@@ -10,7 +10,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from memlab.cli import cli
 from memlab.errors import BadRequest, CannotRun
 from memlab.machines.guest import kernels
 from memlab.run.kernel import Kernel
@@ -217,3 +219,23 @@ def test_what_is_missing_is_suggested_where_it_is_whole(monkeypatch: pytest.Monk
         "memlab kernels unpack linux-*.deb",
     ]
     assert kernels.suggest("6.1", "6.2", [have]) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["7.3", "6.1"], "the older one first: memlab kernels suggest 6.1 7.3"),
+        (["6.1", "6.2"], "the package lists here have no kernel from 6.1 to 6.2 but those at hand"),
+    ],
+)
+def test_what_nothing_is_suggested_for_says_why(
+    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "_listed", list)
+    done = CliRunner().invoke(cli, ["kernels", "suggest", *words])
+    assert said in f"{done.output}{done.exception}"
+
+
+def test_an_image_that_is_not_there_is_said_of_the_option_that_took_it() -> None:
+    found = kernels.look(Path("/nonexist"))
+    assert found.why == "no kernel at /nonexist; this option takes a vmlinuz"

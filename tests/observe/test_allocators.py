@@ -9,7 +9,7 @@ import pytest
 from memlab import experiments
 from memlab.experiment import FOUND, Malloc
 from memlab.observe import allocators
-from memlab.observe.allocators import NotHere
+from memlab.observe.allocators import NoAllocator
 from memlab.published import load
 from memlab.run import plan
 
@@ -56,11 +56,13 @@ def test_the_published_settings_are_those_of_never(tmp_path: Path) -> None:
 
 def test_a_version_without_decay_is_refused(tmp_path: Path) -> None:
     for version in ("4.0.4", "3.6.0"):
-        with pytest.raises(NotHere, match=f"jemalloc {re.escape(version)} has no setting at_once"):
+        with pytest.raises(
+            NoAllocator, match=f"jemalloc {re.escape(version)} has no setting at_once"
+        ):
             jemalloc(tmp_path, version, "at_once")
     assert jemalloc(tmp_path, "3.6.0", "default").keys() == {"LD_PRELOAD"}
     unmarked = library(tmp_path, "libjemalloc.so.9", "0.0.0-no version")
-    with pytest.raises(NotHere, match="does not say its version"):
+    with pytest.raises(NoAllocator, match="does not say its version"):
         allocators.environ(Malloc("jemalloc", "never", str(unmarked)), NO_OTHERS)
 
 
@@ -106,7 +108,7 @@ def test_mimalloc_is_set_by_version(
         set_so = allocators.environ(Malloc("mimalloc", setting, path), NO_OTHERS)
         assert set_so == {"LD_PRELOAD": path} | expected
     old = library(tmp_path, "libmimalloc.so.1.7", "")
-    with pytest.raises(NotHere, match=r"mimalloc 1\.7 has no setting never"):
+    with pytest.raises(NoAllocator, match=r"mimalloc 1\.7 has no setting never"):
         allocators.environ(Malloc("mimalloc", "never", str(old)), NO_OTHERS)
 
 
@@ -117,7 +119,7 @@ def test_glibc_is_set_without_a_library() -> None:
         for setting in ("no_trim", "no_mmap")
     ]
     assert allocators.environ(Malloc("glibc", "never"), NO_OTHERS) == halves[0] | halves[1]
-    with pytest.raises(NotHere, match="glibc has no setting background"):
+    with pytest.raises(NoAllocator, match="glibc has no setting background"):
         allocators.environ(Malloc("glibc", "background"), NO_OTHERS)
 
 
@@ -125,28 +127,30 @@ def test_glibc_is_set_without_a_library() -> None:
     "name", ["MALLOC_CONF", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES", "TCMALLOC_RELEASE_RATE"]
 )
 def test_an_option_that_is_set_already_is_refused(name: str) -> None:
-    with pytest.raises(NotHere, match=f"{name} is set in this environment"):
+    with pytest.raises(NoAllocator, match=f"{name} is set in this environment"):
         allocators.environ(Malloc("glibc"), {name: "1", "HOME": "/"})
 
 
 def test_a_library_that_cannot_be_preloaded_is_refused(tmp_path: Path) -> None:
     for malloc in (Malloc("other"), Malloc("jemalloc", "never")):
         missing = replace(malloc, library=str(tmp_path / "none.so"))
-        with pytest.raises(NotHere, match="there is no library"):
+        with pytest.raises(NoAllocator, match="there is no library"):
             allocators.environ(missing, NO_OTHERS)
     (tmp_path / "a b").mkdir()
     for name in ("a b/x.so", "a:b.so"):
         path = library(tmp_path, name, "")
-        with pytest.raises(NotHere, match="LD_PRELOAD takes no path with blanks or colons"):
+        with pytest.raises(NoAllocator, match="LD_PRELOAD takes no path with blanks or colons"):
             allocators.environ(Malloc("other", library=str(path)), NO_OTHERS)
 
 
 def test_a_missing_library_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allocators, "_searched", lambda: iter(()))
     for name, kind in allocators.LIBRARIES.items():
-        with pytest.raises(NotHere, match=f"{name} is not installed: apt install {kind.package}"):
+        with pytest.raises(
+            NoAllocator, match=f"{name} is not installed: apt install {kind.package}"
+        ):
             allocators.environ(Malloc(name), NO_OTHERS)
-    with pytest.raises(NotHere, match="-p library=PATH"):
+    with pytest.raises(NoAllocator, match="-p library=PATH"):
         allocators.find("other")
 
 

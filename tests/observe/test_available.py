@@ -1,11 +1,13 @@
 """What may still be taken is the least of the machine's and of each cgroup's on the way up."""
 
+import ast
 import os
 from pathlib import Path
 
 import pytest
 
-from memlab.observe import available, capabilities
+from memlab.diagnose import room
+from memlab.observe import available, capabilities, cgroup
 
 from .trees import grow
 
@@ -112,3 +114,33 @@ def test_doctor_says_what_a_group_takes_away(tmp_path: Path) -> None:
 def test_disk_is_what_statvfs_leaves_a_user(tmp_path: Path) -> None:
     total = os.statvfs(tmp_path).f_blocks * os.statvfs(tmp_path).f_frsize
     assert 0 <= available.disk(tmp_path) <= total
+
+
+@pytest.mark.parametrize(("files", "group"), [(V1, "g/pids/a"), (V2, "g/a")])
+def test_diagnose_asks_the_same_of_another_process(
+    tmp_path: Path, files: dict[str, str], group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = grow(tmp_path, files | LIMITS | {"proc/7/cgroup": files["proc/self/cgroup"]})
+    (root / "proc/self/cgroup").unlink()
+    assert cgroup.process_limits(root, 7) == [cgroup.ProcessLimit(tmp_path / group, 64, 60)]
+    monkeypatch.setattr(room, "ROOT", root)
+    found = [one for one in room.limits(7, {}, 1) if one.name == "pids.max"]
+    assert [(one.used, one.limit) for one in found] == [(60, 64)]
+
+
+LIMIT_FILES = (
+    "cpu.cfs_quota_us", "cpu.max", "memory.high", "memory.limit_in_bytes", "memory.max", "pids.max"
+)  # fmt: skip
+
+
+def test_nothing_else_reads_a_groups_limits() -> None:
+    package = Path(available.__file__).parents[1]
+    found = {
+        path.relative_to(package).parts[0]
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in ("number", "read_text", "text")
+        and any(f"{name}'" in ast.unparse(node) for name in LIMIT_FILES)
+    }
+    assert found == {"observe"}

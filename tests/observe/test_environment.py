@@ -233,6 +233,13 @@ def test_emulated_and_real_times_are_unlike() -> None:
     assert lines == ["emulated_time: True and False"]
 
 
+@pytest.mark.parametrize(("emulated", "lines"), [(True, 0), (False, 1), (None, 1)])
+def test_the_clock_of_an_emulated_guest_makes_none_unlike(emulated: bool, lines: int) -> None:
+    """Its TSC loses time on a busy host: of two boots one had tsc, the other hpet."""
+    tsc, hpet = ({"emulated_time": emulated, "clocksource": clock} for clock in ("tsc", "hpet"))
+    assert len(environment.unlike(tsc, hpet)) == lines
+
+
 def test_another_programs_swap_makes_unlike_only_where_swap_counts() -> None:
     """It came and went between two sessions of mmap-write, whose numbers it does not move."""
     a, b = {"swap_total_bytes": 0}, {"swap_total_bytes": 2**30}

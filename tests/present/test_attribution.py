@@ -129,7 +129,7 @@ def test_the_sentence_names_the_rest(make: Make) -> None:
         "them" in lines
     )
     assert "  traced / not traced: median latency x1.1 (1.1 to 1.1)" in lines
-    assert any("shootdown 0.007, timer 0.002" in line for line in lines)
+    assert any("shootdown 7,000, timer 2,000" in line for line in lines)  # per million
 
 
 def test_what_is_little_is_not_said_to_be_none_or_all() -> None:

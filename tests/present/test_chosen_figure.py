@@ -12,6 +12,7 @@ from memlab import api
 from memlab.cli import cli
 from memlab.errors import BadRequest
 from memlab.experiment import Bars, Layers, Lines, Ratios, Strips
+from memlab.experiment.figures import Choice
 from memlab.present import exports, figures
 from memlab.present.figures import sidecar
 from memlab.results import rows_file
@@ -23,15 +24,16 @@ def run() -> api.Run:
 
 
 def test_a_numeric_axis_is_lines_and_any_other_is_bars(run: api.Run) -> None:
-    lines = figures.chosen(run, metric="faults_per_mib", x="size").experiment.figure
+    lines = figures.chosen(run, Choice(metric="faults_per_mib", x="size")).experiment.figure
     assert (type(lines), lines.metric, lines.over) == (Lines, "faults_per_mib", "size")
     assert lines.log == "x"
-    bars = figures.chosen(run, x="method", series=["file_state"]).experiment.figure
+    bars = figures.chosen(run, Choice(x="method", series=["file_state"])).experiment.figure
     assert (type(bars), bars.over, list(bars.by)) == (Bars, "method", ["file_state"])
 
 
 def test_only_the_points_that_are_asked_for_are_drawn(run: api.Run) -> None:
-    seen = figures.chosen(run, x="size", where={"file_state": ["sparse"], "method": ["mmap"]})
+    where = {"file_state": ["sparse"], "method": ["mmap"]}
+    seen = figures.chosen(run, Choice(x="size", where=where))
     assert {(p.at["file_state"], p.at["method"]) for p in seen.points} == {("sparse", "mmap")}
     marks = json.loads(sidecar.as_json(seen))["marks"]
     drawn = {s.id for s in seen.samples if s.outcome == "ok"}
@@ -43,7 +45,7 @@ def test_only_the_points_that_are_asked_for_are_drawn(run: api.Run) -> None:
 
 def test_samples_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
     where = {"file_state": ["sparse"], "method": ["write"]}
-    seen = figures.chosen(run, metric="bandwidth", where=where, samples=True)
+    seen = figures.chosen(run, Choice(metric="bandwidth", where=where, samples=True))
     shown = seen.experiment.figure
     assert (type(shown), shown.metric) == (Strips, "bandwidth")
     words = ["plot", "mmap-write", "--example", "--metric", "bandwidth", "--samples"]
@@ -83,14 +85,14 @@ def test_ratios_to_other_runs_are_a_row_per_point_and_base(run: api.Run, tmp_pat
     assert {sample for mark in marks for sample in mark["samples"]} <= {s.id for s in run.samples}
     assert run.plot(against=run).title.startswith("Time for 2 GiB: run ")  # type: ignore[attr-defined]
     with rows_file.opened(base, run) as kept:
-        both = figures.chosen(run, against=[kept, run])
+        both = figures.chosen(run, Choice(against=[kept, run]))
         assert isinstance(both.experiment.figure, Ratios)
         assert len(json.loads(sidecar.as_json(both))["marks"]) == 2 * len(marks)
 
 
 def test_layers_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
     """The example was recorded with one layout in one session: the block alone can be told."""
-    shown = figures.chosen(run, layers=True)
+    shown = figures.chosen(run, Choice(layers=True))
     assert isinstance(shown.experiment.figure, Layers)
     marks = json.loads(sidecar.as_json(shown))["marks"]
     assert len(marks) == sum(point.control is None for point in run.points)
@@ -99,7 +101,7 @@ def test_layers_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
 
 
 def test_every_varied_factor_has_a_place(run: api.Run) -> None:
-    shown = figures.chosen(run, x="size").experiment.figure
+    shown = figures.chosen(run, Choice(x="size")).experiment.figure
     assert {shown.over, *shown.by, *shown.panels} >= set(run.varied)
 
 
@@ -121,7 +123,7 @@ def test_every_varied_factor_has_a_place(run: api.Run) -> None:
 )
 def test_a_wrong_choice_is_one_line(run: api.Run, asked: dict[str, object], message: str) -> None:
     with pytest.raises(BadRequest) as error:
-        figures.chosen(run, **asked)  # type: ignore[arg-type]
+        figures.chosen(run, Choice(**asked))  # type: ignore[arg-type]
     assert str(error.value).startswith(message)
 
 

@@ -22,7 +22,8 @@ from memlab.experiment import (
     choice,
 )
 from memlab.present import figures
-from memlab.present.figures import sidecar
+from memlab.present.figures import frame, sidecar
+from memlab.present.figures.kinds import matrix
 from memlab.results import Run
 
 KEYS = {
@@ -88,6 +89,18 @@ def test_controls_have_rows_and_a_trial_that_did_not_run_its_outcome(make: Make)
     assert said.count("swap none") == 1  # the foot has what the grid's rows share
     assert said.count("unavailable") == 4 + 1  # the cells, and the finding
     assert "not measured" not in said
+
+
+def test_what_is_unavailable_has_no_colour_of_what_happened(make: Make) -> None:
+    """A killed trial is grey; a cell that was not measured looks like none of them."""
+    run = make()
+    cells = {
+        tuple(mark["words"]): matrix._cell(run, EXPERIMENT.figure, mark)
+        for mark in frame.marks(matrix.rows(run, EXPERIMENT.figure))
+    }
+    assert cells[("unavailable",)].fill == ""
+    assert not cells[("unavailable",)].bold
+    assert all(cell.fill for words, cell in cells.items() if words != ("unavailable",))
 
 
 def test_rows_are_what_tells_the_points_apart(make: Make) -> None:

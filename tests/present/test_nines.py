@@ -107,7 +107,7 @@ def test_percentiles_are_of_all_latencies_and_intervals_of_the_blocks(
         values = [value for value in found if value is not None]
         assert row["n"] == len(values)
         if values:
-            own = median_interval(values, looked=asked["blocks"] is None)
+            own = median_interval(values, sequential=asked["blocks"] is None)
             assert own.low is not None
             assert own.high is not None
             assert (row["low"], row["high"]) == (own.low * 1e-9, own.high * 1e-9)

@@ -13,6 +13,7 @@ from made_runs import made, ok
 from matplotlib.figure import Figure
 
 from memlab.experiment import At, Bars, Cost, Experiment, Factor, Metric, choice
+from memlab.experiment.figures import Choice
 from memlab.present import figures, report
 from memlab.present.figures import rows, sidecar
 from memlab.present.figures.kinds import strips
@@ -59,7 +60,7 @@ def dots(figure: Figure) -> list[tuple[float, float]]:
 
 
 def test_a_row_has_the_samples_and_how_far_they_lie_from_their_median(make: Make) -> None:
-    run = figures.chosen(make(), samples=True)
+    run = figures.chosen(make(), Choice(samples=True))
     marks = sidecar.as_data(run)["marks"]
     assert [mark["series"] for mark in marks] == [
         "near, steady",
@@ -77,7 +78,7 @@ def test_a_row_has_the_samples_and_how_far_they_lie_from_their_median(make: Make
 
 
 def test_each_sample_is_a_dot_and_the_first_is_at_the_top(make: Make) -> None:
-    figure = figures.draw(figures.chosen(make(), samples=True))
+    figure = figures.draw(figures.chosen(make(), Choice(samples=True)))
     drawn = dots(figure)
     assert len(drawn) == 4 * 9
     row = drawn[9:18]  # of near, wild
@@ -94,7 +95,7 @@ def test_of_many_samples_a_few_are_drawn_and_the_extremes_are_among_them(
     monkeypatch.setattr(strips, "_DOTS_MAX", 80)
     draw = np.random.default_rng(7)
     many = make(lambda at, block: ok(took=float(draw.lognormal())), blocks=300)
-    figure = figures.draw(figures.chosen(many, samples=True))
+    figure = figures.draw(figures.chosen(many, Choice(samples=True)))
     drawn = [x for x, _ in dots(figure)]
     assert 4 * 18 <= len(drawn) <= 4 * 20
     values = [many.values("took", point) for point in many.points]
@@ -108,7 +109,7 @@ def test_of_many_points_those_that_spread_the_most_are_drawn(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "ROWS_MAX", 2)
-    run = figures.chosen(make(), samples=True)
+    run = figures.chosen(make(), Choice(samples=True))
     assert len(sidecar.as_data(run)["marks"]) == 4
     figure = figures.draw(run)
     text = written(figure)
@@ -125,14 +126,14 @@ def test_a_disturbed_sample_is_an_open_dot(make: Make) -> None:
         window = result["window"] | {"major_fault_count": int(block == 3)}
         return reply | {"result": result | {"window": window}}
 
-    figure = figures.draw(figures.chosen(make(disturbed), samples=True))
+    figure = figures.draw(figures.chosen(make(disturbed), Choice(samples=True)))
     fills = [line.get_markerfacecolor() for line in figure.axes[0].lines if len(line.get_xdata())]
     assert fills.count("white") == 4
     assert "flagged: major faults" in written(figure)
 
 
 def test_a_point_with_a_sample_at_zero_has_no_ratio_and_is_named(make: Make) -> None:
-    run = figures.chosen(make(lambda at, block: ok(took=float(block))), samples=True)
+    run = figures.chosen(make(lambda at, block: ok(took=float(block))), Choice(samples=True))
     figure = figures.draw(run)
     assert "no value: near, steady; near, wild; far, steady; far, wild: not above zero" in written(
         figure
@@ -146,5 +147,5 @@ def test_the_report_shows_the_samples_unless_they_are_all_the_same(make: Make) -
 def test_exact_counts_have_no_distribution_in_the_report(make: Make) -> None:
     run = make(lambda at, block: ok(took=3.0))
     assert "every sample" not in report.html([run])
-    said = list(figures.findings(figures.chosen(run, samples=True)))
+    said = list(figures.findings(figures.chosen(run, Choice(samples=True))))
     assert said == ["all samples of a point are the same"]

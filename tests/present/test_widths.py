@@ -85,7 +85,7 @@ def test_show_has_every_name_head_and_cell(run: Run, monkeypatch: pytest.MonkeyP
     shown = [*tables.medians(run), *tables.controls(run)]
     parts = [part for table in shown for part in parts_of(table)]
     for width in WIDTHS:
-        text = printed(monkeypatch, width, "show", "--example", run.experiment.name)
+        text = printed(monkeypatch, width, "show", "-v", "--example", run.experiment.name)
         found = set(text.split())
         assert [part for part in parts if not set(part.split()) <= found] == []
 

@@ -114,7 +114,7 @@ def test_of_a_run_over_sessions_each_counts_once(path: Path) -> None:
     run = Run(row, path)
     point = run.points[0]
     np.testing.assert_allclose(run.values("call_time", point), [2e-6, 4e-6])
-    assert run.sitting(run.by_point[0]).tolist() == [0, 0, 0, 1, 1]
+    assert run.session_index(run.by_point[0]).tolist() == [0, 0, 0, 1, 1]
     assert run.frame["session"].tolist() == [0, 0, 0, 1, 1]
     assert np.isnan(run.values("call_time", run.points[1])).all()
     median = run.summaries[0].medians["call_time"]

@@ -115,7 +115,7 @@ def standing() -> None:
         cells += [f"{spent_s:.1f} s" for spent_s in (before_s, now_s)]
         for run in (before, now):
             words = [one for one in judge(run) if one.points and one.word != "inconclusive"]
-            cells.append(f"{sum(one.stands for one in words)} of {len(words)}")
+            cells.append(f"{sum(one.survives for one in words)} of {len(words)}")
         print(f"| {' | '.join(cells)} |", flush=True)
 
 

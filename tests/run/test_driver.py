@@ -202,17 +202,6 @@ def test_budget_ends_in_the_middle_of_a_block(lab: Lab) -> None:
     assert lab.store.sessions(run.id)[0].wall_s == 10
 
 
-def test_a_gentle_sweep_pauses_between_trials(lab: Lab) -> None:
-    """A trial takes 1 s; after the last there is nothing to wait for."""
-    lab.sweep(steady, blocks=2, gentle=0.25)
-    assert lab.executor.slept == [3.0] * (2 * POINTS - 1)
-    lab.sweep(wild, gentle=0.25)  # the preset's budget is as much longer
-    assert len(lab.executor.asked) == experiment().budget_s["quick"]
-    lab.sweep(wild, budget_s=10.0, gentle=0.25)
-    assert (len(lab.executor.asked), lab.heard.reason) == (3, "budget")
-    assert lab.executor.slept == [3.0] * 2  # a third pause would outlast the budget
-
-
 def test_budget_of_the_preset_holds_where_none_is_named(lab: Lab) -> None:
     lab.sweep(wild)
     assert len(lab.executor.asked) == experiment().budget_s["quick"]

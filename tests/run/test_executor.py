@@ -215,6 +215,35 @@ def test_renewing_makes_each_file_of_a_block_once(directories: Directories) -> N
     assert made == ["cached_4k-1048576"] * 2
 
 
+def test_those_that_take_turns_have_a_file_each_and_leave_none(
+    directories: Directories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = experiments.load("mmap-write")
+    levels = {
+        "size": [4096],
+        "filesystem": ["dir"],
+        "file_state": ["cached_4k", "sparse"],
+        "file_size": [1 << 20],
+    }
+    points = build(declared, "quick", levels, controls=False).points
+    paths: list[str] = []
+    real = fork_server.ForkServer.relay
+
+    def relay(server: Any, trials: Any, *rest: Any) -> Any:
+        paths.extend(trial["params"]["path"] for trial in trials)
+        paths.extend(trial["file"]["path"] for trial in trials if trial["file"]["own"])
+        return real(server, trials, *rest)
+
+    monkeypatch.setattr(fork_server.ForkServer, "relay", relay)
+    with open_executor(directories) as executor:
+        replies = executor.turns(points, 1)
+        (folder,) = directories.dir.iterdir()
+        left = list(folder.iterdir())
+    assert [reply["outcome"] for reply in replies] == ["ok"] * len(points)
+    assert len(set(paths)) == len(points) == len(paths) / 2
+    assert not left
+
+
 def test_a_new_file_is_warmed_by_a_whole_trial(
     directories: Directories, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,29 @@ def test_memory_is_recycled_for_what_is_timed(
     assert recycled == [SIZE] * timed
 
 
+def test_no_memory_is_recycled_for_one_of_those_that_take_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was, for all of them, before the first was prepared."""
+    monkeypatch.setattr(files, "recycle_memory", lambda _: pytest.fail("recycled"))
+    files.prepare(
+        {"path": str(tmp_path / "file"), "state": "sparse", "size_bytes": SIZE, "own": True}
+    )
+
+
+@pytest.mark.parametrize(("own", "passes"), [(True, 2), (False, 0)])
+def test_a_cached_file_of_one_trial_alone_is_read_twice_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: bool, passes: int
+) -> None:
+    read: list[int] = []
+    real = os.readv
+    monkeypatch.setattr(os, "readv", lambda *asked: read.append(real(*asked)) or read[-1])
+    file = {"path": str(tmp_path / "file"), "state": "cached_4k", "size_bytes": SIZE, "own": own}
+    for _ in range(2):  # it is there at the second
+        files.prepare(file)
+    assert sum(read) == passes * SIZE
+
+
 def test_a_write_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
 

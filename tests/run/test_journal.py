@@ -257,15 +257,15 @@ def test_a_setting_that_the_kernel_refuses_is_tried_once_and_told_once(
     assert re.fullmatch(
         rf"value {setting}: .*; write '7' to it yourself, then remove {path}", *first.failures
     )
-    assert (first.told, second.told, first.failures) == (False, True, second.failures)
+    assert (first.reported, second.reported, first.failures) == (False, True, second.failures)
     assert (setting.read_text(), path.exists()) == (before, True)
 
 
 def test_that_it_was_told_is_no_part_of_a_line_that_was_cut_short(tmp_path: Path) -> None:
     value = {"undo": "value", "path": str(tmp_path), "value": "old"}
     path = of_a_dead_driver("0123abcd", value, tail='{"undo": "folder", "pa')
-    assert [left.told for left in journal.undo_stale()] == [False]
-    assert [left.told for left in journal.undo_stale()] == [True]
+    assert [left.reported for left in journal.undo_stale()] == [False]
+    assert [left.reported for left in journal.undo_stale()] == [True]
     assert list(journal.left_alone()) == []
     path.write_text(path.read_text().replace(proc.boot_id(), "before"))
     assert [left.failures for left in journal.undo_stale()] == [[]]  # the kernel's own again
@@ -500,7 +500,7 @@ def test_a_damaged_journal_is_named_and_stops_no_other(text: bytes) -> None:
     assert left.why == "it is not one memlab wrote"
     assert journal.undo(path) == [f"{path}: it is not one memlab wrote"]
     aside = left.set_aside()
-    assert (aside.path.exists(), aside.told, left.told) == (True, True, False)
+    assert (aside.path.exists(), aside.reported, left.reported) == (True, True, False)
     (again,) = journal.left_alone()  # it is still named to whoever asks
     assert again == aside
 

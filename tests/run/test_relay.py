@@ -178,4 +178,4 @@ def test_one_that_hangs_in_its_turn_is_killed(server: ForkServer, tmp_path: Path
 def test_a_relay_leaves_no_process(server: ForkServer, tmp_path: Path) -> None:
     server.relay([trial(tmp_path / "file")] * 3, 1, 60.0)
     children = Path(f"/proc/{server.group}/task/{server.group}/children").read_text().split()
-    assert len(children) <= 2  # the next trial's worker; the witness, where there is one
+    assert len(children) <= 2  # the next trial's worker; the canary, where there is one

@@ -1,6 +1,7 @@
 """Which runs take turns, and what is read of a sample that did."""
 
 import os
+import resource
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from memlab import experiments
 from memlab.errors import CannotRun
 from memlab.experiment import Host
 from memlab.experiment.kinds import result_fields
+from memlab.observe import proc
 from memlab.request import Request
 from memlab.run import admission, plan, relay, target
 from memlab.run.admission import Directories
@@ -29,6 +31,7 @@ SMALL = {"file_size": [MIB], "filesystem": ["dir"], "file_state": ["cached_4k"]}
 def room(monkeypatch: pytest.MonkeyPatch) -> None:
     """What else runs on this host decides nothing here."""
     monkeypatch.setattr(admission, "shortage", lambda *_: None)
+    monkeypatch.setattr(proc, "vmstat", dict)
 
 
 def why_not(experiment: Any = WRITE, **change: Any) -> str | None:
@@ -37,17 +40,17 @@ def why_not(experiment: Any = WRITE, **change: Any) -> str | None:
     return relay.why_not(experiment, points, Request("mmap-write", **change), PLACE)
 
 
-def test_points_on_a_cached_file_take_turns() -> None:
+def test_points_that_wait_for_no_disk_take_turns() -> None:
     assert why_not() is None
+    assert why_not(levels={"file_state": ["preallocated", "cached_1m", "sparse"]}) is None
     assert why_not(experiments.load("mmap-read")) is None
 
 
 @pytest.mark.parametrize(
     ("levels", "why"),
     [
-        ({"file_state": ["sparse"]}, "use up their file"),
-        ({"file_state": ["cached_4k", "dropped"]}, "use up their file"),
-        ({"sync": [True]}, "sync it"),
+        ({"file_state": ["cached_4k", "dropped"]}, "read a disk"),
+        ({"sync": [True]}, "sync their file"),
         ({"slice": [0.0]}, "no end but the file's"),
         ({"size": [4096], "method": ["mmap"]}, "and there are 1"),
     ],
@@ -61,8 +64,7 @@ def test_turns_that_cannot_be_are_refused(memlab_sweep: Any) -> None:
         memlab_sweep(size=[512], method=["mmap"], turns=True)
 
 
-def test_a_gentle_sweep_and_several_cpus_have_windows() -> None:
-    assert "--gentle" in str(why_not(gentle=0.25))
+def test_several_cpus_have_windows() -> None:
     assert "one CPU" in str(why_not(cpus=[0, 1]))
 
 
@@ -75,14 +77,40 @@ def test_what_is_no_repeated_call_has_windows() -> None:
     assert "not a repeated call" in str(why_not(replace(WRITE, turns=None)))
 
 
-def test_all_workers_have_to_fit_at_once() -> None:
+def test_the_workers_and_files_of_a_relay_have_to_fit_at_once() -> None:
     points = plan.build(WRITE, "quick", SMALL, controls=False).points
-    one, all_ = (
-        admission.need(WRITE, points, PLACE, together=together).memory_bytes
-        for together in (False, True)
-    )
+    need = relay.need(WRITE, points, PLACE)
     own = [WRITE.cost.memory(point.at) for point in points]
-    assert all_ - one == sum(own) - max(own)
+    assert need.memory_bytes == sum(own) + len(points) * MIB
+    assert need.disk_bytes == {PLACE.dir: len(points) * MIB}
+
+
+def test_a_relay_is_of_points_on_one_kind_of_file() -> None:
+    levels = SMALL | {"filesystem": ["dir", "tmpfs"], "file_state": ["cached_4k", "sparse"]}
+    points = plan.build(WRITE, "quick", levels, controls=False).points
+    relays = relay.together(WRITE, points)
+    kinds = [{(p.at["filesystem"], p.at["file_state"]) for p in one} for one in relays]
+    assert [len(kind) for kind in kinds] == [1] * 4
+    assert len(set.union(*kinds)) == 4
+    assert sorted(point.index for one in relays for point in one) == [p.index for p in points]
+    one = relay.need(WRITE, relays[0], PLACE)
+    assert relay.need(WRITE, points, PLACE).memory_bytes == one.memory_bytes
+
+
+def test_files_that_would_be_written_back_meanwhile_have_windows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = plan.build(WRITE, "quick", SMALL, controls=False).points
+    total = len(points) * MIB
+    kinds = {PLACE.dir: "ext2/3/4"}
+    monkeypatch.setattr(proc, "filesystem_of", kinds.__getitem__)
+    for limit, why in ((total, None), (total - resource.getpagesize(), "are written back")):
+        pages = {"nr_dirty_background_threshold": limit // resource.getpagesize()}
+        monkeypatch.setattr(proc, "vmstat", lambda pages=pages: pages)
+        said = relay.shortage(WRITE, points, PLACE)
+        assert said is None if why is None else why in str(said)
+    kinds[PLACE.dir] = "tmpfs"
+    assert relay.shortage(WRITE, points, PLACE) is None
 
 
 def test_what_is_declared_to_take_turns_has_a_probe_that_can() -> None:
@@ -173,6 +201,13 @@ def test_a_sweep_by_turns(memlab_sweep: Any) -> None:
     assert {sample.outcome for sample in run.samples} == {"ok"}
     for one in run.samples:
         assert one.raw["turns"]["call_count"]
+
+
+def test_a_sweep_by_turns_of_files_that_a_window_uses_up(memlab_sweep: Any) -> None:
+    levels = {"size": [4096], "file_state": ["preallocated", "sparse"], "slice": [60.0]}
+    run = memlab_sweep(**levels, turns=True)
+    assert {sample.outcome for sample in run.samples} == {"ok"}
+    assert {sample.raw["byte_count"] for sample in run.samples} == {4 * MIB}
 
 
 def test_a_sweep_without_turns(memlab_sweep: Any) -> None:

@@ -133,6 +133,7 @@ def test_a_cached_file_stays_for_the_next_trial(parent: ForkServer, tmp_path: Pa
         ("os.kill(os.getpid(), signal.SIGBUS)", "sigbus", "ended by SIGBUS"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "error", "ended by SIGKILL"),
         ("os.abort()", "error", "ended by SIGABRT"),
+        ("os.kill(os.getpid(), signal.SIGRTMIN + 6)", "error", "ended by SIGRTMIN+6"),
         ("(_ for _ in ()).throw(SystemExit(3))", "error", "SystemExit: 3"),
         ("(_ for _ in ()).throw(MemoryError('none left'))", "error", "MemoryError: none left"),
     ],

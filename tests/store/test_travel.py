@@ -393,7 +393,8 @@ def test_a_row_names_its_host_or_who_takes_it_in_does(path: Path, tmp_path: Path
         take(path, rows(store), host=None)
     take(path, rows(store), host="c")
     further = tmp_path / "further.db"
-    take(further, rows(path), host="d")  # a run keeps the host that measured it
+    taken = take(further, rows(path), host="d")  # a run keeps the host that measured it
+    assert taken.own_names == ["c"]  # which the command says
     with Store(further) as opened:
         assert [run.origin for run in opened.runs()] == ["c"]
 
@@ -420,4 +421,7 @@ def test_a_clock_ahead_is_seen(path: Path, tmp_path: Path) -> None:
         opened.add_run(run_row(), POINTS)
         session = opened.begin_session(RUN)
         opened.add_sample(RUN, session, 1.0, replace(sample(0, 0, ok(1)), started_at=4e9))
-    assert take(path, rows(theirs)).ahead_s > 1e9
+        fill(opened, "bbbb0000", created_at="2026-02-02")
+    ahead = take(path, rows(theirs)).ahead_s
+    assert ahead[RUN] > 1e9
+    assert ahead["bbbb0000"] == 0  # another run's clock is another clock

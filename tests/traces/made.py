@@ -7,16 +7,21 @@ import mmap
 import os
 import struct
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
+from memlab.observe import cgroup
 from memlab.trace import file
 
 PAGE = 4096
 (TIME, READ, WRITE, MAP, UNMAP, REMAP, PROTECT, ADVISE, LOCK, UNLOCK, LOCK_ALL, UNLOCK_ALL, TASK,
  EXEC, EXIT, START, STATE_END) = range(1, 18)  # fmt: skip
-ALLOCATE, FREE, RESIZE = range(18, 21)
+ALLOCATE, FREE, RESIZE, THP_DISABLE = range(18, 22)
 HAS_ALLOCATIONS = 4  # of the flags
 FORK, THREAD, VFORK = range(3)
 RW = mmap.PROT_READ | mmap.PROT_WRITE
@@ -89,11 +94,12 @@ class Made:
             "flags": self.flags,
             "lost": self.lost,
             "blocks": 0,
+            "recorded_s": 0,
         } | changed
         header = HEADER.pack(
             b"memlabTR", head["version"], PAGE, head["records"], head["sum"], 10**6, head["lost"],
             0, 0, 0, 0, 0, head["tasks"], head["files"], head["flags"], head["machine"],
-            head["blocks"], 0,
+            head["blocks"], head["recorded_s"],
         )  # fmt: skip
         names = b"made".ljust(16, b"\0") * self.tasks
         files = b"".join(
@@ -165,3 +171,48 @@ def records(path: Path) -> Iterator[Record]:
         operands = struct.unpack_from(f"<{2 * more}Q", data, at + 16)
         yield Record(word & 63, task, word >> 12 << 12, word >> 8 & 15, operands)
         at += 16 * (1 + more)
+
+
+def await_followers(memlab: subprocess.Popen[str]) -> bool:
+    """Until the recorder below it has read the state, its files closed again, and waits for the
+    process by a pidfd. False where it has ended without."""
+    deadline, children = time.monotonic() + 300, f"/proc/{memlab.pid}/task/{memlab.pid}/children"
+    while time.monotonic() < deadline:
+        if memlab.poll() is not None:
+            return False
+        for child in Path(children).read_text().split():
+            links = _links(Path(f"/proc/{child}/fd"))
+            reading = any(link.endswith(("/smaps", "/pagemap")) for link in links)
+            follows = all(any(kind in link for link in links) for kind in ("perf_event", "pidfd"))
+            if follows and not reading:
+                return True
+        time.sleep(0.01)
+    raise AssertionError("the recorder follows nothing")
+
+
+def _links(folder: Path) -> list[str]:
+    found = []
+    with suppress(FileNotFoundError):  # ended, or closed meanwhile
+        for link in folder.iterdir():
+            with suppress(FileNotFoundError):
+                found.append(str(link.readlink()))
+    return found
+
+
+@contextmanager
+def limited_processes(most: int, tmp_path: Path) -> Iterator[list[str]]:
+    """The words before a command that has so many at a time. When it is left all have ended."""
+    home = cgroup.v1_dir("pids")
+    if os.geteuid() or home is None or not os.access(home, os.W_OK):
+        pytest.skip("needs root and cgroups of v1 with the pids controller")
+    group = home / f"memlab-test-{tmp_path.name}-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "pids.max").write_text(str(most))
+        yield ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"]
+        deadline = time.monotonic() + 60
+        while (group / "cgroup.procs").read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        group.rmdir()

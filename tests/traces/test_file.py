@@ -1,6 +1,8 @@
 """Traces that are cut short, forged, of another machine or version: a line each, and no more."""
 
+import os
 import random
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +13,10 @@ from quick import mostly_slow
 
 from memlab.cli import cli
 from memlab.errors import BadTrace
-from memlab.trace import account, file
+from memlab.observe import available
+from memlab.trace import account, file, recording, shown
 
-from .made import ADVISE, AT, MACHINE, MAP, PAGE, READ, REMAP, TASK, Made, replay
+from .made import ADVISE, AT, EXIT, FORK, MACHINE, MAP, PAGE, READ, REMAP, TASK, UNMAP, Made, replay
 
 pytestmark = pytest.mark.skipif(not MACHINE, reason="traces are of x86-64 and arm64")
 
@@ -60,6 +63,27 @@ def test_a_forged_head_is_a_line(tmp_path: Path, changed: dict[str, int], said: 
         account.of(file.read(path))
     assert "\n" not in str(raised.value)
     assert replay(path).status == 1
+
+
+def test_a_time_that_no_calendar_has_is_a_line(tmp_path: Path) -> None:
+    (tmp_path / "a.trace").write_bytes(good().bytes(recorded_s=(1 << 64) - 1))
+    with pytest.raises(BadTrace, match="counts are out of bounds"):
+        file.read(tmp_path / "a.trace")
+
+
+def test_a_command_that_was_ended_by_a_signal_without_a_name(tmp_path: Path) -> None:
+    trace = file.read(good().write(tmp_path / "a.trace"))
+    first, *_ = shown.recorded(trace, recording.Recorded(59, 0, 0, 0, 0, signal.SIGRTMIN + 6))
+    assert first == "the command was ended by SIGRTMIN+6"
+
+
+def test_what_would_be_waited_for_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.trace")
+    (tmp_path / "folder.trace").mkdir()
+    (tmp_path / "device.trace").symlink_to("/dev/zero")
+    for path in tmp_path.iterdir():
+        with pytest.raises(BadTrace, match="it is not a file"):
+            file.read(path)
 
 
 def test_a_file_of_another_kind_is_a_line(tmp_path: Path) -> None:
@@ -139,9 +163,64 @@ def test_no_damage_ends_the_reader_by_a_signal(tmp_path: Path) -> None:
     assert whole == good().bytes()
 
 
+LARGE = 1 << 45  # bytes: 16 million pieces of 2 MiB
+FAR = AT + 997 * (1 << 21)
+DONTNEED = 4
+
+
+def test_a_few_records_of_large_ranges_are_a_few_steps(tmp_path: Path) -> None:
+    """Each was a step for every 2 MiB of it, and a file of 200 KiB took many minutes."""
+    made = Made().add(MAP, AT, LARGE, 3 | 0x22 << 32, 0, 0)
+    for _ in range(6000):
+        made.add(ADVISE, AT, LARGE, DONTNEED)
+    path = made.write(tmp_path / "a.trace")
+    done = subprocess.run([file.tool("account"), path], timeout=120, check=False)
+    assert done.returncode == 0
+
+
+def test_what_lies_far_apart_is_given_back_moved_and_touched_again(tmp_path: Path) -> None:
+    """In a range with more pieces than were touched, and in one with fewer."""
+    made = Made().add(MAP, AT, LARGE, 3 | 0x22 << 32, 0, 0).touch(AT, 7).touch(FAR, 11)
+    made.add(ADVISE, AT, LARGE, DONTNEED).touch(FAR, 5)
+    made.add(REMAP, AT, LARGE, LARGE, AT + LARGE, 0)
+    made.add(ADVISE, FAR + LARGE, PAGE, DONTNEED).add(UNMAP, AT + LARGE, LARGE)
+    found = account.of(file.read(made.write(tmp_path / "a.trace")))
+    assert found.given_back["anonymous"] == 7 + 11 + 1 + 4
+    assert found.touched_again["anonymous"] == 5
+    assert found.peak_pages == 7 + 11
+
+
+@pytest.mark.slow
+def test_a_few_records_of_many_forks_take_bounded_memory(tmp_path: Path) -> None:
+    """4,000 pieces touched, copied by each of 4,000 processes: 4 GiB of 400 KiB."""
+    if available.memory().left < 3 << 30:
+        pytest.skip("needs 3 GiB of free memory")
+    many = 4000
+    made = Made(tasks=1 + many).add(MAP, AT, LARGE, 3 | 0x22 << 32, 0, 0).touch(AT, many, step=512)
+    for task in range(1, 1 + many):
+        made.number(TASK, task, what=FORK)
+    with pytest.raises(BadTrace, match="more memory and processes at once than can be"):
+        account.of(file.read(made.write(tmp_path / "a.trace")))
+
+
+def test_processes_that_end_make_room_for_others(tmp_path: Path) -> None:
+    many = 300
+    made = Made(tasks=1 + many).map(AT, 1 << 9).touch(AT, 13)
+    for task in range(1, 1 + many):
+        made.number(TASK, task, what=FORK).touch(AT, 3, task=task).add(EXIT, task=task)
+    found = account.of(file.read(made.write(tmp_path / "a.trace")))
+    assert found.copied["anonymous"] == 3 * many
+    assert found.peak_pages == 13 + 3
+
+
 def test_show_and_try_say_it_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
     path.write_bytes(good().bytes()[:200])
     for words in (["show", str(path)], ["try", str(path)]):
         ended = CliRunner().invoke(cli, words)
         assert isinstance(ended.exception, BadTrace)
+
+
+def test_a_trace_without_a_touch_is_shown(tmp_path: Path) -> None:
+    trace = file.read(Made().map(AT, 3).write(tmp_path / "a.trace"))
+    assert shown.figure(trace, account.of(trace), tmp_path / "a.png").stat().st_size > 0

@@ -1,6 +1,7 @@
 """A program with prime numbers of pages, recorded: the trace and its replay have each of them."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -19,7 +20,21 @@ from memlab.errors import CannotRun, HostError
 from memlab.observe import tracefs
 from memlab.trace import account, file, recording
 
-from .made import ADVISE, EXEC, MAP, PAGE, READ, STATE_END, TASK, UNMAP, WRITE, records, replay
+from .made import (
+    ADVISE,
+    EXEC,
+    MAP,
+    PAGE,
+    READ,
+    STATE_END,
+    TASK,
+    UNMAP,
+    WRITE,
+    await_followers,
+    limited_processes,
+    records,
+    replay,
+)
 
 MAPPED, TOUCHED, READS, FREED, AGAIN, COPIED, OF_FILE, SHARED = 1009, 401, 53, 97, 61, 83, 67, 89
 PROGRAM = f"""
@@ -139,6 +154,7 @@ def test_prime_numbers_of_pages_are_in_the_trace_and_in_the_replay(
     trace = file.read(path)
     assert (trace.lost, trace.late, trace.incomplete) == (0, 0, "")
     found = account.of(trace)
+    assert found.calls["thp_disable"] == 1
     assert found.given_back["anonymous"] >= FREED
     assert found.touched_again["anonymous"] >= AGAIN
     assert found.copied["anonymous"] >= COPIED
@@ -181,7 +197,7 @@ def test_a_live_process_is_recorded_with_what_is_there(program: list[str], tmp_p
             stdout=subprocess.PIPE,
             text=True,
         )
-        _await_followers(recorder.pid)
+        assert await_followers(recorder)
         live.stdin.write("\n")
         live.stdin.flush()
         _await_touches(live.pid, anonymous + TOUCHED * PAGE)
@@ -208,31 +224,6 @@ def touches_before(path: Path, at: int, pages: int) -> int:
             return count
         count += record.kind == WRITE and at <= record.address < at + pages * PAGE
     raise AssertionError("the state of the start has no end")
-
-
-def _await_followers(pid: int) -> None:
-    """Until the recorder has read the state: it has opened pagemap, and closed it again."""
-    deadline, seen = time.monotonic() + 300, False
-    while time.monotonic() < deadline:
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            links = _links(Path(f"/proc/{child}/fd"))
-            events = any("perf_event" in link for link in links)
-            reading = any(link.endswith(("/smaps", "/pagemap")) for link in links)
-            seen = seen or events
-            if seen and not reading and any("pidfd" in link for link in links):
-                return
-        time.sleep(0.01)
-    raise AssertionError("the recorder follows nothing")
-
-
-def _links(folder: Path) -> list[str]:
-    found = []
-    for link in folder.iterdir():
-        try:
-            found.append(str(link.readlink()))
-        except FileNotFoundError:
-            continue
-    return found
 
 
 def _await_touches(pid: int, address: int) -> None:
@@ -297,6 +288,43 @@ while slept() < before + 5:
     time.sleep(0.01)
 bytearray(64 << 20)
 """
+
+
+HUGE_PLACES = 3
+ASKS_FOR_HUGE = f"""
+#include <stdio.h>
+#include <sys/mman.h>
+int main(void)
+{{
+    const long huge = 2 << 20;
+    char *at = mmap(NULL, {HUGE_PLACES + 1} * huge, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    at = (char *)(((long)at + huge - 1) & -huge);
+    madvise(at, {HUGE_PLACES} * huge, MADV_HUGEPAGE);
+    for (long i = 0; i < {HUGE_PLACES} * 512; i++)
+        ((volatile char *)at)[i * 4096] = 1;
+    printf("%lx\\n", (long)at);
+    return 0;
+}}
+"""
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["small", "huge"])
+def test_huge_pages_hide_touches_where_they_are_kept(tmp_path: Path, keep: bool) -> None:
+    """Without them each page is in the trace. With them a huge page that the host had to give is
+    one touch, and the trace says that there are others; how many it had is the host's to say."""
+    (tmp_path / "huge.c").write_text(ASKS_FOR_HUGE)
+    subprocess.run(["cc", "-O1", "-o", "huge", "huge.c"], cwd=tmp_path, check=True)
+    words = ["--keep-huge-pages"] if keep else []
+    path, said = recorded(tmp_path, *words, "--", str(tmp_path / "huge"))
+    found = touches(path, int(said.splitlines()[0], 16), HUGE_PLACES * 512)
+    assert set(found) == {(WRITE, 0)}
+    enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    allowed = enabled.exists() and "[never]" not in enabled.read_text()
+    assert file.read(path).huge is (keep and allowed)
+    if keep and allowed:
+        assert HUGE_PLACES <= found[WRITE, 0] <= HUGE_PLACES * 512
+    else:
+        assert found[WRITE, 0] == HUGE_PLACES * 512
 
 
 def test_too_small_a_buffer_loses_events_and_the_trace_says_so(tmp_path: Path) -> None:
@@ -367,6 +395,53 @@ def test_one_that_forks_for_ever_is_killed_in_a_line(
     assert "\n" not in str(raised.value)
     assert processes(r"^sleep 60\.1713") == []
     assert not (tmp_path / "a.trace").exists()
+
+
+FORKS = """
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+    int made[64], count = 0;
+    while (count < 64 && (made[count] = fork()) >= 0) {
+        if (!made[count])
+            for (;;)
+                pause();
+        count++;
+    }
+    printf("%d\\n", count);
+    for (int i = 0; i < count; i++)
+        kill(made[i], SIGKILL);
+    while (wait(NULL) > 0)
+        ;
+    return 0;
+}
+"""
+
+
+def test_a_command_that_may_start_no_more_processes_is_recorded_as_it_was(tmp_path: Path) -> None:
+    """What a limit refused it is not in the trace; one that leaves no room for it is a line."""
+    (tmp_path / "forks.c").write_text(FORKS)
+    subprocess.run(["cc", "-o", "forks", "forks.c"], cwd=tmp_path, check=True)
+    path, environ = tmp_path / "a.trace", {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "memlab", "record", "-o", path, "--", tmp_path / "forks"]
+    how = {"capture_output": True, "text": True, "timeout": 120, "env": environ}
+    with limited_processes(11, tmp_path) as enter:
+        done = subprocess.run([*enter, *command], **how, check=False)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stderr
+    made = sum(record.kind == TASK for record in records(path))
+    assert made == int(done.stdout.splitlines()[0])
+    assert 1 <= made < 11
+    found = replay(path)
+    assert (found.status, found.refused) == (0, 0)
+    path.unlink()
+    with limited_processes(2, tmp_path) as enter:
+        done = subprocess.run([*enter, *command], **how, check=False)  # type: ignore[call-overload]
+    assert done.returncode == 3
+    assert "pids.max" in done.stderr.splitlines()[-1]
+    assert not path.exists()
 
 
 def test_a_kernel_without_tracepoints_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from .made import (
     EXEC,
     EXIT,
     FORK,
+    HAS_ALLOCATIONS,
     LOCK_ALL,
     MACHINE,
     PAGE,
@@ -29,11 +30,13 @@ from .made import (
     START,
     STATE_END,
     TASK,
+    THP_DISABLE,
     THREAD,
     TIME,
     UNMAP,
     VFORK,
     Made,
+    limited_processes,
     replay,
 )  # fmt: skip
 
@@ -250,6 +253,12 @@ def test_huge_pages_are_those_of_the_mapping(tmp_path: Path) -> None:
     assert replay(small.touch(AT, 512).write(tmp_path / "b.trace"), huge=True).faults == 512
 
 
+def test_a_program_that_disables_huge_pages_does_so_in_the_replay(tmp_path: Path) -> None:
+    made = Made().number(THP_DISABLE, 1).map(AT, 512).add(ADVISE, AT, HUGE, HUGEPAGE).touch(AT, 512)
+    found = replay(made.write(tmp_path / "a.trace"), huge=True)
+    assert (found.status, found.calls, found.faults) == (0, 3, 512)
+
+
 def test_the_state_of_a_live_process_is_there_before_its_lock(tmp_path: Path) -> None:
     lockable()
     made = Made(flags=1).map(AT, MAPPED).touch(AT, TOUCHED).add(STATE_END)
@@ -328,3 +337,85 @@ def test_the_subject_of_a_trial_is_the_replayer(tmp_path: Path) -> None:
     assert file.tool("replay") in spec
     assert '"preload": []' in spec
     assert made.question == "What would other memory policies do to a.trace?"
+
+
+OWN_PAGES, TASKS = 61, 7
+
+
+def beside(kind: int) -> Made:
+    """Tasks that have memory of their own, and touch what the first has touched before them."""
+    made = Made(tasks=TASKS + 1).map(AT, MAPPED).touch(AT, FREED)
+    for task in range(1, TASKS + 1):
+        made.number(TASK, task, what=kind)
+    for turn in range(OWN_PAGES):
+        for task in range(1, TASKS + 1):
+            place = AT + task * 8 * HUGE
+            if not turn:
+                made.map(place, OWN_PAGES, task=task)
+            made.touch(place + turn * PAGE, 1, task=task).touch(AT, 1, READ, task=task)
+    for task in range(1, TASKS + 1):
+        made.add(EXIT, task=task)
+    return made.touch(AT, FREED + AGAIN)
+
+
+@pytest.mark.parametrize("kind", [FORK, THREAD, VFORK])
+def test_free_tasks_do_all_that_is_theirs(tmp_path: Path, kind: int) -> None:
+    path = beside(kind).write(tmp_path / "a.trace")
+    for words in ([], ["order=free"], ["order=free", "pace=recorded"]):
+        found = replay(path, *words)
+        assert (found.status, found.refused, found.passed) == (0, 0, 0)
+        assert found.touches == 2 * FREED + AGAIN + 2 * TASKS * OWN_PAGES
+        if kind != FORK:  # there a page is copied where it is still common
+            assert found.faults == FREED + AGAIN + TASKS * OWN_PAGES
+
+
+def test_free_threads_begin_where_a_live_process_had_its_state(tmp_path: Path) -> None:
+    made = Made(tasks=3, flags=1).number(TASK, 1, what=THREAD).number(TASK, 2, what=THREAD)
+    made.map(AT, MAPPED).touch(AT, TOUCHED).add(STATE_END)
+    made.touch(AT, TOUCHED, READ, task=1).touch(AT, TOUCHED, READ, task=2)
+    found = replay(made.write(tmp_path / "a.trace"), "order=free")
+    assert (found.status, found.faults, found.passed) == (0, TOUCHED, 0)
+
+
+def test_free_tasks_are_refused_touches_each_for_itself(tmp_path: Path) -> None:
+    """Signals of threads at the same time, each on a stack of its own."""
+    made = Made(tasks=TASKS + 1).map(AT, MAPPED, rights=0)
+    for task in range(1, TASKS + 1):
+        made.number(TASK, task, what=THREAD)
+    for task in range(1, TASKS + 1):
+        made.touch(AT, MAPPED, task=task)
+    found = replay(made.write(tmp_path / "a.trace"), "order=free")
+    assert (found.status, found.passed, found.faults) == (0, TASKS * MAPPED, 0)
+
+
+def test_an_exec_of_a_free_task_waits_for_the_threads_of_its_process(tmp_path: Path) -> None:
+    made = Made(tasks=3).map(AT, MAPPED).number(TASK, 1, what=FORK)
+    made.number(TASK, 2, task=1, what=THREAD).touch(AT, TOUCHED, task=2).add(EXIT, task=2)
+    made.add(EXEC, task=1).map(AT, MAPPED, task=1).touch(AT, FREED, task=1).add(EXIT, task=1)
+    found = replay(
+        made.touch(AT + TOUCHED * PAGE, COPIED).write(tmp_path / "a.trace"), "order=free"
+    )
+    assert (found.status, found.touches) == (0, TOUCHED + FREED + COPIED)
+    assert (found.faults, found.passed) == (TOUCHED + FREED + COPIED, 0)
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["order=free", "pace=recorded"], None], ids=["turns", "free", "malloc"]
+)
+def test_more_processes_than_are_allowed_are_a_line(
+    tmp_path: Path, words: list[str] | None
+) -> None:
+    made = Made(tasks=TASKS + 1, flags=HAS_ALLOCATIONS).map(AT, MAPPED)
+    for task in range(1, TASKS + 1):
+        made.number(TASK, task, what=FORK)
+    made.number(TIME, 10**9).touch(AT, TOUCHED)
+    for task in range(1, TASKS + 1):
+        made.touch(AT, FREED, task=task)
+    path = made.write(tmp_path / "a.trace")
+    tool = [file.tool("replay"), *words] if words is not None else [file.tool("allocate")]
+    with limited_processes(TASKS - 2, tmp_path) as enter:
+        done = subprocess.run(
+            [*enter, *tool, str(path)], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert f"number {TASKS - 2} of {TASKS} could not begin" in done.stderr

@@ -1,14 +1,16 @@
 """A trace as a subject of `memlab try`: the blocks, metrics, outcomes and lines of any command."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import memlab
 from memlab.command import request as asked
-from memlab.errors import BadLevels, BadRequest, BadTrace
+from memlab.errors import BadLevels, BadRequest, BadTrace, CannotRun
+from memlab.machines.guest import handle
 
-from .made import AT, FORK, MACHINE, START, TASK, Made
+from .made import AT, FORK, MACHINE, START, TASK, THREAD, Made
 
 pytestmark = pytest.mark.skipif(not MACHINE, reason="replays are of x86-64 and arm64")
 
@@ -75,6 +77,7 @@ def test_a_killed_process_of_a_trace_ends_the_replay(tmp_path: Path, store_path:
         ({"env.A": ["1"]}, "env.A is not a policy of a trace"),
         ({"n": ["1"]}, "n is not a policy of a trace"),
         ({"pace": ["fast"]}, "choose from none, recorded"),
+        ({"order": ["none"]}, "choose from recorded, free"),
     ],
 )
 def test_a_policy_that_a_replay_cannot_have_is_refused(
@@ -103,3 +106,27 @@ def test_the_recorded_pace_is_a_policy(tmp_path: Path) -> None:
     path = Made().map(AT, MAPPED).write(tmp_path / "a.trace")
     subject = asked.command([str(path)], {"pace": ["none", "recorded"]}).subject or {}
     assert subject["argv"] == ["pace={pace}", str(path)]
+
+
+def test_free_threads_are_a_level_and_what_they_pass_over_is_counted(
+    tmp_path: Path, store_path: Path
+) -> None:
+    made = Made(tasks=3).map(AT, MAPPED).number(TASK, 1, what=THREAD).number(TASK, 2, what=THREAD)
+    made.touch(AT, LESS, task=1).touch(AT + LESS * 4096, LESS, task=2).touch(AT - 4096, 1)
+    path = made.write(tmp_path / "a.trace")
+    run = memlab.trial([str(path)], blocks=1, store=store_path, order=["recorded", "free"])
+    assert [sample.outcome for sample in run.samples] == ["ok", "ok"]
+    found = [(sample.raw or {})["metrics"] for sample in run.samples]
+    assert [(one["refused"], one["passed_over"]) for one in found] == [(0, 1), (0, 1)]
+
+
+def test_a_trace_that_a_guest_does_not_see_is_refused_before_it_boots(tmp_path: Path) -> None:
+    """Of a folder where a guest has a file system of its own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as hidden:
+        path = Made().map(AT, MAPPED).write(Path(hidden) / "a.trace")
+        request = asked.command([str(path)], {"lock": ["off"]}, cwd=Path("/"))
+        with pytest.raises(CannotRun, match="is not seen in a guest") as raised:
+            handle._check_request(request)
+    assert "a.trace" in str(raised.value)
+    assert "\n" not in str(raised.value)
+    handle._check_request(asked.command(["sort", "-o", "/dev/null"], {}, cwd=Path("/")))

@@ -90,6 +90,12 @@ class _Trying(Waiting):
     help="Keep the service for the trials of a block that have the same policies.",
 )
 @click.option(
+    "--duet",
+    is_flag=True,
+    help="Run two levels at the same time on one CPU and compare their processor times: both meet "
+    "the same machine.",
+)
+@click.option(
     "--expect",
     "expect",
     metavar="TEXT",
@@ -123,6 +129,7 @@ def command(
     serve: str,
     ready: str,
     keep: bool,
+    duet: bool,
     expect: tuple[str, ...],
     gate: bool,
     timeout_s: float,
@@ -158,7 +165,7 @@ def command(
 
     _sweeping.check(asked)
     if len(words) == 1 and words[0].endswith(".toml"):
-        if assignments or metrics or metric_file or latencies or expect or serve or keep:
+        if any((assignments, metrics, metric_file, latencies, expect, serve, keep, duet)):
             raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
         request = of_command.command_file(Path(words[0]), **asked)
     else:
@@ -166,19 +173,19 @@ def command(
             served = shlex.split(serve)
         except ValueError as error:
             raise click.UsageError(f"--serve {serve!r}: {error}") from None
-        request = of_command.command(
-            words,
-            tried.read_policies([*words, *served], assignments),
+        trying = of_command.Trying(
             metrics=metrics,
-            metric_file=metric_file,
+            metric_json=metric_file,
             latencies=latencies,
             expect=expect,
+            timeout=timeout_s,
             serve=served,
             ready=ready,
             keep=keep,
-            timeout_s=timeout_s,
-            **asked,
+            duet=duet,
         )
+        policies = tried.read_policies([*words, *served], assignments)
+        request = of_command.command(words, policies, trying, **asked)
     if gate and not (request.subject or {}).get("expect"):
         raise click.UsageError("--gate needs an --expect")
     if dry_run:
@@ -187,7 +194,7 @@ def command(
     rows = _sweeping.Rows() if jsonl else None
     folder = None if rows else output_folder(output, store)
     if stop_on_input:
-        _sweeping.stop_when_told()
+        _sweeping.stop_on_input()
     run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s, rows)
     if folder is None:
         return

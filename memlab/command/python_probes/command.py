@@ -14,6 +14,9 @@ the command's, which is the load. The service is started before and ended after 
 runs on for the next trial of this process. Then its peaks are reset as the load begins; its context
 switches are those of the threads that live when the load ends.
 
+In a duet the commands of both points run at the same time on one CPU, in the trial of the one that
+comes first; what the other took is kept for its own trial, which runs nothing.
+
 The command's standard input is empty and it has no terminal. What it prints is read as it comes;
 the last 4 KiB are kept, and the last match of each metric. How it ended is an outcome: `failed`
 (an exit status other than 0), `oom-killed`, `timeout`, `no-metric`, `unavailable` where a policy
@@ -37,15 +40,18 @@ import stat
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from memlab.analysis.histogram import index_of
 from memlab.observe import tracefs
 from memlab.observe.in_force import InForce
+from memlab.printable import signal_name
 from memlab.probe import Failed, Window
 from memlab.run import cleanup
 
@@ -83,29 +89,29 @@ def measure(params: Params) -> dict[str, Any]:
     try:
         return _measured(json.loads(params.spec), params)
     except BaseException:
-        let_go()
+        shut_down()
         raise
 
 
-def let_go() -> None:
+def shut_down() -> None:
     """End the service that is kept."""
     while _kept:
         _kept.pop().end()
 
 
 def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
+    if taken := _taken.pop(spec["point"], None):
+        return taken
+    _taken.clear()
     plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     environ = {**plain, **spec["environ"]}
-    libraries = [os.environ.get("LD_PRELOAD", ""), *spec["preload"]]
-    if spec["preload"]:
-        _check_preloads((spec["serve"] or spec["argv"])[0], environ)
     if spec["cpus"] > len(os.sched_getaffinity(0)):
         here = len(os.sched_getaffinity(0))
         raise Failed(f"needs {spec['cpus']} CPUs, and may use {here}", errno.EINVAL, "unavailable")
     group = _Group(params.group, params.processes)
     bound = "" if params.processes or not os.getuid() else _processes_bound(spec["processes"])
     bare = [spec["launch"], *_word("nproc", bound), *_word("tracepoint", _FLUSHES)]
-    launch = [*bare, *spec["policies"], *_word("preload", ":".join(filter(None, libraries)))]
+    launch = [*bare, *_policies(spec, environ)]
     complaint = _Output({}, _COMPLAINT)
     floor = _Launched(launch, [spec["nothing"]], environ, spec["cwd"], complaint)
     if not _attend([floor], lambda: floor.ended, _STOP_WITHIN_S):
@@ -114,11 +120,14 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
         raise Failed(_last_lines(complaint.tail)[len(_SAID) :], errno.EINVAL, "unavailable")
     if spec["memory_high"]:
         group.set_high(spec["memory_high"])
+    if spec["drops_files"]:
+        _drop_files([*spec["argv"], *spec["serve"]], Path(spec["cwd"]))
     output = _Output(spec["metrics"])
     file, latencies = (
         _WrittenFile(spec["cwd"], spec[name]) for name in ("metric_file", "latency_file")
     )
     load: dict[str, Any] = {}
+    beside: tuple[_Launched, _Output] | None = None
     with Window() as window:
         try:
             if spec["serve"]:
@@ -134,15 +143,79 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
                     _kept.clear()
                 subject, usage, load = service.launched, service.usage, service.result()
             else:
-                words = [*launch, *group.words()]
-                held = _held(spec, group)
-                subject = _Launched(words, spec["argv"], environ, spec["cwd"], output, held)
-                timely = _attend([subject], lambda: subject.ended, spec["timeout_s"])
-                subject.stop(group)
-                ended, usage = None if timely else _timed_out(spec, output, group), subject.usage()
+                subject = _started(spec, [*launch, *group.words()], environ, output, group)
+                running = [subject]
+                if second := spec["beside"]:
+                    theirs = {**plain, **second["environ"]}
+                    words = [*bare, *_policies(second, theirs), *group.words()]
+                    said = _Output({})
+                    beside = _started(second, words, theirs, said, group), said
+                    running.append(beside[0])
+                _attend(running, lambda: all(one.ended for one in running), spec["timeout_s"])
+                late = [one for one in running if not one.ended]
+                for one in running:
+                    one.stop(group)
+                ended = _timed_out(spec, output, group) if subject in late else None
+                usage = subject.usage()
         finally:
             if not _kept:
                 group.kill()
+    told = partial(_told, floor=floor, group=group, measured=window.measured)
+    if beside:
+        other, said = beside
+        how = _timed_out(second, said, group) if other in late else None
+        _taken[second["point"]] = told(second, other, said, other.usage(), {"kept": True}, how)
+        load = {"kept": True}
+    written = _of_files(spec, file, latencies)
+    return told(spec, subject, output, usage, load, ended, written)
+
+
+_taken: dict[str, dict[str, Any]] = {}  # by the second of a duet, by its point
+
+
+def _started(
+    spec: dict[str, Any],
+    words: Sequence[str],
+    environ: dict[str, str],
+    output: _Output,
+    group: _Group,
+) -> _Launched:
+    held = _held(spec, group)
+    return _Launched(words, spec["argv"], environ, spec["cwd"], output, held)
+
+
+def _policies(spec: dict[str, Any], environ: dict[str, str]) -> list[str]:
+    """The launcher's words for the policies of a point."""
+    libraries = [os.environ.get("LD_PRELOAD", ""), *spec["preload"]]
+    if spec["preload"]:
+        _check_preloads((spec["serve"] or spec["argv"])[0], environ)
+    return [*spec["policies"], *_word("preload", ":".join(filter(None, libraries)))]
+
+
+def _of_files(spec: dict[str, Any], file: _WrittenFile, latencies: _WrittenFile) -> dict[str, Any]:
+    """The numbers that the command wrote."""
+    found: dict[str, Any] = {}
+    if file.is_new():
+        found["metrics"] = _numbers(file.read(), spec["file_metrics"])
+    if latencies.is_new():
+        found["latency"] = _histogram(latencies.read(), spec["latency_ns"])
+    return found
+
+
+def _told(
+    spec: dict[str, Any],
+    subject: _Launched,
+    output: _Output,
+    usage: dict[str, Any],
+    load: dict[str, Any],
+    ended: dict[str, str] | None,
+    written: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    floor: _Launched,
+    group: _Group,
+    measured: dict[str, Any],
+) -> dict[str, Any]:
+    """What the sample keeps of a command, or of a service under its load."""
     result = {
         "floor": floor.report,
         **subject.report,
@@ -150,16 +223,13 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
         **group.readings(),
         **load,
         "output": output.tail,
-        "metrics": output.found,
         "missing": _missing(group, subject.report) | subject.pss.missing(),
+        **written,
+        "metrics": output.found | written.get("metrics", {}),
     }
-    if file.is_new():
-        result["metrics"] |= _numbers(file.read(), spec["file_metrics"])
-    if latencies.is_new():
-        result["latency"] = _histogram(latencies.read(), spec["latency_ns"])
-    counters = window.measured["counters"] | usage.pop("counters")
+    counters = measured["counters"] | usage.pop("counters")
     own_cpu = {"cpu_at_open": -1, "cpu_at_close": -1}  # it may have run on several
-    window.measured |= usage | own_cpu | {"counters": counters}
+    window = measured | usage | own_cpu | {"counters": counters}
     said = load.get("service_output", result["output"])
     refused = _refused(spec, subject, _last_lines(said))
     if refused is None and group.oom_kills():
@@ -168,7 +238,26 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
         refused = {"outcome": "oom-killed", "detail": detail}
     ended = refused or ended
     ended = ended or _command_ended(spec, load.get("load") or subject.report, result)
-    return {"window": window.measured, **result, "ended": ended}
+    return {"window": window, **result, "ended": ended}
+
+
+def _drop_files(words: Sequence[str], folder: Path) -> None:
+    """Take the program and the files that its words name (FILE, --option=FILE) out of the page
+    cache, so that what is read of them is charged to the trial. What others map or what is dirty
+    for them stays (posix_fadvise(2))."""
+    parts = [part for word in words for part in (word, word.partition("=")[2]) if part]
+    paths = {folder / part for part in parts}
+    paths |= {Path(found) for word in words if (found := shutil.which(word))}
+    for path in paths:
+        with suppress(OSError, ValueError):
+            if not path.is_file():
+                continue
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                os.fdatasync(fd)
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(fd)
 
 
 def _held(spec: dict[str, Any], group: _Group) -> InForce:
@@ -1034,7 +1123,7 @@ def _command_ended(
         what = _not_started(spec["argv"][0], report["errno"])
         return {"outcome": "failed", "detail": what}
     if report["signal"]:
-        name = signal.Signals(report["signal"]).name.lower()
+        name = signal_name(report["signal"]).lower()
         return {"outcome": name, "detail": f"{_how_it_ended(report)}{last}"}
     if report["status"] not in spec["good_statuses"]:
         return {"outcome": "failed", "detail": f"{_how_it_ended(report)}{last}"}
@@ -1049,7 +1138,7 @@ def _command_ended(
 
 def _how_it_ended(report: dict[str, Any]) -> str:
     if report["signal"]:
-        return f"ended by {signal.Signals(report['signal']).name}"
+        return f"ended by {signal_name(report['signal'])}"
     return f"exit status {report['status']}"
 
 

@@ -169,9 +169,9 @@ def _last_kill(file: str, as_json: bool) -> None:
 
     found = killed.read(Path(file) if file else None)
     if as_json:
-        from dataclasses import asdict
+        from memlab.diagnose import documents
 
-        echo_json({"kills": len(found), "last": asdict(found[-1]) if found else None})
+        echo_json(documents.of_kills(found))
     elif not found:
         echo("no kill for want of memory in this log: it may have been overwritten; journalctl -k")
     else:

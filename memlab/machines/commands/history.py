@@ -38,8 +38,8 @@ from memlab.cli._options import (
 )
 @click.option(
     "--rate",
-    type=click.Choice(["1%", "5%", "10%"]),
-    default="5%",
+    type=click.Choice(["1%", "5%", "10%", "50%"]),
+    default="50%",
     show_default=True,
     help="Of machines on which nothing changes, how many may show a change in 365 runs.",
 )

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import click
 
-from memlab.cli._options import json_option, store_option
+from memlab.cli._options import echo, json_option, store_option
 
 
 @click.command()
 @click.argument("file", type=click.Path(allow_dash=True, path_type=Path))
-@click.option("--host", help="Which host it comes from, where its rows name none or a wrong one.")
+@click.option(
+    "--host", help="The host that measured it; runs that it fetched from others keep their names."
+)
 @click.option(
     "--partial", is_flag=True, help="Take the rows before the place where the file breaks off."
 )
@@ -47,4 +49,7 @@ def command(file: Path, host: str | None, partial: bool, store: Path | None, as_
         except OSError as error:
             raise BadExport(f"cannot read {file}: {error.strerror}") from None
         found = output.by_host(opened, taken)
+    if taken.own_names:
+        kept = ", ".join(taken.own_names)
+        echo(f"memlab: --host {host} names none of its runs of {kept}: they keep theirs", err=True)
     output.print_results(found, path, as_json=as_json)

@@ -35,13 +35,18 @@ def command(what: str | None, words: tuple[str, ...], as_json: bool) -> None:
     """
     from memlab.errors import BadRequest, CannotRun
     from memlab.machines.guest import kernels
+    from memlab.units import version_order
 
     refused: list[str] = []
     if what == "suggest":
         if len(words) != 2 or as_json:
             raise BadRequest("suggest takes two versions: memlab kernels suggest 6.1 7.3")
-        lines = kernels.suggest(words[0], words[1], kernels.at_hand())
-        for line in lines or ["the package lists here have none that is missing"]:
+        older, newer = words
+        if version_order(older) > version_order(newer):
+            raise BadRequest(f"the older one first: memlab kernels suggest {newer} {older}")
+        lines = kernels.suggest(older, newer, kernels.at_hand())
+        none = f"the package lists here have no kernel from {older} to {newer} but those at hand"
+        for line in lines or [none]:
             echo(line)
         return
     if what == "unpack":

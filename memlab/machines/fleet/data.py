@@ -49,7 +49,7 @@ def hosts_claims(
                 outlier=split.outlier,
                 differences=[
                     documents.TellingPart(
-                        one.name, {**one.values}, one.separation.told, one.separation.p
+                        one.name, {**one.values}, one.separation.explained, one.separation.p
                     )
                     for one in split.differences
                 ],

@@ -55,6 +55,21 @@ def named(runs: Sequence[Run]) -> dict[str, Run]:
     return dict(sorted(found.items()))
 
 
+def alike(runs: Mapping[str, Run]) -> list[list[str]]:
+    """Names that mean one machine: each list is of runs under one boot of one kernel. A machine-id
+    would not do, which images share."""
+    found: dict[str, list[str]] = {}
+    for host, run in runs.items():
+        if boot := run.environment.get("boot_id"):
+            found.setdefault(str(boot), []).append(host)
+    return [names for names in found.values() if len(names) > 1]
+
+
+def cut_off(run: Run) -> bool:
+    """Whether its last session has not ended, as far as its rows came."""
+    return not run.sessions or run.sessions[-1].ended in (None, "interrupted")
+
+
 def rows(runs: Mapping[str, Run]) -> list[KernelRow]:
     """A row per claim and setting with a cell per host."""
     return ladder.rows(list(runs.items()), (), (), timed=True)
@@ -90,8 +105,8 @@ def differences(
     for name in dict.fromkeys(name for parts in machines.values() for name in parts):
         values = {host: machines[host].get(name, "unknown") for host in hosts}
         if len(set(values.values())) > 1:
-            told = separation([groups[h] for h in hosts], [values[h] for h in hosts])
-            found.append(Difference(name, values, told))
+            apart = separation([groups[h] for h in hosts], [values[h] for h in hosts])
+            found.append(Difference(name, values, apart))
     found = [one for one in found if one.separation.beyond_chance > 0]
     found.sort(key=_rank)
     return found[:_MOST]
@@ -99,8 +114,8 @@ def differences(
 
 def _rank(one: Difference) -> tuple[float, float, bool, str]:
     """The best first; of those that do it equally well the kernel, which is the likeliest cause."""
-    told = one.separation
-    return told.p, -told.beyond_chance, not one.name.startswith("kernel"), one.name
+    apart = one.separation
+    return apart.p, -apart.beyond_chance, not one.name.startswith("kernel"), one.name
 
 
 def _parts(seen: Mapping[str, Any]) -> dict[str, str]:

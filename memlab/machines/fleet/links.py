@@ -17,15 +17,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import msgspec
-from msgspec.structs import replace
 
 from memlab.errors import BadExport, BadRequest, CannotRun, Interrupted, StoreError
-from memlab.machines.fleet import bootstrap, cluster
+from memlab.machines.fleet import cluster
 from memlab.observe import guest_tools
 from memlab.printable import printable
 from memlab.run.driver import interruptible
@@ -107,15 +105,6 @@ def command(name: str, host: Host, arguments: Sequence[str]) -> list[str]:
     what, *more = arguments
     where = ["--store", host.store] if host.store else []  # before the `--` of a command's own
     return _ssh(name, host, shlex.join([*shlex.split(host.memlab), what, *where, *more]))
-
-
-def bootstrapped(chosen: Mapping[str, Host], say: Callable[[str], None]) -> dict[str, Host]:
-    """The hosts, each with a copy of this memlab. CannotRun where one cannot take it."""
-    if workers := [name for name, host in chosen.items() if host.dask]:
-        raise BadRequest(f"{workers[0]} is a worker, which has a memlab: --bootstrap is for ssh")
-    links = {name: partial(_ssh, name, host) for name, host in chosen.items()}
-    commands = bootstrap.copy(links, say)
-    return {name: replace(host, memlab=commands[name]) for name, host in chosen.items()}
 
 
 def _ssh(name: str, host: Host, line: str) -> list[str]:
@@ -220,9 +209,10 @@ def _cut(
             return result.wrong
         return f"lost before its first row, and may go on there: {fetch}"
     if not arriving.ended:
+        # ssh ends alike where the link broke and where its command was killed.
         return (
-            f"lost after {result.samples} samples; what it measures goes on there, and nowhere "
-            f"else: {fetch}"
+            f"lost after {result.samples} samples: it was killed there, or goes on there, and "
+            f"nowhere else: {fetch}"
         )
     if arriving.interrupted:
         run = [*arriving.runs][-1]
@@ -262,7 +252,7 @@ def _pull(store: Store, host: Host, result: Result, whole: Collection[str]) -> C
             return ()
         for run, count in taken.runs.items():
             result.runs[run] = result.runs.get(run, 0) + count
-        result.clock_s = max(result.clock_s, taken.ahead_s)
+        result.clock_s = max(result.clock_s, *taken.ahead_s.values(), 0.0)
     if taken.whole and _broken(link):
         result.wrong = ""
     if not taken.whole:
@@ -323,6 +313,6 @@ def _said(code: int, host: Host, lines: Sequence[str]) -> str:
     if code == _NOT_FOUND:
         return (
             f"no {host.memlab!r} there: install memlab, or say where it is in a HOSTS.toml: "
-            'memlab = "/path/to/memlab"'
+            f'memlab = "/path/to/memlab" (it, or its Python, is missing: {last})'
         )
     return last

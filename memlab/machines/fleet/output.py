@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from memlab import experiments, measure
+from memlab import experiments, measure, units
 from memlab.api import Run
 from memlab.cli._options import GIVEN, echo, echo_json
 from memlab.errors import CannotRun, NotComparable, UnknownRun
@@ -28,7 +28,9 @@ def by_host(store: Store, taken: Taken) -> list[Result]:
     for run, new in taken.runs.items():
         row = store.run(run)
         host = (row and row.origin) or "this host"
-        found.setdefault(host, Result(host, clock_s=max(0.0, taken.ahead_s))).runs[run] = new
+        one = found.setdefault(host, Result(host))
+        one.runs[run] = new
+        one.clock_s = max(one.clock_s, taken.ahead_s.get(run, 0.0))
     return list(found.values())
 
 
@@ -76,7 +78,7 @@ def _host(one: Result, rows: dict[str, RunRow]) -> None:
         echo(f"  and {_count(more, 'more run')}")
     if abs(one.clock_s) > _CLOCK_S:
         way = "ahead of" if one.clock_s > 0 else "behind"
-        echo(f"  its clock is {abs(one.clock_s):.0f} s {way} this host's")
+        echo(f"  its clock is {units.format_long(abs(one.clock_s))} {way} this host's")
 
 
 def _count(number: int, noun: str) -> str:
@@ -84,7 +86,7 @@ def _count(number: int, noun: str) -> str:
 
 
 # What is this side's alone: where rows go, and how the result is printed.
-_LOCAL = frozenset({"on", "bootstrap", "store", "output", "quiet", "as_json"})
+_LOCAL = frozenset({"on", "store", "output", "quiet", "as_json"})
 
 
 def arguments(local: Collection[str] = _LOCAL) -> list[str]:
@@ -118,20 +120,15 @@ def sweep(
     store: Path | None,
     *,
     quiet: bool,
-    bootstrap: bool = False,
 ) -> tuple[list[Result], list[Run]]:
-    """Run `sweep` or `try` on every host, with `bootstrap` by a copy of this memlab; each host's
-    result, and the runs that have samples."""
+    """Run `sweep` or `try` on every host; each host's result, and the runs that have samples."""
     path = store or default_path()
 
     def say(line: str) -> None:
         if not quiet:
             click.echo(line, err=True)
 
-    hosts = links.hosts(on)
-    if bootstrap:
-        hosts = links.bootstrapped(hosts, say)
-    results = links.sweep(hosts, command, words, path, say)
+    results = links.sweep(links.hosts(on), command, words, path, say)
     with Store(path) as opened:
         rows = [opened.run(run) for one in results for run, new in one.runs.items() if new]
     return results, [Run(row, path) for row in rows if row]
@@ -175,14 +172,13 @@ def reproduce(
     store: Path | None,
     *,
     quiet: bool,
-    bootstrap: bool = False,
 ) -> bool:
     """Measure each experiment of a study on every host and print its table; whether a claim is
     contradicted anywhere. CannotRun at the end where a host failed."""
     contradicted, failed = False, []
     for declared in study.experiments:
         words = [*how, f"--blocks={measure.BLOCKS}", declared.name]
-        results, runs = sweep(on, "sweep", words, store, quiet=quiet, bootstrap=bootstrap)
+        results, runs = sweep(on, "sweep", words, store, quiet=quiet)
         if runs:
             contradicted |= claims(runs)
         try:

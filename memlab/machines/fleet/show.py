@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from memlab.judging.summary import standing
+from memlab.machines.fleet import judge as judging
 from memlab.machines.fleet.judge import Level, Split
 from memlab.machines.ladder.judge import KernelRow, verdicts
 from memlab.present import table, words
@@ -38,7 +39,7 @@ def show(
     by_host = {level.host: level for level in differ and levels}
     cells: list[list[Cell | str]] = [
         [
-            host,
+            f"{host}, cut off" if judging.cut_off(run) else host,
             words.machine(run),
             *([_level(by_host[host])] if differ else []),
             *(_verdict([row for row in rows if row.id == id], host) for id in ids),
@@ -67,20 +68,38 @@ def answer(
 ) -> list[str]:
     """How many claims hold on all hosts, where they disagree, and which host stands apart."""
     name = next(iter(runs.values())).experiment.name
-    found, hosts = _by_claim(runs, rows), words.count(len(runs), "host")
+    found, where = _by_claim(runs, rows), _where(runs)
     alike: dict[str, list[str]] = {}
     for id, seen in found.items():
         if len(seen) == 1:
             alike.setdefault(next(iter(seen)), []).append(id)
     hold = len(alike.pop("holds", []))
-    said = [f"{name}: {hold} of {words.count(len(found), 'claim')} hold on all {hosts}"]
+    said = [f"{name}: {hold} of {words.count(len(found), 'claim')} hold {where}"]
     if differ := list(dict.fromkeys(split.row.id for split in splits)):
         said.append(f"the hosts disagree on {', '.join(differ)}")
     alone = [split.outlier for split in splits if split.outlier]
     for host in dict.fromkeys(alone):
         said.append(f"{host} stands apart: alone against all others in {alone.count(host)} of them")
-    said += [f"{word} on all {hosts}: {', '.join(ids)}" for word, ids in alike.items()]
+    said += [f"{word} {where}: {', '.join(ids)}" for word, ids in alike.items()]
+    for names in judging.alike(runs):
+        said.append(
+            f"{' and '.join(names)} are one machine: what one shows, the other does not confirm, "
+            "and measured at the same time they disturb each other"
+        )
+    for host, run in runs.items():
+        if judging.cut_off(run):
+            samples = words.count(len(run.samples), "sample")
+            said.append(f"{host}: its run was cut off after {samples}, on which its verdicts rest")
     return said
+
+
+def _where(runs: Mapping[str, Run]) -> str:
+    """`on all 3 hosts`, `on all 3 hosts (2 machines)`, `on b`."""
+    if len(runs) == 1:
+        return f"on {next(iter(runs))}"
+    machines = len(runs) - sum(len(names) - 1 for names in judging.alike(runs))
+    few = f" ({words.count(machines, 'machine')})" if machines < len(runs) else ""
+    return f"on all {words.count(len(runs), 'host')}{few}"
 
 
 def _level(level: Level) -> Cell | str:
@@ -111,7 +130,7 @@ def _split(runs: Mapping[str, Run], split: Split) -> list[str]:
         for host, value in one.values.items():
             values.setdefault(value, []).append(host)
         said = "; ".join(f"{value} on {', '.join(hosts)}" for value, hosts in values.items())
-        how = "tells them apart" if one.separation.told > 0.999 else "goes with it in part"
+        how = "tells them apart" if one.separation.explained > 0.999 else "goes with it in part"
         chance = "" if one.separation.p <= _ENOUGH else ", which may be chance"
         lines.append(f"  {one.name} {how}{chance} (p = {one.separation.p:.2g}): {said}")
     if not split.differences:

@@ -1,5 +1,6 @@
 """A virtual machine that boots this host's own root, read-only, under another kernel.
 
-The host keeps the plan, the order, the stop rule and the store; the guest runs the trials, with
-the same executor and workers as the host would, and answers over a port of its own.
+It sweeps as this host would, with the same driver, and its rows come over a port of its own, as
+those of another host come by ssh. What takes numpy is asked of the host: which points the claims,
+or a precision, still need.
 """

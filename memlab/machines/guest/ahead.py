@@ -20,9 +20,9 @@ from memlab.run.prepare import Prepared
 
 
 def prepare(request: Request, guest: Guest) -> Prepared:
-    """What Guest.prepare answers, of a guest that has not booted and has nothing in its memory.
+    """What the guest will prepare, with nothing in its memory yet.
 
-    Raises as that does: UnknownExperiment, BadLevels, Refused.
+    Raises UnknownExperiment, BadLevels, Refused.
     """
     experiment = experiments.load(request.experiment, request.subject)
     directories = Directories(FILES)

@@ -11,6 +11,7 @@ from typing import Any
 
 from memlab import experiments, units
 from memlab.errors import BadRequest
+from memlab.experiment import Experiment
 from memlab.experiment.points import Point
 from memlab.machines.guest import ahead, host
 from memlab.machines.guest.check import check
@@ -94,17 +95,25 @@ class Guest:
         cap_bytes = int(self.memory_bytes * _CAP_SHARE)
         return replace(request, subject={**request.subject, "cap_bytes": cap_bytes})
 
+    def points(self, request: Request) -> Sequence[Point]:
+        """What the plan has here, which may differ in levels that depend on CPUs: the guest makes
+        its own. What is wrong with a request whatever the guest is said now, before one boots."""
+        experiment = _checked(request)
+        built = plan.build(experiment, request.preset, request.levels, controls=request.controls)
+        return built.points
+
     @contextmanager
-    def target(self, request: Request, wait_s: float = 0.0) -> Iterator[host.Guest]:
+    def target(
+        self, request: Request, points: Sequence[Point], wait_s: float = 0.0
+    ) -> Iterator[host.Guest]:
         """The guest for one request, with the C libraries that its points run under."""
-        points = _check_request(request)
         libcs = beforehand.libcs(experiments.load(request.experiment, request.subject), points)
         with self.open(wait_s, libcs) as booted:
             yield booted
 
     def dry_run(self, request: Request) -> tuple[Prepared, Mapping[str, Any]]:
         """The plan, and what is known of the guest; it is not booted."""
-        _check_request(request)
+        _checked(request)
         unbooted = host.Guest(self._asked)
         return ahead.prepare(request, unbooted), ahead.known(unbooted)
 
@@ -120,19 +129,28 @@ class Guest:
             yield booted
 
 
-def _check_request(request: Request) -> Sequence[Point]:
-    """What is wrong with a request whatever the guest: said before one boots. The guest makes the
-    plan itself, since levels may depend on its CPUs; its points by this host's."""
+def _checked(request: Request) -> Experiment:
+    """The experiment of a request that a guest can be asked for."""
     if request.directory is not None:
         raise BadRequest("a guest has a disk of its own: Guest(directory=) says where it lies")
     if request.libc is not None:
         raise BadRequest(
             "--libc: a guest's own Python needs this host's libc; choose a trial's by -p glibc=DIR"
         )
-    if request.gentle is not None:
-        raise BadRequest("a guest takes its memory as long as it runs: be gentle on the host alone")
+    if request.turns:
+        raise BadRequest("--turns: in a guest trials come one at a time")
+    for path in _tried(request.subject) if request.subject else ():
+        host.check_seen(path)
     experiment = experiments.load(request.experiment, request.subject)
     if experiment.home:
         raise BadRequest(f"{experiment.name} is not memlab's own: it runs on the host alone")
-    built = plan.build(experiment, request.preset, request.levels, controls=request.controls)
-    return built.points
+    return experiment
+
+
+def _tried(subject: Mapping[str, Any]) -> Iterator[Path]:
+    """What a guest has to find of a command: its folder, and the program or the trace in it."""
+    folder = Path(subject["cwd"]).absolute()
+    yield folder
+    word = subject["argv"][-1 if subject.get("trace") else 0]
+    if "/" in word or subject.get("trace"):
+        yield folder / word

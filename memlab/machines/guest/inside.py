@@ -1,151 +1,206 @@
-"""What runs in the guest: it answers the host's questions, one after another, until it is killed.
+"""What runs in the guest: one sweep after another, as its host asks for them, until it is killed.
 
-The questions are those that the driver asks of this host too (run.target.LocalTarget), so that a
-trial in a guest is a trial like any other.
+A sweep here is `memlab sweep --jsonl`: the driver, this machine, a store of its own, each row a
+line on the port once it is committed. What is asked for is JSON behind the word `sweep`, since a
+request has more than words can say; of a run that goes on its rows follow. Beside rows there are
+notes, which begin with `#`, and empty lines: the guest is alive.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import asdict, replace
+from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from memlab import experiments
-from memlab.errors import CannotRun
-from memlab.experiment.points import Point
-from memlab.machines.guest import device, stream
-from memlab.machines.guest.raised import KINDS
+from memlab.errors import CannotRun, Interrupted, MemlabError
+from memlab.experiment import Experiment
+from memlab.machines.guest import device
 from memlab.observe import proc, virtualization
 from memlab.request import Request
+from memlab.run import driver
 from memlab.run.admission import Directories
-from memlab.run.target import Executor, LocalTarget
+from memlab.run.prepare import prepare
+from memlab.run.target import LocalTarget
+from memlab.run.watch import Silent
+from memlab.store import RunRow, Store, lines, travel
 
 BEAT_S = 1.0  # so often the guest says that it is alive
 EMULATED_PATIENCE = 10.0  # a slow emulator is no reason for an outcome of `timeout`
 FILES = Path("/var/tmp")  # where its disk is mounted
+SWEEP, STOP = "sweep ", "stop"  # what its host says; the second in Ctrl-C's place
 _OWN = Path("/run/memlab")  # in its memory
 
 
 def main() -> None:
-    port = os.open(_port(), os.O_RDWR)
+    port = os.open(_path(), os.O_RDWR)
     _OWN.mkdir()
     path = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin"))
     os.environ |= {"HOME": str(_OWN), "XDG_STATE_HOME": str(_OWN), "TMPDIR": str(FILES)}
     os.environ["PATH"] = f"{path}:/bin"
     if (proc.ROOT / "sys/kernel/iommu_groups/0").exists():
         device.hand_over()
-    speaker = _Speaker(port)
-    speaker.say({"hello": os.uname().release})
-    threading.Thread(target=speaker.beat, daemon=True).start()
-    answers = Answers()
-    unpacker = stream.Unpacker()
-    while piece := os.read(port, 1 << 16):
-        for question in unpacker.feed(piece):
-            speaker.say(answers.answer(question))
+    serve(port)
 
 
-class _Speaker:
-    """The guest's end of the port: one message at a time, from whichever thread."""
+def serve(descriptor: int) -> None:
+    """Sweep as the other end of the port asks, for ever."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    port = _Port(descriptor)
+    for work in (port.write, port.listen, port.beat):
+        threading.Thread(target=work, daemon=True).start()
+    port.note(up=os.uname().release)
+    while True:
+        _sweep(port.asked(), port)
+
+
+class _Port:
+    """The guest's end of the port."""
 
     def __init__(self, port: int) -> None:
-        self._port, self._packer, self._lock = port, stream.Packer(), threading.Lock()
+        self._port = port
+        self._heard: SimpleQueue[str] = SimpleQueue()
+        self._said: SimpleQueue[tuple[str, threading.Event]] = SimpleQueue()
+        self.stopped = False  # since the sweep was asked for
 
-    def say(self, message: dict[str, Any]) -> None:
-        with self._lock:
-            text = self._packer.pack(message)
+    def say(self, line: str) -> None:
+        """Have a line written, and wait for that. By another thread: what interrupts this one cuts
+        no line."""
+        written = threading.Event()
+        self._said.put((line, written))
+        written.wait()
+
+    def write(self) -> None:
+        while True:
+            line, written = self._said.get()
+            text = f"{line}\n".encode()
             while text:
                 text = text[os.write(self._port, text) :]
+            written.set()
+
+    def note(self, **what: Any) -> None:
+        self.say(f"#{json.dumps(what)}")
 
     def beat(self) -> None:
         while True:
             time.sleep(BEAT_S)
-            self.say({"alive": time.monotonic()})
+            self.say("")
+
+    def listen(self) -> None:
+        pending = b""
+        while piece := os.read(self._port, 1 << 16):
+            *whole, pending = (pending + piece).split(b"\n")
+            for line in map(bytes.decode, whole):
+                if line == STOP:
+                    self.stopped = True
+                    os.kill(os.getpid(), signal.SIGINT)
+                    continue
+                if line.startswith(SWEEP):
+                    self.stopped = False
+                self._heard.put(line)
+
+    def lines(self) -> Iterator[str]:
+        while True:
+            yield self._heard.get()
+
+    def asked(self) -> dict[str, Any]:
+        """The next sweep. What the one before did not read any more is passed over."""
+        line = next(line for line in self.lines() if line.startswith(SWEEP))
+        asked: dict[str, Any] = json.loads(line.removeprefix(SWEEP))
+        return asked
+
+    def needed(self, _: RunRow, left_s: float | None) -> frozenset[int]:
+        """The points that the run still needs, as its host finds by the rows that it has."""
+        self.note(needed=left_s)
+        return frozenset(json.loads(self._heard.get()))
 
 
-class Answers:
-    """One method a question. What a question raises is an answer too."""
+class _Said(Silent):
+    """What the user has to know, the host says."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: _Port) -> None:
+        self._port = port
+
+    def warned(self, line: str) -> None:
+        self._port.note(warned=line)
+
+
+class _Rows:
+    """The rows of a sweep, counted, so that the last line can say that none is missing."""
+
+    def __init__(self, port: _Port) -> None:
+        self._port, self._count = port, 0
+
+    def __call__(self, line: str) -> None:
+        self._count += line.startswith('{"row":"sample"')
+        self._port.say(line)
+
+    def end(self) -> None:
+        self._port.say(lines.of_end(self._count))
+
+
+class _Guest(LocalTarget):
+    """This machine, with what its host alone knows of it."""
+
+    def __init__(self, known: dict[str, Any]) -> None:
         patience = EMULATED_PATIENCE if virtualization.emulated(proc.ROOT) else 1.0
-        self._local = LocalTarget(patience, guarded=False)
-        self._executor: AbstractContextManager[Executor] | None = None
-        self._trials: Executor | None = None
+        super().__init__(patience, guarded=False)
+        self._known = known
 
-    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
-        ask: Callable[..., Any] = getattr(self, f"ask_{question['ask']}")
+    def environment(self, experiment: Experiment, directories: Directories) -> dict[str, Any]:
+        return super().environment(experiment, directories) | self._known
+
+
+def _sweep(asked: dict[str, Any], port: _Port) -> None:
+    """One sweep. How it ended is a note: an exit code, and the line that says why."""
+    rows = _Rows(port)
+    code, said = 0, ""
+    try:
         try:
-            return {"answer": ask(**question.get("with", {}))}
-        except tuple(KINDS.values()) as error:
-            return {"raised": type(error).__name__, "line": str(error)}
-        except Exception as error:
-            line = f"inside of the guest: {type(error).__name__}: {error}"
-            return {"raised": "CannotRun", "line": line}
-
-    def ask_prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-        found = self._local.prepare(Request(**request))
-        return {
-            "points": [asdict(point) for point in found.plan.points],
-            "excluded": dict(found.plan.excluded),
-            "scaled": dict(found.request.scaled),
-            "directory": found.request.directory,
-        }
-
-    def ask_environment(
-        self, experiment: str, subject: dict[str, Any] | None, directory: str
-    ) -> dict[str, Any]:
-        declared = experiments.load(experiment, subject)
-        return self._local.environment(declared, Directories(Path(directory)))
-
-    def ask_shortage(
-        self,
-        experiment: str,
-        subject: dict[str, Any] | None,
-        points: list[dict[str, Any]],
-        directory: str,
-    ) -> str | None:
-        planned = [Point(**point) for point in points]
-        declared = experiments.load(experiment, subject)
-        return self._local.shortage(declared, planned, Directories(Path(directory)))
-
-    def ask_open(
-        self,
-        run: str,
-        experiment: str,
-        subject: dict[str, Any] | None,
-        directory: str,
-        cpus: list[int],
-        layouts: bool,
-    ) -> None:
-        declared = replace(experiments.load(experiment, subject), layouts=layouts)
-        directories = Directories(Path(directory))
-        self._executor = self._local.executor(run, declared, directories, cpus)
-        self._trials = self._executor.__enter__()
-
-    def ask_renew(self, points: list[dict[str, Any]]) -> None:
-        self._open().renew([Point(**point) for point in points])
-
-    def ask_trial(self, point: dict[str, Any]) -> dict[str, Any]:
-        return self._open().trial(Point(**point))
-
-    def ask_close(self) -> None:
-        if self._executor is not None:
-            self._executor.__exit__(None, None, None)
-        self._executor = self._trials = None
-
-    def _open(self) -> Executor:
-        if self._trials is None:
-            raise CannotRun("no executor is open in the guest")
-        return self._trials
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if port.stopped:
+                raise KeyboardInterrupt
+            with (
+                TemporaryDirectory(dir=_OWN) as folder,
+                Store(Path(folder, "rows.db"), create=True, tell=rows) as store,
+            ):
+                _measure(asked, store, port)
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        code, said = Interrupted.exit_code, "interrupted"
+    except MemlabError as error:
+        code, said = error.exit_code, str(error)
+    except Exception as error:
+        line = f"inside of the guest: {type(error).__name__}: {error}"
+        code, said = CannotRun.exit_code, line
+    rows.end()
+    port.note(code=code, said=said)
 
 
-def _port() -> str:
+def _measure(asked: dict[str, Any], store: Store, port: _Port) -> None:
+    guest, watch = _Guest(asked["known"]), _Said(port)
+    if "request" in asked:
+        prepared = prepare(Request(**asked["request"]))
+        driver.sweep(prepared, store, watch, guest, port.needed)
+        return
+    begun = travel.Arriving(store, own=lambda row: row)
+    for line in port.lines():
+        begun.take(line)
+        if begun.ended:
+            break
+    driver.resume(store.find(asked["resume"]), store, watch, asked["budget_s"], guest, port.needed)
+
+
+def _path() -> str:
     """Found by its name in sysfs: there is no udev here to make /dev/virtio-ports."""
     for port in Path("/sys/class/virtio-ports").iterdir():
-        if (port / "name").read_text().strip() == stream.PORT:
+        if (port / "name").read_text().strip() == virtualization.GUEST_PORT:
             return f"/dev/{port.name}"
     raise SystemExit("the guest has no port of memlab's")

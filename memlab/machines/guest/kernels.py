@@ -75,7 +75,7 @@ def at_hand(place: Path | None = None, root: Path = proc.ROOT) -> list[Found]:
 def look(path: Path) -> Found:
     """One image: whether it boots as a guest."""
     try:
-        read = kernel.read(path)
+        read = kernel.read(path, "this option")
     except MemlabError as wrong:
         return Found(path, None, str(wrong))
     set_to = kernel.config(read)

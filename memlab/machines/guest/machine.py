@@ -9,17 +9,18 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from memlab.errors import CannotRun
-from memlab.machines.guest import device, stream
+from memlab.machines.guest import device
 from memlab.machines.guest import image as boot
 from memlab.observe import guest_tools
+from memlab.observe.virtualization import GUEST_PORT
 from memlab.run import kernel
+from memlab.store.lines import LONGEST
 from memlab.units import MiB
 
 # Two emulated processors are two threads of QEMU, and now and then (7.2, once in some ten sweeps)
@@ -42,12 +43,17 @@ _EMULATED = ("mitigations=off", f"initcall_blacklist={','.join(_NOT_STARTED)}")
 
 # A kernel that tests its timer panics where the emulator, on a busy host, is late with a tick.
 _KERNEL_OPTIONS = ("quiet", "panic=-1", "no_timer_check")
+_TAKEN_S = 60.0  # in which a guest that lives takes a line
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 _LOG_STAMP = re.compile(r"^\[ *[0-9.]+\] ")
 
 
 class Ended(CannotRun):
     """The guest is gone, or says nothing; one line says why."""
+
+
+class Damaged(CannotRun):
+    """What the guest sends is not what it should be."""
 
 
 class Silent(Ended):
@@ -77,7 +83,7 @@ def command(
     """What starts the guest, of its kernel and its initramfs, on a machine `of` an architecture.
     Its root is this host's, read-only; what it writes stays in its own memory. A panic ends
     QEMU."""
-    port, (image, initramfs) = f"{stream.PORT}0", boots
+    port, (image, initramfs) = f"{GUEST_PORT}0", boots
     model, console = _MACHINES[of]
     appended = [] if accelerated == "kvm" else [*_EMULATED]
     appended += [*shlex.split(asked.append), *([device.KERNEL_OPTION] if asked.iommu else [])]
@@ -95,7 +101,7 @@ def command(
         *("-device", f"virtio-9p-pci,fsdev=host,mount_tag={boot.HOST_TAG}"),
         *("-chardev", f"socket,id={port},path={_escaped(folder / 'port')}"),
         *("-device", "virtio-serial-pci,id=memlab-bus"),
-        *("-device", f"virtserialport,bus=memlab-bus.0,chardev={port},name={stream.PORT}"),
+        *("-device", f"virtserialport,bus=memlab-bus.0,chardev={port},name={GUEST_PORT}"),
         *(device.QEMU_OPTIONS if asked.iommu else ()),
     ]
 
@@ -110,9 +116,9 @@ class Machine:
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         self._folder = folder
-        self._packer, self._unpacker = stream.Packer(), stream.Unpacker()
         self._port: socket.socket | None = None
-        self._heard: list[dict[str, Any]] = []
+        self._heard: list[bytes] = []
+        self._pending = b""  # of a line that has not come to its end
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listening.bind(str(folder / "port"))
         self._listening.listen(1)
@@ -130,22 +136,30 @@ class Machine:
         """The process group of QEMU."""
         return self._process.pid
 
-    def send(self, message: Mapping[str, Any]) -> None:
+    def send(self, text: str) -> None:
+        """Put a line into the port."""
         if self._port is None:
             self._accept(time.monotonic() + 5)
         try:
             if self._port is not None:
-                self._port.sendall(self._packer.pack(dict(message)))
+                self._port.settimeout(_TAKEN_S)
+                self._port.sendall(f"{text}\n".encode())
+        except TimeoutError:
+            raise Silent(f"the guest takes nothing{self._last_words()}") from None
         except OSError:
             raise self._ended() from None
 
-    def receive(self, silence_s: float) -> dict[str, Any]:
-        """The next message. Ended where there will be none, Silent where none comes in time."""
+    def receive(self, silence_s: float) -> bytes:
+        """The next line. Ended where there will be none, Silent where none comes in time, Damaged
+        where it has no end."""
         deadline = time.monotonic() + silence_s
         if self._port is None:
             self._accept(deadline)
         while not self._heard:
-            self._heard += self._unpacker.feed(self._piece(deadline))
+            *whole, self._pending = (self._pending + self._piece(deadline)).split(b"\n")
+            if len(self._pending) > LONGEST:
+                raise Damaged(f"the guest sent a line of more than {LONGEST >> 20} MiB")
+            self._heard += whole
         return self._heard.pop(0)
 
     def _accept(self, deadline: float) -> None:

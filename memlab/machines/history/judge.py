@@ -21,7 +21,7 @@ LEAST_RUNS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class RunOfHistory:
     """One run of the series. level: of its points to the typical run's, the median over points and
     blocks, with the interval of its own blocks; events: what of the machine, or of memlab, is
     another than at the run before."""
@@ -41,7 +41,7 @@ class History:
     metric: Metric
     points: Sequence[Point]
     typical: float | None
-    nights: Sequence[Night]
+    nights: Sequence[RunOfHistory]
     left_out: Sequence[str]
     changes: Sequence[Change]
     rate: float
@@ -84,7 +84,9 @@ def of_runs(
     typical = np.median([np.nanmedian(values, axis=1) for values in logs], axis=0)
     levels = [
         _exponentiated(
-            median_interval(np.nanmedian(values - typical[:, None], axis=0), looked=run.looked)
+            median_interval(
+                np.nanmedian(values - typical[:, None], axis=0), sequential=run.sequential
+            )
         )
         for run, values in zip(whole, logs, strict=True)
     ]
@@ -94,7 +96,7 @@ def of_runs(
         points=points,
         typical=float(np.exp(typical[0])) if len(points) == 1 else None,
         nights=[
-            Night(run, level, [] if before is None else _events(before, run))
+            RunOfHistory(run, level, [] if before is None else _events(before, run))
             for before, run, level in zip([None, *whole], whole, levels, strict=False)
         ],
         left_out=left_out,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from memlab.analysis.history import FIRST, YEAR, Change
-from memlab.machines.history.judge import History, Night
+from memlab.machines.history.judge import History, RunOfHistory
 from memlab.present import table, words
 from memlab.present.table import Cell, Column, Table, Text, write
 from memlab.results import Run
@@ -38,8 +38,8 @@ def show(found: History, *, verbose: bool) -> None:
     write(console, Table("", [Column(head, "left", wrap=24) for head in heads], cells))
     if len(shown) < len(found.nights):
         console.print(Text(f"the newest {_SHOWN} of {len(found.nights)} runs; -v prints all"))
-    told = {n for change in found.changes for n in _around(change)}
-    others = [n for n, night in enumerate(found.nights) if night.events and n not in told]
+    near = {n for change in found.changes for n in _around(change)}
+    others = [n for n, night in enumerate(found.nights) if night.events and n not in near]
     for number in others if verbose else others[-_EVENTS:]:
         for line in _events(found.nights[number]):
             console.print(Text(line))
@@ -109,7 +109,7 @@ def _around(change: Change) -> range:
     return range(change.earliest + 1, change.latest + 2)
 
 
-def _events(night: Night) -> list[str]:
+def _events(night: RunOfHistory) -> list[str]:
     return [f"with run {night.run.id} of {_day(night.run)}: {event}" for event in night.events]
 
 
@@ -130,7 +130,7 @@ def _head(found: History) -> str:
     return found.metric.name if found.typical else f"{found.metric.name}, of the typical run"
 
 
-def _level(found: History, night: Night) -> str:
+def _level(found: History, night: RunOfHistory) -> str:
     level = night.level
     ends = [level.low, level.estimate, level.high]
     if found.typical is None:

@@ -19,8 +19,8 @@ from memlab.errors import BadRequest, CannotRun, Interrupted, UsageError, neares
 from memlab.experiment import At, Experiment, Host, Level
 from memlab.experiment.levels import read_levels
 from memlab.experiment.points import Point
+from memlab.machines.guest.following import GuestLost
 from memlab.machines.guest.handle import Guest
-from memlab.machines.guest.host import GuestLost
 from memlab.machines.guest.kernels import Found
 from memlab.machines.ladder import judge as judging
 from memlab.machines.ladder.judge import Bisected, KernelCell, KernelRow
@@ -31,7 +31,7 @@ from memlab.run import driver, plan
 from memlab.run.admission import HEADROOM
 from memlab.run.beforehand import libcs
 from memlab.run.machine_lock import machine_lock
-from memlab.run.target import Target
+from memlab.run.target import Elsewhere
 from memlab.run.watch import Progress, Watch
 from memlab.store import RunRow, Store
 from memlab.units import MiB
@@ -257,14 +257,14 @@ class _Rung:
             booting = time.monotonic()
             try:
                 with (
-                    guest.open(None, libcs_of(asked)) as target,
+                    guest.open(None, libcs_of(asked)) as there,
                     Store(self._path, create=True) as opened,
                 ):
                     self._boots.append(time.monotonic() - booting)
                     while self.pending:
                         request = self.pending.pop(0)
                         try:
-                            self._measure(request, target, opened, watch)
+                            self._measure(request, there, opened, watch)
                         except GuestLost as gone:
                             self._again(request, gone, opened, lost)
                             break
@@ -280,13 +280,13 @@ class _Rung:
         taken_s = time.monotonic() - began
         return Rung(self.kernel, runs, self._failed, taken_s, self._boots)
 
-    def _measure(self, request: Request, target: Target, store: Store, watch: Watch) -> None:
+    def _measure(self, request: Request, there: Elsewhere, store: Store, watch: Watch) -> None:
         name = request.experiment
         begun = self._begun.get(name)
         if begun is not None:
-            self._rows[name] = driver.resume(begun, store, watch, target=target)
+            self._rows[name] = there.resume(begun, store, watch)
         else:
-            self._rows[name] = driver.sweep(target.prepare(request), store, watch, target)
+            self._rows[name] = there.sweep(request, store, watch)
 
     def _again(self, request: Request, gone: GuestLost, store: Store, lost: dict[str, int]) -> None:
         """Have an experiment go on in a new boot, where its run has begun and may still end."""

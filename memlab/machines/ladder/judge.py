@@ -55,6 +55,11 @@ class KernelRow:
     since: str = ""  # of a changelog's claim the version that it names
 
     @property
+    def is_metric(self) -> bool:
+        """Whether it is a metric's: its cells have numbers and no verdicts."""
+        return all(not cell.word for cell in self.cells.values())
+
+    @property
     def steps(self) -> list[tuple[str, str]]:
         """The kernels between which it changes: before, since."""
         return [(a, b) for a, b in pairwise(self.cells) if self.cells[b].differs(self.cells[a])]

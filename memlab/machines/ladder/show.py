@@ -18,6 +18,8 @@ _SHORT = {
     "not testable here": "not testable",
     "": "",
 }
+_NAMED = 24  # characters that a row's name may be narrowed to, so that all kernels have room
+_ALIKE = 8  # metrics that are alike everywhere: so many have a line of their own
 _COLOURS = {"reproduced": "#cfe8d5", "contradicted": "#f3c6c0", "": "#dbe4f0"}
 
 
@@ -33,16 +35,24 @@ def show(kernels: Sequence[str], rows: Sequence[KernelRow], *, verbose: bool) ->
             console.print(Text(said, style="bold"))
     shown = [row for row in rows if verbose or _telling(row)]
     if shown:
-        columns = [Column("", "left", wrap=34), *(Column(version, wrap=14) for version in kernels)]
+        columns = [
+            Column("", "left", wrap=_NAMED),
+            *(Column(version, wrap=14) for version in kernels),
+        ]
         cells: list[list[table.Cell | str]] = [
             [_name(row), *(_cell(row, row.cells.get(version)) for version in kernels)]
             for row in shown
         ]
         write(console, Table("", columns, cells))
+    alike = [] if verbose else [row for row in rows if not _telling(row)]
+    counted = [row for row in alike if row.is_metric][:_ALIKE]
+    for row in counted:
+        same = _said(row, next(iter(row.cells.values())))
+        console.print(Text(f"{_name(row)}: {same} everywhere"))
     for name in dict.fromkeys(row.experiment for row in rows):
-        hold = [row for row in rows if row.experiment == name and not _telling(row)]
-        if hold and not verbose:
-            said = f"{name}: {words.count(len(hold), 'more row')} alike under every kernel (-v)"
+        more = [row for row in alike if row.experiment == name and row not in counted]
+        if more:
+            said = f"{name}: {words.count(len(more), 'more row')} alike under every kernel (-v)"
             console.print(Text(said, style="dim"))
     if verbose and (together := standing(verdicts(rows), "all kernels")):
         console.print(Text(together, style="dim"))
@@ -76,8 +86,9 @@ def bisected(row: KernelRow, found: Bisected) -> list[str]:
 
 
 def _telling(row: KernelRow) -> bool:
+    """Whether it changes, or does not hold; a metric, whether it changes."""
     words_seen = {cell.word for cell in row.cells.values()}
-    return bool(row.steps) or not words_seen <= {"reproduced"}
+    return bool(row.steps) or not (row.is_metric or words_seen <= {"reproduced"})
 
 
 def _name(row: KernelRow) -> str:

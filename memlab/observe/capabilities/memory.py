@@ -65,9 +65,9 @@ def reserved_memory(root: Path) -> Capability:
     """Whether RAM was reserved at boot (mem=, memmap=); each range of it is judged by the probe."""
     name = "reserved RAM"
     line = (files.text(root / "proc/cmdline") or "").split()
-    told = [word for word in line if word.startswith(("mem=", "memmap="))]
-    if told:
-        return Capability(name, True, f"by {' '.join(told)}; each range is judged", None)
+    reserving = [word for word in line if word.startswith(("mem=", "memmap="))]
+    if reserving:
+        return Capability(name, True, f"by {' '.join(reserving)}; each range is judged", None)
     remedy = "boot with mem= or memmap=, or take a guest: --in guest --append mem=512M"
     return Capability(name, False, "no mem= or memmap= on the command line", remedy)
 

@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from memlab.errors import BadRequest, CannotRun, nearest
-from memlab.experiment import Level, renamed
 from memlab.experiment import figures as declared
+from memlab.experiment import renamed
+from memlab.experiment.figures import Choice
 from memlab.files import output
 from memlab.judging.compare import metric_of
 from memlab.present.figures import (
@@ -109,33 +110,18 @@ def upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def chosen(
-    run: Run,
-    *,
-    metric: str | None = None,
-    x: str | None = None,
-    series: Sequence[str] | None = None,
-    panels: Sequence[str] | None = None,
-    where: Mapping[str, Sequence[Level]] | None = None,
-    samples: bool = False,
-    layers: bool = False,
-    against: Sequence[Run] = (),
-) -> Run:
-    """The same run with one figure: a metric over the factor `x`, a line or bar for each level of
-    the factors `series`, a panel for each of `panels`, the points that have the levels `where`.
-    With `samples` every sample beside its point's median instead, a row per point in that order.
-    With `layers` how far each layer of luck moves a sample, a row per point.
-    With `against` the ratio to each of these runs, a row per point that both have.
-
-    What is not given is as in the run's first figure, as far as those factors are varied. Raises
-    BadRequest where a name is wrong, factors stand twice, or no point is left.
-    """
-    if (against or layers) and (samples or x or series is not None or panels is not None):
-        what = "of layers" if layers else "against another run"
+def chosen(run: Run, choice: Choice) -> Run:
+    """The same run with the chosen figure alone. Raises BadRequest where a name is wrong, factors
+    stand twice, or no point is left."""
+    x, series, panels, against = choice.x, choice.series, choice.panels, choice.against
+    if (against or choice.layers) and (
+        choice.samples or x or series is not None or panels is not None
+    ):
+        what = "of layers" if choice.layers else "against another run"
         raise BadRequest(f"a figure {what} has a row per point: give metric and where")
-    if against and layers:
+    if against and choice.layers:
         raise BadRequest("a figure is of layers or against another run, not both")
-    levels = {name: set(of) for name, of in (where or {}).items()}
+    levels = {name: set(of) for name, of in (choice.where or {}).items()}
     kept = [p for p in run.points if all(p.at[_factor(run, n)] in of for n, of in levels.items())]
     if not kept:
         raise BadRequest("no point of this run has these levels")
@@ -150,12 +136,12 @@ def chosen(
     names = [over, *by, *split]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise BadRequest(f"{twice} is the axis, a series or a panel, and not two of these")
-    watched = metric_of(run.experiment, metric or first.metric).name
+    watched = metric_of(run.experiment, choice.metric or first.metric).name
     if against:
         return seen.drawn(declared.Ratios(watched, over, by, split, bases=tuple(against)))
-    if layers:
+    if choice.layers:
         return seen.drawn(declared.Layers(watched, over, by, split))
-    if samples:
+    if choice.samples:
         return seen.drawn(declared.Strips(watched, over, by, split))
     numbers = [level for p in kept if not isinstance(level := p.at[over], str | bool)]
     kind = declared.Lines if len(numbers) == len(kept) else declared.Bars

@@ -233,7 +233,7 @@ def ratio_cells(run: Run, name: str, of: Point, to: Point) -> Mark | None:
         "metric": name,
         "unit": "1",
         "to": dict(to.at),
-        **numbers(ratio_interval(over[both], under[both], looked=run.looked)),
+        **numbers(ratio_interval(over[both], under[both], sequential=run.sequential)),
         "extrapolated": any(run.extrapolated(metric, samples) for samples in behind),
         "samples": ids_of(behind),
     }

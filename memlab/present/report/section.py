@@ -9,6 +9,7 @@ from typing import Any
 
 from memlab import published as studies
 from memlab.experiment import Outcome
+from memlab.experiment.figures import Choice
 from memlab.judging import reproduce
 from memlab.judging.reproduce import Reproduced
 from memlab.present import figures, tables, words
@@ -117,7 +118,7 @@ def _figures(run: Run, found: Reproduced, prefix: str) -> Iterator[Drawn]:
         for name in figures.names(run):
             made.append((figures.caption(run, name), figures.draw(run, name)))
         if _differ(run):
-            every = figures.chosen(run, samples=True)
+            every = figures.chosen(run, Choice(samples=True))
             made.append((figures.caption(every), figures.draw(every)))
     for table in found.tables:
         setting = tables.setting(run, table)

@@ -33,7 +33,8 @@ from memlab.units import parse_size
 @click.option(
     "--allocations",
     is_flag=True,
-    help="The command's malloc, free and the like too, so that `try` has malloc=LEVELS.",
+    help="Its malloc, free and the like too, so that `try` has malloc=LEVELS. Of a process that "
+    "runs each call costs microseconds.",
 )
 @click.option(
     "--buffer",
@@ -77,10 +78,6 @@ def command(
     pid = int(words[0]) if len(words) == 1 and words[0].isdecimal() else 0
     if not pid and shutil.which(words[0]) is None:
         raise click.UsageError(f"{printable(shlex.quote(words[0]))}: no such command or process")
-    if allocations and pid:
-        raise click.UsageError(
-            "--allocations: of a command that is started; a live process has no library of memlab's"
-        )
     ended = recording.record(
         output,
         command=() if pid else words,

@@ -1,6 +1,6 @@
 /* Maps and unmaps a page all the time, which takes the mmap_lock for writing, and says on each line of
    its input how long the longest turn took since the last line, in microseconds.
-   Arguments: MiB of small pages, mappings, CPU to run on. */
+   Arguments: MiB of small pages, mappings. */
 #define _GNU_SOURCE
 #include "program.h"
 #include <poll.h>

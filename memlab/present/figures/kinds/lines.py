@@ -125,7 +125,7 @@ def _baseline_loop(run: Run, shown: Lines, panel: At, inside: Sequence[Point]) -
                 "x": float(level),
                 "metric": shown.metric,
                 "unit": metric.unit,
-                **frame.numbers(median_interval(baseline_loops, looked=run.looked)),
+                **frame.numbers(median_interval(baseline_loops, sequential=run.sequential)),
                 "samples": ids_of(run.with_baseline_loop(metric, point) for point in points),
             }
 

@@ -145,5 +145,7 @@ def _cell(run: Run, shown: Matrix, mark: Mark | None) -> FigureCell:
         quiet.append(units.format_quantity(mark["median"], run.metric(shown.metric).unit))
     if mark["published"]:
         quiet.append(f"published: {mark['published']}")
+    if mark["words"].keys() == {"unavailable"}:  # nothing happened: it has no colour of what does
+        return FigureCell(quiet=[*said, *quiet])
     calm = all(map(shown.calm, mark["words"]))
     return FigureCell(said, quiet, tables.BLUE if calm else tables.GREY, bold=not calm)

@@ -7,15 +7,17 @@
 enum { OBJECTS = 20000, SIZE = 1000 };
 
 static pthread_barrier_t peak;
+static int times = 1;
 
 static void *handles(void *unused)
 {
-	char **held = calloc(OBJECTS, sizeof(*held));
+	int objects = OBJECTS * times;
+	char **held = calloc(objects, sizeof(*held));
 
-	for (int i = 0; i < OBJECTS; i++)
+	for (int i = 0; i < objects; i++)
 		held[i] = memset(malloc(SIZE), 1, SIZE);
 	pthread_barrier_wait(&peak);
-	for (int i = 0; i < OBJECTS; i++)
+	for (int i = 0; i < objects; i++)
 		if (i % 64)
 			free(held[i]);
 	pthread_barrier_wait(&peak);
@@ -30,6 +32,8 @@ int main(int argc, char **argv)
 
 	ending_with_parent();
 	enter(argc, argv);
+	if (argc > 2)
+		times = atoi(argv[2]);
 	pthread_barrier_init(&peak, NULL, 5);
 	for (int i = 0; i < 4; i++)
 		if (pthread_create(&thread, NULL, handles, NULL))

@@ -5,13 +5,14 @@
 
 int main(int argc, char **argv)
 {
-	int leaks = argc > 2;
+	int leaks = argc > 2 && !strcmp(argv[2], "leaks");
+	size_t bytes = (size_t)(argc > 3 ? atoi(argv[3]) : 1) * 96 << 20;
 
 	ending_with_parent();
 	enter(argc, argv);
 	if (!fork()) {
 		ending_with_parent();
-		memset(malloc(96 << 20), 1, 96 << 20);
+		memset(malloc(bytes), 1, bytes);
 		if (!fork()) {
 			ending_with_parent();
 			for (;;)

@@ -5,7 +5,7 @@
 
 int main(int argc, char **argv)
 {
-	size_t bytes = 24 << 20;
+	size_t bytes = (size_t)(argc > 3 ? atoi(argv[3]) : 1) * 24 << 20;
 	FILE *file = tmpfile();
 
 	ending_with_parent();

@@ -1,10 +1,13 @@
 /* Touches one page in each 2 MiB: a page table for each page. */
 #include "../program.h"
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 int main(int argc, char **argv)
 {
-	size_t step = argc > 2 ? 4096 : 2 << 20, count = 4096;
+	size_t step = argc > 2 && !strcmp(argv[2], "dense") ? 4096 : 2 << 20;
+	size_t count = (argc > 3 ? atoi(argv[3]) : 1) * 4096;
 
 	ending_with_parent();
 	enter(argc, argv);

@@ -1,0 +1,198 @@
+"""Which code takes the page faults, and in which memory: a sample of some 400 in a look.
+
+A perf event of the kernel's own (PERF_COUNT_SW_PAGE_FAULTS) writes the instruction, the address and
+the stack of every so many faults into a ring of 64 KiB per thread, until that is full. (A frequency
+instead of a period is not kept to: the kernel adjusts no software event, Linux 6.18.) The stack is
+followed by frame pointers: of code that is built without them it is short or wrong beyond its
+first line. Sources: perf_event_open(2); include/uapi/linux/perf_event.h.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+
+from memlab.diagnose.finding import Fact, share
+from memlab.observe import perf_event, process
+from memlab.observe.perf_event import Scope
+
+_THREADS_MAX = 8
+_WANTED = 400
+_RING_PAGES = 16  # a power of two
+_SHOWN = 3
+_FRAMES = 6
+_LEAST = 10
+_DATA_HEAD = 1024  # of perf_event_mmap_page
+_HEADER = struct.Struct("=IHH")
+_SAMPLE, _LOST = 9, 2  # PERF_RECORD_
+_NO_ADDRESS = 2**64 - 4096  # PERF_CONTEXT_USER and the like lie above
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in code or in memory, and how many of the sampled faults were there."""
+
+    where: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """Sampled page faults."""
+
+    sampled: int
+    lost: int
+    """For which the ring had no room."""
+    code: tuple[Site, ...]
+    """By file and offset in it; the most frequent first."""
+    memory: tuple[Site, ...]
+    """By the mapping that was touched."""
+    stack: tuple[str, ...]
+    """The most frequent one of the first of `code`, by frame pointers, its callers after it."""
+
+
+def facts(seen: Sites | None) -> Iterator[Fact]:
+    """Where most of them came from, and the callers as far as they are seen."""
+    if seen is None or seen.sampled < _LEAST:
+        return
+    first, memory = seen.code[0], seen.memory[0]
+    of = f"of {seen.sampled} sampled faults"
+    yield Fact("most by", f"{first.where}, {share(first.count / seen.sampled)} {of}")
+    if len(seen.stack) > 1:
+        yield Fact("called from, by frame pointers", ", ".join(seen.stack[1:]))
+    yield Fact("most in", f"{memory.where}, {share(memory.count / seen.sampled)} {of}")
+
+
+_Fault = tuple[int, tuple[int, ...]]  # the address, and the instructions from the innermost on
+
+
+class Sampling:
+    """Rings of the threads of a process."""
+
+    def __init__(self, period: int) -> None:
+        self._period = period
+        self._rings: list[tuple[int, mmap.mmap]] = []
+        self.why = ""
+        """Why nothing is sampled; empty where it is."""
+
+    def open(self, task: int) -> None:
+        try:
+            fd = self._opened(task)
+        except OSError as error:
+            if not isinstance(error, ProcessLookupError):
+                self.why = perf_event.why(error)
+            return
+        try:
+            self._rings.append((fd, mmap.mmap(fd, (1 + _RING_PAGES) * mmap.PAGESIZE)))
+        except OSError as error:
+            os.close(fd)
+            self.why = f"no memory for a ring: {error.strerror}"
+
+    def _opened(self, task: int) -> int:
+        try:
+            return perf_event.sample(perf_event.PAGE_FAULTS, task, Scope.PROCESS, self._period)
+        except PermissionError:
+            return perf_event.sample(perf_event.PAGE_FAULTS, task, Scope.USER, self._period)
+
+    def close(self) -> None:
+        for fd, ring in self._rings:
+            ring.close()
+            os.close(fd)
+        self._rings.clear()
+
+    def result(self, mappings: Sequence[process.Mapping]) -> Sites | None:
+        """What the rings hold; None where nothing was to be sampled."""
+        if not self._rings:
+            return None
+        lost, faults = 0, []
+        for fd, ring in self._rings:
+            with suppress(OSError):
+                perf_event.stop(fd)  # nothing is written while it is read
+            found, more = _read(ring)
+            faults += found
+            lost += more
+        return _sites(faults, lost, mappings)
+
+
+@contextmanager
+def sampling(tasks: Sequence[int], expected: float = 0.0) -> Iterator[Sampling]:
+    """Samples from here on, of the first threads; `expected` are the faults to come."""
+    made = Sampling(max(1, int(expected / _WANTED)) | 1)
+    try:
+        for task in tasks[:_THREADS_MAX]:
+            made.open(task)
+        yield made
+    finally:
+        made.close()
+
+
+def _read(ring: mmap.mmap) -> tuple[list[_Fault], int]:
+    """Nothing is taken from a ring: its records lie in order from its beginning."""
+    (head,) = struct.unpack_from("=Q", ring, _DATA_HEAD)
+    data = ring[mmap.PAGESIZE : mmap.PAGESIZE * (1 + _RING_PAGES)]
+    at, end, lost = 0, min(head, len(data)), 0
+    faults: list[_Fault] = []
+    while at + _HEADER.size <= end:
+        kind, _, size = _HEADER.unpack_from(data, at)
+        if size < _HEADER.size or at + size > end:
+            break
+        if kind == _SAMPLE and size >= 32:
+            code, address, frames = struct.unpack_from("=QQQ", data, at + 8)
+            count = min(frames, (size - 32) // 8)
+            chain = [
+                one for one in struct.unpack_from(f"={count}Q", data, at + 32) if one < _NO_ADDRESS
+            ]
+            faults.append((address, tuple(chain[:_FRAMES]) or (code,)))
+        elif kind == _LOST and size >= 24:
+            lost += struct.unpack_from("=Q", data, at + 16)[0]
+        at += size
+    return faults, lost
+
+
+def _sites(
+    faults: Sequence[_Fault], lost: int, mappings: Sequence[process.Mapping]
+) -> Sites | None:
+    if not faults:
+        return None
+    starts = [mapping.start for mapping in mappings]
+
+    def of(address: int) -> process.Mapping | None:
+        i = bisect_right(starts, address) - 1
+        return mappings[i] if i >= 0 and address < mappings[i].end else None
+
+    def code(address: int) -> str:
+        found = of(address)
+        if found is None:
+            return f"{address:#x}"
+        if not found.path.startswith("/"):
+            return f"{found.path or 'code of its own'} {address:#x}"
+        name = Path(found.path.removesuffix(" (deleted)")).name
+        return f"{name}+{address - found.start + found.offset_bytes:#x}"
+
+    def memory(address: int) -> str:
+        found = of(address)
+        if found is None:
+            return "memory that is not mapped any more"
+        return found.path or f"anonymous at {found.start:x}"
+
+    by_code = Counter(code(chain[0]) for _, chain in faults)
+    by_memory = Counter(memory(address) for address, _ in faults)
+    most = by_code.most_common(1)[0][0]
+    # A frame that is in no mapping is no frame: what it comes from has no frame pointers.
+    chains = (chain[:1] + tuple(takewhile(of, chain[1:])) for _, chain in faults)
+    stacks = Counter(chain for chain in chains if code(chain[0]) == most)
+    return Sites(
+        sampled=len(faults),
+        lost=lost,
+        code=tuple(Site(*one) for one in by_code.most_common(_SHOWN)),
+        memory=tuple(Site(*one) for one in by_memory.most_common(_SHOWN)),
+        stack=tuple(map(code, stacks.most_common(1)[0][0])),
+    )

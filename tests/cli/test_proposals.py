@@ -1,0 +1,106 @@
+"""Every command line that memlab's own sentences name is one: found in the code, not listed here.
+
+Those that say what to do next are run with real values by the tests that RUN_BY names; of the
+others the command and its options are held to what there is.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pytest
+
+from memlab.cli import cli
+
+ROOT = Path(__file__).parents[2]
+CONTEXT = click.Context(cli)
+COMMANDS = set(cli.list_commands(CONTEXT))
+
+# What a module proposes as the next step, and the tests that run it.
+RUN_BY = {
+    "memlab/cli/_sweeping.py": "tests/faults/test_signals.py",
+    "memlab/cli/doctor.py": "tests/cli/test_one_screen.py",
+    "memlab/cli/plan.py": "tests/cli/test_next_steps.py",
+    "memlab/cli/reproduce.py": "tests/cli/test_next_steps.py",
+    "memlab/cli/runs.py": "tests/cli/test_next_steps.py",
+    "memlab/diagnose/started.py": "tests/diagnose/test_started.py",
+    "memlab/judging/sight.py": "tests/cli/test_next_steps.py",
+    "memlab/machines/fleet/links.py": "tests/fleet/test_fleet.py",
+    "memlab/present/tables.py": "tests/cli/test_next_steps.py",
+    "memlab/present/terminal.py": "tests/present/test_show_fits.py",
+    "memlab/present/words.py": "tests/cli/test_next_steps.py",
+}
+_PROSE = re.compile(r" (?:says|fetches|lists|has|out|that|and)\b.*")
+
+
+@dataclass(frozen=True)
+class Proposal:
+    module: str
+    line: int
+    command: str
+    options: tuple[str, ...]
+
+
+def proposals() -> Iterator[Proposal]:
+    """Of each text in the code that is no docstring: what follows `memlab`, with an X for what is
+    filled in, up to a mark that ends a command."""
+    for path in sorted((ROOT / "memlab").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for number, text in _texts(tree):
+            for found in re.finditer(r"(?<![\w/.])memlab ([a-z]+)((?: [^\n`;,:()&|]*)?)", text):
+                if found[1] in COMMANDS:
+                    words = _PROSE.sub("", found[2]).partition(" -- ")[0].split()
+                    options = tuple(word for word in words if re.match(r"--?[a-z]", word))
+                    module = path.relative_to(ROOT).as_posix()
+                    yield Proposal(module, number, found[1], options)
+
+
+def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    nodes = [*ast.walk(tree)]
+    bodies = [n.body[0] for n in nodes if isinstance(getattr(n, "body", None), list) and n.body]
+    skipped = {id(one.value) for one in bodies if isinstance(one, ast.Expr)}
+    skipped |= {id(part) for n in nodes if isinstance(n, ast.JoinedStr) for part in n.values}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            parts = (p.value if isinstance(p, ast.Constant) else "X" for p in node.values)
+            yield node.lineno, "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and id(node) not in skipped:
+            yield node.lineno, str(node.value)
+
+
+FOUND = [*proposals()]
+
+
+@pytest.mark.parametrize("one", FOUND, ids=lambda one: f"{one.module}:{one.line}")
+def test_its_options_are_those_of_the_command(one: Proposal) -> None:
+    command = cli.get_command(CONTEXT, one.command)
+    assert command
+    known = {name for parameter in command.params for name in parameter.opts}
+    assert {option.partition("=")[0] for option in one.options} <= known
+
+
+def test_each_next_step_has_a_test_that_runs_it() -> None:
+    commands: dict[str, set[str]] = {}
+    for one in FOUND:
+        commands.setdefault(one.module, set()).add(one.command)
+    assert len(FOUND) > 50
+    for module, test in RUN_BY.items():
+        text = (ROOT / test).read_text(encoding="utf-8")
+        assert commands[module]
+        assert any(re.search(rf"\b{name}\b", text) for name in commands[module]), module
+
+
+def test_a_line_that_begins_with_next_is_in_the_table() -> None:
+    """A module that ends its output with `next: memlab ...` has a test that runs it."""
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "memlab").rglob("*.py")
+        for _, text in _texts(ast.parse(path.read_text(encoding="utf-8")))
+        if re.search(r"\b(next|go on with|get them by): memlab", text)
+    }
+    assert found - {"memlab/trace/shown.py"} <= RUN_BY.keys()  # tests/traces has the other one

@@ -1,0 +1,94 @@
+"""Sampled page faults: the ring as the kernel writes it, and a program whose faults are known."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+
+import pytest
+
+from memlab.diagnose import sites
+from memlab.observe import process
+from memlab.observe.process import Mapping
+
+from .live import Compiled, running
+from .test_counters import tell
+
+USER = 2**64 - 512  # PERF_CONTEXT_USER
+MAPPINGS = [
+    Mapping(0x1000, 0x5000, "r-xp", "/srv/app (deleted)", offset_bytes=0x2000),
+    Mapping(0x8000, 0x9000, "rw-p", "[heap]"),
+    Mapping(0xA000, 0xB000, "rwxp", ""),
+]
+
+
+def sample(code: int, address: int, *frames: int) -> bytes:
+    body = struct.pack(f"=QQQ{len(frames)}Q", code, address, len(frames), *frames)
+    return struct.pack("=IHH", 9, 2, 8 + len(body)) + body
+
+
+def lost(count: int) -> bytes:
+    return struct.pack("=IHHQQ", 2, 0, 24, 1, count)
+
+
+def ring(data: bytes, head: int | None = None) -> mmap.mmap:
+    made = mmap.mmap(-1, 17 * mmap.PAGESIZE)
+    struct.pack_into("=Q", made, 1024, len(data) if head is None else head)
+    made[mmap.PAGESIZE : mmap.PAGESIZE + len(data)] = data
+    return made
+
+
+def test_code_memory_and_callers_are_named_by_file_and_offset() -> None:
+    often = sample(0x1234, 0x8010, USER, 0x1234, 0x4000)
+    data = often + often + lost(3) + sample(0xA010, 0xF000) + often
+    faults, gone = sites._read(ring(data))
+    found = sites._sites(faults, gone, MAPPINGS)
+    assert found
+    assert (found.sampled, found.lost) == (4, 3)
+    assert found.code == (sites.Site("app+0x2234", 3), sites.Site("code of its own 0xa010", 1))
+    assert found.memory[0] == sites.Site("[heap]", 3)
+    assert found.memory[1].where == "memory that is not mapped any more"
+    assert found.stack == ("app+0x2234", "app+0x5000")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        sample(1, 2)[:-1],
+        struct.pack("=IHH", 9, 2, 0),
+        struct.pack("=IHHQQQ", 9, 2, 32, 1, 2, 2**64 - 1)[:31],
+        struct.pack("=IHH", 7, 0, 65535),
+        b"",
+    ],
+)
+def test_a_record_that_is_cut_ends_the_reading(data: bytes) -> None:
+    assert sites._read(ring(data)) == ([], 0)
+    assert sites._read(ring(sample(1, 2) + data)) == ([(2, (1,))], 0)
+
+
+def test_a_count_of_frames_beyond_the_record_is_cut() -> None:
+    data = struct.pack("=IHHQQQQ", 9, 2, 40, 1, 2, 2**40, 7)
+    assert sites._read(ring(data)) == ([(2, (7,))], 0)
+    # A head beyond the ring is one of a kernel that went round it, which this one does not.
+    assert sites._read(ring(data, head=2**60)) == ([(2, (7,))], 0)
+
+
+def test_the_faults_of_a_program_are_in_its_own_code(binary: Compiled) -> None:
+    with running(binary("acts")) as program:
+        tell(program, "f")
+        with sites.sampling([program.pid]) as sampled:
+            tell(program, "f")
+            found = sampled.result(process.maps(program.pid))
+        if sampled.why:
+            pytest.skip(sampled.why)
+    assert found
+    assert [one.where for one in found.code if one.where.startswith("acts+0x")]
+    assert [one.where for one in found.memory if one.where.startswith("anonymous at ")]
+
+
+def test_few_samples_are_no_evidence() -> None:
+    one = (sites.Site("app+0x1", 9),)
+    assert [*sites.facts(sites.Sites(9, 0, one, one, ("app+0x1",)))] == []
+    assert [*sites.facts(None)] == []
+    (code, memory) = sites.facts(sites.Sites(18, 0, one, one, ("app+0x1",)))
+    assert code.value == memory.value == "app+0x1, 50 % of 18 sampled faults"

@@ -1,0 +1,102 @@
+"""What a series of readings shows: counts that grow towards their limits, and low points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from memlab.diagnose import limits, stock
+from memlab.diagnose.finding import COSTLY, NOTE, Finding
+from memlab.diagnose.look import Series, floor_growth
+from memlab.diagnose.room import Room
+
+from .looks import MiB, look
+
+
+def near(room: Room) -> list[Finding]:
+    return list(limits.findings(look(rooms=(room,))))
+
+
+def test_a_count_that_grows_names_its_limit_and_the_time_to_it() -> None:
+    files = Room("RLIMIT_NOFILE", 424, 1024, "count", "open fails with EMFILE", 10.0)
+    assert files.seconds_left == 60
+    (found,) = near(files)
+    assert (found.name, found.severity) == ("files-limit-nears", COSTLY)
+    assert "424 of 1,024 (RLIMIT_NOFILE, 41 %), and 10 more per s" in found.title
+    assert "met in 60 s" in found.title
+
+
+def test_a_limit_that_is_far_is_a_note_and_one_that_nothing_nears_is_none() -> None:
+    (found,) = near(Room("kernel.threads-max", 424, 190_000, "count", "fork fails", 10.0))
+    assert (found.name, found.severity, found.measured) == ("threads-grow", NOTE, 10.0)
+    assert near(Room("RLIMIT_NOFILE", 424, 1024, "count", "open fails with EMFILE")) == []
+    # What a growing heap is said to be by its own finding is no second one.
+    assert near(Room("RLIMIT_AS", 424 * MiB, 1 << 40, "B", "mmap fails", 1.0)) == []
+
+
+def test_of_limits_of_one_kind_the_one_that_is_met_first_comes_first() -> None:
+    many = Room("kernel.threads-max", 1000, 190_000, "count", "fork fails", 10.0)
+    few = Room("pids.max", 100, 200, "count", "fork fails", 10.0)
+    titles = [one.title for one in limits.findings(look(rooms=(many, few)))]
+    assert "100 of 200 (pids.max" in titles[0]
+
+
+@pytest.mark.parametrize(
+    ("counts", "per_s"),
+    [
+        ([10, 20, 30, 40, 50], 4.0),
+        ([10, 20, 20, 40, 50], 0.0),  # not in every part
+        ([10, 50, 10, 50, 50], 0.0),
+        ([50, 40, 30, 20, 10], 0.0),
+        ([10, 11, 12, 13, 14], 0.0),  # a program that warms up
+        ([10, 50], 0.0),  # two readings show no course
+        ([], 0.0),
+    ],
+)
+def test_a_growth_is_one_that_every_part_of_the_look_shows(counts: list[int], per_s: float) -> None:
+    series = object.__new__(Series)
+    series.counts = {"files": counts}
+    assert series.growth_per_s("files", 10.0) == per_s
+
+
+def teeth(floors: Sequence[int], swing: int, samples: int) -> list[int]:
+    """A swing above each floor, in so many samples."""
+    return [low + swing * i // samples for low in floors for i in range(samples)]
+
+
+def test_low_points_that_rise_are_what_a_collector_does_not_get_back() -> None:
+    """Twice the leak is twice the number."""
+    for leak in (8, 16):
+        held = teeth(range(0, 10 * leak, leak), 32, 10)
+        assert floor_growth(held) == pytest.approx(leak * (len(held) - 1) / 10)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        teeth([5] * 10, 32, 10),  # a healthy one
+        teeth([5, 9, 7, 12, 11, 16], 32, 10),
+        teeth([5, 13, 21], 32, 10),  # too few to tell
+        teeth(range(0, 80, 8), 32, 3),  # faster than the samples
+        teeth(range(10), 1000, 10),  # by less than the samples can place
+        list(range(100)),
+        [7] * 100,
+        [7],
+    ],
+)
+def test_what_shows_no_rise_of_the_low_points_is_0(held: list[int]) -> None:
+    assert floor_growth(held) == 0.0
+
+
+def test_a_leak_under_a_swing_is_said_with_the_time_that_is_left() -> None:
+    swings = {"highest_bytes": 64 * MiB, "lowest_bytes": 10 * MiB, "fell_bytes": 200 * MiB}
+    (healthy,) = [one for one in stock.findings(look(**swings)) if one.name == "swings"]
+    assert "low points" not in healthy.title
+    (found,) = [
+        one
+        for one in stock.findings(look(**swings, floor_growth_bytes_per_s=float(MiB)))
+        if one.name == "swings"
+    ]
+    assert (found.severity, healthy.severity) == (COSTLY, NOTE)
+    assert "its low points rise by 1 MiB/s, 90.6 GB per day" in found.title
