@@ -137,7 +137,6 @@ WRONG_USAGE = {
     "diagnose PID --seconds soon": ["--seconds", "'soon'"],
     "diagnose PID --seconds nan": ["--seconds", "nan"],
     "diagnose PID --if lock=future": ["memlab record"],
-    "record --allocations -o a.trace PID": ["--allocations"],
 }
 CANNOT = {
     "sweep mmap-write --cpus 65535": ["--cpus: CPU 65535 is not among those allowed here ("],
