@@ -164,6 +164,13 @@ def proofs(seen: Look) -> dict[str, str | None]:
     }
 
 
+def test_calls_that_may_be_the_programs_own_are_not_said_to_be_mallocs() -> None:
+    """stress-ng --mmap calls munmap(2) itself."""
+    (found,) = flow.findings(look(allocator=GLIBC, per_s=rates(munmap=4e3, minor_faults=6e4)))
+    assert found.name == "gives-memory-back"
+    assert "; if it is malloc's: " in found.setting
+
+
 def test_the_settings_are_those_of_the_malloc_added_to_what_it_was_told() -> None:
     purging = rates(madvise_dontneed=4e3, minor_faults=6e4)
     told = Started(("app",), "/srv", {"MALLOC_CONF": "narenas:2"})

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -116,9 +117,15 @@ HOSTS = {
 
 
 @pytest.mark.needs("root", "a mount namespace")
-@pytest.mark.parametrize("words", mostly_slow(COMMANDS, "doctor", "try --blocks 2 -- true", SWEEP))
-@pytest.mark.parametrize("host", HOSTS)
-def test_where_cgroups_are_missing_or_read_only(host: str, words: str, place: Path) -> None:
+@pytest.mark.parametrize(
+    "case",
+    mostly_slow(
+        product(HOSTS, COMMANDS), ("no-cgroups", SWEEP), ("read-only", "try --blocks 2 -- true")
+    ),
+    ids="-".join,
+)
+def test_where_cgroups_are_missing_or_read_only(case: tuple[str, str], place: Path) -> None:
+    host, words = case
     shell = ["unshare", "-m", "sh", "-ec"]
     command = [*shell, f'{HOSTS[host]}\nexec "$@"', "sh", *MEMLAB]
     pid = str(os.getpid())

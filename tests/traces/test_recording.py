@@ -117,6 +117,12 @@ def recorded(tmp_path: Path, *words: str) -> tuple[Path, str]:
     return path, done.stdout
 
 
+@pytest.fixture(scope="module")
+def primes(program: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The program's trace, recorded once, and what was said."""
+    return recorded(tmp_path_factory.mktemp("primes"), "--", *program)
+
+
 def check_replay(path: Path) -> None:
     """Each touch is a fault again, but of pages of files: around one that is read the kernel maps
     what the page cache has, which is all in a replay and need not be in a recording."""
@@ -135,9 +141,9 @@ def touches(path: Path, at: int, pages: int) -> Counter[tuple[int, int]]:
 
 
 def test_prime_numbers_of_pages_are_in_the_trace_and_in_the_replay(
-    program: list[str], tmp_path: Path
+    program: list[str], primes: tuple[Path, str]
 ) -> None:
-    path, said = recorded(tmp_path, "--", *program)
+    path, said = primes
     anonymous, shared, of_file = (int(word, 16) for word in said.splitlines()[0].split()[:3])
     assert touches(path, anonymous, MAPPED) == {
         (WRITE, 0): TOUCHED + AGAIN, (READ, 0): READS, (WRITE, 1): COPIED
@@ -160,11 +166,11 @@ def test_prime_numbers_of_pages_are_in_the_trace_and_in_the_replay(
 
 @pytest.mark.parametrize("lock", ["current", "future", "future_onfault"])
 def test_the_replay_under_a_lock_brings_in_what_is_mapped(
-    program: list[str], tmp_path: Path, lock: str
+    primes: tuple[Path, str], lock: str
 ) -> None:
     """Under MCL_FUTURE all of the two mappings and the file is there before it is touched."""
     needs.of("lock any amount")
-    path, _ = recorded(tmp_path, "--", *program)
+    path, _ = primes
     without, locked = replay(path), replay(path, lock=lock)
     assert locked.status == 0
     if lock == "current":  # before main, when none of them was there
