@@ -44,6 +44,7 @@ KERNELS = {
     "experiments/memcg_accounting.py": {"<module>"},
     "observe/capabilities/capability.py": {"refusal_of"},
     "observe/physical_memory.py": {"opened"},
+    "observe/tracefs.py": {"_write"},
     "command/python_probes/command.py": {"_forget_peak", "set_high", "open_to_load", "forget_peak"},
     "run/cleanup.py": {"set_value", "_kill", "remove_zram"},
     "run/containment.py": {"_forget_peak", "_renew", "_add", "_write"},
