@@ -126,7 +126,7 @@ def test_the_loads_of_a_block_share_a_service_of_their_policies(
     ended = (tmp_path / "ended").read_text().split()
     assert sorted(map(int, ended)) == sorted(pid for _, (_, _, pid) in runs)
     assert processes(r"^sleep 61\.89") == []
-    terminal.show(run)
+    terminal.show(run, verbose=True)
     said = " ".join(capsys.readouterr().out.split())
     assert "the service was kept for a block: started 6 times for 12 trials" in said
     assert "behave, kept for a block, under" in said

@@ -144,6 +144,7 @@ def test_the_worker_imports_the_probes_and_the_standard_library() -> None:
         "_built",
         "_version",
         "features",
+        "printable",
         "probe",
         "run",
         "run.files",

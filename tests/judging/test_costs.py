@@ -60,7 +60,7 @@ def test_a_term_that_the_points_cannot_tell_apart_is_left_out_and_named(measured
 
 def test_a_term_that_is_never_paid_is_left_out_and_named(measured: Measure) -> None:
     slow, _ = models(measured(declared(CALL, BYTE, FAULT), exact(line), levels=SIZES))
-    assert slow.left_out == {"fault": "no fault at any point"}
+    assert slow.left_out == {"fault": "none happened at these points"}
 
 
 def test_a_wrong_model_shows_in_the_levels_left_out(measured: Measure) -> None:

@@ -76,7 +76,7 @@ def test_the_sidecar_has_the_constants_their_intervals_and_the_check(tmp_path: P
     call = write["constants"]["call"]
     assert call["low"] <= call["estimate"] <= call["high"]
     assert call["n"] == 20
-    assert write["left_out"] == {"fault": "no fault at any point"}
+    assert write["left_out"] == {"fault": "none happened at these points"}
     assert list(write["held_out_errors"]) == [
         run.experiment.describe_level("size", size) for size in SIZES
     ]
