@@ -68,7 +68,9 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Part]:
         with console.capture() as printed:
             for one in shown:
                 if isinstance(one, str):
-                    console.print(Text(one, style="dim" if dim else ""))
+                    # A path in a command that is to be pasted is not broken.
+                    said = Text(one, style="dim" if dim else "")
+                    console.print(said, overflow="ignore", crop=False)
                 else:
                     write(console, one)
         return _Part(name, printed.get().splitlines(keepends=True), shortened)
@@ -142,7 +144,7 @@ def _left_out(names: Sequence[str], run: Run) -> str:
 def _lines_of(console: Console, lines: Iterable[RichText]) -> list[str]:
     with console.capture() as printed:
         for line in lines:
-            console.print(line)
+            console.print(line, overflow="ignore", crop=False)
     return printed.get().splitlines(keepends=True)
 
 
@@ -157,7 +159,7 @@ def ended(run: Run, last: Sequence[str]) -> None:
     if run.experiment.watched:
         made += [part for line in _printed(run) for part in Text(line).wrap(console, width)]
     for line in _cut(made, room, run):
-        console.print(line)
+        console.print(line, overflow="ignore", crop=False)
     _unbroken(last)
 
 
