@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -60,12 +61,14 @@ class Lab:
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     monkeypatch.setattr(target, "machine_lock", lambda _: nullcontext())
     # What another program changes on the host meanwhile is nothing to these rules.
     monkeypatch.setattr(environment, "read", lambda: {"cpu_model": "one"})
     monkeypatch.setattr(experiments, "load", lambda name, subject=None: experiment())
-    return Lab(tmp_path / "results.db", monkeypatch)
+    made = Lab(tmp_path / "results.db", monkeypatch)
+    with made.store:
+        yield made
 
 
 def steady(point: Point, _: int) -> dict[str, Any]:
