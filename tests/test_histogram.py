@@ -1,6 +1,7 @@
 """Reading latency histograms: the error of a percentile, merging, and what is too few."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,3 +120,26 @@ def test_the_share_above_is_numpys_but_for_one_bucket(values: list[int], limit: 
 def test_a_percentile_is_a_share() -> None:
     with pytest.raises(ValueError, match="a share from 0 to 1: 99"):
         recorded([1]).percentile_ns(99)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"total": 3},
+        {"total": "2"},
+        {"min_ns": 10},
+        {"max_ns": 2**64},
+        {"buckets": [[BUCKET_COUNT, 2]]},
+        {"buckets": [[-1, 2]]},
+        {"buckets": [["7", 2]]},
+        {"buckets": [[7, 3], [8, -1]]},
+        {"buckets": [[7]]},
+        {"buckets": None},
+    ],
+)
+def test_what_no_probe_counted_is_no_histogram(wrong: dict[str, Any]) -> None:
+    """A store may come from anybody; percentiles of it would end in an error that names nothing."""
+    made = {"total": 2, "min_ns": 7, "max_ns": 9, "buckets": [[7, 1], [9, 1]]}
+    assert Histogram.of(made).total == 2
+    with pytest.raises((ValueError, TypeError)):
+        Histogram.of(made | wrong)

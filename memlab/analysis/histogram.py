@@ -48,8 +48,20 @@ class Histogram:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Histogram:
-        """From what a probe returned."""
-        return cls(raw["total"], raw["min_ns"], raw["max_ns"], tuple(map(tuple, raw["buckets"])))
+        """From what a probe returned. ValueError, TypeError or LookupError where it is none: a
+        store's samples may come from anybody."""
+        total, least, most = raw["total"], raw["min_ns"], raw["max_ns"]
+        buckets = tuple([(index, count) for index, count in raw["buckets"]])
+        indices, counts = zip(*buckets, strict=True) if buckets else ((), ())
+        if {*map(type, (total, least, most, *indices, *counts))} != {int}:
+            raise TypeError("a histogram holds whole numbers")
+        if total != sum(counts) or not 0 <= least <= most < 2**64 or min(counts, default=1) < 1:
+            raise ValueError(f"no histogram: {total} in all, {least} to {most} ns")
+        if buckets and not 0 <= min(indices) <= max(indices) < BUCKET_COUNT:
+            raise ValueError(
+                f"no bucket {min(indices)} or {max(indices)}: there are {BUCKET_COUNT}"
+            )
+        return cls(total, least, most, buckets)
 
     @classmethod
     def merged(cls, histograms: Iterable[Histogram]) -> Histogram:

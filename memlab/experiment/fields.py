@@ -18,8 +18,6 @@ from memlab.experiment.kinds import At, Level, Raw
 Array = npt.NDArray[Any]  # of floats, of truths, or of whatever else lies in a field
 FloatArray = npt.NDArray[np.float64]
 
-# What a sample can do to what reads it that another program wrote, or another memlab.
-FOREIGN = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 _MISSING: Any = object()
 _COUNTER = {"count", "error"}
 _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -103,7 +101,7 @@ class Fields:
             try:
                 if value is not None:
                     found[number] = _number(value)
-            except FOREIGN as error:
+            except (TypeError, OverflowError) as error:
                 raise Unreadable(int(self._rows[number]), error) from None
         return found
 
@@ -157,13 +155,15 @@ class Fields:
 
     def each(self, function: Callable[..., float | None], of: Sequence[Array]) -> FloatArray:
         found = np.full(len(self), np.nan)
-        columns = [_values(values) for values in of]
-        for number, values in enumerate(zip(*columns, strict=True)):
-            try:
+        columns, number = [_values(values) for values in of], 0
+        try:
+            for number, values in enumerate(zip(*columns, strict=True)):
                 value = function(*values)
                 found[number] = np.nan if value is None else float(value)
-            except FOREIGN as error:
-                raise Unreadable(int(self._rows[number]), error) from error
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever a function makes of a sample that is not as it reads
+            raise Unreadable(int(self._rows[number]), error) from error
         return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memlab.errors import CannotRun, MemlabError
 from memlab.experiment.expressions import Expression
 from memlab.experiment.kinds import At, Raw
 
@@ -32,6 +33,20 @@ class Metric:
     of_cost: Callable[[float, At], float] | None = None
     # Why no machine of this environment has the metric; "" where that is not known.
     lacks: Callable[[Mapping[str, Any]], str] = lambda _: ""
+
+    def value(self, raw: Raw, at: At) -> float | None:
+        """Of a sample that has just come. CannotRun with whatever reading it raised: the sample
+        is not as this memlab's probe returns it, or the metric is at fault."""
+        try:
+            found = self.of(raw, at)
+            return None if found is None else float(found)
+        except (MemlabError, MemoryError):
+            raise
+        except Exception as error:
+            raise CannotRun(
+                f"{self.name} cannot be read from what the probe returned "
+                f"({type(error).__name__}: {error})"
+            ) from error
 
     @property
     def label(self) -> str:

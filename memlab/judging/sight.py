@@ -159,15 +159,15 @@ class ClaimView:
         """What a value of the metric at a point was read from: of the first sample whose value
         is not the expected one, else of the first. Empty where the metric keeps nothing."""
         evidence = self.metric.evidence
-        if evidence is None:
+        kept = self.run.good(point)
+        if evidence is None or not kept:
             return []
-        kept = [
-            sample.readings
-            for sample in self.run.by_point[point.index]
-            if sample.outcome == "ok" and sample.readings is not None
-        ]
-        unlike = (raw for raw in kept if self.metric.of(raw, point.at) != expected)
-        return evidence(next(unlike, kept[0]), point.at).splitlines()
+        values = kept.column(self.metric.name)
+        unlike = ~np.isnan(values) if expected is None else values != expected
+        first = kept[np.array([unlike.argmax()])]
+        what = f"the evidence of {self.metric.name}"
+        (said,) = first.read(lambda one: str(evidence(one.readings or {}, point.at)), what)
+        return said.splitlines()
 
     def _side(self, point: Point) -> ClaimSide:
         values = self.run.values(self.metric.name, point)

@@ -87,7 +87,7 @@ class Live:
         values, metric = self._values[progress.point.index], self._experiment.metrics[0]
         if progress.outcome != "ok" or progress.readings is None:
             return ""
-        value = metric.of(progress.readings, progress.point.at)
+        value = metric.value(progress.readings, progress.point.at)
         if value is not None:
             values.append(value)
         found = median_interval(values, sequential=self._looked) if values else None

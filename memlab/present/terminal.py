@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Any
 
 import click
 from rich.console import Console
@@ -26,6 +27,7 @@ from memlab.printable import printable
 from memlab.results import Run
 from memlab.results import beside as published
 from memlab.results.crossing import crossings
+from memlab.store import SampleRow
 
 SCREEN = 24  # lines
 _LINES = 40  # of `show`, unless all are asked for
@@ -289,7 +291,8 @@ def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
 
 def _not_measured(run: Run, *, verbose: bool) -> Iterator[str]:
     """A line per reason, of the metrics that no sample has; of those that are shown."""
-    missing: dict[str, str] = next((s.raw.get("missing", {}) for s in run.samples if s.raw), {})
+    read = run.samples.read(_missing, "why metrics are missing")
+    missing: Mapping[str, str] = next((m for m in read if m is not None), {})
     labels: dict[str, list[str]] = {}
     for name, why in missing.items():
         shown = verbose or name in tables.of_command(run)
@@ -297,6 +300,13 @@ def _not_measured(run: Run, *, verbose: bool) -> Iterator[str]:
             labels.setdefault(why, []).append(run.metric(name).label)
     for why, several in labels.items():
         yield f"not measured here: {', '.join(several)}: {why}"
+
+
+def _missing(sample: SampleRow) -> Mapping[str, str] | None:
+    if not sample.raw:
+        return None
+    found: Mapping[str, Any] = sample.raw.get("missing", {})
+    return {name: str(why) for name, why in found.items()}
 
 
 def _printed(run: Run) -> Iterator[str]:

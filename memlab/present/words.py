@@ -24,6 +24,7 @@ from memlab.observe.environment import EMULATED
 from memlab.present.machine import machine_of
 from memlab.results import Run
 from memlab.results.crossing import Crossing
+from memlab.store import SampleRow
 
 
 def machine(run: Run) -> str:
@@ -168,11 +169,19 @@ def empty_program(run: Run) -> str:
 
 def kept_service(run: Run) -> str:
     """How often a service was started that `--keep` keeps; empty where none was kept."""
-    loads = [int(s.raw["loads_before"]) for s in run.samples if s.raw and "loads_before" in s.raw]
+    loads = [
+        number
+        for found in run.samples.read(_loads_before, "how often a service was started")
+        for number in found
+    ]
     started = count(loads.count(0), "time")
     if not loads:
         return ""
     return f"the service was kept for a block: started {started} for {count(len(loads), 'trial')}"
+
+
+def _loads_before(sample: SampleRow) -> list[int]:
+    return [int(sample.raw["loads_before"])] if sample.raw and "loads_before" in sample.raw else []
 
 
 def count(number: int, noun: str) -> str:

@@ -13,7 +13,9 @@ from memlab.analysis.intervals import Interval, ratio_interval
 from memlab.experiment import At
 from memlab.experiment.attribution import CAUSES, FIELD, TAILS, TRACE, tail
 from memlab.experiment.points import Point
+from memlab.results.columns import measurement
 from memlab.results.run import Run
+from memlab.store import SampleRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,37 +88,73 @@ def refused(run: Run) -> list[tuple[At, str]]:
 
 
 def _traced(run: Run, point: Point, rules: Mapping[str, int]) -> Traced | None:
-    samples = [
-        sample
-        for sample in run.by_point[point.index]
-        if sample.outcome == "ok" and sample.raw is not None and sample.raw.get(FIELD)
-    ]
-    if not samples:
+    read = run.good(point).read(lambda sample: _one(sample, rules), "what the slowest met")
+    found = [one for one in read if one is not None]
+    if not found:
         return None
-    raws = [sample.raw or {} for sample in samples]
-    found = [raw[FIELD] for raw in raws]
     return Traced(
         at=point.at,
-        operations=sum(one["operations"] for one in found),
-        tails=[_tail(raws, one_in, rules) for one_in in TAILS],
-        events={c: sum(one["events"][c]["count"] or 0 for one in found) for c in CAUSES},
-        unseen={
-            c: error for c in CAUSES for one in found[:1] if (error := one["events"][c]["error"])
-        },
-        lost=sum(one["lost"]["count"] or 0 for one in found),
-        stolen_s=sum(_stolen_ns(raw) for raw in raws) * 1e-9,
+        operations=sum(one.operations for one in found),
+        tails=[_tail([one.tails[n] for one in found], one_in) for n, one_in in enumerate(TAILS)],
+        events={c: sum(one.events[c] for one in found) for c in CAUSES},
+        unseen=found[0].unseen,
+        lost=sum(one.lost for one in found),
+        stolen_s=sum(one.stolen_ns for one in found) * 1e-9,
         overhead=dict(_overhead(run, point)),
-        samples=tuple(sample.id for sample in samples if sample.id is not None),
-        probe_hashes=tuple(dict.fromkeys(sample.probe_hash for sample in samples)),
+        samples=tuple(one.sample.id for one in found if one.sample.id is not None),
+        probe_hashes=tuple(dict.fromkeys(one.sample.probe_hash for one in found)),
     )
 
 
-def _stolen_ns(raw: Mapping[str, Any]) -> int:
-    return int(raw["window"]["counters"]["stolen_ns"]["count"] or 0)
+@dataclass(frozen=True, slots=True)
+class _One:
+    """What a traced sample adds."""
+
+    sample: SampleRow
+    operations: int
+    tails: Sequence[Mapping[str, Any]]  # by TAILS
+    events: Mapping[str, int]
+    unseen: Mapping[str, str]
+    lost: int
+    stolen_ns: int
 
 
-def _tail(raws: Sequence[Mapping[str, Any]], one_in: int, rules: Mapping[str, int]) -> Tail:
-    found = [tail(raw, one_in, **rules) for raw in raws]
+def _one(sample: SampleRow, rules: Mapping[str, int]) -> _One | None:
+    """None where it was not traced. Raises what reading anything else than a probe's does."""
+    raw = sample.raw or {}
+    if not (found := raw.get(FIELD)):
+        return None
+    counts = {cause: found["events"][cause] for cause in CAUSES}
+    return _One(
+        sample,
+        operations=measurement(found["operations"]),
+        tails=[_numbers_of(tail(raw, one_in, **rules)) for one_in in TAILS],
+        events={cause: measurement(one["count"] or 0) for cause, one in counts.items()},
+        unseen={cause: str(one["error"]) for cause, one in counts.items() if one["error"]},
+        lost=measurement(found["lost"]["count"] or 0),
+        stolen_ns=measurement(raw["window"]["counters"]["stolen_ns"]["count"] or 0),
+    )
+
+
+def _numbers_of(one: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A sample's tail, its numbers looked at: an older sample's comes from the probe itself."""
+    causes = {
+        cause: {
+            name: measurement(counts[name]) for name in ("met_count", "main_count", "inside_ns")
+        }
+        for cause, counts in one["causes"].items()
+        if CAUSES[cause]
+    }
+    return {name: measurement(one[name]) for name in _NUMBERS} | {"causes": causes}
+
+
+_NUMBERS = (
+    *("operation_count", "wanted_count", "untraced_count", "shortest_ns", "latency_ns"),
+    *("nothing_count", "brief_count"),
+)
+
+
+def _tail(found: Sequence[Mapping[str, Any]], one_in: int) -> Tail:
     met, main, inside_ns = Counter[str](), Counter[str](), Counter[str]()
     for one in found:
         for cause, counts in one["causes"].items():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from memlab.experiment import At, Expression
-from memlab.experiment.fields import FOREIGN, Fields, FloatArray, Unreadable
+from memlab.experiment.fields import Fields, FloatArray, Unreadable
 
 _LARGEST = 1e100  # and 1e-100 the least: what is made of two such numbers is finite
 
@@ -21,13 +22,15 @@ def evaluate(expression: Expression | Callable[[Any, At], Any], fields: Fields) 
     if isinstance(expression, Expression):
         found = fields.numbers(expression.evaluate(fields)) + 0.0  # no -0
     else:
-        found = np.empty(len(fields))
-        for number, (raw, at) in enumerate(zip(fields.readings, fields.at, strict=True)):
-            try:
+        found, number = np.empty(len(fields)), 0
+        try:
+            for number, (raw, at) in enumerate(zip(fields.readings, fields.at, strict=True)):
                 value = expression(raw, at)
                 found[number] = np.nan if value is None else float(value + 0)
-            except FOREIGN as error:
-                raise Unreadable(number, error) from error
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise Unreadable(number, error) from error
     size = np.abs(found)
     with np.errstate(invalid="ignore"):
         wrong = (size != 0) & ~((size > 1 / _LARGEST) & (size < _LARGEST)) & ~np.isnan(found)
@@ -36,3 +39,17 @@ def evaluate(expression: Expression | Callable[[Any, At], Any], fields: Fields) 
         said = f"{found[number]:g} is not a measurement" if not math.isnan(found[number]) else "nan"
         raise Unreadable(number, OverflowError(said))
     return found
+
+
+def measurement(value: Any) -> Any:
+    """A number as a sample holds it, not nan. TypeError, or OverflowError as above."""
+    if not isinstance(value, Real):
+        raise TypeError(f"{value!r:.60} is not a number")
+    if value and not 1 / _LARGEST < abs(float(value)) < _LARGEST:
+        raise OverflowError(f"{value!r:.60} is not a measurement")
+    return value
+
+
+def measurements(values: Sequence[Any]) -> list[Any]:
+    """The same of several."""
+    return [*map(measurement, values)]

@@ -6,6 +6,7 @@ import numpy as np
 
 from memlab.analysis.layers import Spread, layers
 from memlab.experiment.points import Point
+from memlab.results.columns import measurement
 from memlab.results.run import Run
 
 
@@ -21,7 +22,12 @@ def of_point(run: Run, point: Point, metric: str) -> dict[str, Spread]:
         values,
         {
             "session": run.session_index(samples),
-            "layout": [(sample.context or {}).get("layout", 0) for sample in samples],
+            "layout": [
+                *samples.read(
+                    lambda one: measurement((one.context or {}).get("layout", 0)),
+                    "the layers of luck",
+                )
+            ],
         },
     )
     if "rest" in found:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 import numpy as np
@@ -27,6 +27,7 @@ from memlab.store import RunRow, SampleRow, Store
 from memlab.store.rows import readings
 
 IntArray = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 HELD = 5000  # samples of a run that are held in memory, some 25 kB each
 _AT_ONCE = 2000  # samples that are read at once of a longer run
@@ -170,6 +171,14 @@ class SampleTable:
             for part in np.split(ids, range(_AT_ONCE, len(ids), _AT_ONCE)):
                 yield from store.some_samples(self._row.id, part.tolist())
 
+    def unreadable(self, sample: int | None, what: str, error: Unreadable) -> str:
+        """The line about a sample that another program wrote, or another memlab. It has the
+        error's own text: an experiment of the user's may be what is wrong."""
+        return (
+            f"run {self._row.id} of {self._row.experiment} in {self._path}: sample {sample} does "
+            f"not hold what {what} is read from, as this memlab's probe returns it ({error})"
+        )
+
     def _add(self, kinds: Mapping[str, type], count: int | None = None) -> None:
         """Columns in which nothing stands yet."""
         for name, kind in kinds.items():
@@ -225,9 +234,7 @@ class SampleTable:
             except Unreadable as error:
                 self._failed.setdefault(
                     name,
-                    f"run {self._row.id} in {self._path}: sample "
-                    f"{part.column('id')[there[error.number]]} does not hold what "
-                    f"{derived.what} is read from ({error})",
+                    self.unreadable(part.column("id")[there[error.number]], derived.what, error),
                 )
             self._columns[name][rows] = column
 
@@ -281,6 +288,20 @@ class Samples(Sequence[SampleRow]):
         if isinstance(index, int):
             return next(self.table.rows(self.rows[[index]]))
         return Samples(self.table, np.asarray(self.rows[index], np.int64))
+
+    def read(self, function: Callable[[SampleRow], T], what: str) -> Iterator[T]:
+        """What a function makes of the readings of each: an experiment's own, or one that takes
+        them to be as a probe returns them. They may come from anybody: StoreError with whatever it
+        raises. What it gives has to be of the kinds that the caller goes on with."""
+        for sample in self:
+            try:
+                found = function(sample)
+            except MemoryError:
+                raise
+            except Exception as error:
+                said = self.table.unreadable(sample.id, what, Unreadable(0, error))
+                raise StoreError(said) from error
+            yield found
 
     def by_point(self) -> Mapping[int, Samples]:
         found = self.table.by_point(self.rows)

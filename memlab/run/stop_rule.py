@@ -69,7 +69,7 @@ class StopRule:
         self.add_earlier(point, outcome)
         self._trials[point] += 1
         if self._precision is not None and outcome == "ok" and readings is not None:
-            value = self._metric.of(readings, self._points[point].at)
+            value = self._metric.value(readings, self._points[point].at)
             if value is not None:
                 self._values[point].append(value)
         if self._measured_enough(point):

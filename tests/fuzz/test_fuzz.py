@@ -74,12 +74,13 @@ def command_line(draw: Random, path: str) -> list[str]:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
     """Two runs with the samples of two blocks each, in one file."""
     folder = tmp_path / "store"
     folder.mkdir()
     path = folder / "r.db"
-    with Store(recorded.store(EXPERIMENT)) as source, Store(path, create=True) as made:
+    experiment = getattr(request, "param", EXPERIMENT)
+    with Store(recorded.store(experiment)) as source, Store(path, create=True) as made:
         row = source.find("last")
         points = source.points(row.id)
         samples = [sample for sample in source.samples(row.id) if sample.block < 2]
@@ -177,6 +178,43 @@ def test_stores_of_wrong_values(rule: Rule, store: Path) -> None:
         store.write_bytes(whole)
         with_a_wrong_value(draw, store)
         rule(*draw.choice(DRAWN if number % 20 == 0 else READ).split())
+
+
+# Readings
+
+
+def with_wrong_readings(draw: Random, path: Path) -> None:
+    """In the samples of a run one value, or one name, that no probe returns; in one of them or the
+    same in all. The store is whole: only who reads the readings can say so."""
+    db = sqlite3.connect(path, isolation_level=None)
+    db.create_function("memlab_checksum", -1, database.checksum, deterministic=True)
+    rows = db.execute("SELECT id, raw FROM samples WHERE raw IS NOT NULL").fetchall()
+    seed, part = draw.random(), draw.random()
+    for id, text in rows if draw.random() < 0.5 else [draw.choice(rows)]:
+        raw, again = json.loads(text), Random(seed)
+        change = damage.number_in if again.random() < 0.3 else damage.value_in
+        # What the experiment itself reads lies beside the window, which has most of the values.
+        kept = {"window": raw["window"]} if part < 0.8 else {}
+        changed: Any = {name: raw[name] for name in raw if name not in kept} or raw
+        for _ in range(again.choice((1, 1, 3, 9))):
+            changed = change(again, changed) if changed else changed
+        if isinstance(changed, dict):
+            db.execute("UPDATE samples SET raw = ? WHERE id = ?", (json.dumps(kept | changed), id))
+    database.seal(db, "samples", "true")
+    db.close()
+
+
+@pytest.mark.parametrize("store", recorded.names(), indirect=True)
+def test_readings_that_no_probe_returns(
+    rule: Rule, store: Path, request: pytest.FixtureRequest
+) -> None:
+    """Each experiment's own functions read them: metrics, evidence, figures."""
+    seed = os.environ.get("FUZZ_SEED", 9)
+    draw, whole = Random(f"{seed} {request.node.name}"), store.read_bytes()
+    for number in range(max(3, TRIES // 15)):
+        store.write_bytes(whole)
+        with_wrong_readings(draw, store)
+        rule(*draw.choice(DRAWN if number % 4 == 0 else ALONE).split())
 
 
 # Rows of other hosts

@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from synthetic import experiment, failed, ok, run_row, sample, window
 
 from memlab import experiments
-from memlab.errors import StoreError
+from memlab.errors import CannotRun, StoreError
+from memlab.experiment import F, Metric, each
 from memlab.results import Run
 from memlab.results import run as results
 from memlab.results.crossing import crossings
@@ -129,6 +131,32 @@ def test_what_nothing_measures_is_no_value(path: Path, elapsed_ns: float) -> Non
     run = stored(path, {0: [ok(1000)] * 5 + [ok(elapsed_ns)]})  # type: ignore[arg-type]
     with pytest.raises(StoreError, match="sample 6 does not hold what call_time is read from"):
         _ = run.summaries
+
+
+def raising(error: Exception) -> Callable[..., float]:
+    def read(*_: object) -> float:
+        raise error
+
+    return read
+
+
+@pytest.mark.parametrize("error", [KeyError("smaps"), RuntimeError("own"), StopIteration("own")])
+def test_whatever_reading_a_sample_raises_names_it_and_the_error(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """In a metric that is a function, a function within an expression, and what a figure reads."""
+    said = f"run 0123abcd of synthetic in .*: sample 1 does not hold.*{type(error).__name__}: "
+    whole = stored(path, {0: [ok(1000)] * 5})
+    with pytest.raises(StoreError, match=said):
+        list(whole.samples.read(raising(error), "the figure"))
+    for of in (raising(error), each("own", raising(error), F.floor_ns)):
+        own = Metric("call_time", "s", "", of=of)
+        declared = replace(experiment(), metrics=[own])
+        monkeypatch.setattr(experiments, "load", lambda *_, declared=declared: declared)
+        with pytest.raises(StoreError, match=said):
+            _ = Run(whole.row, path).summaries
+        with pytest.raises(CannotRun, match="call_time cannot be read from what the probe"):
+            own.value(ok(1000)["result"], {})
 
 
 def test_five_samples_have_a_median_and_no_interval(path: Path) -> None:

@@ -15,6 +15,7 @@ from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import NARROW, Page
 from memlab.present.figures.tables import FigureCell
 from memlab.results import PointSummary, Run
+from memlab.store import SampleRow
 
 _MANY = 8  # columns that a narrow page has no room for
 
@@ -70,11 +71,15 @@ def _label(run: Run, at: At) -> str:
 
 
 def _words(run: Run, shown: Matrix, summary: PointSummary) -> Iterator[str]:
-    for sample in run.by_point[summary.point.index]:
-        if sample.outcome == "ok" and sample.readings is not None:
-            yield shown.word(sample.readings, summary.point.at)
-        else:
-            yield sample.outcome
+    def word(sample: SampleRow) -> str:
+        if sample.outcome != "ok" or sample.readings is None:
+            return sample.outcome
+        found = shown.word(sample.readings, summary.point.at)
+        if not isinstance(found, str):
+            raise TypeError(f"{found!r:.60} is not a word")
+        return found
+
+    return run.by_point[summary.point.index].read(word, f"the figure's {shown.title}")
 
 
 def _published(printed: Printed, at: At) -> str:

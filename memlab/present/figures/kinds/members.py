@@ -17,6 +17,7 @@ from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import STEP, Page
 from memlab.present.figures.paint import sign
 from memlab.results import Run
+from memlab.results.columns import measurements
 from memlab.units import finite
 
 _HIGH = 270.0  # points
@@ -54,7 +55,12 @@ def _strip(run: Run, shown: Members, point: Point) -> Mark:
         return frame.lost_cells(run, point, "not measured")
     values = samples.column(shown.metric)
     chosen = int(np.argmin(np.abs(values - np.median(values))))
-    members = [list(shown.members(sample.readings or {}, point.at)) for sample in samples]
+    members = [
+        *samples.read(
+            lambda sample: measurements(shown.members(sample.readings or {}, point.at)),
+            f"the figure's members of {shown.metric}",
+        )
+    ]
     apart = shown.apart(point.at)
     counted = [[v for i, v in enumerate(trial) if i != apart] for trial in members]
     return {

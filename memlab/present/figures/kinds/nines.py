@@ -74,7 +74,12 @@ def _curve(
 ) -> Iterator[Mark]:
     samples = run.by_point[point.index]
     behind = run.good(point)
-    blocks = [Histogram.of((s.raw or {})[shown.histogram]) for s in behind]
+    blocks = [
+        *behind.read(
+            lambda one: Histogram.of((one.raw or {})[shown.histogram]),
+            f"the figure's {shown.histogram}",
+        )
+    ]
     merged = Histogram.merged(blocks)
     cells: Mark = {
         "panel": panel,

@@ -19,6 +19,7 @@ from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import NARROW, Note, Page
 from memlab.present.figures.paint import line, sign
 from memlab.results import Run
+from memlab.results.columns import measurement, measurements
 from memlab.store import SampleRow
 
 _SAID_MAX = 3  # lines that the finding says one by one
@@ -68,8 +69,16 @@ def _held(run: Run, shown: Timeline) -> At:
 
 def _recorded(run: Run, shown: Timeline, point: Point) -> bool:
     """Whether a trial records over time there: no one waits at a point without a wait."""
-    found = [s.readings for s in run.by_point[point.index] if s.outcome == "ok" and s.readings]
-    return not found or any(_course(raw, shown)["values"] for raw in found)
+    found = run.good(point)
+    return not found or any(found.read(lambda one: _has_course(one, shown), _what(shown)))
+
+
+def _what(shown: Timeline) -> str:
+    return f"the figure's {shown.series}"
+
+
+def _has_course(sample: SampleRow, shown: Timeline) -> bool:
+    return bool(_course(sample.readings or {}, shown)["values"])
 
 
 def _course(raw: Raw, shown: Timeline) -> Raw:
@@ -79,11 +88,14 @@ def _course(raw: Raw, shown: Timeline) -> Raw:
 
 
 def _cells(run: Run, shown: Timeline, point: Point) -> Mark:
-    samples = run.by_point[point.index]
+    samples = run.good(point)
+    found = samples.read(
+        lambda one: _trial(one, shown) if _has_course(one, shown) else None, _what(shown)
+    )
     trials = [
-        (value, _trial(sample, sample.readings, shown))
-        for value, sample in zip(samples.column(shown.metric).tolist(), samples, strict=True)
-        if sample.outcome == "ok" and sample.readings and _course(sample.readings, shown)["values"]
+        (value, trial)
+        for value, trial in zip(samples.column(shown.metric).tolist(), found, strict=True)
+        if trial is not None
     ]
     if not trials:
         return frame.lost_cells(run, point, "nothing was recorded over time")
@@ -105,21 +117,23 @@ def _cells(run: Run, shown: Timeline, point: Point) -> Mark:
     }
 
 
-def _trial(sample: SampleRow, raw: Raw, shown: Timeline) -> Trial:
+def _trial(sample: SampleRow, shown: Timeline) -> Trial:
+    raw = sample.readings or {}
     course = _course(raw, shown)
     events: Raw = raw[shown.marks] if shown.marks else {"at_ns": [], "values": [], "lost": 0}
-    values = events["values"]
+    times, values = measurements(course["at_ns"]), measurements(course["values"])
+    moments, marked = measurements(events["at_ns"]), events["values"]
     if shown.moments:
-        values = np.interp(events["at_ns"], course["at_ns"], course["values"]).tolist()
+        marked = np.interp(moments, times, values).tolist()
     return {
         "sample": sample.id,
-        "at_s": [at_ns * 1e-9 for at_ns in course["at_ns"]],
-        "values": [value * shown.scale for value in course["values"]],
+        "at_s": [at_ns * 1e-9 for at_ns, _ in zip(times, values, strict=True)],
+        "values": [value * shown.scale for value in values],
         "events": [
             (at_ns * 1e-9, value * shown.scale)
-            for at_ns, value in zip(events["at_ns"], values, strict=True)
+            for at_ns, value in zip(moments, measurements(marked), strict=True)
         ],
-        "lost": course["lost"] + events["lost"],
+        "lost": int(measurement(course["lost"]) + measurement(events["lost"])),
         "ended": bool(shown.ended and raw[shown.ended]),
     }
 
