@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 import click
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text as RichText
 
@@ -70,9 +71,7 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Part]:
         with console.capture() as printed:
             for one in shown:
                 if isinstance(one, str):
-                    # A path in a command that is to be pasted is not broken.
-                    said = Text(one, style="dim" if dim else "")
-                    console.print(said, overflow="ignore", crop=False)
+                    _say(console, Text(one, style="dim" if dim else ""))
                 else:
                     write(console, one)
         return _Part(name, printed.get().splitlines(keepends=True), shortened)
@@ -143,10 +142,19 @@ def _left_out(names: Sequence[str], run: Run) -> str:
     return f"not shown: {', '.join(said)}: memlab show -v {run.asked_by}"
 
 
+def _say(console: Console, text: RichText) -> None:
+    """A path that is wider than the terminal is not broken: its command is to be pasted."""
+    if all(cell_len(word) <= console.width for word in text.plain.split()):
+        console.print(text)
+        return
+    for line in table.wrapped(text.plain, console.width, "", ""):
+        console.print(Text(line, style=text.style), overflow="ignore", crop=False)
+
+
 def _lines_of(console: Console, lines: Iterable[RichText]) -> list[str]:
     with console.capture() as printed:
         for line in lines:
-            console.print(line, overflow="ignore", crop=False)
+            _say(console, line)
     return printed.get().splitlines(keepends=True)
 
 
@@ -161,7 +169,7 @@ def ended(run: Run, last: Sequence[str]) -> None:
     if run.experiment.watched:
         made += [part for line in _printed(run) for part in Text(line).wrap(console, width)]
     for line in _cut(made, room, run):
-        console.print(line, overflow="ignore", crop=False)
+        _say(console, line)
     _unbroken(last)
 
 
