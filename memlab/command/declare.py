@@ -470,7 +470,7 @@ _SHARED_IN_A_DUET = ("elapsed", "peak_group", "stalled")
 
 
 def check_duet(subject: Tried) -> None:
-    """BadRequest where two levels cannot run beside each other, or not be told apart so."""
+    """BadRequest where two levels cannot run beside each other, or not be distinguished so."""
     points = math.prod(map(len, subject.levels.values())) if subject.levels else 1
     if points != 2:
         raise BadRequest(f"--duet is of two levels of one policy, not of {points}: see -p")

@@ -44,7 +44,7 @@ def show(run: Run, *, verbose: bool = False) -> None:
     console = table.console()
     made = _first_screen(console, run, verbose=verbose)
     first = made if verbose else _cut(made, SCREEN - 1, run)
-    parts = [_Part("", _lines_of(console, first)), *_parts(console, run, verbose=verbose)]
+    parts = [_Section("", _lines_of(console, first)), *_parts(console, run, verbose=verbose)]
     left: list[str] = []
     if not verbose:
         parts, left = _that_fit(parts, console.width)
@@ -55,7 +55,7 @@ def show(run: Run, *, verbose: bool = False) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Section:
     """Lines of `show`, with their ends, and the noun for them where they are left out; those
     without one always stand there. One that may be `shortened` has its first lines then."""
 
@@ -64,17 +64,19 @@ class _Part:
     shortened: bool = False
 
 
-def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Part]:
+def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Section]:
     """What follows the first lines, in the order in which it is printed."""
 
-    def part(name: str, *shown: Table | str, dim: bool = False, shortened: bool = False) -> _Part:
+    def part(
+        name: str, *shown: Table | str, dim: bool = False, shortened: bool = False
+    ) -> _Section:
         with console.capture() as printed:
             for one in shown:
                 if isinstance(one, str):
                     _say(console, Text(one, style="dim" if dim else ""))
                 else:
                     write(console, one)
-        return _Part(name, printed.get().splitlines(keepends=True), shortened)
+        return _Section(name, printed.get().splitlines(keepends=True), shortened)
 
     if run.experiment.watched:
         yield part("", *_printed(run))
@@ -111,10 +113,10 @@ def _parts(console: Console, run: Run, *, verbose: bool) -> Iterator[_Part]:
     # The sentence of each level has said how its trials ended.
     if not (run.experiment.watched and len(run.varied) == 1) and (ends := [*tables.ends(run)]):
         yield part("how trials ended that were not ok", *ends)
-    yield _Part("", [f"store: {printable(str(run.store_path))}\n"])  # whole, however long
+    yield _Section("", [f"store: {printable(str(run.store_path))}\n"])  # whole, however long
 
 
-def _that_fit(parts: Sequence[_Part], width: int) -> tuple[list[_Part], list[str]]:
+def _that_fit(parts: Sequence[_Section], width: int) -> tuple[list[_Section], list[str]]:
     """The parts that fit into _LINES, in their order, and the names of the others."""
     room = _LINES - sum(len(part.lines) for part in parts if not part.name)
     room -= 2  # the line that names what is left out
@@ -126,7 +128,7 @@ def _that_fit(parts: Sequence[_Part], width: int) -> tuple[list[_Part], list[str
             kept.append(part)
         elif part.shortened and room >= _FEW:
             more = words.count(len(lines) - room + 1, "more line")
-            kept.append(_Part(part.name, [*lines[: room - 1], f"... {more}\n"]))
+            kept.append(_Section(part.name, [*lines[: room - 1], f"... {more}\n"]))
             room = 0
         else:
             left.append(part.name)

@@ -58,7 +58,6 @@ class Probe:
 def placed(pid: int) -> Iterator[list[Probe]]:
     """The probes of a process while they are there. BadSubject where it has nothing to put one on,
     CannotRun where this kernel refuses them."""
-    found = _found(pid)
     group = f"memlab_{secrets.token_hex(4)}"
     with ExitStack() as stack:
         with _refusals(pid):
@@ -69,6 +68,7 @@ def placed(pid: int) -> Iterator[list[Probe]]:
                 "need CONFIG_UPROBE_EVENTS; those of a command do not: memlab record "
                 "--allocations ... -- COMMAND"
             )
+        found = _found(pid)
         journal = Journal(f"record-{secrets.token_hex(4)}")
         stack.callback(journal.close)
         stack.callback(Guardian(journal).dismiss)

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 import unprivileged
+from pids_group import removed
 
 from memlab.observe import capabilities, cgroup, proc
 from memlab.present import documents
@@ -74,19 +74,6 @@ def small_group(limit_bytes: int) -> Iterator[Path]:
         yield group
     finally:
         removed(group)
-
-
-def removed(group: Path) -> None:
-    """Remove a group once the children of its program have ended too."""
-    until = time.monotonic() + 60
-    while True:
-        try:
-            group.rmdir()
-            return
-        except OSError:
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.01)
 
 
 @pytest.mark.slow

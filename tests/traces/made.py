@@ -13,9 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
+from pids_group import pids_group
 
-from memlab.observe import cgroup
 from memlab.trace import file
 
 PAGE = 4096
@@ -200,19 +199,7 @@ def _links(folder: Path) -> list[str]:
 
 
 @contextmanager
-def limited_processes(most: int, tmp_path: Path) -> Iterator[list[str]]:
+def limited_processes(most: int) -> Iterator[list[str]]:
     """The words before a command that has so many at a time. When it is left all have ended."""
-    home = cgroup.v1_dir("pids")
-    if os.geteuid() or home is None or not os.access(home, os.W_OK):
-        pytest.skip("needs root and cgroups of v1 with the pids controller")
-    group = home / f"memlab-test-{tmp_path.name}-{os.getpid()}"
-    group.mkdir()
-    try:
-        (group / "pids.max").write_text(str(most))
+    with pids_group(most) as group:
         yield ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh"]
-        deadline = time.monotonic() + 60
-        while (group / "cgroup.procs").read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-    finally:
-        group.rmdir()

@@ -428,7 +428,7 @@ def test_a_command_that_may_start_no_more_processes_is_recorded_as_it_was(tmp_pa
     path, environ = tmp_path / "a.trace", {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "memlab", "record", "-o", path, "--", tmp_path / "forks"]
     how = {"capture_output": True, "text": True, "timeout": 120, "env": environ}
-    with limited_processes(11, tmp_path) as enter:
+    with limited_processes(11) as enter:
         done = subprocess.run([*enter, *command], **how, check=False)  # type: ignore[call-overload]
     assert done.returncode == 0, done.stderr
     made = sum(record.kind == TASK for record in records(path))
@@ -437,7 +437,7 @@ def test_a_command_that_may_start_no_more_processes_is_recorded_as_it_was(tmp_pa
     found = replay(path)
     assert (found.status, found.refused) == (0, 0)
     path.unlink()
-    with limited_processes(2, tmp_path) as enter:
+    with limited_processes(2) as enter:
         done = subprocess.run([*enter, *command], **how, check=False)  # type: ignore[call-overload]
     assert done.returncode == 3
     assert "pids.max" in done.stderr.splitlines()[-1]

@@ -413,7 +413,7 @@ def test_more_processes_than_are_allowed_are_a_line(
         made.touch(AT, FREED, task=task)
     path = made.write(tmp_path / "a.trace")
     tool = [file.tool("replay"), *words] if words is not None else [file.tool("allocate")]
-    with limited_processes(TASKS - 2, tmp_path) as enter:
+    with limited_processes(TASKS - 2) as enter:
         done = subprocess.run(
             [*enter, *tool, str(path)], capture_output=True, text=True, timeout=60, check=False
         )

@@ -237,6 +237,7 @@ def test_a_kernel_without_probes_is_a_line(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_program_without_malloc_is_a_line(tmp_path: Path) -> None:
+    needs.of("recording")
     (tmp_path / "bare.c").write_text("void _start(void) { for (;;) ; }\n")
     command = ["cc", "-static", "-nostdlib", "-s", "-o", "bare", "bare.c"]
     subprocess.run(command, cwd=tmp_path, check=True)

@@ -40,12 +40,10 @@ import stat
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from memlab.analysis.histogram import index_of
@@ -160,14 +158,15 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
         finally:
             if not _kept:
                 group.kill()
-    told = partial(_told, floor=floor, group=group, measured=window.measured)
+    around = _Around(floor, group, window.measured)
     if beside:
         other, said = beside
         how = _timed_out(second, said, group) if other in late else None
-        _taken[second["point"]] = told(second, other, said, other.usage(), {"kept": True}, how)
         load = {"kept": True}
+        second_run = _Ran(second, other, said, other.usage(), load, how)
+        _taken[second["point"]] = _sample(second_run, around)
     written = _of_files(spec, file, latencies)
-    return told(spec, subject, output, usage, load, ended, written)
+    return _sample(_Ran(spec, subject, output, usage, load, ended, written), around)
 
 
 _taken: dict[str, dict[str, Any]] = {}  # by the second of a duet, by its point
@@ -202,41 +201,52 @@ def _of_files(spec: dict[str, Any], file: _WrittenFile, latencies: _WrittenFile)
     return found
 
 
-def _told(
-    spec: dict[str, Any],
-    subject: _Launched,
-    output: _Output,
-    usage: dict[str, Any],
-    load: dict[str, Any],
-    ended: dict[str, str] | None,
-    written: Mapping[str, Any] = MappingProxyType({}),
-    *,
-    floor: _Launched,
-    group: _Group,
-    measured: dict[str, Any],
-) -> dict[str, Any]:
-    """What the sample keeps of a command, or of a service under its load."""
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """One run of a command, or of a service under its load."""
+
+    spec: dict[str, Any]
+    subject: _Launched
+    output: _Output
+    usage: dict[str, Any]
+    load: dict[str, Any]
+    ended: dict[str, str] | None
+    written: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What the runs of one window share."""
+
+    floor: _Launched
+    group: _Group
+    measured: dict[str, Any]
+
+
+def _sample(ran: _Ran, around: _Around) -> dict[str, Any]:
+    """What is kept of a run."""
+    spec, subject, group, load = ran.spec, ran.subject, around.group, ran.load
     result = {
-        "floor": floor.report,
+        "floor": around.floor.report,
         **subject.report,
         **subject.series(),
         **group.readings(),
         **load,
-        "output": output.tail,
+        "output": ran.output.tail,
         "missing": _missing(group, subject.report) | subject.pss.missing(),
-        **written,
-        "metrics": output.found | written.get("metrics", {}),
+        **ran.written,
+        "metrics": ran.output.found | ran.written.get("metrics", {}),
     }
-    counters = measured["counters"] | usage.pop("counters")
+    counters = around.measured["counters"] | ran.usage.pop("counters")
     own_cpu = {"cpu_at_open": -1, "cpu_at_close": -1}  # it may have run on several
-    window = measured | usage | own_cpu | {"counters": counters}
+    window = around.measured | ran.usage | own_cpu | {"counters": counters}
     said = load.get("service_output", result["output"])
     refused = _refused(spec, subject, _last_lines(said))
     if refused is None and group.oom_kills():
         peak = (result["group_peak_bytes"] or result["rss_peak_bytes"] or 0) / 2**20
         detail = f"the kernel's OOM killer ended it at {peak:.1f} MiB{_last_lines(said)}"
         refused = {"outcome": "oom-killed", "detail": detail}
-    ended = refused or ended
+    ended = refused or ran.ended
     ended = ended or _command_ended(spec, load.get("load") or subject.report, result)
     return {"window": window, **result, "ended": ended}
 
@@ -469,8 +479,8 @@ class _Launched:
             statuses[pid] = _status(pid)
         self.held.look(statuses)
         for status in statuses.values():
-            for name, field in (("rss", b"VmRSS"), ("locked", b"VmLck"), ("swapped", b"VmSwap")):
-                sums[name] += status.get(field, 0)
+            for name, key in (("rss", b"VmRSS"), ("locked", b"VmLck"), ("swapped", b"VmSwap")):
+                sums[name] += status.get(key, 0)
         if not any(sums.values()):
             return  # it has ended, or has not begun
         self._peak_processes = max(self._peak_processes, len(processes))

@@ -161,7 +161,7 @@ def sweep(
 
 
 def _stop(link: subprocess.Popen[bytes]) -> None:
-    """Its host's sweep ends as with Ctrl-C; told a second time, the link ends."""
+    """Its host's sweep ends as with Ctrl-C; asked a second time, the link ends."""
     assert link.stdin
     try:
         link.stdin.write(b"stop\n")
