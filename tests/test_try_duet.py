@@ -64,7 +64,7 @@ def test_one_that_fails_leaves_the_other_its_result(tmp_path: Path) -> None:
 
 
 def test_one_that_does_not_end_leaves_the_other_its_result(tmp_path: Path) -> None:
-    run = duet(tmp_path, ["sleep", "{for}"], **{"for": ["0", "61.73"]}, blocks=1, timeout=1)
+    run = duet(tmp_path, ["sleep", "{for}"], **{"for": ["0", "61.73"]}, blocks=1, timeout=5)
     assert {(sample.point, sample.outcome) for sample in run.samples} == {(0, "ok"), (1, "timeout")}
 
 
@@ -82,6 +82,8 @@ def test_what_they_share_is_no_metric(tmp_path: Path) -> None:
     assert not names & {"elapsed", "peak_group", "stalled"}
     assert {"cpu_time", "peak_rss", "faults"} <= names
     assert "two at the same time on one CPU" in run.experiment.question
+    assert run.window_share is not None
+    assert run.window_share <= 1  # their one window counts once
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,8 @@ static struct {
 	struct trace_record batch[BATCH];
 	uint32_t in_batch;
 	uint64_t last_ns, first_ns;
-	uint64_t untraced_count;                /* tasks beyond the most */
+	uint64_t ended_ns;       /* of a live process, which may do nothing: when it was left */
+	uint64_t untraced_count; /* tasks beyond the most */
 	uint32_t process_count, processes_most; /* at once: more is a program that forks for ever */
 	bool redact, huge_where_asked, huge_disabled;
 	struct shim_ring *shim;
@@ -432,7 +433,8 @@ static void finish(void)
 		write_all(padding, -length & 7, at);
 		at += (off_t)(-length & 7);
 	}
-	rec.header.elapsed_ns = rec.last_ns > rec.first_ns ? rec.last_ns - rec.first_ns : 0;
+	uint64_t end_ns = rec.ended_ns > rec.last_ns ? rec.ended_ns : rec.last_ns;
+	rec.header.elapsed_ns = end_ns > rec.first_ns ? end_ns - rec.first_ns : 0;
 	write_all(&rec.header, sizeof(rec.header), 0);
 }
 
@@ -1627,6 +1629,8 @@ int main(int count, char **words)
 		read_state(pid);
 	}
 	follow(pid, command != NULL, seconds);
+	if (!command)
+		rec.ended_ns = now_ns(CLOCK_MONOTONIC);
 	if (command) {
 		siginfo_t ended_how = { 0 };
 		for (int looks = 0;

@@ -47,6 +47,15 @@ class Trying:
             raise BadRequest(f"timeout: {error}") from None
 
 
+def read_policies(
+    words: Sequence[str], serve: Sequence[str], assignments: Sequence[str]
+) -> dict[str, list[str]]:
+    """`lock=off,future` and the like, as lists of text; of a trace, the replayer's own too.
+    BadLevels where one cannot be read."""
+    own = replay.words(replay.WORDS) if trace.is_named(words) else []
+    return tried.read_policies([*own, *words, *serve], assignments)
+
+
 def command(
     words: Sequence[str],
     policies: Mapping[str, Sequence[object]],

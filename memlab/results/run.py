@@ -517,8 +517,10 @@ class Run:
     def window_share(self) -> float | None:
         """The share of the run's wall time that was spent inside timed windows."""
         wall_s = sum(session.wall_s for session in self.sessions)
-        inside_ns = np.nansum(self.samples.column(_INSIDE))
-        return float(inside_ns) * 1e-9 / wall_s if wall_s else None
+        inside_s, trial_s = self.samples.column(_INSIDE) * 1e-9, self.samples.taken("trial_s")
+        # The two of a duet have one window, and it lies within the trial of the first.
+        inside_s = np.where(trial_s > 0, np.fmin(inside_s, trial_s), inside_s)
+        return float(np.nansum(inside_s)) / wall_s if wall_s else None
 
     @cached_property
     def trials_share(self) -> float | None:

@@ -12,7 +12,7 @@ from memlab.trace import file
 _REFUSED = r"refused[calls]=refused (\d+)"
 _PASSED = r"passed_over[touches]=passed over (\d+)"
 # Words of the replayer's that are levels.
-_WORDS = {"pace": ("none", "recorded"), "order": ("recorded", "free")}
+WORDS = {"pace": ("none", "recorded"), "order": ("recorded", "free")}
 _POLICIES = (
     "lock", "malloc", "thp", "memory_max", "memory_high", "swap", "overcommit", "cpus", "nice",
 )  # fmt: skip
@@ -35,15 +35,15 @@ def checked(
     if serve or metrics:
         raise BadRequest(f"{path.name} is a trace: it has no service, and prints no metric")
     for name, levels in policies.items():
-        if name in _WORDS:
-            if wrong := [level for level in levels if level not in _WORDS[name]]:
-                known = ", ".join(_WORDS[name])
+        if name in WORDS:
+            if wrong := [level for level in levels if level not in WORDS[name]]:
+                known = ", ".join(WORDS[name])
                 raise BadLevels(f"{name}: invalid value {wrong[0]!r} (choose from {known})")
         elif name == "malloc" and not trace.allocations:
             raise BadLevels("malloc: the trace has no allocations: memlab record --allocations ...")
         elif name not in _POLICIES:
             why = _WHY_NOT.get(name, "a replay has no arguments and environment")
-            known = ", ".join([*_POLICIES, *_WORDS])
+            known = ", ".join([*_POLICIES, *WORDS])
             raise BadLevels(f"{name} is not a policy of a trace: {why}; policies: {known}")
     if "malloc" in policies and "pace" in policies:
         raise BadLevels("pace: allocations are replayed without their times")
@@ -57,7 +57,7 @@ def checked(
 
 def words(policies: Mapping[str, Sequence[object]]) -> list[str]:
     """The replayer's words before the trace."""
-    return [f"{name}={{{name}}}" for name in _WORDS if name in policies]
+    return [f"{name}={{{name}}}" for name in WORDS if name in policies]
 
 
 def metrics(policies: Mapping[str, Sequence[object]]) -> list[str]:

@@ -184,6 +184,17 @@ def test_the_replay_under_a_lock_brings_in_what_is_mapped(
     assert locked.faults >= without.faults - AGAIN + untouched
 
 
+def test_a_process_that_does_nothing_was_followed_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    with subprocess.Popen(["sleep", "1000"]) as live:
+        try:
+            done = memlab("record", "--seconds", "1", "-o", str(path), str(live.pid))
+        finally:
+            live.kill()
+    assert done.returncode == 0, done
+    assert file.read(path).elapsed_s >= 1
+
+
 def test_a_live_process_is_recorded_with_what_is_there(program: list[str], tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
     with subprocess.Popen(

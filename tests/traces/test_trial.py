@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from command import memlab as memlab_command
 
 import memlab
 from memlab.command import request as asked
@@ -44,6 +45,20 @@ def test_page_faults_and_locked_memory_are_those_of_the_trace(
         found[name] = {lock: faults(run, lock) for lock in ("off", "future_onfault")}
     for lock, count in found["more"].items():
         assert abs(count - found["less"][lock] - (TOUCHED - LESS)) <= OWN
+
+
+def test_the_replayers_own_policies_are_taken_on_the_command_line(
+    tmp_path: Path, store_path: Path
+) -> None:
+    path = Made().add(START).map(AT, MAPPED).touch(AT, TOUCHED).write(tmp_path / "a.trace")
+    words = ["-p", "order=recorded,free", "-p", "pace=none,recorded", "--store", str(store_path)]
+    done = memlab_command("try", "--blocks", "1", *words, str(path))
+    assert done.returncode == 0, done
+    assert "passed_over" in done.stdout
+    assert [s.outcome for s in memlab.load(store=store_path).samples] == ["ok"] * 4
+    done = memlab_command("try", "--blocks", "1", "-p", "order=loose", str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "order: invalid value 'loose' (choose from recorded, free)" in done.stderr
 
 
 @pytest.mark.needs("root", "memory cgroup")  # which holds what the lock brings in

@@ -159,7 +159,6 @@ def command(
     if jsonl and (as_json or gate):
         raise click.UsageError("--jsonl prints rows: without --json and --gate")
     from memlab.cli import _planning, _sweeping
-    from memlab.command import declare as tried
     from memlab.command import request as of_command
     from memlab.judging.claims import judge
 
@@ -184,7 +183,7 @@ def command(
             keep=keep,
             duet=duet,
         )
-        policies = tried.read_policies([*words, *served], assignments)
+        policies = of_command.read_policies(words, served, assignments)
         request = of_command.command(words, policies, trying, **asked)
     if gate and not (request.subject or {}).get("expect"):
         raise click.UsageError("--gate needs an --expect")
