@@ -109,6 +109,7 @@ def run_row(id: str = "0123abcd", **changes: Any) -> RunRow:
 
 
 def sample(point: int, block: int, reply: Mapping[str, Any], position: int = 0) -> SampleRow:
+    window = (reply.get("result") or {}).get("window") or {}
     return SampleRow(
         point=point,
         block=block,
@@ -116,7 +117,7 @@ def sample(point: int, block: int, reply: Mapping[str, Any], position: int = 0) 
         outcome=reply["outcome"],
         detail=reply.get("detail"),
         started_at=1.7e9 + block,
-        trial_s=0.01,
+        trial_s=0.01 + min(window.get("elapsed_ns", 0), 6e10) * 1e-9,  # the window lies within it
         cpu=1,
         probe_hash=reply["probe_hash"],
         raw=reply.get("result"),

@@ -519,7 +519,7 @@ class Run:
         wall_s = sum(session.wall_s for session in self.sessions)
         inside_s, trial_s = self.samples.column(_INSIDE) * 1e-9, self.samples.taken("trial_s")
         # The two of a duet have one window, and it lies within the trial of the first.
-        inside_s = np.where(trial_s > 0, np.fmin(inside_s, trial_s), inside_s)
+        inside_s = np.where(trial_s > 0, np.minimum(inside_s, trial_s), inside_s)
         return float(np.nansum(inside_s)) / wall_s if wall_s else None
 
     @cached_property
