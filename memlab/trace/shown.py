@@ -135,17 +135,18 @@ def _bytes(pages: int) -> str:
 
 
 def figure(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
-    """Memory over time by kind of mapping, stacked; below it what was given back, and what of that
-    was touched again, summed. Written as PNG."""
+    """Memory over time by kind of mapping, stacked; below it what was given back, if anything was,
+    and what of that was touched again, summed. Written as PNG."""
     at_s = [trace.elapsed_s * (i + 1) / len(found.moments) for i in range(len(found.moments))]
     held = [[row[i] * PAGE for row in found.moments] for i in range(len(KINDS))]
     given, again = ([row[len(KINDS) + i] * PAGE for row in found.moments] for i in range(2))
     with style.settings():
         made = figures.RunFigure(figsize=(8, 5), dpi=style.PIXELS / 8)
         made.title = f"{trace.path.name}: memory over time"
-        above, below = made.subplots(
-            2, 1, sharex=True, gridspec_kw={"height_ratios": [3, 1], "hspace": 0.12}
-        )
+        both = any(given)
+        grid = {"height_ratios": [3, 1] if both else [1], "hspace": 0.12, "right": 0.76}
+        panels = made.subplots(1 + both, 1, sharex=True, squeeze=False, gridspec_kw=grid)[:, 0]
+        above, last = panels[0], panels[-1]
         shown = [i for i in range(len(KINDS)) if any(held[i])] or [KINDS.index("anonymous")]
         above.stackplot(
             at_s,
@@ -157,21 +158,26 @@ def figure(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
             linewidth=0,
         )
         totals = [sum(row[: len(KINDS)]) * PAGE for row in found.moments]
-        look = {"linewidth": 1.4}
-        below.plot(at_s, given, color=style.INK, label="given back", **look)
-        below.plot(at_s, again, color=style.colour(1), linestyle=style.dashes(1),
-                   label="of it touched again", **look)  # fmt: skip
-        for axes, values, high in ((above, totals, 210.0), (below, given, 70.0)):
+        if both:
+            look = {"linewidth": 1.4}
+            last.plot(at_s, given, color=style.INK, label="given back", **look)
+            last.plot(at_s, again, color=style.colour(1), linestyle=style.dashes(1),
+                      label="of it touched again", **look)  # fmt: skip
+            scales.y_label(last, "summed", 70.0)
+        for axes, values, high in zip(panels, (totals, given), (210.0, 70.0), strict=False):
             scales.quantities(axes.yaxis, "B", [0.0, *map(float, values)], high, log=False)
             axes.spines[["top", "right"]].set_visible(False)
             axes.margins(x=0)
             axes.legend(
-                loc="upper left", frameon=False, fontsize=style.SMALL, reverse=axes is above
-            )  # as they lie on one another
-        scales.quantities(below.xaxis, "s", [0.0, trace.elapsed_s], 400.0, log=False)
-        scales.x_label(below, "time in the recording")
+                loc="upper left",
+                bbox_to_anchor=(1.01, 1),
+                frameon=False,
+                fontsize=style.SMALL,
+                reverse=axes is above,
+            )  # fmt: skip - beside what it names, in the order in which that is stacked
+        scales.quantities(last.xaxis, "s", [0.0, trace.elapsed_s], 400.0, log=False)
+        scales.x_label(last, "time in the recording")
         scales.y_label(above, "pages that were there", 210.0)
-        scales.y_label(below, "summed", 70.0)
         said = f"{file.name(trace)} {made.title}: at most {_bytes(found.peak_pages)}".lstrip()
         above.set_title(said, loc="left", fontsize=style.FINDING, weight="bold", parse_math=False)
     return figures.write_png(made, path)
