@@ -30,10 +30,10 @@ _KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("swap", ("swap_", "__swap", "read_swap", "swapin", "do_swap_page")),
     ("compaction", ("compact_", "migrate_", "migration_entry_wait")),
     ("writeback", ("balance_dirty_pages", "folio_wait_writeback", "wait_on_page_writeback",
-                   "writeback_", "wb_wait")),
+                   "writeback_", "wb_wait", "rq_qos_wait")),
     ("fsync", ("jbd2_", "log_wait_commit", "xlog_", "xfs_log", "file_write_and_wait",
-               "__filemap_fdatawait", "blkdev_issue_flush", "submit_bio_wait", "btrfs_sync",
-               "btrfs_wait")),
+               "__filemap_fdatawait", "__sync_dirty_buffer", "blkdev_issue_flush",
+               "submit_bio_wait", "btrfs_sync", "btrfs_wait")),
     ("a page of a file", ("folio_wait_bit", "__folio_lock", "__lock_page", "wait_on_page_bit",
                           "filemap_", "io_schedule", "read_pages", "do_read_cache")),
     ("a kernel semaphore, as the mmap_lock", (
@@ -55,6 +55,7 @@ _WRITES = {
     "aarch64": {"64", "68", "66", "70", "287"},
 }.get(os.uname().machine, set())
 _OF_FSYNC, _OF_WRITE = " of fsync", " of write"
+_RUNNING = "0"  # what wchan says of a thread that sleeps in no function
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Sampler:
             pid, task = tasks[(self._at + i) % len(tasks)]
             found = self._sleeps_in(pid, task)
             if found is not None:
-                self._functions[found + _synced(pid, task, found)] += 1
+                self._functions[_of_a_call(pid, task, found)] += 1
                 self._samples += 1
         self._at += _SAMPLED
 
@@ -131,7 +132,7 @@ class Sampler:
             if kind:
                 by_kind[kind] += count
                 functions[name] += count
-        running = sum(self._functions[name] for name in ("0", ""))
+        running = sum(self._functions[name] for name in (_RUNNING, ""))
         after = _queued_s(self._pids)
         queued = None if after is None or self._queued is None else after - self._queued
         return Waits(
@@ -157,13 +158,16 @@ def kind_of(function: str) -> str | None:
     return None
 
 
-def _synced(pid: int, task: int, function: str) -> str:
-    """Marks a wait for a page of a file that a call such as fsync(2) or write(2) writes."""
+def _of_a_call(pid: int, task: int, function: str) -> str:
+    """Marks a wait for a page of a file that a call such as fsync(2) or write(2) writes. A thread
+    that runs again when its call is asked for waits for nothing: the sample is of that moment."""
     if kind_of(function) not in ("a page of a file", "writeback"):
-        return ""
+        return function
     words = (files.text(ROOT / f"proc/{pid}/task/{task}/syscall") or "").split()
-    number = words[0] if words else ""
-    return _OF_FSYNC if number in _SYNCS else _OF_WRITE if number in _WRITES else ""
+    call = words[0] if words else ""
+    if call == "running":  # proc_pid_syscall() in fs/proc/base.c
+        return _RUNNING
+    return function + (_OF_FSYNC if call in _SYNCS else _OF_WRITE if call in _WRITES else "")
 
 
 def _queued_s(pids: list[int]) -> float | None:
