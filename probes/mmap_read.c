@@ -230,6 +230,7 @@ enum probe_status mmap_read(const struct mmap_read_params *in, struct mmap_read_
 	if (mapped) {
 		TRY_OPTIONAL(advise(mapping, in->file_size_bytes, advice_number(in->advice)));
 		plan.base = mapping;
+		plan.map_again = !anon && !in->populate && in->advice != ADVICE_POPULATE_READ;
 	}
 	if (anon) {
 		buffer_fill(mapping, in->file_size_bytes);

@@ -234,6 +234,8 @@ enum probe_status mmap_write(const struct mmap_write_params *in, struct mmap_wri
 				      MAP_SHARED | (in->populate ? MAP_POPULATE : 0), plan.fd, 0));
 		TRY_OPTIONAL(advise(mapping, in->file_size_bytes, advice_number(in->advice)));
 		plan.base = mapping;
+		plan.map_again = !in->populate && in->advice != ADVICE_POPULATE_READ &&
+				 in->advice != ADVICE_POPULATE_WRITE;
 	}
 	if (in->method == MMAP_WRITE_METHOD_IO_URING) {
 		TRY_OPTIONAL(uring_open(&ring));

@@ -266,7 +266,7 @@ def _machines(experiment: Experiment, base: Measured, new: Measured, force: bool
 
 
 def _turns(base: Measured, new: Measured, force: bool) -> list[str]:
-    """A window has the machine's stalls in it, and the median of turns has not."""
+    """A window has the machine's stalls in it, and the middle half of the turns has not."""
     if base.turns == new.turns:
         return []
     turned, other = (base, new) if base.turns else (new, base)

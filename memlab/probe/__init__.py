@@ -201,10 +201,11 @@ class Relay:
         if self._relay == _ffi.NULL:
             raise OSError(_ffi.errno, f"a relay of {count}: {os.strerror(_ffi.errno)}")
 
-    def join(self, index: int, news: int) -> None:
+    def join(self, index: int, news: int, *, shares_file: bool) -> None:
         """This process is the runner `index`, which writes a byte to `news` when it is parked. The
-        last one whose turns are over writes another."""
-        _lib.probe_relay_join(self._relay, index, news)
+        last one whose turns are over writes another. It goes over a file that all share again and
+        again, or over one of its own once."""
+        _lib.probe_relay_join(self._relay, index, news, shares_file)
 
     def start(self) -> bool:
         """Begin; whether all turns are over: no runner is left."""

@@ -11,6 +11,7 @@ from memlab.errors import Refused
 from memlab.experiment import COUNT, At, Experiment, Level
 from memlab.experiment.points import Point
 from memlab.observe import available
+from memlab.run.files import FRESH
 from memlab.run.plan import Plan, build
 
 HEADROOM = 1.25  # so many times what is needed must be free
@@ -44,7 +45,7 @@ def need(
     together: bool = False,
 ) -> Need:
     """All files of a plan exist at the same time; trials run one at a time, or `together`, each on
-    a file of its own.
+    a file of its own where a window uses it up.
 
     A file on a disk counts as memory too: it is to stay in the page cache. A swap area on zram
     is memory as well, all of it where its pages do not compress.
@@ -56,7 +57,8 @@ def need(
         if file
     ]
     disk: dict[Path, int] = {}
-    for place, _, size in files if together else set(files):
+    each = [one for one in files if together and one[1] in FRESH]
+    for place, _, size in [*each, *(set(files) - set(each))]:
         disk[place] = disk.get(place, 0) + size
     files_bytes = sum(disk.values())
     if experiment.host.tmpfs and (own := max(experiment.host.tmpfs(p.at) for p in points)):

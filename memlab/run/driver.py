@@ -195,7 +195,7 @@ class Sweep:
                         break
                     if trials[0].block != block:
                         block = trials[0].block
-                        # Those that take turns make a file each.
+                        # Those that take turns warm a file by reading it.
                         executor.renew([] if self.prepared.turns else trials[0].active)
                     samples = self._samples(executor, trials)
                     elapsed_s = time.monotonic() - began

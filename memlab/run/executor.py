@@ -147,15 +147,15 @@ class LocalExecutor:
         return reply | {"context": context}
 
     def turns(self, points: Sequence[Point], seed: int) -> list[dict[str, Any]]:
-        """The replies to points whose workers take turns (`relay.together`), each on a file of its
-        own, which goes with them. If the fork server dies, all are errors."""
+        """The replies to points whose workers take turns (`relay.together`), on one file, or each
+        on one of its own where a window uses it up. If the fork server dies, all are errors."""
         trials = []
         for point in points:
             trial = self._asked(point)
-            if trial["file"]:
-                own = f"{trial['file']['path']}-{point.index}"
-                trial["file"] = {**trial["file"], "path": own, "own": True}
             path = trial["file"]["path"] if trial["file"] else ""  # in the worker's own folder
+            if trial["file"]:
+                path += f"-{point.index}" if trial["file"]["state"] in files.FRESH else ""
+                trial["file"] = {**trial["file"], "path": path, "turns": True}
             trials.append(trial | {"params": self._experiment.params(point.at, {"path": path})})
         time_s = sum(self._experiment.cost.time(point.at) for point in points)
         limit_s = self._patience * (SETUP_LIMIT_S + 10 * time_s)
@@ -168,6 +168,9 @@ class LocalExecutor:
             if not server.served:
                 raise
             return [_not_run("error", str(lost)) for _ in points]
+        finally:
+            for one in self._folders.values():
+                _empty(one)  # the next relay's files need the room
         for reply in replies:
             reply["context"] = {"host": reply.pop("host"), "layout": self._layout}
         return replies

@@ -2,8 +2,7 @@
 
 A file in the page cache is made once a block and shared by all points of that state, since
 making it costs more than measuring it. A state that the window itself uses up (empty, sparse,
-preallocated) is made again for each trial. Trials that take turns have a file each: see
-memlab.run.relay.
+preallocated) is made again for each trial, and of trials that take turns each has one.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ PATTERN = bytes(range(1, 252))  # 251 is prime: no page looks like the one befor
 
 def prepare(file: Mapping[str, Any]) -> None:
     """Make `file["path"]` of `file["size_bytes"]` bytes in `file["state"]`. Its trial is timed,
-    unless `file["timed"]` is false; if `file["own"]` is true, no other trial uses it, and memory
-    was recycled for all that take turns. OSError on failure."""
+    unless `file["timed"]` is false; if `file["turns"]` is true, it is one of several that take
+    turns, for all of which memory was recycled. OSError on failure."""
     path, state, size = file["path"], file["state"], int(file["size_bytes"])
-    own = file.get("own", False)
+    turns = file.get("turns", False)
     if state in FRESH:
-        if file.get("timed", True) and not own:
+        if file.get("timed", True) and not turns:
             recycle_memory(size)
         _make_fresh(path, state, size)
         return
     if not os.path.exists(path):  # noqa: PTH110 - pathlib is not worth its import here
         _write_out(path, size, PIECE_BYTES[state], to_disk=state == "dropped")
-        if own:
+        if turns:
             _read_twice(path)
     if state == "dropped":
         recycle_memory(size)

@@ -131,7 +131,7 @@ class Worker:
             died = _died(trial, status, timed_out, oom_killed=oom_killed)
             text = json.dumps(died).encode() + b"\n"
         file = trial["file"]
-        if file and (file["state"] in files.FRESH or file.get("own")):
+        if file and file["state"] in files.FRESH:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file["path"], dir_fd=file.get("folder"))
         after = _counts(group, trial["cpus"])
@@ -158,7 +158,8 @@ class _Runner(Worker):
     def __init__(
         self, relay: probe.Relay, index: int, news: tuple[int, int], trial: Mapping[str, Any]
     ) -> None:
-        super().__init__(lambda: relay.join(index, news[1]))
+        shared = bool(trial["file"]) and trial["file"]["state"] not in files.FRESH
+        super().__init__(lambda: relay.join(index, news[1], shares_file=shared))
         self.trial, self.index = trial, index
         self.ended = os.pidfd_open(self.pid)
         self.text, self.timed_out, self.parked = b"", False, False

@@ -57,12 +57,18 @@ class PointRow:
     control: str | None
 
 
+def _interquartile_mean(ordered: Sequence[float]) -> float:
+    """Of the half in the middle: at each end a quarter of the values is left out, of 3 one."""
+    out = (len(ordered) + 1) // 4
+    return statistics.fmean(ordered[out : len(ordered) - out])
+
+
 def readings(
     raw: Mapping[str, Any] | None, context: Mapping[str, Any] | None
 ) -> Mapping[str, Any] | None:
     """What metrics read of a sample. Where the window was taken in turns, its elapsed_ns is that of
-    all its calls at the median of the turns' times per call: a stall of the machine lies in some of
-    them. `loop_ns` is the time that they all took."""
+    all its calls at the interquartile mean of the turns' times per call: a stall of the machine
+    lies in some of them. `loop_ns` is the time that they all took."""
     if raw is None:
         return None
     both = {**raw, **context} if context else raw
@@ -71,7 +77,7 @@ def readings(
         return both
     try:
         pairs = zip(turns["elapsed_ns"], turns["call_count"], strict=True)
-        per_call = statistics.median(starmap(truediv, pairs))
+        per_call = _interquartile_mean(sorted(starmap(truediv, pairs)))
         elapsed_ns = round(per_call * (sum(turns["call_count"]) + turns["lead_call_count"]))
         loop = {"loop_ns": raw["window"]["elapsed_ns"]}
         typical = {**raw["window"], "elapsed_ns": elapsed_ns}

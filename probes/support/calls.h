@@ -27,7 +27,13 @@ struct call_plan {
 	int fd;
 	uint64_t size_bytes;
 	uint64_t limit_count;
-	uint64_t batch_count;    /* calls between two readings of the stop flag */
+	uint64_t batch_count; /* calls between two readings of the stop flag */
+	uint64_t file_count; /* calls from the file's first byte to its last: then it begins anew */
+	uint64_t place_count;    /* calls of the file that lie before the loop's first one */
+	uint64_t turn_place;     /* where this turn of a relay began, with its lead-in */
+	uint64_t turn_count;     /* calls before it */
+	bool moved;              /* the next turn is to begin at place_count */
+	bool map_again;          /* a turn is to find the pages of its mapping not mapped */
 	uint64_t handicap_count; /* turns of an empty loop per call */
 	uint64_t sum;
 	struct failure failure;
@@ -53,12 +59,19 @@ struct calls_made {
 	uint64_t floor_call_count;
 };
 
+/* At the file's end, or in another turn of a relay: returns the next call's offset, and in `ahead`
+ * how many calls there are from it to the file's end. */
+uint64_t calls_seek(struct call_plan *plan, uint64_t *ahead);
+
 /*
- * Times the loop, which slice_ns ends early (0: no limit), and then its baseline loop. In a relay
- * the loop runs in turns, which take slice_ns together; elapsed_ns is then of the turns and their
- * lead-ins, and what is counted of the whole machine is not there. Before the
+ * Times the loop, which slice_ns ends early (0: no limit), and then its baseline loop. Before the
  * window, one call on memory of its own (a system call: with no bytes) brings in the code, so that
  * its first touch does not fall into the window.
+ *
+ * In a relay the loop runs in turns, which take slice_ns together; elapsed_ns is then of the turns
+ * and their lead-ins, and what is counted of the whole machine is not there. On a file that all
+ * share each turn is at a place of its own, and every runner has been at the same places in the end.
+ * What a turn has mapped is unmapped after it, so that every turn is like the first one.
  */
 enum probe_status calls_measure(call_loop *loop, struct call_plan *plan, uint64_t slice_ns,
 				struct probe_window *out, struct probe_turns *turns,
@@ -73,10 +86,15 @@ enum probe_status calls_measure(call_loop *loop, struct call_plan *plan, uint64_
 	const uint64_t limit_ = (plan)->limit_count;                                               \
 	const uint64_t batch_ = (plan)->batch_count;                                               \
 	const uint64_t handicap_ = (plan)->handicap_count;                                         \
-	uint64_t left_ = limit_, offset = 0;                                                       \
+	uint64_t left_ = limit_, offset = (plan)->place_count * size;                              \
+	uint64_t ahead_ = (plan)->file_count - (plan)->place_count;                                \
 	do {                                                                                       \
+		if (!ahead_ || (plan)->moved)                                                      \
+			offset = calls_seek(plan, &ahead_);                                        \
 		uint64_t now_ = left_ < batch_ ? left_ : batch_;                                   \
+		now_ = now_ < ahead_ ? now_ : ahead_;                                              \
 		left_ -= now_;                                                                     \
+		ahead_ -= now_;                                                                    \
 		waste_turns(handicap_ * now_);                                                     \
 		do {                                                                               \
 			operation;                                                                 \

@@ -26,6 +26,7 @@ struct relay {
 	uint32_t holder;
 	uint32_t count;
 	uint64_t started_ns;
+	uint64_t first_place; /* of 2^64 */
 	/* The holder's alone. */
 	uint64_t random;
 	uint32_t place; /* in the round */
@@ -38,6 +39,10 @@ static struct {
 	struct relay *relay; /* NULL: it is no runner */
 	uint32_t index;
 	int news_fd;
+	bool shares_file;
+	void (*move)(void *of, uint64_t made_count, uint64_t next_place); /* NULL: it stays */
+	void *moves;
+	uint64_t places_count;     /* calls of the file */
 	struct probe_turns *turns; /* NULL: the window has not begun */
 	struct stop_timer *stop;
 	struct rusage handed;
@@ -47,6 +52,16 @@ static struct {
 	uint64_t from_count; /* calls before it */
 	bool leading;
 } own;
+
+/* splitmix64 (Steele, Lea and Flood 2014). */
+static uint64_t next_random(struct relay *relay)
+{
+	uint64_t z = relay->random += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
 
 struct relay *probe_relay_open(uint32_t count, uint64_t seed)
 {
@@ -63,6 +78,7 @@ struct relay *probe_relay_open(uint32_t count, uint64_t seed)
 	relay->holder = SERVER;
 	relay->count = relay->place = count;
 	relay->random = seed;
+	relay->first_place = next_random(relay);
 	for (uint32_t i = 0; i < count; i++)
 		relay->order[i] = i;
 	return relay;
@@ -73,12 +89,13 @@ void probe_relay_close(struct relay *relay)
 	munmap(relay, sizeof(*relay));
 }
 
-void probe_relay_join(struct relay *relay, uint32_t index, int32_t news_fd)
+void probe_relay_join(struct relay *relay, uint32_t index, int32_t news_fd, bool shares_file)
 {
 	memset(&own, 0, sizeof(own));
 	own.relay = relay;
 	own.index = index;
 	own.news_fd = news_fd;
+	own.shares_file = shares_file;
 }
 
 bool relay_joined(void)
@@ -86,20 +103,35 @@ bool relay_joined(void)
 	return own.relay && !own.turns;
 }
 
-/* splitmix64 (Steele, Lea and Flood 2014). */
-static uint64_t draw(struct relay *relay, uint64_t below)
+bool relay_shares_file(void)
 {
-	uint64_t z = relay->random += 0x9e3779b97f4a7c15u;
+	return own.shares_file;
+}
 
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return (z ^ (z >> 31)) % below;
+/* Of this turn: the golden ratio's multiples, modulo one, are spread evenly, however many there are
+ * (Knuth, The Art of Computer Programming 3, 6.4). */
+static uint64_t place_of(uint64_t turn)
+{
+	const uint64_t ahead = own.limit_count * own.index / own.relay->count;
+	const uint64_t number = (turn + ahead) % own.limit_count;
+	const uint64_t part = own.relay->first_place + number * 0x9e3779b97f4a7c15u;
+
+	return (uint64_t)((unsigned __int128)part * own.places_count >> 64);
+}
+
+uint64_t relay_places(uint64_t call_count,
+		      void (*move)(void *of, uint64_t made_count, uint64_t next_place), void *of)
+{
+	own.places_count = call_count;
+	own.move = move;
+	own.moves = of;
+	return place_of(0);
 }
 
 static void shuffle(struct relay *relay)
 {
 	for (uint32_t i = relay->count; i > 1; i--) {
-		const uint32_t j = (uint32_t)draw(relay, i), last = relay->order[i - 1];
+		const uint32_t j = (uint32_t)(next_random(relay) % i), last = relay->order[i - 1];
 
 		relay->order[i - 1] = relay->order[j];
 		relay->order[j] = last;
@@ -189,16 +221,18 @@ static void begin(uint64_t length_ns, uint64_t call_count)
 	own.from_ns = clock_ns();
 }
 
-int relay_enter(struct stop_timer *stop, struct probe_turns *turns, uint64_t slice_ns)
+void relay_divide(struct probe_turns *turns, uint64_t slice_ns)
 {
 	own.turns = turns;
-	own.stop = stop;
-	if (slice_ns == 0)
+	if (slice_ns == 0 || slice_ns > (uint64_t)TURN_NS * TURNS_MOST)
 		slice_ns = (uint64_t)TURN_NS * TURNS_MOST;
 	own.turn_ns = slice_ns < TURN_NS ? slice_ns : TURN_NS;
-	if (slice_ns > own.turn_ns * TURNS_MOST)
-		own.turn_ns = slice_ns / TURNS_MOST + 1;
 	own.limit_count = slice_ns / own.turn_ns;
+}
+
+int relay_enter(struct stop_timer *stop)
+{
+	own.stop = stop;
 	if (stop_after(stop, own.turn_ns) == -1)
 		return -1;
 	say_news();
@@ -249,6 +283,8 @@ bool relay_turn_over(uint64_t call_count)
 	}
 	if (own.turns->count == own.limit_count)
 		return true;
+	if (own.move)
+		own.move(own.moves, call_count, place_of(own.turns->count));
 	getrusage(RUSAGE_THREAD, &before);
 	relay->slots[own.index].go =
 		STAY; /* nobody else writes it while this process has the baton */

@@ -21,7 +21,7 @@
 #include <sys/resource.h>
 
 /* cdef: read by cffi as it stands */
-enum { RELAY_MOST = 256, TURNS_MOST = 1024 };
+enum { RELAY_MOST = 256, TURNS_MOST = 20 };
 
 /*
  * The turns of one window, in order: turn i of every runner is of round i. Before each but the first
@@ -43,9 +43,10 @@ struct relay;
 struct relay *probe_relay_open(uint32_t count, uint64_t seed);
 void probe_relay_close(struct relay *relay);
 
-/* In a runner: the next window of this process is its own in the relay. It writes one byte to
- * news_fd when it is parked, and the one that ends last writes another. */
-void probe_relay_join(struct relay *relay, uint32_t index, int32_t news_fd);
+/* In a runner: the next window of this process is its own in the relay, on a file that all of them
+ * share or on one of its own. It writes one byte to news_fd when it is parked, and the one that ends
+ * last writes another. */
+void probe_relay_join(struct relay *relay, uint32_t index, int32_t news_fd, bool shares_file);
 
 /* By the server. Both return whether every runner has ended. */
 bool probe_relay_start(struct relay *relay);
@@ -58,8 +59,24 @@ void probe_relay_release(struct relay *relay, uint32_t index);
 /* Whether this process is a runner whose window has not begun. */
 bool relay_joined(void);
 
-/* Parks, and returns when the first turn has begun. slice_ns is what the turns take together. */
-int relay_enter(struct stop_timer *stop, struct probe_turns *turns, uint64_t slice_ns);
+bool relay_shares_file(void);
+
+/* Divides a window: slice_ns is what the turns take together, of which there are TURNS_MOST at most. */
+void relay_divide(struct probe_turns *turns, uint64_t slice_ns);
+
+/*
+ * On a file that all share: of so many calls of it, the one at which the first turn begins. Between
+ * two turns, in neither, `move` is called with the calls so far and with the next turn's place.
+ *
+ * Every runner has its turns at the same places, since where a page lies decides what a call on it
+ * costs. Neighbours in the sequence are far apart, and no two runners are at one place in the same
+ * round: each finds it as the one before left it, as many turns ago for one as for the other.
+ */
+uint64_t relay_places(uint64_t call_count,
+		      void (*move)(void *of, uint64_t made_count, uint64_t next_place), void *of);
+
+/* Parks, and returns when the first turn has begun. */
+int relay_enter(struct stop_timer *stop);
 
 /* In the loop, where the timer went off after so many calls: whether the loop is to end. It is where
  * this process is no runner. */

@@ -112,7 +112,7 @@ def test_a_small_slowdown_is_found_in_seconds(tmp_path: Path, share: float, seco
     or more would be so in 5 of 100."""
     store = tmp_path / "store.db"
     turns = turns_for(share, store)
-    common = {**ONE_POINT, "file_size": "256m", "controls": False, "precision": 1e-6}
+    common = {**ONE_POINT, "controls": False, "precision": 1e-6}
 
     def ratio(handicap: int) -> Interval:
         at = {**common, "handicap": [0, handicap]}

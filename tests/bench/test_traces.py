@@ -158,7 +158,12 @@ def test_a_replay_beside_the_program(
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert not re.search("incomplete|lost", said.stderr + said.stdout), said
-    common: dict[str, Any] = {**POLICIES, "blocks": BLOCKS, "store": tmp_path / "results.db", "progress": False}
+    common: dict[str, Any] = {
+        **POLICIES,
+        "blocks": BLOCKS,
+        "store": tmp_path / "results.db",
+        "progress": False,
+    }
     itself = memlab.trial(list(program.command), **common)
     replay = memlab.trial(["app.trace"], **common)
     print(f"\n| {name} | | peak resident memory, MiB | page faults | in the kernel, ms |")

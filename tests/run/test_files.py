@@ -84,18 +84,23 @@ def test_no_memory_is_recycled_for_one_of_those_that_take_turns(
     """It was, for all of them, before the first was prepared."""
     monkeypatch.setattr(files, "recycle_memory", lambda _: pytest.fail("recycled"))
     files.prepare(
-        {"path": str(tmp_path / "file"), "state": "sparse", "size_bytes": SIZE, "own": True}
+        {"path": str(tmp_path / "file"), "state": "sparse", "size_bytes": SIZE, "turns": True}
     )
 
 
-@pytest.mark.parametrize(("own", "passes"), [(True, 2), (False, 0)])
-def test_a_cached_file_of_one_trial_alone_is_read_twice_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: bool, passes: int
+@pytest.mark.parametrize(("turns", "passes"), [(True, 2), (False, 0)])
+def test_a_cached_file_of_those_that_take_turns_is_read_twice_before_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: bool, passes: int
 ) -> None:
     read: list[int] = []
     real = os.readv
     monkeypatch.setattr(os, "readv", lambda *asked: read.append(real(*asked)) or read[-1])
-    file = {"path": str(tmp_path / "file"), "state": "cached_4k", "size_bytes": SIZE, "own": own}
+    file = {
+        "path": str(tmp_path / "file"),
+        "state": "cached_4k",
+        "size_bytes": SIZE,
+        "turns": turns,
+    }
     for _ in range(2):  # it is there at the second
         files.prepare(file)
     assert sum(read) == passes * SIZE

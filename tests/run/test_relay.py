@@ -179,3 +179,58 @@ def test_a_relay_leaves_no_process(server: ForkServer, tmp_path: Path) -> None:
     server.relay([trial(tmp_path / "file")] * 3, 1, 60.0)
     children = Path(f"/proc/{server.group}/task/{server.group}/children").read_text().split()
     assert len(children) <= 2  # the next trial's worker; the canary, where there is one
+
+
+SHARED = {"state": "cached_4k", "size_bytes": PRIME * PAGE, "turns": True}
+
+
+def sharing(path: Path, **change: Any) -> dict[str, Any]:
+    """A trial on the file that all share."""
+    made = trial(path, file_size_bytes=PRIME * PAGE, **change)
+    return made | {"file": {**SHARED, "path": str(path)}}
+
+
+def test_on_a_file_that_all_share_turns_go_on_until_they_are_over(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    """A file of 23 pages is over in microseconds: each runner goes over it again and again."""
+    asked = [
+        sharing(tmp_path / "file", slice_ns=20_000_000, method=method)
+        for method in ("write", "mmap", "pwrite")
+    ]
+    for reply in server.relay(asked, 1, 60.0):
+        result = reply["result"]
+        assert reply["outcome"] == "ok"
+        assert len(result["turns"]["call_count"]) == 10
+        assert result["call_count"] > PRIME
+        assert result["byte_count"] == result["call_count"] * PAGE
+    assert (tmp_path / "file").stat().st_size == PRIME * PAGE  # no call went beyond its end
+
+
+def test_without_an_end_of_the_turns_each_goes_over_the_shared_file_once(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    asked = [sharing(tmp_path / "file", slice_ns=0, method=m) for m in ("write", "mmap", "pwrite")]
+    for reply in server.relay(asked, 1, 60.0):
+        assert reply["result"]["call_count"] == PRIME
+
+
+def test_a_turn_finds_the_pages_of_the_last_one_unmapped(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    """Each turn, with what led in to it, faults once on each of the 23 pages. Those of a populated
+    mapping are there, for reading: its first writes fault, and no others. Pages that are written
+    one by one are folios of one page."""
+    with open(tmp_path / "file", "wb", buffering=0) as file:
+        for _ in range(PRIME):
+            file.write(bytes(PAGE))
+    asked = [
+        sharing(tmp_path / "file", slice_ns=20_000_000, method="mmap", populate=populate)
+        for populate in (False, True)
+    ]
+    plain, populated = server.relay(asked, 1, 60.0)
+    faults = [one["result"]["window"]["minor_fault_count"] for one in (plain, populated)]
+    turns = len(plain["result"]["turns"]["call_count"])
+    assert turns == 10
+    assert turns * PRIME <= faults[0] <= turns * PRIME + 8
+    assert faults[1] <= PRIME + 8
