@@ -42,6 +42,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         yield stored(tmp_path_factory.mktemp("store"), patch, figure=LINEAR)
 
 
+@pytest.fixture(scope="module")
+def drawn(run: Run) -> Figure:
+    """Once for all that look at it."""
+    return figures.draw(run)
+
+
 def rectangles(axes: Axes) -> list[Rectangle]:
     return [patch for patch in axes.patches if isinstance(patch, Rectangle)]
 
@@ -66,10 +72,9 @@ def rows(run: Run, kind: str) -> list[dict[str, Any]]:
     return [m for m in sidecar.as_data(run)["marks"] if m["kind"] == kind and not m["figure"]]
 
 
-def test_a_group_a_level_and_a_bar_a_line_in_the_plans_order(run: Run) -> None:
-    figure = figures.draw(run)
-    assert len(figure.axes) == 4  # bars and ratios for each of two panels
-    bars = sorted(rectangles(figure.axes[0]), key=lambda bar: bar.get_x())
+def test_a_group_a_level_and_a_bar_a_line_in_the_plans_order(run: Run, drawn: Figure) -> None:
+    assert len(drawn.axes) == 4  # bars and ratios for each of two panels
+    bars = sorted(rectangles(drawn.axes[0]), key=lambda bar: bar.get_x())
     tops = [bar.get_height() for bar in bars]
     medians = [
         next(
@@ -89,22 +94,21 @@ def test_a_group_a_level_and_a_bar_a_line_in_the_plans_order(run: Run) -> None:
         [group + (rank - 1) * width for group in range(5) for rank in range(3)]
     )
     assert {bar.get_hatch() for bar in bars[:3]} == {"", "////", "...."}
-    assert [label.get_text() for label in figure.axes[2].get_xticklabels()] == [
+    assert [label.get_text() for label in drawn.axes[2].get_xticklabels()] == [
         str(count) for count in PROCESSES
     ]
 
 
-def test_an_interval_stands_on_every_bar(run: Run) -> None:
-    axes = figures.draw(run).axes[1]
-    ends = signs(axes, "_")
+def test_an_interval_stands_on_every_bar(run: Run, drawn: Figure) -> None:
+    ends = signs(drawn.axes[1], "_")
     marks = [m for m in rows(run, "bar") if m["panel"] == {"live_threads": 5}]
     assert len(marks) == 15
     wanted = [end for mark in marks for end in (mark["low"], mark["high"])]
     assert sorted(y for _, y in ends) == pytest.approx(sorted(wanted))
 
 
-def test_printed_values_stand_on_their_bars_and_a_bound_is_a_triangle(run: Run) -> None:
-    axes = figures.draw(run).axes[0]
+def test_printed_values_stand_on_their_bars_and_a_bound_is_a_triangle(drawn: Figure) -> None:
+    axes = drawn.axes[0]
     printed = [row[lock] for row in ROWS for lock in LOCKS]
     exact = sorted(float(str(cell).replace(",", "")) for cell in printed if "<" not in str(cell))
     diamonds = signs(axes, "D")
@@ -115,9 +119,8 @@ def test_printed_values_stand_on_their_bars_and_a_bound_is_a_triangle(run: Run) 
     assert last.get_x() < x < last.get_x() + last.get_width()
 
 
-def test_ratios_are_paired_by_block_and_stand_under_their_bars(run: Run) -> None:
-    figure = figures.draw(run)
-    below = figure.axes[3]
+def test_ratios_are_paired_by_block_and_stand_under_their_bars(run: Run, drawn: Figure) -> None:
+    below = drawn.axes[3]
     levels = {"lock": "future", "live_threads": 5}
     wanted = [
         ratio_interval(
@@ -128,7 +131,7 @@ def test_ratios_are_paired_by_block_and_stand_under_their_bars(run: Run) -> None
     ]
     places = signs(below, "^")
     assert [y for _, y in places] == pytest.approx([found.estimate for found in wanted])
-    bars = sorted(rectangles(figure.axes[1]), key=lambda bar: bar.get_x())[2::3]
+    bars = sorted(rectangles(drawn.axes[1]), key=lambda bar: bar.get_x())[2::3]
     for (x, _), bar in zip(places, bars, strict=True):
         assert bar.get_x() < x < bar.get_x() + bar.get_width()
     assert any(list(line.get_ydata()) == [1.0, 1.0] for line in below.get_lines())
@@ -258,8 +261,8 @@ def test_a_value_stands_above_each_mark_where_all_fit(
     assert collisions(figure) == []
 
 
-def test_no_values_where_one_does_not_fit(run: Run) -> None:
-    assert [_said(axes) for axes in figures.draw(run).axes] == [[]] * 4
+def test_no_values_where_one_does_not_fit(drawn: Figure) -> None:
+    assert [_said(axes) for axes in drawn.axes] == [[]] * 4
 
 
 def _said(axes: Axes) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from looking import collisions, written
+from matplotlib.figure import Figure
 from stored_runs import (
     BYTES,
     ERRNO,
@@ -34,6 +35,12 @@ from memlab.results.crossing import crossings
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return stored(tmp_path_factory.mktemp("store"), filesystem=["dir", "tmpfs"])
+
+
+@pytest.fixture(scope="module")
+def figure(run: Run) -> Figure:
+    """Drawn once for all that look at it."""
+    return figures.draw(run)
 
 
 def test_the_sidecar_has_every_grid_point_with_its_summary(run: Run) -> None:
@@ -66,8 +73,8 @@ def test_the_sidecar_names_a_c_file_that_exists(run: Run) -> None:
     assert (root / "probes/mmap_write.c").is_file()
 
 
-def test_every_mark_of_the_sidecar_is_drawn(run: Run) -> None:
-    data, figure = sidecar.as_data(run), figures.draw(run)
+def test_every_mark_of_the_sidecar_is_drawn(run: Run, figure: Figure) -> None:
+    data = sidecar.as_data(run)
     for axes, level in zip(figure.axes, ("dir", "tmpfs"), strict=True):
         drawn = {
             (float(x), float(y))
@@ -80,12 +87,12 @@ def test_every_mark_of_the_sidecar_is_drawn(run: Run) -> None:
                 assert (float(mark["levels"]["size"]), value) in drawn
 
 
-def test_controls_are_series_of_their_own_with_their_name(run: Run) -> None:
+def test_controls_are_series_of_their_own_with_their_name(run: Run, figure: Figure) -> None:
     controls = of_kind(beside(run), "control")
     points = run.control("faults")
     assert len(controls) == len(points) > 0
     assert {mark["series"] for mark in controls} == {"control faults"}
-    assert "control faults" in written(figures.draw(run))
+    assert "control faults" in written(figure)
 
 
 def test_a_figure_that_names_its_controls_draws_no_other(run: Run) -> None:
@@ -116,12 +123,12 @@ def test_a_control_that_sets_a_panels_factor_stands_in_the_panels_that_agree(
     }
 
 
-def test_the_baseline_loop_pools_the_samples_of_a_level(run: Run) -> None:
+def test_the_baseline_loop_pools_the_samples_of_a_level(run: Run, figure: Figure) -> None:
     baseline_loops = of_kind(beside(run), "baseline loop")
     assert [mark["levels"]["size"] for mark in baseline_loops] == SIZES * 2
     assert all(mark["n"] == len(mark["samples"]) == 12 for mark in baseline_loops)
     assert baseline_loops[0]["median"] == pytest.approx(1e-9 * TABLE)
-    assert "baseline loop" in written(figures.draw(run))
+    assert "baseline loop" in written(figure)
 
 
 def test_the_published_cells_are_all_there_and_a_bound_stays_a_bound(tmp_path: Path) -> None:
@@ -139,8 +146,8 @@ def test_open_markers_are_the_extrapolated_ones(tmp_path: Path) -> None:
     assert "extrapolated" not in written(figures.draw(run))
 
 
-def test_open_markers_are_said_in_the_legend(run: Run) -> None:
-    assert "open marker: extrapolated from a slice" in written(figures.draw(run))
+def test_open_markers_are_said_in_the_legend(figure: Figure) -> None:
+    assert "open marker: extrapolated from a slice" in written(figure)
 
 
 def test_a_factor_that_the_figure_does_not_name_splits_the_panels(tmp_path: Path) -> None:
@@ -274,8 +281,8 @@ def test_no_words_collide_or_leave_the_page(case: str, tmp_path: Path) -> None:
     assert collisions(figures.draw(CASES[case](tmp_path))) == []
 
 
-def test_the_page_says_what_was_measured_where(run: Run) -> None:
-    text = written(figures.draw(run))
+def test_the_page_says_what_was_measured_where(run: Run, figure: Figure) -> None:
+    text = written(figure)
     for said in (
         run.experiment.question,
         "ext4 at /var/tmp",

@@ -24,6 +24,7 @@ from memlab.store import PointRow, Store
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> =cmd|' /C calc'!A0"
 SECRET = "lab-7.example.org"
 HOME = "/home/eve/secret project/file"
+BLOCKS = 10  # of the recorded run's 25: enough for its verdicts
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Store(recorded.store("mmap-write")) as opened:
         base = opened.find("mmap-write")
         points = opened.points(base.id)
-        samples = list(opened.samples(base.id))
+        samples = [one for one in opened.samples(base.id) if one.block < BLOCKS]
     swap = {"mmap": "write", "write": "mmap"}
     for number, sample in enumerate(samples):
         if number % 100 == 99:

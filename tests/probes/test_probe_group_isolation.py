@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from held import GROUPS, SWAPS, held_or_skipped, is_unavailable
+from quick import mostly_slow
 
 from memlab import probe
 from memlab.experiment.points import Point
@@ -61,12 +62,14 @@ def done(result: dict[str, Any]) -> list[list[int]]:
     return [group["done_count"] for group in result["groups"][: result["group_count"]]]
 
 
-@pytest.mark.parametrize("controller", ["none", "rlimit"])
+@pytest.mark.parametrize("controller", mostly_slow(["none", "rlimit"], "rlimit"))
 def test_every_load_is_done_as_often_as_asked(controller: str) -> None:
+    """Of what the window counts, each switch puts a process to sleep, and each spawn its parent."""
     result = probe.call("group_isolation", PARAMS | {"controller": controller})
     assert done(result) == [[PRIME] * len(of.LOADS)] * COUNT
     assert killed(result) == []
     assert result["hog_process_count"] == result["hog_asked_bytes"] == 0
+    assert result["window"]["voluntary_switch_count"] >= COUNT * 2 * PRIME
 
 
 @pytest.mark.slow
@@ -79,12 +82,6 @@ def test_the_slice_ends_what_no_count_does() -> None:
     result = probe.call("group_isolation", PARAMS | {"operations_count": 0, "slice_ns": 50_000_000})
     assert result["window"]["elapsed_ns"] >= len(of.LOADS) * 50_000_000
     assert all(sum(counts) > 0 for counts in done(result))
-
-
-def test_the_counts_of_the_window_are_of_the_groups() -> None:
-    """Each switch puts a process to sleep, and each spawn its parent."""
-    result = probe.call("group_isolation", PARAMS)
-    assert result["window"]["voluntary_switch_count"] >= COUNT * 2 * PRIME
 
 
 def test_a_group_each_holds_the_same_work(bench: LocalExecutor) -> None:
@@ -176,7 +173,6 @@ def test_params_that_make_no_sense(change: dict[str, Any], message: str) -> None
         probe.call("group_isolation", PARAMS | change)
 
 
-@pytest.mark.slow
 def raw(*groups: int) -> dict[str, Any]:
     """What the probe returns where a group did each load so often; 0: it was killed."""
     made = [{"done_count": [n] * len(of.LOADS), "killed": n == 0} for n in groups]
