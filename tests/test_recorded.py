@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
+from command import memlab as command
 from quick import mostly_slow
 
 import memlab
@@ -29,14 +30,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def memlab_says(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "memlab", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "200"},
-    )
+memlab_says = partial(command, COLUMNS="200")
 
 
 @pytest.fixture(scope="module", params=recorded.names())
@@ -146,9 +140,9 @@ def test_numbers_of_an_emulated_guest_are_called_so_beside_the_published_ones() 
 
 
 def test_a_full_disk_behind_stdout_is_one_line() -> None:
-    command = [sys.executable, "-m", "memlab", "show", "--example", "vma-lock"]
+    words = [sys.executable, "-m", "memlab", "show", "--example", "vma-lock"]
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 3
     assert done.stderr == "memlab: cannot write the output: No space left on device\n"
 

@@ -21,11 +21,6 @@ from memlab.present.table import Column, Table, markdown
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.fixture(scope="module")
 def make() -> ModuleType:
     spec = importlib.util.spec_from_file_location("make", DOCS / "make.py")

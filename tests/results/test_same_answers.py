@@ -112,7 +112,7 @@ def test_so_do_a_short_and_a_long_run_of_each_figure(
 def test_a_run_of_more_samples_than_are_held_is_shown(wanted: int, tmp_path: Path) -> None:
     """As it is: a sweep of 5,100 samples could never be shown."""
     store = repeated("mmap-write", tmp_path / "results.db", wanted)
-    assert f"{wanted} samples" in answers(store, tmp_path / "out", READERS)["show last"]
+    assert f"{wanted} samples" in answers(store, tmp_path / "out", READERS[:2])["show last"]
 
 
 @pytest.fixture
