@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import pytest
 from command import memlab, process
+from quick import mostly_slow
 
 from memlab import cli, recorded
 from memlab.cli import _completing, runs
@@ -199,7 +200,7 @@ def full() -> Iterator[int]:
 PRINTING = ["list", "show --example mmap-write", "show --example mmap-write --json", "schema show"]
 
 
-@pytest.mark.parametrize("arguments", PRINTING)
+@pytest.mark.parametrize("arguments", mostly_slow(PRINTING, "show --example mmap-write"))
 def test_output_that_cannot_be_written_is_an_error_of_one_line(arguments: str, full: int) -> None:
     done = run(*arguments.split(), stdout=full)
     said = b"memlab: cannot write the output: No space left on device\n"
@@ -209,7 +210,7 @@ def test_output_that_cannot_be_written_is_an_error_of_one_line(arguments: str, f
     assert (done.returncode, done.stderr) == (3, said)
 
 
-@pytest.mark.parametrize("arguments", PRINTING)
+@pytest.mark.parametrize("arguments", mostly_slow(PRINTING, "show --example mmap-write"))
 def test_a_reader_that_has_gone_is_no_error(arguments: str) -> None:
     gone, end = os.pipe()
     os.close(gone)
@@ -251,7 +252,7 @@ def test_a_sweep_whose_messages_nobody_reads_measures_to_the_end(
         assert opened.sessions(row.id)[-1].ended == "blocks"
 
 
-@pytest.mark.parametrize("command", ["show", "claims", "runs", "doctor"])
+@pytest.mark.parametrize("command", mostly_slow(["show", "claims", "runs", "doctor"], "show"))
 def test_an_ascii_terminal_gets_ascii(command: str, hostile: Path) -> None:
     store = {} if command == "doctor" else {"MEMLAB_STORE": str(hostile)}
     done = process(*command.split(), PYTHONIOENCODING="ascii", LC_ALL="C", **store)

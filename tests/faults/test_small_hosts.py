@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from quick import mostly_quick, mostly_slow
+from quick import mostly_slow
 
 from memlab.observe import capabilities, cgroup, proc
 
@@ -97,7 +97,7 @@ def inside(before: str, words: str, place: Path) -> subprocess.CompletedProcess[
     )
 
 
-@pytest.mark.parametrize("words", mostly_quick(COMMANDS, "claims mmap-write", "report mmap-write"))
+@pytest.mark.parametrize("words", mostly_slow(COMMANDS, SWEEP))
 def test_in_a_cgroup_of_200_mib_and_half_a_cpu(words: str, group: list[Path], place: Path) -> None:
     enter = "\n".join(f"echo $$ > {one}/cgroup.procs" for one in group)
     done = inside(enter, words, place)

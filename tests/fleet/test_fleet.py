@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import jsonschema
+import pytest
 from command import Command
 from pretended_hosts import TINY, Hosts, held
 
@@ -55,6 +56,7 @@ def test_a_link_that_breaks_loses_the_host_and_no_row(hosts: Hosts, command: Com
     assert held(home(), "b") == whole
 
 
+@pytest.mark.slow
 def test_resume_on_the_hosts_completes_their_runs(hosts: Hosts, command: Command) -> None:
     words = ["sweep", *TINY, "--budget", "100ms", "--blocks", "40"]  # of 2 ms and more each
     assert command(*words, "--on", "ssh:a").returncode == 0
@@ -162,6 +164,7 @@ def test_a_command_is_tried_on_several_hosts(hosts: Hosts, command: Command) -> 
         assert command("try", *bad, "--on", "ssh:a", "--", "true").returncode == 2
 
 
+@pytest.mark.slow
 def test_a_study_is_reproduced_on_several_hosts(hosts: Hosts, command: Command) -> None:
     done = command("reproduce", "vma-lock", "--budget", "2s", "--on", "ssh:a,b", "--gate")
     assert done.returncode in (0, 1), done.stderr

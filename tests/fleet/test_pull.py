@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from command import Command, process
 from pretended_hosts import TINY, Hosts, held
+from quick import mostly_slow
 
 from memlab.errors import BadRequest
 from memlab.machines.fleet import links as fleet
@@ -83,7 +84,7 @@ def test_pull_fetches_what_is_missing_and_no_more(swept: Hosts, command: Command
     assert held(store, "a") == held(swept.store("a"), None)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.97])
+@pytest.mark.parametrize("share", mostly_slow([0.05, 0.3, 0.6, 0.97], 0.6))
 def test_pull_goes_on_where_a_link_broke(swept: Hosts, command: Command, share: float) -> None:
     store = Path(os.environ["MEMLAB_STORE"])
     export = command("export", "--all", "--format", "rows", "--store", str(swept.store("a")))

@@ -21,6 +21,7 @@ from memlab.run.kernel import read
 from memlab.units import MiB
 
 
+@pytest.mark.slow
 def test_memory_mapped_for_a_device_is_resident_and_in_vm_lck(
     guest_kernel: str, store_path: Path
 ) -> None:
