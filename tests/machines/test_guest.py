@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -82,13 +83,16 @@ def rows(store: Path) -> list[SampleRow]:
 
 
 @pytest.fixture
-def leaves_nothing() -> Iterator[None]:
-    """However a test ends its guest, in a moment nothing of it is left."""
-    yield
-    deadline = time.monotonic() + 300
-    while left := leftovers():
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+def leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """However a test ends its guest, in a moment nothing of it is left. What else has guests on
+    this host has its folders elsewhere."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        monkeypatch.setenv("TMPDIR", place)
+        yield
+        deadline = time.monotonic() + 300
+        while left := leftovers():
+            assert time.monotonic() < deadline, left
+            time.sleep(0.05)
 
 
 def leftovers() -> list[str]:
