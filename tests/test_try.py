@@ -706,6 +706,10 @@ def test_a_stored_run_is_read_again_without_its_command(toucher: str, store_path
     assert list(again.frame["outcome"]) == ["ok"]
 
 
+# Each is refused by another exception, the last two as patterns of bytes alone.
+NO_PATTERNS = ["(", "(a{99999999999})", "(" * 3000 + ")" * 3000, "(?u:a)", "(\ud800)"]
+
+
 @pytest.mark.parametrize(
     ("words", "policies", "message"),
     [
@@ -714,7 +718,14 @@ def test_a_stored_run_is_read_again_without_its_command(toucher: str, store_path
         (["true"], {"nice": [99]}, "nice: 99 is out of bounds, -20 to 19"),
         (["true"], {"serve": ["true"]}, "say when the service is ready: --ready tcp:{port}"),
         (["true"], {"expect": ["elapsd < 1s"]}, "--expect"),
+        *[(["true"], {"metrics": [f"x={text}"]}, "--metric 'x=") for text in NO_PATTERNS],
+        (["true"], {"serve": ["true"], "ready": f"tcp:{'9' * 5000}"}, "--ready tcp:999"),
+        *[
+            (["true"], {"serve": ["true"], "ready": f"line:{text}"}, "--ready 'line:")
+            for text in NO_PATTERNS
+        ],
     ],
+    ids=lambda value: str(value)[:40],
 )
 def test_a_wrong_request_of_python_is_the_command_lines(
     words: list[str], policies: dict[str, Any], message: str, store_path: Path
