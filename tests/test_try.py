@@ -202,13 +202,17 @@ def test_a_level_that_would_change_nothing_is_unavailable(
     assert said in words_of.reason(run.samples[0].detail or "")
 
 
-@pytest.mark.parametrize("number", ["nan", "inf", "1e400", "1e-300", "x"])
+@pytest.mark.parametrize(
+    "number", ["nan", "inf", "1e400", "1e-300", "x", pytest.param("[" * 9000, id="deep")]
+)
 def test_what_is_no_number_is_no_metric(
     number: str, tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     printed = memlab.trial(["echo", number], metrics=["x=(.+)"], blocks=1, store=store_path)
     assert outcomes(printed) == ["no-metric"]
+    without = memlab.trial(["echo", number], metrics=["x=$|(y)"], blocks=1, store=store_path)
+    assert outcomes(without) == ["no-metric"]
     (tmp_path / "write.sh").write_text(f"echo '{{\"x\": {number}}}' > numbers.json")
     how: dict[str, Any] = {"metrics": ["x"], "metric_json": "numbers.json"}
     written = memlab.trial(["sh", "write.sh"], blocks=1, store=store_path, **how)
