@@ -202,13 +202,17 @@ def test_a_level_that_would_change_nothing_is_unavailable(
     assert said in words_of.reason(run.samples[0].detail or "")
 
 
-@pytest.mark.parametrize("number", ["nan", "inf", "1e400", "1e-300", "x"])
+@pytest.mark.parametrize(
+    "number", ["nan", "inf", "1e400", "1e-300", "x", pytest.param("[" * 9000, id="deep")]
+)
 def test_what_is_no_number_is_no_metric(
     number: str, tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     printed = memlab.trial(["echo", number], metrics=["x=(.+)"], blocks=1, store=store_path)
     assert outcomes(printed) == ["no-metric"]
+    without = memlab.trial(["echo", number], metrics=["x=$|(y)"], blocks=1, store=store_path)
+    assert outcomes(without) == ["no-metric"]
     (tmp_path / "write.sh").write_text(f"echo '{{\"x\": {number}}}' > numbers.json")
     how: dict[str, Any] = {"metrics": ["x"], "metric_json": "numbers.json"}
     written = memlab.trial(["sh", "write.sh"], blocks=1, store=store_path, **how)
@@ -706,6 +710,10 @@ def test_a_stored_run_is_read_again_without_its_command(toucher: str, store_path
     assert list(again.frame["outcome"]) == ["ok"]
 
 
+# Each is refused by another exception, the last two as patterns of bytes alone.
+NO_PATTERNS = ["(", "(a{99999999999})", "(" * 3000 + ")" * 3000, "(?u:a)", "(\ud800)"]
+
+
 @pytest.mark.parametrize(
     ("words", "policies", "message"),
     [
@@ -714,7 +722,14 @@ def test_a_stored_run_is_read_again_without_its_command(toucher: str, store_path
         (["true"], {"nice": [99]}, "nice: 99 is out of bounds, -20 to 19"),
         (["true"], {"serve": ["true"]}, "say when the service is ready: --ready tcp:{port}"),
         (["true"], {"expect": ["elapsd < 1s"]}, "--expect"),
+        *[(["true"], {"metrics": [f"x={text}"]}, "--metric 'x=") for text in NO_PATTERNS],
+        (["true"], {"serve": ["true"], "ready": f"tcp:{'9' * 5000}"}, "--ready tcp:999"),
+        *[
+            (["true"], {"serve": ["true"], "ready": f"line:{text}"}, "--ready 'line:")
+            for text in NO_PATTERNS
+        ],
     ],
+    ids=lambda value: str(value)[:40],
 )
 def test_a_wrong_request_of_python_is_the_command_lines(
     words: list[str], policies: dict[str, Any], message: str, store_path: Path

@@ -263,10 +263,7 @@ def read_metric(text: str, *, in_file: bool) -> OwnMetric:
         raise BadRequest(
             f"--metric {text!r}: write NAME[UNIT]=REGEX, as in 'rate[1/s]=([0-9.]+) req/s'"
         )
-    try:
-        re.compile(found["pattern"] or "")
-    except re.error as error:
-        raise BadRequest(f"--metric {text!r}: {error}") from None
+    _check_pattern(found["pattern"] or "", f"--metric {text!r}")
     if any(found["name"] == metric.name for metric in METRICS):
         raise BadRequest(
             f"--metric {found['name']}: memlab has a metric of that name; choose another"
@@ -275,6 +272,14 @@ def read_metric(text: str, *, in_file: bool) -> OwnMetric:
     return OwnMetric(
         found["name"], unit, found["pattern"] or "", bool(found["higher"]) or unit.endswith("/s")
     )
+
+
+def _check_pattern(pattern: str, said: str) -> None:
+    """BadRequest where it cannot search what a program prints, which is bytes."""
+    try:
+        re.compile(pattern.encode())
+    except Exception as error:  # one too large, too deep or in no encoding is no re.error
+        raise BadRequest(f"{said}: {error}") from None
 
 
 def _peak(series: Expression) -> Expression:
@@ -520,16 +525,13 @@ def check_ready(subject: Tried) -> None:
         )
     if kind == "http" and not _is_url(subject.ready.replace("{port}", "1")):
         raise BadRequest(f"--ready {subject.ready}: write http://127.0.0.1:{{port}}/PATH")
-    is_port = address.isascii() and address.isdecimal() and 0 < int(address) <= _PORT_MAX
+    is_port = re.fullmatch("[0-9]{1,5}", address) and 0 < int(address) <= _PORT_MAX
     if kind == "tcp" and address != "{port}" and not is_port:
         raise BadRequest(
             f"--ready {subject.ready}: a port is 1 to {_PORT_MAX}, or {{port}} for a free one"
         )
     if kind == "line":
-        try:
-            re.compile(address)
-        except re.error as error:
-            raise BadRequest(f"--ready {subject.ready!r}: {error}") from None
+        _check_pattern(address, f"--ready {subject.ready!r}")
 
 
 def _is_url(text: str) -> bool:

@@ -6,6 +6,7 @@ Sources: the kernel's admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,7 +108,9 @@ def named(text: str) -> tuple[Path, str]:
     `BadSubject`."""
     if text == "self" or text.startswith("of:"):
         word = text.removeprefix("of:")
-        pid = os.getpid() if text == "self" else int(word) if word.isdecimal() else 0
+        pid = (
+            os.getpid() if text == "self" else int(word) if re.fullmatch("[0-9]{1,9}", word) else 0
+        )
         found = own(pid) if pid and Path(f"/proc/{pid}").exists() else None
         if found is None:
             raise BadSubject(f"--group {text}: no memory cgroup of such a process is seen here")

@@ -21,19 +21,22 @@ from memlab.observe.proc import ROOT
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _BYTES_MAX = 64 << 20
 _SHOWN = 5
+_LINE_MAX = 4096  # characters; the kernel's are shorter (LOG_LINE_MAX), and a search is quadratic
 # The stamp of dmesg ("[  12.3] "), of a journal ("Nov 25 13:00:00 host kernel: ") or of kmsg.
-_STAMP = re.compile(r"^(?:.*?kernel: )?(?:\d+,\d+,\d+,[^;]*;)?(?:<\d+>)?(?:\[\s*([\d.]+)\]\s)?")
+_STAMP = re.compile(
+    r"^(?:.*?kernel: )?(?:\d+,\d+,\d+,[^;]*;)?(?:<\d+>)?(?:\[\s*(\d{1,12}\.\d{1,9})\]\s)?"
+)
 _INVOKED = re.compile(r"^(.{1,15}) invoked oom-killer: gfp_mask=(\S+?)[,(].*order=(-?\d+)")
 _CHOSEN = re.compile(
     r"^oom-kill:constraint=(\w+),.*?(?:oom_memcg=([^,]*),task_memcg=([^,]*),|global_oom,).*"
-    r"task=(.*),pid=(\d+),uid=(\d+)$"
+    r"task=(.*),pid=\d+,uid=\d+$"
 )
 _KILLED = re.compile(
-    r"Killed process (\d+) \((.*)\) total-vm:(\d+)kB, anon-rss:(\d+)kB, file-rss:(\d+)kB, "
-    r"shmem-rss:(\d+)kB.*?oom_score_adj:(-?\d+)"
+    r"Killed process (\d{1,10}) \((.*)\) total-vm:\d+kB, anon-rss:(\d{1,16})kB, "
+    r"file-rss:(\d{1,16})kB, shmem-rss:(\d{1,16})kB.*?oom_score_adj:(-?\d{1,5})"
 )
-_USAGE = re.compile(r"^memory: usage (\d+)kB, limit (\d+)kB, failcnt (\d+)")
-_TASK = re.compile(r"^\[\s*(\d+)\]((?:\s+-?\d+){7,12}) (.+)$")
+_USAGE = re.compile(r"^memory: usage (\d{1,16})kB, limit (\d{1,16})kB, failcnt (\d{1,20})")
+_TASK = re.compile(r"^\[\s*(\d{1,10})\]((?:\s+-?\d{1,16}){7,12}) (.+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,8 @@ def _kills(lines: Sequence[str]) -> Iterator[Kill]:
     usage = limit = failures = None
     statistics: dict[str, int] = {}
     tasks: list[Task] = []
-    for line in lines:
+    for whole in lines:
+        line = whole[:_LINE_MAX]
         stamp = _STAMP.match(line)
         text = line[stamp.end() :].rstrip() if stamp else line
         if found := _INVOKED.match(text):
@@ -139,8 +143,8 @@ def _kills(lines: Sequence[str]) -> Iterator[Kill]:
             yield Kill(
                 (stamp[1] or "") if stamp else "", asked, group, limit, usage, failures, statistics,
                 tuple(sorted(tasks, key=lambda task: -task.resident_bytes)),
-                int(found[1]), found[2], int(found[4]) << 10, int(found[5]) << 10,
-                int(found[6]) << 10, int(found[7]),
+                int(found[1]), found[2], int(found[3]) << 10, int(found[4]) << 10,
+                int(found[5]) << 10, int(found[6]),
             )  # fmt: skip
             asked = None
             statistics, tasks = {}, []

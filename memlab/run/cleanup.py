@@ -25,6 +25,7 @@ from memlab.observe import proc, tracefs
 UPROBES = r"memlab_[0-9a-f]{8}"  # groups of events; the kernel takes no other signs
 PREFIX = "memlab-"  # names of all folders, groups and swap labels of a run begin with it
 LABEL_AT = 1024 + 12 + 16  # of volume_name in union swap_header, include/linux/swap.h
+ZRAM_MARK_KIB = 16 << 10  # of readahead, at least: ours; the kernel's own is 128
 ZRAM_CONTROL = Path("/sys/class/zram-control")
 PATIENCE_S = 10.0  # until killed processes, which may be large, have left a group and the swap
 # The settings that an experiment may change are these files and those below these folders.
@@ -280,6 +281,7 @@ def remove_zram(path: Path, node: Path, deadline: float | None = None, mark: str
     if not path.exists():
         return False
     ours = bool(mark) and value_of(path / "queue/read_ahead_kb") == mark
+    ours = ours and int(mark) >= ZRAM_MARK_KIB
     if int((path / "disksize").read_text()) == 0:
         if not ours:
             raise NotOurs("another program's zram device")

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from memlab.observe import capabilities, guest_tools, proc
-from memlab.run.cleanup import PREFIX, ZRAM_CONTROL, swap_off
+from memlab.run.cleanup import PREFIX, ZRAM_CONTROL, ZRAM_MARK_KIB, swap_off
 from memlab.run.journal import Journal
 from memlab.run.settings import Unavailable
 
@@ -84,7 +84,8 @@ class Swap:
         block = Path(f"/sys/block/zram{number}")
         devtmpfs = proc.filesystem_of(Path("/dev")) == "devtmpfs"
         node = (Path("/dev") if devtmpfs else self._own_folder()) / block.name
-        mark = str(64 * (1 + secrets.randbelow(0xFFFF)))  # whole pages of any size; unused by swap
+        steps = ZRAM_MARK_KIB // 64, 1 << 16  # whole pages of any size; unused by swap
+        mark = str(64 * (steps[0] + secrets.randbelow(steps[1] - steps[0])))
         self._journal.note_zram(block, node, mark)
         added = (ZRAM_CONTROL / "hot_add").read_text().strip()
         if added != str(number):

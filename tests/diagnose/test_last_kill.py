@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from command import memlab
 
 from memlab.diagnose import killed
 from memlab.errors import CannotLook
@@ -72,3 +73,35 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
     assert len(killed.read(log)) == 1
     with pytest.raises(CannotLook, match="no regular file"):
         killed.read(tmp_path)
+
+
+DIGITS = "9" * 5000  # more than int() reads (sys.set_int_max_str_digits)
+KILL = MACHINE.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        KILL.replace("anon-rss:1024", f"anon-rss:{DIGITS}"),
+        KILL.replace("anon-rss:1024", f"anon-rss:1{'0' * 400}"),
+        KILL.replace("process 12", f"process {DIGITS}"),
+        KILL.replace("adj:-5", f"adj:-{DIGITS}"),
+        f"[  1.2.3] {KILL}",
+        f"[  ...] {KILL}",
+        f"[{DIGITS}.0] {KILL}",
+        V1.replace("usage 65536", f"usage {DIGITS}"),
+        V1.replace("   3619 ", f" {DIGITS} "),
+        V1.replace("[    700]", f"[{DIGITS}]"),
+        "Killed process 1 (" * 200_000,
+        "oom-kill:constraint=X," + "task=" * 200_000,
+    ],
+    ids=range(12),
+)
+def test_a_log_with_numbers_that_no_kernel_prints_is_read(log: str, tmp_path: Path) -> None:
+    """It may come from anybody; a line that is none of the kernel's is passed over."""
+    path = tmp_path / "kernel.txt"
+    path.write_text(f"{log}\n{KILL}\n")
+    for words in ([], ["--json"]):
+        done = memlab("diagnose", f"--last-kill={path}", *words)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "12" in done.stdout

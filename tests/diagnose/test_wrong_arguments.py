@@ -50,6 +50,12 @@ def test_a_kernel_thread() -> None:
     assert "is a kernel thread: it has no memory of its own" in line
 
 
+@pytest.mark.parametrize("pid", ["0", "9" * 30, "9" * 5000], ids=len)
+def test_a_group_of_no_process(pid: str) -> None:
+    status, line = refused("--group", f"of:{pid}")
+    assert (status, line[: len("memlab: --group of:")]) == (USAGE, "memlab: --group of:")
+
+
 def test_a_thread_names_its_process() -> None:
     found: list[int] = []
     go = threading.Event()

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
+from random import Random
 
 import pytest
 
@@ -15,6 +16,12 @@ from memlab import cli
 
 TRIES = int(os.environ.get("FUZZ_TRIES", "40"))  # of each kind; thousands by hand
 SECONDS, MEMORY_BYTES = 60, 1 << 30  # of one command, on a host that others load too
+
+
+def seeded(usual: int | str) -> Random:
+    """The draws of a test, the same every time; by hand FUZZ_SEED=TEXT gives others."""
+    seed = os.environ.get("FUZZ_SEED")
+    return Random(usual if seed is None else f"{seed} {usual}")
 
 
 class TooLong(BaseException):

@@ -1,5 +1,5 @@
 """Everything that comes from outside, damaged at random: command lines, stores, exported files,
-machines, studies, texts of the kernel. FUZZ_TRIES=5000 by hand."""
+machines, studies, texts of the kernel. FUZZ_TRIES=5000 FUZZ_SEED=2 by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import click
 import damage
 import pytest
-from rule import TRIES, Rule
+from rule import TRIES, Rule, seeded
 
 from memlab import experiments, published, recorded
 from memlab.cli import cli
@@ -102,7 +102,7 @@ def database_row(row: Any, id: str) -> Any:
 
 
 def test_command_lines(rule: Rule, store: Path) -> None:
-    draw = Random(1)
+    draw = seeded(1)
     for _ in range(5 * TRIES):
         rule(*command_line(draw, str(store)))
 
@@ -119,7 +119,7 @@ ALONE = ("show", "show --json", "claims", "claims --json", "claims -v", "export"
 
 
 def test_stores_with_damaged_bytes(rule: Rule, store: Path) -> None:
-    draw, whole = Random(2), store.read_bytes()
+    draw, whole = seeded(2), store.read_bytes()
     for _ in range(2 * TRIES):
         store.write_bytes(damage.bytes_of(draw, whole))
         for log in ("-wal", "-shm"):
@@ -171,7 +171,7 @@ def with_a_wrong_value(draw: Random, path: Path) -> str:
 
 
 def test_stores_of_wrong_values(rule: Rule, store: Path) -> None:
-    draw = Random(3)
+    draw = seeded(3)
     loosened(store)
     whole = store.read_bytes()
     for number in range(3 * TRIES):
@@ -209,8 +209,7 @@ def test_readings_that_no_probe_returns(
     rule: Rule, store: Path, request: pytest.FixtureRequest
 ) -> None:
     """Each experiment's own functions read them: metrics, evidence, figures."""
-    seed = os.environ.get("FUZZ_SEED", 9)
-    draw, whole = Random(f"{seed} {request.node.name}"), store.read_bytes()
+    draw, whole = seeded(f"9 {request.node.name}"), store.read_bytes()
     for number in range(max(3, TRIES // 15)):
         store.write_bytes(whole)
         with_wrong_readings(draw, store)
@@ -232,7 +231,7 @@ def resealed(line: str, change: Callable[[Any], Any]) -> str:
 
 def test_rows_of_wrong_values(rule: Rule, store: Path) -> None:
     """One row, or a value in all rows of its kind; what is taken in is read by every reader."""
-    draw = Random(os.environ.get("FUZZ_SEED", 7))
+    draw = seeded(7)
     with Store(store) as opened:
         runs = [one for one in opened.listed()[0] if one.row.id == "0123abcd"]
         rows = list(travel.outgoing(opened, runs, {}))
@@ -258,7 +257,7 @@ def test_rows_of_wrong_values(rule: Rule, store: Path) -> None:
 
 def test_journals_of_wrong_values(rule: Rule, tmp_path: Path) -> None:
     """`clean` names each and undoes the others; no value here is one that would change the host."""
-    draw, folder = Random(8), journal.folder()
+    draw, folder = seeded(8), journal.folder()
     folder.mkdir(parents=True)
     nothing = str(tmp_path / "work/memlab-none")
     gone = {"run": "0123abcd", "driver": os.getpid(), "start": 1, **journal._here()}
@@ -292,7 +291,7 @@ def test_journals_of_wrong_values(rule: Rule, tmp_path: Path) -> None:
 
 
 def test_baselines(rule: Rule, store: Path) -> None:
-    draw = Random(4)
+    draw = seeded(4)
     path = Path("base.jsonl")
     exports.write_rows(store, "0123abcd", None, path)
     whole = path.read_text()
@@ -324,7 +323,7 @@ def test_files_that_are_none(rule: Rule, store: Path) -> None:
 
 def test_studies(tmp_path: Path) -> None:
     """A study's file that makes no sense is a ValueError, or reads."""
-    draw = Random(5)
+    draw = seeded(5)
     sources = [path.read_text() for path in sorted(Path(published.__file__).parent.glob("*.toml"))]
     for _ in range(2 * TRIES):
         path = tmp_path / "study.toml"
@@ -351,7 +350,7 @@ TEXTS: dict[str, Callable[[str], Any]] = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_texts_of_the_kernel(name: str) -> None:
     """A parser says ValueError of what it does not know, and nothing else."""
-    draw, text = Random(6), proc.read(Path("/proc") / name)
+    draw, text = seeded(6), proc.read(Path("/proc") / name)
     for _ in range(2 * TRIES):
         with suppress(ValueError):
             TEXTS[name](damage.text(draw, text))

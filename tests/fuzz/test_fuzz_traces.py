@@ -11,7 +11,7 @@ from random import Random
 
 import damage
 import pytest
-from rule import TRIES, Rule
+from rule import TRIES, Rule, seeded
 from traces.made import (
     ADVISE,
     ALLOCATE,
@@ -149,7 +149,7 @@ def check(tool: str, path: Path, *words: str) -> int:
 
 
 def test_traces(rule: Rule) -> None:
-    draw, path = Random(9), Path("a.trace")
+    draw, path = seeded(9), Path("a.trace")
     ended: list[int] = []
     for number in range(3 * TRIES):
         trace = made(draw)

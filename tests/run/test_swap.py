@@ -159,15 +159,19 @@ def test_a_zram_number_that_went_to_another_is_refused(
         cleanup.remove_zram(tmp_path, node)
 
 
-@pytest.mark.parametrize(("mark", "removed"), [("", False), ("64", False), ("70784", True)])
+@pytest.mark.parametrize(
+    ("mark", "has", "removed"),
+    [("", "128", False), ("64", "128", False), ("128", "128", False), ("70784", "70784", True)],
+)
 def test_an_unconfigured_zram_is_ours_where_it_bears_the_journals_mark(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, removed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, has: str, removed: bool
 ) -> None:
-    """A planted entry named this host's /sys/block/zram0, and `clean` removed it."""
+    """A planted entry named this host's /sys/block/zram0, and `clean` removed it. The readahead
+    that every new device has is no mark."""
     device, control = tmp_path / "zram7", tmp_path / "control"
     (device / "queue").mkdir(parents=True)
     (device / "disksize").write_text("0\n")
-    (device / "queue/read_ahead_kb").write_text("70784\n")
+    (device / "queue/read_ahead_kb").write_text(f"{has}\n")
     control.mkdir()
     monkeypatch.setattr(cleanup, "ZRAM_CONTROL", control)
     monkeypatch.setattr(cleanup.re, "fullmatch", lambda *_: True)

@@ -466,8 +466,9 @@ def test_a_kernel_without_tracepoints_is_a_line(monkeypatch: pytest.MonkeyPatch)
         recording._numbers()
 
 
-def test_a_process_that_is_none_is_a_line(tmp_path: Path) -> None:
-    done = memlab("record", "-o", str(tmp_path / "a.trace"), "4194304")
+@pytest.mark.parametrize("pid", ["4194304", "9" * 30, "9" * 5000], ids=len)
+def test_a_process_that_is_none_is_a_line(pid: str, tmp_path: Path) -> None:
+    done = memlab("record", "-o", str(tmp_path / "a.trace"), pid)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 

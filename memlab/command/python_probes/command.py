@@ -870,7 +870,8 @@ class _Output:
         for name, pattern in self._patterns.items():
             for match in pattern.finditer(line):
                 with suppress(ValueError):
-                    value = float((match[1] if match.groups() else match[0]).decode())
+                    found = match[1] if match.groups() else match[0]
+                    value = float((found or b"").decode())  # a group may be left out
                     if _is_number(value):
                         self.found[name] = value
 
@@ -1039,7 +1040,7 @@ def _numbers(document: bytes, names: Sequence[str]) -> dict[str, float]:
     """The numbers of a JSON object; nested names are joined by a dot."""
     try:
         read = json.loads(document)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     found: dict[str, float] = {}
     for name in names:

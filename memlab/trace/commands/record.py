@@ -65,6 +65,7 @@ def command(
     memlab record --seconds 60 -o app.trace 1234
     memlab try -p lock=off,future -p thp=never,always app.trace
     """
+    import re
     import shlex
     import shutil
 
@@ -75,7 +76,7 @@ def command(
         raise click.UsageError(f"-o {output}: the name of a trace ends in {file.SUFFIX}")
     if ring_bytes & (ring_bytes - 1) or ring_bytes < 1 << 16:
         raise click.UsageError("--buffer: a power of two, 64K at least")
-    pid = int(words[0]) if len(words) == 1 and words[0].isdecimal() else 0
+    pid = int(words[0]) if len(words) == 1 and re.fullmatch("[0-9]{1,9}", words[0]) else 0
     if not pid and shutil.which(words[0]) is None:
         raise click.UsageError(f"{printable(shlex.quote(words[0]))}: no such command or process")
     ended = recording.record(
