@@ -159,6 +159,8 @@ static struct {
 	uint64_t ring_bytes;
 	struct ring rings[CPU_SETSIZE];
 	int ring_count;
+	int *events; /* descriptors */
+	uint64_t event_count, lost_said;
 	struct task *tasks[1 << 14];
 	struct file *files;
 	char (*names)[16];
@@ -1032,6 +1034,7 @@ static void take(const struct perf_event_header *header)
 	case PERF_RECORD_LOST:
 		memcpy(lost, header + 1, sizeof(lost));
 		rec.header.lost_count += lost[1];
+		rec.lost_said += lost[1];
 		break;
 	default:
 		break;
@@ -1107,8 +1110,19 @@ static void merge(uint64_t until_ns)
 static int open_event(pid_t tid, int cpu, struct perf_event_attr *attr, const char *what)
 {
 	long fd = syscall(SYS_perf_event_open, attr, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd >= 0 || errno == ESRCH)
-		return (int)fd;
+	if (fd < 0 && errno == EINVAL && attr->read_format) { /* before Linux 6.0 */
+		attr->read_format = 0;
+		return open_event(tid, cpu, attr, what);
+	}
+	if (fd >= 0) {
+		uint64_t count = rec.event_count++;
+		if (!(count & (count - 1)))
+			rec.events =
+				room(rec.events, sizeof(*rec.events) * (count ? 2 * count : 1));
+		return rec.events[count] = (int)fd;
+	}
+	if (errno == ESRCH)
+		return -1;
 	if (errno == EACCES || errno == EPERM)
 		fail("following a process needs root or CAP_PERFMON (perf_event_open, %s)", what);
 	if (errno == EMFILE)
@@ -1156,6 +1170,7 @@ static bool open_on(pid_t tid, int cpu, bool on_exec)
 			       PERF_SAMPLE_REGS_USER,
 		.sample_regs_user = 1ULL << STACK_POINTER,
 		.sample_period = 1,
+		.read_format = PERF_FORMAT_LOST,
 		.sample_id_all = 1,
 		.disabled = on_exec,
 		.enable_on_exec = on_exec,
@@ -1505,12 +1520,25 @@ static void follow(pid_t pid, bool is_child, double seconds)
 	merge(now_ns(CLOCK_MONOTONIC) - SLACK_NS);
 }
 
+/* A ring says what was lost in front of the next event that finds room, which need not come: then
+ * the events themselves say it. A kernel before Linux 6.0 does not. */
+static void count_lost(void)
+{
+	uint64_t told = 0, value[2]; /* the event's own, and how many of it were lost */
+	for (uint64_t i = 0; i < rec.event_count; i++)
+		if (read(rec.events[i], value, sizeof(value)) == sizeof(value))
+			told += value[1];
+	if (told > rec.lost_said)
+		rec.header.lost_count += told - rec.lost_said;
+}
+
 static void stop_events(void)
 {
 	/* Of a live process: what it does from now on is not part of the trace. */
 	merge(now_ns(CLOCK_MONOTONIC));
 	usleep(LOOK_EVERY_MS * 1000);
 	merge(UINT64_MAX);
+	count_lost();
 }
 
 /* Whether huge pages hide touches of what is followed: of all mappings, or of those that ask. */

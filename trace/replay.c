@@ -5,9 +5,11 @@
  *
  * A task of the trace is a task here: a thread is a thread, a fork a fork, and an exec an exec of
  * this program. Each waits for its turn, so that all is in the recorded order; with `pace` nothing
- * comes before its recorded time. With `order=free` no task waits for another: each reads the trace
- * for itself, does what is its own and begins after the record that makes it. MEMLAB_LOCK locks as
- * launch/lock.c does, where constructors began.
+ * comes before its recorded time. The turn is a process's: its threads have one memory, and a
+ * hand-over between them takes more of the kernel's time than what is done in between. With
+ * `order=free` no task waits for another: each reads the trace for itself, does what is its own and
+ * begins after the record that makes it. MEMLAB_LOCK locks as launch/lock.c does, where
+ * constructors began.
  *
  * No C library, and a fixed place that programs leave alone: nothing of this program may lie where
  * the trace maps something. Its stack, and what the kernel mapped with it, go before the first
@@ -74,8 +76,9 @@ struct task {
 	uint32_t parent;  /* the process that reaps it */
 	uint32_t exited;  /* its children to reap, a list: number + 1 */
 	uint32_t next;
-	uint32_t faults; /* before an exec */
-	uint64_t from;   /* of a free one: the record that it begins with, and its recorded time */
+	uint32_t threads; /* of the process that began as this one, which have not ended */
+	uint32_t faults;  /* before an exec */
+	uint64_t from;    /* of a free one: the record that it begins with, and its recorded time */
 	uint64_t from_ns;
 	struct counts {
 		uint64_t touches, calls, refused, passed;
@@ -732,12 +735,14 @@ static void make_task(uint32_t me, uint32_t child, unsigned made)
 	task->parent = made == TRACE_THREAD ? parent->parent : parent->process;
 	task->state = ALIVE;
 	task->wake = 0;
+	__atomic_fetch_add(&task_of(task->process)->threads, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&CONTROL->living, 1, __ATOMIC_RELAXED);
 	long tid =
 		begin(flags | CLONE_PARENT_SETTID, stack_of(child), &task->tid, &task->tid, child);
 	if (tid >= 0)
 		return;
 	task->state = DEAD;
+	__atomic_fetch_sub(&task_of(task->process)->threads, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_sub(&CONTROL->living, 1, __ATOMIC_RELAXED);
 	parent->counts.refused++;
 	/* A limit on processes is no policy of the trace: what the task did would be missing. */
@@ -791,6 +796,7 @@ static void exec_again(uint32_t me)
 	for (uint32_t i = 0; i < CONTROL->header.task_count; i++)
 		if (i != me && task_of(i)->process == task->process && task_of(i)->state == ALIVE)
 			task_of(i)->state = DEAD;
+	task_of(task->process)->threads = 1;
 	task->tid = (uint32_t)CALL(getpid, 0); /* a thread's becomes that of its process */
 	task->faults = (uint32_t)faults_of(RUSAGE_SELF);
 	const char *given[] = { "replay", words.at, self.at, NULL };
@@ -801,29 +807,21 @@ static void exec_again(uint32_t me)
 
 static _Noreturn void finish(uint32_t me);
 
-static bool has_others(uint32_t process)
-{
-	for (uint32_t i = 0; i < CONTROL->header.task_count; i++)
-		if (task_of(i)->process == process && task_of(i)->state == ALIVE)
-			return true;
-	return false;
-}
-
+/* A process ends with its last thread, which need not be its first: none waits for it before. */
 static void leave_task(uint32_t me)
 {
-	struct task *task = task_of(me);
-	if (task->process == me)
-		reap(me);
-	task->state = EXITED;
-	if (me == 0) { /* whoever started this waits for it: to the end, but without memory */
-		if (!has_others(0))
-			each_mapping(unmap);
+	uint32_t number = task_of(me)->process;
+	struct task *process = task_of(number);
+	task_of(me)->state = EXITED;
+	if (--process->threads)
+		return;
+	reap(number);
+	if (number == 0) { /* whoever started this waits for it: to the end, but without memory */
+		each_mapping(unmap);
 		return;
 	}
-	if (task->process == me) {
-		task->next = task_of(task->parent)->exited;
-		task_of(task->parent)->exited = me + 1;
-	}
+	process->next = task_of(process->parent)->exited;
+	task_of(process->parent)->exited = number + 1;
 }
 
 /* Calls and touches */
@@ -1037,7 +1035,7 @@ static _Noreturn void run_free(uint32_t me)
 	leave_free(me);
 }
 
-/* All that is this task's, until the trace is at its end. */
+/* All that is this task's process's, until the trace is at its end. */
 static _Noreturn void run(uint32_t me)
 {
 	struct control *control = CONTROL;
@@ -1059,7 +1057,10 @@ static _Noreturn void run(uint32_t me)
 			control->next += 1 + more;
 			continue;
 		}
-		if (one.task != me) {
+		bool is_mine = kind == TRACE_EXEC || kind == TRACE_EXIT
+				       ? one.task == me
+				       : task_of(one.task)->process == task_of(me)->process;
+		if (!is_mine) {
 			wake(one.task);
 			await_turn(me);
 			continue;
@@ -1078,7 +1079,7 @@ static _Noreturn void run(uint32_t me)
 			if (me)
 				break;
 		} else
-			act(me, one.word, operands);
+			act(one.task, one.word, operands);
 	}
 	if (me == 0 || task_of(me)->state != EXITED)
 		finish(me);
@@ -1176,6 +1177,7 @@ static void begin_first(uint32_t me)
 	struct control *control = CONTROL;
 	struct task *task = task_of(me);
 	task->state = ALIVE;
+	task->threads = 1;
 	task->tid = (uint32_t)CALL(getpid, 0);
 	each_mapping(unmap);
 	take_signals();

@@ -178,7 +178,8 @@ def figure(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
         scales.quantities(last.xaxis, "s", [0.0, trace.elapsed_s], 400.0, log=False)
         scales.x_label(last, "time in the recording")
         scales.y_label(above, "pages that were there", 210.0)
-        said = f"{file.name(trace)} {made.title}: at most {_bytes(found.peak_pages)}".lstrip()
+        program = file.name(trace) or "a program"
+        said = f"{trace.path.name}: {program} held at most {_bytes(found.peak_pages)}"
         above.set_title(said, loc="left", fontsize=style.FINDING, weight="bold", parse_math=False)
     return figures.write_png(made, path)
 

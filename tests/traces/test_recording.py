@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -302,6 +303,21 @@ bytearray(64 << 20)
 """
 
 
+# The recorder reads on when the program has ended, and no event comes any more.
+LAST = 4099
+_RELEASE = tuple(int(word) for word in re.findall(r"\d+", os.uname().release)[:2])
+OVERFLOWS_LAST = f"""
+import ctypes, mmap, os, signal
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+pages = mmap.mmap(-1, {LAST} * {PAGE})
+at = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+print(os.getpid(), os.getppid(), at, flush=True)
+os.kill(os.getppid(), signal.SIGSTOP)
+for page in range({LAST}):
+    pages[page * {PAGE}] = 1
+"""
+
+
 HUGE_PLACES = 3
 ASKS_FOR_HUGE = f"""
 #include <stdio.h>
@@ -346,6 +362,36 @@ def test_too_small_a_buffer_loses_events_and_the_trace_says_so(tmp_path: Path) -
     assert f"incomplete: {trace.lost:,} events found no room" in said
     request = asked.command([str(path)], {"lock": ["off"]})
     assert f"a.trace (incomplete: {trace.lost:,} events" in (request.subject or {})["trace"]
+
+
+@pytest.mark.skipif(_RELEASE < (6, 0), reason="a kernel before 6.0 does not tell it")
+def test_what_the_last_events_of_a_program_lose_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    words = ["record", "--buffer", "64K", "-o", str(path), "--", sys.executable, "-c"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "memlab", *words, OVERFLOWS_LAST], stdout=subprocess.PIPE, text=True
+    ) as recording_it:
+        assert recording_it.stdout is not None
+        program, recorder, at = map(int, recording_it.stdout.readline().split())
+        try:
+            _await_zombie(program)
+        finally:
+            os.kill(recorder, signal.SIGCONT)
+        said = recording_it.communicate(timeout=300)[0]
+    lost = file.read(path).lost
+    assert lost > 0
+    assert f"incomplete: {lost:,} events found no room" in said
+    assert touches(path, at, LAST).total() + lost >= LAST
+
+
+def _await_zombie(pid: int) -> None:
+    """Ended, and not waited for."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.01)
+    raise AssertionError("the program does not end")
 
 
 @pytest.fixture

@@ -178,6 +178,19 @@ def test_threads_go_on_where_the_first_has_ended(tmp_path: Path) -> None:
     assert (found.status, found.faults, found.passed) == (0, TOUCHED + FREED, 0)
 
 
+def test_threads_of_two_processes_do_all_that_these_did(tmp_path: Path) -> None:
+    """A thread forks, the child has a thread, and its first ends before it."""
+    made = Made(tasks=5).map(AT, MAPPED).number(TASK, 1, what=THREAD).touch(AT, FREED, task=1)
+    made.number(TASK, 2, task=1, what=FORK).number(TASK, 3, task=2, what=THREAD)
+    made.touch(AT, COPIED, task=3).touch(AT + FREED * PAGE, AGAIN).touch(AT, COPIED, task=2)
+    made.add(EXIT, task=1).add(EXIT, task=2).number(TASK, 4, what=FORK).add(EXIT, task=4)
+    made.touch(AT + FREED * PAGE, AGAIN, task=3).add(EXIT, task=3).touch(AT, FREED)
+    found = replay(made.write(tmp_path / "a.trace"))
+    assert (found.status, found.refused, found.passed) == (0, 0, 0)
+    assert found.touches == 2 * (FREED + AGAIN + COPIED)
+    assert found.faults == 2 * (FREED + AGAIN) + COPIED
+
+
 def test_an_exec_has_memory_of_its_own(tmp_path: Path) -> None:
     made = Made(tasks=2).map(AT, MAPPED).touch(AT, TOUCHED).number(TASK, 1, what=VFORK)
     made.add(EXEC, task=1).map(AT, MAPPED, task=1).touch(AT, FREED, task=1).add(EXIT, task=1)
