@@ -172,7 +172,7 @@ def _next(run: Run) -> str:
     if run.experiment.claims or not run.varied:
         return f"{'claims' if run.experiment.claims else 'show'} {run.asked_by}"
     factor = run.experiment.factor(run.varied[0])
-    watched = [name for name in ("peak_rss", "elapsed") if _compares(run, factor, name)]
+    watched = [name for name in run.experiment.watched if _compares(run, factor, name)]
     if not watched:
         return f"show {run.asked_by}"
     base = factor.kind.format(factor.quick[0])
