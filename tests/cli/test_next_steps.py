@@ -86,6 +86,13 @@ def test_what_a_try_proposes_runs(
     assert all(f"{one}: " in shown for one in short)  # what the short names stand for
 
 
+def test_a_duet_proposes_what_it_compares_first(store_path: Path) -> None:
+    words = ["try", "--duet", "-p", "n=1,2", "--blocks", "2", "--store", str(store_path)]
+    found = proposed(ask(*words, "--", "true", "{n}").stdout)
+    assert found[found.index("--metric") + 1] == "cpu_time"
+    ask(*found)
+
+
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
