@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,13 @@ class Waiting(click.Command):
         given = [f"{arg}={ALONE[arg]}" if arg in ALONE else arg for arg in args[:end]]
         given += args[end:]
         ctx.meta[GIVEN] = tuple(given)
-        return super().parse_args(ctx, given)
+        try:
+            return super().parse_args(ctx, given)
+        except click.UsageError as error:
+            for option, word in pairwise(args[:end]):
+                if option in ALONE and word[:1] != "-" and word in error.message:
+                    error.message += f"; {option} takes its value with =: {option}={word}"
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

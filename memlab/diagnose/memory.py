@@ -87,7 +87,7 @@ def read(
     locked_stacks = [s for s in stacks if "lo" in s.flags] if stacks is not None else None
     locked_resident, locked_share = _locked_resident(locked, resident, detailed, seen)
     huge, not_walked = _huge(pid, resident + swapped, seen, thorough=thorough)
-    return Memory(
+    held = Memory(
         virtual_bytes=now.bytes("VmSize") or 0,
         resident_bytes=resident,
         anonymous_bytes=now.bytes("RssAnon") or 0,
@@ -113,7 +113,8 @@ def read(
         accessible_bytes=sum(m.size_bytes for m in mappings if m.permissions[:3] != "---"),
         writable_bytes=sum(m.size_bytes for m in writable),
         huge_fit_bytes=sum(max(0, m.end // _HUGE - -(-m.start // _HUGE)) * _HUGE for m in writable),
-    ), unseen, not_walked
+    )
+    return held, unseen, not_walked
 
 
 def _huge(
