@@ -154,7 +154,7 @@ def base_of(base: str, new: Run, store: Path | None) -> Iterator[Run]:
     found: Run = api.load(base, store=store)
     if found.id == new.id:
         raise click.UsageError(
-            f"{base} is run {new.id} itself: name another run to hold it against"
+            f"{base} is run {new.id} itself: name another run to compare it with"
         )
     yield found
 
