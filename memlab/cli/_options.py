@@ -80,7 +80,8 @@ class Waiting(click.Command):
         except click.UsageError as error:
             for option, word in pairwise(args[:end]):
                 if option in ALONE and word[:1] != "-" and word in error.message:
-                    error.message += f"; {option} takes its value with =: {option}={word}"
+                    said = f"{error.message}; {option} takes its value with =: {option}={word}"
+                    raise click.UsageError(said, error.ctx) from None
             raise
 
     def invoke(self, ctx: click.Context) -> Any:

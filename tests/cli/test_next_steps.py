@@ -93,6 +93,16 @@ def test_a_duet_proposes_what_it_compares_first(store_path: Path) -> None:
     ask(*found)
 
 
+def test_tries_of_other_policies_share_no_point(store_path: Path) -> None:
+    for policies in ([], ["-p", "env.A=,x"]):
+        ask("try", *policies, "--blocks", "1", "--store", str(store_path), "--", "true")
+    with Store(store_path) as opened:
+        first, second = (run.id for run in opened.runs())
+    store = ["--store", str(store_path)]
+    assert "share no point with samples" in refused("compare", first, second, *store)
+    assert "share no point with samples" in refused("compare", second, first, *store)
+
+
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
