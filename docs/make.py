@@ -10,8 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import copy
 from functools import cache, cached_property
 from importlib import import_module
@@ -51,7 +50,7 @@ def studies() -> str:
     lines = [
         "# The published studies",
         "",
-        "A title is a study's own, in English, or describes it. The verdicts are those of the",
+        "Titles are given in English, or describe the study. The verdicts are those of the",
         "recorded runs; `memlab reproduce STUDY` judges on your machine.",
     ]
     for source in map(published.load, published.ids()):
@@ -96,16 +95,7 @@ def _verdicts(source: published.Source) -> Iterator[str]:
         if source.id not in experiments.load(name).sources:
             continue
         found = [s for s in summary.by_claim(reproduce.of_run(_run(name)).judged) if not s.absent]
-        own = [s for s in found if s.claim.of_study]
-        others = [s for s in found if not s.claim.of_study]
-        checks = words.count(len(others), "further check")
-        more = f"; of {checks}: {_counts(others)}" if others else ""
-        yield f"- {_page(name)}: of {len(own)} claims of the study: {_counts(own)}{more}"
-
-
-def _counts(found: Sequence[summary.ClaimSummary]) -> str:
-    counts = Counter(s.overall for s in found)
-    return ", ".join(f"{word} {counts[word]}" for word in reversed(summary.ORDER) if counts[word])
+        yield f"- {_page(name)}: {summary.sentence(found, '', source.id)[0]}"
 
 
 @cache

@@ -47,6 +47,7 @@ WRONG_USAGE = {
     "sweep mmap-wirte": ["no experiment 'mmap-wirte'", "did you mean mmap-write?"],
     "sweep zzz": ["no experiment 'zzz'", "mmap-read", "mmap-write"],
     "sweep mmap-write mmap-read": ["unexpected extra argument", "mmap-read"],
+    "sweep mmap-write --wait 5min": ["5min", "--wait=5min"],
     "sweep mmap-write --presett quick": ["--presett", "--preset"],
     "sweep mmap-write --preset quik": ["--preset", "'quik'", "'quick'", "'paper'", "'full'"],
     "sweep mmap-write -p siz=4": ["no factor 'siz'", "did you mean size?"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,14 @@ class Waiting(click.Command):
         given = [f"{arg}={ALONE[arg]}" if arg in ALONE else arg for arg in args[:end]]
         given += args[end:]
         ctx.meta[GIVEN] = tuple(given)
-        return super().parse_args(ctx, given)
+        try:
+            return super().parse_args(ctx, given)
+        except click.UsageError as error:
+            for option, word in pairwise(args[:end]):
+                if option in ALONE and word[:1] != "-" and word in error.message:
+                    said = f"{error.message}; {option} takes its value with =: {option}={word}"
+                    raise click.UsageError(said, error.ctx) from None
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -147,7 +155,7 @@ def base_of(base: str, new: Run, store: Path | None) -> Iterator[Run]:
     found: Run = api.load(base, store=store)
     if found.id == new.id:
         raise click.UsageError(
-            f"{base} is run {new.id} itself: name another run to hold it against"
+            f"{base} is run {new.id} itself: name another run to compare it with"
         )
     yield found
 

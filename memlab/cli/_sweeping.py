@@ -168,11 +168,16 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
 
 
 def _next(run: Run) -> str:
-    """What to ask of a finished sweep: its claims, or how its first two levels differ."""
+    """What to ask of a finished sweep: more samples where no point has an interval, its claims, or
+    how its first two levels differ."""
+    from memlab.present import tables
+
+    if more := tables.going_on(run):
+        return more.removeprefix("memlab ")
     if run.experiment.claims or not run.varied:
         return f"{'claims' if run.experiment.claims else 'show'} {run.asked_by}"
     factor = run.experiment.factor(run.varied[0])
-    watched = [name for name in ("peak_rss", "elapsed") if _compares(run, factor, name)]
+    watched = [name for name in run.experiment.watched if _compares(run, factor, name)]
     if not watched:
         return f"show {run.asked_by}"
     base = factor.kind.format(factor.quick[0])

@@ -74,7 +74,7 @@ class Diagnosis:
 
 
 def of(pid: int, seconds: float, *, thorough: bool = False) -> Diagnosis:
-    """Look at a process; `thorough` reads all of a large heap. Raises `BadSubject` and
+    """Look at a process; `thorough` reads what takes longer. Raises `BadSubject` and
     `CannotLook`."""
     starting_cpu_s = time.process_time()
     with subject.held(pid) as (found, pidfd):

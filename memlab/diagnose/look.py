@@ -246,8 +246,8 @@ class Look:
 
 
 def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) -> Look:
-    """Look for so long; `thorough` reads as much of its heap as it takes. Raises `CannotLook`
-    where the process ends meanwhile."""
+    """Look for so long; `thorough` reads what takes longer: a large heap, and before Linux 6.7 all
+    page tables. Raises `CannotLook` where the process ends meanwhile."""
     pid = found.pid
     limit = group.nearest(pid)
     descendants = children = family.descendants(pid)
@@ -275,7 +275,9 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
     status = status or after.status
     elapsed = after.at_s - before.at_s
     threads = _threads(pid, counts_before, counts_after, elapsed)
-    kept, not_held = memory.read(pid, replace(after, status=status), mappings, pages_after)
+    kept, not_held, not_walked = memory.read(
+        pid, replace(after, status=status), mappings, pages_after, thorough=thorough
+    )
     malloc = allocator.read(pid, mappings)
     heaps, not_read = heap.read(
         pid,
@@ -358,7 +360,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         floor_growth_bytes_per_s=floor_growth(held) / elapsed,
         fork_s=fault.fork_s(kept.anonymous_bytes) if forks else None,
         stack_limit_bytes=files.known(lambda: process.stack_limit_bytes(pid)),
-        prices=(*not_read_pages, *not_read),
+        prices=(*not_read_pages, *not_walked, *not_read),
     )
 
 
@@ -433,7 +435,7 @@ def _pages(
     try:
         return *pages.read(pid, mappings, detailed=detailed), ()
     except pages.NotSeen as why:
-        what = "what its pages are: shared, LazyFree, huge"
+        what = "which of its pages are shared or LazyFree"
         return None, None, (Unlooked(what, str(why), None, None),)
 
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 from memlab.diagnose.pages import Pages
 from memlab.diagnose.snapshot import Snapshot
+from memlab.diagnose.unlooked import Unlooked
 from memlab.observe import files, process
 from memlab.observe.proc import ROOT
 
 # The kernel walks every page table for smaps, some 15 ms per GiB of 4 KiB pages, and calls of the
 # process that map memory wait meanwhile: under 1 ms for so much.
+_WALK_S_PER_BYTE = 15e-3 / (1 << 30)
 _WALKED_BYTES_MAX = 64 << 20
 # Reading a mapping's block of smaps costs some 60 us.
 _READ_MAPPINGS_MAX = 1000
@@ -69,9 +71,14 @@ class Memory:
 
 
 def read(
-    pid: int, now: Snapshot, mappings: Sequence[process.Mapping], seen: Pages | None
-) -> tuple[Memory, tuple[str, ...]]:
-    """What it holds, and what is not seen of it."""
+    pid: int,
+    now: Snapshot,
+    mappings: Sequence[process.Mapping],
+    seen: Pages | None,
+    *,
+    thorough: bool = False,
+) -> tuple[Memory, tuple[str, ...], tuple[Unlooked, ...]]:
+    """What it holds, what is not seen of it, and what is not looked at unless `thorough`."""
     resident, swapped = now.bytes("VmRSS") or 0, now.bytes("VmSwap") or 0
     locked = now.bytes("VmLck") or 0
     detailed, unseen = _locked(pid, locked, resident + swapped, mappings)
@@ -79,7 +86,8 @@ def read(
     stacks = process.thread_stacks(detailed) if detailed is not None else None
     locked_stacks = [s for s in stacks if "lo" in s.flags] if stacks is not None else None
     locked_resident, locked_share = _locked_resident(locked, resident, detailed, seen)
-    return Memory(
+    huge, not_walked = _huge(pid, resident + swapped, seen, thorough=thorough)
+    held = Memory(
         virtual_bytes=now.bytes("VmSize") or 0,
         resident_bytes=resident,
         anonymous_bytes=now.bytes("RssAnon") or 0,
@@ -92,7 +100,7 @@ def read(
         locked_stacks_bytes=_size(locked_stacks),
         locked_stacks_count=None if locked_stacks is None else len(locked_stacks),
         pinned_bytes=now.bytes("VmPin") or 0,
-        huge_bytes=seen.huge_bytes if seen else None,
+        huge_bytes=huge,
         hugetlb_bytes=now.bytes("HugetlbPages") or 0,
         thp_machine=files.choice(_THP),
         thp_process=now.status.get("THP_enabled", "1") == "1",
@@ -105,7 +113,24 @@ def read(
         accessible_bytes=sum(m.size_bytes for m in mappings if m.permissions[:3] != "---"),
         writable_bytes=sum(m.size_bytes for m in writable),
         huge_fit_bytes=sum(max(0, m.end // _HUGE - -(-m.start // _HUGE)) * _HUGE for m in writable),
-    ), unseen
+    )
+    return held, unseen, not_walked
+
+
+def _huge(
+    pid: int, held_bytes: int, seen: Pages | None, *, thorough: bool
+) -> tuple[int | None, tuple[Unlooked, ...]]:
+    """Anonymous memory in huge pages; before Linux 6.7 by a walk of all page tables."""
+    if seen:
+        return seen.huge_bytes, ()
+    what = "what is in huge pages"
+    if not thorough and held_bytes > _WALKED_BYTES_MAX:
+        why = "calls of the process that map memory would wait for a walk of its page tables"
+        return None, (Unlooked(what, why, held_bytes * _WALK_S_PER_BYTE, "--thorough"),)
+    sums = files.known(lambda: process.rollup(pid)) or {}
+    if "AnonHugePages" not in sums:
+        return None, (Unlooked(what, "its smaps_rollup may not be read: run as root", None, None),)
+    return sums["AnonHugePages"], ()
 
 
 def _locked(

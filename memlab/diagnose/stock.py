@@ -40,10 +40,8 @@ def of(look: Look) -> Account:
             low, high = (b * seen.anonymous_bytes for b in seen.lazyfree.bounds)
             lines.append(Line("LazyFree", lazy, low, high, "given back by MADV_FREE"))
         lines.append(Line("anonymous, shared since a fork", shared))
-        if seen.huge_bytes:
-            lines.append(
-                Line("in huge pages", seen.huge_bytes, part_of="anonymous", note=_unused(look))
-            )
+    if huge := seen.huge_bytes if seen else memory.huge_bytes:
+        lines.append(Line("in huge pages", huge, part_of="anonymous", note=_unused(look)))
     heap = look.heap
     if heap is not None:
         used = max(0, heap.held_bytes - heap.free_bytes)

@@ -47,7 +47,7 @@ def named(text: str) -> int:
         if text in (stat.command, os.path.basename(words[0])):  # noqa: PTH119 - no path
             found.append(int(entry))
     if not found:
-        raise BadSubject(f"PID {text!r}: no process has that name; `ps -e` lists those there are")
+        raise BadSubject(f"PID {text!r}: no process has that name; `ps -e` lists those that run")
     if len(found) > 1:
         pids = ", ".join(map(str, sorted(found)[:20]))
         raise BadSubject(f"PID {text!r} is the name of {len(found)} processes: name one of {pids}")
@@ -105,7 +105,7 @@ def _find(pid: int) -> Subject:
         status = proc.status(pid)
         stat = process.stat(pid)
     except (FileNotFoundError, ProcessLookupError):
-        raise BadSubject(f"no process {pid}; `ps -e` lists those there are") from None
+        raise BadSubject(f"no process {pid}; `ps -e` lists those that run") from None
     if status["Tgid"] != str(pid):
         raise BadSubject(f"{pid} is a thread of process {status['Tgid']}: diagnose that")
     if stat.kernel_thread:

@@ -241,9 +241,12 @@ def left_out(
 
 
 def _no_shared_level(experiment: Experiment, base: Measured, new: Measured) -> str:
-    """The factors of which the two sides have no level in common."""
+    """The factors of which the two sides have no level in common, or that one alone has."""
     apart = []
     for factor in experiment.factors:
+        if any(factor.name not in at for at in base.at.values()):  # of another `try`
+            apart.append(f"{factor.name} is a factor of one run alone")
+            continue
         sides = [list(dict.fromkeys(at[factor.name] for at in s.at.values())) for s in (base, new)]
         if all(sides) and not set(sides[0]) & set(sides[1]):
             levels = (", ".join(map(factor.kind.format, side[:_NAMED])) for side in sides)

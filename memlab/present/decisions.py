@@ -26,7 +26,7 @@ def lines(run: Run, judged: Sequence[Judged]) -> list[str]:
             decided.append(_said(run, decision, found))
     if decided:
         return [f"so: {'; '.join(decided)}"]
-    return [f"so: nothing is decided here yet of: {'; '.join(open_ones)}"] if open_ones else []
+    return [f"so: not decided here yet: {'; '.join(open_ones)}"] if open_ones else []
 
 
 def _said(run: Run, decision: Decision, found: ClaimSummary) -> str:

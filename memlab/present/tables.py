@@ -517,19 +517,34 @@ def _short_of_samples(run: Run, wall_s: float) -> str:
     """How many points have an interval, and what would give the others one; empty where all do."""
     if run.clustered:  # what an interval takes are sessions
         return ""
-    least = least_samples(0.95)
-    taken = [s.outcomes.total() for s in run.summaries if set(s.outcomes) != {"unavailable"}]
-    missing = sum(max(0, least - count) for count in taken)
-    if not missing:
+    least, taken = least_samples(0.95), _taken(run)
+    if min(taken, default=least) >= least:
         return ""
     enough = sum(count >= least for count in taken)
     said = f"{enough} of {words.count(len(taken), 'point')} have the {least} samples of an interval"
     if recorded.ships(run.store_path) or not run.samples:
         return said
+    return f"{said}; the others get them by: {_going_on(run, wall_s)}"
+
+
+def going_on(run: Run) -> str:
+    """`memlab sweep --resume RUN --budget 9s` for a run whose budget ended before any point had the
+    samples of an interval; else empty."""
+    short = bool(run.sessions) and run.sessions[-1].ended == "budget" and not run.clustered
+    if not short or not run.samples or max(_taken(run), default=0) >= least_samples(0.95):
+        return ""
+    return _going_on(run, sum(session.wall_s for session in run.sessions))
+
+
+def _taken(run: Run) -> list[int]:
+    """The samples of each point that can have one here."""
+    return [s.outcomes.total() for s in run.summaries if set(s.outcomes) != {"unavailable"}]
+
+
+def _going_on(run: Run, wall_s: float) -> str:
+    missing = sum(max(0, least_samples(0.95) - count) for count in _taken(run))
     seconds = ceil(1.2 * missing * wall_s / len(run.samples))
-    return (
-        f"{said}; the others get them by: memlab sweep --resume {run.asked_by} --budget {seconds}s"
-    )
+    return f"memlab sweep --resume {run.asked_by} --budget {seconds}s"
 
 
 def outcomes(summaries: Sequence[PointSummary]) -> str:

@@ -261,7 +261,10 @@ def effect(experiment: Experiment, found: Effect) -> str:
     """`lock=future: elapsed time +38 % (34 to 41); peak resident memory unchanged (...)`."""
     level = short_label(experiment, found.factor, found.level)
     level = level or f"{found.factor}={experiment.describe_level(found.factor, found.level)}"
-    said = [f"{one.metric.label} {change(one)}" for one in found.changes]
+    changes: dict[str, list[str]] = {}  # what is the same of several metrics is said once
+    for one in found.changes:
+        changes.setdefault(change(one), []).append(one.metric.label)
+    said = [f"{', '.join(labels)} {how}" for how, labels in changes.items()]
     total = found.summary.outcomes.total()
     bad = [(word, n) for word, n in found.summary.outcomes.items() if word != "ok"]
     ends = [word if n == total == 1 else f"{word} {n} of {total} times" for word, n in bad]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,12 +45,12 @@ def recorded(trace: file.Trace, ended: recording.Recorded) -> Iterator[str]:
         f"{units.format_quantity(trace.bytes, 'B')}, "
         f"{units.format_quantity(trace.elapsed_s, 's')}"
     )
-    yield f"next: memlab show {trace.path}; {_try(trace)}"
+    yield f"next: memlab show {shlex.quote(str(trace.path))}; {_try(trace)}"
 
 
 def _try(trace: file.Trace) -> str:
     policy = "malloc=glibc,jemalloc" if trace.allocations else "thp=never,always"
-    return f"memlab try -p lock=off,future -p {policy} {trace.path}"
+    return f"memlab try -p lock=off,future -p {policy} {shlex.quote(str(trace.path))}"
 
 
 def lines(trace: file.Trace, found: TraceAccount) -> Iterator[str]:

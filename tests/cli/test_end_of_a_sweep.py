@@ -16,9 +16,12 @@ def test_a_budget_that_was_too_short_is_said_with_what_would_do(store_path: Path
     machine.blocks = 2
     run = machine.sweep("mmap-write", size=[4096], controls=False)
     assert not any("--resume" in line for line in tables.ended(run))
+    assert tables.going_on(run) == ""
     with Store(store_path) as store:
         store.end_session(run.id, 1, 1.0, "budget")
-    (line,) = (s for s in tables.ended(api.load(store=store_path)) if "--resume" in s)
+    ended = api.load(store=store_path)
+    assert tables.going_on(ended) == f"memlab sweep --resume {run.id} --budget 3s"
+    (line,) = (s for s in tables.ended(ended) if "--resume" in s)
     count = len(run.points)
     # 1 s for 2 samples of each point: the 4 that are missing take 2 s, and a fifth is added.
     assert line == (

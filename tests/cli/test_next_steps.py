@@ -86,6 +86,23 @@ def test_what_a_try_proposes_runs(
     assert all(f"{one}: " in shown for one in short)  # what the short names stand for
 
 
+def test_a_duet_proposes_what_it_compares_first(store_path: Path) -> None:
+    words = ["try", "--duet", "-p", "n=1,2", "--blocks", "2", "--store", str(store_path)]
+    found = proposed(ask(*words, "--", "true", "{n}").stdout)
+    assert found[found.index("--metric") + 1] == "cpu_time"
+    ask(*found)
+
+
+def test_tries_of_other_policies_share_no_point(store_path: Path) -> None:
+    for policies in ([], ["-p", "env.A=,x"]):
+        ask("try", *policies, "--blocks", "1", "--store", str(store_path), "--", "true")
+    with Store(store_path) as opened:
+        first, second = (run.id for run in opened.runs())
+    store = ["--store", str(store_path)]
+    assert "share no point with samples" in refused("compare", first, second, *store)
+    assert "share no point with samples" in refused("compare", second, first, *store)
+
+
 @pytest.mark.parametrize(
     ("policy", "said"),
     [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+
 import pytest
 
-from memlab.diagnose import pages
+from memlab.diagnose import diagnosis, memory, output, pages, snapshot
 from memlab.observe import process
 from memlab.observe.process import Mapping
 
@@ -48,3 +51,35 @@ def test_the_page_of_zeros_is_counted_and_is_no_memory(binary: Compiled) -> None
         while (seen := pages.read(program.pid, process.maps(program.pid))[0]).zeros_bytes < 1 << 20:
             pass
     assert seen.anonymous_bytes < 1 << 20
+
+
+def test_before_linux_6_7_huge_pages_are_counted_if_the_walk_is_short_or_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pid = os.getpid()
+    now, mappings = snapshot.take(pid, None), process.maps(pid)
+    monkeypatch.setattr(memory, "_WALKED_BYTES_MAX", 1 << 62)
+    short, _, nothing = memory.read(pid, now, mappings, None)
+    assert short.huge_bytes is not None
+    assert nothing == ()
+    monkeypatch.setattr(memory, "_WALKED_BYTES_MAX", 0)
+    long, _, (left_out,) = memory.read(pid, now, mappings, None)
+    assert long.huge_bytes is None
+    assert left_out.option == "--thorough"
+    asked, _, nothing = memory.read(pid, now, mappings, None, thorough=True)
+    assert asked.huge_bytes is not None
+    assert nothing == ()
+
+
+def test_what_the_walk_would_take_is_said_in_the_second_line(
+    binary: Compiled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_seen(*_: object, **__: object) -> None:
+        raise pages.NotSeen("this kernel has no PAGEMAP_SCAN (Linux 6.7)")
+
+    monkeypatch.setattr(pages, "read", not_seen)
+    monkeypatch.setattr(memory, "_WALKED_BYTES_MAX", 0)
+    with running(binary("asked/zeros"), "-") as program:
+        said = " ".join(" ".join(output.lines(diagnosis.of(program.pid, 0.1))).split())
+    assert "which of its pages are shared or LazyFree: this kernel has no PAGEMAP_SCAN" in said
+    assert re.search(r"what is in huge pages: [^;]* \(some [\d,]+ ms\); --thorough does", said)

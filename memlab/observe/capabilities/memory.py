@@ -104,6 +104,7 @@ def vma_locks(root: Path) -> Capability:
 def dev_mem(root: Path) -> Capability:
     name = "/dev/mem"
     if refusal := refusal_of(root / "dev/mem", os.O_RDONLY):
-        remedy = "run as root (CAP_SYS_RAWIO) on a kernel with CONFIG_DEVMEM and no lockdown"
+        kernel = "a kernel with CONFIG_DEVMEM and no lockdown"
+        remedy = f"run as root (CAP_SYS_RAWIO) on {kernel}" if os.geteuid() else f"boot {kernel}"
         return Capability(name, False, refusal, remedy)
     return Capability(name, True, "opens; each range is checked before it is mapped", None)

@@ -50,7 +50,8 @@ def ipc_lock(root: Path) -> Capability:
 def _held(name: str, bit: int, root: Path) -> Capability:
     if effective(root) >> bit & 1:
         return Capability(name, True, "held", None)
-    remedy = f"run as root, or in a container with --cap-add={name.removeprefix('CAP_')}"
+    container = f"in a container with --cap-add={name.removeprefix('CAP_')}"
+    remedy = f"run as root, or {container}" if os.geteuid() else f"run {container}"
     return Capability(name, False, "not held", remedy)
 
 
