@@ -51,7 +51,7 @@ class Case:
     seconds: float = 2.0
     quick: bool = field(default=False)
     moves: bool = False
-    """It takes and gives back more while its page tables are read than a remainder may be."""
+    """It may take and give back more while its page tables are read than a remainder may be."""
 
     @property
     def id(self) -> str:
@@ -77,9 +77,9 @@ CASES = (
          never=("reads-files", "reads-swap", *RETURNS), needs_root=True),
     Case("uffd_unused", never=("served-by-userfaultfd",)),
     Case("sawtooth", ("-", "quick"), said="swings", words="between 1[.0-9]+ MiB and [45]",
-         never=FILLS),
+         never=FILLS, moves=True),
     # The look is shorter than the swing: nothing that it cannot know is said.
-    Case("sawtooth", group=96 * MiB, never=("group-limit-nears",), needs_root=True),
+    Case("sawtooth", group=96 * MiB, never=("group-limit-nears",), needs_root=True, moves=True),
     Case("prefork", said="unshared", words="becomes private by", never=("page-faults", "growing"),
          needs_root=True),
     Case("prefork", ("-", "reads"), never=("unshared", "growing")),
@@ -101,7 +101,7 @@ CASES = (
     Case("pingpong", said="gives-memory-back|gives-back-large-pieces", words="page faults on it",
          never=("growing", "page-faults", "copies-after-fork"), needs_root=True),
     Case("pingpong", ("-", "large"), said="gives-back-large-pieces|gives-memory-back|swings",
-         never=("growing", "page-faults"), needs_root=True),
+         never=("growing", "page-faults"), needs_root=True, moves=True),
     Case("mappings", ("-", "700"), said="mappings-limit-nears", words=r"vm.max_map_count"),
     Case("mappings", ("-", "994"), said="mappings-limit-nears", words="99 %", critical=True,
          quick=True),
@@ -167,7 +167,7 @@ CASES = (
          needs_root=True),
     Case("spawns", never=("copies-after-fork", "growing")),
     Case("never_closed", never=("growing", "retained", *RETURNS)),
-    Case("floor", said="swings|growing", never=("group-limit-nears",)),
+    Case("floor", said="swings|growing", never=("group-limit-nears",), moves=True),
     Case("pipes", group=64 * MiB, never=("group-full-of-droppable", *FILLS), needs_root=True),
     Case("own_copy", never=("copies-after-fork", "page-faults", *RETURNS)),
     Case("recursion", said="limit-nears", words="RLIMIT_STACK, 9[0-9] %", quick=True),
