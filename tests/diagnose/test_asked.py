@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from memlab.diagnose.finding import CRITICAL, Finding
 from memlab.errors import CannotLook
 from memlab.observe import files, proc
 
-from .live import SOURCES, Compiled, running
+from .live import SOURCES, Compiled, first_on_a_cpu, kept_waiting_s, running
 from .test_live import small_group
 
 MiB = 1 << 20
@@ -174,12 +174,6 @@ CASES = (
 )  # fmt: skip
 
 
-def first_on_a_cpu() -> list[str]:
-    """What a command begins with that other tests are not to keep waiting, where that is allowed:
-    a look is about what the program does, and one that waits does less of it."""
-    return ["nice", "-n", "-20"] if ROOT else []
-
-
 @contextmanager
 def started(case: Case, binary: Compiled) -> Iterator[int]:
     """The program of a case, in its group."""
@@ -210,19 +204,6 @@ def said(found: Diagnosis) -> str:
 
 def unseen(found: Diagnosis) -> str:
     return "; ".join(one.why for one in found.not_looked_at)
-
-
-def kept_waiting_s(pid: int) -> float:
-    """How long the program and its children have waited for a CPU (proc(5), /proc/pid/schedstat),
-    and the machine for its own CPUs, which another has (steal in /proc/stat)."""
-    total_ns = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(OSError):
-            total_ns += int((task / "schedstat").read_text().split()[1])
-            for child in (task / "children").read_text().split():
-                total_ns += round(kept_waiting_s(int(child)) * 1e9)
-    stolen = int(Path("/proc/stat").read_text().split()[8])
-    return total_ns * 1e-9 + stolen / os.sysconf("SC_CLK_TCK") / (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize(
