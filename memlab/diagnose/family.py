@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memlab.diagnose import pages
@@ -16,7 +16,6 @@ MEMBERS_MAX = 64
 _SHARING_LEAST_BYTES = 1 << 20
 _RESIDENT_BYTES_MAX = 4 << 30
 """Of all of them together: page tables of so much are read in some 0.1 s."""
-_FILES_MAX = 4096
 _IN_MEMORY = ("/memfd:", "/dev/shm/", "/SYSV")
 _TICKS_HZ = os.sysconf("SC_CLK_TCK")
 
@@ -120,35 +119,32 @@ def age_s(start_ticks: int) -> float:
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / _TICKS_HZ)
 
 
-def open_memory_bytes(pid: int) -> int:
+def open_memory_bytes(pid: int, held: Mapping[int, str]) -> int:
     """Of the files without a disk (memfd, /dev/shm) that it holds open, each once."""
-    held: dict[tuple[int, int], int] = {}
-    folder = ROOT / f"proc/{pid}/fd"
-    for one in [folder / name for name in files.names(folder)[:_FILES_MAX]]:
-        link = files.known(lambda one=one: str(one.readlink())) or ""  # type: ignore[misc]
+    sizes: dict[tuple[int, int], int] = {}
+    for number, link in held.items():
         if link.startswith(_IN_MEMORY):
-            found = files.known(one.stat)
+            found = files.known((ROOT / f"proc/{pid}/fd/{number}").stat)
             if found is not None and stat.S_ISREG(found.st_mode):
-                held[found.st_dev, found.st_ino] = found.st_blocks * 512
-    return sum(held.values())
+                sizes[found.st_dev, found.st_ino] = found.st_blocks * 512
+    return sum(sizes.values())
 
 
-def pipe_count(pid: int) -> int:
+def pipe_count(held: Mapping[int, str]) -> int:
     """How many pipes it holds an end or both of."""
-    held = files.known(lambda: process.descriptors(pid)) or []
-    return len({one for one in held if one.startswith("pipe:")})
+    return len({one for one in held.values() if one.startswith("pipe:")})
 
 
-def port(pid: int) -> int | None:
+def port(pid: int, held: Mapping[int, str]) -> int | None:
     """The lowest TCP port that it listens on, in /proc/PID/net/tcp (0A is LISTEN); None where it
     holds no such socket."""
-    ports: dict[str, int] = {}
+    sockets = {one for one in held.values() if one.startswith("socket:")}
+    if not sockets:
+        return None  # the tables take the kernel some 5 ms, however short they are
+    ports: list[int] = []
     for name in ("tcp", "tcp6"):
         for line in proc.lines(files.text(ROOT / f"proc/{pid}/net/{name}") or "")[1:]:
             words = line.split()
-            if len(words) > 9 and words[3] == "0A":
-                ports[f"socket:[{words[9]}]"] = int(words[1].rpartition(":")[2], 16)
-    if not ports:
-        return None
-    held = files.known(lambda: process.descriptors(pid)) or []
-    return min((ports[one] for one in held if one in ports), default=None)
+            if len(words) > 9 and words[3] == "0A" and f"socket:[{words[9]}]" in sockets:
+                ports.append(int(words[1].rpartition(":")[2], 16))
+    return min(ports, default=None)

@@ -12,12 +12,12 @@ import time
 import warnings
 from contextlib import suppress
 
-_PAGES = 1024
+_PAGES = 256
 _REPEATED = 5
 
 
 def seconds() -> float | None:
-    """A fault: the least of five means over 4 MiB in small pages, zeroing included, and less what
+    """A fault: the least of five means over 1 MiB in small pages, zeroing included, and less what
     the same stores take on memory that is there; None where the kernel gives no such memory."""
     with suppress(OSError, ValueError):
         return min(_fault_s(mmap.MADV_NOHUGEPAGE) for _ in range(_REPEATED))
@@ -55,7 +55,7 @@ def _forked_s() -> float:
 
 
 def _fault_s(advice: int) -> float:
-    """Of a page in 4 MiB of new memory."""
+    """Of a page in 1 MiB of new memory."""
     with mmap.mmap(-1, _PAGES * mmap.PAGESIZE) as memory:
         memory.madvise(advice)
         return _faulted_s(memory) / _PAGES

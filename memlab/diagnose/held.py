@@ -71,7 +71,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         charged_limit: list[int] = []
         own = cgroup.Limit(directory, version, "", 0)
         count = max(4, round(seconds / _SAMPLE_S))
-        with closing(waits.Sampler(pids[:16])) as sampler:
+        with closing(waits.Sampler(pids[:16], count + 1)) as sampler:
             for left in range(count, -1, -1):
                 sampler.sample()
                 charged.append(group.used_bytes(own) or 0)

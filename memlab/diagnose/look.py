@@ -49,6 +49,7 @@ _CHARGE_BATCH_BYTES = 64 * 4096  # MEMCG_CHARGE_BATCH: a CPU charges its group i
 _PARTS = 4  # of a look, in which growth has to show
 _SAMPLE_S = 0.1
 _STATES_PER_SAMPLE = 4  # of threads, in each of these
+_STATES = 200  # in a longer look, which needs no more: to wake up for one takes 0.1 ms
 _MANY_FAULTS_PER_S = 1000
 _PRICED_FAULTS_PER_S = 100  # fewer cost nothing to speak of, and the price takes 5 ms of a CPU
 _EXACT_BYTES = 1 << 20  # below, page tables decide: sums may lag
@@ -262,9 +263,9 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         members = family.first(children)
         pages_before, _, _ = _pages(pid, process.maps(pid), detailed=False)
         before, counts_before = snapshot.take(pid, limit), counted.read()
-        series = Series(found, pidfd, limit, [pid, *children[:15]])
+        series = Series(found, pidfd, limit, [pid, *children[:15]], seconds)
         with closing(series):
-            series.run(seconds)
+            series.run()
         after, counts_after = snapshot.take(pid, limit), counted.read()
         unseen = dict(counted.unseen)
         limits = tuple(counted.limits)
@@ -287,7 +288,8 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         pieces_max=heap.PIECES_MAX if thorough else heap.PIECES_LOOKED_AT,
     )
     began = started.read(found)
-    port = family.port(pid)
+    open_files = files.known(lambda: process.descriptors(pid)) or {}
+    port = family.port(pid, open_files)
     rooms = room.limits(pid, status, len(mappings))
     rates = _rates(before, after, threads, unseen, elapsed, complete=not limits)
     held = series.held
@@ -336,7 +338,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         peak_stands=peak - lately > max(_CHARGE_BATCH_BYTES, peak // 50),
         age_s=family.age_s(found.start_ticks),
         state=after.stat.state,
-        unmapped_files_bytes=max(0, family.open_memory_bytes(pid) - kept.shmem_bytes),
+        unmapped_files_bytes=max(0, family.open_memory_bytes(pid, open_files) - kept.shmem_bytes),
         page_table_bytes=observed.status_bytes(status, "VmPTE") or 0,
         stack_bytes=after.bytes("VmStk") or 0,
         stack_growth_bytes=(after.bytes("VmStk") or 0) - (before.bytes("VmStk") or 0),
@@ -348,12 +350,12 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         waits=waits_seen,
         members=family.last(members),
         descendants=frozenset(descendants),
-        userfaultfds=waits.userfaultfds(pid),
+        userfaultfds=waits.userfaultfds(open_files),
         serves=port is not None,
         port=port,
         sites=faulted,
         frozen=room.frozen(pid),
-        pipe_count=family.pipe_count(pid) if limit else 0,
+        pipe_count=family.pipe_count(open_files) if limit else 0,
         past_end=_past_ends(pid, mappings) if rates["bus_errors"] else (),
         segments=room.left_segments(pid, made_by=True),
         left_segments=room.left_segments(pid) if limit else None,
@@ -368,11 +370,18 @@ class Series:
     """Samples during the look, 0.1 s apart: what is held, and where threads sleep."""
 
     def __init__(
-        self, found: Subject, pidfd: int, limit: cgroup.Limit | None, pids: list[int]
+        self,
+        found: Subject,
+        pidfd: int,
+        limit: cgroup.Limit | None,
+        pids: list[int],
+        seconds: float,
     ) -> None:
         self._found, self._pidfd, self._limit = found, pidfd, limit
+        self._seconds, self._count = seconds, max(_PARTS, round(seconds / _SAMPLE_S))
+        self._states = max(1, min(_STATES_PER_SAMPLE, _STATES // self._count))
         self._status = os.open(ROOT / f"proc/{found.pid}/status", os.O_RDONLY | os.O_CLOEXEC)
-        self.sampler = waits.Sampler(pids)
+        self.sampler = waits.Sampler(pids, self._count * self._states)
         self.held: list[int] = []
         """Anonymous and shared memory, and what of it is in swap."""
         self.resident: list[int] = []
@@ -380,14 +389,14 @@ class Series:
         self.counts: dict[str, list[int]] = defaultdict(list)
         """Of what limits count (`room.COUNTED`)."""
 
-    def run(self, seconds: float) -> None:
+    def run(self) -> None:
         """Raises `CannotLook` where the process ends meanwhile."""
-        count = max(_PARTS, round(seconds / _SAMPLE_S))
+        count, each_s = self._count, self._seconds / self._count / self._states
         self._sample()
         self._count_mappings()
         for at in range(1, count + 1):
-            for _ in range(_STATES_PER_SAMPLE):
-                subject.wait(self._found, self._pidfd, seconds / count / _STATES_PER_SAMPLE)
+            for _ in range(self._states):
+                subject.wait(self._found, self._pidfd, each_s)
                 self.sampler.sample()
             self._sample()
             if at * _PARTS // count > (at - 1) * _PARTS // count:

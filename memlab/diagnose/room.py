@@ -125,10 +125,10 @@ def _threads_of(uid: str) -> int | None:
 def open_files(pid: int, *, listed: bool = True) -> int | None:
     """Open files. Since Linux 6.2 the size of the folder is their number; before, with `listed`,
     they are counted, which takes long where there are many."""
-    folder = ROOT / f"proc/{pid}/fd"
+    folder = f"{ROOT}/proc/{pid}/fd"  # a Path takes longer than the call
     try:
-        size = folder.stat().st_size
-        return size if size or not listed else sum(1 for _ in folder.iterdir())
+        size = os.stat(folder).st_size  # noqa: PTH116
+        return size if size or not listed else len(os.listdir(folder))  # noqa: PTH208
     except OSError:
         return None
 

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -164,10 +165,12 @@ def _sites(
         return None
     starts = [mapping.start for mapping in mappings]
 
+    @cache
     def of(address: int) -> process.Mapping | None:
         i = bisect_right(starts, address) - 1
         return mappings[i] if i >= 0 and address < mappings[i].end else None
 
+    @cache
     def code(address: int) -> str:
         found = of(address)
         if found is None:

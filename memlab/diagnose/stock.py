@@ -200,8 +200,9 @@ def _beside(look: Look) -> Iterator[Finding]:
     fell = memory.peak_resident_bytes - memory.resident_bytes
     if look.heap is None or not _worth(beside, memory.anonymous_bytes / 0.2) or grows(look):
         return
-    if fell < 4 * MiB or fell < memory.peak_resident_bytes / 50 or look.fell_bytes >= 4 * MiB:
-        return
+    moved = max(look.fell_bytes, look.highest_bytes - look.lowest_bytes)
+    if fell < 4 * MiB or fell < memory.peak_resident_bytes / 50 or moved >= 4 * MiB:
+        return  # one that still grows or falls is not at rest after its peak
     seen = look.pages
     if seen and seen.lazyfree and seen.lazyfree.value >= 0.1:
         return

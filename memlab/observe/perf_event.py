@@ -15,6 +15,7 @@ PAGE_FAULTS = 2  # PERF_COUNT_SW_PAGE_FAULTS
 PAGE_FAULTS_MINOR, PAGE_FAULTS_MAJOR = 5, 6
 INSTRUCTIONS = 1  # PERF_COUNT_HW_INSTRUCTIONS
 
+_MACHINE = os.uname().machine
 _SYSCALL = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 _FD_CLOEXEC = 8  # PERF_FLAG_FD_CLOEXEC: a child that execs inherits no counter
 _DISABLED = 1 << 0
@@ -78,7 +79,7 @@ def count(
     fd = _open(kind, config, task, -1, flags)
     if filtered is not None:
         try:
-            request = _SET_FILTER.get(os.uname().machine, 0x4008_2406)
+            request = _SET_FILTER.get(_MACHINE, 0x4008_2406)
             fcntl.ioctl(fd, request, filtered.encode() + b"\0")
         except OSError:
             os.close(fd)
@@ -95,7 +96,7 @@ def sample(config: int, task: int, scope: Scope, period: int) -> int:
 
 def stop(fd: int) -> None:
     """Nothing more is counted or sampled. Raises `OSError`."""
-    fcntl.ioctl(fd, _DISABLE.get(os.uname().machine, 0x2401), 0)
+    fcntl.ioctl(fd, _DISABLE.get(_MACHINE, 0x2401), 0)
 
 
 def why(refused: OSError) -> str:
@@ -120,13 +121,12 @@ def _libc() -> ctypes.CDLL:
 def _open(
     kind: int, config: int, pid: int, cpu: int, flags: int, period: int = 0, sampled: int = 0
 ) -> int:
-    machine = os.uname().machine
-    if machine not in _SYSCALL:
-        raise OSError(errno.ENOSYS, f"perf_event_open: its number on {machine} is not known")
+    if _MACHINE not in _SYSCALL:
+        raise OSError(errno.ENOSYS, f"perf_event_open: its number on {_MACHINE} is not known")
     attr = ctypes.create_string_buffer(
         _ATTR.pack(kind, _ATTR.size, config, period, sampled, 0, flags, 0, 0, 0), _ATTR.size
     )
-    arguments = map(ctypes.c_long, (_SYSCALL[machine], ctypes.addressof(attr), pid, cpu, -1))
+    arguments = map(ctypes.c_long, (_SYSCALL[_MACHINE], ctypes.addressof(attr), pid, cpu, -1))
     fd: int = _libc().syscall(*arguments, ctypes.c_long(_FD_CLOEXEC))
     if fd < 0:
         number = ctypes.get_errno()

@@ -244,4 +244,6 @@ def _mount(line: str) -> Mount:
 
 def _unescape(field: str) -> str:
     r"""Space, tab, newline, backslash and # are written in octal: ``\040`` is a space."""
+    if "\\" not in field:
+        return field
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field)

@@ -191,13 +191,14 @@ def stack_limit_bytes(pid: int, root: Path = proc.ROOT) -> int | None:
     return parse_limit(proc.read(root / f"proc/{pid}/limits"), "Max stack size")
 
 
-def descriptors(pid: int, most: int = 10_000, root: Path = proc.ROOT) -> list[str]:
-    """What its file descriptors are: paths, ``socket:[7]``, ``anon_inode:[userfaultfd]``; at most
-    so many."""
-    links = []
-    for entry in itertools.islice((root / f"proc/{pid}/fd").iterdir(), most):
-        with suppress(OSError):  # closed since it was listed
-            links.append(str(entry.readlink()))
+def descriptors(pid: int, most: int = 10_000, root: Path = proc.ROOT) -> dict[int, str]:
+    """What its file descriptors are, by number: paths, ``socket:[7]``,
+    ``anon_inode:[userfaultfd]``; at most so many."""
+    links = {}
+    with os.scandir(root / f"proc/{pid}/fd") as entries:
+        for entry in itertools.islice(entries, most):
+            with suppress(OSError):  # closed since it was listed
+                links[int(entry.name)] = os.readlink(entry.path)  # noqa: PTH115
     return links
 
 

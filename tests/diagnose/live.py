@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import needs
@@ -33,6 +33,25 @@ def library(name: str) -> str:
     """The file of an allocator; the test is skipped where it is missing."""
     needs.of(name)
     return str(allocators.find(name))
+
+
+def first_on_a_cpu() -> list[str]:
+    """What a command begins with that other tests are not to keep waiting, where that is allowed:
+    a look is about what the program does, and one that waits does less of it."""
+    return ["nice", "-n", "-20"] if os.geteuid() == 0 else []
+
+
+def kept_waiting_s(pid: int) -> float:
+    """How long the program and its children have waited for a CPU (proc(5), /proc/pid/schedstat),
+    and the machine for its own CPUs, which another has (steal in /proc/stat)."""
+    total_ns = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            total_ns += int((task / "schedstat").read_text().split()[1])
+            for child in (task / "children").read_text().split():
+                total_ns += round(kept_waiting_s(int(child)) * 1e9)
+    stolen = int(Path("/proc/stat").read_text().split()[8])
+    return total_ns * 1e-9 + stolen / os.sysconf("SC_CLK_TCK") / (os.cpu_count() or 1)
 
 
 @contextmanager

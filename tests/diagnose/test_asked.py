@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from memlab.diagnose.finding import CRITICAL, Finding
 from memlab.errors import CannotLook
 from memlab.observe import files, proc
 
-from .live import SOURCES, Compiled, running
+from .live import SOURCES, Compiled, first_on_a_cpu, kept_waiting_s, running
 from .test_live import small_group
 
 MiB = 1 << 20
@@ -51,7 +51,7 @@ class Case:
     seconds: float = 2.0
     quick: bool = field(default=False)
     moves: bool = False
-    """It takes and gives back more while its page tables are read than a remainder may be."""
+    """It may take and give back more while its page tables are read than a remainder may be."""
 
     @property
     def id(self) -> str:
@@ -77,9 +77,9 @@ CASES = (
          never=("reads-files", "reads-swap", *RETURNS), needs_root=True),
     Case("uffd_unused", never=("served-by-userfaultfd",)),
     Case("sawtooth", ("-", "quick"), said="swings", words="between 1[.0-9]+ MiB and [45]",
-         never=FILLS),
+         never=FILLS, moves=True),
     # The look is shorter than the swing: nothing that it cannot know is said.
-    Case("sawtooth", group=96 * MiB, never=("group-limit-nears",), needs_root=True),
+    Case("sawtooth", group=96 * MiB, never=("group-limit-nears",), needs_root=True, moves=True),
     Case("prefork", said="unshared", words="becomes private by", never=("page-faults", "growing"),
          needs_root=True),
     Case("prefork", ("-", "reads"), never=("unshared", "growing")),
@@ -101,7 +101,7 @@ CASES = (
     Case("pingpong", said="gives-memory-back|gives-back-large-pieces", words="page faults on it",
          never=("growing", "page-faults", "copies-after-fork"), needs_root=True),
     Case("pingpong", ("-", "large"), said="gives-back-large-pieces|gives-memory-back|swings",
-         never=("growing", "page-faults"), needs_root=True),
+         never=("growing", "page-faults"), needs_root=True, moves=True),
     Case("mappings", ("-", "700"), said="mappings-limit-nears", words=r"vm.max_map_count"),
     Case("mappings", ("-", "994"), said="mappings-limit-nears", words="99 %", critical=True,
          quick=True),
@@ -167,17 +167,11 @@ CASES = (
          needs_root=True),
     Case("spawns", never=("copies-after-fork", "growing")),
     Case("never_closed", never=("growing", "retained", *RETURNS)),
-    Case("floor", said="swings|growing", never=("group-limit-nears",)),
+    Case("floor", said="swings|growing", never=("group-limit-nears",), moves=True),
     Case("pipes", group=64 * MiB, never=("group-full-of-droppable", *FILLS), needs_root=True),
     Case("own_copy", never=("copies-after-fork", "page-faults", *RETURNS)),
     Case("recursion", said="limit-nears", words="RLIMIT_STACK, 9[0-9] %", quick=True),
 )  # fmt: skip
-
-
-def first_on_a_cpu() -> list[str]:
-    """What a command begins with that other tests are not to keep waiting, where that is allowed:
-    a look is about what the program does, and one that waits does less of it."""
-    return ["nice", "-n", "-20"] if ROOT else []
 
 
 @contextmanager
@@ -210,19 +204,6 @@ def said(found: Diagnosis) -> str:
 
 def unseen(found: Diagnosis) -> str:
     return "; ".join(one.why for one in found.not_looked_at)
-
-
-def kept_waiting_s(pid: int) -> float:
-    """How long the program and its children have waited for a CPU (proc(5), /proc/pid/schedstat),
-    and the machine for its own CPUs, which another has (steal in /proc/stat)."""
-    total_ns = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(OSError):
-            total_ns += int((task / "schedstat").read_text().split()[1])
-            for child in (task / "children").read_text().split():
-                total_ns += round(kept_waiting_s(int(child)) * 1e9)
-    stolen = int(Path("/proc/stat").read_text().split()[8])
-    return total_ns * 1e-9 + stolen / os.sysconf("SC_CLK_TCK") / (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from memlab.diagnose.finding import COSTLY, NOTE, Finding
 from memlab.diagnose.look import Series, floor_growth
 from memlab.diagnose.room import Room
 
-from .looks import MiB, look
+from .looks import MiB, heap, look, memory
 
 
 def near(room: Room) -> list[Finding]:
@@ -100,3 +100,18 @@ def test_a_leak_under_a_swing_is_said_with_the_time_that_is_left() -> None:
     ]
     assert (found.severity, healthy.severity) == (COSTLY, NOTE)
     assert "its low points rise by 1 MiB/s, 90.6 GB per day" in found.title
+
+
+def test_what_grows_or_falls_is_not_at_rest_after_its_peak() -> None:
+    """A look shorter than a swing sees it grow, and its peak is that of the swing before."""
+
+    def said(lowest: int) -> list[str]:
+        held = memory(anonymous_bytes=80 * MiB, resident_bytes=90 * MiB,
+                      peak_resident_bytes=140 * MiB)  # fmt: skip
+        seen = look(memory=held, heap=heap(held_bytes=MiB, free_bytes=0, retained_bytes=0,
+                                           ends_bytes=0),
+                    lowest_bytes=lowest, highest_bytes=80 * MiB)  # fmt: skip
+        return [one.name for one in stock.findings(seen)]
+
+    assert "held-beside-malloc" in said(lowest=79 * MiB)
+    assert "held-beside-malloc" not in said(lowest=70 * MiB)

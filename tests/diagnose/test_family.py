@@ -1,0 +1,74 @@
+"""What a process's file descriptors say of it, where /proc is a folder of files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from memlab.diagnose import family, waits
+from memlab.observe import process
+
+PID = 4711
+HELD = {3: "socket:[71]", 4: "socket:[72]", 5: "pipe:[8]", 6: "pipe:[8]", 7: "/memfd:a (deleted)",
+        8: "anon_inode:[userfaultfd]", 9: "/memfd:a (deleted)", 10: "/etc/passwd"}  # fmt: skip
+# Of proc_pid_net(5), as Linux 6.18 writes it: 0A is LISTEN.
+TCP = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt uid timeout ino
+   0: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 72 1 0
+   1: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 71 1 0
+   2: 00000000:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 99 1 0
+   3: 0100007F:0017 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 71 1 0
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    made = tmp_path / f"proc/{PID}"
+    (made / "net").mkdir(parents=True)
+    (made / "net/tcp").write_text(TCP)
+    monkeypatch.setattr(family, "ROOT", tmp_path)
+    return made
+
+
+def test_the_port_is_the_lowest_of_its_own_listening_sockets(folder: Path) -> None:
+    assert (folder / "net/tcp").exists()
+    assert family.port(PID, HELD) == 0x1F90
+    assert family.port(PID, {3: "socket:[72]"}) == 0x1F91
+    assert family.port(PID, {3: "socket:[5]", 4: "pipe:[71]"}) is None
+
+
+def test_a_process_without_a_socket_listens_on_none(folder: Path) -> None:
+    """Its table of connections is not read, which takes long."""
+    (folder / "net/tcp").unlink()
+    (folder / "net/tcp").mkdir()
+    assert family.port(PID, {5: "pipe:[8]"}) is None
+
+
+def test_a_file_in_memory_counts_once() -> None:
+    first = os.memfd_create("a")
+    second = os.dup(first)
+    try:
+        os.write(first, bytes(100_000))
+        held = dict.fromkeys((first, second), "/memfd:a (deleted)")
+        found = family.open_memory_bytes(os.getpid(), held)
+        assert found == os.fstat(first).st_blocks * 512
+        assert found >= 100_000
+    finally:
+        os.close(first)
+        os.close(second)
+
+
+def test_descriptors_are_counted_by_what_they_are() -> None:
+    assert family.pipe_count(HELD) == 1
+    assert waits.userfaultfds(HELD) == 1
+
+
+def test_descriptors_are_read_by_number() -> None:
+    read, write = os.pipe()
+    try:
+        held = process.descriptors(os.getpid())
+        assert held[read] == held[write] == str(Path(f"/proc/self/fd/{read}").readlink())
+    finally:
+        os.close(read)
+        os.close(write)
