@@ -84,7 +84,7 @@ def findings(look: Look) -> Iterator[Finding]:
             part = count / waits.samples
             if count < _LEAST_SAMPLES or part < 0.05:
                 continue
-            if name == "waits-for-mappings" and not _changes_mappings(look):
+            if name == "waits-for-mappings" and (not _changes_mappings(look) or _seldom(look)):
                 continue  # other locks of the kernel are semaphores too
             yield Finding(
                 name, COSTLY if part * waits.threads >= 0.1 else NOTE,
@@ -119,6 +119,13 @@ def findings(look: Look) -> Iterator[Finding]:
             facts(Fact("huge pages on this machine", look.memory.thp_machine or "none")),
             _WHAT["compaction"][1], {"thp": ["inherit", "never"]}, ("thp-cost",),
         )  # fmt: skip
+
+
+def _seldom(look: Look) -> bool:
+    """Whether the samples are of a wait or two: a reader of its /proc, as this look is, had the
+    lock and no CPU. Sleeps are counted of the process alone, samples are of those beside it too."""
+    sleeps = look.rate("lock_sleeps")
+    return sleeps is not None and sleeps * look.seconds < _LEAST_SAMPLES and not look.members
 
 
 def _changes_mappings(look: Look, sleeps: float = 0.0) -> bool:

@@ -19,7 +19,7 @@ from memlab.diagnose.look import Look
 from memlab.diagnose.started import Started
 from memlab.printable import printable
 
-from .live import Compiled, first_on_a_cpu, kept_waiting_s, library, running
+from .live import Compiled, kept_waiting_s, library, running
 from .looks import GLIBC, JEMALLOC, MiB, group, heap, look, memory, rates
 from .test_live import diagnosed
 
@@ -249,8 +249,7 @@ def test_the_line_proves_the_advice(tmp_path: Path) -> None:
         "LD_PRELOAD": library("jemalloc"),
         "MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0",
     }
-    command = (*first_on_a_cpu(), sys.executable, "-c", CHURNS)
-    with running(*command, environ=preload) as program:
+    with running(sys.executable, "-c", CHURNS, environ=preload) as program:
         before_s = kept_waiting_s(program.pid)
         found = diagnosed(program.pid)
         waited_s = kept_waiting_s(program.pid) - before_s

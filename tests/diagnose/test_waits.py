@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from memlab.diagnose import waits
+from memlab.diagnose import timing, waits
 from memlab.observe import process
+
+from .looks import look, rates
 
 PID = 4711
 MSYNC = {"x86_64": "26", "aarch64": "227"}.get(os.uname().machine, "none")
@@ -45,3 +47,16 @@ def test_a_sample_is_of_the_moment_at_which_its_call_is_read(
     assert found.by_kind == ({kind: 7} if kind else {})
     assert found.running == (0 if kind else 7)
     assert found.idle == 0
+
+
+@pytest.mark.parametrize(("sleeps", "said"), [(0.2, False), (20.0, True), (None, True)])
+def test_one_long_wait_for_the_lock_of_mappings_is_not_many(
+    sleeps: float | None, said: bool
+) -> None:
+    """Five samples of one wait, where sleeps are counted."""
+    kind = "a kernel semaphore, as the mmap_lock"
+    seen = look(
+        waits=waits.Waits(100, 95, {kind: 5}, 0, {"__vm_munmap": 5}, 1.0, None),
+        per_s=rates(munmap=1000.0, lock_sleeps=sleeps),
+    )
+    assert ([one.name for one in timing.findings(seen)] == ["waits-for-mappings"]) == said
