@@ -339,7 +339,9 @@ def _undo(
         if entry["undo"] == "session" and entry["path"] in ended:
             continue
         if entry["undo"] not in _KINDS:
-            said = "this memlab cannot undo it; use `memlab clean` of the one that made it"
+            said = (
+                f"this memlab cannot undo it; {path} is for `memlab clean` of the one that made it"
+            )
             failures.append(Lasting(f"{what}: {said}"))
             continue
         try:

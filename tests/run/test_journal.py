@@ -238,7 +238,10 @@ def test_what_runs_goes_before_what_it_uses(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_kind_that_this_memlab_does_not_know_is_told() -> None:
     path = of_a_dead_driver("0123abcd", {"undo": "later", "path": "/x"})
     (failure,) = journal.undo(path)
-    assert failure.startswith("later /x: this memlab cannot undo it; use `memlab clean` of the one")
+    assert failure == (
+        f"later /x: this memlab cannot undo it; {path} is for "
+        "`memlab clean` of the one that made it"
+    )
     assert path.exists()
 
 
