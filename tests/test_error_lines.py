@@ -11,10 +11,12 @@ import resource
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import unprivileged
+from command import process
 from synthetic import run_row
 
 from memlab import cli, experiments
@@ -333,3 +335,29 @@ def test_without_proc_what_needs_it_says_how_to_have_it(command: str, code: int)
     done = subprocess.run([*words, *command.split()], capture_output=True, text=True, check=False)
     wanted = "memlab: /proc/meminfo is not there: mount -t proc proc /proc\n" if code else ""
     assert (done.returncode, done.stderr) == (code, wanted)
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def make_deep(path: Path) -> None:
+    path.write_text(f"command = {'[' * 100_000}\n")
+
+
+READS = ["try {}", "pull {}", "sweep page-fault --in guest --dry-run --kernel {}"]
+
+
+@pytest.mark.parametrize("words", READS)
+@pytest.mark.parametrize("make", [make_fifo, make_endless, make_deep])
+def test_a_file_that_would_be_waited_for_or_has_no_end_is_refused(
+    make: Callable[[Path], None], words: str, tmp_path: Path
+) -> None:
+    make(tmp_path / "a.toml")
+    done = process(*words.format(tmp_path / "a.toml").split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (USAGE, "", 1)
+    assert done.stderr.startswith(f"memlab: {tmp_path}/a.toml")

@@ -182,6 +182,15 @@ def test_a_script_whose_interpreter_is_missing_says_so(tmp_path: Path, store_pat
     )
 
 
+def test_an_interpreter_that_is_a_fifo_is_not_waited_for(tmp_path: Path, store_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    script = tmp_path / "script"
+    script.write_text(f"#!{tmp_path}/fifo\n")
+    script.chmod(0o755)
+    run = memlab.trial([str(script)], blocks=1, store=store_path, lock="future", timeout=5.0)
+    assert outcomes(run) == ["failed"]
+
+
 @pytest.mark.parametrize(
     ("policies", "said"),
     [

@@ -14,11 +14,12 @@ import msgspec
 from memlab import units
 from memlab.command import declare as tried
 from memlab.errors import BadRequest
-from memlab.observe import available
+from memlab.observe import available, files
 from memlab.request import PRECISION, Request
 from memlab.trace import file as trace
 from memlab.trace import replay
 
+_FILE_BYTES_MAX = 1 << 20
 _CAP_SHARE = 0.7  # of the available memory that a command may take where no memory_max is asked
 
 
@@ -131,10 +132,10 @@ def command_file(path: Path, **how: Any) -> Request:
     """The request that a TOML file describes. It runs in the file's folder. What `how` gives
     besides None goes before the file. Raises BadRequest and BadLevels."""
     try:
-        file = msgspec.toml.decode(path.read_bytes(), type=_CommandFile)
+        file = msgspec.toml.decode(files.regular(path, _FILE_BYTES_MAX), type=_CommandFile)
         timeout_s = units.parse_duration(file.timeout)
         budget_s = None if file.budget is None else units.parse_duration(file.budget)
-    except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
+    except Exception as error:  # whatever a parser makes of it
         raise BadRequest(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     said = {"blocks": file.blocks, "budget_s": budget_s}
     said |= {name: value for name, value in how.items() if value is not None}

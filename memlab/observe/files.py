@@ -4,6 +4,7 @@ What cannot be read or makes no sense is unknown, and unknown is an answer: a vi
 without cpufreq, a container without cgroups and another architecture all read through here.
 """
 
+import errno
 import os
 import re
 import stat
@@ -34,23 +35,27 @@ def text(path: Path) -> str | None:
 
 
 def content(path: Path, most: int) -> bytes | None:
-    """A regular file's bytes; None for any other, or one of more than `most` bytes.
+    """What `regular` reads; None where that raises."""
+    return known(lambda: regular(path, most))
+
+
+def regular(path: Path, most: int) -> bytes:
+    """A regular file's bytes; OSError for any other, or one of more than `most` bytes.
 
     Whoever owns the path may have put anything there: a FIFO or a device is not opened, and a file
     that shrinks meanwhile is read as far as it goes.
     """
-    try:
-        held = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return None
+    held = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         found = os.fstat(held)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > most:
-            return None
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if found.st_size > most:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
         with open(f"/proc/self/fd/{held}", "rb") as file:
             return file.read(most)
-    except OSError:
-        return None
     finally:
         os.close(held)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import re
+import stat
 import struct
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -89,7 +90,12 @@ def installed(root: Path = proc.ROOT) -> Kernel | None:
 def read(path: Path, named_by: str = "--kernel") -> Kernel:
     """An image that x86 or arm64 boots, and the release that it says it is. `named_by` is what took
     the path, for the message."""
+    no_kernel = BadRequest(
+        f"{path} is not a bootable kernel: a vmlinuz or a bzImage of x86, or an Image of arm64"
+    )
     try:
+        if stat.S_ISFIFO(path.stat().st_mode):
+            raise no_kernel
         with path.open("rb") as file:
             head = file.read(0x10000)
             arm64 = _arm64_banner(file) if head[_ARM64_AT:][:4] == _ARM64_MAGIC else None
@@ -104,9 +110,7 @@ def read(path: Path, named_by: str = "--kernel") -> Kernel:
         page_bytes = _ARM64_PAGE_BYTES.get(flags >> 1 & 3, 4096)
         return Kernel(path, *_named(arm64), AARCH64, page_bytes)
     if head[_MAGIC_AT : _MAGIC_AT + 4] != _MAGIC:
-        raise BadRequest(
-            f"{path} is not a bootable kernel: a vmlinuz or a bzImage of x86, or an Image of arm64"
-        )
+        raise no_kernel
     (offset,) = struct.unpack_from("<H", head, _VERSION_AT)
     return Kernel(path, *_named(head[0x200 + offset :].partition(b"\0")[0]))
 

@@ -293,7 +293,10 @@ def _check_preloads(word: str, environ: dict[str, str]) -> None:
     path = shutil.which(word, path=environ.get("PATH")) or word
     for _ in range(_SCRIPTS + 1):
         try:
-            status, file = os.stat(path), open(path, "rb")  # noqa: PTH116, SIM115
+            status = os.stat(path)  # noqa: PTH116
+            if not stat.S_ISREG(status.st_mode):
+                return
+            file = open(path, "rb")  # noqa: SIM115
         except OSError:
             return  # the launcher says why it cannot start
         with file:

@@ -24,7 +24,7 @@ import msgspec
 
 from memlab.errors import BadExport, BadRequest, CannotRun, Interrupted, StoreError
 from memlab.machines.fleet import cluster
-from memlab.observe import guest_tools
+from memlab.observe import files, guest_tools
 from memlab.printable import printable
 from memlab.run.driver import interruptible
 from memlab.store import Store, rows, travel
@@ -32,6 +32,7 @@ from memlab.store import Store, rows, travel
 # Nobody is there to type a password; a link on which nothing comes for 45 s is broken.
 _SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15")
 _SSH_FAILED, _NOT_FOUND = 255, 127
+_FILE_BYTES_MAX = 1 << 20
 _FLUSH_S = 0.5  # rows of so long are written together
 _STOP_S = 30.0  # that a host has to end its trial and its sweep
 _SAID_BYTES = 1 << 16  # of what a host says on standard error
@@ -78,8 +79,9 @@ def hosts(text: str) -> dict[str, Host]:
         found = {name: Host(dask=names) for name in cluster.hosts(names)}
     elif text.endswith(".toml"):
         try:
-            found = msgspec.toml.decode(Path(text).read_bytes(), type=_File).hosts
-        except (OSError, ValueError) as error:
+            content = files.regular(Path(text), _FILE_BYTES_MAX)
+            found = msgspec.toml.decode(content, type=_File).hosts
+        except Exception as error:  # whatever a parser makes of it
             raise BadRequest(f"{text}: {getattr(error, 'strerror', None) or error}") from None
     else:
         raise BadRequest(
