@@ -151,6 +151,15 @@ def ratio_interval(
     return _exponentiate(logs, f"{logs.method} of block pairs" if logs.low is not None else None)
 
 
+def ratio_if_any(a: FloatArray, b: FloatArray, sequential: bool = False) -> Interval | None:
+    """The same; None without a pair, or where one has a value that is not positive, as rows of
+    another host may say."""
+    both = np.isfinite(a) & np.isfinite(b)
+    if not both.any() or (a[both] <= 0).any() or (b[both] <= 0).any():
+        return None
+    return ratio_interval(a, b, sequential=sequential)
+
+
 def paired_log_ratios(a: npt.ArrayLike, b: npt.ArrayLike) -> FloatArray:
     """log(a[i] / b[i]) for the pairs with both sides present; shape (pairs,)."""
     over, under = np.asarray(a, dtype=float), np.asarray(b, dtype=float)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from memlab.analysis.intervals import Interval, ratio_interval
+from memlab.analysis.intervals import Interval, ratio_if_any
 from memlab.experiment import At
 from memlab.experiment.attribution import CAUSES, FIELD, TAILS, TRACE, tail
 from memlab.experiment.points import Point
@@ -185,6 +185,6 @@ def _overhead(run: Run, point: Point) -> Iterator[tuple[str, Interval]]:
     if declared is None or twin is None:
         return
     for metric in declared.overhead:
-        with_it, without = run.values(metric, point), run.values(metric, twin)
-        if np.isfinite(with_it / without).any():
-            yield metric, ratio_interval(with_it, without, sequential=run.sequential)
+        values = run.values(metric, point), run.values(metric, twin)
+        if ratio := ratio_if_any(*values, run.sequential):
+            yield metric, ratio

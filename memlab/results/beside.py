@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from memlab import published
-from memlab.analysis.intervals import Interval, ratio_interval
+from memlab.analysis.intervals import Interval, ratio_if_any
 from memlab.experiment import At, Published
 from memlab.published import PrintedCell, PrintedTable, Source
 from memlab.results.run import Run
@@ -136,13 +134,7 @@ def _ratio(run: Run, metric: str, of: At, to: At) -> Interval | None:
     if any(point is None for point in points):
         return None
     above, below = (run.values(metric, point) for point in points if point is not None)
-    paired = np.isfinite(above / below)
-    positive = (above[paired] > 0).all() and (below[paired] > 0).all()  # as a row may not say
-    return (
-        ratio_interval(above, below, sequential=run.sequential)
-        if paired.any() and positive
-        else None
-    )
+    return ratio_if_any(above, below, run.sequential)
 
 
 def _here(run: Run, metric: str, at: At, printed: PrintedCell) -> Here:

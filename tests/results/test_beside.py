@@ -23,3 +23,6 @@ def test_of_what_is_not_positive_there_is_no_ratio(bad: float) -> None:
     """As a row of another host may say of a metric that its experiment divides by."""
     assert ratio([4.0] * 8, [2.0] * 8).estimate == pytest.approx(2.0)
     assert ratio([bad, *[4.0] * 7], [2.0] * 8) is None
+    assert ratio([4.0] * 8, [bad, *[2.0] * 7]) is None
+    assert ratio([bad] * 8, [bad] * 8) is None
+    assert ratio([np.nan] * 8, [2.0] * 8) is None
