@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from memlab.analysis.intervals import Interval, ratio_if_any
 from memlab.experiment import At
 from memlab.experiment.attribution import CAUSES, FIELD, TAILS, TRACE, tail
