@@ -165,6 +165,8 @@ static _Noreturn void become(char **command, const struct policy *policy, int go
 	char byte;
 	sigset_t unblocked = signals_read();
 	sigprocmask(SIG_UNBLOCK, &unblocked, NULL);
+	signal(SIGINT, SIG_DFL); /* ignored above, and by who started us: execve(2) keeps that */
+	signal(SIGPIPE, SIG_DFL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	setsid(); /* so that the command has no terminal, and can be ended as a group */
 	const char *failed = set_policy(policy);

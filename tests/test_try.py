@@ -149,6 +149,8 @@ def test_more_work_is_found_and_the_same_work_is_not(toucher: str, store_path: P
         (["sh", "-c", "echo so; exit 3"], "failed", "exit status 3; it said: so"),
         (["sh", "-c", "kill -SEGV $$"], "sigsegv", "ended by SIGSEGV"),
         (["sh", "-c", "kill -40 $$"], "sigrtmin+6", "ended by SIGRTMIN+6"),  # it has no name
+        (["sh", "-c", "kill -INT $$"], "sigint", "ended by SIGINT"),  # which memlab ignores
+        (["sh", "-c", "kill -PIPE $$"], "sigpipe", "ended by SIGPIPE"),
         (["sh", "-c", "trap '' TERM; sleep 61.73"], "timeout", "killed after 0.3 s"),
         (["sh", "-c", "yes | head -c 30000000"], "ok", ""),
         (["sh", "-c", "setsid sleep 61.73 & exit 0"], "ok", ""),
