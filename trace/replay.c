@@ -77,6 +77,7 @@ struct task {
 	uint32_t exited;  /* its children to reap, a list: number + 1 */
 	uint32_t next;
 	uint32_t threads; /* of the process that began as this one, which have not ended */
+	uint32_t begun;   /* futex: what it took to begin is in own_faults */
 	uint32_t faults;  /* before an exec */
 	uint64_t from;    /* of a free one: the record that it begins with, and its recorded time */
 	uint64_t from_ns;
@@ -734,13 +735,18 @@ static void make_task(uint32_t me, uint32_t child, unsigned made)
 	task->process = made == TRACE_THREAD ? parent->process : child;
 	task->parent = made == TRACE_THREAD ? parent->parent : parent->process;
 	task->state = ALIVE;
-	task->wake = 0;
+	task->wake = task->begun = 0;
 	__atomic_fetch_add(&task_of(task->process)->threads, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&CONTROL->living, 1, __ATOMIC_RELAXED);
 	long tid =
 		begin(flags | CLONE_PARENT_SETTID, stack_of(child), &task->tid, &task->tid, child);
-	if (tid >= 0)
+	if (tid >= 0) {
+		/* This one may do all that the thread did, and count its faults. */
+		while (made == TRACE_THREAD && !is_free() &&
+		       !__atomic_load_n(&task->begun, __ATOMIC_ACQUIRE))
+			CALL(futex, &task->begun, FUTEX_WAIT, 0, 0);
 		return;
+	}
 	task->state = DEAD;
 	__atomic_fetch_sub(&task_of(task->process)->threads, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_sub(&CONTROL->living, 1, __ATOMIC_RELAXED);
@@ -1156,6 +1162,8 @@ HIDDEN _Noreturn void run_child(uint32_t me)
 	take_signal_stack(me);
 	__atomic_fetch_add(&CONTROL->own_faults, faults_of(thread ? RUSAGE_THREAD : RUSAGE_SELF),
 			   __ATOMIC_RELAXED);
+	__atomic_store_n(&task_of(me)->begun, 1, __ATOMIC_RELEASE);
+	CALL(futex, &task_of(me)->begun, FUTEX_WAKE, 1);
 	if (!is_free())
 		await_turn(me);
 	run(me);
