@@ -159,8 +159,8 @@ static struct {
 	uint64_t ring_bytes;
 	struct ring rings[CPU_SETSIZE];
 	int ring_count;
-	int *events; /* descriptors */
-	uint64_t event_count, lost_said;
+	int *events;                         /* descriptors */
+	uint64_t event_count, lost_in_rings; /* of PERF_RECORD_LOST */
 	struct task *tasks[1 << 14];
 	struct file *files;
 	char (*names)[16];
@@ -1034,7 +1034,7 @@ static void take(const struct perf_event_header *header)
 	case PERF_RECORD_LOST:
 		memcpy(lost, header + 1, sizeof(lost));
 		rec.header.lost_count += lost[1];
-		rec.lost_said += lost[1];
+		rec.lost_in_rings += lost[1];
 		break;
 	default:
 		break;
@@ -1520,16 +1520,16 @@ static void follow(pid_t pid, bool is_child, double seconds)
 	merge(now_ns(CLOCK_MONOTONIC) - SLACK_NS);
 }
 
-/* A ring says what was lost in front of the next event that finds room, which need not come: then
- * the events themselves say it. A kernel before Linux 6.0 does not. */
+/* The kernel writes PERF_RECORD_LOST before the next record that fits, and there may be none. Since
+ * Linux 6.0 each event has the count (PERF_FORMAT_LOST). */
 static void count_lost(void)
 {
-	uint64_t told = 0, value[2]; /* the event's own, and how many of it were lost */
+	uint64_t lost = 0, value[2]; /* the count, and how many records of it were lost */
 	for (uint64_t i = 0; i < rec.event_count; i++)
 		if (read(rec.events[i], value, sizeof(value)) == sizeof(value))
-			told += value[1];
-	if (told > rec.lost_said)
-		rec.header.lost_count += told - rec.lost_said;
+			lost += value[1];
+	if (lost > rec.lost_in_rings)
+		rec.header.lost_count += lost - rec.lost_in_rings;
 }
 
 static void stop_events(void)

@@ -7,8 +7,9 @@ for a value, without the machine's stalls, and is not to be held against a windo
 
 They share a file, and have their turns at the same places of it: where a page lies decides more of
 what a call costs than what is compared. Of two identical points on two files of 64 MiB one was 10
-to 25 % slower than the other, in each block anew, and within one file a call cost 700 ns at some
-places and 1,200 at others. A file that a window uses up (sparse, preallocated) each has for itself.
+to 25 % slower than the other, by another amount in each block, and within one file a call took 700
+ns at some places and 1,200 ns at others. A file that a window uses up (sparse, preallocated) each
+has for itself.
 
 A point has few turns in a block, and there are more blocks: what else differs from block to block,
 as where stacks and buffers lie, is drawn as often.
@@ -24,7 +25,7 @@ from memlab import units
 from memlab.experiment import Experiment, Level
 from memlab.experiment.host import Host
 from memlab.experiment.points import Point
-from memlab.experiment.turns import LEAD_S, MOST, TURN_S
+from memlab.experiment.turns import LEAD_S, MOST, TURN_S, TURNS
 from memlab.observe import files, proc
 from memlab.request import Request
 from memlab.run import admission
@@ -82,7 +83,7 @@ def need(
         for one in together(experiment, points)
     ]
     made_bytes = sum(sum(one.disk_bytes.values()) for one in needs)
-    turns_s = sum(one.block_s for one in needs) * (1 + LEAD_S / TURN_S)
+    turns_s = len(points) * TURNS * (TURN_S + LEAD_S)
     return admission.Need(
         memory_bytes=max(one.memory_bytes for one in needs),
         disk_bytes={

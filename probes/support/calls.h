@@ -27,8 +27,8 @@ struct call_plan {
 	int fd;
 	uint64_t size_bytes;
 	uint64_t limit_count;
-	uint64_t batch_count; /* calls between two readings of the stop flag */
-	uint64_t file_count; /* calls from the file's first byte to its last: then it begins anew */
+	uint64_t batch_count;    /* calls between two readings of the stop flag */
+	uint64_t file_count;     /* calls that fit into the file; the loop wraps around */
 	uint64_t place_count;    /* calls of the file that lie before the loop's first one */
 	uint64_t turn_place;     /* where this turn of a relay began, with its lead-in */
 	uint64_t turn_count;     /* calls before it */

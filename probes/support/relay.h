@@ -69,8 +69,9 @@ void relay_divide(struct probe_turns *turns, uint64_t slice_ns);
  * two turns, in neither, `move` is called with the calls so far and with the next turn's place.
  *
  * Every runner has its turns at the same places, since where a page lies decides what a call on it
- * costs. Neighbours in the sequence are far apart, and no two runners are at one place in the same
- * round: each finds it as the one before left it, as many turns ago for one as for the other.
+ * costs. Consecutive places are far apart. Up to TURNS_MOST runners are at different places in a
+ * round, each at one that another left equally many rounds ago; of more, some share a place, in the
+ * random order of the round.
  */
 uint64_t relay_places(uint64_t call_count,
 		      void (*move)(void *of, uint64_t made_count, uint64_t next_place), void *of);

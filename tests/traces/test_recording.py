@@ -364,7 +364,7 @@ def test_too_small_a_buffer_loses_events_and_the_trace_says_so(tmp_path: Path) -
     assert f"a.trace (incomplete: {trace.lost:,} events" in (request.subject or {})["trace"]
 
 
-@pytest.mark.skipif(_RELEASE < (6, 0), reason="a kernel before 6.0 does not tell it")
+@pytest.mark.skipif(_RELEASE < (6, 0), reason="PERF_FORMAT_LOST is of Linux 6.0")
 def test_what_the_last_events_of_a_program_lose_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
     words = ["record", "--buffer", "64K", "-o", str(path), "--", sys.executable, "-c"]
