@@ -127,6 +127,9 @@ def in_child(do: Callable[[Pages], Any]) -> Any:
     if child == 0:
         faulthandler.disable()  # a signal may be the answer, and leaves no core
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # MADV_FREE's marks wait in a batch of their CPU (mm/swap.c, folio_mark_lazyfree), and
+        # MADV_PAGEOUT completes that of its own CPU only: on another one it would keep the pages.
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         os.write(writing, pickle.dumps(do(Pages())))
         os._exit(0)
     os.close(writing)
