@@ -86,7 +86,7 @@ def _widths(run: Run) -> tuple[list[float], list[float], int]:
             ratio = ratio_interval(values, run.values("call_time", other), sequential=True)
             pairs.append(ratio.halfwidth_relative or np.inf)
     verdicts = run.claims()["verdict"]
-    return medians, pairs, int((verdicts == "not decided").sum())
+    return medians, pairs, int((verdicts == "inconclusive").sum())
 
 
 def test_a_default_sweep_by_turns_and_by_windows(tmp_path: Path) -> None:
