@@ -77,7 +77,6 @@ _KINDS = (
 )
 # A number alone is the ABI's, as in libc.so.6.
 _IN_FILE_NAME = re.compile(r"\.so\.(\d+(?:\.\d+)+)|-(\d+\.\d+)\.so")
-_DELETED = " (deleted)"
 
 
 def read(pid: int, mappings: Sequence[process.Mapping]) -> Allocator | None:
@@ -91,23 +90,16 @@ def read(pid: int, mappings: Sequence[process.Mapping]) -> Allocator | None:
         for kind in kinds:
             for path, mapping in code.items():
                 if kind.library.match(Path(path).name):
-                    return _made(kind, directory, path, _library(directory, mapping), environ)
+                    return _made(kind, directory, path, _library(pid, mapping), environ)
         if kinds is preloaded and (found := _inside(preloaded, directory, environ)):
             return found
     return None
 
 
-def _library(directory: Path, mapping: process.Mapping) -> bytes:
-    """The file that is mapped, be it deleted or replaced since; empty where it cannot be read.
-
-    Only root may open what lies under map_files (proc(5)); others take the path, where what is
-    mapped is not deleted.
-    """
-    mapped = directory / f"map_files/{mapping.start:x}-{mapping.end:x}"
-    found = files.content(mapped, _SEARCHED_BYTES_MAX)
-    if found is None and not mapping.path.endswith(_DELETED):
-        found = files.content(directory / "root" / mapping.path[1:], _SEARCHED_BYTES_MAX)
-    return found or b""
+def _library(pid: int, mapping: process.Mapping) -> bytes:
+    """The file that is mapped; empty where it cannot be read."""
+    read = (files.content(path, _SEARCHED_BYTES_MAX) for path in process.files_of(pid, mapping))
+    return next((found for found in read if found is not None), b"")
 
 
 def not_searched(pid: int, found: Allocator | None) -> tuple[str, ...]:

@@ -269,7 +269,7 @@ def at(found: Subject, pidfd: int, seconds: float, *, thorough: bool = False) ->
         after, counts_after = snapshot.take(pid, limit), counted.read()
         unseen = dict(counted.unseen)
         limits = tuple(counted.limits)
-        faulted = sampled.result(files.known(lambda: process.maps(pid)) or [])
+        faulted = sampled.result(pid, files.known(lambda: process.maps(pid)) or [])
     waits_seen = series.sampler.result()
     mappings = process.maps(pid)
     pages_after, status, not_read_pages = _pages(pid, mappings, detailed=True)

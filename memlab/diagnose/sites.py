@@ -4,7 +4,8 @@ A perf event of the kernel's own (PERF_COUNT_SW_PAGE_FAULTS) writes the instruct
 the stack of every so many faults into a ring of 64 KiB per thread, until that is full. (A frequency
 instead of a period is not kept to: the kernel adjusts no software event, Linux 6.18.) The stack is
 followed by frame pointers: of code that is built without them it is short or wrong beyond its
-first line. Sources: perf_event_open(2); include/uapi/linux/perf_event.h.
+first line. An instruction is named by its function, where the file has symbols. Sources:
+perf_event_open(2); include/uapi/linux/perf_event.h.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ import os
 import struct
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import takewhile
 from pathlib import Path
 
 from memlab.diagnose.finding import Fact, share
-from memlab.observe import perf_event, process
+from memlab.observe import elf, files, perf_event, process
 from memlab.observe.perf_event import Scope
 
 _THREADS_MAX = 8
@@ -30,6 +31,9 @@ _WANTED = 400
 _RING_PAGES = 16  # a power of two
 _SHOWN = 3
 _FRAMES = 6
+_FILES_MAX = 4
+_TABLE_BYTES_MAX = 1 << 20  # of symbols, or of their names: some 40,000, 20 ms of memlab's time
+_NAME_MAX = 60
 _LEAST = 10
 _DATA_HEAD = 1024  # of perf_event_mmap_page
 _HEADER = struct.Struct("=IHH")
@@ -53,7 +57,7 @@ class Sites:
     lost: int
     """For which the ring had no room."""
     code: tuple[Site, ...]
-    """By file and offset in it; the most frequent first."""
+    """By function and file, or by file and offset in it; the most frequent first."""
     memory: tuple[Site, ...]
     """By the mapping that was touched."""
     stack: tuple[str, ...]
@@ -109,8 +113,8 @@ class Sampling:
             os.close(fd)
         self._rings.clear()
 
-    def result(self, mappings: Sequence[process.Mapping]) -> Sites | None:
-        """What the rings hold; None where nothing was to be sampled."""
+    def result(self, pid: int, mappings: Sequence[process.Mapping]) -> Sites | None:
+        """What the rings hold of a process; None where nothing was to be sampled."""
         if not self._rings:
             return None
         lost, faults = 0, []
@@ -120,7 +124,7 @@ class Sampling:
             found, more = _read(ring)
             faults += found
             lost += more
-        return _sites(faults, lost, mappings)
+        return _sites(faults, lost, mappings, partial(_functions, pid))
 
 
 @contextmanager
@@ -158,8 +162,20 @@ def _read(ring: mmap.mmap) -> tuple[list[_Fault], int]:
     return faults, lost
 
 
+def _functions(pid: int, mapping: process.Mapping) -> list[elf.Function]:
+    """Those of the file that is mapped, by where they begin; none where it cannot be read or its
+    tables are too long."""
+    for path in process.files_of(pid, mapping):
+        with suppress(OSError, ValueError, struct.error), files.opened(path) as file:
+            return sorted(elf.functions(file.fileno(), _TABLE_BYTES_MAX))
+    return []
+
+
 def _sites(
-    faults: Sequence[_Fault], lost: int, mappings: Sequence[process.Mapping]
+    faults: Sequence[_Fault],
+    lost: int,
+    mappings: Sequence[process.Mapping],
+    functions: Callable[[process.Mapping], Sequence[elf.Function]],
 ) -> Sites | None:
     if not faults:
         return None
@@ -170,6 +186,19 @@ def _sites(
         i = bisect_right(starts, address) - 1
         return mappings[i] if i >= 0 and address < mappings[i].end else None
 
+    by_path: dict[str, Sequence[elf.Function]] = {}
+
+    def function(found: process.Mapping, at: int) -> str | None:
+        """Its name; None where no symbol says that it is inside."""
+        if found.path not in by_path and len(by_path) < _FILES_MAX:
+            by_path[found.path] = functions(found)
+        known = by_path.get(found.path, ())
+        i = bisect_right(known, at, key=lambda one: one.at)
+        if not i or at - known[i - 1].at >= known[i - 1].size_bytes:
+            return None
+        name = known[i - 1].name
+        return name if len(name) <= _NAME_MAX else f"{name[: _NAME_MAX - 3]}..."
+
     @cache
     def code(address: int) -> str:
         found = of(address)
@@ -177,8 +206,10 @@ def _sites(
             return f"{address:#x}"
         if not found.path.startswith("/"):
             return f"{found.path or 'code of its own'} {address:#x}"
-        name = Path(found.path.removesuffix(" (deleted)")).name
-        return f"{name}+{address - found.start + found.offset_bytes:#x}"
+        name = Path(found.path.removesuffix(process.DELETED)).name
+        at = address - found.start + found.offset_bytes
+        inside = function(found, at)
+        return f"{inside} in {name}" if inside else f"{name}+{at:#x}"
 
     def memory(address: int) -> str:
         found = of(address)

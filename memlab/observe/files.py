@@ -8,9 +8,10 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from memlab.observe import proc
 
@@ -40,7 +41,16 @@ def content(path: Path, most: int) -> bytes | None:
 
 
 def regular(path: Path, most: int) -> bytes:
-    """A regular file's bytes; OSError for any other, or one of more than `most` bytes.
+    """A regular file's bytes; OSError for any other, or one of more than `most` bytes."""
+    with opened(path) as file:
+        if os.fstat(file.fileno()).st_size > most:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        return file.read(most)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A regular file, to read; OSError for any other.
 
     Whoever owns the path may have put anything there: a FIFO or a device is not opened, and a file
     that shrinks meanwhile is read as far as it goes.
@@ -52,10 +62,8 @@ def regular(path: Path, most: int) -> bytes:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        if found.st_size > most:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
         with open(f"/proc/self/fd/{held}", "rb") as file:
-            return file.read(most)
+            yield file
     finally:
         os.close(held)
 

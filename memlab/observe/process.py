@@ -8,6 +8,7 @@ Documentation/filesystems/proc.rst.
 import itertools
 import os
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 from memlab.observe import files, proc
 
 _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD, include/linux/sched.h
+DELETED = " (deleted)"  # what a path of maps ends in where it leads to its file no more
 _FIELDS = ("Rss", "Pss", "Locked")  # of smaps; it has 20 more, which would take time
 _HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ")
 # A guard is a page by default (pthread_attr_setguardsize(3)). glibc's arenas end in an
@@ -164,6 +166,14 @@ def check_readable(pid: int, root: Path = proc.ROOT) -> None:
 def maps(pid: int, root: Path = proc.ROOT) -> list[Mapping]:
     """/proc/PID/maps: no page table is walked."""
     return parse_maps(proc.read(root / f"proc/{pid}/maps"))
+
+
+def files_of(pid: int, mapping: Mapping, root: Path = proc.ROOT) -> Iterator[Path]:
+    """Where the file that is mapped may be opened, be it deleted or replaced since. Only root may
+    open what lies under map_files (proc(5)); others take the path, where that was not deleted."""
+    yield root / f"proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
+    if not mapping.path.endswith(DELETED):
+        yield root / f"proc/{pid}/root" / mapping.path.lstrip("/")
 
 
 def smaps(pid: int, root: Path = proc.ROOT) -> list[Mapping]:

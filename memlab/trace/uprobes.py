@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from memlab.errors import BadSubject, CannotLook, CannotRun
-from memlab.observe import process, tracefs
+from memlab.observe import elf, process, tracefs
 from memlab.run.guardian import Guardian
 from memlab.run.journal import Journal
 
@@ -36,13 +36,6 @@ _MOST = 64  # probes of a process: record.c, PROBES_MOST
 # Where record.c reads their fields.
 _ENTRY = {"a": (16, 8), "b": (24, 8), "c": (32, 8)}
 _RETURN = {"result": (24, 8)}
-_TABLE_BYTES_MAX = 64 << 20  # of symbols, or of their names
-_SECTIONS_MAX = 1 << 16
-# elf(5)
-_SYMBOL = struct.Struct("<IBBHQQ")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SEGMENT = struct.Struct("<IIQQQQQQ")
-_SYMTAB, _DYNSYM, _LOAD, _EXECUTABLE, _FUNCTION = 2, 11, 1, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,42 +130,11 @@ def _found(pid: int) -> list[tuple[str, str]]:
     return found[:_MOST]
 
 
-def _read(fd: int, bytes: int, at: int) -> bytes:
-    if bytes > _TABLE_BYTES_MAX or at >= 1 << 63:
-        raise ValueError("a table of symbols out of bounds")
-    return os.pread(fd, bytes, at)
-
-
 def _functions(fd: int) -> dict[int, str]:
-    """Of an ELF file, which is another's: those of the allocator that it defines, by their offset
-    in the file. Names of one function are one."""
-    head = _read(fd, 64, 0)
-    if head[:6] != b"\x7fELF\x02\x01":
-        return {}
-    segments_at, sections_at = struct.unpack_from("<QQ", head, 32)
-    segment_count, _, section_count = struct.unpack_from("<HHH", head, 56)
-    if section_count > _SECTIONS_MAX:
-        return {}
-    table = _read(fd, _SEGMENT.size * segment_count, segments_at)
-    code = [
-        (address, offset, size)
-        for kind, flags, offset, address, _, size, _, _ in _SEGMENT.iter_unpack(table)
-        if kind == _LOAD and flags & _EXECUTABLE
-    ]
-    sections = [*_SECTION.iter_unpack(_read(fd, _SECTION.size * section_count, sections_at))]
+    """Those of the allocator that an ELF file defines, by their offset in it. Names of one function
+    are one."""
     found: dict[int, str] = {}
-    for _, kind, _, _, offset, size, link, _, _, _ in sections:
-        if kind not in (_SYMTAB, _DYNSYM) or link >= len(sections):
-            continue
-        names = _read(fd, sections[link][5], sections[link][4])
-        symbols = _read(fd, size - size % _SYMBOL.size, offset)
-        for name_at, info, _, section, address, _ in _SYMBOL.iter_unpack(symbols):
-            if info & 15 != _FUNCTION or not section:
-                continue
-            name = names[name_at : name_at + 20].partition(b"\0")[0].decode(errors="replace")
-            if name not in _KIND:
-                continue
-            for start, file_at, length in code:
-                if start <= address < start + length:
-                    found.setdefault(address - start + file_at, name)
+    for one in elf.functions(fd):
+        if one.name in _KIND:
+            found.setdefault(one.at, one.name)
     return found

@@ -10,6 +10,7 @@ import pytest
 
 from memlab.diagnose import sites
 from memlab.observe import process
+from memlab.observe.elf import Function
 from memlab.observe.process import Mapping
 
 from .live import Compiled, running
@@ -43,13 +44,44 @@ def test_code_memory_and_callers_are_named_by_file_and_offset() -> None:
     often = sample(0x1234, 0x8010, USER, 0x1234, 0x4000)
     data = often + often + lost(3) + sample(0xA010, 0xF000) + often
     faults, gone = sites._read(ring(data))
-    found = sites._sites(faults, gone, MAPPINGS)
+    found = sites._sites(faults, gone, MAPPINGS, lambda _: [])
     assert found
     assert (found.sampled, found.lost) == (4, 3)
     assert found.code == (sites.Site("app+0x2234", 3), sites.Site("code of its own 0xa010", 1))
     assert found.memory[0] == sites.Site("[heap]", 3)
     assert found.memory[1].where == "memory that is not mapped any more"
     assert found.stack == ("app+0x2234", "app+0x5000")
+
+
+def test_an_instruction_in_a_function_is_named_by_it() -> None:
+    """And counted with the others of that function; one past its end is not."""
+    known = [
+        Function(0x2100, 0, "label"),
+        Function(0x2100, 0x200, "grow"),
+        Function(0x9000, 9, "z"),
+    ]
+    code = (0x1100, 0x12FF, 0x1300, 0x1090)
+    faults = [(0x8010, (address, 0x1100)) for address in code]
+    asked: list[str] = []
+
+    def functions(mapping: Mapping) -> list[Function]:
+        asked.append(mapping.path)
+        return known
+
+    found = sites._sites(faults, 0, MAPPINGS, functions)
+    assert found
+    assert {(one.where, one.count) for one in found.code} == {
+        ("grow in app", 2), ("app+0x2300", 1), ("app+0x2090", 1)
+    }  # fmt: skip
+    assert found.stack == ("grow in app", "grow in app")
+    assert asked == ["/srv/app (deleted)"]
+
+
+def test_a_long_name_is_cut() -> None:
+    known = [Function(0x2100, 0x200, "n" * 200)]
+    found = sites._sites([(0x8010, (0x1100,))], 0, MAPPINGS, lambda _: known)
+    assert found
+    assert found.code == (sites.Site(f"{'n' * 57}... in app", 1),)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +111,11 @@ def test_the_faults_of_a_program_are_in_its_own_code(binary: Compiled) -> None:
         tell(program, "f")
         with sites.sampling([program.pid]) as sampled:
             tell(program, "f")
-            found = sampled.result(process.maps(program.pid))
+            found = sampled.result(program.pid, process.maps(program.pid))
         if sampled.why and needs.lacking("recording"):
             pytest.skip(sampled.why)
     assert found
-    assert [one.where for one in found.code if one.where.startswith("acts+0x")]
+    assert [one.where for one in found.code if one.where.endswith(" in acts")]
     assert [one.where for one in found.memory if one.where.startswith("anonymous at ")]
 
 
