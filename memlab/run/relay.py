@@ -43,7 +43,11 @@ def why_not(
     if declared is None:
         return "its window is not a repeated call that can be interrupted"
     if not all(declared(point.at) for point in points):
-        return "some of its windows read a disk, sync their file or have no end but the file's"
+        return (
+            "some of its windows read a disk, map new pages of a file on it (not with "
+            "-p file_state=cached_4k or -p filesystem=tmpfs), sync their file or have no end but "
+            "the file's"
+        )
     if experiment.host != Host() or experiment.attribution:
         return "its trials change something around them"
     if request.guest:

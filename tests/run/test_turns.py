@@ -42,7 +42,10 @@ def why_not(experiment: Any = WRITE, **change: Any) -> str | None:
 
 def test_points_that_wait_for_no_disk_take_turns() -> None:
     assert why_not() is None
-    assert why_not(levels={"file_state": ["preallocated", "cached_1m", "sparse"]}) is None
+    states = {"file_state": ["preallocated", "cached_1m", "sparse"]}
+    assert why_not(levels=states | {"filesystem": ["tmpfs"]}) is None
+    assert why_not(levels=states | {"method": ["write"]}) is None
+    assert why_not(levels=states | {"method": ["mmap"], "advice": ["populate_write"]}) is None
     assert why_not(experiments.load("mmap-read")) is None
 
 
@@ -50,6 +53,7 @@ def test_points_that_wait_for_no_disk_take_turns() -> None:
     ("levels", "why"),
     [
         ({"file_state": ["cached_4k", "dropped"]}, "read a disk"),
+        ({"file_state": ["sparse"]}, "map new pages of a file"),
         ({"sync": [True]}, "sync their file"),
         ({"slice": [0.0]}, "no end but the file's"),
         ({"size": [4096], "method": ["mmap"]}, "and there are 1"),
@@ -216,6 +220,7 @@ def test_a_sweep_by_turns(memlab_sweep: Any) -> None:
 
 def test_a_sweep_by_turns_of_files_that_a_window_uses_up(memlab_sweep: Any) -> None:
     levels = {"size": [4096], "file_state": ["preallocated", "sparse"], "slice": [60.0]}
+    levels["filesystem"] = ["tmpfs"]
     run = memlab_sweep(**levels, turns=True)
     assert {sample.outcome for sample in run.samples} == {"ok"}
     assert {sample.raw["byte_count"] for sample in run.samples} == {4 * MIB}
