@@ -198,6 +198,8 @@ class Filesystem(Document):
     path: str
     type: str
     """As /proc/mounts has it."""
+    readahead_kib: int | UnsetType = UNSET
+    """read_ahead_kb of the block device. Older runs have none."""
 
 
 class Cache(Document):

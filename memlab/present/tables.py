@@ -362,8 +362,7 @@ def _notes(run: Run, beside: Beside, shown: int) -> Iterator[str]:
     """What a reader of the table has to know."""
     if left := len(beside.rows) - shown:
         yield f"{left} of {len(beside.rows)} published rows have no point in this run"
-    if remark := words.machine_remark(run.environment):
-        yield remark
+    yield from words.machine_remarks(run)
     limit = beside.declared.limit
     past = {row.name: row.beyond for row in beside.rows if row.beyond}
     if limit and beside.limit and past:

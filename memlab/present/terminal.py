@@ -252,8 +252,7 @@ def _measured(run: Run) -> Iterator[str]:
     )
     if run.note:
         yield f"note: {run.note}"
-    if remark := words.machine_remark(run.environment):
-        yield remark
+    yield from words.machine_remarks(run)
 
 
 def _open_claims(console: Console, run: Run) -> list[RichText]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from memlab import recorded, units
 from memlab.analysis.compare import MOST_BLOCKS, Comparison
@@ -110,9 +109,23 @@ def busy(run: Run) -> str:
     )
 
 
-def machine_remark(environment: Mapping[str, Any]) -> str:
-    """What has to stand beside every time of such a machine; empty where nothing has to."""
-    return f"emulated: {EMULATED}" if environment.get("emulated_time") else ""
+READAHEAD_KIB = 128  # VM_READAHEAD_PAGES, include/linux/mm.h
+
+
+def machine_remarks(run: Run) -> Iterator[str]:
+    """What has to stand beside every time that was measured on such a machine."""
+    if run.environment.get("emulated_time"):
+        yield f"emulated: {EMULATED}"
+    file = run.experiment.file
+    used = {point.at[file.filesystem] for point in run.points} if file else ()
+    for level, found in run.environment.get("filesystems", {}).items():
+        kib = found.get("readahead_kib", READAHEAD_KIB)
+        if level in used and kib != READAHEAD_KIB:
+            size, usual = (units.format_size(kib << 10) for kib in (kib, READAHEAD_KIB))
+            yield (
+                f"readahead is {size} at {found['path']}, not Linux's {usual}: page faults on "
+                "files that are not in the page cache take other times"
+            )
 
 
 def quantity(value: float, unit: str) -> str:

@@ -38,7 +38,7 @@ def redacted(run: Run) -> Run:
         raise BadRequest(f"run {run.id} is of a command, which would have to be left out")
     hide = _Hidden(run)
     filesystems = {
-        level: {"type": found["type"], "path": hide(found["path"])}
+        level: found | {"path": hide(found["path"])}
         for level, found in run.environment.get("filesystems", {}).items()
     }
     seen = environment.compared(run.environment) | {"filesystems": filesystems}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
-from memlab.observe import environment, proc
+from memlab.observe import environment, files, proc
 from memlab.observe.libc import Libc
 from memlab.request import Request
 from memlab.run import admission
@@ -16,6 +17,7 @@ from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor, default_cpus, places
 from memlab.run.machine_lock import machine_lock
 from memlab.run.prepare import Prepared
+from memlab.run.settings import Unavailable, readahead_file
 from memlab.run.watch import Watch
 from memlab.store import RunRow, Store
 
@@ -109,7 +111,7 @@ class LocalTarget:
     def environment(self, experiment: Experiment, directories: Directories) -> dict[str, Any]:
         """The environment that a run stores, with the type of file system behind each level."""
         found = {
-            level: {"path": str(place), "type": proc.filesystem_of(place)}
+            level: {"path": str(place), "type": proc.filesystem_of(place)} | _readahead(place)
             for level, place in places(experiment, directories).items()
         }
         libc = {"libc_version": f"glibc {self._libc.version}"} if self._libc else {}
@@ -135,3 +137,11 @@ class LocalTarget:
 
 
 LOCAL = LocalTarget()
+
+
+def _readahead(place: Path) -> dict[str, int]:
+    """That of the device below a folder; empty where there is none, as below a tmpfs."""
+    with suppress(Unavailable, OSError):
+        kib = files.number(Path(readahead_file(place)))
+        return {} if kib is None else {"readahead_kib": kib}
+    return {}

@@ -146,6 +146,7 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
         ("request", '{"a": ' + DEEP),
         ("request", '{"a": ' + "[" * 50 + "]" * 50 + "}"),
         ("environment", '{"filesystems": {"dir": 3}}'),
+        ("environment", '{"filesystems": {"dir": {"path": 3, "readahead_kib": "8"}}}'),
         ("environment", '{"a": NaN}'),
         ("environment", '{"a": ' + "9" * 5000 + "}"),
         ("created_at", 7),

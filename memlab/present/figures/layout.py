@@ -415,7 +415,7 @@ def _machine(run: Run) -> Iterator[str]:
     yield f"{seen.get('cpu_model') or 'unknown CPU'}{cpus}"
     yield f"{seen.get('hypervisor') or 'virtual'} guest" if seen.get("virtual_machine") else ""
     yield f"Linux {seen.get('kernel_release') or 'unknown'}"
-    yield words.machine_remark(seen)
+    yield from words.machine_remarks(run)
     for level, found in seen.get("filesystems", {}).items():
         if used == {level}:  # where there are several they name the panels
             yield f"files on {found['type']} at {found['path']}"
