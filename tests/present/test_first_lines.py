@@ -114,7 +114,7 @@ def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     for state in states.values():
         assert f"ext4 at /var/tmp, {state}: " in said
     found = reproduce.of_run(run)
-    terminal.claims([found], [], tables=False, verbose=True)
+    terminal.in_full([found], [])
     said = " ".join(capsys.readouterr().out.split())
     assert {one.setting["file_state"] for one in found.judged} == states.keys()
     for one in found.judged:
