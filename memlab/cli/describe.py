@@ -23,11 +23,11 @@ def command(experiment: str, verbose: bool, as_json: bool) -> None:
 
         echo_json(data.experiment(declared))
     else:
-        from memlab.present import describe, table, terminal
+        from memlab.present import describe, table
 
         width = table.console().width
         if verbose:
             click.echo(describe.as_text(declared, width))
         else:
             asked_by = shlex.quote(experiment)
-            click.echo(describe.on_a_screen(declared, asked_by, width, terminal.SCREEN))
+            click.echo(describe.on_a_screen(declared, asked_by, width, table.SCREEN))

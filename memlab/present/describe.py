@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from memlab import published as studies
+from memlab import units
 from memlab.experiment import PRESETS, Claim, Experiment, Expression, Factor, turns
-from memlab.present import table, words
+from memlab.present import table
 from memlab.published import load
 
 _BEGINS = re.compile("Window: |Excluded: ")  # a line of a comment that is a part of its own
@@ -77,7 +78,7 @@ def on_a_screen(experiment: Experiment, asked_by: str, width: int, most: int) ->
         made += lines
         room, shown = room - len(lines), shown + 1
     if left := len(claims) - shown:
-        last = [last[0].replace("not shown: ", f"not shown: {words.count(left, 'claim')}, ")]
+        last = [last[0].replace("not shown: ", f"not shown: {units.counted(left, 'claim')}, ")]
     return "\n".join([*made, *last])
 
 

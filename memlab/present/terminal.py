@@ -20,7 +20,7 @@ from memlab.judging.compare import Compared
 from memlab.judging.effects import effects, extremes
 from memlab.judging.reproduce import Reproduced
 from memlab.present import attribution, decisions, modes, table, tables, words
-from memlab.present.table import STYLES, Cell, Table, Text, write
+from memlab.present.table import SCREEN, STYLES, Cell, Table, Text, write
 from memlab.present.table import console as table_console
 from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, ShownVerdict, verdicts
@@ -30,7 +30,6 @@ from memlab.results import beside as published
 from memlab.results.crossing import crossings
 from memlab.store import SampleRow
 
-SCREEN = 24  # lines
 _LINES = 40  # of `show`, unless all are asked for
 _FEW = 8  # lines of a table, below which it is left out as a whole
 _PRINTED = 8  # lines of a command's output

@@ -17,7 +17,7 @@ from made_up import Machine
 
 import memlab
 from memlab import cli, experiments, published
-from memlab.present import terminal
+from memlab.present.table import SCREEN
 from memlab.run import journal
 from memlab.store import Store
 
@@ -128,7 +128,7 @@ def test_describe(name: str) -> None:
     assert [f.name for f in declared.factors if f"\n  {f.name} (" not in text] == []
     assert [claim.text for claim in declared.claims if claim.text not in words] == []
     short = CliRunner().invoke(cli.cli, ["describe", name], env={"COLUMNS": "80"}).stdout
-    assert len(short.splitlines()) <= terminal.SCREEN
+    assert len(short.splitlines()) <= SCREEN
     assert declared.question in " ".join(short.split())
     assert short.splitlines()[-1].endswith(f": memlab describe -v {name}")
     varied = [f for f in declared.factors if len(f.levels("quick")) > 1]

@@ -11,7 +11,7 @@ from made_up import Machine
 from memlab import measure
 from memlab.cli import cli
 from memlab.observe.capabilities import Capability
-from memlab.present.terminal import SCREEN
+from memlab.present.table import SCREEN
 
 COMMANDS = {
     "doctor": "experiments run here in full",

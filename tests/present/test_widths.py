@@ -15,7 +15,7 @@ from memlab.cli import cli
 from memlab.judging.compare import NotComparable, compare_runs
 from memlab.judging.reproduce import of_run
 from memlab.present import exports, tables, terminal, verdicts, words
-from memlab.present.table import Table
+from memlab.present.table import SCREEN, Table
 from memlab.results import Run
 
 WIDTHS = (80, 100, 120)
@@ -124,7 +124,7 @@ def test_claims_fit_on_a_screen_and_what_is_left_out_is_counted(
     wrong = {one.claim.text for one in judged.judged if one.word == "contradicted"}
     for width in WIDTHS:
         lines = printed(monkeypatch, width, "claims", "--example", run.experiment.name).splitlines()
-        assert sum(-(-max(1, cell_len(line)) // width) for line in lines) <= terminal.SCREEN
+        assert sum(-(-max(1, cell_len(line)) // width) for line in lines) <= SCREEN
         assert " ".join(" ".join(lines).split()).startswith(words.headline([judged])[0])
         text = letters(" ".join(lines))
         hidden = re.match(r"not shown: [0-9]+ contradicted", lines[-1])
