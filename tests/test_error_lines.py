@@ -78,7 +78,7 @@ WRONG_USAGE = {
     "describe mmap-raed": ["no experiment 'mmap-raed'", "did you mean mmap-read?"],
     "export --format xml": ["--format", "'xml'", "'csv'", "'jsonl'", "'parquet'"],
     "clean now": ["unexpected extra argument", "now"],
-    "bisect vma-lock nothing": ["no metric 'nothing'", "`memlab describe vma-lock` lists them"],
+    "bisect vma-lock nothing": ["no metric 'nothing'", "`memlab describe -v vma-lock` lists them"],
     "bisect vma-lock mlock-resident-pages-7": ["--good KERNEL --bad KERNEL"],
     "report --experiment mmap-write": ["No such option", "--experiment"],
     "help run": ["no command 'run'; did you mean runs"],

@@ -149,6 +149,6 @@ def test_a_full_disk_behind_stdout_is_one_line() -> None:
 
 def test_what_is_unsure_in_a_source_is_said_where_the_experiment_is_described() -> None:
     assert "unsure in the source: the scan runs the columns together" in " ".join(
-        memlab_says("describe", "mmap-write").stdout.split()
+        memlab_says("describe", "-v", "mmap-write").stdout.split()
     )
     assert "unsure in the source" not in memlab_says("show", "--example", "mmap-write").stdout

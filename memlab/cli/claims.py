@@ -30,8 +30,8 @@ def command(
     form: str | None,
     as_json: bool,
 ) -> None:
-    """Judge the claims of RUN's experiment, else the last run's, on its stored samples: a line per
-    claim, those that do not hold first. Several runs are one table with a row per host: where they
+    """Judge the claims of RUN's experiment, else the last run's, on its stored samples: on one
+    screen, those that do not hold first. Several runs are one table with a row per host: where they
     disagree, which host stands apart, and what of their machines differs. Nothing is measured.
 
     \b
@@ -49,7 +49,7 @@ def command(
     (run,) = runs or ("last",)
     found = reproduce.of_run(api.load(run, store=store, example=example))
     if form == "text":
-        terminal.claims([found], [], tables=False, verbose=verbose)
+        terminal.in_full([found], []) if verbose else terminal.claims(found)
     elif form == "markdown":
         click.echo(markdown.claims(found))
     elif form == "json":

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     help="Exit 1 when a point is slower (regression), or slower or faster (difference).",
 )
 @click.option("--force", is_flag=True, help="Compare runs of unlike machines, and say so.")
+@click.option("-v", "--verbose", is_flag=True, help="Every point and median, however many.")
 @store_option
 @format_options
 def command(
@@ -49,6 +50,7 @@ def command(
     metric: str | None,
     fail_on: str | None,
     force: bool,
+    verbose: bool,
     store: Path | None,
     form: str | None,
     as_json: bool,
@@ -82,7 +84,7 @@ def command(
             for run in dict.fromkeys(new or ("last",))
         ]
     if form == "text":
-        terminal.compare(found)
+        terminal.compare(found, verbose=verbose)
     elif form == "markdown":
         click.echo(markdown.compared(found))
     elif form == "json":

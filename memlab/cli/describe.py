@@ -1,5 +1,7 @@
 """Say what an experiment varies, times and claims."""
 
+import shlex
+
 import click
 
 from memlab import experiments
@@ -9,9 +11,12 @@ from memlab.cli._options import echo_json, json_option
 
 @click.command()
 @click.argument("experiment", shell_complete=_completing.experiment)
+@click.option(
+    "-v", "--verbose", is_flag=True, help="All of it: what each factor, metric and claim is."
+)
 @json_option
-def command(experiment: str, as_json: bool) -> None:
-    """Say what EXPERIMENT varies, times, needs and claims, and where its C file is."""
+def command(experiment: str, verbose: bool, as_json: bool) -> None:
+    """Say on one screen what EXPERIMENT varies, times and claims."""
     declared = experiments.load(experiments.named(experiment))
     if as_json:
         from memlab.present import data
@@ -20,4 +25,9 @@ def command(experiment: str, as_json: bool) -> None:
     else:
         from memlab.present import describe, table
 
-        click.echo(describe.as_text(declared, table.console().width))
+        width = table.console().width
+        if verbose:
+            click.echo(describe.as_text(declared, width))
+        else:
+            asked_by = shlex.quote(experiment)
+            click.echo(describe.on_a_screen(declared, asked_by, width, table.SCREEN))

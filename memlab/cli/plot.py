@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="A folder, or a file ending in .svg, .png or .pdf.",
 )
-@click.option("--metric", help="What is drawn; `memlab describe` lists the metrics.")
+@click.option("--metric", help="What is drawn; `memlab describe -v` lists the metrics.")
 @click.option("--x", metavar="FACTOR", help="The factor along the axis.")
 @click.option("--series", metavar="FACTORS", help="A line or bar for each of their levels.")
 @click.option("--panels", metavar="FACTORS", help="A panel for each of their levels.")

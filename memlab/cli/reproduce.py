@@ -115,7 +115,7 @@ def command(
         if printed and not verbose:
             terminal.table_of(found, wanted.name, printed, _next(found))
         elif verbose:
-            terminal.claims(found, wanted.not_built, tables=True, verbose=True)
+            terminal.in_full(found, wanted.not_built)
         else:
             terminal.reproduced(found, wanted.not_built, _next(found))
     if output:

@@ -41,7 +41,7 @@ def _given() -> set[str]:
 
 @click.command(cls=Waiting)
 @click.argument("experiment", required=False, shell_complete=_completing.experiment)
-@factor_option("Levels of a factor: size=1,100,4k or size=1..4k*4; `describe` lists them.")
+@factor_option("Levels of a factor: size=1,100,4k or size=1..4k*4; `describe -v` lists them.")
 @asked_options("sweep")
 @store_option
 @click.option(

@@ -77,6 +77,12 @@ def rate(value: float) -> str:
     return units.format_quantity(value, "1/s")
 
 
+def per_second(value: float, noun: str = "") -> str:
+    """The same with what is counted, as a sentence has it: `8 k page faults per second`."""
+    words = [rate(value).removesuffix("/s").rstrip(), noun, "per second"]
+    return " ".join(filter(None, words))
+
+
 def per_day(bytes_per_s: float) -> str:
     """`3.4 GB per day`: decimal, as what is bought."""
     value = bytes_per_s * 86400

@@ -15,7 +15,7 @@ from memlab.diagnose.finding import (
     Finding,
     Severity,
     facts,
-    rate,
+    per_second,
     share,
     size,
 )
@@ -163,12 +163,15 @@ def _forks(look: Look, flow: Flow) -> Iterator[Finding]:
     if flow.copies < 1000 and (held is None or held < 2e-3):
         return
     share_held = (held or 0.0) * forks
-    copies = f"; {rate(flow.copies)} faults after it copy a page each" if flow.copies else ""
+    copies = (
+        f"; {per_second(flow.copies, 'faults')} after it copy a page each" if flow.copies else ""
+    )
     took = "" if held is None else f", some {units.format_duration(held)} in which it waits"
     yield Finding(
         "copies-after-fork",
         COSTLY if flow.copies >= 5000 or share_held >= 0.01 or (held or 0) >= 5e-3 else NOTE,
-        f"it forks {rate(forks)}: each copies the page tables of {size(anonymous)}{took}{copies}",
+        f"it forks {per_second(forks, 'times')}: each copies the page tables of "
+        f"{size(anonymous)}{took}{copies}",
         "flow",
         "writes to pages that are there",
         flow.copies,
@@ -204,7 +207,7 @@ def _uffd(look: Look, flow: Flow) -> Iterator[Finding]:
         "served-by-userfaultfd",
         COSTLY if waiting >= 0.05 else NOTE,
         "its page faults wait for a handler in user space (userfaultfd): "
-        f"{rate(flow.served)}{each}",
+        f"{per_second(flow.served, 'times')}{each}",
         "flow",
         "answered by userfaultfd",
         flow.served,
@@ -228,7 +231,8 @@ def _reads(look: Look, flow: Flow) -> Iterator[Finding]:
         now, swapped = look.memory.resident_bytes, look.memory.swapped_bytes
         yield Finding(
             "reads-swap", severity,
-            f"it waits for its memory to come back from swap: {rate(flow.read)}",
+            f"it waits for its memory to come back from swap: "
+            f"{per_second(flow.read, 'page faults')}",
             "flow", "read from swap or a file", flow.read, "1/s",
             facts(Fact("in swap", swapped, "B"), _who(look, "major_faults")),
             "mlock what has to answer in time; memory.swap.max=0 or a lower swappiness for its "
@@ -243,8 +247,8 @@ def _reads(look: Look, flow: Flow) -> Iterator[Finding]:
     if full and group is not None:
         yield Finding(
             "group-limit-drops-files", severity,
-            f"it waits for mapped files to be read ({rate(flow.read)}): its group is full, and its "
-            "page cache is dropped as it is read; nobody is killed for that",
+            f"it waits for mapped files to be read ({per_second(flow.read, 'times')}): its group "
+            "is full, and its page cache is dropped as it is read; nobody is killed for that",
             "flow", "read from swap or a file", flow.read, "1/s",
             facts(
                 Fact("page cache in the group", group.charge.file_clean_bytes, "B"),
@@ -258,7 +262,8 @@ def _reads(look: Look, flow: Flow) -> Iterator[Finding]:
         )  # fmt: skip
         return
     yield Finding(
-        "reads-files", severity, f"it waits for mapped files to be read: {rate(flow.read)}",
+        "reads-files", severity,
+        f"it waits for mapped files to be read: {per_second(flow.read, 'times')}",
         "flow", "read from swap or a file", flow.read, "1/s",
         facts(_who(look, "major_faults")),
         "MAP_POPULATE or MADV_WILLNEED before the memory is needed; mlock to keep it",
@@ -292,7 +297,7 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
             yield _return(
                 look, flow, "malloc-gives-back", max(of_malloc, large or NOTE),
                 f"{name} gives freed memory back to the kernel and takes it again: "
-                f"{rate(calls)} calls, {rate(flow.again)} page faults on it",
+                f"{per_second(calls, 'calls')}, {per_second(flow.again, 'page faults')} on it",
             )  # fmt: skip
             return
     brk = look.rate("brk") or 0.0
@@ -300,8 +305,8 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
     if name == "glibc" and trims is not None and flow.again >= brk:
         yield _return(
             look, flow, "glibc-trims", trims,
-            f"glibc trims its heap and grows it again: {rate(brk)} calls of brk, "
-            f"{rate(flow.again)} page faults on what was given back",
+            f"glibc trims its heap and grows it again: {per_second(brk, 'calls of brk')}, "
+            f"{per_second(flow.again, 'page faults')} on what was given back",
         )  # fmt: skip
         return
     severity = max((s for s in (many, large) if s is not None), default=None)
@@ -310,14 +315,15 @@ def _returns(look: Look, flow: Flow) -> Iterator[Finding]:
     if large is not None and (many is None or large > many):
         yield _return(
             look, flow, "gives-back-large-pieces", severity,
-            f"it gives memory back in large pieces and touches it again: {rate(calls)} calls, "
-            f"{rate(flow.again)} page faults on it",
+            f"it gives memory back in large pieces and touches it again: "
+            f"{per_second(calls, 'calls')}, "
+            f"{per_second(flow.again, 'page faults')} on it",
         )  # fmt: skip
     else:
         yield _return(
             look, flow, "gives-memory-back", severity,
-            f"it gives memory back to the kernel all the time ({rate(calls)} calls) and takes "
-            f"{rate(flow.again)} page faults on it again",
+            f"it gives memory back to the kernel all the time ({per_second(calls, 'calls')}) and "
+            f"takes {per_second(flow.again, 'page faults')} on it again",
         )  # fmt: skip
 
 
@@ -390,9 +396,8 @@ def _first(look: Look, flow: Flow) -> Iterator[Finding]:
     yield Finding(
         "first-touches",
         NOTE,
-        f"{rate(flow.first)} of {rate(flow.total)} page faults are first touches: a load or "
-        "warm-up, "
-        f"by {size(look.growth_bytes_per_s)}/s",
+        f"{per_second(flow.total, 'page faults')}, {per_second(flow.first)} of them first touches: "
+        f"a load or warm-up, by {size(look.growth_bytes_per_s)}/s",
         "flow",
         "first touches",
         flow.first,
@@ -408,8 +413,8 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
     if flow.zeros >= 10_000:
         yield Finding(
             "reads-zeros", NOTE,
-            f"{rate(flow.zeros)} page faults are reads of memory that nobody wrote: each maps the "
-            "one page of zeros, and takes no memory",
+            f"{per_second(flow.zeros, 'page faults')} are reads of memory that nobody wrote: "
+            "each maps the one page of zeros, and takes no memory",
             "flow", "reads of memory never written", flow.zeros, "1/s",
             facts(_cost(look, flow.zeros), _who(look, "minor_faults"), *sites.facts(look.sites)),
             "a sparse table is cheaper as a tree or a hash; MADV_HUGEPAGE maps 2 MiB of zeros per "
@@ -421,8 +426,8 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
     if severity is not None:
         yield Finding(
             "page-faults", severity,
-            f"it takes {rate(flow.total)} page faults, of which {rate(flow.rest)} are explained by "
-            f"neither growth, memory given back, copies nor files{_most(look)}",
+            f"it takes {per_second(flow.total, 'page faults')}, of which {per_second(flow.rest)} "
+            f"are explained by neither growth, memory given back, copies nor files{_most(look)}",
             "flow", "rest", flow.rest, "1/s",
             facts(_cost(look, flow.rest), _who(look, "minor_faults"), *sites.facts(look.sites)),
             "where the calls are not seen, run as root; addr2line -f -e FILE OFFSET names the "
@@ -433,8 +438,8 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
     if severity is not None and not _shares(look):
         yield Finding(
             "made-writable-again", severity,
-            f"{rate(copies)} page faults are writes to pages that are there: pages of files that "
-            "are written back, or memory that is protected and opened again",
+            f"{per_second(copies, 'page faults')} are writes to pages that are there: pages of "
+            "files that are written back, or memory that is protected and opened again",
             "flow", "writes to pages that are there", copies, "1/s",
             facts(
                 _per_s(look, "mprotect", "mprotect"), _cost(look, copies),
@@ -454,7 +459,8 @@ def _calls(look: Look) -> Iterator[Finding]:
     if look.thread_count > 1 and severity is not None:
         yield Finding(
             "shootdowns", severity,
-            f"its threads interrupt each other's CPUs to flush their TLBs: {rate(taken)}",
+            f"its threads interrupt each other's CPUs to flush their TLBs: "
+            f"{per_second(taken, 'times')}",
             "flow", "TLB flushes", taken, "1/s",
             facts(
                 _per_s(look, "shootdowns_asked", "flushes asked of other CPUs"),
@@ -471,8 +477,8 @@ def _calls(look: Look) -> Iterator[Finding]:
     if severity is not None:
         yield Finding(
             "changes-protection", severity,
-            f"it changes the protection of its memory {rate(protects)}: each call splits or joins "
-            "mappings and flushes TLBs",
+            f"it changes the protection of its memory {per_second(protects, 'times')}: each call "
+            "splits or joins mappings and flushes TLBs",
             "flow", "calls of mprotect", protects, "1/s",
             facts(_who(look, "mprotect"), _per_s(look, "shootdowns_asked", "TLB flushes asked")),
             "fewer, larger ranges (a collector's write barrier, guard pages, a JIT's code pages)",
@@ -484,7 +490,7 @@ def _calls(look: Look) -> Iterator[Finding]:
     if severity is not None:
         yield Finding(
             "threads-made-while-locked" if locked else "makes-threads", severity,
-            f"it makes {rate(made)} threads"
+            f"it makes {per_second(made, 'threads')}"
             + (" with locked memory: each waits for its stack to be filled" if locked else
                ": each is a stack to map and to fault in"),
             "flow", "threads made", made, "1/s",

@@ -13,7 +13,7 @@ from memlab import units
 from memlab.diagnose import account, family, group, limits, look, waits
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.family import Member
-from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, per_day, rate, size
+from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, per_day, per_second, size
 from memlab.diagnose.group import Charge
 from memlab.diagnose.look import GroupRoom
 from memlab.diagnose.room import Segments, TmpfsUse, left_segments, tmpfs
@@ -258,5 +258,5 @@ def header(seen: GroupLook) -> str:
     return (
         f"group {seen.path} (cgroup v{seen.version}), "
         f"{seen.processes} process{'' if seen.processes == 1 else 'es'}, "
-        f"{size(seen.charge.used_bytes)} charged, {rate(seen.faults_per_s)} page faults"
+        f"{size(seen.charge.used_bytes)} charged, {per_second(seen.faults_per_s, 'page faults')}"
     )

@@ -17,7 +17,7 @@ from memlab.diagnose.finding import (
     Severity,
     facts,
     left,
-    rate,
+    per_second,
     share,
     size,
 )
@@ -122,7 +122,7 @@ def _failing(look: Look) -> Iterator[Finding]:
     if bus:
         yield Finding(
             "bus-errors", COSTLY,
-            f"it is sent SIGBUS {rate(bus)}: {_of_bus(look)}",
+            f"it is sent SIGBUS {per_second(bus, 'times')}: {_of_bus(look)}",
             "limits", "pages that cannot be had", bus, "1/s",
             setting="a file that is mapped is replaced by a new one (rename), not cut short; tmpfs "
             "and huge pages are reserved ahead (fallocate, no MAP_NORESERVE)",
@@ -211,7 +211,7 @@ def _refused(look: Look, name: str, line: str, per_s: float, errno: str, why: st
     certain = name in ("lock-limit-refuses", "threads-refused") and per_s >= 1
     return Finding(
         name, CRITICAL if certain else COSTLY,
-        f"{per_s:.3g} calls per s fail with {errno}: {why}", "limits", line, per_s, "1/s",
+        f"{per_second(per_s, 'calls')} fail with {errno}: {why}", "limits", line, per_s, "1/s",
         facts(*(Fact(call, value, "1/s") for call, value in failing(look).items())),
         _hint(line, name),
         experiments=("vma-lock",) if "lock" in name else ("mmap-overcommit",),
@@ -442,13 +442,11 @@ def of_group(
         high = group.limit_name == "memory.high"
         yield Finding(
             "group-limit-met", COSTLY if group.reached_per_s >= 100 or high else NOTE,
-            (f"it is throttled at memory.high {rate(group.reached_per_s)}: each allocation "
-             "beyond it "
-             "reclaims and waits" if high else
-             f"its memory cgroup meets its limit {rate(group.reached_per_s)}, and reclaims to "
-             "let it "
-             "go on; nobody was killed in the look" if not group.kills else
-             f"its memory cgroup meets its limit {rate(group.reached_per_s)}"),
+            (f"it is throttled at memory.high {per_second(group.reached_per_s, 'times')}: each "
+             "allocation beyond it reclaims and waits" if high else
+             f"its memory cgroup meets its limit {per_second(group.reached_per_s, 'times')}, and "
+             "reclaims to let it go on; nobody was killed in the look" if not group.kills else
+             f"its memory cgroup meets its limit {per_second(group.reached_per_s, 'times')}"),
             "limits", group.limit_name, group.reached_per_s, "1/s", evidence, raise_it, proof,
             ("reclaim-or-kill", "coop-reclaim", "memcg-notify"),
         )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from memlab import units
 from memlab.diagnose import account
 from memlab.diagnose.account import Account, Line
-from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, rate, share
+from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, per_second, share
 from memlab.diagnose.look import Look
 
 _LEAST_SAMPLES = 3
@@ -100,8 +100,8 @@ def findings(look: Look) -> Iterator[Finding]:
     if look.thread_count > 1 and sleeps >= 500 and _changes_mappings(look, sleeps):
         yield Finding(
             "waits-for-mappings", COSTLY if sleeps >= 2000 else NOTE,
-            f"its threads sleep for each other's calls {rate(sleeps)}: most likely for the "
-            "mmap_lock",
+            f"its threads sleep for each other's calls {per_second(sleeps, 'times')}: most "
+            "likely for the mmap_lock",
             "time", "a kernel semaphore, as the mmap_lock", sleeps, "1/s",
             facts(
                 *(Fact(call, value, "1/s") for call in ("munmap", "mprotect", "mremap", "madvise")
@@ -113,8 +113,8 @@ def findings(look: Look) -> Iterator[Finding]:
     if compactions >= 1:
         yield Finding(
             "waits-for-compaction", COSTLY if compactions >= 10 else NOTE,
-            f"{rate(compactions)} allocations wait until memory is compacted: most likely for huge "
-            "pages",
+            f"{per_second(compactions, 'allocations')} wait until memory is compacted: most "
+            "likely for huge pages",
             "time", "compaction", compactions, "1/s",
             facts(Fact("huge pages on this machine", look.memory.thp_machine or "none")),
             _WHAT["compaction"][1], {"thp": ["inherit", "never"]}, ("thp-cost",),

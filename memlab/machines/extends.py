@@ -166,7 +166,9 @@ _ON: dict[str, Takes] = {"sweep": _sweep_on, "try": _try_on, "reproduce": _repro
 
 
 _HOSTS_CLAIMS = click.option(
-    "--hosts", is_flag=True, help="RUN is an experiment: its newest run of each host, as one table."
+    "--hosts",
+    is_flag=True,
+    help="RUN is an experiment: its newest run of each host, as one table; else the last run's.",
 )
 
 
@@ -180,13 +182,14 @@ def _hosts_claims(given: dict[str, Any]) -> bool:
     from memlab.machines.fleet import output
 
     form, store = chosen(given["form"], given["as_json"]), given["store"]
-    alone = given["verbose"] or given["example"] or (hosts and len(runs) != 1)
+    alone = given["verbose"] or given["example"] or (hosts and len(runs) > 1)
     if form not in ("text", "json") or alone:
         raise click.UsageError(
             "of several hosts there are a table and JSON: without -v and --example; with "
             "--hosts name one experiment"
         )
-    loaded = output.newest(runs[0], store) if hosts else [api.load(r, store=store) for r in runs]
+    first = runs[0] if runs else "last"
+    loaded = output.newest(first, store) if hosts else [api.load(r, store=store) for r in runs]
     if output.claims(loaded, as_json=form == "json") and given["gate"]:
         click.get_current_context().exit(GATE)
     return True

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from memlab import published as studies
+from memlab import units
 from memlab.experiment import PRESETS, Claim, Experiment, Expression, Factor, turns
 from memlab.present import table
 from memlab.published import load
@@ -35,8 +36,71 @@ def probe_source(experiment: Experiment) -> Path:
 
 
 def as_text(experiment: Experiment, width: int) -> str:
-    """Lines of at most `width` characters, unless a word is longer."""
+    """All of it, in lines of at most `width` characters, unless a word is longer."""
     return "\n".join(_lines(experiment, min(width, _MOST)))
+
+
+def on_a_screen(experiment: Experiment, asked_by: str, width: int, most: int) -> str:
+    """At most so many lines: what is varied and what stays, the window's first sentence, names, as
+    many claims as have room, and how all of it is asked for."""
+    width = min(width, _MOST)
+    made = list(table.wrapped(f"{experiment.name}: {experiment.question}", width, "", "  "))
+
+    def part(name: str, said: str) -> None:
+        made.extend(table.wrapped(said, width, f"{name:<{_NAME}}", " " * _NAME))
+
+    for factor in experiment.factors:
+        levels = [factor.kind.format(level) for level in factor.levels(PRESETS[0])]
+        if len(levels) > 1:
+            part("varied", f"-p {factor.name}: {_some(levels)}")
+    fixed = [f for f in experiment.factors if len(f.levels(PRESETS[0])) == 1]
+    if fixed:
+        said = (f"{f.name}={f.kind.format(f.levels(PRESETS[0])[0])}" for f in fixed)
+        part("constant", _some([*said]))
+    part("timed", first_sentence(window(experiment)))
+    first, *more = (metric.name for metric in experiment.metrics)
+    also = f"; also {_some(more)}" if more else ""
+    part("metrics", f"{first}, {experiment.metrics[0].help}{also}")
+    if experiment.controls:
+        part("controls", _some([control.name for control in experiment.controls]))
+    if experiment.sources:
+        part("studies", ", ".join(experiment.sources))
+    part("budget", ", ".join(f"{p} {experiment.budget_s[p]:g} s" for p in PRESETS))
+    last = [f"not shown: what each of these is: memlab describe -v {asked_by}"]
+    claims = [
+        [*table.wrapped(claim.text, width, f"{'claim':<{_NAME}}", " " * _NAME)]
+        for claim in experiment.claims
+    ]
+    room, shown = most - len(made) - len(last), 0
+    for lines in claims:
+        if len(lines) > room:
+            break
+        made += lines
+        room, shown = room - len(lines), shown + 1
+    if left := len(claims) - shown:
+        last = [last[0].replace("not shown: ", f"not shown: {units.counted(left, 'claim')}, ")]
+    return "\n".join([*made, *last])
+
+
+_NAME = 10  # characters
+_FEW = 8
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of them, and how many there are."""
+    more = f", ... ({len(names)} in all)" if len(names) > _FEW + 1 else ""
+    return ", ".join(names[:_FEW] if more else names) + more
+
+
+def first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?]) (?=[A-Z])", text)[0]
+
+
+def window(experiment: Experiment) -> str:
+    """What is timed, as the probe's opening comment says it."""
+    first, named, text = probe_comment(experiment).strip().partition("Window: ")
+    paragraph = (text if named else first).partition("\n\n")[0]
+    return " ".join(paragraph.split()).partition(" Excluded: ")[0]
 
 
 def _taken(experiment: Experiment) -> str:

@@ -13,14 +13,10 @@ from memlab.judging import reproduce, summary
 from memlab.present import decisions, describe, words
 from memlab.present.figures import caption, names
 from memlab.present.table import Column, Table, markdown
-from memlab.present.verdicts import ClaimVerdicts, ShownVerdict, verdicts
+from memlab.present.verdicts import REST, ClaimVerdicts, ShownVerdict, verdicts
 from memlab.results import Run
 
 _SHOWN = "quick"  # the preset of the recorded runs
-# Where a verdict's reason ends: what gets more, and where it failed, `memlab claims -v` says; and
-# where its number does, which says by itself why a claim is decided.
-_REST = re.compile(r": not in this run; to get it: |: E[A-Z]+ at probes/")
-_HOW_SURE = re.compile(rf"{_REST.pattern}|[,;] \d+ blocks\b")
 
 
 def page(experiment: Experiment, run: Run | None) -> str:
@@ -39,24 +35,13 @@ def page(experiment: Experiment, run: Run | None) -> str:
 
 def _declared(experiment: Experiment) -> Iterator[str]:
     yield from _section("How it is measured")
-    yield f"**Window:** {_first(_window(experiment))}"
+    yield f"**Window:** {_inline(describe.first_sentence(describe.window(experiment)))}"
     if more := _more(experiment):
         yield from ("", more)
     varied = [one for one in experiment.factors if len(one.levels(_SHOWN)) > 1]
     yield from ("", f"**Varied:** {', '.join(one.label for one in varied)}.")
     if shown := [one.name for one in experiment.controls if _SHOWN in one.presets]:
         yield from ("", f"**Controls**, which test explanations: {', '.join(shown)}.")
-
-
-def _first(text: str) -> str:
-    """The first sentence of a text; `memlab describe` has all of it."""
-    return re.split(r"(?<=[.!?]) (?=[A-Z])", text)[0]
-
-
-def _window(experiment: Experiment) -> str:
-    """What is timed: the second paragraph of the probe's opening comment."""
-    text = _inline(describe.probe_comment(experiment).strip().split("\n\n")[1])
-    return text.partition(" Excluded: ")[0].removeprefix("Window: ")
 
 
 def _more(experiment: Experiment) -> str:
@@ -101,7 +86,7 @@ def _claims(made: Sequence[ClaimVerdicts], *, listed: bool) -> Iterator[str]:
     rows, above = [], ""
     undecided: dict[str, list[str]] = {}
     for claim in (claim for claim in made if claim not in exact):
-        reasons = {f"**{one.word}**: {_REST.split(one.reason)[0]}" for one in claim.verdicts}
+        reasons = {f"**{one.word}**: {REST.split(one.reason)[0]}" for one in claim.verdicts}
         if len(reasons) == 1 and not claim.verdicts[0].samples:
             undecided.setdefault(reasons.pop(), []).append(claim.text)
             continue
@@ -125,23 +110,13 @@ def _said(found: Sequence[ShownVerdict]) -> Iterator[str]:
     """A line per verdict, or one where all settings have the same word and number."""
     # A count alone does not say what it should have been.
     numbers = [one.reason if _is_count(one.number) else one.number for one in found]
-    lines = [
-        (one, _shortened(one, words.shared_reason(said)))
-        for one, said in zip(found, numbers, strict=True)
-    ]
+    lines = [(one, one.shortened(said)) for one, said in zip(found, numbers, strict=True)]
     if len({(one.word, said) for one, said in lines}) == 1 < len(found):
         yield f"**{found[0].word}** in all {len(found)} settings: {lines[0][1]}"
         return
     for one, said in lines:
         where = one.where.partition("; the closest, ")[0]
         yield f"**{one.word}**{f' ({where})' if where else ''}: {said}"
-
-
-def _shortened(found: ShownVerdict, said: str) -> str:
-    if found.word == "inconclusive":
-        return _REST.split(words.shared_reason(found.evidence))[0]
-    said, stands, _ = said.partition(f"; {summary.FALLEN}")
-    return _HOW_SURE.split(said)[0] + (f"; {summary.FALLEN}" if stands else "")
 
 
 def _is_count(number: str) -> bool:

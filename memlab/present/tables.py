@@ -551,9 +551,9 @@ def outcomes(summaries: Sequence[PointSummary]) -> str:
     return ", ".join(f"{count} {word}" for word, count in total.most_common())
 
 
-def compared(found: Sequence[Compared], *, p: bool = True) -> Table:
-    """A row per point of runs compared with one base: verdicts, ratios, medians; `p` of the test
-    too, where there is one run."""
+def compared(found: Sequence[Compared], *, p: bool = True, medians: bool = True) -> Table:
+    """A row per point of runs compared with one base: verdicts, ratios; with `medians` these and
+    how many more blocks decide it; `p` of the test too, where there is one run."""
     experiment, unit = found[0].experiment, found[0].metric.unit
     by_point = [{point_key(p.at): p for p in one.points} for one in found]
     points = {key: point for of in reversed(by_point) for key, point in of.items()}
@@ -563,17 +563,19 @@ def compared(found: Sequence[Compared], *, p: bool = True) -> Table:
     varied = [n for n, level in first.items() if any(other[n] != level for other in at.values())]
     several = len(found) > 1
     more = any(point.comparison.word == "inconclusive" for of in found for point in of.points)
+    more = more and medians
     # The line above the table has the names.
     heads = ["base" if len(head) > _HEAD else head for head in found[0].heads[:1]]
     heads += ["new" if len(head) > _HEAD else head for head in found[0].heads[1:]]
-    base = [Column(heads[0])]
-    columns = [Column("point", "left")]
+    base = [Column(heads[0])] if medians else []
+    columns = [Column("point", "left", wrap=_POINT)]
     for one in found:
         head, group = (f"{one.new}\n", one.new) if several else ("", "")
         columns.append(Column(f"{head}verdict", "left", group=group))
         columns.append(Column(f"{head}ratio", group=group))
         columns += [] if several else base
-        columns.append(Column(f"{head}{'median' if several else heads[1]}", group=group))
+        if medians:
+            columns.append(Column(f"{head}{'median' if several else heads[1]}", group=group))
         if more:
             unit_s = f"more {one.unit}s" if several else f"more\n{one.unit}s"
             columns.append(Column(f"{head}{unit_s}", group=group))
@@ -585,19 +587,20 @@ def compared(found: Sequence[Compared], *, p: bool = True) -> Table:
         median = words.quantity(points[key].base, unit)
         for of in by_point:
             if key not in of:
-                row += ["-"] * (3 + more)
+                row += ["-"] * (2 + medians + more)
                 continue
             point, said = of[key], of[key].comparison
             row += [Cell(said.word, said.word), evidence.interval(said.ratio)]
-            row += [] if several else [median]
-            row.append(words.quantity(point.new, unit))
+            row += [] if several or not medians else [median]
+            row += [words.quantity(point.new, unit)] if medians else []
             row += [words.blocks_missing(said)] if more else []
             row += [words.p_value(said)] if p and not several else []
-        rows.append([*row, *([median] if several else [])])
+        rows.append([*row, *([median] if several and medians else [])])
     return Table("", columns, rows)
 
 
 _HEAD = 8  # characters of a head that has room
+_POINT = 38  # of a point's name, where verdict and ratio have to stand beside it on 80
 
 
 def compared_heads(found: Sequence[Compared]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -20,17 +20,16 @@ from memlab.judging.compare import Compared
 from memlab.judging.effects import effects, extremes
 from memlab.judging.reproduce import Reproduced
 from memlab.present import attribution, decisions, modes, table, tables, words
-from memlab.present.table import STYLES, Table, Text, write
+from memlab.present.table import SCREEN, STYLES, Cell, Table, Text, write
 from memlab.present.table import console as table_console
 from memlab.present.tables import by_experiment
-from memlab.present.verdicts import ClaimVerdicts, verdicts
+from memlab.present.verdicts import ClaimVerdicts, ShownVerdict, verdicts
 from memlab.printable import printable
 from memlab.results import Run
 from memlab.results import beside as published
 from memlab.results.crossing import crossings
 from memlab.store import SampleRow
 
-SCREEN = 24  # lines
 _LINES = 40  # of `show`, unless all are asked for
 _FEW = 8  # lines of a table, below which it is left out as a whole
 _PRINTED = 8  # lines of a command's output
@@ -396,34 +395,89 @@ def table_of(found: Sequence[Reproduced], study: str, table: str, last: Sequence
     _unbroken(last)
 
 
-def claims(
-    found: Sequence[Reproduced], not_built: Sequence[str], *, tables: bool, verbose: bool
-) -> None:
-    """Print the answer first; then a line per claim, or with `verbose` all its grounds; of several
-    experiments a row each last."""
+def claims(found: Reproduced) -> None:
+    """Print on one screen how many claims hold, then each claim with its number or with why it does
+    not hold. Where that has no room, settings with one verdict share a line, only short reasons are
+    given, and the last line counts what is left out."""
+    console, run = table.console(), found.run
+    assert run is not None
+    with console.capture() as head:
+        console.print(Text(words.headline([found])[0], style="bold"))
+        _head(console, found, verbose=False)
+    standing = [*_standing(found, verbose=False)]
+    room = SCREEN - len(head.get().splitlines()) - len(_lines_of(console, map(Text, standing)))
+    shown = verdicts(run, found.judged)
+    entries = [*_entries(console, [line for claim in shown for line in _lines(claim)])]
+    last = []
+    if sum(len(one.lines) for one in entries) > room:
+        for longest in (_SHORT, 0):  # all that are contradicted, if they fit without reasons
+            short = [line for claim in shown for line in _short_lines(claim, longest)]
+            short.sort(key=lambda line: _IN_SHORT.index(line[0]))
+            entries, left = _begin(_entries(console, short), room - 2)
+            if not left["contradicted"]:
+                break
+        counts = [f"{count} {word}" for word, count in left.items() if count]
+        rest = ", ".join([*counts, "the evidence"])
+        last = [f"not shown: {rest}: memlab claims -v {run.asked_by}"]
+    console.file.write(head.get())
+    for one in entries:
+        for line in one.lines:
+            console.print(line)
+    for text in standing:
+        console.print(Text(text))
+    _unbroken(last)
+
+
+def _begin(entries: Iterable[_Entry], room: int) -> tuple[list[_Entry], Counter[str]]:
+    """The first of them that fit into so many lines, and how many verdicts are in the others."""
+    shown, left = [], Counter[str]()
+    for one in entries:
+        room -= len(one.lines)
+        if room >= 0:
+            shown.append(one)
+        else:
+            left[one.word] += one.count
+    return shown, left
+
+
+def in_full(found: Sequence[Reproduced], not_built: Sequence[str]) -> None:
+    """Print the answer first; then each claim with all its grounds, and the tables that were
+    printed; of several experiments a row each last."""
     console = table.console()
     console.print(Text(words.headline(found)[0], style="bold"))
-    for reproduced in found:
-        _experiment(console, reproduced, tables=tables or verbose, verbose=verbose)
-        stand = summary.standing(summary.verdicts(reproduced.judged))
-        if stand and (verbose or not all(o.survives for o in reproduced.judged if o.verdict.p)):
-            console.print(Text(stand))
+    for one in found:
+        _head(console, one, verbose=True)
+        if one.run is None:
+            continue
+        for claim in verdicts(one.run, one.judged):
+            for line in _in_full(console, claim):
+                console.print(line)
+        _published(console, one.run)
+        for said in _standing(one, verbose=True):
+            console.print(Text(said))
     if len(found) > 1:
-        if verbose:
-            together = summary.verdicts(one for reproduced in found for one in reproduced.judged)
-            console.print(Text(summary.standing(together, "all experiments")))
+        together = summary.verdicts(one for reproduced in found for one in reproduced.judged)
+        console.print(Text(summary.standing(together, "all experiments")))
         write(console, by_experiment(found))
     if not_built:
         console.print()
-    for line in not_built:
-        console.print(Text(line))
+    for printed in not_built:
+        console.print(Text(printed))
+
+
+def _standing(found: Reproduced, *, verbose: bool) -> Iterator[str]:
+    """Which verdicts stand once all are corrected, if any does not."""
+    said = summary.standing(summary.verdicts(found.judged))
+    if said and (verbose or not all(one.survives for one in found.judged if one.verdict.p)):
+        yield said
 
 
 def _judged(run: Run) -> Reproduced:
     return Reproduced(run.experiment, run, (), judge(run))
 
 
-def _experiment(console: Console, reproduced: Reproduced, *, tables: bool, verbose: bool) -> None:
+def _head(console: Console, reproduced: Reproduced, *, verbose: bool) -> None:
+    """The experiment and its run, its question, the studies; or why it was not measured."""
     run, experiment = reproduced.run, reproduced.experiment
     measured = ""
     if run is not None:
@@ -436,32 +490,36 @@ def _experiment(console: Console, reproduced: Reproduced, *, tables: bool, verbo
         console.print(Text(f"from {source.id}: {said}", style="dim"))
     if run is None:
         console.print(Text(f"not testable here: {reproduced.refused}"))
-        return
-    for claim in verdicts(run, reproduced.judged) if verbose else ():
-        _in_full(console, claim)
-    if not verbose:
-        _in_lines(console, verdicts(run, reproduced.judged))
-    if tables:
-        _published(console, run)
 
 
-def _in_lines(console: Console, found: Sequence[ClaimVerdicts]) -> None:
-    """A line per claim, or per setting where these differ; a reason that several share, once."""
-    lines = _without_repeats([line for claim in found for line in _lines(claim)])
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """The lines of a verdict on one claim, or of a reason that several share."""
+
+    word: str
+    count: int
+    lines: Sequence[RichText]
+
+
+def _entries(console: Console, found: Sequence[tuple[str, str, str]]) -> Iterator[_Entry]:
+    """A line per verdict: its word, the claim, the number or the reason. A reason that several
+    share stands once, above them."""
+    lines = _without_repeats(found)
     width = max((len(word) for word, _, _ in lines if len(word) <= _WORD), default=0) + 2
     shared: dict[tuple[str, str], list[str]] = {}
     for word, text, reason in lines:
         # A number of its own is no reason, even where two claims have the same.
-        key = (word, reason) if word != "reproduced" else (word, f"{text}: {reason}")
-        shared.setdefault(key, []).append(text)
+        own = word == "reproduced" or not reason
+        whole = f"{text}: {reason}" if reason else text
+        shared.setdefault((word, whole if own else reason), []).append(whole if own else text)
     for (word, reason), texts in shared.items():
-        if word == "reproduced" or len(texts) == 1:
-            said = reason if word == "reproduced" else f"{texts[0]}: {reason}"
-            _said(console, word, said, width)
-            continue
-        _said(console, word, f"{reason}:", width)
-        for text in texts:
-            _indented(console, Text(f"- {text}"), width)
+        if texts[0] == reason or len(texts) == 1:
+            said = reason if texts[0] == reason else f"{texts[0]}: {reason}"
+            made = [*_in_column(console, word, said, width)]
+        else:
+            made = [*_in_column(console, word, f"{reason}:", width)]
+            made += [p for text in texts for p in _indented(console, Text(f"- {text}"), width)]
+        yield _Entry(word, len(texts), made)
 
 
 def _without_repeats(lines: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
@@ -483,9 +541,29 @@ def _lines(claim: ClaimVerdicts) -> Iterator[tuple[str, str, str]]:
         yield one.word, claim.text + place, one.reason
 
 
-def _said(console: Console, word: str, text: str, width: int) -> None:
-    for line in _in_column(console, word, text, width):
-        console.print(line)
+def _short_lines(claim: ClaimVerdicts, longest: int) -> Iterator[tuple[str, str, str]]:
+    """The same once for all settings with one verdict, with the number or reason of the one that is
+    closest to its bound, of at most so many characters. A claim that does not stand with the
+    others is open, as in `show`."""
+    by_word: dict[str, list[ShownVerdict]] = {}
+    for one in claim.verdicts:
+        if not one.samples and one.word == "inconclusive":
+            continue  # the first line has counted it
+        by_word.setdefault("inconclusive" if one.fallen else one.word, []).append(one)
+    for word, several in by_word.items():
+        where = ""
+        if len(several) < len(claim.verdicts):
+            where = f" ({'; '.join(one.where.partition('; the closest, ')[0] for one in several)})"
+        elif len(several) > 1:
+            number = "both" if len(several) == 2 else f"all {len(several)}"
+            where = f" ({number} settings)"
+        closest = min(several, key=lambda one: one.clearance)
+        reason = closest.shortened(closest.reason).partition(f"; {summary.FALLEN}")[0]
+        yield word, claim.text + where, reason if len(reason) <= longest else ""
+
+
+_SHORT = 80  # characters of a reason
+_IN_SHORT = ("contradicted", "inconclusive", "not testable here", "reproduced")
 
 
 def _in_column(console: Console, word: str, text: str, width: int) -> Iterator[RichText]:
@@ -502,40 +580,80 @@ def _in_column(console: Console, word: str, text: str, width: int) -> Iterator[R
         word = ""
 
 
-def _in_full(console: Console, claim: ClaimVerdicts) -> None:
+def _in_full(console: Console, claim: ClaimVerdicts) -> Iterator[RichText]:
     """The statement, what it rests on, then a verdict with its evidence for each setting."""
-    console.print()
     basis = f"  [basis: {claim.published}]" if claim.published else ""
-    console.print(Text.assemble(f"claim {claim.id}: ", (claim.text, "bold"), (basis, "dim")))
+    yield Text()
+    yield Text.assemble(f"claim {claim.id}: ", (claim.text, "bold"), (basis, "dim"))
     said: set[str] = set()  # a control that says the same of every setting is heard once
     for one in claim.verdicts:
         place = f" ({one.where})" if one.where else ""
         text = Text.assemble((one.word, STYLES.get(one.word, "")), f"{place}: {one.evidence}")
-        _indented(console, text, 2)
+        yield from _indented(console, text, 2)
         for line in one.lines:
-            _indented(console, Text(line, style="dim"), 4)
+            yield from _indented(console, Text(line, style="dim"), 4)
         for line in one.controls:
             if line not in said:
-                _indented(console, Text(line), 4)
+                yield from _indented(console, Text(line), 4)
             said.add(line)
 
 
-def _indented(console: Console, text: RichText, columns: int) -> None:
+def _indented(console: Console, text: RichText, columns: int) -> Iterator[RichText]:
     """Wrapped text behind blanks. rich's Padding would fill each line with blanks to its end."""
     for line in text.wrap(console, max(1, console.width - columns)):
         line.rstrip()
-        console.print(Text(" " * columns).append_text(line))
+        yield Text(" " * columns).append_text(line)
 
 
-def compare(found: Sequence[Compared]) -> None:
-    """Print how many points got which word, a row per point of runs compared with one base, and
-    what else differs."""
+def compare(found: Sequence[Compared], *, verbose: bool = False) -> None:
+    """Print how many points got which word, what else differs, and a row per point of runs compared
+    with one base. Where these have no room on one screen, points that differ stand first, the
+    medians go where they have no room beside, and a line says what is left out; with `verbose`
+    nothing is."""
     console = table.console()
-    for line in tables.compared_counts(found):
-        console.print(Text(line, style="bold"))
-    for line in tables.compared_heads(found):
-        console.print(Text(line))
-    write(console, tables.compared(found, p=False))
-    for line in tables.compared_notes(found):
-        console.print(Text(line))
-    console.print(Text(tables.ratio_legend(found[0]), style="dim"))
+    with console.capture() as head:
+        for line in tables.compared_counts(found):
+            console.print(Text(line, style="bold"))
+        for line in [*tables.compared_heads(found), *tables.compared_notes(found)]:
+            console.print(Text(line))
+    legend = Text(tables.ratio_legend(found[0]), style="dim")
+    room = SCREEN - len(head.get().splitlines()) - len(_lines_of(console, [legend]))
+    shown, left = tables.compared(found, p=False), []
+    if not verbose and _height(console, shown) > room:
+        whole = len(shown.rows)
+        few = tables.compared(found, p=False, medians=False)
+        shown, few = (_of_most_rows(console, one, room - 1) for one in (shown, few))
+        if _height(console, shown) >= room or len(shown.rows) + _ROWS < len(few.rows):
+            shown, left = few, ["the medians"]
+        left = [words.count(whole - len(shown.rows), "point"), *left]
+    console.file.write(head.get())
+    write(console, shown)
+    if left:
+        console.print(Text(f"not shown: {', '.join(left)}: -v"))
+    console.print(legend)
+
+
+_ROWS = 2  # that a comparison gives for its medians
+
+
+def _of_most_rows(console: Console, whole: Table, room: int) -> Table:
+    """So many rows as fit into so many lines, the most telling ones; one at least."""
+    rows = sorted(whole.rows, key=_telling)
+    for count in range(min(room, len(rows)), 1, -1):
+        shown = replace(whole, rows=rows[:count])
+        if _height(console, shown) <= room:
+            return shown
+    return replace(whole, rows=rows[:1])
+
+
+def _height(console: Console, shown: Table) -> int:
+    with console.capture() as printed:
+        write(console, shown)
+    return len(printed.get().splitlines())
+
+
+def _telling(row: Sequence[Cell | str]) -> int:
+    """The first of these words that any of its verdicts is."""
+    said = {cell.text for cell in row if isinstance(cell, Cell)}
+    order = ("slower", "faster", "inconclusive", "same")
+    return next((at for at, word in enumerate(order) if word in said), len(order))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,11 @@ from memlab.judging import evidence, summary
 from memlab.judging.claims import Judged
 from memlab.present import words
 from memlab.results import Run
+
+# Where a verdict's reason ends: what gets more, and where it failed, `memlab claims -v` says; and
+# where its number does, which says by itself why a claim is decided.
+REST = re.compile(r": not in this run; to get it: |: E[A-Z]+ at probes/")
+_HOW_SURE = re.compile(rf"{REST.pattern}|[,;] \d+ blocks\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +32,21 @@ class ShownVerdict:
     controls: Sequence[str]
     settings: int
     samples: int
+    clearance: float  # see Finding; 0 where there is none
     fallen: bool = False  # reproduced by itself, and not once all verdicts are corrected
 
     @property
     def reason(self) -> str:
         """The number where the claim holds, else the evidence, as claims can share it."""
         return self.number if self.word == "reproduced" else words.shared_reason(self.evidence)
+
+    def shortened(self, said: str) -> str:
+        """Its number or reason without how sure it is, which the interval shows; why it is open,
+        whole."""
+        if self.word == "inconclusive":
+            return REST.split(words.shared_reason(self.evidence))[0]
+        said, stands, _ = words.shared_reason(said).partition(f"; {summary.FALLEN}")
+        return _HOW_SURE.split(said)[0] + (f"; {summary.FALLEN}" if stands else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +91,7 @@ def _verdict(run: Run, group: summary.SettingGroup) -> ShownVerdict:
             len(run.by_point[index])
             for index in {index for judged in group.members for index in judged.points}
         ),
+        clearance=closest.clearance or 0.0,
         fallen=is_fallen,
     )
 

@@ -17,6 +17,7 @@ from made_up import Machine
 
 import memlab
 from memlab import cli, experiments, published
+from memlab.present.table import SCREEN
 from memlab.run import journal
 from memlab.store import Store
 
@@ -119,13 +120,19 @@ def test_list_says_what_runs_here_and_what_it_takes(command: Command) -> None:
 @pytest.mark.parametrize("name", experiments.names())
 def test_describe(name: str) -> None:
     """In this process: most of a command's time is its start."""
-    text = CliRunner().invoke(cli.cli, ["describe", name], catch_exceptions=False).stdout
+    text = CliRunner().invoke(cli.cli, ["describe", "-v", name], catch_exceptions=False).stdout
     declared = experiments.load(name)
     words = " ".join(text.split())
     assert declared.question in words
     assert "Window:" in text
     assert [f.name for f in declared.factors if f"\n  {f.name} (" not in text] == []
     assert [claim.text for claim in declared.claims if claim.text not in words] == []
+    short = CliRunner().invoke(cli.cli, ["describe", name], env={"COLUMNS": "80"}).stdout
+    assert len(short.splitlines()) <= SCREEN
+    assert declared.question in " ".join(short.split())
+    assert short.splitlines()[-1].endswith(f": memlab describe -v {name}")
+    varied = [f for f in declared.factors if len(f.levels("quick")) > 1]
+    assert [f.name for f in varied if f"-p {f.name}: " not in short] == []
     found = strict_json(CliRunner().invoke(cli.cli, ["describe", name, "--json"]).stdout)
     assert [factor["name"] for factor in found["factors"]] == [f.name for f in declared.factors]
     assert len(found["claims"]) == len(declared.claims)

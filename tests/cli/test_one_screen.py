@@ -11,7 +11,7 @@ from made_up import Machine
 from memlab import measure
 from memlab.cli import cli
 from memlab.observe.capabilities import Capability
-from memlab.present.terminal import SCREEN
+from memlab.present.table import SCREEN
 
 COMMANDS = {
     "doctor": "experiments run here in full",
@@ -46,6 +46,33 @@ def test_it_fits_and_the_answer_is_in_the_first_lines(words: str, store: Path) -
     assert 0 < len(lines) <= SCREEN, "\n".join(lines)
     # A busy machine may take two lines before it.
     assert COMMANDS[words] in "\n".join(lines[:6])
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_comparison_of_many_points_fits_and_begins_with_what_differs(
+    columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(tmp_path / "many.db")
+    states = ["cached_4k", "sparse", "preallocated"]
+    for factor in (1.0, 3.0, 1.0):
+        machine.factor = factor
+        machine.sweep("mmap-write", filesystem="dir", file_state=states, controls=False)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    store = ["--store", str(machine.store)]
+    for news in (["00000002"], ["00000003"], ["00000002", "00000003"]):
+        words = ["compare", "00000001", *news, *store]
+        lines = CliRunner().invoke(cli, words).stdout.splitlines()
+        assert len(lines) <= SCREEN, "\n".join(lines)
+        assert "48 points: " in lines[0]
+        rows = [line for line in lines if line.startswith("size ")]
+        (left,) = [line for line in lines if line.startswith("not shown: ")]
+        parts = len(news) if columns == 80 else 1  # at 80 columns a run stands below the other
+        assert int(left.split()[2]) == 48 - len(rows) / parts
+        assert "00000002" not in news or " slower " in rows[0]
+        whole = CliRunner().invoke(cli, [*words, "-v"]).stdout
+        assert "not shown" not in whole
+        assert "base" in whole
+        assert len(whole.splitlines()) > 48
 
 
 def test_doctor_fits_where_nothing_is_there(monkeypatch: pytest.MonkeyPatch, store: Path) -> None:

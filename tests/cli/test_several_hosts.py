@@ -83,6 +83,12 @@ def test_claims_of_several_hosts_are_a_table_with_what_tells_them_apart(
     assert sorted(map(len, groups.values())) == [2, 5]
 
 
+def test_hosts_of_the_last_run_are_those_of_its_experiment(fleet: Path, command: Command) -> None:
+    named = command("claims", "mmap-write", "--hosts")
+    assert command("claims", "last", "--hosts").stdout == named.stdout
+    assert command("claims", "--hosts").stdout == named.stdout
+
+
 def test_a_host_that_stands_alone_is_named(fleet: Path, command: Command) -> None:
     done = command("claims", *(f"{host}:last" for host in "abcg"), COLUMNS="200")
     assert "g stands apart: alone against all others" in done.stdout

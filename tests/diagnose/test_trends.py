@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from memlab.diagnose import limits, stock
-from memlab.diagnose.finding import COSTLY, NOTE, Finding
+from memlab.diagnose.finding import COSTLY, NOTE, Finding, per_second
 from memlab.diagnose.look import Series, floor_growth
 from memlab.diagnose.room import Room
 
@@ -16,6 +16,12 @@ from .looks import MiB, heap, look, memory
 
 def near(room: Room) -> list[Finding]:
     return list(limits.findings(look(rooms=(room,))))
+
+
+def test_a_rate_stands_in_a_sentence_as_it_is_said() -> None:
+    assert per_second(64.3, "calls") == "64.3 calls per second"
+    assert per_second(8000, "page faults") == "8 k page faults per second"
+    assert per_second(300) == "300 per second"
 
 
 def test_a_count_that_grows_names_its_limit_and_the_time_to_it() -> None:

@@ -237,7 +237,7 @@ def test_what_cannot_be_asked_is_said_before_anything_boots(boots: list[str]) ->
     with pytest.raises(BadRequest, match="has the factor of -p nosuch=1"):
         ladder.requests(ladder.Asked(["vma-lock"], levels=["nosuch=1"], timed=False))
     with pytest.raises(
-        BadRequest, match="no claim 'nosuch' in vma-lock; `memlab describe vma-lock`"
+        BadRequest, match="no claim 'nosuch' in vma-lock; `memlab describe -v vma-lock`"
     ):
         ladder.requests(ladder.Asked(["vma-lock"], ["nosuch"], timed=False))
     with pytest.raises(BadRequest, match="did you mean future-droppable-locked-vma-count-0"):

@@ -16,6 +16,7 @@ from memlab import api, experiments
 from memlab.analysis.intervals import Interval
 from memlab.judging import costs, reproduce
 from memlab.present import tables, terminal, words
+from memlab.present.table import SCREEN
 from memlab.results import Run, beside
 from memlab.results.run import _inside_ns
 from memlab.store import PointRow, Store
@@ -48,7 +49,7 @@ def test_a_sweep_ends_on_one_screen(
     last = ["figure: /root/.local/share/memlab/figures/it.png", f"next: memlab claims {run.id}"]
     terminal.ended(run, last)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= terminal.SCREEN
+    assert len(lines) <= SCREEN
     assert lines[-2:] == last
     # The question, and how many claims hold or where a side becomes the cheaper one.
     assert " ".join(lines).startswith(f"run {run.id}")
@@ -114,7 +115,7 @@ def test_one_name_for_a_place(capsys: pytest.CaptureFixture[str]) -> None:
     for state in states.values():
         assert f"ext4 at /var/tmp, {state}: " in said
     found = reproduce.of_run(run)
-    terminal.claims([found], [], tables=False, verbose=True)
+    terminal.in_full([found], [])
     said = " ".join(capsys.readouterr().out.split())
     assert {one.setting["file_state"] for one in found.judged} == states.keys()
     for one in found.judged:

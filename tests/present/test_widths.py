@@ -15,7 +15,7 @@ from memlab.cli import cli
 from memlab.judging.compare import NotComparable, compare_runs
 from memlab.judging.reproduce import of_run
 from memlab.present import exports, tables, terminal, verdicts, words
-from memlab.present.table import Table
+from memlab.present.table import SCREEN, Table
 from memlab.results import Run
 
 WIDTHS = (80, 100, 120)
@@ -51,6 +51,7 @@ def test_what_is_said_beforehand(name: str, monkeypatch: pytest.MonkeyPatch) -> 
         printed(monkeypatch, width, "sweep", name, "--dry-run")
         printed(monkeypatch, width, "sweep", name, "--dry-run", "--preset", "full")
         printed(monkeypatch, width, "describe", name)
+        printed(monkeypatch, width, "describe", "-v", name)
 
 
 @pytest.mark.parametrize("words", [["list"], ["list", "-v"]])
@@ -108,15 +109,28 @@ def parts_of(table: Table) -> list[str]:
 def test_claims_have_their_words_and_texts(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     found = verdicts.verdicts(run, of_run(run).judged)
     for width in WIDTHS:
-        text = letters(printed(monkeypatch, width, "claims", "--example", run.experiment.name))
+        text = letters(
+            printed(monkeypatch, width, "claims", "-v", "--example", run.experiment.name)
+        )
         for claim in found:
             assert letters(claim.text) in text
             assert all(letters(one.word) in text for one in claim.verdicts)
 
 
-@pytest.mark.parametrize("name", ["vma-lock", "madvise-refault", "memcg-accounting"])
-def test_many_claims_fit_on_a_page(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(printed(monkeypatch, 80, "claims", "--example", name).splitlines()) < 100
+def test_claims_fit_on_a_screen_and_what_is_left_out_is_counted(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = of_run(run)
+    wrong = {one.claim.text for one in judged.judged if one.word == "contradicted"}
+    for width in WIDTHS:
+        lines = printed(monkeypatch, width, "claims", "--example", run.experiment.name).splitlines()
+        assert sum(-(-max(1, cell_len(line)) // width) for line in lines) <= SCREEN
+        assert " ".join(" ".join(lines).split()).startswith(words.headline([judged])[0])
+        text = letters(" ".join(lines))
+        hidden = re.match(r"not shown: [0-9]+ contradicted", lines[-1])
+        assert hidden or all(letters(one) in text for one in wrong)
+        left_out = lines[-1].startswith("not shown: ")
+        assert left_out or all(letters(one.claim.text) in text for one in judged.judged)
 
 
 def test_a_comparison_keeps_its_words(
@@ -132,7 +146,7 @@ def test_a_comparison_keeps_its_words(
         return
     for width in WIDTHS:
         store = str(run.store_path)
-        text = printed(monkeypatch, width, "compare", str(base), run.id, "--store", store)
+        text = printed(monkeypatch, width, "compare", "-v", str(base), run.id, "--store", store)
         assert words.counts(compared) in " ".join(text.split())
         table, _, _ = text.partition("ratio: the median")
         found = set(table.split())
@@ -149,7 +163,7 @@ def test_the_end_of_a_sweep_and_reproduce_are_as_wide_as_the_terminal(
     for width in WIDTHS:
         monkeypatch.setenv("COLUMNS", str(width))
         terminal.ended(run, [])
-        terminal.claims([found, found], ["a table that is not built"], tables=True, verbose=False)
+        terminal.in_full([found, found], ["a table that is not built"])
         text = capsys.readouterr().out
         assert "…" not in text
         assert max(cell_len(line) for line in text.splitlines()) <= width

@@ -70,7 +70,7 @@ def command(
     if not is_claim and wanted not in [metric.name for metric in declared.metrics]:
         raise BadRequest(
             f"{experiment} has no claim and no metric {wanted!r};"
-            f" `memlab describe {experiment}` lists them"
+            f" `memlab describe -v {experiment}` lists them"
         )
     metrics = [] if is_claim else [wanted]
     machine = MACHINES[arch]

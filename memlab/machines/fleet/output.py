@@ -135,10 +135,14 @@ def sweep(
 
 
 def newest(experiment: str, store: Path | None) -> list[Run]:
-    """The newest run of an experiment on each host. UnknownRun where there is none."""
-    path, name = store or default_path(), experiments.named(experiment)
-    experiments.load(name)
+    """The newest run of an experiment on each host; `last` is that of the newest run. UnknownRun
+    where there is none."""
+    path = store or default_path()
     with Store(path) as opened:
+        if experiment == "last" and (rows := opened.runs()):
+            experiment = rows[-1].experiment
+        name = experiments.named(experiment)
+        experiments.load(name)
         by_host = {row.origin: row for row in opened.runs() if row.experiment == name}
     if not by_host:
         raise UnknownRun(f"no run of {name} in {path}; memlab sweep {name} --on ssh:HOST,...")

@@ -89,7 +89,7 @@ def requests(asked: Asked) -> list[Request]:
     # A metric that is asked for in a claim's place leaves all claims out.
     if unknown := set(asked.claims) - known - set(asked.metrics):
         wanted, theirs = min(unknown), ", ".join(asked.experiments)
-        near = nearest(wanted, known, f"`memlab describe {asked.experiments[0]}` lists them")
+        near = nearest(wanted, known, f"`memlab describe -v {asked.experiments[0]}` lists them")
         raise BadRequest(f"no claim {wanted!r} in {theirs}; {near}")
     for name in dict.fromkeys(asked.experiments):
         declared = experiments.load(name)
