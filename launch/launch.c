@@ -17,7 +17,8 @@
  * byte that arrives at `asked` is answered by a line with the counters as they are.
  *
  * If its parent ends, by SIGKILL too, the command and all that it started are killed: processes
- * whose parent has ended are children of this one, in whatever session they are.
+ * whose parent has ended are children of this one, in whatever session they are. A command that
+ * stops this process, its parent, does not keep it from that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -148,12 +149,14 @@ static const char *set_policy(const struct policy *policy)
 	return NULL;
 }
 
-/* SIGTERM, which the kernel sends when the parent ends, and SIGCHLD are read from a descriptor. */
+/* Read from a descriptor. The kernel sends SIGCONT when the parent ends: no other signal but
+ * SIGKILL wakes a stopped process. */
 static sigset_t signals_read(void)
 {
 	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGCONT);
 	sigaddset(&set, SIGCHLD);
 	return set;
 }
@@ -246,7 +249,7 @@ static void reap_others(pid_t child)
 }
 
 /* Until the child has ended; who asks meanwhile gets the counters. */
-static void await(pid_t child, int64_t started_ns, int asked, FILE *report,
+static void await(pid_t child, pid_t parent, int64_t started_ns, int asked, FILE *report,
 		  const struct event *events)
 {
 	sigset_t wanted = signals_read();
@@ -260,7 +263,7 @@ static void await(pid_t child, int64_t started_ns, int asked, FILE *report,
 	char byte;
 	while (waited[0].fd >= 0 && poll(waited, 3, -1) > 0 && !waited[0].revents) {
 		if (waited[2].revents && read(waited[2].fd, &came, sizeof(came)) == sizeof(came)) {
-			if (came.ssi_signo == SIGTERM)
+			if (came.ssi_signo == SIGTERM || getppid() != parent)
 				kill_all();
 			reap_others(child);
 		}
@@ -276,6 +279,8 @@ static void await(pid_t child, int64_t started_ns, int asked, FILE *report,
 			fflush(report);
 		}
 	}
+	if (getppid() != parent)
+		kill_all();
 	while (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT) && errno == EINTR)
 		;
 }
@@ -287,12 +292,13 @@ static bool watch_over(void)
 	setsid();
 	return !sigprocmask(SIG_BLOCK, &wanted, NULL) &&
 	       !prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) &&
-	       !prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+	       !prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0);
 }
 
 static int run(char **command, const struct policy *policy, FILE *report, int asked)
 {
 	int go[2], sayings[2], status;
+	pid_t parent = getppid();
 	struct event events[EVENT_COUNT];
 	struct said said = { 0 };
 	struct rusage usage;
@@ -315,7 +321,7 @@ static int run(char **command, const struct policy *policy, FILE *report, int as
 	fflush(report);
 	int64_t started_ns = now_ns();
 	if (!said.error && write(go[1], "g", 1) == 1) {
-		await(child, started_ns, asked, report, events);
+		await(child, parent, started_ns, asked, report, events);
 		heard = read(sayings[0], &said, sizeof(said)) == sizeof(said);
 	}
 	int64_t ended_ns = now_ns();

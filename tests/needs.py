@@ -128,6 +128,16 @@ def _sees_pages() -> bool:
     return True
 
 
+def _real_time() -> bool:
+    usual, param = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except PermissionError:
+        return False
+    os.sched_setscheduler(0, usual, param)
+    return True
+
+
 @cache
 def _doctor() -> dict[str, capabilities.Capability]:
     return {line.name: line for line in capabilities.read()}
@@ -139,6 +149,9 @@ NEEDS = {
     "writable settings": Need(_settings, "run as root, where /sys and /proc/sys are writable"),
     "root's capabilities": Need(_capable, "run in a container with all of them, or as a user"),
     "tracing of a CPU": Need(_traces, "run as root, with perf and tracefs allowed"),
+    "a real-time policy": Need(
+        _real_time, "run as root, in no cpu cgroup with cpu.rt_runtime_us 0"
+    ),
     "recording": Need(_records, "run as root, with the tracepoints of calls and page faults"),
     "flags of pages": Need(_sees_pages, "run as root, where /proc/kpageflags is readable"),
     "a mount namespace": _namespace("--mount", "mount -t tmpfs none /mnt"),

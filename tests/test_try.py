@@ -151,25 +151,28 @@ def test_more_work_is_found_and_the_same_work_is_not(toucher: str, store_path: P
         (["sh", "-c", "kill -40 $$"], "sigrtmin+6", "ended by SIGRTMIN+6"),  # it has no name
         (["sh", "-c", "kill -INT $$"], "sigint", "ended by SIGINT"),  # which memlab ignores
         (["sh", "-c", "kill -PIPE $$"], "sigpipe", "ended by SIGPIPE"),
-        (["sh", "-c", "trap '' TERM; sleep 61.73"], "timeout", "killed after 0.3 s"),
+        (["sh", "-c", "trap '' TERM; sleep 6173"], "timeout", "killed after 0.3 s"),
         (["sh", "-c", "yes | head -c 30000000"], "ok", ""),
-        (["sh", "-c", "setsid sleep 61.73 & exit 0"], "ok", ""),
+        (["sh", "-c", "setsid sleep 6173 & exit 0"], "ok", ""),
         (
-            ["sh", "-c", "kill -9 $PPID; sleep 61.73"],
+            ["sh", "-c", "kill -9 $PPID; sleep 6173"],
             "error",
             "the launcher ended without a report",
         ),
+        (["sh", "-c", "kill -STOP $PPID"], "timeout", "killed after 0.3 s"),
         (["sh", "-c", "test -t 0 || test -t 1 || echo no terminal; cd /; pwd"], "ok", ""),
     ],
 )
 def test_how_a_command_ends_is_its_outcome(
     words: list[str], outcome: str, detail: str, store_path: Path
 ) -> None:
-    run = memlab.trial(words, blocks=1, store=store_path, timeout=0.3 if "trap" in words[2] else 60)
+    run = memlab.trial(
+        words, blocks=1, store=store_path, timeout=0.3 if outcome == "timeout" else 60
+    )
     assert [(s.outcome, words_of.reason(s.detail or "")) for s in run.samples] == [
         (outcome, detail)
     ]
-    assert eventually(lambda: processes(r"^sleep 61\.73") == [])
+    assert eventually(lambda: processes(r"^sleep 6173") == [])
 
 
 def test_a_script_whose_interpreter_is_missing_says_so(tmp_path: Path, store_path: Path) -> None:
@@ -578,29 +581,31 @@ def test_a_command_that_fills_its_disk_has_failed(store_path: Path) -> None:
 @pytest.mark.parametrize(
     "how",
     [
-        ["--", "sh", "-c", "setsid sleep 61.79 & sleep 61.79"],
-        ["--serve", "sleep 61.79", "--ready", "tcp:1", "--", "true"],
+        ["--", "sh", "-c", "setsid sleep 6179 & sleep 6179"],
+        ["--serve", "sleep 6179", "--ready", "tcp:1", "--", "true"],
     ],
 )
 def test_nothing_is_left_when_memlab_is_killed(how: list[str], store_path: Path) -> None:
     words = [sys.executable, "-m", "memlab", "try", "--store", str(store_path), "-q", *how]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as measuring:
-        assert eventually(lambda: processes(r"^sleep 61\.79") != [])
+        assert eventually(lambda: processes(r"^sleep 6179") != [])
         measuring.kill()
-    assert eventually(lambda: processes(r"^sleep 61\.79") == [])
+    assert eventually(lambda: processes(r"^sleep 6179") == [])
 
 
-def test_what_a_command_started_ends_with_the_launchers_parent() -> None:
-    """Without a cgroup: a user who is not root has none, and a session of its own is no way out."""
+@pytest.mark.parametrize("before", ["", "kill -STOP $PPID; "])
+def test_what_a_command_started_ends_with_the_launchers_parent(before: str) -> None:
+    """Without a cgroup: a user who is not root has none, and a session of its own is no way out,
+    nor is a stopped launcher."""
     experiment = command.declare({"argv": ["x"], "cwd": "/", "levels": {}})
     params = experiment.params({"lock": "off"}, {"group": "", "processes": ""})
-    starts = "setsid sleep 61.83 & (setsid -f setsid -f sleep 61.83); sleep 61.83"
+    starts = before + "setsid sleep 6183 & (setsid -f setsid -f sleep 6183); sleep 6183"
     launch = [json.loads(params["spec"])["launch"], "report=1", "--", "sh", "-c", starts]
     parent = "import subprocess, sys; subprocess.run(sys.argv[1:])"
     with subprocess.Popen([sys.executable, "-c", parent, *launch], stdout=subprocess.DEVNULL) as it:
-        assert eventually(lambda: len(processes(r"^sleep 61\.83")) == 3)
+        assert eventually(lambda: len(processes(r"^sleep 6183")) == 3)
         it.kill()
-    assert eventually(lambda: processes(r"^sleep 61\.83") == [])
+    assert eventually(lambda: processes(r"^sleep 6183") == [])
 
 
 def eventually(holds: Callable[[], bool]) -> bool:

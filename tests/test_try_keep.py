@@ -55,7 +55,7 @@ import os, socket, sys
 with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as connection:
     connection.sendall(sys.argv[2].encode())
     print(connection.recv(100).decode())
-    os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "61.89")
+    os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "6189")
 """
 PYTHON = ["/usr/bin/python3", "-I", "-S", "-c"]
 
@@ -125,7 +125,7 @@ def test_the_loads_of_a_block_share_a_service_of_their_policies(
     # Each was asked to end, and none lives on; no load's leftovers either.
     ended = (tmp_path / "ended").read_text().split()
     assert sorted(map(int, ended)) == sorted(pid for _, (_, _, pid) in runs)
-    assert processes(r"^sleep 61\.89") == []
+    assert processes(r"^sleep 6189") == []
     terminal.show(run, verbose=True)
     said = " ".join(capsys.readouterr().out.split())
     assert "the service was kept for a block: started 6 times for 12 trials" in said
@@ -194,7 +194,7 @@ def test_a_service_that_dies_under_a_load_is_an_outcome_and_the_next_trial_has_a
 
 def asking(server: ForkServer, words: list[str], **how: Any) -> dict[str, Any]:
     """A trial of a service that is kept, as the driver asks a fork server for it."""
-    serve = ["sh", "-c", "echo up; exec sleep 61.97"]
+    serve = ["sh", "-c", "echo up; exec sleep 6197"]
     subject = {"argv": words, "cwd": "/", "levels": {}, "serve": serve, "ready": "line:up"}
     declared = command.declare(subject | {"keep": True})
     params = declared.params({"lock": "off"}, {"group": "", "processes": ""})
@@ -207,31 +207,31 @@ def test_a_service_that_dies_between_two_trials_is_an_outcome_of_the_second() ->
     try:
         first = asking(server, ["true"])["result"]
         assert (first["kept"], first["loads_before"]) == (True, 0)
-        (pid,) = processes(r"^sleep 61\.97")
+        (pid,) = processes(r"^sleep 6197")
         os.kill(pid, signal.SIGKILL)
-        assert eventually(lambda: processes(r"^sleep 61\.97") == [])
+        assert eventually(lambda: processes(r"^sleep 6197") == [])
         found = asking(server, ["true"])
         assert found["outcome"] == "service-ended"
         assert found["detail"] == "the service: ended by SIGKILL after a load; it said: up"
         assert found["result"]["kept"] is False
         assert asking(server, ["true"])["result"]["loads_before"] == 0
-        assert processes(r"^sleep 61\.97") != []
+        assert processes(r"^sleep 6197") != []
         # A load that takes too long takes the service with it, and so does a worker's own limit.
-        assert asking(server, ["sleep", "61.97"], limit_s=0.5)["outcome"] == "timeout"
-        assert eventually(lambda: processes(r"^sleep 61\.97") == [])
+        assert asking(server, ["sleep", "6197"], limit_s=0.5)["outcome"] == "timeout"
+        assert eventually(lambda: processes(r"^sleep 6197") == [])
         assert asking(server, ["false"])["outcome"] == "failed"  # of the load alone
         assert asking(server, ["true"])["result"]["loads_before"] == 1
         assert server.run({}) == {}
-        assert processes(r"^sleep 61\.97") == []
+        assert processes(r"^sleep 6197") == []
         assert asking(server, ["true"])["result"]["loads_before"] == 0
     finally:
         server.stop()
-    assert eventually(lambda: processes(r"^sleep 61\.97") == [])
+    assert eventually(lambda: processes(r"^sleep 6197") == [])
 
 
 def test_nothing_is_left_when_memlab_is_killed_while_a_service_is_kept(store_path: Path) -> None:
     words = [sys.executable, "-m", "memlab", "try", "--store", str(store_path), "-q", "--keep"]
-    words += ["--serve", "sh -c 'echo up; setsid sleep 61.93 & exec sleep 61.93'"]
+    words += ["--serve", "sh -c 'echo up; setsid sleep 6193 & exec sleep 6193'"]
     words += [
         "--ready",
         "line:up",
@@ -240,12 +240,12 @@ def test_nothing_is_left_when_memlab_is_killed_while_a_service_is_kept(store_pat
         "--",
         "sh",
         "-c",
-        "setsid sleep 61.93 & sleep {n}",
+        "setsid sleep 6193 & sleep {n}",
     ]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as measuring:
-        assert eventually(lambda: len(processes(r"^sleep 61\.93")) >= 3)
+        assert eventually(lambda: len(processes(r"^sleep 6193")) >= 3)
         measuring.kill()
-    assert eventually(lambda: processes(r"^sleep 61\.93") == [])
+    assert eventually(lambda: processes(r"^sleep 6193") == [])
 
 
 class _Cut(Silent):

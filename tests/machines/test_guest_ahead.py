@@ -91,13 +91,14 @@ def test_what_no_guest_of_that_size_could_hold_is_refused(asked: Asked) -> None:
 
 def test_a_disk_that_is_too_small_is_refused(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(available, "disk", lambda _: 100 * MiB)
-    code, _, err = asked("mmap-write", "-p", "file_size=100m", "-p", "file_state=cached_4k")
+    levels = ["-p", "file_size=100m", "-p", "file_state=cached_4k"]
+    code, _, err = asked("mmap-write", *levels, "--guest-memory", "512m")
     assert code == 3
     assert "needs 125 MiB of free disk, and the guest has 80 MiB by what --dir has free" in err
 
 
 def test_a_disk_that_has_nowhere_to_lie(asked: Asked) -> None:
-    code, _, err = asked("vma-lock", "--dir", "/nonexistent")
+    code, _, err = asked("vma-lock", "--dir", "/nonexistent", "--guest-memory", "512m")
     assert code == 3
     assert err == "memlab: /nonexistent is not a directory; name another directory with --dir\n"
 

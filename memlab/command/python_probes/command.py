@@ -445,6 +445,7 @@ class _Launched:
                         os.killpg(self.pid, signal.SIGKILL)
                 group.kill()
                 self._kill_tree()
+                self._process.send_signal(signal.SIGCONT)  # the command may have stopped it
                 if not _attend([self], lambda: self.ended, _STOP_WITHIN_S):
                     raise Failed("the command does not end when it is killed", errno.ETIMEDOUT)
 
