@@ -146,7 +146,7 @@ CANNOT = {
     "sweep mmap-write -o /proc/nosuch": ["cannot write /proc/nosuch: No such file or directory"],
     "reproduce miao-2021 -o /proc/nosuch": ["cannot write /proc/nosuch"],
     "try -o /etc/hostname/x -- true": ["cannot write /etc/hostname/x: Not a directory"],
-    "sweep mmap-write --dir /nonexistent": ["/nonexistent is not a directory", "--dir"],
+    "sweep mmap-write --dir /proc/nonexistent": ["/proc/nonexistent is not a directory", "--dir"],
     "sweep mmap-write --dir /proc/self/stat": ["/proc/self/stat is not a directory", "--dir"],
     "sweep mmap-write -p file_size=1000t": [
         "the plan needs 3750 TiB of free memory",

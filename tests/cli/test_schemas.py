@@ -420,10 +420,10 @@ def test_a_refused_reproduce(
 ) -> None:
     """One experiment has no directory for its files, the other needs none."""
     monkeypatch.setattr(experiments, "names", lambda: ["mmap-write", "vma-lock"])
-    found = printed("reproduce", "all", "--dir", "/nonexistent", "--budget", "1s", "--quiet")
+    found = printed("reproduce", "all", "--dir", "/proc/nonexistent", "--budget", "1s", "--quiet")
     writes, locks = found["experiments"]
     assert (writes["run"], locks["refused"]) == (None, None)
-    assert "/nonexistent is not a directory" in writes["refused"]
+    assert "/proc/nonexistent is not a directory" in writes["refused"]
     assert found["not_built"]
 
 
