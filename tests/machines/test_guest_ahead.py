@@ -98,9 +98,9 @@ def test_a_disk_that_is_too_small_is_refused(asked: Asked, monkeypatch: pytest.M
 
 
 def test_a_disk_that_has_nowhere_to_lie(asked: Asked) -> None:
-    code, _, err = asked("vma-lock", "--dir", "/proc/nonexistent", "--guest-memory", "512m")
+    code, _, err = asked("vma-lock", "--dir", "/proc/none", "--guest-memory", "512m")
     assert code == 3
-    assert err == "memlab: /proc/nonexistent is not a directory; name another directory with --dir\n"
+    assert err == "memlab: /proc/none is not a directory; name another directory with --dir\n"
 
 
 @pytest.mark.parametrize(
