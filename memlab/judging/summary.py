@@ -132,7 +132,11 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = 
     empty."""
     if not summaries:
         return ["no claim is declared"]
+    needed = "points that this run was not to measure"
     asked = [s for s in summaries if not s.absent]
+    if not asked:
+        every = "the only one needs" if len(summaries) == 1 else f"all {len(summaries)} need"
+        return [f"No claim is judged: {every} {needed}."]
     own = [s for s in asked if s.claim.of_study or not study]
     others = [s for s in asked if not s.claim.of_study and study]
     absent = len(summaries) - len(asked)
@@ -146,7 +150,7 @@ def sentence(summaries: Sequence[ClaimSummary], place: str = HERE, study: str = 
         parts.append(_counted(others, f"{what} ({basis})", "" if own else place))
     if absent:
         one = "1 other needs" if absent == 1 else f"{absent} others need"
-        parts.append(f"{one} points that this run was not to measure")
+        parts.append(f"{one} {needed}")
     wrong = [
         f"Contradicted: {s.claim.text}{f' ({s.counts})' if s.counts else ''}."
         for s in asked

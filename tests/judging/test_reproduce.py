@@ -299,6 +299,12 @@ class TestSummary:
             "1 of 1 claim holds on this machine. "
             "1 other needs points that this run was not to measure."
         ]
+        assert summary.sentence(found[1:]) == [
+            "No claim is judged: the only one needs points that this run was not to measure."
+        ]
+        assert summary.sentence(found[1:] * 2) == [
+            "No claim is judged: all 2 need points that this run was not to measure."
+        ]
 
     def test_settings_along_the_figures_axis_are_one_line(self, measured: Measure) -> None:
         slower, _ = self.summaries(measured, WORLD)

@@ -1117,7 +1117,7 @@ def _refused(spec: dict[str, Any], launched: _Launched, said: str) -> dict[str, 
         return {"outcome": "unavailable", "detail": f"the lock was refused{said}"}
     locked = launched.series()["locked_bytes"]["values"]
     if len(locked) >= _READINGS_OF_NO_LOCK and not any(locked):
-        refused = "no memory was locked: is the program static or set-user-ID?"
+        refused = "no memory was locked: the program unlocked it, or it is static or set-user-ID"
         return {"outcome": "unavailable", "detail": refused}
     return None
 
