@@ -29,6 +29,7 @@ from memlab.observe import allocators, available, cgroup
 from memlab.observe.in_force import InForce
 from memlab.present import figures, terminal
 from memlab.present import words as words_of
+from memlab.run.fork_server import ForkServer
 
 PAGE = os.sysconf("SC_PAGESIZE")
 TOUCHED = 1009  # a prime number, so that no multiple of anything gives it by accident
@@ -606,6 +607,20 @@ def test_what_a_command_started_ends_with_the_launchers_parent(before: str) -> N
         assert eventually(lambda: len(processes(r"^sleep 6183")) == 3)
         it.kill()
     assert eventually(lambda: processes(r"^sleep 6183") == [])
+
+
+@pytest.mark.parametrize("leaves", ["setsid sleep 6191 & exit 0", "kill -9 $PPID; sleep 6191"])
+def test_what_a_command_leaves_is_gone_before_the_reply(leaves: str) -> None:
+    """Without a cgroup: after the last reply the driver kills the server, which ends no orphan."""
+    experiment = command.declare({"argv": ["sh", "-c", leaves], "cwd": "/", "levels": {}})
+    params = experiment.params({"lock": "off"}, {"group": "", "processes": ""})
+    trial = {"probe": "command", "params": params, "file": None, "limit_s": 300.0}
+    server = ForkServer()
+    try:
+        assert server.run(trial | {"cpus": sorted(os.sched_getaffinity(0))})["outcome"]
+        assert processes(r"sleep 6191") == []
+    finally:
+        server.stop()
 
 
 def eventually(holds: Callable[[], bool]) -> bool:

@@ -56,10 +56,12 @@ def main() -> None:
             _reap_leftovers(canary.pid)
             worker = Worker()
             continue
-        sys.stdout.buffer.write(worker.run(trial, line, canary))
+        reply = worker.run(trial, line, canary)
+        # Before the reply: after the last one the driver kills this process at once.
+        _reap_leftovers(worker.pid, canary.pid)
+        sys.stdout.buffer.write(reply)
         sys.stdout.flush()
         if worker.lives:
-            _reap_leftovers(worker.pid, canary.pid)
             continue
         worker.end(canary.pid)
         if trial["probe"] not in rehearsed:

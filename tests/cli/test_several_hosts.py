@@ -151,7 +151,11 @@ def again(store: Path, of: str, host: str, ended: str | None = "blocks") -> None
 
 
 def test_what_is_no_fleet_is_a_line(fleet: Path, command: Command) -> None:
-    for words in (["page-fault", "--hosts"], ["a:last", "b:last", "-v"], ["--hosts"]):
+    for words in (
+        ["page-fault", "--hosts"],
+        ["a:last", "b:last", "-v"],
+        ["a:last", "b:last", "--hosts"],
+    ):
         done = command("claims", *words)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
