@@ -507,10 +507,8 @@ def _past_ends(pid: int, mappings: Sequence[process.Mapping]) -> tuple[PastEnd, 
     for one in mappings:
         if not one.path.startswith("/"):
             continue
-        path = ROOT / f"proc/{pid}/root" / one.path.removesuffix(" (deleted)").lstrip("/")
-        if one.path.endswith(" (deleted)"):
-            path = ROOT / f"proc/{pid}/map_files/{one.start:x}-{one.end:x}"
-        length = files.known(lambda path=path: path.stat().st_size)  # type: ignore[misc]
+        sizes = (files.known(path.stat) for path in process.files_of(pid, one))
+        length = next((found.st_size for found in sizes if found is not None), None)
         end = one.offset_bytes + one.size_bytes
         if length is not None and -(-length // pages.PAGE) * pages.PAGE < end:
             found.append(PastEnd(one.path, end, length))

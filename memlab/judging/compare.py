@@ -102,6 +102,7 @@ def compare_runs(
         )
     before, after = _of_run(base, chosen), _of_run(new, chosen)
     remarks = _machines(experiment, before, after, force)
+    remarks += _readahead(experiment, before, after)
     remarks += _turns(before, after, force)
     remarks += _probes(before, after)
     remarks += _disturbance(before, after)
@@ -266,6 +267,23 @@ def _machines(experiment: Experiment, base: Measured, new: Measured, force: bool
     if differs and not force:
         raise Unlike(base.name, new.name, differs)
     return [*emulated, *(f"unlike machines, compared by force: {line}" for line in differs)]
+
+
+def _readahead(experiment: Experiment, base: Measured, new: Measured) -> list[str]:
+    """Where the devices below their files read ahead by other amounts. No reason to refuse: two
+    disks may be what is compared. Older runs do not say it."""
+    file = experiment.file
+    used = {at[file.filesystem] for at in new.at.values()} if file else set()
+    places = [side.environment.get("filesystems", {}) for side in (base, new)]
+    lines = []
+    for level in sorted(map(str, used)):
+        old, now = (place.get(level, {}).get("readahead_kib") for place in places)
+        if None not in (old, now) and old != now:
+            lines.append(
+                f"the readahead below {level} is {old} KiB in {base.name} and {now} KiB in "
+                f"{new.name}: it decides what page faults on files cost"
+            )
+    return lines
 
 
 def _turns(base: Measured, new: Measured, force: bool) -> list[str]:
