@@ -430,8 +430,8 @@ def _rest(look: Look, flow: Flow) -> Iterator[Finding]:
             f"are explained by neither growth, memory given back, copies nor files{_most(look)}",
             "flow", "rest", flow.rest, "1/s",
             facts(_cost(look, flow.rest), _who(look, "minor_faults"), *sites.facts(look.sites)),
-            "where the calls are not seen, run as root; addr2line -f -e FILE OFFSET names the "
-            "function",
+            "where the calls are not seen, run as root; where an offset stands for a function, "
+            "addr2line -f -e FILE OFFSET names it",
             experiments=("page-fault",),
         )  # fmt: skip
     severity = _severity(copies, 5000, 20_000)

@@ -117,7 +117,7 @@ def test_the_figure_has_a_row_per_host_and_names_the_one_that_stands_alone(
 def test_one_machine_under_two_names_is_said_to_be_one(fleet: Path, command: Command) -> None:
     again(fleet, "a", "z")
     said = " ".join(command("claims", "a:last", "b:last", "z:last").stdout.split())
-    assert "hold on all 3 hosts (2 machines)" in said
+    assert "holds on all 3 hosts (2 machines)" in said
     assert "a and z are one machine: " in said
 
 
@@ -128,7 +128,7 @@ def test_one_host_is_called_by_its_name(fleet: Path, command: Command) -> None:
         for run in opened.runs():
             if run.origin != "b":
                 opened.delete_run(run.id)
-    assert "hold on b" in " ".join(command("claims", "mmap-write", "--hosts").stdout.split())
+    assert "holds on b" in " ".join(command("claims", "mmap-write", "--hosts").stdout.split())
 
 
 def test_a_run_that_was_cut_off_is_marked(fleet: Path, command: Command) -> None:

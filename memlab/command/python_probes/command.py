@@ -410,6 +410,10 @@ class _Launched:
 
     def _hear(self, piece: bytes) -> None:
         if not piece and not self.ended:
+            # It closes its descriptors before its children get another parent (do_exit,
+            # kernel/exit.c), who ends them: that has happened once it can be waited for.
+            self._process.kill()
+            self._process.wait()
             raise Failed("the launcher ended without a report", errno.ECHILD)
         *lines, self._text = (self._text + piece).split(b"\n")
         for line in map(json.loads, lines):

@@ -74,7 +74,8 @@ def answer(
         if len(seen) == 1:
             alike.setdefault(next(iter(seen)), []).append(id)
     hold = len(alike.pop("holds", []))
-    said = [f"{name}: {hold} of {words.count(len(found), 'claim')} hold {where}"]
+    verb = "holds" if hold == 1 else "hold"
+    said = [f"{name}: {hold} of {words.count(len(found), 'claim')} {verb} {where}"]
     if differ := list(dict.fromkeys(split.row.id for split in splits)):
         said.append(f"the hosts disagree on {', '.join(differ)}")
     alone = [split.outlier for split in splits if split.outlier]
