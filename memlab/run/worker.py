@@ -124,7 +124,9 @@ class Worker:
         canary: Canary | None,
         *,
         timed_out: bool,
+        host: Mapping[str, int] | None = None,
     ) -> bytes:
+        """`host`: what the host counted, where not all since `before` is of the trial."""
         group = trial.get("group")
         if not text.endswith(b"}\n"):
             status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
@@ -136,11 +138,10 @@ class Worker:
         if file and file["state"] in files.FRESH:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file["path"], dir_fd=file.get("folder"))
-        after = _counts(group, trial["cpus"])
-        host = {name: count - before.get(name, 0) for name, count in after.items()}
+        seen = dict(host or _since(before, group, trial["cpus"]))
         if group and canary:
-            host["witness_killed"] = int(canary.has_ended())
-        beside = json.dumps({"host": host, "probe_hash": probe.hash(trial["probe"])}).encode()
+            seen["witness_killed"] = int(canary.has_ended())
+        beside = json.dumps({"host": seen, "probe_hash": probe.hash(trial["probe"])}).encode()
         return text.removesuffix(b"}\n") + b", " + beside[1:] + b"\n"
 
     def end(self, canary: int) -> None:
@@ -180,9 +181,11 @@ class _Runner(Worker):
     def finish(self, limit_s: float) -> None:
         self.text, self.timed_out = _collect(self.pid, self._reading, limit_s)
 
-    def close(self, before: Mapping[str, int]) -> bytes:
+    def close(self, before: Mapping[str, int], host: Mapping[str, int]) -> bytes:
         os.close(self.ended)
-        reply = self._reply(self.trial, self.text, before, None, timed_out=self.timed_out)
+        reply = self._reply(
+            self.trial, self.text, before, None, timed_out=self.timed_out, host=host
+        )
         self.reap()
         return reply
 
@@ -193,9 +196,11 @@ def _relayed(relay: Sequence[Mapping[str, Any]], seed: int, limit_s: float) -> b
     One after the other is prepared and parked, so that each finds the files as trials one after the
     other would. When the turns of all are over they finish one after the other too: what a probe
     does after its window is disturbed by nobody. One that dies is dropped, and the others go on;
-    those that are not done `limit_s` after the start are killed.
+    those that are not done `limit_s` after the start are killed. What the host counted is of the
+    turns: to make the others' files keeps other CPUs busy before.
     """
-    before = _counts(None, relay[0]["cpus"])
+    cpus = relay[0]["cpus"]
+    before = _counts(None, cpus)
     all_files = [trial["file"] for trial in relay if trial["file"]]
     if fresh := sum(int(file["size_bytes"]) for file in all_files if file["state"] in files.FRESH):
         files.recycle_memory(fresh)
@@ -206,13 +211,15 @@ def _relayed(relay: Sequence[Mapping[str, Any]], seed: int, limit_s: float) -> b
         runners[-1].park(news[0])
         if not runners[-1].parked:
             baton.drop(index)
+    started = _counts(None, cpus)
     _run_turns(baton, [one for one in runners if one.parked], news[0], limit_s)
+    host = _since(started, None, cpus)
     replies = []
     for runner in runners:
         if runner.parked and not runner.timed_out:
             baton.release(runner.index)
             runner.finish(float(runner.trial["limit_s"]))
-        replies.append(runner.close(before).removesuffix(b"\n"))
+        replies.append(runner.close(before, host).removesuffix(b"\n"))
     baton.close()
     for end in news:
         os.close(end)
@@ -428,6 +435,13 @@ def _counts(group: Mapping[str, Any] | None, cpus: Collection[int]) -> dict[str,
     if group:
         counts["group_oom_kill"] = sum(_oom_kills(path) for path in group["oom_counts"])
     return counts
+
+
+def _since(
+    before: Mapping[str, int], group: Mapping[str, Any] | None, cpus: Collection[int]
+) -> dict[str, int]:
+    after = _counts(group, cpus)
+    return {name: count - before.get(name, 0) for name, count in after.items()}
 
 
 def _oom_kills(path: str) -> int:

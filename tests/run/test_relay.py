@@ -28,6 +28,25 @@ HALF = (
 )
 
 
+# A parent whose host counts one thing when a worker is parked, and PRIME while the turns go on.
+COUNTING = (
+    "from memlab.run import worker; seen = [0]\n"
+    "park, turns = worker._Runner.park, worker._run_turns\n"
+    "def one(*asked): seen[0] += 1; return park(*asked)\n"
+    f"def all_turns(*asked): seen[0] += {PRIME}; return turns(*asked)\n"
+    "worker._Runner.park, worker._run_turns = one, all_turns\n"
+    "worker._host_counts = lambda: {'oom_kill': 0, 'seen': seen[0]}"
+)
+
+
+def booted(monkeypatch: pytest.MonkeyPatch, code: str) -> Iterator[ForkServer]:
+    boot = fork_server._BOOT.replace("; main()", f"; exec({code!r}); main()")
+    monkeypatch.setattr(fork_server, "_BOOT", boot)
+    started = ForkServer()
+    yield started
+    started.stop()
+
+
 @pytest.fixture
 def server() -> Iterator[ForkServer]:
     started = ForkServer()
@@ -37,11 +56,12 @@ def server() -> Iterator[ForkServer]:
 
 @pytest.fixture
 def halving(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
-    boot = fork_server._BOOT.replace("; main()", f"; exec({HALF!r}); main()")
-    monkeypatch.setattr(fork_server, "_BOOT", boot)
-    started = ForkServer()
-    yield started
-    started.stop()
+    yield from booted(monkeypatch, HALF)
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
+    yield from booted(monkeypatch, COUNTING)
 
 
 def trial(path: Path, **change: Any) -> dict[str, Any]:
@@ -121,6 +141,12 @@ def test_the_order_of_a_round_is_drawn(server: ForkServer, tmp_path: Path) -> No
     rounds = [*zip(*found, strict=False)][:4]
     orders = {tuple(sorted(range(4), key=lambda one: turn[one])) for turn in rounds}
     assert len(orders) > 1
+
+
+def test_what_the_host_counts_is_of_the_turns(counting: ForkServer, tmp_path: Path) -> None:
+    """Not of the time in which the others' files are made, which keeps other CPUs busy."""
+    for reply in counting.relay([trial(tmp_path / "file")] * 3, 1, 60.0):
+        assert reply["host"]["seen"] == PRIME
 
 
 def test_a_lone_window_has_no_turns(server: ForkServer, tmp_path: Path) -> None:
