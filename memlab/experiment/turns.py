@@ -4,6 +4,7 @@ from memlab import units
 
 MOST = 256  # points: RELAY_MOST of probes/support/relay.h
 TURNS = 20  # of a point in a block: TURNS_MOST
+FEWEST = 6  # that a run comes down to
 TURN_S = 0.002  # TURN_NS of probes/support/relay.c, as is the next
 LEAD_S = 0.0002
 
@@ -12,6 +13,6 @@ def said() -> str:
     """How they are taken, in words."""
     turn, lead = (units.format_duration(s) for s in (TURN_S, LEAD_S))
     return (
-        f"in at most {TURNS} turns of {turn} per block, each after a lead-in of {lead}; a value is "
-        "the interquartile mean of its turns"
+        f"in {FEWEST} to {TURNS} turns of {turn} per block, each after a lead-in of {lead}; a "
+        "value is the interquartile mean of its turns"
     )

@@ -178,6 +178,7 @@ class Sweep:
         stop_rule, taken = self.begun(share_s)
         blocks = self.blocks(stop_rule, taken, until)
         session, began = store.begin_session(run.id), time.monotonic()
+        turn_count = relay.TurnCount()
         watch.started(run, points, len(taken))
         reason = "interrupted"
         try:
@@ -197,11 +198,12 @@ class Sweep:
                         block = trials[0].block
                         # Those that take turns warm a file by reading it.
                         executor.renew([] if self.prepared.turns else trials[0].active)
-                    samples = self._samples(executor, trials)
+                    samples = self._samples(executor, trials, turn_count.next())
                     elapsed_s = time.monotonic() - began
                     heard.holding = True  # a signal waits until what is stored has been reported
                     store.add_sample(run.id, session, elapsed_s, *samples)
                     heard.holding = False
+                    turn_count.add(samples)
                     for trial, sample in zip(trials, samples, strict=True):
                         stop_rule.add(sample.point, sample.outcome, sample.readings)
                         watch.sampled(progress_of(trial, sample, stop_rule, len(points), elapsed_s))
@@ -277,12 +279,14 @@ class Sweep:
             else:
                 yield from ([trial] for trial in missing)
 
-    def _samples(self, executor: Executor, trials: Sequence[Trial]) -> list[SampleRow]:
+    def _samples(
+        self, executor: Executor, trials: Sequence[Trial], turn_count: int
+    ) -> list[SampleRow]:
         """Those of trials that take turns have the same start, and an equal share of the time."""
         started_at, start = time.time(), time.monotonic()
         if self.prepared.turns:
             seed = plan.block_seed(self.run.seed, trials[0].block)
-            replies = executor.turns([trial.point for trial in trials], seed)
+            replies = executor.turns([trial.point for trial in trials], seed, turn_count)
         else:
             replies = [executor.trial(trial.point) for trial in trials]
         trial_s = (time.monotonic() - start) / len(trials)

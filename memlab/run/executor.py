@@ -13,6 +13,7 @@ from typing import Any
 from memlab.errors import BadRequest, CannotRun, WorkerLost
 from memlab.experiment import At, Experiment
 from memlab.experiment.points import Point
+from memlab.experiment.turns import TURN_S
 from memlab.observe import allocators, libc, physical_memory
 from memlab.run import files, fork_server
 from memlab.run.admission import Directories
@@ -146,17 +147,21 @@ class LocalExecutor:
             context["machine"] = held.machine.seen
         return reply | {"context": context}
 
-    def turns(self, points: Sequence[Point], seed: int) -> list[dict[str, Any]]:
-        """The replies to points whose workers take turns (`relay.together`), on one file, or each
-        on one of its own where a window uses it up. If the fork server dies, all are errors."""
+    def turns(self, points: Sequence[Point], seed: int, turn_count: int) -> list[dict[str, Any]]:
+        """The replies to points whose workers take so many turns (`relay.together`), on one file,
+        or each on one of its own where a window uses it up. If the fork server dies, all are
+        errors."""
         trials = []
+        longest_ns = round(turn_count * TURN_S * 1e9)
         for point in points:
             trial = self._asked(point)
             path = trial["file"]["path"] if trial["file"] else ""  # in the worker's own folder
             if trial["file"]:
                 path += f"-{point.index}" if trial["file"]["state"] in files.FRESH else ""
                 trial["file"] = {**trial["file"], "path": path, "turns": True}
-            trials.append(trial | {"params": self._experiment.params(point.at, {"path": path})})
+            params = self._experiment.params(point.at, {"path": path})
+            params["slice_ns"] = min(params["slice_ns"], longest_ns)
+            trials.append(trial | {"params": params})
         time_s = sum(self._experiment.cost.time(point.at) for point in points)
         limit_s = self._patience * (SETUP_LIMIT_S + 10 * time_s)
         which = self._environ(points[0]), self._layout, self._loader_of(points[0])

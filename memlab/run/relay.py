@@ -12,25 +12,34 @@ ns at some places and 1,200 ns at others. A file that a window uses up (sparse, 
 has for itself.
 
 A point has few turns in a block, and there are more blocks: what else differs from block to block,
-as where stacks and buffers lie, is drawn as often.
+as where stacks and buffers lie, is drawn as often. How few is decided while the run is measured,
+see TurnCount.
 """
 
 from __future__ import annotations
 
+import math
 import resource
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean, median, variance
 
 from memlab import units
 from memlab.experiment import Experiment, Level
 from memlab.experiment.host import Host
 from memlab.experiment.points import Point
-from memlab.experiment.turns import LEAD_S, MOST, TURN_S, TURNS
+from memlab.experiment.turns import FEWEST, LEAD_S, MOST, TURN_S, TURNS
 from memlab.observe import files, proc
 from memlab.request import Request
 from memlab.run import admission
 from memlab.run.admission import Directories
+from memlab.store import SampleRow
+from memlab.store.rows import interquartile_mean
 
+# The variance of n normal values' interquartile mean over that of their mean, as of a mean trimmed
+# by a quarter at each end (Stigler, "The asymptotic distribution of the trimmed mean", 1973).
+OF_MIDDLE_HALF = 1.195
 # For estimates alone: to fork, map, park and end a worker, and to make its file.
 PARKING_S, MAKING_S_PER_BYTE = 0.02, 1e-9
 
@@ -96,6 +105,61 @@ def need(
         },
         block_s=turns_s + PARKING_S * len(points) + MAKING_S_PER_BYTE * made_bytes,
     )
+
+
+class TurnCount:
+    """How many turns a point has in the next block, from what the blocks before took and showed.
+
+    A point's value varies by B from block to block, and by W / n where it is of n turns. A block
+    takes S per point beside its turns, and T for each turn. In the same time the values of many
+    blocks vary least with n = sqrt(S W / (T B)), the optimum allocation of two-stage sampling
+    (Cochran, "Sampling Techniques", 1977, section 10.6). All are of times relative to those of the
+    other points of a relay, since it is ratios that are judged. W is robust, and the quotient of B
+    and W is the points' median.
+    """
+
+    BLOCKS = 3  # before the first decision
+
+    def __init__(self) -> None:
+        self._values: dict[int, list[float]] = defaultdict(list)  # by point, one of each block
+        self._within: dict[int, list[tuple[float, int]]] = defaultdict(list)  # W, and turns
+        self._beside_s: list[float] = []
+        self._turn_s: list[float] = []
+
+    def add(self, samples: Sequence[SampleRow]) -> None:
+        """Of one relay. One whose file was used up in a few turns says nothing."""
+        logs: dict[int, list[float]] = {}
+        for sample in samples:
+            if (turns := (sample.raw or {}).get("turns")) and len(turns["elapsed_ns"]) >= FEWEST:
+                pairs = zip(turns["elapsed_ns"], turns["call_count"], strict=True)
+                logs[sample.point] = [math.log(ns / max(1, calls)) for ns, calls in pairs]
+                inside_s = (sum(turns["elapsed_ns"]) + turns["lead_ns"]) / 1e9
+                self._beside_s.append(max(0.0, sample.trial_s - inside_s))
+                self._turn_s.append(inside_s / len(turns["elapsed_ns"]))
+        if len(logs) < 2:
+            return
+        count = min(map(len, logs.values()))
+        rounds = [fmean(one[i] for one in logs.values()) for i in range(count)]
+        for point, one in logs.items():
+            apart = [one[i] - rounds[i] for i in range(count)]
+            middle = interquartile_mean(sorted(apart))
+            self._values[point].append(middle)
+            deviation = 1.4826 * median(abs(each - middle) for each in apart)
+            self._within[point].append((OF_MIDDLE_HALF * deviation**2, count))
+
+    def next(self) -> int:
+        """At least FEWEST, of which the middle half are three; at most TURNS."""
+        quotients = []
+        for point, values in self._values.items():
+            within = self._within[point]
+            if len(values) < self.BLOCKS or not (turn := fmean(one for one, _ in within)):
+                continue
+            of_turns = fmean(one / count for one, count in within)
+            quotients.append((variance(values) - of_turns) / turn)
+        if not quotients or (quotient := median(quotients)) <= 0:
+            return TURNS
+        wanted = math.sqrt(fmean(self._beside_s) / (median(self._turn_s) * quotient))
+        return min(TURNS, max(FEWEST, round(wanted)))
 
 
 def _written_back(wanted: admission.Need) -> str | None:

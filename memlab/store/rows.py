@@ -57,7 +57,7 @@ class PointRow:
     control: str | None
 
 
-def _interquartile_mean(ordered: Sequence[float]) -> float:
+def interquartile_mean(ordered: Sequence[float]) -> float:
     """Of the half in the middle: at each end a quarter of the values is left out, of 3 one."""
     out = (len(ordered) + 1) // 4
     return statistics.fmean(ordered[out : len(ordered) - out])
@@ -77,7 +77,7 @@ def readings(
         return both
     try:
         pairs = zip(turns["elapsed_ns"], turns["call_count"], strict=True)
-        per_call = _interquartile_mean(sorted(starmap(truediv, pairs)))
+        per_call = interquartile_mean(sorted(starmap(truediv, pairs)))
         elapsed_ns = round(per_call * (sum(turns["call_count"]) + turns["lead_call_count"]))
         loop = {"loop_ns": raw["window"]["elapsed_ns"]}
         typical = {**raw["window"], "elapsed_ns": elapsed_ns}

@@ -32,6 +32,7 @@ class FakeExecutor:
         self.opened: list[int] = []  # trials asked before each session
         self.renewed: list[tuple[int, list[int]]] = []  # trials asked before, and the points
         self.relays: list[tuple[list[int], int]] = []  # the points that took turns, and the seed
+        self.turn_counts: list[int] = []  # of each relay
         self.clock_s = 100.0
         self.slept: list[float] = []
         self.layouts: bool | None = None  # whether blocks are to take turns with them
@@ -50,7 +51,8 @@ class FakeExecutor:
     def renew(self, points: Sequence[Point]) -> None:
         self.renewed.append((len(self.asked), [point.index for point in points]))
 
-    def turns(self, points: Sequence[Point], seed: int) -> list[dict[str, Any]]:
+    def turns(self, points: Sequence[Point], seed: int, turn_count: int) -> list[dict[str, Any]]:
+        self.turn_counts.append(turn_count)
         self.relays.append(([point.index for point in points], seed))
         return [self.trial(point) for point in points]
 

@@ -17,9 +17,11 @@ from synthetic import experiment, failed, ok
 from memlab import experiments
 from memlab.errors import Interrupted
 from memlab.experiment.points import Point
+from memlab.experiment.turns import FEWEST, TURNS
 from memlab.observe import environment, proc
 from memlab.request import Request
 from memlab.run import driver, plan, target
+from memlab.run.relay import TurnCount
 from memlab.store import RunRow, Store, database
 
 POINTS = 4  # of the synthetic experiment without its control
@@ -465,6 +467,16 @@ def test_those_that_take_turns_share_their_time(lab: Lab) -> None:
     samples = list(lab.store.samples(run.id))
     assert len({sample.started_at for sample in samples}) == 1
     assert [sample.trial_s for sample in samples] == [1.0] * POINTS
+
+
+def test_where_blocks_differ_more_than_turns_later_ones_have_fewer_turns(lab: Lab) -> None:
+    def answer(point: Point, before: int) -> dict[str, Any]:
+        each_ns = [1000 + 500 * (before % 2) * point.index + turn for turn in range(TURNS)]
+        calls = {"call_count": [1] * TURNS, "lead_ns": 0, "lead_call_count": 0}
+        return ok(1000, turns={"elapsed_ns": each_ns} | calls)
+
+    lab.sweep(answer, turns=True, blocks=5)
+    assert lab.executor.turn_counts == [TURNS] * TurnCount.BLOCKS + [FEWEST] * 2
 
 
 def test_one_that_fails_in_its_turn_takes_no_other_with_it(lab: Lab) -> None:

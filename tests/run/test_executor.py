@@ -227,19 +227,22 @@ def test_those_that_take_turns_share_a_file_unless_they_use_it_up_and_leave_none
     }
     points = build(declared, "quick", levels, controls=False).points
     paths: list[str] = []
+    slices_ns: set[int] = set()
     real = fork_server.ForkServer.relay
 
     def relay(server: Any, trials: Any, *rest: Any) -> Any:
+        slices_ns.update(trial["params"]["slice_ns"] for trial in trials)
         paths.extend(trial["params"]["path"] for trial in trials)
         paths.extend(trial["file"]["path"] for trial in trials if trial["file"]["turns"])
         return real(server, trials, *rest)
 
     monkeypatch.setattr(fork_server.ForkServer, "relay", relay)
     with open_executor(directories) as executor:
-        replies = executor.turns(points, 1)
+        replies = executor.turns(points, 1, 7)
         (folder,) = directories.dir.iterdir()
         left = list(folder.iterdir())
     assert [reply["outcome"] for reply in replies] == ["ok"] * len(points)
+    assert slices_ns == {14_000_000}  # seven turns of 2 ms
     used_up = sum(point.at["file_state"] == "sparse" for point in points)
     assert 0 < used_up < len(points) == len(paths) / 2
     assert len(set(paths)) == used_up + 1

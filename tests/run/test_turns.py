@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from synthetic import window
 
@@ -15,10 +16,12 @@ from memlab import experiments
 from memlab.errors import CannotRun
 from memlab.experiment import Host
 from memlab.experiment.kinds import result_fields
+from memlab.experiment.turns import FEWEST, TURNS
 from memlab.observe import proc
 from memlab.request import Request
 from memlab.run import admission, plan, relay, target
 from memlab.run.admission import Directories
+from memlab.store import SampleRow
 from memlab.store.rows import readings
 
 WRITE = experiments.load("mmap-write")
@@ -131,7 +134,7 @@ def sample(turns: Any, elapsed_ns: int = 1000) -> dict[str, Any]:
     return {"window": window(elapsed_ns), "call_count": 100, "turns": turns}
 
 
-TURNS = {
+SEEN = {
     "from_ns": [0, 500, 900],
     "elapsed_ns": [100, 600, 120],  # 4, 20 and 5 ns a call: the second was stalled
     "call_count": [25, 30, 24],
@@ -140,16 +143,69 @@ TURNS = {
 }
 
 
+def relay_of(
+    between: float, within: float, noise: np.random.Generator, block: int, points: int = 24
+) -> list[SampleRow]:
+    """Of 20 turns of 2 ms, and 40 ms beside them for each point."""
+    samples = []
+    for point in range(points):
+        each = np.exp(noise.normal(0, between) + noise.normal(0, within, TURNS))
+        turns = {
+            "elapsed_ns": [2_000_000] * TURNS,
+            "call_count": [round(1e6 / one) for one in each],
+            "lead_ns": 0,
+        }
+        raw = {"turns": turns}
+        samples.append(SampleRow(point, block, point, "ok", None, 0.0, 0.08, 0, "", raw))
+    return samples
+
+
+@pytest.mark.parametrize(
+    ("between", "within", "turn_count"),
+    [
+        (0.04, 0.08, 9.8),  # sqrt(40 ms / 2 ms * 1.195 * 0.08**2 / 0.04**2)
+        (0.025, 0.08, 15.6),
+        (0.0, 0.08, TURNS),
+        (0.08, 0.01, FEWEST),
+    ],
+)
+def test_turns_are_as_many_as_two_stage_sampling_wants(
+    between: float, within: float, turn_count: float
+) -> None:
+    noise, counted = np.random.default_rng(23), relay.TurnCount()
+    for block in range(200):
+        counted.add(relay_of(between, within, noise, block))
+    assert counted.next() == pytest.approx(turn_count, rel=0.15)
+
+
+def test_turns_stay_as_many_as_there_can_be_until_blocks_can_be_compared() -> None:
+    noise, counted = np.random.default_rng(23), relay.TurnCount()
+    for block in range(relay.TurnCount.BLOCKS):
+        assert counted.next() == TURNS
+        counted.add(relay_of(0.08, 0.01, noise, block))
+    assert counted.next() < TURNS
+
+
+def test_samples_that_say_nothing_of_turns_decide_nothing() -> None:
+    counted = relay.TurnCount()
+    short = {"turns": {"elapsed_ns": [1] * 5, "call_count": [1] * 5, "lead_ns": 0}}
+    for block in range(5):
+        for raw in (None, {"turns": None}, short):
+            counted.add([SampleRow(0, block, 0, "ok", None, 0.0, 0.1, 0, "", raw)] * 2)
+        counted.add(relay_of(0.08, 0.01, np.random.default_rng(block), block, points=1))
+    assert counted.next() == TURNS
+
+
 def test_a_sample_is_read_at_the_middle_half_of_its_turns() -> None:
     """Of twenty the ten between the five fastest and the five slowest: 6 to 15 ns."""
     times = [*range(20, 0, -1)]
-    many = TURNS | {"from_ns": times, "elapsed_ns": times, "call_count": [1] * 20}
+    many = SEEN | {"from_ns": times, "elapsed_ns": times, "call_count": [1] * 20}
     read = readings(sample(many | {"lead_call_count": 80}), None) or {}
     assert read["window"]["elapsed_ns"] == 10.5 * 100
 
 
 def test_of_three_turns_that_is_the_one_in_the_middle() -> None:
-    read = readings(sample(TURNS), {"layout": 2}) or {}
+    read = readings(sample(SEEN), {"layout": 2}) or {}
     assert read["window"]["elapsed_ns"] == 5 * 100
     assert read["loop_ns"] == 1000
     assert read["layout"] == 2
@@ -173,13 +229,13 @@ def test_a_window_is_read_as_it_is() -> None:
     [
         "none",
         {},
-        {**TURNS, "elapsed_ns": []},
-        {**TURNS, "elapsed_ns": [1, 2]},
-        {**TURNS, "call_count": [0, 0, 0]},
-        {**TURNS, "elapsed_ns": ["1", None, {}]},
-        {**TURNS, "call_count": 7},
-        {**TURNS, "lead_call_count": "many"},
-        {**TURNS, "elapsed_ns": [1e308, float("inf"), float("nan")]},
+        {**SEEN, "elapsed_ns": []},
+        {**SEEN, "elapsed_ns": [1, 2]},
+        {**SEEN, "call_count": [0, 0, 0]},
+        {**SEEN, "elapsed_ns": ["1", None, {}]},
+        {**SEEN, "call_count": 7},
+        {**SEEN, "lead_call_count": "many"},
+        {**SEEN, "elapsed_ns": [1e308, float("inf"), float("nan")]},
     ],
 )
 def test_turns_that_make_no_sense_are_not_read(turns: Any) -> None:
