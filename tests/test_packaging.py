@@ -76,6 +76,19 @@ def test_the_release_notes_are_the_changelogs_section() -> None:
     assert notes(text, "1.2") == ""
 
 
+def test_a_container_is_built_of_what_git_has_and_reaches_other_hosts() -> None:
+    """What git leaves out stays out of the image, and so does what the build alone needs."""
+    ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text().split()}
+    out = (ROOT / ".containerignore").read_text().split()
+    assert {name.removeprefix("**/") for name in out} - {".git"} == ignored
+    _, build, image = (ROOT / "Containerfile").read_text().split("\nFROM ")
+    assert "openssh-client" in image  # --on ssh:HOST, pull
+    (gone,) = re.findall(r"pip uninstall --quiet --yes (.*)", build)
+    extra = {re.split("[<>=]", one)[0] for one in PROJECT["optional-dependencies"]["build"]}
+    needed = {re.split("[<>=]", one)[0] for one in PROJECT["dependencies"]}
+    assert set(gone.split()) == extra - needed
+
+
 @pytest.mark.parametrize("path", sorted(ROOT.glob("packaging/*.sh")), ids=lambda p: p.name)
 def test_a_script_parses(path: Path) -> None:
     assert os.access(path, os.X_OK)
