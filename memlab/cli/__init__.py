@@ -38,6 +38,7 @@ _LIMITS = {
 # Of address space. With less, OpenBLAS ends the process by itself as numpy is imported.
 _LEAST_BYTES = 200 * 1000 * 1024
 _HELP = ["-h", "--help"]
+ASKED = "memlab.asked"  # where a context keeps the command's name and its words, as typed
 _MESSAGE_MAX = 1000  # characters: an argument that is quoted may be of any length
 
 
@@ -114,6 +115,7 @@ class _Commands(click.Group):
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             hint = nearest(name, self.list_commands(ctx), "`memlab --help` lists them")
             raise click.UsageError(f"no command {name!r}; {hint}")
+        ctx.meta[ASKED] = tuple(args)
         return super().resolve_command(ctx, args)
 
 
@@ -209,6 +211,9 @@ def _one_line_errors(debug: bool) -> Iterator[None]:
 
 def _line_of(error: BaseException) -> tuple[str, int]:
     """What is said of an error, and the exit code."""
+    if isinstance(error, click.MissingParameter) and error.ctx:
+        said = error.format_message().rstrip(".")
+        return f"{said}; see memlab {error.ctx.info_name} --help", error.exit_code
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split()), error.exit_code
     if isinstance(error, _Signalled) and isinstance(error.code, int):

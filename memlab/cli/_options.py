@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlab import units
-from memlab.cli import _completing
+from memlab.cli import ASKED, _completing
 from memlab.errors import Busy
 from memlab.printable import printable
 
@@ -171,6 +172,13 @@ def factor_option(help: str) -> Option:
         shell_complete=_completing.factor,
         help=help,
     )
+
+
+def in_full(*without: str) -> str:
+    """The command line that runs, as it was typed, with -v and `without` some options: what prints
+    that for which one screen has no room."""
+    name, *words = click.get_current_context().meta[ASKED]
+    return shlex.join(["memlab", name, "-v", *(word for word in words if word not in without)])
 
 
 def echo(line: object, *, err: bool = False) -> None:

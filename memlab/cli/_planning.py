@@ -129,7 +129,6 @@ def _show(prepared: Prepared, data: dict[str, Any], *, verbose: bool) -> None:
         return
     for line in _varied(prepared):
         echo(line)
-    echo("each point: -v")
 
 
 def _ends(request: Request) -> str:

@@ -9,7 +9,7 @@ import click
 
 from memlab.cli import _completing
 from memlab.cli._formats import chosen, echo_cases, format_options
-from memlab.cli._options import SHARE, base_of, echo_json, store_option
+from memlab.cli._options import SHARE, base_of, echo_json, in_full, store_option
 
 if TYPE_CHECKING:
     from memlab.judging.compare import Compared
@@ -84,7 +84,7 @@ def command(
             for run in dict.fromkeys(new or ("last",))
         ]
     if form == "text":
-        terminal.compare(found, verbose=verbose)
+        terminal.compare(found, "" if verbose else in_full())
     elif form == "markdown":
         click.echo(markdown.compared(found))
     elif form == "json":

@@ -1,12 +1,10 @@
 """Say what an experiment varies, times and claims."""
 
-import shlex
-
 import click
 
 from memlab import experiments
 from memlab.cli import _completing
-from memlab.cli._options import echo_json, json_option
+from memlab.cli._options import echo_json, in_full, json_option
 
 
 @click.command()
@@ -29,5 +27,4 @@ def command(experiment: str, verbose: bool, as_json: bool) -> None:
         if verbose:
             click.echo(describe.as_text(declared, width))
         else:
-            asked_by = shlex.quote(experiment)
-            click.echo(describe.on_a_screen(declared, asked_by, width, table.SCREEN))
+            click.echo(describe.on_a_screen(declared, in_full(), width, table.SCREEN))

@@ -88,6 +88,7 @@ def command(
     from memlab.analysis.power import ENOUGH_BLOCKS
     from memlab.api import Run
     from memlab.cli import _sweeping
+    from memlab.experiment import PRESETS
     from memlab.judging import planning
     from memlab.present import documents
     from memlab.request import Request
@@ -153,7 +154,9 @@ def command(
         )
     if blocks := found["typical"].blocks:
         words = [word for one in levels for word in ("-p", one)]
-        words += ["--no-controls"] if not asked["controls"] else []
+        words += ["--preset", request.preset] if request.preset != PRESETS[0] else []
+        words += ["--no-controls"] if not request.controls else []
+        words += ["--turns"] if request.turns else []
         words += ["--blocks", str(blocks), *(["--store", str(store)] if store else [])]
         echo(f"next: memlab sweep {experiment} {shlex.join(words)}")
 

@@ -15,6 +15,7 @@ from memlab.cli._options import (
     Waiting,
     echo,
     echo_json,
+    in_full,
     json_option,
     output_type,
     store_option,
@@ -91,6 +92,8 @@ def command(
     wanted = reproduce.resolve(study)
     if printed:
         wanted = reproduce.only(wanted, printed)
+    if dry_run and as_json:
+        raise click.UsageError("--dry-run is text: leave --json out")
     if dry_run:
         for line in _expected(wanted.name, measure.requests(wanted, asked), store, fresh):
             echo(line)
@@ -117,7 +120,7 @@ def command(
         elif verbose:
             terminal.in_full(found, wanted.not_built)
         else:
-            terminal.reproduced(found, wanted.not_built, _next(found))
+            terminal.reproduced(found, wanted.not_built, _next(found), in_full("--fresh"))
     if output:
         from memlab.present import report
 
@@ -157,12 +160,13 @@ def _in_all(study: str, requests: Sequence[Request], store: Store | None, fresh:
 
 
 def _next(found: Sequence[Reproduced]) -> list[str]:
-    """The experiment whose claims hold least, and why."""
+    """Of the experiment whose decided claims hold least; one that decided nothing says least."""
     from memlab.judging import summary
 
-    def holding(one: Reproduced) -> float:
-        claims = [c for c in summary.by_claim(one.judged) if not c.absent]
-        return sum(c.overall == "holds" for c in claims) / max(1, len(claims))
+    def holding(one: Reproduced) -> tuple[bool, float]:
+        said = [c.overall for c in summary.by_claim(one.judged) if not c.absent]
+        decided = [word for word in said if word not in ("not decided", "not testable here")]
+        return not decided, decided.count("holds") / max(1, len(decided))
 
     runs = [one for one in found if one.run]
     least = min(runs, key=holding)

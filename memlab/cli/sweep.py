@@ -12,8 +12,10 @@ from memlab.cli import _completing
 from memlab.cli._asked import asked_options
 from memlab.cli._options import (
     Waiting,
+    echo,
     factor_option,
     figure_option,
+    in_full,
     json_option,
     jsonl_option,
     output_folder,
@@ -114,6 +116,8 @@ def command(
         )
         if dry_run:
             _planning.dry_run(request, guest, as_json, store, verbose=verbose)
+            if not (verbose or as_json):
+                echo(f"not shown: each point: {in_full()}")
             return
         run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s, rows)
     if folder:

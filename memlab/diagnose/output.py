@@ -36,6 +36,7 @@ _CALLS = {
     "lock_sleeps": "sleeps for a lock",
     "compactions": "compactions",
 }
+LEFT_OUT = "the evidence, the accounts of page faults, limits and time, and the look's cost"
 NOTHING = "nothing to worry about was found"
 
 
@@ -58,8 +59,6 @@ def lines(found: Diagnosis, *, verbose: bool = False) -> Iterator[str]:
     yield from _proofs(found)
     if verbose:
         yield from _wrapped("", [_cost(found)])
-    else:
-        yield "-v: the evidence, the accounts of page faults, limits and time, and the look's cost"
 
 
 def _subject(found: Diagnosis) -> str:

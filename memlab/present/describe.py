@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from memlab import published as studies
@@ -40,9 +41,9 @@ def as_text(experiment: Experiment, width: int) -> str:
     return "\n".join(_lines(experiment, min(width, _MOST)))
 
 
-def on_a_screen(experiment: Experiment, asked_by: str, width: int, most: int) -> str:
+def on_a_screen(experiment: Experiment, in_full: str, width: int, most: int) -> str:
     """At most so many lines: what is varied and what stays, the window's first sentence, names, as
-    many claims as have room, and how all of it is asked for."""
+    many claims as have room, and the command that prints all of it."""
     width = min(width, _MOST)
     made = list(table.wrapped(f"{experiment.name}: {experiment.question}", width, "", "  "))
 
@@ -66,20 +67,14 @@ def on_a_screen(experiment: Experiment, asked_by: str, width: int, most: int) ->
     if experiment.sources:
         part("studies", ", ".join(experiment.sources))
     part("budget", ", ".join(f"{p} {experiment.budget_s[p]:g} s" for p in PRESETS))
-    last = [f"not shown: what each of these is: memlab describe -v {asked_by}"]
     claims = [
         [*table.wrapped(claim.text, width, f"{'claim':<{_NAME}}", " " * _NAME)]
         for claim in experiment.claims
     ]
-    room, shown = most - len(made) - len(last), 0
-    for lines in claims:
-        if len(lines) > room:
-            break
-        made += lines
-        room, shown = room - len(lines), shown + 1
-    if left := len(claims) - shown:
-        last = [last[0].replace("not shown: ", f"not shown: {units.counted(left, 'claim')}, ")]
-    return "\n".join([*made, *last])
+    shown = table.fitting(map(len, claims), most - len(made) - 1)
+    left = [units.counted(len(claims) - shown, "claim")] if shown < len(claims) else []
+    last = f"not shown: {', '.join([*left, 'what each of these is'])}: {in_full}"
+    return "\n".join([*made, *chain.from_iterable(claims[:shown]), last])
 
 
 _NAME = 10  # characters

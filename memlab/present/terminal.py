@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 import click
@@ -165,7 +165,7 @@ def ended(run: Run, last: Sequence[str]) -> None:
     console = table.console()
     width = console.width
     last = [tables.end(run), *last]
-    room = SCREEN - sum(-(-max(1, len(line)) // width) for line in last)
+    room = SCREEN - _broken(last, width)
     made = _first_screen(console, run, verbose=False)
     if run.experiment.watched:
         made += [part for line in _printed(run) for part in Text(line).wrap(console, width)]
@@ -259,26 +259,25 @@ def _open_claims(console: Console, run: Run) -> list[RichText]:
     `memlab claims` says."""
     if not run.measured or not run.experiment.claims:
         return []
-    return _in_columns(
-        console,
-        (
-            (one.word, f"{claim.text}{f' ({one.where})' if one.where else ''}")
-            for claim in verdicts(run, summary.deciding(_judged(run).judged))
-            for one in claim.verdicts
-            if one.samples and (one.word in _OPEN or one.fallen)
-        ),
+    said = (
+        (one.word, f"{claim.text}{f' ({one.where})' if one.where else ''}")
+        for claim in verdicts(run, summary.deciding(_judged(run).judged))
+        for one in claim.verdicts
+        if one.samples and (one.word in _OPEN or one.fallen)
     )
+    return [*chain.from_iterable(_in_columns(console, said))]
 
 
 _OPEN = ("contradicted", "inconclusive")
 
 
-def _in_columns(console: Console, said: Iterable[tuple[str, str]]) -> list[RichText]:
-    """Those that are contradicted first; one that does not stand is open."""
+def _in_columns(console: Console, said: Iterable[tuple[str, str]]) -> Iterator[list[RichText]]:
+    """The lines of each. Those that are contradicted first; one that does not stand is open."""
     found = [(word if word in _OPEN else "inconclusive", text) for word, text in said]
     found.sort(key=lambda one: _OPEN.index(one[0]))
     width = max(map(len, _OPEN)) + 2
-    return [line for word, text in found for line in _in_column(console, word, text, width)]
+    for word, text in found:
+        yield [*_in_column(console, word, text, width)]
 
 
 def _effects(run: Run, *, verbose: bool) -> Iterator[str]:
@@ -337,9 +336,12 @@ def _published(console: Console, run: Run) -> None:
         console.print(Text(tables.PUBLISHED_LEGEND, style="dim"))
 
 
-def reproduced(found: Sequence[Reproduced], not_built: Sequence[str], last: Sequence[str]) -> None:
-    """Print what of a study holds, on one screen: how many of its claims, those that do not, the
-    `last` lines, and a row per experiment."""
+def reproduced(
+    found: Sequence[Reproduced], not_built: Sequence[str], last: Sequence[str], in_full: str
+) -> None:
+    """Print what of a study holds, on one screen: how many of its claims, those that do not, why an
+    experiment does not run here, the `last` lines, and a row per experiment. What has no room is
+    counted, with the command that prints all, `in_full`."""
     console = table.console()
     studied = any(one.experiment.sources for one in found)
     first: list[RichText] = [Text(line, style="bold") for line in words.headline(found)[:1]]
@@ -348,34 +350,63 @@ def reproduced(found: Sequence[Reproduced], not_built: Sequence[str], last: Sequ
         for one in found
         if one.run and (busy := words.busy(one.run))
     ][:1]
-    made = [part for line in first for part in line.wrap(console, console.width)]
-    open_ones = _in_columns(
-        console,
-        (
-            (claim.overall, f"{claim.claim.text}{f' ({claim.counts})' if claim.counts else ''}")
-            for one in found
-            for claim in summary.by_claim(one.judged)
-            if claim.overall in ("contradicted", summary.DIFFERS, summary.PARTLY, "not decided")
-            and not claim.absent
-            and (claim.claim.of_study or not studied)
-        ),
-    )
-    beside = 7 + len(found) + len(last) + bool(not_built)
-    room = max(3, SCREEN - len(made) - beside)
-    if len(open_ones) > room:
-        left = words.count(len(open_ones) - room + 1, "more line")
-        open_ones = [*open_ones[: room - 1], Text(f"{left}: -v, or memlab claims RUN")]
-    for line in [*made, *open_ones]:
+    width = console.width
+    made = [part for line in first for part in line.wrap(console, width)]
+    open_ones = [
+        *_in_columns(
+            console,
+            (
+                (claim.overall, f"{claim.claim.text}{f' ({claim.counts})' if claim.counts else ''}")
+                for one in found
+                for claim in summary.by_claim(one.judged)
+                if claim.overall in ("contradicted", summary.DIFFERS, summary.PARTLY, "not decided")
+                and not claim.absent
+                and (claim.claim.of_study or not studied)
+            ),
+        )
+    ]
+    refused = [
+        [*Text(f"{one.experiment.name}, not testable here: {one.refused}").wrap(console, width)]
+        for one in found
+        if one.run is None
+    ]
+    room = SCREEN - len(made) - _broken([*last, _MOST_LEFT + in_full], width)
+    rows = by_experiment(found)
+    if _height(console, rows) > room - _FEW_OPEN:
+        rows = _of_most_rows(console, rows, room - _FEW_OPEN)
+    entries = [*open_ones, *refused]
+    shown = table.fitting(map(len, entries), room - _height(console, rows))
+    for line in [*made, *chain.from_iterable(entries[:shown])]:
         line.rstrip()
         console.print(line)
-    for one in found:
-        if one.run is None:
-            console.print(Text(f"{one.experiment.name}, not testable here: {one.refused}"))
-    if not_built:
-        printed = words.count(len(not_built), "printed table")
-        console.print(Text(f"{printed} that no experiment measures: -v lists them"))
-    _unbroken(last)
-    write(console, by_experiment(found))
+    claims_left = max(0, len(open_ones) - shown)
+    unsaid = len(entries) - shown - claims_left
+    rows_left = len(found) - len(rows.rows)
+    left = [
+        said
+        for number, said in (
+            (claims_left, words.count(claims_left, "claim")),
+            (unsaid, f"why {words.count(unsaid, 'experiment')} cannot be measured here"),
+            (rows_left, words.count(rows_left, "experiment")),
+            (len(not_built), f"{words.count(len(not_built), 'table')} that no experiment measures"),
+        )
+        if number
+    ]
+    _unbroken([*([f"not shown: {', '.join(left)}: {in_full}"] if left else []), *last])
+    write(console, rows)
+
+
+# The longest line of what has no room, before its command.
+_MOST_LEFT = (
+    "not shown: 99 claims, why 99 experiments cannot be measured here, 99 experiments, "
+    "9 tables that no experiment measures: "
+)
+_FEW_OPEN = 3  # lines of claims that are open, however many experiments there are
+
+
+def _broken(lines: Iterable[str], width: int) -> int:
+    """How many rows of a terminal they take, which breaks a line that is too long for it."""
+    return sum(-(-max(1, cell_len(line)) // width) for line in lines)
 
 
 def table_of(found: Sequence[Reproduced], study: str, table: str, last: Sequence[str]) -> None:
@@ -384,14 +415,14 @@ def table_of(found: Sequence[Reproduced], study: str, table: str, last: Sequence
     console = table_console()
     source = studies.load(study)
     console.print(Text(f"{study}, {source.tables[table].title} ({source.tables[table].place})"))
+    for one in found:
+        console.print(Text(words.headline([one])[0], style="bold"))
     for run in (one.run for one in found if one.run):
         if busy := words.busy(run):
             console.print(Text(busy, style="bold yellow"))
         for beside in published.tables(run):
             if (beside.source.id, beside.table.id) == (study, table):
                 write(console, tables.published(run, beside))
-    for one in found:
-        console.print(Text(words.headline([one])[0], style="bold"))
     _unbroken(last)
 
 
@@ -407,13 +438,15 @@ def claims(found: Reproduced) -> None:
     standing = [*_standing(found, verbose=False)]
     room = SCREEN - len(head.get().splitlines()) - len(_lines_of(console, map(Text, standing)))
     shown = verdicts(run, found.judged)
-    entries = [*_entries(console, [line for claim in shown for line in _lines(claim)])]
+    entries: Sequence[_Entry] = [
+        *_entries(console, [line for claim in shown for line in _lines(claim)])
+    ]
     last = []
     if sum(len(one.lines) for one in entries) > room:
         for longest in (_SHORT, 0):  # all that are contradicted, if they fit without reasons
             short = [line for claim in shown for line in _short_lines(claim, longest)]
             short.sort(key=lambda line: _IN_SHORT.index(line[0]))
-            entries, left = _begin(_entries(console, short), room - 2)
+            entries, left = _begin([*_entries(console, short)], room - 2)
             if not left["contradicted"]:
                 break
         counts = [f"{count} {word}" for word, count in left.items() if count]
@@ -428,16 +461,13 @@ def claims(found: Reproduced) -> None:
     _unbroken(last)
 
 
-def _begin(entries: Iterable[_Entry], room: int) -> tuple[list[_Entry], Counter[str]]:
+def _begin(entries: Sequence[_Entry], room: int) -> tuple[Sequence[_Entry], Counter[str]]:
     """The first of them that fit into so many lines, and how many verdicts are in the others."""
-    shown, left = [], Counter[str]()
-    for one in entries:
-        room -= len(one.lines)
-        if room >= 0:
-            shown.append(one)
-        else:
-            left[one.word] += one.count
-    return shown, left
+    shown = table.fitting((len(one.lines) for one in entries), room)
+    left = Counter[str]()
+    for one in entries[shown:]:
+        left[one.word] += one.count
+    return entries[:shown], left
 
 
 def in_full(found: Sequence[Reproduced], not_built: Sequence[str]) -> None:
@@ -605,11 +635,11 @@ def _indented(console: Console, text: RichText, columns: int) -> Iterator[RichTe
         yield Text(" " * columns).append_text(line)
 
 
-def compare(found: Sequence[Compared], *, verbose: bool = False) -> None:
+def compare(found: Sequence[Compared], in_full: str = "") -> None:
     """Print how many points got which word, what else differs, and a row per point of runs compared
     with one base. Where these have no room on one screen, points that differ stand first, the
-    medians go where they have no room beside, and a line says what is left out; with `verbose`
-    nothing is."""
+    medians go where they have no room beside, and a line says what is left out, with the command
+    that prints all, `in_full`; without one nothing is."""
     console = table.console()
     with console.capture() as head:
         for line in tables.compared_counts(found):
@@ -619,17 +649,18 @@ def compare(found: Sequence[Compared], *, verbose: bool = False) -> None:
     legend = Text(tables.ratio_legend(found[0]), style="dim")
     room = SCREEN - len(head.get().splitlines()) - len(_lines_of(console, [legend]))
     shown, left = tables.compared(found, p=False), []
-    if not verbose and _height(console, shown) > room:
+    if in_full and _height(console, shown) > room:
         whole = len(shown.rows)
+        room -= _broken([f"not shown: {whole} points, the medians: {in_full}"], console.width)
         few = tables.compared(found, p=False, medians=False)
-        shown, few = (_of_most_rows(console, one, room - 1) for one in (shown, few))
-        if _height(console, shown) >= room or len(shown.rows) + _ROWS < len(few.rows):
+        shown, few = (_of_most_rows(console, one, room) for one in (shown, few))
+        if _height(console, shown) > room or len(shown.rows) + _ROWS < len(few.rows):
             shown, left = few, ["the medians"]
         left = [words.count(whole - len(shown.rows), "point"), *left]
     console.file.write(head.get())
     write(console, shown)
     if left:
-        console.print(Text(f"not shown: {', '.join(left)}: -v"))
+        _unbroken([f"not shown: {', '.join(left)}: {in_full}"])
     console.print(legend)
 
 

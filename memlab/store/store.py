@@ -393,7 +393,7 @@ class Store:
             if isinstance(why, str) and wanted in ("last", id):
                 with self._naming(id):
                     raise _Damaged(why)
-        known = [run.id for run in runs] + [run.name for run in runs if run.name]
+        known = [name for run in runs for name in (run.id, run.name, run.experiment) if name]
         hint = nearest(wanted, known, "`memlab runs` lists them")
         raise UnknownRun(f"no run {wanted!r} in {self.path}; {hint}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from warnings import catch_warnings, simplefilter
 
@@ -178,6 +179,21 @@ def test_what_a_reproduction_proposes_runs(store_path: Path) -> None:
     ask(*proposed(next_of(ask(*words, *store).stdout)))
 
 
+@pytest.mark.parametrize("command", ["describe vma-lock", "claims --example vma-lock", "diagnose"])
+def test_what_has_no_room_is_printed_by_the_command_that_is_named(command: str) -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        try:
+            words = command.split()
+            words += [str(process.pid), "--seconds", "0.1"] if command == "diagnose" else []
+            lines = ask(*words).stdout.splitlines()
+            assert lines[-1].startswith("not shown: ")
+            whole = ask(*shlex.split(lines[-1].rpartition(": memlab ")[2])).stdout
+        finally:
+            process.kill()
+    assert "not shown: " not in whole
+    assert len(whole.splitlines()) > len(lines)
+
+
 def next_of(text: str) -> str:
     """Up to the line that proposes: a table may stand below it."""
     lines = text.splitlines()
@@ -219,12 +235,16 @@ def test_what_is_not_near_is_not_proposed(words: list[str], wrong: str) -> None:
     [
         (["describe", "mmap-wirte"], "mmap-write"),
         (["describe", "page"], "page-fault"),
+        (["claims", "mmap-wirte"], "mmap-write"),
         (["schema", "shwo"], "show"),
         (["swep"], "sweep"),
         (["sweep", "mmap-write", "-p", "methd=write", "--dry-run"], "method"),
     ],
 )
-def test_what_is_near_is_proposed(words: list[str], right: str) -> None:
+def test_what_is_near_is_proposed(words: list[str], right: str, store_path: Path) -> None:
+    Machine(store_path).sweep("mmap-write", size=[4096], controls=False)
+    if words[0] == "claims":
+        words = [*words, "--store", str(store_path)]
     assert f"did you mean {right}?" in refused(*words)
 
 

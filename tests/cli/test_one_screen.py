@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from click.testing import CliRunner
 from made_up import Machine
 
 from memlab import measure
-from memlab.cli import cli
+from memlab.cli import _sweeping, cli
 from memlab.observe.capabilities import Capability
 from memlab.present.table import SCREEN
 
@@ -69,10 +70,42 @@ def test_a_comparison_of_many_points_fits_and_begins_with_what_differs(
         parts = len(news) if columns == 80 else 1  # at 80 columns a run stands below the other
         assert int(left.split()[2]) == 48 - len(rows) / parts
         assert "00000002" not in news or " slower " in rows[0]
-        whole = CliRunner().invoke(cli, [*words, "-v"]).stdout
+        pasted = shlex.split(left.rpartition(": memlab ")[2])
+        assert sorted(pasted) == sorted([*words, "-v"])
+        whole = CliRunner().invoke(cli, pasted).stdout
         assert "not shown" not in whole
         assert "base" in whole
         assert len(whole.splitlines()) > 48
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_pilot_ends_on_one_screen(
+    columns: int, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As wide as a terminal of so many columns breaks it; the next step is the whole command."""
+    run = Machine(store.with_name("pilot.db")).sweep("mmap-write")
+    monkeypatch.setattr(_sweeping, "sweep", lambda *_, **__: run)
+    words = ["plan", "mmap-write", "--preset", "paper", "--no-controls", "--detect", "20%"]
+    done = CliRunner().invoke(cli, [*words, "--pilot"])
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("a change of 20 % shows with probability 0.9: it takes ")
+    assert sum(-(-len(line) // columns) for line in lines) <= SCREEN, done.stdout
+    pasted = shlex.split(lines[-1].removeprefix("next: memlab "))
+    assert pasted[:5] == ["sweep", "mmap-write", "--preset", "paper", "--no-controls"]
+    again = CliRunner().invoke(cli, [*pasted, "--dry-run"])
+    assert again.exit_code == 0, again.output
+
+
+def test_a_dry_run_names_the_command_that_prints_each_point(store: Path) -> None:
+    words = ["sweep", "mmap-write", "-p", "size=4k,8k", "--dry-run"]
+    last = CliRunner().invoke(cli, words).stdout.splitlines()[-1]
+    pasted = shlex.split(last.rpartition(": memlab ")[2])
+    assert sorted(pasted) == sorted([*words, "-v"])
+    whole = CliRunner().invoke(cli, pasted).stdout
+    assert "not shown" not in whole
+    assert "8 KiB" in whole
+    tried = CliRunner().invoke(cli, ["try", "-p", "nice=0,1", "--dry-run", "--", "true"])
+    assert "-v" not in tried.stdout  # an option that it does not have
 
 
 def test_doctor_fits_where_nothing_is_there(monkeypatch: pytest.MonkeyPatch, store: Path) -> None:

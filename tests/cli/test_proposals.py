@@ -97,6 +97,14 @@ def test_each_next_step_has_a_test_that_runs_it() -> None:
         assert any(re.search(rf"\b{name}\b", text) for name in commands[module]), module
 
 
+def test_no_line_proposes_an_option_alone() -> None:
+    """Which cannot be pasted: `options.in_full` has the whole command."""
+    for path in sorted((ROOT / "memlab").rglob("*.py")):
+        if "-v" in (source := path.read_text(encoding="utf-8")):
+            texts = [text for _, text in _texts(ast.parse(source)) if text != "-v"]
+            assert not [text for text in texts if re.search(r"(^|: )-v\b", text)], path
+
+
 def test_a_line_that_begins_with_next_is_in_the_table() -> None:
     """A module that ends its output with `next: memlab ...` has a test that runs it."""
     sources = {path: path.read_text("utf-8") for path in (ROOT / "memlab").rglob("*.py")}

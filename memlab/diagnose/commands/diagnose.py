@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from memlab.cli._options import Parsed, duration, echo, echo_json, json_option
+from memlab.cli._options import Parsed, duration, echo, echo_json, in_full, json_option
 from memlab.printable import printable
 
 _SECONDS_MAX = 3600
@@ -139,6 +139,8 @@ def command(
 
             for line in output.lines(found, verbose=verbose):
                 echo(line)
+            if not verbose:
+                echo(f"not shown: {output.LEFT_OUT}: {in_full()}")
 
     if watch:
         _watch(pid, group, triggers, every, keep, look)
