@@ -104,11 +104,11 @@ def alarm(x: FloatArray, rate: float = RATE) -> int | None:
     n = len(x)
     if n < FIRST:
         return None
-    statistic = split_statistics(x)
+    ranks = _midranks(x)
+    statistic = _split_statistics(ranks)
     best = int(np.argmax(statistic))
     if statistic[best] > LIMITS[rate]:
         return best + 1
-    ranks = _midranks(x)
     sums = np.cumsum(ranks[::-1])[1:NEWEST]  # of the newest 2, 3, ... runs
     k = np.arange(2, len(sums) + 2)
     lowest = np.minimum(sums, k * (n + 1) - sums)
@@ -169,8 +169,12 @@ def _rank_sums(rate: float) -> list[FloatArray]:
 def split_statistics(x: FloatArray) -> FloatArray:
     """|Z| of the runs after each split against those before it, shape (n - 1,), by normal scores
     (van der Waerden); Z has variance 1 where all orders of the runs are alike."""
-    n = len(x)
-    scores = np.interp(_midranks(x), np.arange(1, n + 1), normal_scores(n))
+    return _split_statistics(_midranks(x))
+
+
+def _split_statistics(ranks: FloatArray) -> FloatArray:
+    n = len(ranks)
+    scores = np.interp(ranks, np.arange(1, n + 1), normal_scores(n))
     scores -= scores.mean()
     total = (scores**2).sum()
     if total <= 0:

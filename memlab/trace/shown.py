@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memlab import units
-from memlab.present import figures, words
-from memlab.present.figures import scales, style
+from memlab.present import words
 from memlab.present.table import Column, Table, markdown
 from memlab.printable import signal_name
 from memlab.trace import file, recording
@@ -138,6 +137,10 @@ def _bytes(pages: int) -> str:
 def figure(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
     """Memory over time by kind of mapping, stacked; below it what was given back, if anything was,
     and what of that was touched again, summed. Written as PNG."""
+    # A second of processor time, which `record` need not wait for.
+    from memlab.present import figures
+    from memlab.present.figures import scales, style
+
     at_s = [trace.elapsed_s * (i + 1) / len(found.moments) for i in range(len(found.moments))]
     held = [[row[i] * PAGE for row in found.moments] for i in range(len(KINDS))]
     given, again = ([row[len(KINDS) + i] * PAGE for row in found.moments] for i in range(2))

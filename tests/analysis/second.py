@@ -71,11 +71,8 @@ def shift_limits(a, b):
     first, second = np.log(a), np.log(b)
     shifts = np.unique(np.subtract.outer(first, second))
     tried = np.concatenate([[shifts[0] - 1], (shifts[1:] + shifts[:-1]) / 2, [shifts[-1] + 1]])
-    kept = [
-        i
-        for i, shift in enumerate(tried)
-        if mannwhitneyu(first - shift, second, method="exact").pvalue > 0.05
-    ]
+    p = mannwhitneyu(first - tried[:, None], second[None], axis=1, method="exact").pvalue
+    kept = np.flatnonzero(p > 0.05)
     if kept[0] == 0:
         return None
     return exp(shifts[kept[0] - 1]), exp(shifts[kept[-1]])

@@ -70,6 +70,13 @@ def test_a_list_of_runs_imports_nothing_that_reads_one(
     assert mine & {"api", "results", "judging", "experiment", "documents", "observe"} == set()
 
 
+def test_a_recording_imports_nothing_that_draws() -> None:
+    """It begins so much later: a second of processor time."""
+    found = modules(COMMAND.format(arguments=["record", "-o", "x.trace", "999999999"]))
+    assert "memlab.trace.shown" in found
+    assert found & HEAVY == {"numpy", "rich"}
+
+
 @pytest.mark.parametrize("arguments", ["--help", "list"])
 def test_what_prints_no_json_imports_no_types_of_it(arguments: str) -> None:
     assert modules(COMMAND.format(arguments=arguments.split())) & TYPED == set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 Spot = tuple[float, float]
 _INK_PRICE = 9.0  # points of distance that a covered spot is worth
 _STEPS = (14.0, 20.0, 32.0, 48.0, 70.0, 100.0, 140.0)  # from a spot to the words beside it
+_EDGE = 0.3  # points of words that may touch ink
 _SHARES = (0.1, 0.25, 0.75, 0.9)  # of the words' width that lie left of the spot
 
 
@@ -83,12 +83,26 @@ def free_box(
     lefts += [x - wide * share for share in _SHARES]
     bottoms = [y - high / 2, *(y + d for d in _STEPS), *(y - d - high for d in _STEPS)]
 
-    def cost(box: Bbox) -> tuple[bool, bool, float]:
-        beside = max(box.x0 - x, 0.0, x - box.x1), max(box.y0 - y, 0.0, y - box.y1)
-        held = inside.x0 <= box.x0 and box.x1 <= inside.x1
-        held = held and inside.y0 <= box.y0 and box.y1 <= inside.y1
-        covered = _INK_PRICE * int(box.padded(-0.3).count_contains(ink))  # an edge may touch
-        price = round(math.hypot(*beside) + covered, 6)  # of two alike the first is taken
-        return not held, any(box.overlaps(one) for one in taken), price
+    left, bottom = (side.ravel() for side in np.meshgrid(lefts, bottoms, indexing="ij"))
+    right, top = left + wide, bottom + high
+    held = (inside.x0 <= left) & (right <= inside.x1) & (inside.y0 <= bottom) & (top <= inside.y1)
+    over = np.zeros(left.size, dtype=bool)
+    for one in taken:
+        over |= (left <= one.x1) & (one.x0 <= right) & (bottom <= one.y1) & (one.y0 <= top)
+    columns = _within(ink[:, 0], lefts, wide)
+    rows = _within(ink[:, 1], bottoms, high)
+    covered = (columns @ rows.T).ravel()
+    beside = (
+        np.maximum(0.0, np.maximum(low - at, at - end))
+        for low, at, end in ((left, x, right), (bottom, y, top))
+    )
+    price = np.round(np.hypot(*beside) + _INK_PRICE * covered, 6)  # of two alike the first is taken
+    best = np.lexsort((price, over, ~held))[0]
+    return Bbox.from_bounds(left[best], bottom[best], wide, high)
 
-    return min((Bbox.from_bounds(a, b, wide, high) for a in lefts for b in bottoms), key=cost)
+
+def _within(ink: NDArray[Any], starts: Sequence[float], length: float) -> NDArray[Any]:
+    """Shape (starts, ink): 1.0 where a coordinate is between a start and its end, whose edge may
+    touch."""
+    low = np.asarray(starts)[:, None] + _EDGE
+    return ((low < ink) & (ink < low + length - 2 * _EDGE)).astype(float)
