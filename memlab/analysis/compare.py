@@ -19,7 +19,7 @@ from memlab.analysis.intervals import (
     ratio_interval,
     unpaired_ratio_interval,
 )
-from memlab.analysis.power import pairs_could_show, runs_could_show
+from memlab.analysis.power import detectable_of_pairs, detectable_of_runs
 from memlab.analysis.stopping import more_blocks
 
 ComparisonWord = Literal["faster", "slower", "same", "inconclusive"]
@@ -50,13 +50,16 @@ class Comparison:
     blocks_missing: int
     n: int
     unit: str = "block"
-    seen: Callable[[], float | None] = field(default=lambda: None, repr=False, compare=False)
+    find_detectable: Callable[[], float | None] = field(
+        default=lambda: None, repr=False, compare=False
+    )
 
     @property
-    def could_show(self) -> float | None:
-        """The relative change that so many samples show as faster or slower with 90 %, by the rule
-        that judged them, the other points being as they are; None where none shows."""
-        return self.seen()
+    def detectable(self) -> float | None:
+        """The minimum detectable effect: the relative change that so many samples show as faster or
+        slower with 90 %, by the rule that judged them, the other points being as they are; None
+        where none shows."""
+        return self.find_detectable()
 
     @property
     def text(self) -> str:
@@ -110,18 +113,18 @@ def compare(
         min(1.0, equivalence_p(*pair, threshold) * by)
         for pair, by in zip(pairs, strict, strict=True)
     ]
-    seen = [
-        partial(_runs_could_show, *pair, threshold, level or LEVEL, left)
+    finders = [
+        partial(_detectable_of_runs, *pair, threshold, level or LEVEL, left)
         for pair, level, left in zip(pairs, levels, _left(beyond), strict=True)
     ]
-    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, seen)
+    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, finders)
 
 
-def _runs_could_show(
+def _detectable_of_runs(
     base: FloatArray, new: FloatArray, threshold: float, level: float, alpha: float
 ) -> float | None:
     strict = 1 - (1 - level) * alpha / ALPHA
-    return runs_could_show(logs_of(base), logs_of(new), threshold, strict)
+    return detectable_of_runs(logs_of(base), logs_of(new), threshold, strict)
 
 
 def _left(p_values: Sequence[float]) -> list[float]:
@@ -162,18 +165,18 @@ def compare_paired(
     shown = partial(sign_test, sequential=sequential)
     beyond = [min(1.0, 2 * min(shown(x - margin), shown(-margin - x))) for x in logs]
     same = [max(shown(margin - x), shown(x + margin)) for x in logs]
-    seen = [
-        partial(_pairs_could_show, x, threshold, sequential, left)
+    finders = [
+        partial(_detectable_of_pairs, x, threshold, sequential, left)
         for x, left in zip(logs, _left(beyond), strict=True)
     ]
-    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, seen)
+    return _judge_all(ratios, beyond, same, threshold, lower_is_better, unit, finders)
 
 
-def _pairs_could_show(
+def _detectable_of_pairs(
     log_ratios: FloatArray, threshold: float, sequential: bool, alpha: float
 ) -> float | None:
     outside = most_outside(log_ratios.size, alpha / 2, sequential)
-    return pairs_could_show(log_ratios, threshold, outside)
+    return detectable_of_pairs(log_ratios, threshold, outside)
 
 
 def mann_whitney_p(
@@ -233,14 +236,19 @@ def _judge_all(
     threshold: float,
     lower_is_better: bool,
     unit: str,
-    seen: Sequence[Callable[[], float | None]],
+    finders: Sequence[Callable[[], float | None]],
 ) -> list[Comparison]:
     if threshold <= 0:
         raise ValueError(f"threshold is a positive share, such as 0.05: {threshold:g}")
-    adjusted = zip(ratios, benjamini_hochberg(beyond), benjamini_hochberg(same), seen, strict=True)
+    adjusted = zip(
+        ratios, benjamini_hochberg(beyond), benjamini_hochberg(same), finders, strict=True
+    )
     return [
-        replace(_judge(ratio, p_beyond, p_same, threshold, lower_is_better, unit), seen=could)
-        for ratio, p_beyond, p_same, could in adjusted
+        replace(
+            _judge(ratio, p_beyond, p_same, threshold, lower_is_better, unit),
+            find_detectable=finder,
+        )
+        for ratio, p_beyond, p_same, finder in adjusted
     ]
 
 

@@ -79,7 +79,7 @@ def blocks_for(seen: FloatArray, change: float, power: float) -> int | None:
     return many
 
 
-def pairs_could_show(
+def detectable_of_pairs(
     log_ratios: FloatArray, threshold: float, outside: int, power: float = 0.9
 ) -> float | None:
     """The relative change, beyond the threshold, that so many pairs show with that probability, by
@@ -91,7 +91,7 @@ def pairs_could_show(
     return _beyond(threshold, np.partition(drawn, outside, axis=1)[:, outside], power)
 
 
-def runs_could_show(
+def detectable_of_runs(
     base_logs: FloatArray, new_logs: FloatArray, threshold: float, level: float, power: float = 0.9
 ) -> float | None:
     """The same of two runs that share no blocks: all of Hodges and Lehmann's interval at that level

@@ -32,7 +32,6 @@ from memlab.experiment.figures import (
     Causes,
     Checks,
     Figure,
-    Layers,
     Lines,
     Matrix,
     Members,
@@ -42,6 +41,7 @@ from memlab.experiment.figures import (
     Strips,
     Timeline,
     Tradeoff,
+    VarianceComponents,
 )
 from memlab.experiment.host import Containment, Host, Malloc, ReservedMemory, VirtualMachine
 from memlab.experiment.kinds import (
@@ -116,7 +116,6 @@ __all__ = [
     "File",
     "Host",
     "Kind",
-    "Layers",
     "Level",
     "Limit",
     "Lines",
@@ -139,6 +138,7 @@ __all__ = [
     "Strips",
     "Timeline",
     "Tradeoff",
+    "VarianceComponents",
     "VirtualMachine",
     "Within",
     "check",

@@ -43,7 +43,7 @@ class Choice:
     """A figure of one's own: a metric over the factor `x`, a line or bar for each level of the
     factors `series`, a panel for each of `panels`, the points that have the levels `where`.
     With `samples` every sample beside its point's median instead, a row per point in that order.
-    With `layers` how far each layer of luck moves a sample, a row per point.
+    With `layers` the variance components: how far each moves a sample, a row per point.
     With `against` the ratio to each of these runs, a row per point that both have.
 
     What is not given is as in the run's first figure, as far as those factors are varied.
@@ -216,7 +216,7 @@ class Strips(Figure):
 
 
 @dataclass(frozen=True, slots=True)
-class Layers(Figure):
+class VarianceComponents(Figure):
     """How far another session, another layout of the probe's code and another block move a sample
     of the metric: a row a point."""
 

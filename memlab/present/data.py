@@ -187,7 +187,7 @@ def comparison(compared: Compared) -> documents.Compare:
                 beyond_p=point.comparison.beyond_p,
                 same_p=point.comparison.same_p,
                 blocks_missing=point.comparison.blocks_missing,
-                could_show=point.comparison.could_show,
+                detectable=point.comparison.detectable,
                 n=point.comparison.n,
             )
             for point in compared.points

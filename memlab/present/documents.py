@@ -459,9 +459,9 @@ class ComparedPoint(Document):
     blocks_missing: Number
     """About how many more blocks, of runs spread over sessions how many more sessions, would decide
     it; 0 where it is decided."""
-    could_show: float | None
-    """The relative change (0.03 is 3 %) that so many samples show as faster or slower with
-    probability 0.9; null where there are too few for an interval."""
+    detectable: float | None
+    """The minimum detectable effect: the relative change (0.03 is 3 %) that so many samples show as
+    faster or slower with probability 0.9; null where there are too few for an interval."""
     n: Positive
     """Samples, on the side that has fewer."""
 
@@ -797,7 +797,15 @@ class Describe(Document):
 
 
 # Of a document that lost or renamed a key; else 1 (docs/json.md).
-_VERSIONS = {"claims-hosts": 2, "describe": 2, "diagnose": 2, "show": 2, "sweep": 2, "try": 2}
+_VERSIONS = {
+    "claims-hosts": 2,
+    "compare": 2,
+    "describe": 2,
+    "diagnose": 2,
+    "show": 2,
+    "sweep": 2,
+    "try": 2,
+}
 _COMMANDS: Mapping[str, Any] = {
     "claims": Claims,
     "clean": Clean,

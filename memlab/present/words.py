@@ -337,10 +337,10 @@ def counts(compared: Compared) -> str:
         "inconclusive": "inconclusive",
     }
     each = (f"{compared.counts[w]} {text}" for w, text in said.items() if compared.counts[w])
-    return f"{count(len(compared.points), 'point')}: {', '.join(each)}{_could_show(compared)}"
+    return f"{count(len(compared.points), 'point')}: {', '.join(each)}{_detectable(compared)}"
 
 
-def _could_show(compared: Compared) -> str:
+def _detectable(compared: Compared) -> str:
     """`; a change over 8 % would have shown, at every point one over 15 %`, where none did. Of many
     points the one is of the interval of median width, the other of the widest twenty."""
     if compared.fails("difference"):
@@ -360,7 +360,7 @@ def _could_show(compared: Compared) -> str:
 
 
 def _shown(points: Iterable[Comparison]) -> list[float]:
-    return sorted(change for one in points if (change := one.could_show) is not None)
+    return sorted(change for one in points if (change := one.detectable) is not None)
 
 
 _WIDEST = 20  # intervals, of which one is of the point that could show the least

@@ -18,7 +18,7 @@ import numpy as np
 
 from memlab.analysis.verdicts import ratio_verdict
 from memlab.errors import CannotRun
-from memlab.machines.ladder import climb as ladder
+from memlab.machines.ladder import measure as ladder
 from memlab.machines.ladder.judge import KernelCell, KernelRow
 from memlab.run.watch import Silent
 from tests.analysis.tables import NOISES, Generator, drift
@@ -62,17 +62,17 @@ def bisection(rng: Generator, noise: str, aways: Sequence[float]) -> Answer:
             runs[kernel, blocks] = KernelCell(found.word, p=found.p)
         return runs[kernel, blocks]
 
-    def rows(asked: ladder.Asked, climbed: Sequence[Kernel]) -> list[KernelRow]:
-        cells = {one.version: drawn(int(one.version), asked.blocks) for one in climbed}
+    def rows(asked: ladder.LadderRequest, measured: Sequence[Kernel]) -> list[KernelRow]:
+        cells = {one.version: drawn(int(one.version), asked.blocks) for one in measured}
         return [KernelRow("simulated", "claim", "", {}, "1", cells)]
 
     kernels = cast("list[Any]", [Kernel(str(number)) for number in range(KERNELS)])
     with (
-        patch.object(ladder, "climb", lambda _, kernels, *__, **___: kernels),
+        patch.object(ladder, "measure", lambda _, kernels, *__, **___: kernels),
         patch.object(ladder, "rows", rows),
     ):
         try:
-            asked = ladder.Asked(["simulated"], timed=True)  # which asks no emulator
+            asked = ladder.LadderRequest(["simulated"], timed=True)  # which asks no emulator
             _, found = ladder.bisect(asked, "claim", kernels, Path(), Silent(), lambda _: None)
         except CannotRun:
             return Answer(False)

@@ -66,7 +66,7 @@ def kept(
     return float(np.mean([shown(noise, change, blocks, sequential) for change in changes]))
 
 
-def could_kept(noise: str, samples: int, way: str, runs: int | None = None) -> float:
+def detectable_kept(noise: str, samples: int, way: str, runs: int | None = None) -> float:
     """How often the change shows of which `compare` says that it would have with 90 %: of pairs in
     blocks, or of two runs, stopped by a look or not."""
     runs = runs or PILOTS * (1 if way.startswith("pairs") else 2)
@@ -77,7 +77,7 @@ def could_kept(noise: str, samples: int, way: str, runs: int | None = None) -> f
         found = [compare_paired([one], THRESHOLD, sequential=sequential)[0] for one in pairs]
     else:
         found = [compare([one], THRESHOLD, sequential=(sequential, sequential))[0] for one in pairs]
-    changes = [one.could_show for one in found]
+    changes = [one.detectable for one in found]
     if None in changes:
         return float("nan")
     again = 0.05 * NOISES[noise](rng, (2, TRUTHS // 10, samples))
@@ -101,10 +101,10 @@ WAYS = ("pairs, --blocks", "pairs, stopped by a look", "runs, --blocks", "runs, 
 SAMPLES = (8, 12, 20, 40)
 
 
-def could_rows() -> dict[str, Callable[[], list[float]]]:
+def detectable_rows() -> dict[str, Callable[[], list[float]]]:
     return {
         f"{way}, {noise}": lambda way=way, noise=noise: [
-            100 * could_kept(noise, samples, way) for samples in SAMPLES
+            100 * detectable_kept(noise, samples, way) for samples in SAMPLES
         ]
         for way in WAYS
         for noise in NOISES
@@ -129,5 +129,5 @@ def rows() -> dict[str, Callable[[], list[float]]]:
 
 
 if __name__ == "__main__":
-    for label, of in {**rows(), **could_rows()}.items():
+    for label, of in {**rows(), **detectable_rows()}.items():
         print(f"| {label} | {' | '.join(f'{cell:.1f}' for cell in of())} |")

@@ -18,8 +18,8 @@ from .planned import (
     SAMPLES,
     SIZES,
     WAYS,
-    could_kept,
-    could_rows,
+    detectable_kept,
+    detectable_rows,
     kept,
     log_ratios,
     low_ends,
@@ -120,22 +120,22 @@ def could_documented():
 
 def test_what_could_have_shown_is_documented_and_within_five_points_from_twelve_samples_on():
     found = could_documented()
-    assert list(found) == list(could_rows())
+    assert list(found) == list(detectable_rows())
     for label, cells in found.items():
         assert cells[SAMPLES.index(12) :] == pytest.approx([90] * 3, abs=5.2), label
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_could_have_shown_would_have(way):
+def test_a_detectable_change_is_detected(way):
     """A half-width times a normal's factor promised 90 % of two modes and kept 55 to 65."""
-    assert could_kept("bimodal 50/50", 20, way, runs=80) == pytest.approx(0.9, abs=0.07)
+    assert detectable_kept("bimodal 50/50", 20, way, runs=80) == pytest.approx(0.9, abs=0.07)
 
 
-def test_nothing_could_have_shown_without_an_interval():
+def test_nothing_is_detectable_without_an_interval():
     (few,) = compare_paired([([1.0] * 5, [1.0] * 5)])
-    assert few.could_show is None
+    assert few.detectable is None
     (same,) = compare_paired([([1.0] * 6, [1.0] * 6)], 0.05)
-    assert same.could_show == pytest.approx(0.05)
+    assert same.detectable == pytest.approx(0.05)
 
 
 def test_beside_other_points_a_change_has_to_be_larger():
@@ -143,4 +143,4 @@ def test_beside_other_points_a_change_has_to_be_larger():
     rng = np.random.default_rng(6)
     pairs = [tuple(np.exp(0.05 * rng.standard_normal((2, 30)))) for _ in range(10)]
     (alone,), (beside, *_) = compare_paired(pairs[:1]), compare_paired(pairs)
-    assert beside.could_show > alone.could_show
+    assert beside.detectable > alone.detectable

@@ -29,8 +29,8 @@ ROOT = Path(__file__).parents[2]
 _EXAMPLE = re.compile(r"((git bisect run|ssh b) )?memlab( |$)")
 # What needs kernels in guests, other hosts, packages or hours: the file of the tests that run it.
 ELSEWHERE = {
-    "bisect": "tests/machines/test_climbing.py",
-    "ladder": "tests/machines/test_climbing.py",
+    "bisect": "tests/machines/test_ladder_measured.py",
+    "ladder": "tests/machines/test_ladder_measured.py",
     "kernels unpack": "tests/machines/test_kernels.py",
     "pull": "tests/fleet/test_pull.py",
     "worker": "tests/fleet/test_dask.py",

@@ -27,9 +27,9 @@ from memlab import api, cli, experiments, recorded
 from memlab.errors import HostError
 from memlab.machines.commands.ladder import document as as_document
 from memlab.machines.guest.kernels import Found
-from memlab.machines.guest.machine import Asked
+from memlab.machines.guest.machine import GuestSpec
 from memlab.machines.ladder import judge as ladder
-from memlab.machines.ladder.climb import Rung
+from memlab.machines.ladder.measure import KernelResult
 from memlab.observe import proc
 from memlab.present import documents
 from memlab.request import Request
@@ -192,8 +192,10 @@ def test_the_document_holds_to_it_and_no_key_is_added_left_out_or_of_another_typ
 def ladder_document() -> Any:
     """Of a recorded run, as if it were of two kernels: to measure them takes guests."""
     run = api.load("page-fault", example=True)
-    rungs = [
-        Rung(Found(Path("vmlinuz"), None, "no kernel"), {"page-fault": run}, ["it hangs"], 1.0)
+    results = [
+        KernelResult(
+            Found(Path("vmlinuz"), None, "no kernel"), {"page-fault": run}, ["it hangs"], 1.0
+        )
     ]
     rows = ladder.rows([("6.1", run), ("7.3", run)], (), ["faults_20gb"], timed=False)
     cells = {
@@ -203,7 +205,7 @@ def ladder_document() -> Any:
     rows.append(
         ladder.KernelRow("vma-lock", "x", "text", {"check": "mlock"}, "count", cells, "6.18")
     )
-    document = as_document(rungs, rows, Path("ladder.png"), 60.0, 1)
+    document = as_document(results, rows, Path("ladder.png"), 60.0, 1)
     return held("ladder", strict_json(documents.text(document)))
 
 
@@ -364,7 +366,7 @@ def test_a_traced_run(command: Command, store_path: Path) -> None:
 
 def test_a_run_in_a_guest(printed: Printed, store_path: Path) -> None:
     """As it is stored; tests/machines boots one."""
-    guest = asdict(Asked(cpus=2))
+    guest = asdict(GuestSpec(cpus=2))
     declared = experiments.load("page-fault")
     (point, *_) = plan.build(declared, "quick", declared.tiny).points
     row = run_row(

@@ -8,8 +8,8 @@ import pytest
 
 from memlab import api, experiments
 from memlab.errors import BadRequest
-from memlab.machines.ladder import climb, show
 from memlab.machines.ladder import judge as ladder
+from memlab.machines.ladder import measure, show
 from memlab.machines.ladder.judge import KernelCell, KernelRow
 from memlab.run import plan
 
@@ -121,15 +121,15 @@ def test_a_changelogs_claim_is_judged_where_it_is_named_and_leaves_one_point(
     (claim,) = (one for one in declared.changes if one.id == wanted)
     assert claim.since
     assert claim not in ladder.selected(declared, (), timed=True)
-    asked = climb.Asked([name], [wanted], append=claim.boots_with, timed=False)
-    (request,) = climb.requests(asked)
+    asked = measure.LadderRequest([name], [wanted], append=claim.boots_with, timed=False)
+    (request,) = measure.requests(asked)
     (point,) = plan.build(declared, "quick", request.levels, controls=False).points
     assert dict(claim.where).items() <= point.at.items()
 
 
 def test_a_claim_that_needs_another_boot_says_so() -> None:
     with pytest.raises(BadRequest, match="--append transparent_hugepage_tmpfs=always"):
-        climb.requests(climb.Asked(["mmap-write"], ["tmpfs-folio-faults"], timed=False))
+        measure.requests(measure.LadderRequest(["mmap-write"], ["tmpfs-folio-faults"], timed=False))
 
 
 def metric_row(name: str, *values: float) -> KernelRow:

@@ -13,7 +13,7 @@ from memlab.errors import BadRequest
 from memlab.experiment import Level
 from memlab.machines.guest import foreign, kernels
 from memlab.machines.guest.host import Guest
-from memlab.machines.guest.machine import Asked, command
+from memlab.machines.guest.machine import GuestSpec, command
 from memlab.observe import guest_tools
 from memlab.request import Request
 from memlab.run import fork_server, kernel
@@ -67,7 +67,7 @@ def test_files_stand_for_those_that_this_python_imports(root: Path) -> None:
 
 def test_the_machine_is_the_kernels(tmp_path: Path) -> None:
     boots = tmp_path / "Image", tmp_path / "initramfs"
-    words = command(Asked(cpus=1), boots, "tcg", tmp_path, tmp_path / "disk", kernel.AARCH64)
+    words = command(GuestSpec(cpus=1), boots, "tcg", tmp_path, tmp_path / "disk", kernel.AARCH64)
     assert Path(words[0]).name == guest_tools.QEMU_ARM64
     assert words[words.index("-machine") + 1].startswith("virt")
     assert "console=ttyAMA0" in words[words.index("-append") + 1]
@@ -112,7 +112,7 @@ def test_a_guest_of_arm64_counts_in_its_own_pages(
     ]
     found = []
     with (
-        Guest(Asked(kernel=image_path, memory_bytes=512 * MiB)) as guest,
+        Guest(GuestSpec(kernel=image_path, memory_bytes=512 * MiB)) as guest,
         Store(store_path, create=True) as store,
     ):
         for request in asked:

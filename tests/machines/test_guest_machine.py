@@ -12,7 +12,7 @@ from memlab import experiments
 from memlab.experiment import Count
 from memlab.machines.guest import device, machine
 from memlab.machines.guest.host import Guest
-from memlab.machines.guest.machine import Asked
+from memlab.machines.guest.machine import GuestSpec
 from memlab.run import plan
 from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor, default_cpus
@@ -26,8 +26,8 @@ def test_memory_mapped_for_a_device_is_resident_and_in_vm_lck(
     guest_kernel: str, store_path: Path
 ) -> None:
     """Every claim of the experiment, VFIO's among them, holds in every sample."""
-    asked = Asked(kernel=guest_kernel, memory_bytes=512 * MiB, cpus=1, iommu=True)
-    with Guest(asked) as guest:
+    spec = GuestSpec(kernel=guest_kernel, memory_bytes=512 * MiB, cpus=1, iommu=True)
+    with Guest(spec) as guest:
         run = sweep(guest, store_path, "device-pinning", {})
     assert run.environment["guest"]["iommu"] is True
     at = {point.index: point.at for point in run.points}
@@ -61,7 +61,7 @@ def test_a_trials_own_machine_boots_a_kernel(guest_kernel: str, tmp_path: Path) 
 @pytest.mark.parametrize("iommu", [False, True])
 def test_an_iommu_is_asked_of_qemu_and_of_the_kernel(tmp_path: Path, iommu: bool) -> None:
     boots = (tmp_path / "vmlinux", tmp_path / "initramfs")
-    made = machine.command(Asked(iommu=iommu), boots, "tcg", tmp_path, tmp_path / "disk")
+    made = machine.command(GuestSpec(iommu=iommu), boots, "tcg", tmp_path, tmp_path / "disk")
     assert ("intel-iommu" in made, "edu" in made) == (iommu, iommu)
     appended = made[made.index("-append") + 1].split()
     assert ("intel_iommu=on" in appended) == iommu
@@ -71,7 +71,7 @@ def test_an_iommu_is_asked_of_qemu_and_of_the_kernel(tmp_path: Path, iommu: bool
 def test_only_an_emulated_guest_boots_with_less(tmp_path: Path, accelerated: str) -> None:
     """Under KVM times are the machine's, and so must its kernel be."""
     boots = (tmp_path / "vmlinux", tmp_path / "initramfs")
-    made = machine.command(Asked(), boots, accelerated, tmp_path, tmp_path / "disk")
+    made = machine.command(GuestSpec(), boots, accelerated, tmp_path, tmp_path / "disk")
     appended = made[made.index("-append") + 1]
     emulated = accelerated == "tcg"
     assert ("mitigations=off" in appended, "initcall_blacklist=" in appended) == (emulated,) * 2
@@ -83,7 +83,7 @@ def test_a_guest_may_only_read_the_host_and_has_no_network(tmp_path: Path) -> No
     opened = Journal("0123abcd")
     folder = opened.make_folder(tmp_path, "guest")
     boots = (tmp_path / "vmlinux", tmp_path / "initramfs")
-    made = machine.command(Asked(iommu=True), boots, "tcg", folder, tmp_path / "disk")
+    made = machine.command(GuestSpec(iommu=True), boots, "tcg", folder, tmp_path / "disk")
     shared = [made[i + 1].split(",") for i, word in enumerate(made) if word == "-fsdev"]
     assert [("path=/" in one, "readonly=on" in one) for one in shared] == [(True, True)]
     assert "-nodefaults" in made

@@ -9,7 +9,7 @@ from memlab.api import Run
 from memlab.experiment import Level
 from memlab.experiments.reserved_copy import PHYSICAL_RANGE
 from memlab.machines.guest.host import Guest
-from memlab.machines.guest.machine import Asked
+from memlab.machines.guest.machine import GuestSpec
 from memlab.units import MiB
 
 KEPT_FROM = 512 * MiB
@@ -36,8 +36,8 @@ def test_reserved_memory_of_a_guest(guest_kernel: str, store_path: Path) -> None
     tiny: dict[str, list[Level]] = {"size": [SIZE], "memory": ["reserved"], "clean": ["none"]}
     ranges: list[Level] = [PHYSICAL_RANGE.parse(text) for text in (PERMITTED, *REFUSED)]
     one: dict[str, list[Level]] = {"cache": ["cached"], "lock": ["none"], "range": ranges}
-    asked = Asked(kernel=guest_kernel, memory_bytes=MEMORY, append=append)
-    with Guest(asked, silence_s=120) as guest:
+    spec = GuestSpec(kernel=guest_kernel, memory_bytes=MEMORY, append=append)
+    with Guest(spec, silence_s=120) as guest:
         found = sweep(guest, store_path, "reserved-copy", tiny)
         chosen = sweep(guest, store_path, "reserved-copy", tiny | one)
     assert _copies(found) == {(cache, lock) for cache in TYPES for lock in ("none", "mlock")}

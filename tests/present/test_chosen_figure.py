@@ -11,7 +11,7 @@ from resealed import resealed
 from memlab import api
 from memlab.cli import cli
 from memlab.errors import BadRequest
-from memlab.experiment import Bars, Layers, Lines, Ratios, Strips
+from memlab.experiment import Bars, Lines, Ratios, Strips, VarianceComponents
 from memlab.experiment.figures import Choice
 from memlab.present import exports, figures
 from memlab.present.figures import sidecar
@@ -93,7 +93,7 @@ def test_ratios_to_other_runs_are_a_row_per_point_and_base(run: api.Run, tmp_pat
 def test_layers_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
     """The example was recorded with one layout in one session: the block alone can be told."""
     shown = figures.chosen(run, Choice(layers=True))
-    assert isinstance(shown.experiment.figure, Layers)
+    assert isinstance(shown.experiment.figure, VarianceComponents)
     marks = json.loads(sidecar.as_json(shown))["marks"]
     assert len(marks) == sum(point.control is None for point in run.points)
     assert all(mark["block"] > 0 for mark in marks)

@@ -14,7 +14,7 @@ from memlab.experiment.points import Point
 from memlab.experiments import _files
 from memlab.machines.fleet import links as fleet
 from memlab.machines.guest import image
-from memlab.machines.guest.machine import Asked
+from memlab.machines.guest.machine import GuestSpec
 from memlab.observe import guest_tools
 from memlab.request import Request
 from memlab.run.plan import build
@@ -37,11 +37,11 @@ def test_a_run_as_it_began_goes_on(tmp_path: Path) -> None:
     library = tmp_path / "own.so"
     library.touch(0o600)
     check_stored(ALLOCATOR, loading(library), request())
-    check_stored(ALLOCATOR, LIKE_A_NEW_RUNS, request(guest=vars_of(Asked())))
+    check_stored(ALLOCATOR, LIKE_A_NEW_RUNS, request(guest=vars_of(GuestSpec())))
 
 
-def vars_of(asked: Asked) -> dict[str, Any]:
-    return {name: getattr(asked, name) for name in Asked.__slots__}
+def vars_of(spec: GuestSpec) -> dict[str, Any]:
+    return {name: getattr(spec, name) for name in GuestSpec.__slots__}
 
 
 def test_a_library_that_another_user_may_write_is_not_preloaded(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_nor_is_what_another_user_owns(tmp_path: Path, what: str) -> None:
     theirs = tmp_path / "theirs"
     theirs.touch()
     os.chown(theirs, 65534, 65534)
-    guest = vars_of(Asked(kernel=str(theirs))) if what == "kernel" else None
+    guest = vars_of(GuestSpec(kernel=str(theirs))) if what == "kernel" else None
     points = loading(theirs) if what == "library" else LIKE_A_NEW_RUNS
     with pytest.raises(CannotRun, match="theirs belongs to user nobody"):
         check_stored(ALLOCATOR, points, request(guest=guest))

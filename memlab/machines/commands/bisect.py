@@ -60,7 +60,7 @@ def command(
     from memlab import experiments
     from memlab.errors import BadRequest
     from memlab.machines.guest import kernels
-    from memlab.machines.ladder import climb
+    from memlab.machines.ladder import measure as ladder
     from memlab.machines.ladder import show as present
     from memlab.run.watch import Silent
     from memlab.store import default_path
@@ -74,27 +74,27 @@ def command(
         )
     metrics = [] if is_claim else [wanted]
     machine = MACHINES[arch]
-    timed = climb.judges_times(machine)
-    asked = climb.Asked(
+    timed = ladder.judges_times(machine)
+    asked = ladder.LadderRequest(
         [experiment], [wanted], metrics, levels, blocks, guest_memory, append, timed
     )
-    climb.requests(asked)
+    ladder.requests(asked)
     path = store or default_path()
     if step:
         if good or bad or not is_claim:
             raise BadRequest("--step takes a claim and one image, without --good and --bad")
         image = kernels.look(Path(step).absolute())
-        code = climb.step(asked, wanted, image, path, Silent(), wait_s)
+        code = ladder.step(asked, wanted, image, path, Silent(), wait_s)
         click.get_current_context().exit(code)
     if not (good and bad):
         raise BadRequest("name the two ends: --good KERNEL --bad KERNEL")
     ends = [*kernels.choose([good], machine), *kernels.choose([bad], machine)]
     span = kernels.between(ends[0], ends[-1])
 
-    def done(rung: climb.Rung) -> None:
-        for line in rung.failed:
-            echo(f"memlab: {rung.kernel.version}: {line}", err=True)
+    def done(result: ladder.KernelResult) -> None:
+        for line in result.failed:
+            echo(f"memlab: {result.kernel.version}: {line}", err=True)
 
-    row, found = climb.bisect(asked, wanted, span, path, Silent(), done, wait_s)
+    row, found = ladder.bisect(asked, wanted, span, path, Silent(), done, wait_s)
     for line in present.bisected(row, found):
         echo(line)

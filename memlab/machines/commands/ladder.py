@@ -26,8 +26,8 @@ from memlab.machines.options import MACHINES, small_guest_options
 
 if TYPE_CHECKING:
     from memlab.machines import documents
-    from memlab.machines.ladder.climb import Rung
     from memlab.machines.ladder.judge import KernelRow
+    from memlab.machines.ladder.measure import KernelResult
     from memlab.present.documents import Word
 
 
@@ -94,7 +94,7 @@ def command(
     from memlab import units
     from memlab.errors import BadRequest, CannotRun
     from memlab.machines.guest import kernels
-    from memlab.machines.ladder import climb
+    from memlab.machines.ladder import measure as ladder
     from memlab.machines.ladder import show as present
     from memlab.present import words
     from memlab.printable import printable
@@ -104,43 +104,45 @@ def command(
     if not names:
         raise BadRequest("name an experiment; `memlab list` lists them")
     machine = MACHINES[arch]
-    timed = climb.judges_times(machine)
-    asked = climb.Asked(names, claims, metrics, levels, blocks, guest_memory, append, timed)
-    climb.requests(asked)
+    timed = ladder.judges_times(machine)
+    asked = ladder.LadderRequest(
+        names, claims, metrics, levels, blocks, guest_memory, append, timed
+    )
+    ladder.requests(asked)
     found = kernels.choose(chosen, machine)
     if not found:
         raise CannotRun("no kernel is at hand: memlab kernels suggest 6.1 7.3")
 
-    def done(rung: climb.Rung) -> None:
-        for line in rung.failed:
-            click.echo(f"memlab: {rung.kernel.version}: {printable(line)}", err=True)
+    def done(result: ladder.KernelResult) -> None:
+        for line in result.failed:
+            click.echo(f"memlab: {result.kernel.version}: {printable(line)}", err=True)
         if not (quiet or as_json):
-            said = f"{rung.kernel.version}: {len(rung.runs)} of {len(set(names))} experiments"
-            booted = f", of it {sum(rung.boots):.0f} s to boot" if rung.boots else ""
-            click.echo(f"{said}, {rung.seconds:.0f} s{booted}", err=True)
+            said = f"{result.kernel.version}: {len(result.runs)} of {len(set(names))} experiments"
+            booted = f", of it {sum(result.boots):.0f} s to boot" if result.boots else ""
+            click.echo(f"{said}, {result.seconds:.0f} s{booted}", err=True)
 
     path, began = store or default_path(), time.monotonic()
     if guests is None:
-        guests = climb.guests_at_once(asked)
+        guests = ladder.guests_at_once(asked)
     elif guests > 1 and asked.timed:
         raise BadRequest("--guests: under KVM times are measured, by one guest alone")
-    rungs = climb.climb(
+    results = ladder.measure(
         asked, found, path, Silent(), done, fresh=fresh, wait_s=wait_s, guests=guests
     )
     taken_s = time.monotonic() - began
-    rows = climb.rows(asked, rungs)
+    rows = ladder.rows(asked, results)
     if not rows:
         raise CannotRun("nothing was measured under any kernel")
-    versions = [rung.kernel.version for rung in rungs if rung.runs]
+    versions = [result.kernel.version for result in results if result.runs]
     place = output_folder(output, store) / f"ladder-{'-'.join(dict.fromkeys(names))[:60]}.png"
     present.figure(versions, rows, place)
     if as_json:
-        echo_json(document(rungs, rows, place, taken_s, guests))
+        echo_json(document(results, rows, place, taken_s, guests))
         return
     present.show(versions, rows, verbose=verbose)
     if not asked.timed:
         echo("the guests are emulated: claims on times are left out")
-    if boots := sum(len(rung.boots) for rung in rungs):
+    if boots := sum(len(result.boots) for result in results):
         size = units.format_size(guest_memory)
         least = f"{words.count(boots, 'boot')} in {taken_s:.0f} s"
         echo(f"{least}, {60 * boots / taken_s:.1f} per minute; at once {guests} of {size}")
@@ -148,7 +150,11 @@ def command(
 
 
 def document(
-    rungs: Sequence[Rung], rows: Sequence[KernelRow], place: Path, taken_s: float, guests: int
+    results: Sequence[KernelResult],
+    rows: Sequence[KernelRow],
+    place: Path,
+    taken_s: float,
+    guests: int,
 ) -> documents.Ladder:
     from memlab.machines import documents as d
     from memlab.machines.commands import kernels
@@ -162,7 +168,7 @@ def document(
                 r.seconds,
                 list(r.boots),
             )
-            for r in rungs
+            for r in results
         ],
         rows=[
             d.LadderRow(

@@ -40,7 +40,7 @@ def prepare(request: Request, guest: Guest) -> Prepared:
 
 def _shortage(wanted: Need, guest: Guest) -> str | None:
     rooms = (
-        ("memory", wanted.memory_bytes, guest.asked.memory_bytes, "with all of it free"),
+        ("memory", wanted.memory_bytes, guest.spec.memory_bytes, "with all of it free"),
         ("disk", wanted.disk_bytes.get(FILES, 0), guest.disk_bytes, "by what --dir has free"),
     )
     for what, need, room, why in rooms:
@@ -56,10 +56,10 @@ def known(guest: Guest) -> dict[str, Any]:
         "kernel": str(guest.image.path),
         "kernel_release": guest.image.release,
         "accelerator": guest.accelerator,
-        "memory_bytes": guest.asked.memory_bytes,
-        "cpus": guest.asked.cpus,
-        "append": guest.asked.append,
-        "iommu": guest.asked.iommu,
+        "memory_bytes": guest.spec.memory_bytes,
+        "cpus": guest.spec.cpus,
+        "append": guest.spec.append,
+        "iommu": guest.spec.iommu,
         "disk_bytes": guest.disk_bytes,
         "directory": str(guest.place),
     }

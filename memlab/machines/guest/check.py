@@ -9,22 +9,22 @@ from memlab import units
 from memlab.errors import BadRequest
 
 if TYPE_CHECKING:  # subprocesses and sockets, which the command line's help has no use for
-    from memlab.machines.guest.machine import Asked
+    from memlab.machines.guest.machine import GuestSpec
 
 LEAST_BYTES = 256 * units.MiB  # less, and Debian's kernel with Python does not come up
 CPUS_MAX = 255
 
 
-def check(asked: Asked) -> None:
+def check(spec: GuestSpec) -> None:
     """BadRequest where no guest could be so."""
-    if asked.memory_bytes < LEAST_BYTES:
+    if spec.memory_bytes < LEAST_BYTES:
         least = units.format_size(LEAST_BYTES)
         raise BadRequest(f"--guest-memory: a guest comes up with {least} or more")
-    if asked.cpus is not None and not 1 <= asked.cpus <= CPUS_MAX:
-        raise BadRequest(f"--guest-cpus: a guest has 1 to {CPUS_MAX} CPUs, not {asked.cpus}")
+    if spec.cpus is not None and not 1 <= spec.cpus <= CPUS_MAX:
+        raise BadRequest(f"--guest-cpus: a guest has 1 to {CPUS_MAX} CPUs, not {spec.cpus}")
     try:
-        shlex.split(asked.append)
+        shlex.split(spec.append)
     except ValueError as error:
         raise BadRequest(f"--append: {error}") from None
-    if '"' in asked.append or "'" in asked.append:
+    if '"' in spec.append or "'" in spec.append:
         raise BadRequest("--append: a quote cannot be passed on to the kernel")

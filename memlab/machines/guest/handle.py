@@ -15,7 +15,7 @@ from memlab.experiment import Experiment
 from memlab.experiment.points import Point
 from memlab.machines.guest import ahead, host
 from memlab.machines.guest.check import check
-from memlab.machines.guest.machine import Asked
+from memlab.machines.guest.machine import GuestSpec
 from memlab.request import Request
 from memlab.run import beforehand, kernel, plan
 from memlab.run.prepare import Prepared
@@ -53,7 +53,7 @@ class Guest:
         except ValueError as error:
             raise BadRequest(f"memory: {error}") from None
         place = None if directory is None else str(directory)
-        self._asked = Asked(
+        self._spec = GuestSpec(
             kernel=str(kernel),
             memory_bytes=memory_bytes,
             cpus=cpus,
@@ -61,7 +61,7 @@ class Guest:
             iommu=iommu,
             directory=place,
         )
-        check(self._asked)
+        check(self._spec)
         self._booted: host.Guest | None = None
 
     @classmethod
@@ -71,7 +71,7 @@ class Guest:
         return cls(**memory, **{k: v for k, v in stored.items() if k != "memory_bytes"})
 
     def __enter__(self) -> Guest:
-        self._booted = host.Guest(self._asked).__enter__()
+        self._booted = host.Guest(self._spec).__enter__()
         return self
 
     def __exit__(
@@ -86,7 +86,7 @@ class Guest:
 
     @property
     def memory_bytes(self) -> int:
-        return self._asked.memory_bytes
+        return self._spec.memory_bytes
 
     def fitted(self, request: Request) -> Request:
         """A command's request with a limit of memory that the guest has room for."""
@@ -114,7 +114,7 @@ class Guest:
     def dry_run(self, request: Request) -> tuple[Prepared, Mapping[str, Any]]:
         """The plan, and what is known of the guest; it is not booted."""
         _checked(request)
-        unbooted = host.Guest(self._asked)
+        unbooted = host.Guest(self._spec)
         return ahead.prepare(request, unbooted), ahead.known(unbooted)
 
     @contextmanager
@@ -125,7 +125,7 @@ class Guest:
         if self._booted is not None:
             yield self._booted
             return
-        with host.Guest(self._asked, wait_s=wait_s, libcs=libcs) as booted:
+        with host.Guest(self._spec, wait_s=wait_s, libcs=libcs) as booted:
             yield booted
 
 

@@ -16,7 +16,7 @@ from memlab.errors import BadRequest, CannotRun, Refused
 from memlab.machines.guest import device, image, machine
 from memlab.machines.guest.check import check
 from memlab.machines.guest.following import Followed
-from memlab.machines.guest.machine import Asked, Damaged, Ended, Machine
+from memlab.machines.guest.machine import Damaged, Ended, GuestSpec, Machine
 from memlab.observe import available, guest_tools, kvm, libc
 from memlab.observe.libc import Libc
 from memlab.request import Request
@@ -45,7 +45,7 @@ class Guest:
 
     def __init__(
         self,
-        asked: Asked,
+        spec: GuestSpec,
         silence_s: float | None = None,
         wait_s: float | None = 0.0,
         libcs: Sequence[Path] = (),
@@ -53,16 +53,16 @@ class Guest:
         """Check what can be checked. BadRequest or CannotRun where this guest cannot be. Booting
         waits `wait_s` for another memlab to end; None: the caller has the machine's lock. `libcs`
         are the folders of those that its trials may run under."""
-        check(asked)
-        self.asked = asked
-        self.image = kernel.find(asked.kernel)
-        _check_host(asked, self.image)
+        check(spec)
+        self.spec = spec
+        self.image = kernel.find(spec.kernel)
+        _check_host(spec, self.image)
         check_directory(self.place)
         check_directory(default_directory())
         kernel.check_modules(self.image)
         native = self.image.machine == kernel.X86_64
         self.accelerator = kvm.accelerator() if native else "tcg"
-        self.asked = replace(asked, cpus=asked.cpus or machine.CPUS[self.accelerator])
+        self.spec = replace(spec, cpus=spec.cpus or machine.CPUS[self.accelerator])
         self.silence_s = silence_s or SILENCE_S[self.accelerator]
         self._wait_s = wait_s
         self._libcs = libcs
@@ -80,15 +80,15 @@ class Guest:
             stack.callback(guardian.dismiss)
             folder = journal.make_folder(default_directory().absolute(), journal.name)
             place = folder
-            if self.asked.directory:
+            if self.spec.directory:
                 place = journal.make_folder(self.place, f"{journal.name}-disk")
             _check_port(folder)
             disk = _make_disk(place / "disk", self.disk_bytes)
-            modules = device.MODULES if self.asked.iommu else {}
+            modules = device.MODULES if self.spec.iommu else {}
             libcs = [found for named in self._libcs for found in _libc(named)]
             boots = image.make(self.image, folder, modules, libcs)
             command = machine.command(
-                self.asked, boots, self.accelerator, folder, disk, self.image.machine
+                self.spec, boots, self.accelerator, folder, disk, self.image.machine
             )
             self._machine = Machine(command, folder)
             stack.callback(journal.forget_session, self._machine.group)
@@ -110,7 +110,7 @@ class Guest:
     @property
     def place(self) -> Path:
         """The folder on this host below which its disk is made."""
-        return Path(self.asked.directory or default_directory()).absolute()
+        return Path(self.spec.directory or default_directory()).absolute()
 
     @property
     def disk_bytes(self) -> int:
@@ -124,7 +124,7 @@ class Guest:
 
     def as_data(self) -> dict[str, Any]:
         """As a request keeps it."""
-        return asdict(self.asked) | {"kernel": str(self.image.path)}
+        return asdict(self.spec) | {"kernel": str(self.image.path)}
 
     # What is asked of any place elsewhere (run.target)
 
@@ -166,15 +166,15 @@ class Guest:
         return self._machine
 
 
-def _check_host(asked: Asked, image: Kernel) -> None:
+def _check_host(spec: GuestSpec, image: Kernel) -> None:
     if os.uname().machine != "x86_64":
         raise CannotRun(f"guests run on x86_64 alone, and this is {os.uname().machine}")
     if lacks := guest_tools.missing(image.machine):
         raise CannotRun(f"a guest needs {lacks.program}, and it is not here: {lacks.remedy}")
-    need = Need(memory_bytes=asked.memory_bytes, disk_bytes={}, block_s=0.0)
+    need = Need(memory_bytes=spec.memory_bytes, disk_bytes={}, block_s=0.0)
     if short := admission.shortage(need, "the guest"):
         raise Refused(f"{short}; give it less with --guest-memory")
-    if asked.iommu and image.machine != kernel.X86_64:
+    if spec.iommu and image.machine != kernel.X86_64:
         raise CannotRun("--guest-iommu: QEMU emulates that IOMMU for x86_64 alone")
     for path in (Path(sys.executable), Path(__file__)):
         check_seen(path)

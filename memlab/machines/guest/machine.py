@@ -61,8 +61,8 @@ class Silent(Ended):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The guest that was asked for."""
+class GuestSpec:
+    """A guest as it is asked for, and as a run keeps it."""
 
     kernel: str = kernel.INSTALLED
     memory_bytes: int = 2048 * MiB
@@ -73,7 +73,7 @@ class Asked:
 
 
 def command(
-    asked: Asked,
+    spec: GuestSpec,
     boots: tuple[Path, Path],
     accelerated: str,
     folder: Path,
@@ -86,12 +86,12 @@ def command(
     port, (image, initramfs) = f"{GUEST_PORT}0", boots
     model, console = _MACHINES[of]
     appended = [] if accelerated == "kvm" else [*_EMULATED]
-    appended += [*shlex.split(asked.append), *([device.KERNEL_OPTION] if asked.iommu else [])]
+    appended += [*shlex.split(spec.append), *([device.KERNEL_OPTION] if spec.iommu else [])]
     return [
         guest_tools.qemu(of),
         *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-accel", accelerated, *(model or ("-cpu", _CPU[accelerated]))),
-        *("-m", f"{asked.memory_bytes // MiB}M", "-smp", str(asked.cpus or CPUS[accelerated])),
+        *("-m", f"{spec.memory_bytes // MiB}M", "-smp", str(spec.cpus or CPUS[accelerated])),
         *("-kernel", str(image), "-initrd", str(initramfs)),
         *("-append", " ".join([f"console={console}", *_KERNEL_OPTIONS, *appended])),
         *("-serial", f"file:{folder / 'log'}"),
@@ -102,7 +102,7 @@ def command(
         *("-chardev", f"socket,id={port},path={_escaped(folder / 'port')}"),
         *("-device", "virtio-serial-pci,id=memlab-bus"),
         *("-device", f"virtserialport,bus=memlab-bus.0,chardev={port},name={GUEST_PORT}"),
-        *(device.QEMU_OPTIONS if asked.iommu else ()),
+        *(device.QEMU_OPTIONS if spec.iommu else ()),
     ]
 
 

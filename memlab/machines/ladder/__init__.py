@@ -1,1 +1,1 @@
-"""One kernel after another: what climbs, judges and prints."""
+"""One kernel after another: what measures, judges and prints."""

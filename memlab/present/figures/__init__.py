@@ -140,7 +140,7 @@ def chosen(run: Run, choice: Choice) -> Run:
     if against:
         return seen.drawn(declared.Ratios(watched, over, by, split, bases=tuple(against)))
     if choice.layers:
-        return seen.drawn(declared.Layers(watched, over, by, split))
+        return seen.drawn(declared.VarianceComponents(watched, over, by, split))
     if choice.samples:
         return seen.drawn(declared.Strips(watched, over, by, split))
     numbers = [level for p in kept if not isinstance(level := p.at[over], str | bool)]

@@ -1,4 +1,4 @@
-"""The kinds of figure: a module per kind, by the lower-case name of what an experiment declares.
+"""The kinds of figure: a module per kind, by the snake-case name of what an experiment declares.
 
 `memlab.experiment.Lines` is drawn by lines.py. No list has to be edited. A feature's figure
 names its module: `drawn_by`.
@@ -6,6 +6,7 @@ names its module: `drawn_by`.
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -32,7 +33,8 @@ class FigureKind(Protocol):
 
 def of(shown: object) -> FigureKind:
     """The kind that draws a declaration."""
-    own = f"{__name__}.{type(shown).__name__.lower()}"
+    parts = re.findall("[A-Z][a-z]*", type(shown).__name__)
+    own = f"{__name__}.{'_'.join(parts).lower()}"
     return cast(FigureKind, import_module(getattr(shown, "drawn_by", own)))
 
 

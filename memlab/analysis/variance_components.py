@@ -1,4 +1,4 @@
-"""How much of the spread of a point's samples comes from each layer of luck."""
+"""Variance components: how much of the spread of a point's samples has which cause."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from memlab.analysis.intervals import FloatArray
 
 _TAIL = 0.025
-_LEAST = 2  # groups of a layer, and samples of each group on average
+_LEAST = 2  # groups of a component, and samples of each group on average
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +24,16 @@ class Spread:
     high: float
 
 
-def layers(x: npt.ArrayLike, groups: Mapping[str, npt.ArrayLike]) -> dict[str, Spread]:
-    """Standard deviations of log x, shape (n,), positive, by layer; `rest` is what remains.
+def variance_components(x: npt.ArrayLike, groups: Mapping[str, npt.ArrayLike]) -> dict[str, Spread]:
+    """Standard deviations of log x, shape (n,), positive, by component; `rest` is what remains.
 
-    `groups`: by layer the group of each sample, shape (n,). Each layer's variance is estimated from
-    the sum of squares that it adds to the others' main effects (Henderson's method 3, Biometrics 9
-    (1953) 226-252), and is 0 where that is below what chance gives. A layer of one group, or with
-    fewer than two samples a group, cannot be separated from the rest, and is left out.
+    `groups`: by component the group of each sample, shape (n,). A component's variance is estimated
+    from the sum of squares that it adds to the others' main effects (Henderson's method 3,
+    Biometrics 9 (1953) 226-252), and is 0 where that is below what chance gives. One of a single
+    group, or with fewer than two samples a group, cannot be separated from the rest, and is left
+    out.
 
-    The interval of a layer is that of Williams (Biometrika 49 (1962) 278-281), of the rest that of
+    A component's interval is that of Williams (Biometrika 49 (1962) 278-281), that of the rest of
     chi squared. Both take groups and samples for normal on logs. It is of all groups that there
     may be: four layouts say little of a fifth.
     """
@@ -47,7 +48,7 @@ def layers(x: npt.ArrayLike, groups: Mapping[str, npt.ArrayLike]) -> dict[str, S
     found = {}
     for name, code in seen.items():
         without, fewer = _left(logs, {n: c for n, c in seen.items() if n != name})
-        if used == fewer:  # each of its groups is one of another layer's
+        if used == fewer:  # each of its groups is one of another component's
             continue
         # The samples of a group, as an analysis of variance with unequal groups weighs them.
         sizes = np.bincount(code)
@@ -57,7 +58,7 @@ def layers(x: npt.ArrayLike, groups: Mapping[str, npt.ArrayLike]) -> dict[str, S
 
 
 def _between(squares: float, groups: int, rest: float, free: int, each: float) -> Spread:
-    """Of a layer's sum of squares, with so many degrees of freedom, `each` samples a group."""
+    """Of a component's sum of squares, with so many degrees of freedom, `each` samples a group."""
     from scipy.special import fdtri  # slow to import, and only this figure needs it
 
     ratio = squares / groups / rest if rest > 0 else inf

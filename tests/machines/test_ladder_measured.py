@@ -1,4 +1,4 @@
-"""A ladder climbed: kernels that fail, a store that has a part, and two kernels for real."""
+"""A ladder measured: kernels that fail, a store that has a part, and two kernels for real."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from memlab.experiment import At
 from memlab.machines.guest import kernels
 from memlab.machines.guest.following import GuestLost
 from memlab.machines.guest.kernels import Found
-from memlab.machines.ladder import climb as ladder
 from memlab.machines.ladder import judge as judging
+from memlab.machines.ladder import measure as ladder
 from memlab.run import driver
 from memlab.run.kernel import Kernel
 from memlab.run.prepare import prepare
@@ -84,7 +84,7 @@ def kernel(name: str, why: str = "") -> Found:
     return Found(path, Kernel(path, name), why)
 
 
-ASKED = ladder.Asked(
+ASKED = ladder.LadderRequest(
     ["vma-lock", "device-pinning"],
     ["mlock-resident-pages-7", "mlock-vm-lck"],
     blocks=2,
@@ -92,8 +92,8 @@ ASKED = ladder.Asked(
 )
 
 
-def climb(store: Path, *kernels: Found) -> list[ladder.Rung]:
-    return ladder.climb(ASKED, kernels, store, Silent(), lambda _: None)
+def measure(store: Path, *kernels: Found) -> list[ladder.KernelResult]:
+    return ladder.measure(ASKED, kernels, store, Silent(), lambda _: None)
 
 
 def test_one_boot_a_kernel_and_a_failure_is_a_line(boots: list[str], store_path: Path) -> None:
@@ -104,34 +104,34 @@ def test_one_boot_a_kernel_and_a_failure_is_a_line(boots: list[str], store_path:
         kernel("7.0", "it has no virtio_pci"),
         kernel("7.3"),
     ]
-    rungs = climb(store_path, *kernels)
+    results = measure(store_path, *kernels)
     assert boots == [str(k.path) for k in kernels if not k.why]
-    assert [sorted(rung.runs) for rung in rungs] == [
+    assert [sorted(result.runs) for result in results] == [
         sorted(ASKED.experiments),
         [],
         [],
         sorted(ASKED.experiments),
     ]
-    assert [list(rung.failed) for rung in rungs[1:3]] == [
+    assert [list(result.failed) for result in results[1:3]] == [
         ["the guest did not come up; the guest has been silent"],
         ["it has no virtio_pci"],
     ]
-    rows = ladder.rows(ASKED, rungs)
+    rows = ladder.rows(ASKED, results)
     assert {row.id for row in rows} == set(ASKED.claims)
     assert all(list(row.cells) == ["6.1", "7.3"] for row in rows)
     boots.clear()
-    again = climb(store_path, kernels[0], kernels[3])
+    again = measure(store_path, kernels[0], kernels[3])
     assert boots == []
     assert [r.runs["vma-lock"].id for r in again] == [
-        r.runs["vma-lock"].id for r in (rungs[0], rungs[3])
+        r.runs["vma-lock"].id for r in (results[0], results[3])
     ]
 
 
 def test_a_guest_that_dies_loses_its_experiment_alone(boots: list[str], store_path: Path) -> None:
     Guest.loses = ("vma-lock",)
-    (rung,) = climb(store_path, kernel("6.1"))
-    assert (sorted(rung.runs), len(boots)) == (["device-pinning"], 2)
-    assert list(rung.failed) == ["vma-lock: the guest ended: kernel panic: Oops"]
+    (result,) = measure(store_path, kernel("6.1"))
+    assert (sorted(result.runs), len(boots)) == (["device-pinning"], 2)
+    assert list(result.failed) == ["vma-lock: the guest ended: kernel panic: Oops"]
 
 
 def test_several_guests_at_once(
@@ -151,12 +151,12 @@ def test_several_guests_at_once(
     monkeypatch.setattr(ladder, "Guest", Meeting)
     kernels = [kernel("6.1"), kernel("7.3")]
     said: list[str] = []
-    rungs = ladder.climb(
+    results = ladder.measure(
         ASKED, kernels, store_path, Silent(), lambda r: said.append(r.kernel.version), guests=2
     )
-    assert [rung.kernel for rung in rungs] == kernels
+    assert [result.kernel for result in results] == kernels
     assert sorted(said) == ["6.1", "7.3"]
-    assert all(len(rung.boots) == 1 and len(rung.runs) == 2 for rung in rungs)
+    assert all(len(result.boots) == 1 and len(result.runs) == 2 for result in results)
 
 
 @pytest.mark.parametrize("dies", [1, 99], ids=["once", "each time"])
@@ -165,7 +165,7 @@ def test_a_lost_guest_boots_again_and_goes_on(
 ) -> None:
     """What was measured before it went is kept, and the same run is whole in the end; a guest that
     goes each time is given up."""
-    asked = ladder.Asked(["vma-lock"], ["mlock-resident-pages-7"], blocks=4, timed=False)
+    asked = ladder.LadderRequest(["vma-lock"], ["mlock-resident-pages-7"], blocks=4, timed=False)
     opened = Booted.executor
 
     @contextmanager
@@ -177,13 +177,13 @@ def test_a_lost_guest_boots_again_and_goes_on(
 
     monkeypatch.setattr(Booted, "executor", lost)
     monkeypatch.setattr(driver, "check_stored", lambda *_: None)  # there is no such kernel
-    (rung,) = ladder.climb(asked, [kernel("6.1")], store_path, Silent(), lambda _: None)
-    assert len(boots) == len(rung.boots) == min(dies + 1, ladder.BOOTS)
+    (result,) = ladder.measure(asked, [kernel("6.1")], store_path, Silent(), lambda _: None)
+    assert len(boots) == len(result.boots) == min(dies + 1, ladder.BOOTS)
     if dies == 1:
-        (run,) = rung.runs.values()
-        assert (len(run.samples), list(rung.failed)) == (4, [])
+        (run,) = result.runs.values()
+        assert (len(run.samples), list(result.failed)) == (4, [])
     else:
-        assert (rung.runs, list(rung.failed)) == ({}, ["vma-lock: the guest ended: Oops"])
+        assert (result.runs, list(result.failed)) == ({}, ["vma-lock: the guest ended: Oops"])
 
 
 def _last(trial: Any, point: Any, done: list[object] = []) -> Any:  # noqa: B006
@@ -203,11 +203,11 @@ def test_files_that_do_not_lie_on_a_disk_are_no_row(
         return {"kernel_release": "7.0", "filesystems": found}
 
     monkeypatch.setattr(Booted, "environment", bare)
-    asked = ladder.Asked(["mmap-write"], metrics=["faults_per_mib"], blocks=1, timed=False)
+    asked = ladder.LadderRequest(["mmap-write"], metrics=["faults_per_mib"], blocks=1, timed=False)
     for _ in range(1 + again):
-        (rung,) = ladder.climb(asked, [kernel("7.0")], store_path, Silent(), lambda _: None)
-    assert rung.runs == {}
-    assert list(rung.failed) == [
+        (result,) = ladder.measure(asked, [kernel("7.0")], store_path, Silent(), lambda _: None)
+    assert result.runs == {}
+    assert list(result.failed) == [
         "mmap-write: its files lie on rootfs, since ext4's module is missing"
     ]
     assert len(boots) == 1
@@ -221,29 +221,29 @@ def test_an_interrupted_ladder_goes_on(
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted) as stopped:
-        ladder.climb(ASKED, [kernel("6.1")], store_path, Stops(), lambda _: None)
+        ladder.measure(ASKED, [kernel("6.1")], store_path, Stops(), lambda _: None)
     monkeypatch.setattr(driver, "check_stored", lambda *_: None)  # there is no such kernel
     resumed: list[str] = []
     resume = driver.resume
     monkeypatch.setattr(
         driver, "resume", lambda row, *a, **k: (resumed.append(row.id), resume(row, *a, **k))[1]
     )
-    (rung,) = climb(store_path, kernel("6.1"))
-    assert resumed == [stopped.value.run] == [rung.runs["vma-lock"].id]
-    assert len(rung.runs["vma-lock"].samples) == 2
+    (result,) = measure(store_path, kernel("6.1"))
+    assert resumed == [stopped.value.run] == [result.runs["vma-lock"].id]
+    assert len(result.runs["vma-lock"].samples) == 2
 
 
 def test_what_cannot_be_asked_is_said_before_anything_boots(boots: list[str]) -> None:
     with pytest.raises(BadRequest, match="has the factor of -p nosuch=1"):
-        ladder.requests(ladder.Asked(["vma-lock"], levels=["nosuch=1"], timed=False))
+        ladder.requests(ladder.LadderRequest(["vma-lock"], levels=["nosuch=1"], timed=False))
     with pytest.raises(
         BadRequest, match="no claim 'nosuch' in vma-lock; `memlab describe -v vma-lock`"
     ):
-        ladder.requests(ladder.Asked(["vma-lock"], ["nosuch"], timed=False))
+        ladder.requests(ladder.LadderRequest(["vma-lock"], ["nosuch"], timed=False))
     with pytest.raises(BadRequest, match="did you mean future-droppable-locked-vma-count-0"):
-        ladder.requests(ladder.Asked(["vma-lock"], ["future-droppable"], timed=False))
+        ladder.requests(ladder.LadderRequest(["vma-lock"], ["future-droppable"], timed=False))
     with pytest.raises(BadRequest, match="page-fault has no claim on a count or an outcome"):
-        ladder.requests(ladder.Asked(["vma-lock", "page-fault"], ["secret-vm-lck-pages-7"]))
+        ladder.requests(ladder.LadderRequest(["vma-lock", "page-fault"], ["secret-vm-lck-pages-7"]))
     assert boots == []
 
 
@@ -252,18 +252,18 @@ def test_what_cannot_be_asked_is_said_before_anything_boots(boots: list[str]) ->
 )
 def test_a_step_of_git_bisect(image: str, code: int, boots: list[str], store_path: Path) -> None:
     claim = "mlock-over-exec-vma-count-2" if code == 1 else "mlock-resident-pages-7"
-    asked = ladder.Asked(["vma-lock"], blocks=6, timed=False)
+    asked = ladder.LadderRequest(["vma-lock"], blocks=6, timed=False)
     assert ladder.step(asked, claim, kernel(image), store_path, Silent()) == code
 
 
 def test_a_bisection_that_cannot_be_is_a_line(boots: list[str], store_path: Path) -> None:
     """Ends that are alike, here both this host, and an end that does not come up, with why."""
-    asked = ladder.Asked(["vma-lock"], ["mlock-resident-pages-7"], blocks=6, timed=False)
+    asked = ladder.LadderRequest(["vma-lock"], ["mlock-resident-pages-7"], blocks=6, timed=False)
     for name, why in (("7.3", ""), ("7.3-hangs", "7.3: the guest did not come up")):
         said: list[str] = []
 
-        def done(rung: ladder.Rung, said: list[str] = said) -> None:
-            said.extend(f"{rung.kernel.version}: {line}" for line in rung.failed)
+        def done(result: ladder.KernelResult, said: list[str] = said) -> None:
+            said.extend(f"{result.kernel.version}: {line}" for line in result.failed)
 
         with pytest.raises(CannotRun, match=r"shows no difference between 6\.1 and 7\.3"):
             ladder.bisect(
@@ -287,18 +287,18 @@ def test_a_metric_is_bisected_too(
             each = (1 if new else 256) * raw["byte_count"] // (1 << 20)
             return {**raw, "window": {**raw["window"], "minor_fault_count": each}}
 
-    def climbed(asked: ladder.Asked, kernels: Sequence[Found], *_: Any, **__: Any) -> Any:
+    def pretended(asked: ladder.LadderRequest, kernels: Sequence[Found], *_: Any, **__: Any) -> Any:
         (one,) = kernels
         (request,) = ladder.requests(asked)
         assert judging.selected(experiments.load("mmap-write"), asked.claims, asked.timed) == []
         if one.version == "6.9":
-            return [ladder.Rung(one, {}, ["it did not come up"], 0.0)]
+            return [ladder.KernelResult(one, {}, ["it did not come up"], 0.0)]
         measured.append(one.version)
         machine = Counting(tmp_path / f"{len(measured)}.db")
         run = machine.sweep("mmap-write", controls=False, **request.levels)
-        return [ladder.Rung(one, {"mmap-write": run}, [], 0.0)]
+        return [ladder.KernelResult(one, {"mmap-write": run}, [], 0.0)]
 
-    monkeypatch.setattr(ladder, "climb", climbed)
+    monkeypatch.setattr(ladder, "measure", pretended)
     row = [kernel(name) for name in versions]
     monkeypatch.setattr(
         kernels, "choose", lambda words, _: [k for k in row if k.version in list(words)]
@@ -317,9 +317,11 @@ def test_a_metric_is_bisected_too(
 
 def test_a_metric_that_none_has_is_said_before_anything_boots(boots: list[str]) -> None:
     with pytest.raises(BadRequest, match="no metric 'nope' in page-fault; there are: "):
-        ladder.requests(ladder.Asked(["page-fault"], metrics=["nope"], timed=False))
+        ladder.requests(ladder.LadderRequest(["page-fault"], metrics=["nope"], timed=False))
     with pytest.raises(BadRequest, match=r"did you mean faults_per_mib\?"):
-        ladder.requests(ladder.Asked(["mmap-write"], metrics=["fault_per_mib"], timed=False))
+        ladder.requests(
+            ladder.LadderRequest(["mmap-write"], metrics=["fault_per_mib"], timed=False)
+        )
     assert boots == []
 
 
@@ -348,7 +350,7 @@ def test_two_kernels_for_real(
 
 def test_guests_have_the_cpus_that_the_points_need() -> None:
     """An emulated guest has one else."""
-    asked = {name: ladder.Asked([name], timed=False) for name in ("mmap-lock", "vma-lock")}
+    asked = {name: ladder.LadderRequest([name], timed=False) for name in ("mmap-lock", "vma-lock")}
     assert {name: ladder.cpus_of(one) for name, one in asked.items()} == {
         "mmap-lock": 2,
         "vma-lock": None,

@@ -48,10 +48,10 @@ def judges_times(machine: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is climbed: experiments, of their claims those with an id named (else all that the
-    machine can judge), metrics beside them, levels of factors as text, blocks of every point; and
-    what the guests are."""
+class LadderRequest:
+    """What is measured under each kernel: experiments, of their claims those with an id named (else
+    all that the machine can judge), metrics beside them, levels of factors as text, blocks of every
+    point; and what the guests are."""
 
     experiments: Sequence[str]
     claims: Sequence[str] = ()
@@ -64,7 +64,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class KernelResult:
     """One kernel: its runs by experiment, a line for each thing that failed, and, where it was
     measured now, how long that took, and each of its boots."""
 
@@ -75,7 +75,7 @@ class Rung:
     boots: Sequence[float] = ()
 
 
-def requests(asked: Asked) -> list[Request]:
+def requests(asked: LadderRequest) -> list[Request]:
     """A request per experiment. BadRequest or UnknownExperiment where one cannot be."""
     made = []
     taken: set[str] = set()
@@ -110,7 +110,7 @@ def requests(asked: Asked) -> list[Request]:
     return made
 
 
-def metrics_of(asked: Asked, name: str) -> list[str]:
+def metrics_of(asked: LadderRequest, name: str) -> list[str]:
     """The metrics that are rows of an experiment: those named, else, without a claim, those
     that count."""
     declared = experiments.load(name)
@@ -122,7 +122,7 @@ def metrics_of(asked: Asked, name: str) -> list[str]:
     return judging.counted(declared)
 
 
-def cpus_of(asked: Asked) -> int | None:
+def cpus_of(asked: LadderRequest) -> int | None:
     """The CPUs that the points need at once; None where one is enough, and the guest's own default
     is taken."""
     needed = [
@@ -133,12 +133,12 @@ def cpus_of(asked: Asked) -> int | None:
     return most if (most := max(needed, default=1)) > 1 else None
 
 
-def libcs_of(asked: Asked) -> list[Path]:
+def libcs_of(asked: LadderRequest) -> list[Path]:
     """The folders of the C libraries that points run under."""
     return [folder for declared, points in _planned(asked) for folder in libcs(declared, points)]
 
 
-def _planned(asked: Asked) -> Iterator[tuple[Experiment, Sequence[Point]]]:
+def _planned(asked: LadderRequest) -> Iterator[tuple[Experiment, Sequence[Point]]]:
     for one in requests(asked):
         declared = experiments.load(one.experiment)
         yield declared, plan.build(declared, "quick", one.levels, controls=False).points
@@ -150,31 +150,31 @@ def _cpus_at(host: Host, at: At) -> int:
     return 2 if "two CPUs" in host.needs(at) else 1
 
 
-def guests_at_once(asked: Asked) -> int:
+def guests_at_once(asked: LadderRequest) -> int:
     """As many guests as there are CPUs and memory for, one where times are measured."""
     room = int(available.memory().left / (asked.memory_bytes * HEADROOM))
     return 1 if asked.timed else max(1, min(int(available.cpus().left), room))
 
 
-def climb(
-    asked: Asked,
+def measure(
+    asked: LadderRequest,
     kernels: Sequence[Found],
     store: Path,
     watch: Watch,
-    done: Callable[[Rung], None],
+    done: Callable[[KernelResult], None],
     *,
     fresh: bool = False,
     wait_s: float = 0.0,
     guests: int = 1,
-) -> list[Rung]:
+) -> list[KernelResult]:
     """Measure every kernel, so many guests at once; what the store has whole is taken from there,
-    what was cut short goes on. A kernel that fails is a rung with a line. `done` is given each rung
-    as it is ready. Raises Interrupted, after the trials in flight, and BadRequest."""
-    climbing = [_Rung(asked, kernel, store, fresh=fresh) for kernel in kernels]
+    what was cut short goes on. A kernel that fails has a result with a line. `done` is given each
+    result as it is ready. Raises Interrupted, after the trials in flight, and BadRequest."""
+    measuring = [_KernelMeasurement(asked, kernel, store, fresh=fresh) for kernel in kernels]
     stopping = _Stopping(watch)
-    held = machine_lock(wait_s) if any(rung.pending for rung in climbing) else nullcontext()
+    held = machine_lock(wait_s) if any(one.pending for one in measuring) else nullcontext()
     with held, driver.interruptible() as heard, ThreadPoolExecutor(guests) as pool:
-        made = {pool.submit(rung.climb, stopping): rung.kernel for rung in climbing}
+        made = {pool.submit(one.measure, stopping): one.kernel for one in measuring}
         try:
             for one in as_completed(made):
                 done(one.result())
@@ -203,7 +203,7 @@ class _Stopping:
             raise KeyboardInterrupt
 
 
-def _interrupted(made: Collection[Future[Rung]], heard: Sequence[int]) -> Interrupted:
+def _interrupted(made: Collection[Future[KernelResult]], heard: Sequence[int]) -> Interrupted:
     """What a sweep that was stopped said, else that nothing had begun."""
     for one in made:
         if not one.cancelled() and isinstance(error := one.exception(), Interrupted):
@@ -211,13 +211,13 @@ def _interrupted(made: Collection[Future[Rung]], heard: Sequence[int]) -> Interr
     return Interrupted("", 0, (heard or [signal.SIGINT])[0])
 
 
-def rows(asked: Asked, rungs: Sequence[Rung]) -> list[KernelRow]:
+def rows(asked: LadderRequest, results: Sequence[KernelResult]) -> list[KernelRow]:
     """Every row of the matrix, experiment by experiment."""
     return [
         row
         for name in dict.fromkeys(asked.experiments)
         for row in judging.rows(
-            [(rung.kernel.version, rung.runs[name]) for rung in rungs if name in rung.runs],
+            [(one.kernel.version, one.runs[name]) for one in results if name in one.runs],
             asked.claims,
             metrics_of(asked, name),
             asked.timed,
@@ -225,10 +225,10 @@ def rows(asked: Asked, rungs: Sequence[Rung]) -> list[KernelRow]:
     ]
 
 
-class _Rung:
-    """One kernel as it is climbed: what the store had of it, and what is still to be measured."""
+class _KernelMeasurement:
+    """One kernel as it is measured: what the store had of it, and what is still to be measured."""
 
-    def __init__(self, asked: Asked, kernel: Found, path: Path, *, fresh: bool) -> None:
+    def __init__(self, asked: LadderRequest, kernel: Found, path: Path, *, fresh: bool) -> None:
         self.kernel = kernel
         self._asked, self._path = asked, path
         wanted = requests(asked)
@@ -241,7 +241,7 @@ class _Rung:
         if kernel.why:
             self.pending = []
 
-    def climb(self, watch: _Stopping) -> Rung:
+    def measure(self, watch: _Stopping) -> KernelResult:
         """Measure what is pending, each experiment in the guest that runs; a guest that is lost is
         booted again, and goes on."""
         began = time.monotonic()
@@ -278,7 +278,7 @@ class _Rung:
             name: Run(row, self._path) for name, row in self._rows.items() if not _elsewhere(row)
         }
         taken_s = time.monotonic() - began
-        return Rung(self.kernel, runs, self._failed, taken_s, self._boots)
+        return KernelResult(self.kernel, runs, self._failed, taken_s, self._boots)
 
     def _measure(self, request: Request, there: Elsewhere, store: Store, watch: Watch) -> None:
         name = request.experiment
@@ -310,7 +310,7 @@ def _elsewhere(row: RunRow) -> str:
 
 
 def _stored(
-    asked: Asked, kernel: Found, wanted: Sequence[Request], path: Path
+    asked: LadderRequest, kernel: Found, wanted: Sequence[Request], path: Path
 ) -> dict[str, tuple[RunRow, bool]]:
     """By experiment the newest run that answers a request, and whether it is whole."""
     if not path.exists():
@@ -326,7 +326,7 @@ def _stored(
     return found
 
 
-def _answers(row: RunRow, one: Request, asked: Asked, kernel: Found) -> bool:
+def _answers(row: RunRow, one: Request, asked: LadderRequest, kernel: Found) -> bool:
     guest = row.request.get("guest") or {}
     same = {
         "levels": json.loads(json.dumps(one.levels)),
@@ -344,12 +344,12 @@ def _answers(row: RunRow, one: Request, asked: Asked, kernel: Found) -> bool:
 
 
 def bisect(
-    asked: Asked,
+    asked: LadderRequest,
     wanted: str,
     kernels: Sequence[Found],
     store: Path,
     watch: Watch,
-    done: Callable[[Rung], None],
+    done: Callable[[KernelResult], None],
     wait_s: float = 0.0,
 ) -> tuple[KernelRow, Bisected]:
     """Between which neighbours of a row of kernels a claim, or a metric, changes; the first and
@@ -360,8 +360,8 @@ def bisect(
     def seen(version: str, more: int = 1) -> list[KernelRow]:
         taken = replace(asked, blocks=asked.blocks * more)
         looked.add((version, more))
-        rungs = climb(taken, [by_version[version]], store, watch, done, wait_s=wait_s)
-        return [row for row in rows(taken, rungs) if row.id == wanted]
+        results = measure(taken, [by_version[version]], store, watch, done, wait_s=wait_s)
+        return [row for row in rows(taken, results) if row.id == wanted]
 
     def cell(row: KernelRow, version: str) -> KernelCell | None:
         """Undecided, the same once more, of four times as many blocks."""
@@ -386,14 +386,14 @@ def bisect(
 
 
 def step(
-    asked: Asked, wanted: str, kernel: Found, store: Path, watch: Watch, wait_s: float = 0.0
+    asked: LadderRequest, wanted: str, kernel: Found, store: Path, watch: Watch, wait_s: float = 0.0
 ) -> int:
     """What `git bisect run` takes: 0 where the claim holds at every setting, 1 where it does not,
     125 where this kernel does not say."""
     for more in (1, 4):
         taken = replace(asked, claims=[wanted], blocks=asked.blocks * more)
-        rungs = climb(taken, [kernel], store, watch, lambda _: None, fresh=True, wait_s=wait_s)
-        words = {cell.word for row in rows(taken, rungs) for cell in row.cells.values()}
+        results = measure(taken, [kernel], store, watch, lambda _: None, fresh=True, wait_s=wait_s)
+        words = {cell.word for row in rows(taken, results) for cell in row.cells.values()}
         if "contradicted" in words:
             return 1
         if words == {"reproduced"}:

@@ -1,4 +1,4 @@
-"""How far each layer of luck moves a sample: a row a point, a mark a layer."""
+"""Variance components, how far each moves a sample: a row a point, a mark a component."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from memlab import units
-from memlab.analysis.layers import Spread
-from memlab.experiment import Layers
+from memlab.analysis.variance_components import Spread
+from memlab.experiment import VarianceComponents
 from memlab.present import words
 from memlab.present.figures import frame, paint, style
 from memlab.present.figures import rows as place
@@ -20,12 +20,12 @@ from memlab.present.figures.layout import NARROW, Page
 from memlab.present.figures.paint import sign
 from memlab.present.figures.rows import DrawnRow
 from memlab.results import Run
-from memlab.results.layers import of_point
+from memlab.results.variance_components import of_point
 
-_APART = 5.0  # points between the layers of a row
+_APART = 5.0  # points between the components of a row
 _BEYOND = 3  # times the largest mark, where the axis ends
 
-_LAYERS = {
+_COMPONENTS = {
     "session": "the session",
     "layout": "the layout of the probe's code",
     "block": "the block",
@@ -37,12 +37,12 @@ _LOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-def title(run: Run, shown: Layers) -> str:
+def title(run: Run, shown: VarianceComponents) -> str:
     return f"{words.metric_label(run.metric(shown.metric))}: how far each layer moves a sample"
 
 
-def rows(run: Run, shown: Layers) -> pd.DataFrame:
-    """A row per point; by layer the relative standard deviation of a sample, its low and high."""
+def rows(run: Run, shown: VarianceComponents) -> pd.DataFrame:
+    """A row per point; by component a sample's relative standard deviation, its low and high."""
     return frame.frame(
         {
             "panel": {},
@@ -65,23 +65,23 @@ def _numbers_of(found: Mapping[str, Spread]) -> dict[str, float]:
     }
 
 
-def _layers(found: list[Mark]) -> list[str]:
-    return [name for name in _LAYERS if any(name in mark for mark in found)]
+def _components(found: list[Mark]) -> list[str]:
+    return [name for name in _COMPONENTS if any(name in mark for mark in found)]
 
 
-def finding(run: Run, shown: Layers, rows: pd.DataFrame) -> str | None:
-    """The median over the points, by layer."""
+def finding(run: Run, shown: VarianceComponents, rows: pd.DataFrame) -> str | None:
+    """The median over the points, by component."""
     found = frame.marks(rows)
     said = [
-        f"{units.format_percent(float(np.median(values)))} by {_LAYERS[name]}"
-        for name in _layers(found)
+        f"{units.format_percent(float(np.median(values)))} by {_COMPONENTS[name]}"
+        for name in _components(found)
         if (values := [mark[name] for mark in found if name in mark])
     ]
     return f"at the median point a sample is moved {', '.join(said)}" if said else None
 
 
-def draw(page: Page, shown: Layers, rows: pd.DataFrame) -> None:
-    found = [mark for mark in frame.marks(rows) if _layers([mark])]
+def draw(page: Page, shown: VarianceComponents, rows: pd.DataFrame) -> None:
+    found = [mark for mark in frame.marks(rows) if _components([mark])]
     page.notes.append(
         "a layer's standard deviation and its 95 % interval, of normal layers on logs; 0 %: not "
         "separated from the blocks' spread; an arrow: beyond the axis; a layer that was not "
@@ -91,9 +91,9 @@ def draw(page: Page, shown: Layers, rows: pd.DataFrame) -> None:
     if not found:
         page.width, page.notes = NARROW, ["too few samples"]
         return
-    names = _layers(found)
+    names = _components(found)
     seen = [(mark, name) for mark in found for name in names if name in mark]
-    most = _BEYOND * max(mark[name] for mark, name in seen)  # a layer of few groups has no near end
+    most = _BEYOND * max(mark[name] for mark, name in seen)  # one of few groups has no near end
     axes, middles = place.ratios(
         page,
         [DrawnRow(mark["series"], "; ".join(_numbers(mark, names))) for mark in found],
@@ -105,15 +105,15 @@ def draw(page: Page, shown: Layers, rows: pd.DataFrame) -> None:
             if name in mark:
                 up = middle + _APART * ((len(names) - 1) / 2 - number)
                 _draw(axes, mark, name, up, most)
-    page.legend(*(sign(_LAYERS[name], _hue(name), **_LOOKS[name]) for name in names))
+    page.legend(*(sign(_COMPONENTS[name], _hue(name), **_LOOKS[name]) for name in names))
 
 
 def _hue(name: str) -> str:
-    return style.colour(list(_LAYERS).index(name))
+    return style.colour(list(_COMPONENTS).index(name))
 
 
 def _draw(axes: Axes, mark: Mark, name: str, up: float, most: float) -> None:
-    """A layer's mark on the line of its interval, which ends in an arrow beyond the axis."""
+    """A component's mark on the line of its interval, which ends in an arrow beyond the axis."""
     hue, high = _hue(name), mark[f"{name}_high"]
     ends = 1 + mark[f"{name}_low"], 1 + min(most, high)
     paint.dot(axes, (1 + mark[name], up), ends, hue, across=True, wide=1.2, **_LOOKS[name])

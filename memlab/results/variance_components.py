@@ -1,31 +1,31 @@
-"""Which luck a point's samples had: the session, the layout of the probe's code, the block."""
+"""What a point's samples vary by: the session, the layout of the probe's code, the block."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from memlab.analysis.layers import Spread, layers
+from memlab.analysis.variance_components import Spread, variance_components
 from memlab.experiment.points import Point
 from memlab.results.columns import measurement
 from memlab.results.run import Run
 
 
 def of_point(run: Run, point: Point, metric: str) -> dict[str, Spread]:
-    """The relative standard deviation of a sample by layer, with 95 % limits: `session`,
-    `layout`, and `block` for what differs between blocks of one layout; a layer that was not
+    """The relative standard deviation of a sample by component, with 95 % limits: `session`,
+    `layout`, and `block` for what differs between blocks of one layout; one that was not
     sampled is left out. Empty where there are too few samples, or where one is not positive."""
     samples = run.valued(metric, point)
     values = samples.column(metric)
     if not len(values) or values.min() <= 0:
         return {}
-    found = layers(
+    found = variance_components(
         values,
         {
             "session": run.session_index(samples),
             "layout": [
                 *samples.read(
                     lambda one: measurement((one.context or {}).get("layout", 0)),
-                    "the layers of luck",
+                    "the variance components",
                 )
             ],
         },
