@@ -95,8 +95,8 @@ def test_of_many_points_two_say_what_could_have_shown(monkeypatch: pytest.Monkey
     monkeypatch.setattr(words, "_DRAWN_POINTS", 10)
     monkeypatch.setattr(words, "_WIDEST", 6)
     for point in points:
-        counted = partial(_counted, asked, point.comparison.seen)
-        object.__setattr__(point.comparison, "seen", counted)
+        counted = partial(_counted, asked, point.comparison.find_detectable)
+        object.__setattr__(point.comparison, "find_detectable", counted)
     typical, worst = re.findall(r"over ([\d.]+) %", words.counts(compared))
     expected = re.findall(r"over ([\d.]+) %", whole)
     assert len(asked) == 1 + 6
