@@ -79,6 +79,7 @@ WRONG_USAGE = {
     "sweep --resume last --dry-run": ["--resume", "not --dry-run"],
     "sweep --resume last --preset full": ["--resume", "not --preset"],
     "sweep --resume last -p size=1": ["--resume", "not --factor"],
+    "describe miao-2021": ["it is a study", "memlab reproduce miao-2021"],
     "describe mmap-raed": ["no experiment 'mmap-raed'", "did you mean mmap-read?"],
     "export --format xml": ["--format", "'xml'", "'csv'", "'jsonl'", "'parquet'"],
     "clean now": ["unexpected extra argument", "now"],

@@ -121,6 +121,10 @@ def _packaged(name: str) -> Experiment:
     if name not in found:
         known = sorted([*names(), *found])
         hint = nearest(name, known, f"there are: {', '.join(known)}")
+        from memlab import published
+
+        if name in published.ids():
+            hint = f"it is a study: memlab reproduce {name}"
         raise UnknownExperiment(f"no experiment {name!r}; {hint}")
     from memlab.experiments import _files
 
