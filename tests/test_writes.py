@@ -21,6 +21,7 @@ from memlab.files import output
 from memlab.store import Store
 
 ROOT = Path(__file__).parents[1] / "memlab"
+OF_RUN = "stack-map"
 ROOT_ONLY = pytest.mark.needs("host root")
 # In a folder that only this user may enter: one made by folders.temporary or by the journal, or
 # the journal's and the caches' own, which are never in another user's home (folders.user).
@@ -69,8 +70,10 @@ _FLAGS = ("O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "flags", "mode")
 
 def writes(call: ast.Call) -> bool:
     """Whether a call makes a file or folder, or opens one to write; `open(x, mode)` may."""
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    if name not in {*_CALLS, "save", "connect", "open"}:
+        return False  # most are, and to print a call takes long
     named = ast.unparse(call.func)
-    name = named.rpartition(".")[2]
     if name in _CALLS or named in ("np.save", "sqlite3.connect"):
         return True
     if named == "os.open":
@@ -123,11 +126,11 @@ def secret(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
-    """A folder of another user's, with a store of theirs."""
+    """A folder of another user's, with a store of theirs, of the run that is drawn soonest."""
     folder = tmp_path / "theirs"
     folder.mkdir()
     store = folder / "r.db"
-    store.write_bytes(gzip.decompress((recorded.FOLDER / "mmap-write.db.gz").read_bytes()))
+    store.write_bytes(gzip.decompress((recorded.FOLDER / f"{OF_RUN}.db.gz").read_bytes()))
     give(folder, store)
     return folder
 
@@ -187,7 +190,7 @@ def test_nor_is_their_link_for_the_file_itself_followed(
     give(theirs / "figures")
     with Store(theirs / "r.db") as opened:
         run = opened.find("last").id
-    for name in (f"mmap-write-{run}.json", f"report-{run}.html"):
+    for name in (f"{OF_RUN}-{run}.json", f"report-{run}.html"):
         link(theirs / "figures" / name, secret / there)
     for words in (["plot", "last"], ["report", "last"]):
         done = memlab(*words, "--store", str(theirs / "r.db"))

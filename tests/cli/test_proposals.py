@@ -52,7 +52,7 @@ def proposals() -> Iterator[Proposal]:
     for path in sorted((ROOT / "memlab").rglob("*.py")):
         source = path.read_text(encoding="utf-8")
         if not re.search(r"(?<!from )memlab [a-z\"'{]", source):
-            continue  # every process that collects the tests reads them
+            continue
         for number, text in _texts(ast.parse(source)):
             for found in re.finditer(r"(?<![\w/.])memlab ([a-z]+)((?: [^\n`;,:()&|]*)?)", text):
                 if found[1] in COMMANDS:
@@ -75,22 +75,28 @@ def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, str(node.value)
 
 
-FOUND = [*proposals()]
+@pytest.fixture(scope="module")
+def found() -> list[Proposal]:
+    """Read by the process that runs these tests, and not by each that collects them."""
+    return [*proposals()]
 
 
-@pytest.mark.parametrize("one", FOUND, ids=lambda one: f"{one.module}:{one.line}")
-def test_its_options_are_those_of_the_command(one: Proposal) -> None:
-    command = cli.get_command(CONTEXT, one.command)
-    assert command
-    known = {name for parameter in command.params for name in parameter.opts}
-    assert {option.partition("=")[0] for option in one.options} <= known
+def test_its_options_are_those_of_the_command(found: list[Proposal]) -> None:
+    wrong = []
+    for one in found:
+        command = cli.get_command(CONTEXT, one.command)
+        assert command, one
+        known = {name for parameter in command.params for name in parameter.opts}
+        if not {option.partition("=")[0] for option in one.options} <= known:
+            wrong.append(one)
+    assert wrong == []
 
 
-def test_each_next_step_has_a_test_that_runs_it() -> None:
+def test_each_next_step_has_a_test_that_runs_it(found: list[Proposal]) -> None:
     commands: dict[str, set[str]] = {}
-    for one in FOUND:
+    for one in found:
         commands.setdefault(one.module, set()).add(one.command)
-    assert len(FOUND) > 50
+    assert len(found) > 50
     for module, test in RUN_BY.items():
         text = (ROOT / test).read_text(encoding="utf-8")
         assert commands[module]
