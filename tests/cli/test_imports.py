@@ -46,6 +46,7 @@ def modules(code: str) -> set[str]:
     }
 
 
+TINY = "page-fault -p chunks=10 -p lock=none --blocks 1 --no-controls"
 LOOK = "diagnose {pid} --seconds 0.01"  # to import more would cost more than the look
 
 
@@ -56,6 +57,18 @@ LOOK = "diagnose {pid} --seconds 0.01"  # to import more would cost more than th
 def test_a_light_command_imports_nothing_heavy(arguments: str) -> None:
     words = arguments.format(pid=os.getpid()).split()
     assert modules(COMMAND.format(arguments=words)) & HEAVY == set()
+
+
+@pytest.mark.parametrize("arguments", [f"sweep {TINY} --jsonl", "doctor"])
+def test_measuring_imports_no_more_than_install_says(
+    arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMLAB_STORE", str(tmp_path / "results.db"))
+    page = (Path(__file__).parents[2] / "docs/install.md").read_text(encoding="utf-8")
+    named = re.search(r"only measures \| `pip install ([a-z ]+)`", page)
+    assert named
+    found = modules(COMMAND.format(arguments=arguments.split()))
+    assert (found & {*HEAVY, *TYPED, "click", "cffi", "jinja2"}) - {*named[1].split()} == set()
 
 
 def test_a_list_of_runs_imports_nothing_that_reads_one(
