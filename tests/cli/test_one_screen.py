@@ -49,17 +49,23 @@ def test_it_fits_and_the_answer_is_in_the_first_lines(words: str, store: Path) -
     assert COMMANDS[words] in "\n".join(lines[:6])
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_a_comparison_of_many_points_fits_and_begins_with_what_differs(
-    columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine = Machine(tmp_path / "many.db")
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs of 48 points each; writes took longer in the second."""
+    machine = Machine(tmp_path_factory.mktemp("many") / "results.db")
     states = ["cached_4k", "sparse", "preallocated"]
     for factor in (1.0, 3.0, 1.0):
         machine.factor = factor
         machine.sweep("mmap-write", filesystem="dir", file_state=states, controls=False)
+    return machine.store
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_comparison_of_many_points_fits_and_begins_with_what_differs(
+    columns: int, many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    store = ["--store", str(machine.store)]
+    store = ["--store", str(many)]
     for news in (["00000002"], ["00000003"], ["00000002", "00000003"]):
         words = ["compare", "00000001", *news, *store]
         lines = CliRunner().invoke(cli, words).stdout.splitlines()
