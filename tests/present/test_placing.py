@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.transforms import Bbox
@@ -67,3 +69,39 @@ def test_a_free_box_avoids_ink_boxes_and_the_edge() -> None:
     assert not box.overlaps(taken[0])
     assert box.count_contains(ink) == 0
     assert box.y0 - 150 < 40
+
+
+ROOM = Bbox.from_extents(0, 0, 400, 300)
+
+
+@pytest.mark.parametrize(
+    ("near", "ink", "taken", "wanted"),
+    [
+        ((200, 150), [], [], (160, 138)),
+        # A covered spot is worth 9 points of way, and the nearest place beside is 14 away.
+        ((200, 150), [(200, 150)], [], (160, 138)),
+        ((200, 150), [(200, 150), (201, 150)], [], (160, 164)),
+        ((200, 150), [(160.2, 150), (239.8, 150)], [], (160, 138)),  # an edge may touch
+        ((200, 150), [], [(190, 140, 210, 160)], (160, 164)),
+        ((200, 290), [], [], (160, 252)),  # what juts out above is below
+        ((390, 150), [], [], (318, 138)),  # 0.9 of the words are left of it
+        # Rather over ink than over what is taken, and rather over that than outside.
+        (
+            (200, 150),
+            [(x, 170) for x in range(401)],
+            [(0, 0, 400, 163), (0, 189, 400, 300)],
+            (160, 164),
+        ),
+        ((200, 150), [], [(0, 0, 400, 300)], (160, 138)),
+    ],
+)
+def test_a_free_box_is_the_cheapest_place(
+    near: tuple[float, float],
+    ink: list[tuple[float, float]],
+    taken: list[tuple[float, float, float, float]],
+    wanted: tuple[float, float],
+) -> None:
+    boxes = [Bbox.from_extents(*one) for one in taken]
+    spots = np.array(ink, dtype=float).reshape(-1, 2)
+    found = placing.free_box(near, (80, 24), ROOM, spots, boxes)
+    assert found.bounds == (*wanted, 80, 24)
