@@ -45,8 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Thousands of tests are there to the end: to look through them for cycles, while they are
-    collected and beside every test, was a sixth of the processor time."""
+    """Thousands of tests are there to the end: to look through them for cycles was a third of the
+    time in which they are collected, and some per cent of that of every test."""
     gc.disable()
     try:
         return (yield)
