@@ -13,6 +13,6 @@ def said() -> str:
     """How they are taken, in words."""
     turn, lead = (units.format_duration(s) for s in (TURN_S, LEAD_S))
     return (
-        f"in {FEWEST} to {TURNS} turns of {turn} per block, each after a lead-in of {lead}; a "
-        "value is the interquartile mean of its turns"
+        f"in at most {TURNS} turns of {turn} per block, fewer where blocks differ more than turns, "
+        f"each after a lead-in of {lead}; a value is the interquartile mean of its turns"
     )

@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import math
 import resource
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, median, variance
+from typing import Any
 
 from memlab import units
 from memlab.experiment import Experiment, Level
@@ -115,16 +116,22 @@ class TurnCount:
     blocks vary least with n = sqrt(S W / (T B)), the optimum allocation of two-stage sampling
     (Cochran, "Sampling Techniques", 1977, section 10.6). All are of times relative to those of the
     other points of a relay, since it is ratios that are judged. W is robust, and the quotient of B
-    and W is the points' median.
+    and W is the points' median. The newest blocks decide: those of a long run are not all kept.
     """
 
     BLOCKS = 3  # before the first decision
+    NEWEST = 100  # that are kept
 
     def __init__(self) -> None:
-        self._values: dict[int, list[float]] = defaultdict(list)  # by point, one of each block
-        self._within: dict[int, list[tuple[float, int]]] = defaultdict(list)  # W, and turns
-        self._beside_s: list[float] = []
-        self._turn_s: list[float] = []
+        # By point, of each block: its value beside the other points', and W with the turns.
+        self._values: dict[int, deque[float]] = defaultdict(self._newest)
+        self._within: dict[int, deque[tuple[float, int]]] = defaultdict(self._newest)
+        self._beside_s = deque[float](maxlen=self.NEWEST * MOST)  # of each sample
+        self._turn_s = deque[float](maxlen=self.NEWEST * MOST)
+
+    @classmethod
+    def _newest(cls) -> deque[Any]:
+        return deque(maxlen=cls.NEWEST)
 
     def add(self, samples: Sequence[SampleRow]) -> None:
         """Of one relay. One whose file was used up in a few turns says nothing."""
@@ -132,7 +139,7 @@ class TurnCount:
         for sample in samples:
             if (turns := (sample.raw or {}).get("turns")) and len(turns["elapsed_ns"]) >= FEWEST:
                 pairs = zip(turns["elapsed_ns"], turns["call_count"], strict=True)
-                logs[sample.point] = [math.log(ns / max(1, calls)) for ns, calls in pairs]
+                logs[sample.point] = [math.log(max(1, ns) / max(1, calls)) for ns, calls in pairs]
                 inside_s = (sum(turns["elapsed_ns"]) + turns["lead_ns"]) / 1e9
                 self._beside_s.append(max(0.0, sample.trial_s - inside_s))
                 self._turn_s.append(inside_s / len(turns["elapsed_ns"]))

@@ -186,11 +186,26 @@ def test_turns_stay_as_many_as_there_can_be_until_blocks_can_be_compared() -> No
     assert counted.next() < TURNS
 
 
+def test_the_newest_blocks_decide_and_no_others_are_kept() -> None:
+    noise, counted = np.random.default_rng(23), relay.TurnCount()
+    for block in range(relay.TurnCount.NEWEST):
+        counted.add(relay_of(0.08, 0.01, noise, block, points=4))
+    assert counted.next() == FEWEST
+    for block in range(relay.TurnCount.NEWEST):
+        counted.add(relay_of(0.0, 0.08, noise, block, points=4))
+    alone = relay.TurnCount()
+    for block in range(relay.TurnCount.NEWEST):
+        for one in (counted, alone):
+            one.add(relay_of(0.02, 0.08, np.random.default_rng(block), block, points=4))
+    assert counted.next() == alone.next()
+
+
 def test_samples_that_say_nothing_of_turns_decide_nothing() -> None:
     counted = relay.TurnCount()
     short = {"turns": {"elapsed_ns": [1] * 5, "call_count": [1] * 5, "lead_ns": 0}}
+    still = {"turns": {"elapsed_ns": [0] * 9, "call_count": [0] * 9, "lead_ns": 0}}
     for block in range(5):
-        for raw in (None, {"turns": None}, short):
+        for raw in (None, {"turns": None}, short, still):
             counted.add([SampleRow(0, block, 0, "ok", None, 0.0, 0.1, 0, "", raw)] * 2)
         counted.add(relay_of(0.08, 0.01, np.random.default_rng(block), block, points=1))
     assert counted.next() == TURNS
