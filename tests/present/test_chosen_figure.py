@@ -97,7 +97,7 @@ def test_layers_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
     marks = json.loads(sidecar.as_json(shown))["marks"]
     assert len(marks) == sum(point.control is None for point in run.points)
     assert all(mark["block"] > 0 for mark in marks)
-    assert run.plot(layers=True).title.endswith("how far each layer moves a sample")  # type: ignore[attr-defined]
+    assert run.plot(layers=True).title.endswith("how far each variance component moves a sample")  # type: ignore[attr-defined]
 
 
 def test_every_varied_factor_has_a_place(run: api.Run) -> None:

@@ -38,7 +38,8 @@ _LOOKS: dict[str, dict[str, Any]] = {
 
 
 def title(run: Run, shown: VarianceComponents) -> str:
-    return f"{words.metric_label(run.metric(shown.metric))}: how far each layer moves a sample"
+    of = words.metric_label(run.metric(shown.metric))
+    return f"{of}: how far each variance component moves a sample"
 
 
 def rows(run: Run, shown: VarianceComponents) -> pd.DataFrame:
@@ -83,8 +84,8 @@ def finding(run: Run, shown: VarianceComponents, rows: pd.DataFrame) -> str | No
 def draw(page: Page, shown: VarianceComponents, rows: pd.DataFrame) -> None:
     found = [mark for mark in frame.marks(rows) if _components([mark])]
     page.notes.append(
-        "a layer's standard deviation and its 95 % interval, of normal layers on logs; 0 %: not "
-        "separated from the blocks' spread; an arrow: beyond the axis; a layer that was not "
+        "a component's standard deviation and its 95 % interval, of normal components on logs; "
+        "0 %: not separated from the blocks' spread; an arrow: beyond the axis; one that was not "
         "sampled has no mark"
     )
     found = place.most(page, found, lambda mark: float(mark["block"]), "vary")
