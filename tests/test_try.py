@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -343,6 +344,28 @@ def test_proportional_memory_is_read_at_times_or_says_why_not(
     pss = probe._Pss()
     pss.read([1], math.inf)
     assert pss.missing() == {"peak_pss": "/proc/PID/smaps_rollup: Permission denied"}
+
+
+def test_a_reading_of_proportional_memory_that_waits_for_a_lock_is_waited_for_by_no_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from memlab.command.python_probes import command as probe
+
+    unlocked, reads = threading.Event(), list[int]()
+
+    def read(pid: int) -> int:
+        reads.append(pid)
+        unlocked.wait()
+        return 100
+
+    monkeypatch.setattr(probe, "_pss_bytes", read)
+    pss = probe._Pss()
+    for _ in range(3):
+        pss.read([7], time.monotonic())
+    assert eventually(lambda: reads == [7])
+    assert pss.peak_bytes is None
+    unlocked.set()
+    assert eventually(lambda: pss.peak_bytes == 100)
 
 
 SERVICE = """
