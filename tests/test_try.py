@@ -351,21 +351,25 @@ def test_a_reading_of_proportional_memory_that_waits_for_a_lock_is_waited_for_by
 ) -> None:
     from memlab.command.python_probes import command as probe
 
-    unlocked, reads = threading.Event(), list[int]()
+    begun, unlocked, reads = threading.Event(), threading.Event(), list[int]()
 
     def read(pid: int) -> int:
         reads.append(pid)
-        unlocked.wait()
+        begun.set()
+        unlocked.wait(60)
         return 100
 
+    monkeypatch.setattr(probe.time, "monotonic", lambda: 0.0)
     monkeypatch.setattr(probe, "_pss_bytes", read)
     pss = probe._Pss()
     for _ in range(3):
-        pss.read([7], time.monotonic())
-    assert eventually(lambda: reads == [7])
-    assert pss.peak_bytes is None
+        pss.read([7], 0.0)
+        begun.wait(60)
+    assert (reads, pss.peak_bytes) == ([7], None)
     unlocked.set()
-    assert eventually(lambda: pss.peak_bytes == 100)
+    assert pss._reading is not None
+    pss._reading.join()
+    assert pss.peak_bytes == 100
 
 
 SERVICE = """
