@@ -244,3 +244,18 @@ def test_nor_is_a_report_of_two_hosts(fleet: Path, command: Command, tmp_path: P
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "r.html").read_text()
     assert ("on this machine" in text, "on a and on b" in text) == (False, True)
+
+
+def test_what_tells_hosts_apart_best_comes_first() -> None:
+    """Of two that do it equally well the kernel does, the likelier cause."""
+    groups = dict.fromkeys("abcdef", "reproduced") | dict.fromkeys("ghijkl", "contradicted")
+    environments = {
+        host: {
+            "clocksource": "tsc" if host in "abcdeg" else "kvm-clock",
+            "cpu_model": "new" if host in "abcdef" else "old",
+            "kernel_release": "6.18" if host in "abcdef" else "6.12",
+        }
+        for host in groups
+    }
+    found = judging.differences(environments, groups)
+    assert [one.name for one in found] == ["kernel_release", "cpu_model", "clocksource"]

@@ -62,6 +62,17 @@ def test_a_sweep_at_other_levels_does_not_hide_the_series(nights: Machine) -> No
     assert "16 runs of this host" in history(nights, "-p", "size=4k")
 
 
+def test_the_older_runs_are_a_command_away(nights: Machine) -> None:
+    for _ in range(7):
+        nights.sweep("mmap-write", size=[4096], controls=False)
+    said = history(nights)
+    (line,) = [line for line in said.splitlines() if line.startswith("not shown: ")]
+    assert line.startswith("not shown: 3 older runs: memlab history -v mmap-write --store ")
+    assert "not shown" not in (full := history(nights, "-v"))
+    assert "00000001" in full
+    assert "00000001" not in said
+
+
 def test_the_reason_is_the_right_one(nights: Machine) -> None:
     assert history(nights, "-p", "size=64k").startswith(
         "none of 16 runs of mmap-write has a point with size=64 KiB"

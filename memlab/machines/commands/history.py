@@ -10,6 +10,7 @@ from memlab.cli._options import (
     echo_json,
     factor_option,
     figure_option,
+    in_full,
     json_option,
     output_folder,
     store_option,
@@ -107,7 +108,7 @@ def command(
     if as_json:
         echo_json(data.history(found, place))
     else:
-        present.show(found, verbose=verbose)
+        present.show(found, "" if verbose else in_full())
         echo(f"figure: {place}")
     if gate and found.alarm:
         click.get_current_context().exit(GATE)

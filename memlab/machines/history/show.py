@@ -15,15 +15,16 @@ from memlab.results import Run
 _SHOWN, _EVENTS = 20, 5  # runs of the table and changes of the machine, unless asked for all
 
 
-def show(found: History, *, verbose: bool) -> None:
-    """Print what changed, when and by how much, then a row per run."""
+def show(found: History, in_full: str = "") -> None:
+    """Print what changed, when and by how much, then a row per run: the newest alone where
+    `in_full`, the command that prints all, is given."""
     console = table.console()
     for number, line in enumerate(_answer(found)):
         console.print(Text(line, style="" if number else "bold"))
     for change in found.changes:
         for line in _change(found, change):
             console.print(Text(line))
-    shown = found.nights if verbose else found.nights[-_SHOWN:]
+    shown = found.nights[-_SHOWN:] if in_full else found.nights
     heads = ["run", "measured", _head(found), "changed"]
     first_after = {change.after + 1 for change in found.changes}
     cells: list[list[Cell | str]] = [
@@ -37,10 +38,11 @@ def show(found: History, *, verbose: bool) -> None:
     ]
     write(console, Table("", [Column(head, "left", wrap=24) for head in heads], cells))
     if len(shown) < len(found.nights):
-        console.print(Text(f"the newest {_SHOWN} of {len(found.nights)} runs; -v prints all"))
+        older = words.count(len(found.nights) - len(shown), "older run")
+        console.print(Text(f"not shown: {older}: {in_full}"), soft_wrap=True)
     near = {n for change in found.changes for n in _around(change)}
     others = [n for n, night in enumerate(found.nights) if night.events and n not in near]
-    for number in others if verbose else others[-_EVENTS:]:
+    for number in others[-_EVENTS:] if in_full else others:
         for line in _events(found.nights[number]):
             console.print(Text(line))
     if found.left_out:
