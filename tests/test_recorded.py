@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
+import os
 import re
 import sqlite3
 import subprocess
@@ -54,6 +56,34 @@ def test_it_names_its_machine_and_no_file_of_a_user(run: memlab.Run) -> None:
     assert run.environment["host_name"] == "not kept in a recorded run"
     assert "/home/" not in json.dumps([run.environment, run.row.request])
     assert "/root/" not in json.dumps([run.environment, run.row.request])
+
+
+def test_a_copy_that_another_process_makes_is_waited_for_and_left(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log would be removed under it: "disk I/O error"."""
+    path = cache / "made.db"
+    log = path.with_name("made.db-wal")
+    asked: list[bool] = []
+
+    def whole(path: Path) -> bool:
+        asked.append(path.exists())
+        if len(asked) == 1:  # the other has begun, and ends before the lock is had
+            path.parent.mkdir()
+            log.touch()
+            path.write_text("made by another")
+            return False
+        other = os.open(path.parent, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(other)
+        return True
+
+    monkeypatch.setattr(recorded, "_whole", whole)
+    assert recorded._unpacked(gzip.compress(b"ours"), path) == path
+    assert asked == [False, True]
+    assert path.read_text() == "made by another"
+    assert log.exists()
 
 
 RENAMED = ("coop-reclaim", "mmap-write", "thread-create")

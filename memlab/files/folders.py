@@ -80,19 +80,34 @@ def temporary(purpose: str) -> Iterator[Path]:
 
 
 @contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Have the other processes that ask for this folder wait, where its file system has locks."""
+    with _opened(folder) as locked:
+        with suppress(OSError):
+            fcntl.flock(locked, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+@contextmanager
 def _in_use(folder: Path, how: int) -> Iterator[bool]:
     """Hold a lock on a folder, which goes with the processes that hold it; whether that could be
     had."""
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with _opened(folder) as locked:
         try:
-            fcntl.flock(held, how | fcntl.LOCK_NB)
+            fcntl.flock(locked, how | fcntl.LOCK_NB)
         except OSError:  # another's, or a file system without locks
             yield False
         else:
             yield True
-    finally:
-        os.close(held)
 
 
 def abandoned() -> Iterator[Path]:

@@ -51,11 +51,14 @@ def store(experiment: str) -> Path:
 
 
 def _unpacked(packed: bytes, path: Path) -> Path:
-    if not _whole(path):
-        output.make_folder(path.parent)
-        for suffix in ("-wal", "-shm"):  # SQLite's log of the copy that was there
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
-        output.write({path: gzip.decompress(packed)})
+    if _whole(path):
+        return path
+    output.make_folder(path.parent)
+    with folders.held(path.parent):
+        if not _whole(path):  # another process may have made it meanwhile, and read it
+            for suffix in ("-wal", "-shm"):  # SQLite's log of the copy that was there
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            output.write({path: gzip.decompress(packed)})
     return path
 
 
