@@ -13,14 +13,14 @@ from pathlib import Path
 
 from memlab import units
 from memlab.diagnose import malloc_options
-from memlab.diagnose.malloc_options import Option, Version
+from memlab.diagnose.malloc_options import MallocOption, Version
 from memlab.observe import files, proc, process
 
 _SEARCHED_BYTES_MAX = 64 << 20  # some 0.1 s
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MallocKind:
     """How one malloc is recognised."""
 
     name: str
@@ -41,7 +41,7 @@ class Allocator:
     version: str | None
     where: str
     """The library's path, or the executable's where it is linked into that."""
-    options: tuple[Option, ...]
+    options: tuple[MallocOption, ...]
     """In force: what was set, then what this version takes where nothing is set."""
     variable: str
     """The environment variable that this build reads."""
@@ -55,21 +55,21 @@ class Allocator:
 
 
 _KINDS = (
-    Kind(
+    MallocKind(
         "jemalloc",
         re.compile(r"libjemalloc[^/]*\.so"),
         re.compile(rb"-\d+-g[0-9a-f]{40}"),
         b"<jemalloc>: ",
     ),
-    Kind(
+    MallocKind(
         "tcmalloc",
         re.compile(r"libtcmalloc[^/]*\.so"),
         re.compile(rb"gperftools (\d+\.\d+(?:\.\d+)?)"),
         b"TCMALLOC_AGGRESSIVE_DECOMMIT",
     ),
-    Kind("mimalloc", re.compile(r"libmimalloc[^/]*\.so"), None, b"mimalloc: warning: "),
-    Kind("musl", re.compile(r"ld-musl-[^/]*\.so"), None),
-    Kind(
+    MallocKind("mimalloc", re.compile(r"libmimalloc[^/]*\.so"), None, b"mimalloc: warning: "),
+    MallocKind("musl", re.compile(r"ld-musl-[^/]*\.so"), None),
+    MallocKind(
         "glibc",
         re.compile(r"libc(?:\.so|-\d)[^/]*"),
         re.compile(rb"GNU C Library [^\n]*?release version (\d+\.\d+)"),
@@ -112,7 +112,9 @@ def not_searched(pid: int, found: Allocator | None) -> tuple[str, ...]:
     return (f"a malloc linked into the executable: that is over {limit}, and was not searched",)
 
 
-def _inside(kinds: Sequence[Kind], directory: Path, environ: Mapping[str, str]) -> Allocator | None:
+def _inside(
+    kinds: Sequence[MallocKind], directory: Path, environ: Mapping[str, str]
+) -> Allocator | None:
     held = files.content(directory / "exe", _SEARCHED_BYTES_MAX) or b""
     for kind in kinds:
         if kind.inside and kind.inside in held:
@@ -122,7 +124,7 @@ def _inside(kinds: Sequence[Kind], directory: Path, environ: Mapping[str, str]) 
 
 
 def _made(
-    kind: Kind, directory: Path, path: str, held: bytes, environ: Mapping[str, str]
+    kind: MallocKind, directory: Path, path: str, held: bytes, environ: Mapping[str, str]
 ) -> Allocator:
     version = None
     if kind.version and (found := kind.version.search(held)):

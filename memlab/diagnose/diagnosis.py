@@ -30,7 +30,7 @@ _TRACEPOINT_S, _SOFTWARE_S = 300e-9, 50e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class LookCost:
     """CPU time of this program itself."""
 
     cpu_s: float
@@ -54,7 +54,7 @@ class Diagnosis:
     accounts: tuple[Account, ...]
     findings: tuple[Finding, ...]
     not_looked_at: tuple[Unlooked, ...]
-    cost: Cost
+    cost: LookCost
 
     @property
     def seconds(self) -> float:
@@ -117,9 +117,9 @@ def _unseen(seen: Look) -> Iterator[Unlooked]:
         yield Unlooked("what it does", "it is stopped", None, None)
 
 
-def _cost(starting_cpu_s: float, seconds: float, counted: float, tables_s: float) -> Cost:
+def _cost(starting_cpu_s: float, seconds: float, counted: float, tables_s: float) -> LookCost:
     cpu_s = time.process_time() - starting_cpu_s
-    return Cost(cpu_s, starting_cpu_s, cpu_s / seconds, counted, tables_s)
+    return LookCost(cpu_s, starting_cpu_s, cpu_s / seconds, counted, tables_s)
 
 
 def _counted_share(seen: Look) -> float:

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from memlab.diagnose.account import Account, Line  # noqa: F401
 from memlab.diagnose.allocator import Allocator  # noqa: F401
-from memlab.diagnose.diagnosis import Cost, Diagnosis
+from memlab.diagnose.diagnosis import Diagnosis, LookCost
 from memlab.diagnose.family import Member  # noqa: F401
 from memlab.diagnose.finding import Fact
 from memlab.diagnose.group import Charge  # noqa: F401
@@ -25,7 +25,7 @@ from memlab.diagnose.look import (  # noqa: F401
     Shootdowns,
     Thread,
 )
-from memlab.diagnose.malloc_options import Option  # noqa: F401
+from memlab.diagnose.malloc_options import MallocOption  # noqa: F401
 from memlab.diagnose.memory import Memory  # noqa: F401
 from memlab.diagnose.pages import Pages, Sampled  # noqa: F401
 from memlab.diagnose.room import Room, Segments, TmpfsUse  # noqa: F401
@@ -77,7 +77,7 @@ class Diagnose(Document):
     """null: the subject is a group."""
     group: GroupLook | None
     """null: the subject is a process."""
-    cost: Cost
+    cost: LookCost
 
 
 class LastKill(Document):

@@ -81,13 +81,13 @@ class Charge:
         return max(0, self.used_bytes - self.droppable_bytes)
 
 
-def nearest(pid: int) -> cgroup.Limit | None:
+def nearest(pid: int) -> cgroup.MemoryLimit | None:
     """The limit with the least room left; None where there is none, or none that is seen."""
     found = own(pid)
     return nearest_of(*found) if found else None
 
 
-def nearest_of(directory: Path, version: str) -> cgroup.Limit | None:
+def nearest_of(directory: Path, version: str) -> cgroup.MemoryLimit | None:
     """Of a group and of those above it."""
     groups = cgroup.locate()
     mount = groups.memory_mount or directory
@@ -148,7 +148,7 @@ def charge(
     return read(directory, used, stat, limit_name, root)
 
 
-def used_bytes(limit: cgroup.Limit) -> int | None:
+def used_bytes(limit: cgroup.MemoryLimit) -> int | None:
     """The charge of the limited group now."""
     return cgroup.used_bytes(limit.group, limit.version)
 
@@ -272,11 +272,11 @@ def _of_processes(directory: Path, root: Path) -> tuple[int, int]:
     return stacks, tables
 
 
-def _least(limits: list[cgroup.Limit]) -> cgroup.Limit | None:
+def _least(limits: list[cgroup.MemoryLimit]) -> cgroup.MemoryLimit | None:
     return min(limits, key=_room_bytes, default=None)
 
 
-def _room_bytes(limit: cgroup.Limit) -> int:
+def _room_bytes(limit: cgroup.MemoryLimit) -> int:
     return limit.limit_bytes - (used_bytes(limit) or 0)
 
 

@@ -69,7 +69,7 @@ def at(directory: Path, version: str, seconds: float) -> GroupLook:
         began, stalled, slab = time.monotonic(), _stalled_us(directory), _slab()
         charged: list[int] = []
         charged_limit: list[int] = []
-        own = cgroup.Limit(directory, version, "", 0)
+        own = cgroup.MemoryLimit(directory, version, "", 0)
         count = max(4, round(seconds / _SAMPLE_S))
         with closing(waits.Sampler(pids[:16], count + 1)) as sampler:
             for left in range(count, -1, -1):

@@ -373,7 +373,7 @@ class Series:
         self,
         found: Subject,
         pidfd: int,
-        limit: cgroup.Limit | None,
+        limit: cgroup.MemoryLimit | None,
         pids: list[int],
         seconds: float,
     ) -> None:
@@ -606,7 +606,7 @@ def _shootdowns(
 
 
 def _room(
-    limit: cgroup.Limit | None,
+    limit: cgroup.MemoryLimit | None,
     before: snapshot.Snapshot,
     after: snapshot.Snapshot,
     elapsed: float,
@@ -619,7 +619,7 @@ def _room(
 
 
 def room_of(
-    limit: cgroup.Limit,
+    limit: cgroup.MemoryLimit,
     before: Charge,
     after: Charge,
     elapsed: float,

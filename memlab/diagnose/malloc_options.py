@@ -30,7 +30,7 @@ _END_ADJUSTING = ("trim_threshold", "top_pad", "mmap_threshold", "mmap_max")
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class MallocOption:
     """One option in force, and what set it."""
 
     name: str
@@ -40,12 +40,12 @@ class Option:
 
 def in_force(
     name: str, version: Version, variable: str, environ: Mapping[str, str], link: str | None
-) -> tuple[Option, ...]:
+) -> tuple[MallocOption, ...]:
     """What was set in the environment and in /etc/malloc.conf, then the version's defaults.
 
     What the program sets by calls (mallopt, mallctl) or compiles in is not seen.
     """
-    found: dict[str, Option] = {}
+    found: dict[str, MallocOption] = {}
     given = tuple(_given(name, variable, environ, link))
     adjusts = not any(option.name in _END_ADJUSTING for option in given)
     for option in (*_defaults(name, version, adjusts=adjusts), *given):
@@ -121,52 +121,52 @@ def keeping(name: str, version: Version, variable: str) -> str:
 
 def _given(
     name: str, variable: str, environ: Mapping[str, str], link: str | None
-) -> Iterator[Option]:
+) -> Iterator[MallocOption]:
     if name == "jemalloc":
         yield from _pairs(link or "", "/etc/malloc.conf", ":")
         yield from _pairs(environ.get(variable, ""), variable, ":")
     elif name == "glibc":
         for old, new in _GLIBC_NAMES.items():
             if old in environ:
-                yield Option(new, environ[old], old)
+                yield MallocOption(new, environ[old], old)
         for option in _pairs(environ.get("GLIBC_TUNABLES", ""), "GLIBC_TUNABLES", "="):
             if option.name.startswith("glibc.malloc."):
-                yield Option(option.name.rpartition(".")[2], option.value, option.source)
+                yield MallocOption(option.name.rpartition(".")[2], option.value, option.source)
     elif name in ("tcmalloc", "mimalloc"):
         for key, value in environ.items():
             if key.upper().startswith(f"{name.upper()}_"):
-                yield Option(key.upper(), value, key)
+                yield MallocOption(key.upper(), value, key)
 
 
-def _pairs(text: str, source: str, between: str) -> Iterator[Option]:
+def _pairs(text: str, source: str, between: str) -> Iterator[MallocOption]:
     """``dirty_decay_ms:0,narenas:2``, or ``glibc.malloc.top_pad=4096:...``."""
     for part in re.split("," if between == ":" else ":", text):
         name, found, value = part.partition(between)
         if found:
-            yield Option(name.strip(), value.strip(), source)
+            yield MallocOption(name.strip(), value.strip(), source)
 
 
-def _defaults(name: str, version: Version, *, adjusts: bool) -> Iterator[Option]:
+def _defaults(name: str, version: Version, *, adjusts: bool) -> Iterator[MallocOption]:
     """`adjusts`: whether glibc raises its thresholds by itself."""
     if not version:
         return
     source = f"default of {name} {'.'.join(map(str, version))}"
     match name:
         case "jemalloc" if version >= (5,):
-            yield Option("muzzy_decay_ms", "0" if version >= (5, 2) else "10000", source)
-            yield Option("dirty_decay_ms", "10000", source)
+            yield MallocOption("muzzy_decay_ms", "0" if version >= (5, 2) else "10000", source)
+            yield MallocOption("dirty_decay_ms", "10000", source)
         case "jemalloc" if version >= (4, 1):
-            yield Option("decay_time", "10", source)
-            yield Option("purge", "ratio", source)
-            yield Option("lg_dirty_mult", "3", source)
+            yield MallocOption("decay_time", "10", source)
+            yield MallocOption("purge", "ratio", source)
+            yield MallocOption("lg_dirty_mult", "3", source)
         case "jemalloc":
-            yield Option("lg_dirty_mult", "3", source)
+            yield MallocOption("lg_dirty_mult", "3", source)
         case "tcmalloc":
-            yield Option("TCMALLOC_RELEASE_RATE", "1", source)
+            yield MallocOption("TCMALLOC_RELEASE_RATE", "1", source)
         case "mimalloc" if version >= _MIMALLOC_PURGES:
             delay = "2500" if version >= (3,) else "10"
-            yield Option("MIMALLOC_PURGE_DELAY", delay, source)
+            yield MallocOption("MIMALLOC_PURGE_DELAY", delay, source)
         case "glibc":
             for option, most in (("mmap_threshold", 33554432), ("trim_threshold", 67108864)):
                 rising = f", rising to {most}" if adjusts else ""
-                yield Option(option, f"131072{rising}", source)
+                yield MallocOption(option, f"131072{rising}", source)

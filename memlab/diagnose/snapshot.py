@@ -43,7 +43,7 @@ class Snapshot:
         return proc.status_bytes(self.status, name)
 
 
-def take(pid: int, limit: cgroup.Limit | None) -> Snapshot:
+def take(pid: int, limit: cgroup.MemoryLimit | None) -> Snapshot:
     """Raises `OSError` where the process has ended."""
     interrupts = files.known(lambda: proc.read(proc.ROOT / "proc/interrupts"))
     return Snapshot(

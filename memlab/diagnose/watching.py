@@ -73,7 +73,7 @@ def trigger(text: str) -> Trigger:
     return Trigger(text.strip(), found[1], found[2] == ">", bound)
 
 
-class Watch:
+class Watcher:
     """Of a process, or of a group where `pid` is None."""
 
     def __init__(
@@ -134,7 +134,7 @@ class Watch:
 
 
 def run(
-    watch: Watch,
+    watch: Watcher,
     triggers: Sequence[Trigger],
     every_s: float,
     say: Callable[[str], None],

@@ -15,7 +15,7 @@ _USED = {"1": "memory.usage_in_bytes", "2": "memory.current"}
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class MemoryLimit:
     """One memory limit of a group, by the file that holds it."""
 
     group: Path
@@ -117,11 +117,11 @@ def group_limit_bytes(groups: Cgroups, group: Path) -> int | None:
     return min(found, default=None)
 
 
-def limits(group: Path, version: str) -> list[Limit]:
+def limits(group: Path, version: str) -> list[MemoryLimit]:
     """Its own memory limits, hard and (v2) soft; none where it has none, or none is seen."""
     read = [(name, files.number(group / name)) for name in _LIMITS[version]]
     return [
-        Limit(group, version, name, limit)
+        MemoryLimit(group, version, name, limit)
         for name, limit in read
         if limit is not None and limit < _V1_UNLIMITED
     ]

@@ -65,7 +65,7 @@ def _path(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ValueKind:
     """What values an option takes: its name, its type in Python, what makes a value of what Python
     is given (ValueError says what is wrong), and how a value is printed."""
 
@@ -86,15 +86,15 @@ def _number(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return checked
 
 
-SECONDS = Kind("seconds", "float | str", _number(_seconds), lambda value: f"{value:g} s")
-SHARE = Kind("share", "float | str", _number(_share), lambda value: f"{value:.0%}")
-COUNT = Kind("count", "int", _count)
-FLAG = Kind("flag", "bool", _flag)
-TEXT = Kind("text", "str", _text)
-CHOICE = Kind("choice", "str")
-CPUS = Kind("cpus", "Sequence[int]", _cpus)
-PATH = Kind("path", "str | Path", _path)
-WHOLE_PATH = Kind("path", "str | Path", lambda value: str(Path(_path(value)).absolute()))
+SECONDS = ValueKind("seconds", "float | str", _number(_seconds), lambda value: f"{value:g} s")
+SHARE = ValueKind("share", "float | str", _number(_share), lambda value: f"{value:.0%}")
+COUNT = ValueKind("count", "int", _count)
+FLAG = ValueKind("flag", "bool", _flag)
+TEXT = ValueKind("text", "str", _text)
+CHOICE = ValueKind("choice", "str")
+CPUS = ValueKind("cpus", "Sequence[int]", _cpus)
+PATH = ValueKind("path", "str | Path", _path)
+WHOLE_PATH = ValueKind("path", "str | Path", lambda value: str(Path(_path(value)).absolute()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ class Option:
 
     field: str = ""
     default: Any
-    kind: Kind
+    kind: ValueKind
     flag: str
     on: Mapping[str, str]
     metavar: str = ""
@@ -144,7 +144,7 @@ class Option:
             raise BadRequest(f"{self.python} is {self.is_a}, not {self.kind.show(value)}")
 
 
-def asked(default: Any, kind: Kind, flag: str, **said: Any) -> Any:
+def asked(default: Any, kind: ValueKind, flag: str, **said: Any) -> Any:
     """A field of Request that is an option."""
     return field(
         default=default, metadata={"": Option(default=default, kind=kind, flag=flag, **said)}

@@ -9,7 +9,7 @@ from memlab.diagnose.counters import EVENTS
 from memlab.diagnose.group import Charge
 from memlab.diagnose.heap import Heap
 from memlab.diagnose.look import GroupRoom, Look, Shootdowns, Thread
-from memlab.diagnose.malloc_options import Option
+from memlab.diagnose.malloc_options import MallocOption
 from memlab.diagnose.memory import Memory
 from memlab.diagnose.pages import Pages, Sampled
 from memlab.diagnose.started import Started
@@ -21,7 +21,7 @@ JEMALLOC = Allocator(
     "jemalloc",
     "5.3.0",
     "/usr/lib/libjemalloc.so.2",
-    (Option("dirty_decay_ms", "0", "MALLOC_CONF"),),
+    (MallocOption("dirty_decay_ms", "0", "MALLOC_CONF"),),
     "MALLOC_CONF",
 )
 GLIBC = Allocator("glibc", "2.36", "/usr/lib/libc.so.6", (), "")

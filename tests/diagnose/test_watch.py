@@ -37,7 +37,7 @@ def test_a_trigger_that_is_none_is_refused(text: str) -> None:
 def test_a_trigger_that_is_met_takes_one_whole_look(binary: Compiled, tmp_path: Path) -> None:
     kept = tmp_path / "last.json"
     with running(binary("steady"), "1") as program:
-        watch = watching.Watch(program.pid, None, None, kept)
+        watch = watching.Watcher(program.pid, None, None, kept)
         looks: list[str] = []
         said: list[str] = []
         triggers = [watching.trigger("threads > 900"), watching.trigger("rss > 1M")]
@@ -52,7 +52,7 @@ def test_a_trigger_that_is_met_takes_one_whole_look(binary: Compiled, tmp_path: 
 def test_the_last_look_is_there_when_the_subject_is_not(binary: Compiled, tmp_path: Path) -> None:
     kept = tmp_path / "last.json"
     with running(binary("steady"), "1") as program:
-        watch = watching.Watch(program.pid, None, None, kept)
+        watch = watching.Watcher(program.pid, None, None, kept)
 
         def say(line: str) -> None:
             said.append(line)

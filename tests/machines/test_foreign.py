@@ -12,7 +12,7 @@ import pytest
 from memlab.errors import BadRequest
 from memlab.experiment import Level
 from memlab.machines.guest import foreign, kernels
-from memlab.machines.guest.host import Guest
+from memlab.machines.guest.host import GuestTarget
 from memlab.machines.guest.machine import GuestSpec, command
 from memlab.observe import guest_tools
 from memlab.request import Request
@@ -112,7 +112,7 @@ def test_a_guest_of_arm64_counts_in_its_own_pages(
     ]
     found = []
     with (
-        Guest(GuestSpec(kernel=image_path, memory_bytes=512 * MiB)) as guest,
+        GuestTarget(GuestSpec(kernel=image_path, memory_bytes=512 * MiB)) as guest,
         Store(store_path, create=True) as store,
     ):
         for request in asked:

@@ -27,7 +27,7 @@ from memlab.judging.claims import judge
 from memlab.judging.compare import compare_runs
 from memlab.machines.guest import ahead, image
 from memlab.machines.guest.following import GuestLost
-from memlab.machines.guest.host import Guest
+from memlab.machines.guest.host import GuestTarget
 from memlab.machines.guest.machine import GuestSpec
 from memlab.observe import proc
 from memlab.observe.environment import EMULATED
@@ -65,7 +65,7 @@ class Hook:
 
 
 def sweep(
-    guest: Guest,
+    guest: GuestTarget,
     store: Path,
     experiment: str,
     levels: dict[str, list[Level]],
@@ -114,7 +114,7 @@ def test_trials_in_a_guest(
     """Counts as on a host, the OOM killer held by cgroup v2, labels beside emulated times; then
     the guest hangs, which is a row and an end."""
     began = time.monotonic()
-    with Guest(GuestSpec(kernel=guest_kernel, memory_bytes=MEMORY), silence_s=120) as guest:
+    with GuestTarget(GuestSpec(kernel=guest_kernel, memory_bytes=MEMORY), silence_s=120) as guest:
         up_s = time.monotonic() - began
         faults = sweep(guest, store_path, "page-fault", {"chunks": [23], "lock": ["off"]})
         _sees_the_guest(faults, guest_kernel)
@@ -147,7 +147,7 @@ def test_a_guest_has_cgroups_of_v1_where_its_command_line_asks(
 ) -> None:
     """And v1's move of charges, which Linux 6.13 took away."""
     spec = GuestSpec(kernel=guest_kernel, memory_bytes=MEMORY, append=image.CGROUP_V1)
-    with Guest(spec) as guest:
+    with GuestTarget(spec) as guest:
         run = sweep(guest, store_path, "memcg-accounting", {"check": ["move_charges", "parent"]})
     seen = run.environment
     assert (seen["cgroup_version"], seen["cgroup_memory_version"]) == ("1", "1")
@@ -178,7 +178,7 @@ def _sees_the_guest(run: Run, kernel: str) -> None:
             assert judged.evidence != EMULATED
 
 
-def _was_foreseen(run: Run, guest: Guest) -> None:
+def _was_foreseen(run: Run, guest: GuestTarget) -> None:
     """The plan before it boots is the plan inside."""
     request = Request(**{**run.row.request, "directory": None})
     foreseen = ahead.prepare(request, guest)
@@ -296,7 +296,7 @@ def test_a_killed_guest_loses_the_trial_in_flight_and_another_goes_on(
     spec, blocks = GuestSpec(kernel=guest_kernel, memory_bytes=MEMORY), 15
     levels: dict[str, list[Level]] = {"chunks": [23], "lock": ["off"]}
     came = []
-    with Guest(spec) as guest:
+    with GuestTarget(spec) as guest:
 
         def kill() -> None:
             came.append(guest)
@@ -307,7 +307,7 @@ def test_a_killed_guest_loses_the_trial_in_flight_and_another_goes_on(
             sweep(guest, store_path, "page-fault", levels, kill, blocks=blocks)
     kept = rows(store_path)
     assert [row.outcome for row in kept] == ["ok"] * len(came) + ["error"]
-    with Guest(spec) as guest, Store(store_path) as opened:
+    with GuestTarget(spec) as guest, Store(store_path) as opened:
         run = opened.find("last")
         guest.resume(run, opened, Hook())
         points = len(opened.points(run.id))

@@ -19,7 +19,7 @@ from memlab.errors import CannotRun, Interrupted, StoreError, UsageError
 from memlab.experiment.points import Point
 from memlab.machines.guest.following import Followed, GuestLost
 from memlab.machines.guest.inside import STOP
-from memlab.machines.guest.machine import Damaged, Ended, Machine, Silent
+from memlab.machines.guest.machine import Damaged, Ended, Machine, Unresponsive
 from memlab.request import Request
 from memlab.run import plan
 from memlab.run.target import PointsNeeded
@@ -187,7 +187,7 @@ def test_rows_are_told_on_as_those_of_a_sweep_here(beside: Beside, store_path: P
     ("gone", "outcome"),
     [
         (Ended("the guest ended: kernel panic: Fatal exception"), "error"),
-        (Silent("the guest has been silent"), "timeout"),
+        (Unresponsive("the guest has been silent"), "timeout"),
         (Damaged("the guest sent a line that is not a row"), "error"),
     ],
 )

@@ -11,7 +11,7 @@ from test_guest import sweep
 from memlab import experiments
 from memlab.experiment import Count
 from memlab.machines.guest import device, machine
-from memlab.machines.guest.host import Guest
+from memlab.machines.guest.host import GuestTarget
 from memlab.machines.guest.machine import GuestSpec
 from memlab.run import plan
 from memlab.run.admission import Directories
@@ -27,7 +27,7 @@ def test_memory_mapped_for_a_device_is_resident_and_in_vm_lck(
 ) -> None:
     """Every claim of the experiment, VFIO's among them, holds in every sample."""
     spec = GuestSpec(kernel=guest_kernel, memory_bytes=512 * MiB, cpus=1, iommu=True)
-    with Guest(spec) as guest:
+    with GuestTarget(spec) as guest:
         run = sweep(guest, store_path, "device-pinning", {})
     assert run.environment["guest"]["iommu"] is True
     at = {point.index: point.at for point in run.points}

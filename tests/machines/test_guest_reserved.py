@@ -8,7 +8,7 @@ from test_guest import sweep
 from memlab.api import Run
 from memlab.experiment import Level
 from memlab.experiments.reserved_copy import PHYSICAL_RANGE
-from memlab.machines.guest.host import Guest
+from memlab.machines.guest.host import GuestTarget
 from memlab.machines.guest.machine import GuestSpec
 from memlab.units import MiB
 
@@ -37,7 +37,7 @@ def test_reserved_memory_of_a_guest(guest_kernel: str, store_path: Path) -> None
     ranges: list[Level] = [PHYSICAL_RANGE.parse(text) for text in (PERMITTED, *REFUSED)]
     one: dict[str, list[Level]] = {"cache": ["cached"], "lock": ["none"], "range": ranges}
     spec = GuestSpec(kernel=guest_kernel, memory_bytes=MEMORY, append=append)
-    with Guest(spec, silence_s=120) as guest:
+    with GuestTarget(spec, silence_s=120) as guest:
         found = sweep(guest, store_path, "reserved-copy", tiny)
         chosen = sweep(guest, store_path, "reserved-copy", tiny | one)
     assert _copies(found) == {(cache, lock) for cache in TYPES for lock in ("none", "mlock")}

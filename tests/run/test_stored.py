@@ -122,7 +122,7 @@ def test_nor_is_a_compiler_a_linkers_tool_or_ssh_of_it(
         with suppress(CannotRun):
             list(image._libraries(["/bin/sh"]))
         with suppress(CannotRun):
-            assert fleet.command("host", fleet.Host(), ["true"])[0].startswith("/")
+            assert fleet.command("host", fleet.HostLink(), ["true"])[0].startswith("/")
     assert not (tmp_path / "ran").exists()
 
 

@@ -163,7 +163,7 @@ def _watch(
     if pid is not None:
         with subject.held(pid):  # one line for what cannot be looked at
             pass
-    watch = watching.Watch(pid, directory, version, keep)
+    watch = watching.Watcher(pid, directory, version, keep)
     watching.run(watch, asked, every_s, lambda line: click.echo(printable(line), err=True), look)
 
 

@@ -216,7 +216,7 @@ class _Command:
 
 
 @dataclass
-class _Commands:
+class _WorkerCommands:
     """What a worker answers. `environ` is what commands are started with, `cpus` are those that
     they may use; the worker itself keeps to one."""
 
@@ -332,7 +332,7 @@ def work(address: str, name: str | None, store: Path | None, say: Callable[[str]
     if not rows.host_name(name):
         raise BadRequest(f"{name!r} is not the name of a host: --name NAME")
     where = {"MEMLAB_STORE": str(store.absolute())} if store else {}
-    commands = _Commands({**os.environ, **where}, os.sched_getaffinity(0))
+    commands = _WorkerCommands({**os.environ, **where}, os.sched_getaffinity(0))
     # By default a sweep measures on the last CPU of its affinity mask.
     os.sched_setaffinity(0, {min(commands.cpus)})
     with folders.temporary("worker") as folder:
@@ -340,7 +340,7 @@ def work(address: str, name: str | None, store: Path | None, say: Callable[[str]
 
 
 async def _work(
-    address: str, name: str, commands: _Commands, folder: Path, say: Callable[[str], None]
+    address: str, name: str, commands: _WorkerCommands, folder: Path, say: Callable[[str], None]
 ) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

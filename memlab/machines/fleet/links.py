@@ -38,7 +38,7 @@ _STOP_S = 30.0  # that a host has to end its trial and its sweep
 _SAID_BYTES = 1 << 16  # of what a host says on standard error
 
 
-class Host(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class HostLink(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """How a host is reached: what ssh calls it, further options of ssh, the command and the store
     there; the defaults are those of the host. Or the scheduler of which it is a worker."""
 
@@ -50,7 +50,7 @@ class Host(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
-    hosts: dict[str, Host]
+    hosts: dict[str, HostLink]
 
 
 @dataclass
@@ -68,15 +68,15 @@ class Result:
         return sum(self.runs.values())
 
 
-def hosts(text: str) -> dict[str, Host]:
+def hosts(text: str) -> dict[str, HostLink]:
     """The hosts that `ssh:HOST,...`, a TOML file or a Dask cluster names. BadRequest for anything
     else."""
     engine, colon, names = text.partition(":")
     if colon and engine == "ssh":
-        found = {name: Host() for name in filter(None, names.split(","))}
+        found = {name: HostLink() for name in filter(None, names.split(","))}
     elif colon and engine == "dask":
         cluster.check_address(names)
-        found = {name: Host(dask=names) for name in cluster.hosts(names)}
+        found = {name: HostLink(dask=names) for name in cluster.hosts(names)}
     elif text.endswith(".toml"):
         try:
             content = files.regular(Path(text), _FILE_BYTES_MAX)
@@ -95,12 +95,12 @@ def hosts(text: str) -> dict[str, Host]:
                 raise BadRequest(f"{one!r} is not a host: HOST or USER@HOST")
         if host.dask:
             cluster.check_address(host.dask)
-            if host != Host(dask=host.dask):
+            if host != HostLink(dask=host.dask):
                 raise BadRequest(f"{name}: dask goes alone; its worker knows the rest")
     return found
 
 
-def command(name: str, host: Host, arguments: Sequence[str]) -> list[str]:
+def command(name: str, host: HostLink, arguments: Sequence[str]) -> list[str]:
     """The words that run memlab on a host."""
     if host.dask:
         return cluster.command(host.dask, name, arguments)
@@ -109,7 +109,7 @@ def command(name: str, host: Host, arguments: Sequence[str]) -> list[str]:
     return _ssh(name, host, shlex.join([*shlex.split(host.memlab), what, *where, *more]))
 
 
-def _ssh(name: str, host: Host, line: str) -> list[str]:
+def _ssh(name: str, host: HostLink, line: str) -> list[str]:
     """The words that run a shell's line on a host."""
     ssh = guest_tools.find("ssh")
     if ssh is None:
@@ -118,7 +118,7 @@ def _ssh(name: str, host: Host, line: str) -> list[str]:
 
 
 def sweep(
-    chosen: Mapping[str, Host],
+    chosen: Mapping[str, HostLink],
     what: str,
     arguments: Sequence[str],
     store: Path,
@@ -173,7 +173,7 @@ def _stop(link: subprocess.Popen[bytes]) -> None:
 
 
 def _measure(
-    host: Host,
+    host: HostLink,
     words: Sequence[str],
     store: Path,
     result: Result,
@@ -201,7 +201,7 @@ def _measure(
 
 
 def _cut(
-    link: subprocess.Popen[bytes], host: Host, result: Result, arriving: travel.Arriving
+    link: subprocess.Popen[bytes], host: HostLink, result: Result, arriving: travel.Arriving
 ) -> str:
     """What is known of a sweep whose link broke; nothing is wrong where all of it came before."""
     where = f"dask:{host.dask}" if host.dask else result.host
@@ -222,7 +222,7 @@ def _cut(
     return ""
 
 
-def pull(chosen: Mapping[str, Host], store: Path) -> list[Result]:
+def pull(chosen: Mapping[str, HostLink], store: Path) -> list[Result]:
     """Fetch what the hosts' stores hold and this one lacks, host by host. Of a link that breaks
     what came is kept, and the next pull fetches the rest."""
     results = [Result(name) for name in chosen]
@@ -234,7 +234,7 @@ def pull(chosen: Mapping[str, Host], store: Path) -> list[Result]:
     return results
 
 
-def _pull(store: Store, host: Host, result: Result, whole: Collection[str]) -> Collection[str]:
+def _pull(store: Store, host: HostLink, result: Result, whole: Collection[str]) -> Collection[str]:
     """One link; runs in `whole` are fetched from their start. Returns the runs that lack samples
     after all."""
     words = ["export", "--all", "--format", "rows", "--known", "-"]
@@ -265,7 +265,9 @@ def _pull(store: Store, host: Host, result: Result, whole: Collection[str]) -> C
 
 
 @contextmanager
-def _linked(result: Result, host: Host, words: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+def _linked(
+    result: Result, host: HostLink, words: Sequence[str]
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process on a host; where it fails, what it said last is what was wrong."""
     with TemporaryFile() as said:
         try:
@@ -308,7 +310,7 @@ def _broken(link: subprocess.Popen[bytes]) -> bool:
     return link.returncode in (_SSH_FAILED, cluster.CUT) or link.returncode < 0
 
 
-def _said(code: int, host: Host, lines: Sequence[str]) -> str:
+def _said(code: int, host: HostLink, lines: Sequence[str]) -> str:
     last = printable(lines[-1].removeprefix("memlab: ")[:500]) if lines else f"exit code {code}"
     if code in (_SSH_FAILED, cluster.CUT):
         return f"not reached: {last}"

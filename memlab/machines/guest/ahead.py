@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from memlab import experiments, units
-from memlab.machines.guest.host import Guest
+from memlab.machines.guest.host import GuestTarget
 from memlab.machines.guest.inside import FILES
 from memlab.request import Request
 from memlab.run import admission
@@ -19,7 +19,7 @@ from memlab.run.admission import HEADROOM, Directories, Need
 from memlab.run.prepare import Prepared
 
 
-def prepare(request: Request, guest: Guest) -> Prepared:
+def prepare(request: Request, guest: GuestTarget) -> Prepared:
     """What the guest will prepare, with nothing in its memory yet.
 
     Raises UnknownExperiment, BadLevels, Refused.
@@ -38,7 +38,7 @@ def prepare(request: Request, guest: Guest) -> Prepared:
     return Prepared(experiment, built, directories, kept)
 
 
-def _shortage(wanted: Need, guest: Guest) -> str | None:
+def _shortage(wanted: Need, guest: GuestTarget) -> str | None:
     rooms = (
         ("memory", wanted.memory_bytes, guest.spec.memory_bytes, "with all of it free"),
         ("disk", wanted.disk_bytes.get(FILES, 0), guest.disk_bytes, "by what --dir has free"),
@@ -50,7 +50,7 @@ def _shortage(wanted: Need, guest: Guest) -> str | None:
     return None
 
 
-def known(guest: Guest) -> dict[str, Any]:
+def known(guest: GuestTarget) -> dict[str, Any]:
     """The guest itself, before it boots."""
     return {
         "kernel": str(guest.image.path),

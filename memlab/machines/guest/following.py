@@ -16,7 +16,7 @@ from memlab import experiments
 from memlab.errors import CannotRun, Interrupted, UsageError
 from memlab.experiment.points import Point
 from memlab.machines.guest.inside import STOP, SWEEP
-from memlab.machines.guest.machine import Damaged, Ended, Machine, Silent
+from memlab.machines.guest.machine import Damaged, Ended, Machine, Unresponsive
 from memlab.request import Request
 from memlab.run import driver
 from memlab.run.admission import Directories
@@ -209,7 +209,7 @@ class Followed:
         self._arriving.flush()
         if self._session and self._arriving.session and (trial := self._session.in_flight()):
             waited_s = time.monotonic() - self._heard_s
-            outcome = "timeout" if isinstance(gone, Silent) else "error"
+            outcome = "timeout" if isinstance(gone, Unresponsive) else "error"
             reply = {"outcome": outcome, "detail": str(gone), "probe_hash": ""}
             row = driver.sample_of(trial, reply, time.time() - waited_s, waited_s)
             self._store.receive(self._session.run.id, self._arriving.session, [row])

@@ -62,7 +62,7 @@ class Guest:
             directory=place,
         )
         check(self._spec)
-        self._booted: host.Guest | None = None
+        self._booted: host.GuestTarget | None = None
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Guest:
@@ -71,7 +71,7 @@ class Guest:
         return cls(**memory, **{k: v for k, v in stored.items() if k != "memory_bytes"})
 
     def __enter__(self) -> Guest:
-        self._booted = host.Guest(self._spec).__enter__()
+        self._booted = host.GuestTarget(self._spec).__enter__()
         return self
 
     def __exit__(
@@ -105,7 +105,7 @@ class Guest:
     @contextmanager
     def target(
         self, request: Request, points: Sequence[Point], wait_s: float = 0.0
-    ) -> Iterator[host.Guest]:
+    ) -> Iterator[host.GuestTarget]:
         """The guest for one request, with the C libraries that its points run under."""
         libcs = beforehand.libcs(experiments.load(request.experiment, request.subject), points)
         with self.open(wait_s, libcs) as booted:
@@ -114,18 +114,20 @@ class Guest:
     def dry_run(self, request: Request) -> tuple[Prepared, Mapping[str, Any]]:
         """The plan, and what is known of the guest; it is not booted."""
         _checked(request)
-        unbooted = host.Guest(self._spec)
+        unbooted = host.GuestTarget(self._spec)
         return ahead.prepare(request, unbooted), ahead.known(unbooted)
 
     @contextmanager
-    def open(self, wait_s: float | None = 0.0, libcs: Sequence[Path] = ()) -> Iterator[host.Guest]:
+    def open(
+        self, wait_s: float | None = 0.0, libcs: Sequence[Path] = ()
+    ) -> Iterator[host.GuestTarget]:
         """The target for one sweep: the guest that runs, else one for as long as this lasts, which
         waits so long for another memlab to end. None: the caller has the machine's lock. `libcs`
-        are for host.Guest; a guest that runs has those of this host's root alone."""
+        are for a guest that is booted; one that runs has those of this host's root alone."""
         if self._booted is not None:
             yield self._booted
             return
-        with host.Guest(self._spec, wait_s=wait_s, libcs=libcs) as booted:
+        with host.GuestTarget(self._spec, wait_s=wait_s, libcs=libcs) as booted:
             yield booted
 
 

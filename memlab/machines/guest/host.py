@@ -40,7 +40,7 @@ _PORT_PATH_MAX = 107  # sun_path of unix(7), less its end
 _HIDDEN = (Path("/run"), Path("/dev"), Path("/var/tmp"))  # file systems of its own are there
 
 
-class Guest:
+class GuestTarget:
     """A place to sweep in (run.target). Open, its guest runs; however it is left, nothing stays."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Guest:
         self._machine: Machine | None = None
         self._cut_short = False  # a sweep has not come to its end
 
-    def __enter__(self) -> Guest:
+    def __enter__(self) -> GuestTarget:
         with ExitStack() as stack:
             if self._wait_s is not None:
                 stack.enter_context(machine_lock(self._wait_s))

@@ -56,7 +56,7 @@ class Damaged(CannotRun):
     """What the guest sends is not what it should be."""
 
 
-class Silent(Ended):
+class Unresponsive(Ended):
     """It still runs, and says nothing."""
 
 
@@ -145,13 +145,13 @@ class Machine:
                 self._port.settimeout(_TAKEN_S)
                 self._port.sendall(f"{text}\n".encode())
         except TimeoutError:
-            raise Silent(f"the guest takes nothing{self._last_words()}") from None
+            raise Unresponsive(f"the guest takes nothing{self._last_words()}") from None
         except OSError:
             raise self._ended() from None
 
     def receive(self, silence_s: float) -> bytes:
-        """The next line. Ended where there will be none, Silent where none comes in time, Damaged
-        where it has no end."""
+        """The next line. Ended where there will be none, Unresponsive where none comes in time,
+        Damaged where it has no end."""
         deadline = time.monotonic() + silence_s
         if self._port is None:
             self._accept(deadline)
@@ -179,7 +179,7 @@ class Machine:
         try:
             piece = self._port.recv(1 << 16)
         except TimeoutError:
-            raise Silent(f"the guest has been silent{self._last_words()}") from None
+            raise Unresponsive(f"the guest has been silent{self._last_words()}") from None
         except ConnectionError:
             piece = b""
         if not piece:
