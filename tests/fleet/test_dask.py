@@ -50,7 +50,7 @@ def test_what_would_change_a_measurement_is_refused(name: str) -> None:
 
 
 def test_a_worker_starts_no_other_command() -> None:
-    commands = cluster._Commands({}, [])
+    commands = cluster._WorkerCommands({}, [])
     assert "a worker starts sweep" in commands.start("1", ["clean", "--yes"])["refused"]
     assert "a worker starts sweep" in commands.start("2", [])["refused"]
     assert commands.running == {}
