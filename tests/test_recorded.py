@@ -80,7 +80,7 @@ def test_a_copy_that_another_process_makes_is_waited_for_and_left(
         return True
 
     monkeypatch.setattr(recorded, "_whole", whole)
-    assert recorded._unpacked(gzip.compress(b"ours"), path) == path
+    assert recorded._shared(gzip.compress(b"ours"), path) == path
     assert asked == [False, True]
     assert path.read_text() == "made by another"
     assert log.exists()

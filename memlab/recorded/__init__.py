@@ -39,7 +39,7 @@ def store(experiment: str) -> Path:
     # A copy for each format of the store: opening it brings it to this memlab's.
     name = f"{experiment}-{hashlib.sha256(packed).hexdigest()[:12]}-{FORMAT}.db"
     try:
-        return _unpacked(packed, _copies() / name)
+        return _shared(packed, _copies() / name)
     except (OSError, CannotRun):
         pass
     try:
@@ -50,15 +50,20 @@ def store(experiment: str) -> Path:
         ) from None
 
 
-def _unpacked(packed: bytes, path: Path) -> Path:
+def _shared(packed: bytes, path: Path) -> Path:
+    """A copy that all processes of this user read: one makes it, and others wait for that."""
     if _whole(path):
         return path
     output.make_folder(path.parent)
     with folders.held(path.parent):
-        if not _whole(path):  # another process may have made it meanwhile, and read it
-            for suffix in ("-wal", "-shm"):  # SQLite's log of the copy that was there
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
-            output.write({path: gzip.decompress(packed)})
+        return _unpacked(packed, path)
+
+
+def _unpacked(packed: bytes, path: Path) -> Path:
+    if not _whole(path):
+        for suffix in ("-wal", "-shm"):  # SQLite's log of the copy that was there
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        output.write({path: gzip.decompress(packed)})
     return path
 
 
