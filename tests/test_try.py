@@ -372,6 +372,22 @@ def test_a_reading_of_proportional_memory_that_waits_for_a_lock_is_waited_for_by
     assert pss.peak_bytes == 100
 
 
+@pytest.mark.needs("root", "a real-time policy")
+def test_what_ends_a_command_keeps_the_real_time_priority_that_it_had() -> None:
+    from memlab.command.python_probes import command as probe
+
+    usual, nice = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(3))
+    try:
+        with probe._going_first():
+            assert os.getpriority(os.PRIO_PROCESS, 0) == -20
+        assert os.sched_getscheduler(0) == os.SCHED_FIFO
+        assert os.sched_getparam(0).sched_priority == 3
+        assert os.getpriority(os.PRIO_PROCESS, 0) == nice
+    finally:
+        os.sched_setscheduler(0, usual, os.sched_param(0))
+
+
 SERVICE = """
 import os, socket, sys, time
 print("starting", flush=True)

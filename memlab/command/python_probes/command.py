@@ -1188,14 +1188,15 @@ def _going_first() -> Iterator[None]:
     """Ahead of what is to be killed: among thousands that run, this process would wait for its
     turn for seconds. Only root may; a nice value is for a CPU group of cgroup v1 that has no
     real-time bandwidth (sched(7))."""
-    usual, nice = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
+    usual, parameters = os.sched_getscheduler(0), os.sched_getparam(0)
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
     with suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, -20)
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     try:
         yield
     finally:
-        os.sched_setscheduler(0, usual, os.sched_param(0))
+        os.sched_setscheduler(0, usual, parameters)
         os.setpriority(os.PRIO_PROCESS, 0, nice)
 
 
