@@ -371,6 +371,13 @@ def test_a_reading_of_proportional_memory_that_waits_for_a_lock_is_waited_for_by
     pss._reading.join()
     assert pss.peak_bytes == 100
 
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    probe._Pss().read([7], 0.0)
+    assert reads == [7]
+
 
 @pytest.mark.needs("root", "a real-time policy")
 def test_what_ends_a_command_keeps_the_real_time_priority_that_it_had() -> None:

@@ -558,9 +558,13 @@ class _Pss:
         now_s = time.monotonic()
         if now_s < self._next_s or (self._reading and self._reading.is_alive()):
             return
-        self._reading = threading.Thread(target=self._read, args=(processes, until_s), daemon=True)
-        self._reading.start()
-        self._reading.join(None if until_s == math.inf else max(0.0, until_s - now_s))
+        reading = threading.Thread(target=self._read, args=(processes, until_s), daemon=True)
+        try:
+            reading.start()
+        except RuntimeError:  # the user's processes are as many as may be: RLIMIT_NPROC
+            return
+        self._reading = reading
+        reading.join(None if until_s == math.inf else max(0.0, until_s - now_s))
 
     def _read(self, processes: Sequence[int], until_s: float) -> None:
         now_s, cpu_s, now_bytes = time.monotonic(), time.thread_time(), 0
