@@ -12,6 +12,8 @@
  *     the crossing, because the kernel checks thresholds once per 128 pages charged or uncharged
  *     (memcg1_check_events);
  *   the wake: the clock in the waiter, when its poll(2) returns.
+ * Where the waiter woke before the clock of that step, because another program's charge on this CPU
+ * made the kernel check between two steps, the clock before the step before it is taken.
  * latency runs from the crossing to the wake, delivery from the signal to the wake. Both are
  * recorded for the direction that `direction` gives. The time from crossing to signal is the time
  * that the program takes to charge those pages, here with one poll(2) each. Overshoot is the usage

@@ -13,12 +13,26 @@
 #define EVENTS_QUIET_NS UINT64_C(20000000)
 #define RECLAIM_QUIET_NS UINT64_C(2000000)
 
+/* When something was first seen after a step; 0: not yet. */
+struct instant {
+	uint64_t step_ns;   /* the clock before that step */
+	uint64_t before_ns; /* and before the step before, after which it was not seen */
+};
+
 struct crossing {
-	uint64_t crossed_ns;
-	uint64_t signalled_ns;
+	struct instant crossed;
+	struct instant signalled;
 	uint64_t late_bytes; /* how far usage was beyond the bound at the signal */
 	uint64_t ended_ns;   /* the swing */
 };
+
+/* From the instant to a wake for it. While the thread that takes the memory waits for its CPU
+ * between two steps, what charges another group there uncharges what that CPU charged in advance
+ * (drain_stock), and so notifies: the wake is then before the clock of the step that shows it. */
+static uint64_t since(const struct instant *instant, uint64_t woke_ns)
+{
+	return woke_ns - (woke_ns < instant->step_ns ? instant->before_ns : instant->step_ns);
+}
 
 /* Only thresholds notify of falling usage. */
 static bool is_notified(const struct crossings *crossings, bool up)
@@ -35,22 +49,22 @@ static int crossed(const struct crossings *crossings, bool up)
 	return swing_crossed(&crossings->swing, up);
 }
 
-static int check(const struct crossings *crossings, bool up, uint64_t from_ns,
+static int check(const struct crossings *crossings, bool up, struct instant now,
 		 struct crossing *crossing)
 {
 	const struct usage_swing *swing = &crossings->swing;
 	uint64_t usage_bytes;
 
-	if (crossing->crossed_ns == 0) {
+	if (crossing->crossed.step_ns == 0) {
 		const int found = crossed(crossings, up);
 
 		if (found != 1)
 			return found;
-		crossing->crossed_ns = from_ns;
+		crossing->crossed = now;
 	}
-	if (crossing->signalled_ns || !notifier_is_ready(&crossings->witness))
+	if (crossing->signalled.step_ns || !notifier_is_ready(&crossings->witness))
 		return 0;
-	crossing->signalled_ns = from_ns;
+	crossing->signalled = now;
 	if (cgroup_counter_read(&swing->usage, &usage_bytes) == -1)
 		return -1;
 	crossing->late_bytes = swing_beyond(swing, up, usage_bytes);
@@ -60,6 +74,7 @@ static int check(const struct crossings *crossings, bool up, uint64_t from_ns,
 static int swing_across(struct crossings *crossings, bool up, struct crossing *crossing)
 {
 	struct usage_swing *swing = &crossings->swing;
+	struct instant now = { 0 };
 
 	memset(crossing, 0, sizeof(*crossing));
 	if (swing_ready(swing, up) == -1)
@@ -67,9 +82,11 @@ static int swing_across(struct crossings *crossings, bool up, struct crossing *c
 	for (uint64_t i = 0; i < swing->page_count; i++) {
 		const uint64_t from_ns = clock_ns();
 
+		now.before_ns = now.step_ns ? now.step_ns : from_ns;
+		now.step_ns = from_ns;
 		if (swing_step(swing, up, i) == -1)
 			return failure_keep(&crossings->failure, "swing_step(swing)");
-		if (is_notified(crossings, up) && check(crossings, up, from_ns, crossing) == -1)
+		if (is_notified(crossings, up) && check(crossings, up, now, crossing) == -1)
 			return failure_keep(&crossings->failure, "check(swing, witness)");
 	}
 	crossing->ended_ns = clock_ns();
@@ -109,9 +126,9 @@ static void record(struct crossings *crossings, const struct crossing *crossing,
 {
 	const uint64_t over_bytes = swing_beyond(&crossings->swing, up, wake->usage_bytes);
 
-	histogram_record(crossings->latency, wake->woke_ns - crossing->crossed_ns);
-	if (crossing->signalled_ns && wake->woke_ns >= crossing->signalled_ns) {
-		histogram_record(crossings->delivery, wake->woke_ns - crossing->signalled_ns);
+	histogram_record(crossings->latency, since(&crossing->crossed, wake->woke_ns));
+	if (crossing->signalled.step_ns && wake->woke_ns >= crossing->signalled.before_ns) {
+		histogram_record(crossings->delivery, since(&crossing->signalled, wake->woke_ns));
 		crossings->late_bytes += crossing->late_bytes;
 	}
 	crossings->outrun_count += wake->woke_ns > crossing->ended_ns;
@@ -159,8 +176,8 @@ static int cross(struct crossings *crossings, bool up)
 		return -1;
 	if (!is_notified(crossings, up))
 		return 0;
-	if (crossing.crossed_ns)
-		wake = wake_since(crossings, crossing.crossed_ns, up);
+	if (crossing.crossed.step_ns)
+		wake = wake_since(crossings, crossing.crossed.before_ns, up);
 	if (wake && up == crossings->wanted_up)
 		record(crossings, &crossing, wake, up);
 	crossings->missed_count += !wake;
