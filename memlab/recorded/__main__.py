@@ -1,4 +1,5 @@
-"""For who makes a release: `python -m memlab.recorded RUN...` records stored runs."""
+"""For who makes a release: `python -m memlab.recorded RUN...` records stored runs, and without one
+brings all that ship to today's format of the store, so that nobody's first look has to."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from memlab.recorded import FOLDER, SUFFIX
+from memlab.recorded import FOLDER, SUFFIX, names
 from memlab.store import Store, database, default_path
 
 # What tells of a machine's owner and nothing of its speed.
@@ -33,12 +34,30 @@ def record(run: str, source: Path) -> Path:
         db.execute("UPDATE runs SET environment = ?", (json.dumps(kept),))
         database.seal(db, "runs", "id = ?", row.id)
         db.execute("PRAGMA main.journal_mode = DELETE")  # one file, and the source as it was
-    packed = FOLDER / f"{row.experiment}{SUFFIX}"
+    return _packed(plain)
+
+
+def renew(experiment: str) -> Path:
+    """Pack a recorded run again, in today's format of the store."""
+    packed = FOLDER / f"{experiment}{SUFFIX}"
+    plain = packed.with_suffix("")
+    plain.write_bytes(gzip.decompress(packed.read_bytes()))
+    with ExitStack() as closing:
+        db = database.opened(plain, False, closing)
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("VACUUM")
+    return _packed(plain)
+
+
+def _packed(plain: Path) -> Path:
+    packed = plain.with_name(f"{plain.name}.gz")
     packed.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
     plain.unlink()
     return packed
 
 
 if __name__ == "__main__":
+    if not sys.argv[1:]:
+        print(*map(renew, names()), sep="\n")
     for asked in sys.argv[1:]:
         print(record(asked, default_path()))
