@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
     from memlab.present.formats.cases import Cases
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def format_options(command: Command) -> Command:
-    """`--format`, and `--json` as the short way to write one of its words."""
-    choose = click.option(
-        "--format",
-        "form",
-        type=click.Choice(
-            ["text", "markdown", "json", "junit", "github", "bmf", "openmetrics", "kcidb"]
-        ),
-        help="text for people (the default); Markdown; JSON; JUnit XML; annotations of GitHub "
-        "Actions, with a table in the step's summary; Bencher Metric Format; OpenMetrics; "
-        "KCIDB, of claims alone.",
-    )
-    short = click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
-    return choose(short(command))
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(
+        ["text", "markdown", "json", "junit", "github", "bmf", "openmetrics", "kcidb"]
+    ),
+    help="text for people (the default); Markdown; JSON; JUnit XML; annotations of GitHub "
+    "Actions, with a table in the step's summary; Bencher Metric Format; OpenMetrics; "
+    "KCIDB, of claims alone.",
+)
+json_format_option = click.option(
+    "--json", "as_json", is_flag=True, help="Short for --format json."
+)
 
 
 def chosen(form: str | None, as_json: bool) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from memlab.cli import _completing
-from memlab.cli._formats import chosen, echo_cases, format_options
+from memlab.cli._formats import chosen, echo_cases, format_option, json_format_option
 from memlab.cli._options import echo_json, example_option, store_option
 
 
@@ -20,7 +20,8 @@ from memlab.cli._options import echo_json, example_option, store_option
 )
 @click.option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
 @store_option
-@format_options
+@format_option
+@json_format_option
 def command(
     runs: tuple[str, ...],
     example: bool,

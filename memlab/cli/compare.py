@@ -2,59 +2,62 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from memlab.cli import _completing
-from memlab.cli._formats import chosen, echo_cases, format_options
+from memlab.cli._fields import argument, option, shared, takes
+from memlab.cli._formats import chosen, echo_cases, format_option, json_format_option
 from memlab.cli._options import SHARE, base_of, echo_json, in_full, store_option
 
 if TYPE_CHECKING:
     from memlab.judging.compare import Compared
 
 
+@dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """What `memlab compare` is given."""
+
+    base: str = argument(shell_complete=_completing.run)
+    new: tuple[str, ...] = argument(nargs=-1, metavar="[NEW]...", shell_complete=_completing.run)
+    level: tuple[str, ...] = option(
+        "--to",
+        metavar="FACTOR=LEVEL",
+        multiple=True,
+        help="Compare within one run: its points with those at this level, block by block.",
+    )
+    threshold: float = option(
+        "--threshold",
+        type=SHARE,
+        default="5%",
+        show_default=True,
+        help="A relative change that is too small to matter.",
+    )
+    metric: str | None = option(
+        "--metric", help="What is compared; else the experiment's first metric."
+    )
+    fail_on: str | None = option(
+        "--fail-on",
+        type=click.Choice(["regression", "difference"]),
+        help="Exit 1 when a point is slower (regression), or slower or faster (difference).",
+    )
+    force: bool = option(
+        "--force", is_flag=True, help="Compare runs of unlike machines, and say so."
+    )
+    verbose: bool = option(
+        "-v", "--verbose", is_flag=True, help="Every point and median, however many."
+    )
+    store: Path | None = shared(store_option)
+    form: str | None = shared(format_option)
+    as_json: bool = shared(json_format_option)
+
+
 @click.command()
-@click.argument("base", shell_complete=_completing.run)
-@click.argument("new", nargs=-1, metavar="[NEW]...", shell_complete=_completing.run)
-@click.option(
-    "--to",
-    "level",
-    metavar="FACTOR=LEVEL",
-    multiple=True,
-    help="Compare within one run: its points with those at this level, block by block.",
-)
-@click.option(
-    "--threshold",
-    type=SHARE,
-    default="5%",
-    show_default=True,
-    help="A relative change that is too small to matter.",
-)
-@click.option("--metric", help="What is compared; else the experiment's first metric.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(["regression", "difference"]),
-    help="Exit 1 when a point is slower (regression), or slower or faster (difference).",
-)
-@click.option("--force", is_flag=True, help="Compare runs of unlike machines, and say so.")
-@click.option("-v", "--verbose", is_flag=True, help="Every point and median, however many.")
-@store_option
-@format_options
-def command(
-    base: str,
-    new: tuple[str, ...],
-    level: tuple[str, ...],
-    threshold: float,
-    metric: str | None,
-    fail_on: str | None,
-    force: bool,
-    verbose: bool,
-    store: Path | None,
-    form: str | None,
-    as_json: bool,
-) -> None:
+@takes(CompareOptions)
+def command(given: CompareOptions) -> None:
     """Compare each run NEW, else the last one, with BASE: a run, or one in a file that `memlab
     export --format rows` wrote. With --to, BASE is the only run.
 
@@ -68,54 +71,50 @@ def command(
     from memlab.present import data, terminal
     from memlab.present.formats import cases, markdown
 
-    form = chosen(form, as_json)
-    if level and (new or force):
+    form, new = chosen(given.form, given.as_json), given.new
+    if given.level and (new or given.force):
         other = f"{' '.join(new)} out" if new else "--force out"
         raise click.UsageError(f"--to compares within one run: leave {other}")
     if form == "kcidb":
         raise click.UsageError("--format kcidb is of claims: memlab claims RUN --format kcidb")
     if len(new) > 1 and form not in ("text", "markdown"):
         raise click.UsageError(f"--format {form} is of two runs; text and markdown take more")
-    if level:
-        found = [_within(base, level, metric, threshold, store)]
+    if given.level:
+        found = [_within(given)]
     else:
-        found = [
-            _between(base, run, metric, threshold, force, store)
-            for run in dict.fromkeys(new or ("last",))
-        ]
+        found = [_between(given, run) for run in dict.fromkeys(new or ("last",))]
     if form == "text":
-        terminal.compare(found, "" if verbose else in_full())
+        terminal.compare(found, "" if given.verbose else in_full())
     elif form == "markdown":
         click.echo(markdown.compared(found))
     elif form == "json":
         echo_json(data.comparison(found[0]))
     else:
         echo_cases(form, cases.of_comparison(found[0]))
-    if fail_on and any(one.fails(fail_on) for one in found):
+    if given.fail_on and any(one.fails(given.fail_on) for one in found):
         click.get_current_context().exit(GATE)
 
 
-def _between(
-    base: str, new: str, metric: str | None, threshold: float, force: bool, store: Path | None
-) -> Compared:
+def _between(given: CompareOptions, new: str) -> Compared:
     from memlab import api
     from memlab.judging.compare import compare_runs
 
-    after = api.load(new, store=store)
-    with base_of(base, after, store) as before:
-        return compare_runs(before, after, metric=metric, threshold=threshold, force=force)
+    after = api.load(new, store=given.store)
+    with base_of(given.base, after, given.store) as before:
+        return compare_runs(
+            before, after, metric=given.metric, threshold=given.threshold, force=given.force
+        )
 
 
-def _within(
-    run: str, to: tuple[str, ...], metric: str | None, threshold: float, store: Path | None
-) -> Compared:
+def _within(given: CompareOptions) -> Compared:
     from memlab import api
     from memlab.judging.compare_levels import compare_levels
 
     levels = {}
-    for text in to:
+    for text in given.level:
         name, equals, level = text.partition("=")
         if not equals:
             raise click.UsageError(f"--to {text}: write --to FACTOR=LEVEL, such as method=write")
         levels[name] = level
-    return compare_levels(api.load(run, store=store), levels, metric=metric, threshold=threshold)
+    run = api.load(given.base, store=given.store)
+    return compare_levels(run, levels, metric=given.metric, threshold=given.threshold)

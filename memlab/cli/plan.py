@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ import click
 
 from memlab.cli import _completing
 from memlab.cli._asked import asked_options
+from memlab.cli._fields import argument, option, shared, takes
 from memlab.cli._options import (
     DURATION,
     SHARE,
@@ -40,42 +43,44 @@ def _power(text: str) -> float:
     return value
 
 
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """What `memlab plan` is given."""
+
+    experiment: str = argument(shell_complete=_completing.experiment)
+    levels: tuple[str, ...] = shared(factor_option("Levels of a factor, as of `sweep`."))
+    asked: Mapping[str, Any] = shared(asked_options("plan"))
+    detect: float = option(
+        "--detect",
+        type=SHARE,
+        default="3%",
+        show_default=True,
+        help="The change that is to show.",
+    )
+    power: float = option(
+        "--power",
+        type=Parsed("probability", _power),
+        default="0.9",
+        show_default=True,
+        help="How surely it is to show.",
+    )
+    budget: float | None = option(
+        "--budget", type=DURATION, help="Wall time to judge; else the preset's."
+    )
+    pilot: int | None = option(
+        "--pilot",
+        type=click.IntRange(6, 1000),
+        metavar="[=BLOCKS]",
+        help="Measure so many blocks first, else 8, and go by their noise.",
+    )
+    wait_s: float = shared(wait_option)
+    store: Path | None = shared(store_option)
+    as_json: bool = shared(json_option)
+
+
 @click.command(cls=Waiting)
-@click.argument("experiment", shell_complete=_completing.experiment)
-@factor_option("Levels of a factor, as of `sweep`.")
-@asked_options("plan")
-@click.option(
-    "--detect", type=SHARE, default="3%", show_default=True, help="The change that is to show."
-)
-@click.option(
-    "--power",
-    type=Parsed("probability", _power),
-    default="0.9",
-    show_default=True,
-    help="How surely it is to show.",
-)
-@click.option("--budget", type=DURATION, help="Wall time to judge; else the preset's.")
-@click.option(
-    "--pilot",
-    type=click.IntRange(6, 1000),
-    metavar="[=BLOCKS]",
-    help="Measure so many blocks first, else 8, and go by their noise.",
-)
-@wait_option
-@store_option
-@json_option
-def command(
-    experiment: str,
-    levels: tuple[str, ...],
-    detect: float,
-    power: float,
-    budget: float | None,
-    pilot: int | None,
-    wait_s: float,
-    store: Path | None,
-    as_json: bool,
-    **asked: Any,
-) -> None:
+@takes(PlanOptions)
+def command(given: PlanOptions) -> None:
     """Say what it takes to show a change between two points of EXPERIMENT on this machine, and what
     a budget can show, by the noise of the newest run here with these points. Nothing is measured
     without --pilot.
@@ -94,34 +99,30 @@ def command(
     from memlab.request import Request
     from memlab.store import default_path
 
-    experiment = experiments.named(experiment)
-    if not detect > 0:
+    experiment = experiments.named(given.experiment)
+    if not given.detect > 0:
         raise click.UsageError("--detect is a share above 0, such as 3%")
-    request = Request(
-        experiment=experiment,
-        levels=_sweeping.levels(experiment, levels),
-        blocks=pilot,
-        **asked,
-    )
-    path = store or default_path()
-    if pilot:
-        run = _sweeping.sweep(request, None, store, as_json, wait_s)
+    levels = _sweeping.levels(experiment, given.levels)
+    request = Request(experiment=experiment, levels=levels, blocks=given.pilot, **given.asked)
+    path = given.store or default_path()
+    if given.pilot:
+        run = _sweeping.sweep(request, None, given.store, given.as_json, given.wait_s)
     else:
         run = Run(measure.like(request, path), path)
     noise = planning.noise(run)
-    budget_s = budget or run.experiment.budget_s[request.preset]
+    budget_s = given.budget or run.experiment.budget_s[request.preset]
     found = {
-        name: planning.planned(ratios, noise.block_s, detect, power, budget_s)
+        name: planning.planned(ratios, noise.block_s, given.detect, given.power, budget_s)
         for name, ratios in (("typical", noise.typical), ("noisiest", noise.noisiest))
     }
-    if as_json:
+    if given.as_json:
         echo_json(
             documents.ShownPlan(
                 experiment=run.experiment.name,
                 run=run.id,
                 metric=noise.metric,
-                detect=detect,
-                power=power,
+                detect=given.detect,
+                power=given.power,
                 points=len(run.points),
                 block_seconds=noise.block_s,
                 budget_seconds=budget_s,
@@ -140,7 +141,7 @@ def command(
         )
         return
     pair = noise.noisiest_pair if noise.pairs > 1 else ""
-    for line in _lines(found, pair, detect, power, budget_s):
+    for line in _lines(given, found, pair, budget_s):
         echo(line)
     pairs = f"the {noise.pairs} pairs" if pair else "the one pair"
     echo(
@@ -153,17 +154,15 @@ def command(
             f"--pilot={ENOUGH_BLOCKS} measures so many"
         )
     if blocks := found["typical"].blocks:
-        words = [word for one in levels for word in ("-p", one)]
+        words = [word for one in given.levels for word in ("-p", one)]
         words += ["--preset", request.preset] if request.preset != PRESETS[0] else []
         words += ["--no-controls"] if not request.controls else []
         words += ["--turns"] if request.turns else []
-        words += ["--blocks", str(blocks), *(["--store", str(store)] if store else [])]
+        words += ["--blocks", str(blocks), *(["--store", str(given.store)] if given.store else [])]
         echo(f"next: memlab sweep {experiment} {shlex.join(words)}")
 
 
-def _lines(
-    found: dict[str, Planned], pair: str, detect: float, power: float, budget_s: float
-) -> list[str]:
+def _lines(given: PlanOptions, found: dict[str, Planned], pair: str, budget_s: float) -> list[str]:
     """Of all pairs together and, where there are several, of the noisiest `pair`."""
     from memlab.units import format_duration, format_percent
 
@@ -181,7 +180,7 @@ def _lines(
     typical, noisiest = found["typical"], found["noisiest"]
     blocks = typical.budget_blocks
     lines = [
-        f"a change of {format_percent(detect)} shows with probability {power:.3g}: "
+        f"a change of {format_percent(given.detect)} shows with probability {given.power:.3g}: "
         f"it {takes(typical)}",
         f"  of the noisiest pair, {pair}: it {takes(noisiest)}",
         f"a budget of {format_duration(budget_s)} is about {blocks} block"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from memlab.cli._fields import option, shared, takes
 from memlab.cli._options import (
     base_of,
     echo,
@@ -24,57 +25,69 @@ if TYPE_CHECKING:
     from memlab import results
 
 
+def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class PlotOptions:
+    """What `memlab plot` is given."""
+
+    run: str = shared(run_argument)
+    example: bool = shared(example_option)
+    output: Path | None = option(
+        "-o",
+        type=click.Path(path_type=Path),
+        help="A folder, or a file ending in .svg, .png or .pdf.",
+    )
+    metric: str | None = option(
+        "--metric", help="What is drawn; `memlab describe -v` lists the metrics."
+    )
+    x: str | None = option("--x", metavar="FACTOR", help="The factor along the axis.")
+    series: tuple[str, ...] | None = option(
+        "--series",
+        metavar="FACTORS",
+        callback=_names,
+        help="A line or bar for each of their levels.",
+    )
+    panels: tuple[str, ...] | None = option(
+        "--panels",
+        metavar="FACTORS",
+        callback=_names,
+        help="A panel for each of their levels.",
+    )
+    where: tuple[str, ...] = option(
+        "--where",
+        metavar="FACTOR=LEVELS",
+        multiple=True,
+        help="Draw the points that have these levels: --where method=mmap,write.",
+    )
+    samples: bool = option(
+        "--samples",
+        is_flag=True,
+        help="Draw every sample beside its point's median, a row per point.",
+    )
+    layers: bool = option(
+        "--layers",
+        is_flag=True,
+        help="Draw how far each session, layout of the probe's code and block moves a sample.",
+    )
+    against: tuple[str, ...] = option(
+        "--against",
+        metavar="RUN",
+        multiple=True,
+        help="Draw the ratio to another run, or to one in a file of rows, point by point.",
+    )
+    store: Path | None = shared(store_option)
+    as_json: bool = shared(json_option)
+    loaded: results.Run | None = None
+
+
 @click.command()
-@run_argument
-@example_option
-@click.option(
-    "-o",
-    "output",
-    type=click.Path(path_type=Path),
-    help="A folder, or a file ending in .svg, .png or .pdf.",
-)
-@click.option("--metric", help="What is drawn; `memlab describe -v` lists the metrics.")
-@click.option("--x", metavar="FACTOR", help="The factor along the axis.")
-@click.option("--series", metavar="FACTORS", help="A line or bar for each of their levels.")
-@click.option("--panels", metavar="FACTORS", help="A panel for each of their levels.")
-@click.option(
-    "--where",
-    metavar="FACTOR=LEVELS",
-    multiple=True,
-    help="Draw the points that have these levels: --where method=mmap,write.",
-)
-@click.option(
-    "--samples", is_flag=True, help="Draw every sample beside its point's median, a row per point."
-)
-@click.option(
-    "--layers",
-    is_flag=True,
-    help="Draw how far each session, layout of the probe's code and block moves a sample.",
-)
-@click.option(
-    "--against",
-    metavar="RUN",
-    multiple=True,
-    help="Draw the ratio to another run, or to one in a file of rows, point by point.",
-)
-@store_option
-@json_option
-def command(
-    run: str,
-    example: bool,
-    output: Path | None,
-    metric: str | None,
-    x: str | None,
-    series: str | None,
-    panels: str | None,
-    where: tuple[str, ...],
-    samples: bool,
-    layers: bool,
-    against: tuple[str, ...],
-    store: Path | None,
-    as_json: bool,
-    loaded: results.Run | None = None,
-) -> None:
+@takes(PlotOptions)
+def command(given: PlotOptions) -> None:
     """Draw RUN's figures, with a JSON file beside it that names the samples behind each mark. With
     --metric, --x, --series, --panels, --where, --samples, --layers or --against draw one figure of
     your own choice; with --hosts every host's verdicts.
@@ -90,16 +103,17 @@ def command(
     from memlab.present import figures
 
     choice = Choice(
-        metric=metric,
-        x=x,
-        series=None if series is None else _names(series),
-        panels=None if panels is None else _names(panels),
-        where=dict.fromkeys(where),
-        samples=samples,
-        layers=layers,
-        against=against,
+        metric=given.metric,
+        x=given.x,
+        series=given.series,
+        panels=given.panels,
+        where=dict.fromkeys(given.where),
+        samples=given.samples,
+        layers=given.layers,
+        against=given.against,
     )
-    loaded = loaded or api.load(run, store=store, example=example)
+    run = given.loaded or api.load(given.run, store=given.store, example=given.example)
+    output = given.output
     if output and output.suffix and output.suffix[1:] not in figures.FORMATS:
         good = ", ".join(f".{name}" for name in figures.FORMATS)
         raise click.UsageError(f"-o {output}: a figure ends in {good}")
@@ -107,22 +121,20 @@ def command(
         if choice.given:
             asked = replace(
                 choice,
-                where=read_levels(loaded.experiment, where),
-                against=[bases.enter_context(base_of(base, loaded, store)) for base in against],
+                where=read_levels(run.experiment, given.where),
+                against=[
+                    bases.enter_context(base_of(one, run, given.store)) for one in given.against
+                ],
             )
-            loaded = figures.chosen(loaded, asked)
+            run = figures.chosen(run, asked)
         if output and output.suffix:
-            files = figures.save(loaded, output.parent, [output.suffix[1:]], output.stem)
+            files = figures.save(run, output.parent, [output.suffix[1:]], output.stem)
         else:
-            files = figures.save(loaded, output_folder(output, store))
-    if as_json:
+            files = figures.save(run, output_folder(output, given.store))
+    if given.as_json:
         from memlab.present.documents import Plot
 
-        echo_json(Plot(loaded.id, [str(path) for path in files]))
+        echo_json(Plot(run.id, [str(path) for path in files]))
         return
     for path in files:
         echo(path)
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]

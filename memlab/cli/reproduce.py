@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import click
 
 from memlab.cli import _completing
 from memlab.cli._asked import asked_options
+from memlab.cli._fields import argument, option, shared, takes
 from memlab.cli._options import (
     Waiting,
     echo,
@@ -28,44 +30,40 @@ if TYPE_CHECKING:
     from memlab.store import Store
 
 
+@dataclass(frozen=True, slots=True)
+class ReproduceOptions:
+    """What `memlab reproduce` is given."""
+
+    study: str = argument(metavar="SOURCE|EXPERIMENT|all", shell_complete=_completing.study)
+    asked: Mapping[str, Any] = shared(asked_options("reproduce"))
+    fresh: bool = option("--fresh", is_flag=True, help="Measure again, whatever the store holds.")
+    verbose: bool = option(
+        "-v", "--verbose", is_flag=True, help="Every claim with its evidence and controls."
+    )
+    output: Path | None = option(
+        "-o",
+        type=output_type,
+        metavar="DIR",
+        help="A folder, for the report of the study: STUDY.html.",
+    )
+    table: str | None = option(
+        "--table",
+        metavar="ID",
+        help="One printed table of the study, beside the numbers here: 5, or first-copy.",
+    )
+    gate: bool = option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
+    dry_run: bool = option(
+        "--dry-run", is_flag=True, help="Say what would be measured and for how long."
+    )
+    wait_s: float = shared(wait_option)
+    store: Path | None = shared(store_option)
+    quiet: bool = option("-q", "--quiet", is_flag=True, help="No progress.")
+    as_json: bool = shared(json_option)
+
+
 @click.command(cls=Waiting)
-@click.argument("study", metavar="SOURCE|EXPERIMENT|all", shell_complete=_completing.study)
-@asked_options("reproduce")
-@click.option("--fresh", is_flag=True, help="Measure again, whatever the store holds.")
-@click.option("-v", "--verbose", is_flag=True, help="Every claim with its evidence and controls.")
-@click.option(
-    "-o",
-    "output",
-    type=output_type,
-    metavar="DIR",
-    help="A folder, for the report of the study: STUDY.html.",
-)
-@click.option(
-    "--table",
-    "printed",
-    metavar="ID",
-    help="One printed table of the study, beside the numbers here: 5, or first-copy.",
-)
-@click.option("--gate", is_flag=True, help="Exit 1 if a claim is contradicted.")
-@click.option("--dry-run", is_flag=True, help="Say what would be measured and for how long.")
-@wait_option
-@store_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
-@json_option
-def command(
-    study: str,
-    fresh: bool,
-    verbose: bool,
-    output: Path | None,
-    printed: str | None,
-    gate: bool,
-    dry_run: bool,
-    wait_s: float,
-    store: Path | None,
-    quiet: bool,
-    as_json: bool,
-    **asked: Any,
-) -> None:
+@takes(ReproduceOptions)
+def command(given: ReproduceOptions) -> None:
     """Re-run what a study needs, and say claim by claim whether it holds on this machine: the
     answer first, a table of the experiments last.
 
@@ -89,56 +87,55 @@ def command(
     from memlab.run.watch import Silent
     from memlab.store import Store
 
-    wanted = reproduce.resolve(study)
-    if printed:
-        wanted = reproduce.only(wanted, printed)
-    if dry_run and as_json:
+    wanted = reproduce.resolve(given.study)
+    if given.table:
+        wanted = reproduce.only(wanted, given.table)
+    if given.dry_run and given.as_json:
         raise click.UsageError("--dry-run is text: leave --json out")
-    if dry_run:
-        for line in _expected(wanted.name, measure.requests(wanted, asked), store, fresh):
+    requests = measure.requests(wanted, given.asked)
+    if given.dry_run:
+        for line in _expected(given, wanted.name, requests):
             echo(line)
         return
     found = []
-    with Store(store, create=True) as opened:
-        requests = measure.requests(wanted, asked)
-        if len(requests) > 1 and not quiet and not as_json:
-            echo(_in_all(wanted.name, requests, opened, fresh), err=True)
+    progress = not given.quiet and not given.as_json
+    with Store(given.store, create=True) as opened:
+        if len(requests) > 1 and progress:
+            echo(_in_all(wanted.name, requests, opened, given.fresh), err=True)
         for number, request in enumerate(requests, 1):
             of = f"{number} of {len(requests)}: " if len(requests) > 1 else ""
-            progress = not quiet and not as_json
             if progress and of:
                 echo(of + request.experiment, err=True)
             watch = Live(of) if progress else Silent()
-            found.append(measure.reproduce(request, opened, watch, fresh=fresh, wait_s=wait_s))
+            found.append(
+                measure.reproduce(request, opened, watch, fresh=given.fresh, wait_s=given.wait_s)
+            )
     if not any(reproduced.run for reproduced in found):
         raise CannotRun(found[0].refused)
-    if as_json:
+    if given.as_json:
         echo_json(data.claims(found, wanted.not_built))
+    elif given.verbose:
+        terminal.in_full(found, wanted.not_built)
+    elif given.table:
+        terminal.table_of(found, wanted.name, given.table, _next(found))
     else:
-        if printed and not verbose:
-            terminal.table_of(found, wanted.name, printed, _next(found))
-        elif verbose:
-            terminal.in_full(found, wanted.not_built)
-        else:
-            terminal.reproduced(found, wanted.not_built, _next(found), in_full("--fresh"))
-    if output:
+        terminal.reproduced(found, wanted.not_built, _next(found), in_full("--fresh"))
+    if given.output:
         from memlab.present import report
 
-        path = output / f"{wanted.name}.html"
+        path = given.output / f"{wanted.name}.html"
         report.write([r.run for r in found if r.run], path)
-        echo(path, err=as_json)
-    if gate and any(summary.contradicted(r.judged) for r in found):
+        echo(path, err=given.as_json)
+    if given.gate and any(summary.contradicted(r.judged) for r in found):
         click.get_current_context().exit(GATE)
 
 
-def _expected(
-    study: str, requests: Sequence[Request], store: Path | None, fresh: bool
-) -> Iterator[str]:
+def _expected(given: ReproduceOptions, study: str, requests: Sequence[Request]) -> Iterator[str]:
     """The study, the time in all, then a line per experiment."""
     from memlab import measure, units
     from memlab.store import Store, default_path
 
-    path = store or default_path()
+    path, fresh = given.store or default_path(), given.fresh
     with Store(path) if path.exists() else nullcontext() as opened:
         yield f"{_in_all(study, requests, opened, fresh)}; nothing is measured now"
         found = [measure.expected(request, opened, fresh=fresh) for request in requests]

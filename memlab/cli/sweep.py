@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ from click.core import ParameterSource
 
 from memlab.cli import _completing
 from memlab.cli._asked import asked_options
+from memlab.cli._fields import argument, option, shared, takes
 from memlab.cli._options import (
     Waiting,
     echo,
@@ -30,7 +33,7 @@ _WITH_RESUME = {"--resume", "--budget", "--store", "-o", "--quiet", "--json", "-
 _WITH_RESUME |= {"--stop-on-input", "experiment"}
 
 
-def _given() -> set[str]:
+def _typed() -> set[str]:
     """The arguments on the command line, by their longest name."""
     context = click.get_current_context()
     return {
@@ -41,41 +44,40 @@ def _given() -> set[str]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class SweepOptions:
+    """What `memlab sweep` is given."""
+
+    experiment: str | None = argument(required=False, shell_complete=_completing.experiment)
+    levels: tuple[str, ...] = shared(
+        factor_option(
+            "Levels of a factor: size=1,100,4k or size=1..4k*4; `describe -v` lists them."
+        )
+    )
+    asked: Mapping[str, Any] = shared(asked_options("sweep"))
+    store: Path | None = shared(store_option)
+    resume: str | None = option(
+        "--resume",
+        metavar="RUN",
+        shell_complete=_completing.run,
+        help="Measure what a run still lacks.",
+    )
+    wait_s: float = shared(wait_option)
+    dry_run: bool = option(
+        "--dry-run", is_flag=True, help="Say what would be measured, and make nothing."
+    )
+    verbose: bool = option("-v", "--verbose", is_flag=True, help="With --dry-run: every point.")
+    output: Path | None = shared(figure_option)
+    quiet: bool = option("-q", "--quiet", is_flag=True, help="No progress, no table.")
+    as_json: bool = shared(json_option)
+    jsonl: bool = shared(jsonl_option)
+    stop_on_input: bool = option("--stop-on-input", is_flag=True, hidden=True)
+    guest: Place | None = None
+
+
 @click.command(cls=Waiting)
-@click.argument("experiment", required=False, shell_complete=_completing.experiment)
-@factor_option("Levels of a factor: size=1,100,4k or size=1..4k*4; `describe -v` lists them.")
-@asked_options("sweep")
-@store_option
-@click.option(
-    "--resume",
-    metavar="RUN",
-    shell_complete=_completing.run,
-    help="Measure what a run still lacks.",
-)
-@wait_option
-@click.option("--dry-run", is_flag=True, help="Say what would be measured, and make nothing.")
-@click.option("-v", "--verbose", is_flag=True, help="With --dry-run: every point.")
-@figure_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
-@json_option
-@jsonl_option
-@click.option("--stop-on-input", is_flag=True, hidden=True)
-def command(
-    experiment: str | None,
-    levels: tuple[str, ...],
-    store: Path | None,
-    resume: str | None,
-    wait_s: float,
-    dry_run: bool,
-    verbose: bool,
-    output: Path | None,
-    quiet: bool,
-    as_json: bool,
-    jsonl: bool,
-    stop_on_input: bool,
-    guest: Place | None = None,
-    **asked: Any,
-) -> None:
+@takes(SweepOptions)
+def command(given: SweepOptions) -> None:
     """Measure EXPERIMENT: randomised, interleaved blocks of every point, each sample stored as it
     is taken; then a table, and a figure on disk. EXPERIMENT is a name, or a file of your own such
     as ./mlock_cost.py.
@@ -87,38 +89,40 @@ def command(
     memlab sweep --resume last
     memlab sweep page-fault --on ssh:a,b,c
     """
-    if jsonl and as_json:
+    if given.jsonl and given.as_json:
         raise click.UsageError("--json prints one document, --jsonl rows: choose one")
     from memlab import experiments
     from memlab.cli import _planning, _sweeping
     from memlab.request import Request
 
-    rows = _sweeping.Rows() if jsonl else None
-    folder = None if rows or dry_run else output_folder(output, store)
-    if stop_on_input:
+    rows = _sweeping.Rows() if given.jsonl else None
+    folder = None if rows or given.dry_run else output_folder(given.output, given.store)
+    quiet = given.quiet or given.as_json
+    if given.stop_on_input:
         _sweeping.stop_on_input()
-    if resume:
-        if experiment is not None:
-            _sweeping.check_resumed(resume, experiment, store)
-        if wrong := _given() - _WITH_RESUME:
+    if given.resume:
+        if given.experiment is not None:
+            _sweeping.check_resumed(given.resume, given.experiment, given.store)
+        if wrong := _typed() - _WITH_RESUME:
             raise click.UsageError(
                 "--resume goes on with the run's own plan; it takes --budget, --store and -o, "
                 f"not {min(wrong)}"
             )
-        run = _sweeping.resume(resume, store, asked["budget_s"], quiet or as_json, wait_s, rows)
+        budget_s = given.asked["budget_s"]
+        run = _sweeping.resume(given.resume, given.store, budget_s, quiet, given.wait_s, rows)
     else:
-        if experiment is None:
+        if given.experiment is None:
             raise click.UsageError("name an experiment; `memlab list` lists them")
-        experiment = experiments.named(experiment)
-        _sweeping.check(asked)
-        request = Request(
-            experiment=experiment, levels=_sweeping.levels(experiment, levels), **asked
-        )
-        if dry_run:
-            _planning.dry_run(request, guest, as_json, store, verbose=verbose)
+        experiment = experiments.named(given.experiment)
+        _sweeping.check(given.asked)
+        levels = _sweeping.levels(experiment, given.levels)
+        request = Request(experiment=experiment, levels=levels, **given.asked)
+        if given.dry_run:
+            verbose, as_json = given.verbose, given.as_json
+            _planning.dry_run(request, given.guest, as_json, given.store, verbose=verbose)
             if not (verbose or as_json):
                 echo(f"not shown: each point: {in_full()}")
             return
-        run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s, rows)
+        run = _sweeping.sweep(request, given.guest, given.store, quiet, given.wait_s, rows)
     if folder:
-        _sweeping.report(run, folder, quiet=quiet, as_json=as_json)
+        _sweeping.report(run, folder, quiet=given.quiet, as_json=given.as_json)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
 from memlab import units
@@ -18,19 +15,16 @@ GUESTS_OWN = {"--kernel", "--guest-memory", "--guest-cpus", "--guest-iommu", "--
 APPEND = click.option("--append", default="", help='Added to its command line: "mem=1G".')
 
 
-def small_guest_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Of guests that judge counts, which need little."""
-    memory = click.option("--guest-memory", type=SIZE, default="512m", show_default=True)
-    blocks = click.option("--blocks", type=click.IntRange(1, 1000), default=6, show_default=True)
-    arch = click.option(
-        "--arch",
-        type=click.Choice(list(MACHINES)),
-        default="amd64",
-        show_default=True,
-        help="Kernels of this architecture; arm64 is emulated.",
-    )
-    return blocks(memory(arch(APPEND(command))))
-
+# Of guests that judge counts, which need little.
+SMALL_BLOCKS = click.option("--blocks", type=click.IntRange(1, 1000), default=6, show_default=True)
+SMALL_MEMORY = click.option("--guest-memory", type=SIZE, default="512m", show_default=True)
+ARCH = click.option(
+    "--arch",
+    type=click.Choice(list(MACHINES)),
+    default="amd64",
+    show_default=True,
+    help="Kernels of this architecture; arm64 is emulated.",
+)
 
 GUEST = (
     click.option(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from memlab.cli._asked import asked_options
+from memlab.cli._fields import argument, option, shared, takes
 from memlab.cli._options import (
     DURATION,
     Waiting,
@@ -21,6 +24,7 @@ from memlab.cli._options import (
 )
 
 if TYPE_CHECKING:
+    from memlab.request import Request
     from memlab.run.target import Place
 
 
@@ -38,113 +42,107 @@ class _Trying(Waiting):
         return rest
 
 
+def _split(_: click.Context, __: click.Parameter, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise click.UsageError(f"--serve {text!r}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class TryOptions:
+    """What `memlab try` is given."""
+
+    policies: tuple[str, ...] = option(
+        "-p",
+        "--policy",
+        metavar="NAME=LEVELS",
+        multiple=True,
+        help="Levels of a policy, the baseline first: lock=off,future; of a variable: "
+        "env.NAME=1,2; of a placeholder in the command: n=1,2,4 for {n}.",
+    )
+    metrics: tuple[str, ...] = option(
+        "--metric",
+        metavar="NAME[UNIT]=REGEX",
+        multiple=True,
+        help="A number that the command prints, such as 'rate[1/s]=Throughput: ([0-9.]+)'; lower "
+        "is better, unless it is a rate or the unit is followed by `,higher`.",
+    )
+    metric_json: str = option(
+        "--metric-json",
+        metavar="FILE",
+        default="",
+        help="A JSON file that the command writes; --metric NAME[UNIT] then names a field of it.",
+    )
+    latencies: str = option(
+        "--latencies",
+        metavar="FILE[UNIT]",
+        default="",
+        help="A file of numbers that the command writes, a latency each, in s, or in the unit "
+        "named: 'latencies.txt[us]'. Gives percentiles and a figure.",
+    )
+    serve: list[str] = option(
+        "--serve",
+        metavar="COMMAND",
+        default="",
+        callback=_split,
+        help="A service that has the policies: 'redis-server --port {port}'. COMMAND is then the "
+        "load on it, and {port} in both a free port. It is started for each trial; see --keep.",
+    )
+    ready: str = option(
+        "--ready",
+        metavar="SIGN",
+        default="",
+        help="When the load begins: tcp:{port}, unix:PATH, line:REGEX that the service prints, or "
+        "http://127.0.0.1:{port}/PATH once its status is 2xx or 3xx.",
+    )
+    keep: bool = option(
+        "--keep",
+        is_flag=True,
+        help="Keep the service for the trials of a block that have the same policies.",
+    )
+    duet: bool = option(
+        "--duet",
+        is_flag=True,
+        help="Run two levels at the same time on one CPU and compare their processor times: both "
+        "meet the same machine.",
+    )
+    expect: tuple[str, ...] = option(
+        "--expect",
+        metavar="TEXT",
+        multiple=True,
+        help="'elapsed: lock=future / lock=off < 1.05' or 'peak_rss: lock=off < 100M'.",
+    )
+    gate: bool = option(
+        "--gate", is_flag=True, help="End with 1 unless every --expect is shown to hold."
+    )
+    asked: Mapping[str, Any] = shared(asked_options("try"))
+    timeout_s: float = option(
+        "--timeout",
+        type=DURATION,
+        default="10min",
+        show_default=True,
+        help="Time limit of one run of the command.",
+    )
+    dry_run: bool = option(
+        "--dry-run", is_flag=True, help="Say what would be run, and run nothing."
+    )
+    wait_s: float = shared(wait_option)
+    store: Path | None = shared(store_option)
+    output: Path | None = shared(figure_option)
+    quiet: bool = option("-q", "--quiet", is_flag=True, help="No progress, no table.")
+    as_json: bool = shared(json_option)
+    jsonl: bool = shared(jsonl_option)
+    stop_on_input: bool = option("--stop-on-input", is_flag=True, hidden=True)
+    words: tuple[str, ...] = argument(
+        metavar="[--] COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED
+    )
+    guest: Place | None = None
+
+
 @click.command(cls=_Trying, context_settings={"allow_interspersed_args": False})
-@click.option(
-    "-p",
-    "--policy",
-    "assignments",
-    metavar="NAME=LEVELS",
-    multiple=True,
-    help="Levels of a policy, the baseline first: lock=off,future; of a variable: env.NAME=1,2; "
-    "of a placeholder in the command: n=1,2,4 for {n}.",
-)
-@click.option(
-    "--metric",
-    "metrics",
-    metavar="NAME[UNIT]=REGEX",
-    multiple=True,
-    help="A number that the command prints, such as 'rate[1/s]=Throughput: ([0-9.]+)'; lower is "
-    "better, unless it is a rate or the unit is followed by `,higher`.",
-)
-@click.option(
-    "--metric-json",
-    "metric_file",
-    metavar="FILE",
-    default="",
-    help="A JSON file that the command writes; --metric NAME[UNIT] then names a field of it.",
-)
-@click.option(
-    "--latencies",
-    metavar="FILE[UNIT]",
-    default="",
-    help="A file of numbers that the command writes, a latency each, in s, or in the unit named: "
-    "'latencies.txt[us]'. Gives percentiles and a figure.",
-)
-@click.option(
-    "--serve",
-    metavar="COMMAND",
-    default="",
-    help="A service that has the policies: 'redis-server --port {port}'. COMMAND is then the load "
-    "on it, and {port} in both a free port. It is started for each trial; see --keep.",
-)
-@click.option(
-    "--ready",
-    metavar="SIGN",
-    default="",
-    help="When the load begins: tcp:{port}, unix:PATH, line:REGEX that the service prints, or "
-    "http://127.0.0.1:{port}/PATH once its status is 2xx or 3xx.",
-)
-@click.option(
-    "--keep",
-    is_flag=True,
-    help="Keep the service for the trials of a block that have the same policies.",
-)
-@click.option(
-    "--duet",
-    is_flag=True,
-    help="Run two levels at the same time on one CPU and compare their processor times: both meet "
-    "the same machine.",
-)
-@click.option(
-    "--expect",
-    "expect",
-    metavar="TEXT",
-    multiple=True,
-    help="'elapsed: lock=future / lock=off < 1.05' or 'peak_rss: lock=off < 100M'.",
-)
-@click.option("--gate", is_flag=True, help="End with 1 unless every --expect is shown to hold.")
-@asked_options("try")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=DURATION,
-    default="10min",
-    show_default=True,
-    help="Time limit of one run of the command.",
-)
-@click.option("--dry-run", is_flag=True, help="Say what would be run, and run nothing.")
-@wait_option
-@store_option
-@figure_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress, no table.")
-@json_option
-@jsonl_option
-@click.option("--stop-on-input", is_flag=True, hidden=True)
-@click.argument("words", metavar="[--] COMMAND [ARGUMENT]...", nargs=-1, type=click.UNPROCESSED)
-def command(
-    assignments: tuple[str, ...],
-    metrics: tuple[str, ...],
-    metric_file: str,
-    latencies: str,
-    serve: str,
-    ready: str,
-    keep: bool,
-    duet: bool,
-    expect: tuple[str, ...],
-    gate: bool,
-    timeout_s: float,
-    dry_run: bool,
-    wait_s: float,
-    store: Path | None,
-    output: Path | None,
-    quiet: bool,
-    as_json: bool,
-    jsonl: bool,
-    stop_on_input: bool,
-    words: tuple[str, ...],
-    guest: Place | None = None,
-    **asked: Any,
-) -> None:
+@takes(TryOptions)
+def command(given: TryOptions) -> None:
     """Run COMMAND under each level of each policy, in randomised, interleaved blocks; then say
     what each level changes, with intervals, beside the first.
 
@@ -156,50 +154,55 @@ def command(
     memlab try -p app=./old,./new --gate --expect 'elapsed: app=./new / app=./old < 1.02' -- {app}
     memlab try -p lock=off,future --on ssh:a,b,c -- /opt/app/server --selftest
     """
-    if jsonl and (as_json or gate):
+    if given.jsonl and (given.as_json or given.gate):
         raise click.UsageError("--jsonl prints rows: without --json and --gate")
-    from memlab.cli import _planning, _sweeping
-    from memlab.command import request as of_command
+    from memlab.cli import GATE, _planning, _sweeping
     from memlab.judging.claims import judge
 
-    _sweeping.check(asked)
-    if len(words) == 1 and words[0].endswith(".toml"):
-        if any((assignments, metrics, metric_file, latencies, expect, serve, keep, duet)):
-            raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
-        request = of_command.command_file(Path(words[0]), **asked)
-    else:
-        try:
-            served = shlex.split(serve)
-        except ValueError as error:
-            raise click.UsageError(f"--serve {serve!r}: {error}") from None
-        trying = of_command.Trying(
-            metrics=metrics,
-            metric_json=metric_file,
-            latencies=latencies,
-            expect=expect,
-            timeout=timeout_s,
-            serve=served,
-            ready=ready,
-            keep=keep,
-            duet=duet,
-        )
-        policies = of_command.read_policies(words, served, assignments)
-        request = of_command.command(words, policies, trying, **asked)
-    if gate and not (request.subject or {}).get("expect"):
+    _sweeping.check(given.asked)
+    request = _request(given)
+    if given.gate and not (request.subject or {}).get("expect"):
         raise click.UsageError("--gate needs an --expect")
-    if dry_run:
-        _planning.dry_run(request, guest, as_json)
+    if given.dry_run:
+        _planning.dry_run(request, given.guest, given.as_json)
         return
-    rows = _sweeping.Rows() if jsonl else None
-    folder = None if rows else output_folder(output, store)
-    if stop_on_input:
+    rows = _sweeping.Rows() if given.jsonl else None
+    folder = None if rows else output_folder(given.output, given.store)
+    if given.stop_on_input:
         _sweeping.stop_on_input()
-    run = _sweeping.sweep(request, guest, store, quiet or as_json, wait_s, rows)
+    quiet = given.quiet or given.as_json
+    run = _sweeping.sweep(request, given.guest, given.store, quiet, given.wait_s, rows)
     if folder is None:
         return
-    _sweeping.report(run, folder, quiet=quiet, as_json=as_json)
-    short = {one.claim.id for one in judge(run) if one.word != "reproduced"} if gate else set()
-    if short:
+    _sweeping.report(run, folder, quiet=given.quiet, as_json=given.as_json)
+    if not given.gate:
+        return
+    if short := {one.claim.id for one in judge(run) if one.word != "reproduced"}:
         said = f"{len(short)} of {len(run.experiment.claims)} expectations are not shown to hold"
         click.echo(f"memlab: {said}", err=True)
-        click.get_current_context().exit(1)
+        click.get_current_context().exit(GATE)
+
+
+def _request(given: TryOptions) -> Request:
+    """Of a command, or of the file that has one."""
+    from memlab.command import request as of_command
+
+    words, metrics, expect = given.words, given.metrics, given.expect
+    if len(words) == 1 and words[0].endswith(".toml"):
+        own = (given.policies, metrics, given.metric_json, given.latencies, expect)
+        if any((*own, given.serve, given.keep, given.duet)):
+            raise click.UsageError(f"{words[0]} has the policies, metrics and expectations")
+        return of_command.command_file(Path(words[0]), **given.asked)
+    trying = of_command.Trying(
+        metrics=metrics,
+        metric_json=given.metric_json,
+        latencies=given.latencies,
+        expect=expect,
+        timeout=given.timeout_s,
+        serve=given.serve,
+        ready=given.ready,
+        keep=given.keep,
+        duet=given.duet,
+    )
+    policies = of_command.read_policies(words, given.serve, given.policies)
+    return of_command.command(words, policies, trying, **given.asked)

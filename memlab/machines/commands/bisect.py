@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from memlab.cli import _completing
+from memlab.cli._fields import argument, option, shared, takes
 from memlab.cli._options import (
     Waiting,
     echo,
@@ -14,37 +16,40 @@ from memlab.cli._options import (
     store_option,
     wait_option,
 )
-from memlab.machines.options import MACHINES, small_guest_options
+from memlab.machines.options import APPEND, ARCH, MACHINES, SMALL_BLOCKS, SMALL_MEMORY
+
+
+@dataclass(frozen=True, slots=True)
+class BisectOptions:
+    """What `memlab bisect` is given."""
+
+    experiment: str = argument(shell_complete=_completing.experiment)
+    wanted: str = argument(metavar="CLAIM|METRIC")
+    good: str | None = option(
+        "--good", metavar="KERNEL", help="An older kernel: 6.1, a release or an image."
+    )
+    bad: str | None = option(
+        "--bad", metavar="KERNEL", help="A newer one that shows something else."
+    )
+    step: str | None = option(
+        "--step",
+        metavar="IMAGE",
+        help="Judge the claim under this image alone, for `git bisect run`: exit 0, 1 or 125.",
+    )
+    levels: tuple[str, ...] = shared(
+        factor_option("Levels of a factor; else the least that the claim needs.")
+    )
+    blocks: int = shared(SMALL_BLOCKS)
+    guest_memory: int = shared(SMALL_MEMORY)
+    arch: str = shared(ARCH)
+    append: str = shared(APPEND)
+    wait_s: float = shared(wait_option)
+    store: Path | None = shared(store_option)
 
 
 @click.command(cls=Waiting)
-@click.argument("experiment", shell_complete=_completing.experiment)
-@click.argument("wanted", metavar="CLAIM|METRIC")
-@click.option("--good", metavar="KERNEL", help="An older kernel: 6.1, a release or an image.")
-@click.option("--bad", metavar="KERNEL", help="A newer one that shows something else.")
-@click.option(
-    "--step",
-    metavar="IMAGE",
-    help="Judge the claim under this image alone, for `git bisect run`: exit 0, 1 or 125.",
-)
-@factor_option("Levels of a factor; else the least that the claim needs.")
-@small_guest_options
-@wait_option
-@store_option
-def command(
-    experiment: str,
-    wanted: str,
-    good: str | None,
-    bad: str | None,
-    step: str | None,
-    levels: tuple[str, ...],
-    blocks: int,
-    guest_memory: int,
-    arch: str,
-    append: str,
-    wait_s: float,
-    store: Path | None,
-) -> None:
+@takes(BisectOptions)
+def command(given: BisectOptions) -> None:
     """Halve the kernels at hand between two that differ on a claim (by its id) or on a metric, each
     in a guest, down to the step. A kernel that is undecided is measured again with four times as
     many blocks, and then skipped.
@@ -65,6 +70,7 @@ def command(
     from memlab.run.watch import Silent
     from memlab.store import default_path
 
+    experiment, wanted = given.experiment, given.wanted
     declared = experiments.load(experiment)
     is_claim = wanted in [claim.id for claim in (*declared.claims, *declared.changes)]
     if not is_claim and wanted not in [metric.name for metric in declared.metrics]:
@@ -72,29 +78,34 @@ def command(
             f"{experiment} has no claim and no metric {wanted!r};"
             f" `memlab describe -v {experiment}` lists them"
         )
-    metrics = [] if is_claim else [wanted]
-    machine = MACHINES[arch]
-    timed = ladder.judges_times(machine)
+    machine = MACHINES[given.arch]
     asked = ladder.LadderRequest(
-        [experiment], [wanted], metrics, levels, blocks, guest_memory, append, timed
+        [experiment],
+        [wanted],
+        [] if is_claim else [wanted],
+        given.levels,
+        given.blocks,
+        given.guest_memory,
+        given.append,
+        ladder.judges_times(machine),
     )
     ladder.requests(asked)
-    path = store or default_path()
-    if step:
-        if good or bad or not is_claim:
+    path = given.store or default_path()
+    if given.step:
+        if given.good or given.bad or not is_claim:
             raise BadRequest("--step takes a claim and one image, without --good and --bad")
-        image = kernels.look(Path(step).absolute())
-        code = ladder.step(asked, wanted, image, path, Silent(), wait_s)
+        image = kernels.look(Path(given.step).absolute())
+        code = ladder.step(asked, wanted, image, path, Silent(), given.wait_s)
         click.get_current_context().exit(code)
-    if not (good and bad):
+    if not (given.good and given.bad):
         raise BadRequest("name the two ends: --good KERNEL --bad KERNEL")
-    ends = [*kernels.choose([good], machine), *kernels.choose([bad], machine)]
+    ends = [*kernels.choose([given.good], machine), *kernels.choose([given.bad], machine)]
     span = kernels.between(ends[0], ends[-1])
 
     def done(result: ladder.KernelResult) -> None:
         for line in result.failed:
             echo(f"memlab: {result.kernel.version}: {line}", err=True)
 
-    row, found = ladder.bisect(asked, wanted, span, path, Silent(), done, wait_s)
+    row, found = ladder.bisect(asked, wanted, span, path, Silent(), done, given.wait_s)
     for line in present.bisected(row, found):
         echo(line)
