@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-SOURCES := pyproject.toml CMakeLists.txt constraints.txt memlab/build_probes.py \
+SOURCES := pyproject.toml CMakeLists.txt constraints.txt memlab/experiments/_build_probes.py \
 	$(wildcard probes/*.[ch] probes/*/*.[ch] guest/*.c launch/*.c trace/*.[ch])
 
 PIN := $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras \

@@ -1,4 +1,4 @@
-"""What the build wrote down of the probes: see build_probes.py."""
+"""What the build wrote down of the probes: see experiments/_build_probes.py."""
 
 COMPILER: str
 FLAGS: str

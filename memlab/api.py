@@ -11,7 +11,7 @@ from pathlib import Path
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memlab import experiments, recorded, results, units
+from memlab import experiments, recorded, results
 from memlab.errors import BadRequest, UnknownRun, nearest
 from memlab.experiment import Level
 from memlab.experiment.figures import Choice
@@ -19,6 +19,7 @@ from memlab.experiment.levels import check_levels
 from memlab.request import OPTIONS, Request
 from memlab.results import rows_file
 from memlab.store import Store, default_path
+from memlab.text import units
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memlab import units
-from memlab.units import GiB, KiB, MiB, TiB
+from memlab.text import units
+from memlab.text.units import GiB, KiB, MiB, TiB
 
 # The same examples every time, no clock in the verdict, and nothing written beside the tests.
 repeatable = settings(derandomize=True, deadline=None, database=None)
@@ -296,7 +296,7 @@ def test_words_have_no_range() -> None:
 
 
 def test_importing_units_imports_nothing_heavy() -> None:
-    code = "import memlab.units, sys; print([m for m in sys.modules if m in %r])"
+    code = "import memlab.text.units, sys; print([m for m in sys.modules if m in %r])"
     heavy = ("numpy", "pandas", "scipy", "matplotlib", "click", "rich", "decimal", "fractions")
     done = subprocess.run(
         [sys.executable, "-c", code % (heavy,)], capture_output=True, text=True, check=True

@@ -57,7 +57,7 @@ KERNELS = {
 # SQLite opens by itself what output.file_to_open has made; the rest is for who builds memlab.
 OTHERS = {
     "store/database.py": {"_connected"},
-    "build_probes.py": {"write"},
+    "experiments/_build_probes.py": {"write"},
     "recorded/__main__.py": {"record"},
 }
 _CALLS = {

@@ -23,7 +23,7 @@ from memlab import features
 from memlab._version import __version__
 from memlab.cli import _streams
 from memlab.errors import HostError, Interrupted, MemlabError, UsageError, nearest
-from memlab.printable import printable
+from memlab.text.printable import printable
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -60,8 +60,8 @@ def run(ctx: click.Context, _: click.Parameter, typed: str) -> list[CompletionIt
     """Ids and names in the store, the newest first; with --example the recorded experiments."""
     from memlab import recorded
     from memlab.errors import StoreError
-    from memlab.printable import printable
     from memlab.store import Store
+    from memlab.text.printable import printable
 
     if ctx.params.get("example"):
         return [CompletionItem(name) for name in recorded.names() if name.startswith(typed)]

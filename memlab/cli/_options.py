@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memlab import units
 from memlab.cli import ASKED, _completing
 from memlab.errors import Busy
-from memlab.printable import printable
+from memlab.text import units
+from memlab.text.printable import printable
 
 if TYPE_CHECKING:
     from memlab.results import Run

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memlab import measure, units
+from memlab import measure
 from memlab.cli._options import echo_json
 from memlab.errors import MemlabError
 from memlab.experiment import turns
@@ -18,6 +18,7 @@ from memlab.run import admission, beforehand, relay
 from memlab.run.prepare import Prepared
 from memlab.run.stop_rule import budget_s, least_blocks
 from memlab.run.target import Place
+from memlab.text import units
 
 if TYPE_CHECKING:
     from memlab.present.table import Table

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def _power(text: str) -> float:
     """A probability, `0.9`, or a percentage."""
-    from memlab.units import parse_percent
+    from memlab.text.units import parse_percent
 
     try:
         value = parse_percent(text) if text.rstrip().endswith("%") else float(text)
@@ -164,7 +164,7 @@ def command(given: PlanOptions) -> None:
 
 def _lines(given: PlanOptions, found: dict[str, Planned], pair: str, budget_s: float) -> list[str]:
     """Of all pairs together and, where there are several, of the noisiest `pair`."""
-    from memlab.units import format_duration, format_percent
+    from memlab.text.units import format_duration, format_percent
 
     def takes(one: Planned) -> str:
         if one.blocks is None or one.seconds is None:

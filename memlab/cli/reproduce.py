@@ -132,8 +132,9 @@ def command(given: ReproduceOptions) -> None:
 
 def _expected(given: ReproduceOptions, study: str, requests: Sequence[Request]) -> Iterator[str]:
     """The study, the time in all, then a line per experiment."""
-    from memlab import measure, units
+    from memlab import measure
     from memlab.store import Store, default_path
+    from memlab.text import units
 
     path, fresh = given.store or default_path(), given.fresh
     with Store(path) if path.exists() else nullcontext() as opened:
@@ -147,7 +148,8 @@ def _expected(given: ReproduceOptions, study: str, requests: Sequence[Request]) 
 
 def _in_all(study: str, requests: Sequence[Request], store: Store | None, fresh: bool) -> str:
     """`miao-2021: 7 experiments, at most 7 min`: which study was meant, and the time in all."""
-    from memlab import measure, units
+    from memlab import measure
+    from memlab.text import units
 
     seconds = sum(measure.expected(request, store, fresh=fresh)[1] for request in requests)
     pauses_s = sum(one.pauses_s for one in requests)

@@ -6,7 +6,7 @@ import click
 
 from memlab.cli import _completing
 from memlab.cli._options import echo, echo_json, json_option, store_option
-from memlab.printable import printable
+from memlab.text.printable import printable
 
 _SHOWN = 100  # runs of a table, unless asked otherwise
 _NOTE_MAX = 1000  # characters of a note

@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from memlab import units
 from memlab.errors import BadLevels, BadRequest, NotBuilt, nearest
 from memlab.experiment.claims import Claim, Count, Ratio, Within
 from memlab.experiment.expressions import Expression, F, each
@@ -33,6 +32,7 @@ from memlab.experiment.latency import longest, percentile
 from memlab.experiment.metric import Metric
 from memlab.experiment.points import LONG, point_key
 from memlab.experiment.vocabulary import Cost, Experiment
+from memlab.text import units
 
 NAME = "try"
 _SWAP_BYTES = 1 << 30

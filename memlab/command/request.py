@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from memlab import units
 from memlab.command import declare as tried
 from memlab.errors import BadRequest
 from memlab.observe import available, files
 from memlab.request import PRECISION, Request
+from memlab.text import units
 from memlab.trace import file as trace
 from memlab.trace import replay
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab import units
 from memlab.diagnose import malloc_options
 from memlab.diagnose.malloc_options import MallocOption, Version
 from memlab.observe import files, proc, process
+from memlab.text import units
 
 _SEARCHED_BYTES_MAX = 64 << 20  # some 0.1 s
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from memlab import units
+from memlab.text import units
 
 
 class Severity(IntEnum):

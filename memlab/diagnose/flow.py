@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memlab import units
 from memlab.diagnose import account, malloc_options, sites, started, stock
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
@@ -22,6 +21,7 @@ from memlab.diagnose.finding import (
 from memlab.diagnose.look import Look
 from memlab.diagnose.pages import Sampled
 from memlab.diagnose.started import Policies
+from memlab.text import units
 
 _PAGE = 4096
 _SAMPLES_LEAST = 5

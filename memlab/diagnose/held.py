@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab import units
 from memlab.diagnose import account, family, group, limits, look, waits
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.family import Member
@@ -20,6 +19,7 @@ from memlab.diagnose.room import Segments, TmpfsUse, left_segments, tmpfs
 from memlab.diagnose.waits import Waits
 from memlab.errors import CannotLook
 from memlab.observe import cgroup, files, proc
+from memlab.text import units
 
 MiB = units.MiB
 _SAMPLE_S = 0.1

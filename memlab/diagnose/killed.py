@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab import units
 from memlab.errors import CannotLook
 from memlab.observe import files
 from memlab.observe.proc import ROOT
+from memlab.text import units
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _BYTES_MAX = 64 << 20

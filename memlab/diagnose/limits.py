@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from memlab import units
 from memlab.diagnose import stock
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import (
@@ -25,6 +24,7 @@ from memlab.diagnose.group import Charge
 from memlab.diagnose.look import GroupRoom, Look
 from memlab.diagnose.room import COUNTED, Room, Segments, TmpfsUse
 from memlab.observe import files, proc
+from memlab.text import units
 
 MiB = units.MiB
 _NEAR = {"vm.max_map_count": 0.5, "RLIMIT_MEMLOCK": 0.8}

@@ -11,7 +11,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from memlab import units
 from memlab.diagnose import (
     allocator,
     counters,
@@ -43,6 +42,7 @@ from memlab.diagnose.waits import Waits
 from memlab.observe import cgroup, files, process
 from memlab.observe import proc as observed
 from memlab.observe.proc import ROOT
+from memlab.text import units
 
 _CHARGE_BATCH_BYTES = 64 * 4096  # MEMCG_CHARGE_BATCH: a CPU charges its group in such steps
 

@@ -9,7 +9,6 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from memlab import units
 from memlab.diagnose import held, started, stock
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.diagnosis import Diagnosis
@@ -18,6 +17,7 @@ from memlab.diagnose.finding import Fact, Finding, Severity, per_day
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import LOAD
 from memlab.diagnose.unlooked import Unlooked
+from memlab.text import units
 
 _WIDTH = 100  # characters: longer lines are hard to read
 _LEAST = 60

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from memlab import units
 from memlab.diagnose import account, family, sites, started
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.family import Member
 from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, left, per_day, share, size
 from memlab.diagnose.look import Look
+from memlab.text import units
 
 MiB = units.MiB
 _STACK_BYTES = 16 << 10  # THREAD_SIZE of 64-bit machines

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlab import units
 from memlab.diagnose import account
 from memlab.diagnose.account import Account, Line
 from memlab.diagnose.finding import COSTLY, NOTE, Fact, Finding, facts, per_second, share
 from memlab.diagnose.look import Look
+from memlab.text import units
 
 _LEAST_SAMPLES = 3
 _WHAT = {

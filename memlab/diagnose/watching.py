@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from memlab import units
 from memlab.diagnose import group
 from memlab.errors import BadRequest
 from memlab.files import output
 from memlab.observe import files, proc, process
+from memlab.text import units
 
 _RING = 300
 _KEPT_EVERY = 10  # looks, and at each change

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from memlab import units
 from memlab.experiment.claims import Explanation
 from memlab.experiment.expressions import Expression, F, each
 from memlab.experiment.factor import Factor
 from memlab.experiment.kinds import FLAG, At, Level, Raw
 from memlab.experiment.metric import Metric
 from memlab.experiment.vocabulary import Control, control
+from memlab.text import units
 
 # Every cause (enum trace_cause of the probes), in words that follow "met".
 CAUSES: Mapping[str, str] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memlab import units
 from memlab.experiment.kinds import Kind, Level
+from memlab.text import units
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 ENABLED = f"{THP}/enabled"

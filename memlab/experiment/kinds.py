@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memlab import units
 from memlab.errors import NotBuilt, nearest
+from memlab.text import units
 
 Level = int | float | bool | str
 At = Mapping[str, Level]  # one point: the level of every factor

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from memlab import units
 from memlab.errors import BadLevels, nearest
 from memlab.experiment import renamed
 from memlab.experiment.factor import Factor
 from memlab.experiment.kinds import Level
 from memlab.experiment.vocabulary import Experiment
+from memlab.text import units
 
 
 def read_levels(experiment: Experiment, assignments: Iterable[str]) -> dict[str, list[Level]]:

@@ -1,6 +1,6 @@
 """How the points of a block take turns: see probes/support/relay.h and memlab.run.relay."""
 
-from memlab import units
+from memlab.text import units
 
 MOST = 256  # points: RELAY_MOST of probes/support/relay.h
 TURNS = 20  # of a point in a block: TURNS_MOST

@@ -23,7 +23,7 @@ from memlab.experiment.host import Host
 from memlab.experiment.kinds import BYTES, COUNT, At, Level, params, result_fields
 from memlab.experiment.metric import Metric, Reads
 from memlab.experiment.window import WINDOW_METRICS
-from memlab.printable import printable
+from memlab.text.printable import printable
 
 PRESETS = ("quick", "paper", "full")
 

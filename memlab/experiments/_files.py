@@ -167,14 +167,15 @@ def _built(source: Path, folder: Path) -> Path:
     probes = find_spec("memlab._probes")
     if probes is None or probes.origin is None:
         raise NotBuilt
-    from memlab import _built, build_probes
+    from memlab import _built
+    from memlab.experiments import _build_probes
 
     if source.stem in _built.HASHES:
         raise BadRequest(f"{source}: memlab has a probe of that name; choose another")
     own = Path(probes.origin).parent / "probe_sources"
     compiler, version = _compiler()
-    hashed = build_probes.probe_hash(source, _built.FLAGS, version, own)
-    builder = Path(build_probes.__file__).read_text()  # another one may write other data
+    hashed = _build_probes.probe_hash(source, _built.FLAGS, version, own)
+    builder = Path(_build_probes.__file__).read_text()  # another one may write other data
     home = folder / hashlib.sha256(f"{hashed} {sys.version} {builder}".encode()).hexdigest()[:16]
     if home.exists():
         return home
@@ -201,7 +202,8 @@ def _compiler() -> tuple[list[str], str]:
 
 
 def _compile(source: Path, own: Path, made: Path, compiler: list[str], version: str) -> None:
-    from memlab import _built, build_probes
+    from memlab import _built
+    from memlab.experiments import _build_probes
 
     flags = [*_built.FLAGS.split(), "-D_GNU_SOURCE", "-fPIC", f"-I{source.parent}", f"-I{own}"]
     warnings = ["-Wall", "-Wextra", "-Werror=implicit-function-declaration"]
@@ -211,7 +213,7 @@ def _compile(source: Path, own: Path, made: Path, compiler: list[str], version: 
     probes = [own / "noop.c", source]
     try:
         with redirect_stdout(StringIO()):  # cffi tells what it writes
-            build_probes.write(probes, own, made, _built.FLAGS, version)
+            _build_probes.write(probes, own, made, _built.FLAGS, version)
     except SystemExit as error:
         raise BadRequest(str(error.code)) from None
     except Exception as error:  # cffi's, of what lies between the markers
@@ -220,7 +222,7 @@ def _compile(source: Path, own: Path, made: Path, compiler: list[str], version: 
     units = {
         str(path)
         for probe in probes
-        for path in build_probes.made_of(probe, own)
+        for path in _build_probes.made_of(probe, own)
         if path.suffix == ".c"
     }
     python = sysconfig.get_paths()["include"]

@@ -8,7 +8,7 @@ import signal
 
 from memlab.experiment import *
 from memlab.experiments._vm_script import *
-from memlab.printable import signal_name
+from memlab.text.printable import signal_name
 
 MIB = 2**20
 PROT_NONE = Prot(0)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from memlab.experiment import *
 from memlab.experiments._file_io import FILE_STATES, MIB
 from memlab.experiments._reclaim import swap
-from memlab.printable import signal_name
+from memlab.text.printable import signal_name
 
 SWAP_BYTES = 32 * MIB
 LEAST_LIMIT = 8 * MIB  # the probe itself is in the group

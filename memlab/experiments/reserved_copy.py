@@ -7,8 +7,8 @@ Reserved memory needs root and a boot parameter (mem=, memmap=). A guest has bot
 import errno
 import re
 
-from memlab import units
 from memlab.experiment import *
+from memlab.text import units
 
 AUTO = "auto"  # of a range: the largest that may be opened
 _RANGE = re.compile(r"(?P<start>[^+-]+)(?P<sign>[+-])(?P<end>[^+-]+)")

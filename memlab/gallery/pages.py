@@ -14,7 +14,7 @@ from memlab.present import words
 from memlab.present.report import template
 from memlab.present.table import Cell, Column, Table
 from memlab.present.tables import legend
-from memlab.units import version_order
+from memlab.text.units import version_order
 
 _STYLES = {"holds": "reproduced", "contradicted": "contradicted"}
 _MACHINES = 6  # side by side in a table of points; each has a page with all of its own

@@ -14,7 +14,7 @@ from memlab.judging.kinds import find
 from memlab.judging.sight import ABSENT, settings
 from memlab.results import Run
 from memlab.results.samples import IntArray, ids_of
-from memlab.units import finite
+from memlab.text.units import finite
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from memlab import units
 from memlab.analysis.compare import Comparison, compare
 from memlab.analysis.intervals import Interval
 from memlab.errors import NotComparable, Unlike, nearest
@@ -18,6 +17,7 @@ from memlab.experiment.points import point_key, point_label
 from memlab.experiment.window import OTHERS_BUSY_SHARE, WINDOW_METRICS
 from memlab.observe import environment
 from memlab.results import Run
+from memlab.text import units
 
 _NAMED = 4  # levels or points that a message names
 _FLAGGED_SHARE = 0.25  # of a side's samples, above which a comparison says so

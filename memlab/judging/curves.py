@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 
-from memlab import units
 from memlab.analysis import verdicts
 from memlab.analysis.crossover import CrossingPoint as Crossed
 from memlab.analysis.crossover import crossover
@@ -24,6 +23,7 @@ from memlab.experiment.points import Point
 from memlab.judging import evidence
 from memlab.judging.finding import VerdictFinding
 from memlab.judging.sight import ClaimView, Curve
+from memlab.text import units
 
 
 def monotone(claim: Monotone, sight: ClaimView) -> VerdictFinding:

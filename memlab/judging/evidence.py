@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from memlab import units
 from memlab.analysis.crossover import CrossingPoint
 from memlab.analysis.intervals import Interval
 from memlab.experiment import At, Experiment, Factor, Level
+from memlab.text import units
 
 LOOP = "the baseline loop is"  # how remarks begin on a number that is only a bound
 

@@ -10,7 +10,6 @@ from math import inf
 
 import numpy as np
 
-from memlab import units
 from memlab.analysis import verdicts
 from memlab.analysis.intervals import Interval, median_interval, ratio_interval
 from memlab.analysis.verdicts import BASELINE_LOOP_SHARE_LIMIT, Verdict
@@ -18,6 +17,7 @@ from memlab.experiment import At, Count, Equivalent, Outcome, Ratio, Within
 from memlab.judging import evidence
 from memlab.judging.finding import VerdictFinding
 from memlab.judging.sight import ClaimSide, ClaimView, MissingData
+from memlab.text import units
 
 
 def ratio(claim: Ratio, sight: ClaimView) -> VerdictFinding:

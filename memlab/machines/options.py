@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from memlab import units
 from memlab.cli._options import Parsed
 from memlab.machines.guest.check import CPUS_MAX
+from memlab.text import units
 
 SIZE = Parsed("size", units.parse_size)
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}  # as packages name them, and uname

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from memlab import experiments, features, units
+from memlab import experiments, features
 from memlab.errors import BadRequest, CannotRun, Interrupted
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point, point_key
@@ -27,6 +27,7 @@ from memlab.run.stop_rule import budget_s
 from memlab.run.target import LocalTarget, Place, PointsNeeded
 from memlab.run.watch import Watch
 from memlab.store import RunRow, Store
+from memlab.text import units
 
 Tell = Callable[[str], None]
 

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 import click
 from rich.status import Status
 
-from memlab import experiments, units
+from memlab import experiments
 from memlab.analysis.intervals import median_interval
 from memlab.experiment.points import Point, point_label, varied_factors
 from memlab.present import words
 from memlab.present.table import Text, console
-from memlab.printable import printable
 from memlab.run.watch import Progress
 from memlab.store import RunRow
+from memlab.text import units
+from memlab.text.printable import printable
 
 
 class Live:

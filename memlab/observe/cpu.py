@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from memlab import units
 from memlab.observe import files, proc
+from memlab.text import units
 
 _SYSTEM = "sys/devices/system/cpu"
 

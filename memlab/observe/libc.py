@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memlab.errors import BadRequest
-from memlab.printable import printable
+from memlab.text.printable import printable
 
 _FOLDERS = ("", "lib*", "usr/lib*", "lib*/*-linux-gnu", "usr/lib*/*-linux-gnu")
 _VERSION = re.compile(r"version (\d+\.\d+)")

@@ -20,7 +20,7 @@ from memlab.results.attribution import traced
 from memlab.results.beside import Beside, tables
 from memlab.results.crossing import crossings
 from memlab.store import Listed
-from memlab.units import finite
+from memlab.text.units import finite
 
 
 def run(run: Run) -> documents.Show:

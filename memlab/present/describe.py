@@ -8,10 +8,10 @@ from itertools import chain
 from pathlib import Path
 
 from memlab import published as studies
-from memlab import units
 from memlab.experiment import PRESETS, Claim, Experiment, Expression, Factor, turns
 from memlab.present import table
 from memlab.published import load
+from memlab.text import units
 
 _BEGINS = re.compile("Window: |Excluded: ")  # a line of a comment that is a part of its own
 _MOST = 96  # characters of a line that are easy to read

@@ -24,7 +24,7 @@ from msgspec import UNSET, Meta, UnsetType
 from memlab import features, request
 from memlab.experiment import claims
 from memlab.experiment.kinds import Level
-from memlab.printable import json_text
+from memlab.text.printable import json_text
 
 T = TypeVar("T")
 Number = Annotated[int, Meta(ge=0)]

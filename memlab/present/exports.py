@@ -17,9 +17,9 @@ from memlab.errors import BadExport, CannotRun, StoreError
 from memlab.files import output as files
 from memlab.observe import environment
 from memlab.present import bibtex
-from memlab.printable import printable
 from memlab.results import Run
 from memlab.store import Store, travel
+from memlab.text.printable import printable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from memlab import units
 from memlab.experiment.points import Point, point_label
 from memlab.present import words
 from memlab.results import Run
 from memlab.results.modes import of_point
+from memlab.text import units
 
 _MOST = 8  # lines
 

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text as RichText
 
-from memlab.printable import printable
+from memlab.text.printable import printable
 
 STYLES = {
     "quiet": "dim",

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
-from memlab import recorded, units
+from memlab import recorded
 from memlab.analysis.compare import MOST_BLOCKS
 from memlab.analysis.intervals import Interval
 from memlab.analysis.least import least_samples
@@ -24,6 +24,7 @@ from memlab.published import PrintedCell as Printed
 from memlab.results import PointSummary, Run, beside
 from memlab.results.beside import Beside, Row
 from memlab.results.run import BASELINE_LOOP_SHARE
+from memlab.text import units
 
 _SIDE_BY_SIDE = 4  # more lines than this, and than levels, are rows
 _SIGNS = {  # of a cell: what it means

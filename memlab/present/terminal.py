@@ -24,11 +24,11 @@ from memlab.present.table import SCREEN, STYLES, Cell, Table, Text, write
 from memlab.present.table import console as table_console
 from memlab.present.tables import by_experiment
 from memlab.present.verdicts import ClaimVerdicts, ShownVerdict, verdicts
-from memlab.printable import printable
 from memlab.results import Run
 from memlab.results import beside as published
 from memlab.results.crossing import crossings
 from memlab.store import SampleRow
+from memlab.text.printable import printable
 
 _LINES = 40  # of `show`, unless all are asked for
 _FEW = 8  # lines of a table, below which it is left out as a whole

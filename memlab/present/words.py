@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from memlab import recorded, units
+from memlab import recorded
 from memlab.analysis.compare import MOST_BLOCKS, Comparison
 from memlab.analysis.crossover import CrossingPoint
 from memlab.analysis.intervals import Interval
@@ -24,6 +24,7 @@ from memlab.present.machine import machine_of
 from memlab.results import Run
 from memlab.results.crossing import Crossing
 from memlab.store import SampleRow
+from memlab.text import units
 
 
 def machine(run: Run) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from memlab import api, results, units
+from memlab import api, results
 from memlab.errors import CannotRun, MemlabError, Unlike
 from memlab.experiment import Claim, Level
 from memlab.judging.claims import Judged, judge
@@ -20,6 +20,7 @@ from memlab.pytest_plugin.account import TallyEntry
 from memlab.pytest_plugin.context import Context
 from memlab.pytest_plugin.settings import fail
 from memlab.results import rows_file
+from memlab.text import units
 
 Baseline = str | Path | results.Run | Mapping[str, Level]
 

@@ -92,7 +92,7 @@ def fail(line: str) -> NoReturn:
 def _seconds(option: str, text: str | None) -> float | None:
     if text is None:
         return None
-    from memlab import units
+    from memlab.text import units
 
     try:
         return units.parse_duration(text)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from memlab.errors import BadRequest
-from memlab.printable import printable
 from memlab.request.table import (
     CHOICE,
     COUNT,
@@ -23,6 +22,7 @@ from memlab.request.table import (
     asked,
     options_of,
 )
+from memlab.text.printable import printable
 
 if TYPE_CHECKING:
     from memlab.experiment.kinds import Level

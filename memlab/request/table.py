@@ -12,8 +12,8 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from memlab import units
 from memlab.errors import BadRequest
+from memlab.text import units
 
 TIME_MAX_S = 1e11  # the year 5138, or as long a duration
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from memlab import units
 from memlab.errors import Refused
 from memlab.experiment import COUNT, At, Experiment, Level
 from memlab.experiment.points import Point
 from memlab.observe import available
 from memlab.run.files import FRESH
 from memlab.run.plan import Plan, build
+from memlab.text import units
 
 HEADROOM = 1.25  # so many times what is needed must be free
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memlab import units
 from memlab.observe import capabilities, cgroup, proc
 from memlab.run import cleanup
 from memlab.run.journal import Journal
 from memlab.run.settings import Unavailable
+from memlab.text import units
 
 _LIMIT = {"1": "memory.limit_in_bytes", "2": "memory.max"}
 _OOM_COUNT = {"1": "memory.oom_control", "2": "memory.events"}  # with a line oom_kill

@@ -13,8 +13,8 @@ from typing import IO
 
 from memlab.errors import BadRequest, CannotRun
 from memlab.observe import proc
-from memlab.printable import printable
-from memlab.units import version_order
+from memlab.text.printable import printable
+from memlab.text.units import version_order
 
 INSTALLED = "installed"
 TO_INSTALL = "apt install linux-image-amd64, or name one with --kernel PATH"

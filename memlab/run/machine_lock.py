@@ -20,8 +20,8 @@ from pathlib import Path
 
 from memlab.errors import Busy
 from memlab.observe import proc
-from memlab.printable import printable
 from memlab.run.watch import Silent
+from memlab.text.printable import printable
 
 # Set by memlab's own tests: their process, and a name. Only what that process started has a lock of
 # its own by it, so that the variable alone lets nobody measure beside others.

@@ -26,7 +26,6 @@ from pathlib import Path
 from statistics import fmean, median, variance
 from typing import Any
 
-from memlab import units
 from memlab.experiment import Experiment, Level
 from memlab.experiment.host import Host
 from memlab.experiment.points import Point
@@ -37,6 +36,7 @@ from memlab.run import admission
 from memlab.run.admission import Directories
 from memlab.store import SampleRow
 from memlab.store.rows import interquartile_mean
+from memlab.text import units
 
 # The variance of n normal values' interquartile mean over that of their mean, as of a mean trimmed
 # by a quarter at each end (Stigler, "The asymptotic distribution of the trimmed mean", 1973).

@@ -21,7 +21,7 @@ from memlab.run.initramfs import CONSOLE, ArchiveMember, archive
 from memlab.run.journal import Journal
 from memlab.run.kernel import Kernel
 from memlab.run.settings import Unavailable
-from memlab.units import MiB
+from memlab.text.units import MiB
 
 NO_QEMU = f"needs QEMU, and it is not here: {guest_tools.QEMU_REMEDY}"
 BOOTED = "memlab: booted"  # what guest/init.c says

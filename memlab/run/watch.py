@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from memlab.experiment.points import Point
-from memlab.printable import printable
+from memlab.text.printable import printable
 
 if TYPE_CHECKING:  # SQLite, which the lock of the machine has no use for
     from memlab.store import RunRow

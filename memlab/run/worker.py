@@ -21,8 +21,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from memlab import probe
-from memlab.printable import signal_name
 from memlab.run import files
+from memlab.text.printable import signal_name
 
 Reply = dict[str, Any]
 

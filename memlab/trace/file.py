@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from memlab.errors import BadTrace, NotBuilt
-from memlab.printable import printable
+from memlab.text.printable import printable
 
 SUFFIX = ".trace"
 _MAGIC, _VERSION = b"memlabTR", 1

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from memlab import units
 from memlab.present import words
 from memlab.present.table import Column, Table, markdown
-from memlab.printable import signal_name
+from memlab.text import units
+from memlab.text.printable import signal_name
 from memlab.trace import file, recording
 from memlab.trace.account import KINDS, TraceAccount
 from memlab.trace.documents import MappingKind, Moment, Recording, TraceShown

@@ -19,12 +19,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from memlab import experiments, units
+from memlab import experiments
 from memlab.api import Run
 from memlab.judging.claims import judge
 from memlab.measure import sweep
 from memlab.request import PRECISION, Request
 from memlab.run.watch import Silent
+from memlab.text import units
 
 RULES: dict[str, float | None] = {"before": PRECISION, "now": None}
 

@@ -19,8 +19,8 @@ from quick import mostly_slow
 
 from memlab import cli, recorded
 from memlab.cli import _completing, runs
-from memlab.printable import json_text, printable
 from memlab.store import Store
+from memlab.text.printable import json_text, printable
 
 pytestmark = pytest.mark.slow
 

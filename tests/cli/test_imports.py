@@ -118,9 +118,8 @@ def test_what_measures_nothing_starts_like_click(
             "experiments",
             "features",
             "machines",
-            "printable",
             "request",
-            "units",
+            "text",
         )
     }
     assert not [name for name in own if name.startswith("memlab.experiments.")]
@@ -164,11 +163,12 @@ def test_the_worker_imports_the_probes_and_the_standard_library() -> None:
         "_built",
         "_version",
         "features",
-        "printable",
         "probe",
         "run",
         "run.files",
         "run.worker",
+        "text",
+        "text.printable",
     }
 
 

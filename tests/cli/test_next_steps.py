@@ -15,7 +15,7 @@ from made_up import Machine
 from quick import mostly_quick
 
 import memlab
-from memlab import api, experiments, measure, recorded, units
+from memlab import api, experiments, measure, recorded
 from memlab.cli import cli
 from memlab.errors import BadRequest, MemlabError, nearest
 from memlab.experiment.levels import read_levels
@@ -24,6 +24,7 @@ from memlab.observe import cpu
 from memlab.observe.capabilities import Capability
 from memlab.run import plan
 from memlab.store import Store
+from memlab.text import units
 
 LONG = "glibc.malloc.trim_threshold=4294967296:glibc.malloc.mmap_threshold=33554432"
 SIXTY = "x" * 60

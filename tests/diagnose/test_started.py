@@ -17,7 +17,7 @@ from memlab.command import declare as command
 from memlab.diagnose import flow, limits, malloc_options, started, stock, subject
 from memlab.diagnose.look import Look
 from memlab.diagnose.started import Started
-from memlab.printable import printable
+from memlab.text.printable import printable
 
 from .live import Compiled, kept_waiting_s, library, running
 from .looks import GLIBC, JEMALLOC, MiB, group, heap, look, memory, rates

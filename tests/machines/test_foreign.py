@@ -19,7 +19,7 @@ from memlab.request import Request
 from memlab.run import fork_server, kernel
 from memlab.run.watch import Silent
 from memlab.store import Store
-from memlab.units import MiB
+from memlab.text.units import MiB
 
 # Read before the tests' own home takes the environment over.
 

@@ -38,7 +38,7 @@ from memlab.run.executor import default_directory
 from memlab.run.kernel import read
 from memlab.run.watch import Progress, Silent
 from memlab.store import RunRow, SampleRow, Store
-from memlab.units import MiB, version_order
+from memlab.text.units import MiB, version_order
 
 MEMORY = 768 * MiB
 TINY_OVERCOMMIT: dict[str, list[Level]] = {"file_size": [30 * MiB], "scenario": ["a"]}

@@ -17,7 +17,7 @@ from memlab.machines.guest.machine import CPUS
 from memlab.observe import available
 from memlab.run import kernel, plan
 from memlab.run.admission import HEADROOM
-from memlab.units import GiB, MiB
+from memlab.text.units import GiB, MiB
 
 Asked = Callable[..., tuple[int, str, str]]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import memlab
-from memlab.units import MiB
+from memlab.text.units import MiB
 
 PRIME = 23  # huge pages
 

@@ -18,7 +18,7 @@ from memlab.run.admission import Directories
 from memlab.run.executor import LocalExecutor, default_cpus
 from memlab.run.journal import Journal
 from memlab.run.kernel import read
-from memlab.units import MiB
+from memlab.text.units import MiB
 
 
 @pytest.mark.slow

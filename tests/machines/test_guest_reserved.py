@@ -10,7 +10,7 @@ from memlab.experiment import Level
 from memlab.experiments.reserved_copy import PHYSICAL_RANGE
 from memlab.machines.guest.host import GuestTarget
 from memlab.machines.guest.machine import GuestSpec
-from memlab.units import MiB
+from memlab.text.units import MiB
 
 KEPT_FROM = 512 * MiB
 MEMORY = 768 * MiB

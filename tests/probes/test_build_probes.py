@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cffi import FFI
 
-from memlab import build_probes
+from memlab.experiments import _build_probes
 
 PROBES = Path(__file__).parents[2] / "probes"
 BLOCK = "/* cdef: read by cffi */\nstruct a {\n\tint x;\n};\n/* end */\n"
@@ -37,17 +37,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 def digest(folder: Path, flags: str = "-O2", compiler: str = "GNU 12", name: str = "a") -> str:
-    return build_probes.probe_hash(folder / f"{name}.c", flags, compiler)
+    return _build_probes.probe_hash(folder / f"{name}.c", flags, compiler)
 
 
 def test_the_folder_is_the_registry(folder: Path) -> None:
-    assert [path.name for path in build_probes.probe_files(folder)] == ["a.c", "b.c"]
+    assert [path.name for path in _build_probes.probe_files(folder)] == ["a.c", "b.c"]
 
 
 def test_a_block_is_what_stands_between_the_markers(tmp_path: Path) -> None:
     path = tmp_path / "a.c"
     path.write_text(f"/* a */\n{BLOCK}int b;\n")
-    assert build_probes.probe_block(path) == "struct a {\n\tint x;\n};\n"
+    assert _build_probes.probe_block(path) == "struct a {\n\tint x;\n};\n"
 
 
 @pytest.mark.parametrize("text", ["int b;\n", BLOCK + BLOCK])
@@ -55,11 +55,11 @@ def test_no_block_or_two_end_the_build_in_one_line(tmp_path: Path, text: str) ->
     path = tmp_path / "a.c"
     path.write_text(text)
     with pytest.raises(SystemExit, match=r"a\.c: [02] cdef blocks, expected 1"):
-        build_probes.probe_block(path)
+        _build_probes.probe_block(path)
 
 
 def test_a_header_comes_once_and_after_those_that_it_includes(folder: Path) -> None:
-    found = build_probes.headers(folder / "a.c", folder)
+    found = _build_probes.headers(folder / "a.c", folder)
     assert [path.name for path in found] == ["probe.h", "clock.h", "own.h"]
 
 
@@ -103,7 +103,7 @@ def test_an_edit_of_what_one_probe_uses_leaves_the_others(tmp_path: Path) -> Non
 def test_support_is_what_several_probes_use() -> None:
     """A unit of one probe lies in that probe's folder; a known_* probe may check it from there."""
     made_of = {
-        probe.stem: build_probes.made_of(probe) for probe in build_probes.probe_files(PROBES)
+        probe.stem: _build_probes.made_of(probe) for probe in _build_probes.probe_files(PROBES)
     }
     for unit in PROBES.glob("*/*.h"):
         users = {name for name, files in made_of.items() if unit in files}
@@ -114,10 +114,10 @@ def test_support_is_what_several_probes_use() -> None:
             assert others == {unit.parent.name}, f"{unit}: used by {users or 'no probe'}"
 
 
-@pytest.mark.parametrize("probe", build_probes.probe_files(PROBES), ids=lambda probe: probe.stem)
+@pytest.mark.parametrize("probe", _build_probes.probe_files(PROBES), ids=lambda probe: probe.stem)
 def test_a_probe_calls_nothing_that_its_hash_leaves_out(probe: Path) -> None:
     """A function of foo.c is declared in foo.h: otherwise the hash would not find the file."""
-    covered = build_probes.made_of(probe)
+    covered = _build_probes.made_of(probe)
     covered.remove(PROBES / "probe.h")  # declares what Python calls as well
     code = "".join(COMMENT.sub("", path.read_text()) for path in covered)
     called = {*CALLED.findall(code)} - {name for static, name in DEFINED.findall(code) if static}
@@ -129,6 +129,6 @@ def test_a_probe_calls_nothing_that_its_hash_leaves_out(probe: Path) -> None:
 def test_a_level_is_named_by_its_enum() -> None:
     ffi = FFI()
     ffi.cdef("enum way { WAY_THERE = 3, WAY_AND_BACK = 1 }; enum odd { WAY_OFF };")
-    assert build_probes.levels(ffi.typeof("enum way")) == {"and_back": 1, "there": 3}
+    assert _build_probes.levels(ffi.typeof("enum way")) == {"and_back": 1, "there": 3}
     with pytest.raises(SystemExit, match="enum odd: WAY_OFF must begin with ODD_"):
-        build_probes.levels(ffi.typeof("enum odd"))
+        _build_probes.levels(ffi.typeof("enum odd"))

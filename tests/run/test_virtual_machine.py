@@ -21,7 +21,7 @@ from memlab.run.journal import Journal
 from memlab.run.kernel import Kernel
 from memlab.run.settings import Unavailable
 from memlab.run.virtual_machine import BOOTED, VirtualMachines, command, init, initramfs
-from memlab.units import MiB
+from memlab.text.units import MiB
 
 EXPERIMENT = experiments.load("guest-memory")
 ADDRESS = "0000:00:05.0"

@@ -50,9 +50,9 @@ from typing import Any
 from memlab.analysis.histogram import index_of
 from memlab.observe import tracefs
 from memlab.observe.in_force import InForce
-from memlab.printable import signal_name
 from memlab.probe import Failed, Window
 from memlab.run import cleanup
+from memlab.text.printable import signal_name
 
 _READ_EVERY_S, _MOST_READINGS = 0.01, 600
 _READING_SHARE = 0.05  # of a CPU, at most

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from memlab.cli._options import echo, echo_json, json_option
-from memlab.printable import printable
+from memlab.text.printable import printable
 
 if TYPE_CHECKING:
     from memlab.machines import documents
@@ -35,7 +35,7 @@ def command(what: str | None, words: tuple[str, ...], as_json: bool) -> None:
     """
     from memlab.errors import BadRequest, CannotRun
     from memlab.machines.guest import kernels
-    from memlab.units import version_order
+    from memlab.text.units import version_order
 
     refused: list[str] = []
     if what == "suggest":

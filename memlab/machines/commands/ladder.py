@@ -92,15 +92,15 @@ def command(given: LadderOptions) -> None:
     memlab ladder mmap-write --claims file-folio-write-faults --kernels 6.17,6.18
     memlab ladder vma-lock --arch arm64 --kernels 6.12.117,6.12.117-16k
     """
-    from memlab import units
     from memlab.errors import BadRequest, CannotRun
     from memlab.machines.guest import kernels
     from memlab.machines.ladder import measure as ladder
     from memlab.machines.ladder import show as present
     from memlab.present import words
-    from memlab.printable import printable
     from memlab.run.watch import Silent
     from memlab.store import default_path
+    from memlab.text import units
+    from memlab.text.printable import printable
 
     names = given.names
     if not names:

@@ -34,8 +34,8 @@ from memlab._version import __version__
 from memlab.errors import BadRequest, CannotRun
 from memlab.files import folders
 from memlab.observe import allocators, proc
-from memlab.printable import printable
 from memlab.store import rows
+from memlab.text.printable import printable
 
 LOST = 255  # ssh's exit code where the link fails, and not the command
 CUT = 254  # the same where the command was started

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from memlab import units
 from memlab.analysis.noise import outliers
 from memlab.analysis.separation import Separation, separation
 from memlab.experiment.points import point_key
@@ -18,6 +17,7 @@ from memlab.machines.ladder import judge as ladder
 from memlab.machines.ladder.judge import KernelRow
 from memlab.observe import environment
 from memlab.results import Run
+from memlab.text import units
 
 HERE = "this host"
 _LEVEL = 0.05  # a host that differs by less is none to name

@@ -25,9 +25,9 @@ import msgspec
 from memlab.errors import BadExport, BadRequest, CannotRun, Interrupted, StoreError
 from memlab.machines.fleet import cluster
 from memlab.observe import files, guest_tools
-from memlab.printable import printable
 from memlab.run.driver import interruptible
 from memlab.store import Store, rows, travel
+from memlab.text.printable import printable
 
 # Nobody is there to type a password; a link on which nothing comes for 45 s is broken.
 _SSH = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15")

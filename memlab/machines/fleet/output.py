@@ -7,16 +7,17 @@ from pathlib import Path
 
 import click
 
-from memlab import experiments, measure, units
+from memlab import experiments, measure
 from memlab.api import Run
 from memlab.cli._options import GIVEN, echo, echo_json
 from memlab.errors import CannotRun, NotComparable, UnknownRun
 from memlab.judging.reproduce import Study
 from memlab.machines.fleet import links
 from memlab.machines.fleet.links import Result
-from memlab.printable import printable
 from memlab.store import RunRow, Store, default_path
 from memlab.store.travel import Taken
+from memlab.text import units
+from memlab.text.printable import printable
 
 _SHOWN = 10  # runs of a host
 _CLOCK_S = 5.0  # more than the way takes

@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from memlab import experiments, units
+from memlab import experiments
 from memlab.machines.guest.host import GuestTarget
 from memlab.machines.guest.inside import FILES
 from memlab.request import Request
 from memlab.run import admission
 from memlab.run.admission import HEADROOM, Directories, Need
 from memlab.run.prepare import Prepared
+from memlab.text import units
 
 
 def prepare(request: Request, guest: GuestTarget) -> Prepared:

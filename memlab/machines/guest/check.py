@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from memlab import units
 from memlab.errors import BadRequest
+from memlab.text import units
 
 if TYPE_CHECKING:  # subprocesses and sockets, which the command line's help has no use for
     from memlab.machines.guest.machine import GuestSpec

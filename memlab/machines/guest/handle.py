@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from memlab import experiments, units
+from memlab import experiments
 from memlab.errors import BadRequest
 from memlab.experiment import Experiment
 from memlab.experiment.points import Point
@@ -19,6 +19,7 @@ from memlab.machines.guest.machine import GuestSpec
 from memlab.request import Request
 from memlab.run import beforehand, kernel, plan
 from memlab.run.prepare import Prepared
+from memlab.text import units
 
 _CAP_SHARE = 0.5  # of a guest's memory: its kernel and memlab are in there as well
 

@@ -31,7 +31,7 @@ from memlab.run.prepare import check_directory
 from memlab.run.target import PointsNeeded
 from memlab.run.watch import Watch
 from memlab.store import RunRow, Store
-from memlab.units import GiB, MiB
+from memlab.text.units import GiB, MiB
 
 BOOT_LIMIT_S = {"kvm": 60.0, "tcg": 300.0}
 SILENCE_S = {"kvm": 20.0, "tcg": 60.0}  # a guest that lives says so every second

@@ -23,7 +23,7 @@ from memlab.machines.guest import image
 from memlab.observe import available, guest_tools, proc
 from memlab.run import kernel
 from memlab.run.kernel import Kernel
-from memlab.units import GiB, version_order
+from memlab.text.units import GiB, version_order
 
 OPTIONS = ("MEMCG_V1", "LRU_GEN", "TRANSPARENT_HUGEPAGE", "DEVMEM")
 _IMAGES = ("boot/vmlinuz-*", "lib/modules/*/vmlinuz", "usr/lib/modules/*/vmlinuz")

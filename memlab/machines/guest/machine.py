@@ -21,7 +21,7 @@ from memlab.observe import guest_tools
 from memlab.observe.virtualization import GUEST_PORT
 from memlab.run import kernel
 from memlab.store.lines import LONGEST
-from memlab.units import MiB
+from memlab.text.units import MiB
 
 # Two emulated processors are two threads of QEMU, and now and then (7.2, once in some ten sweeps)
 # both come to spin in the guest's kernel for good.

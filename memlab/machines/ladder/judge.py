@@ -11,7 +11,7 @@ from memlab.experiment import At, Claim, Count, Experiment, Level, Outcome, With
 from memlab.judging.claims import judge
 from memlab.judging.summary import Said
 from memlab.results import Run
-from memlab.units import finite, version_order
+from memlab.text.units import finite, version_order
 
 _APART = 0.01  # of a count: less is not a step, where a count is not exact
 

@@ -34,7 +34,7 @@ from memlab.run.machine_lock import machine_lock
 from memlab.run.target import Elsewhere
 from memlab.run.watch import Progress, Watch
 from memlab.store import RunRow, Store
-from memlab.units import MiB
+from memlab.text.units import MiB
 
 BLOCKS = 6  # fewer decide nothing
 MEMORY_BYTES = 512 * MiB

@@ -6,8 +6,8 @@ import os
 import resource
 from pathlib import Path
 
-from memlab import units
 from memlab.observe import files, proc
+from memlab.text import units
 
 from .capability import Capability
 

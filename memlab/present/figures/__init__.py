@@ -27,8 +27,8 @@ from memlab.present.figures import (
 )
 from memlab.present.figures.kinds import FigureKind
 from memlab.present.figures.layout import Page
-from memlab.printable import printable
 from memlab.results import Run
+from memlab.text.printable import printable
 
 FORMATS = ("png", "svg", "pdf")
 

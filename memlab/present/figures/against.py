@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from memlab import published, units
+from memlab import published
 from memlab.analysis.crossover import crossover
 from memlab.experiment import (
     At,
@@ -29,6 +29,7 @@ from memlab.judging.summary import SettingGroup
 from memlab.present import words
 from memlab.published import PrintedCell
 from memlab.results import Run
+from memlab.text import units
 
 Bounds = tuple[float, float]
 

@@ -18,13 +18,13 @@ from matplotlib.transforms import Affine2D, Bbox, ScaledTranslation, Transform
 from matplotlib.transforms import blended_transform_factory as blended
 from numpy.typing import NDArray
 
-from memlab import units
 from memlab.experiment import At
 from memlab.present import words
 from memlab.present.figures import frame, placing, style
 from memlab.present.figures.frame import Mark
 from memlab.present.figures.placing import Spot
 from memlab.results import Run
+from memlab.text import units
 
 WIDE, NARROW, EDGE = 921.6, 720.0, 14.0  # points; a narrow page shows the same text larger
 STEP = style.SMALL * style.LINE_HEIGHT

@@ -10,7 +10,7 @@ import matplotlib
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from memlab.printable import printable
+from memlab.text.printable import printable
 
 FONT = "DejaVu Sans"
 FINDING, TEXT, SMALL = 11.5, 10.0, 9.0  # points

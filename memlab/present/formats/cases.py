@@ -15,7 +15,7 @@ from memlab.judging.claims import Judged
 from memlab.judging.compare import Compared, PointComparison
 from memlab.judging.reproduce import Reproduced
 from memlab.present import words
-from memlab.units import finite
+from memlab.text.units import finite
 
 Standing = Literal["good", "bad", "open"]
 

@@ -10,7 +10,7 @@ from collections import Counter
 from xml.etree import ElementTree
 
 from memlab.present.formats.cases import Case, Cases
-from memlab.printable import printable
+from memlab.text.printable import printable
 
 _NO_CHARACTERS = str.maketrans(
     "\ufffe\uffff", "\ufffd\ufffd"

@@ -17,8 +17,8 @@ from memlab.present import figures, tables, words
 from memlab.present.report import inline_svg
 from memlab.present.report.section import Section, section
 from memlab.present.table import Table
-from memlab.printable import printable
 from memlab.results import Run
+from memlab.text.printable import printable
 
 
 def html(runs: Sequence[Run]) -> str:

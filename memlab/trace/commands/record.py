@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from memlab.cli._options import DURATION, Parsed, echo, echo_json, json_option
-from memlab.units import parse_size
+from memlab.text.units import parse_size
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -69,7 +69,7 @@ def command(
     import shlex
     import shutil
 
-    from memlab.printable import printable
+    from memlab.text.printable import printable
     from memlab.trace import file, recording, shown
 
     if output.suffix != file.SUFFIX:

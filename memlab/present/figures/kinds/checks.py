@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from memlab import units
 from memlab.experiment import Checks, Claim, Count, Outcome, Within
 from memlab.judging import evidence
 from memlab.judging.claims import Judged, as_data, judge
@@ -18,6 +17,7 @@ from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import Page
 from memlab.present.figures.tables import FigureCell
 from memlab.results import Run
+from memlab.text import units
 
 # A verdict's sign and colour; contradicted first.
 _SIGNS: Mapping[str, tuple[str, str]] = {

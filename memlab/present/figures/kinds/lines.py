@@ -14,7 +14,6 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from memlab import units
 from memlab.analysis.intervals import median_interval
 from memlab.experiment import At, Lines
 from memlab.experiment.points import Point
@@ -29,6 +28,7 @@ from memlab.results import Run
 from memlab.results.beside import tables
 from memlab.results.crossing import Crossing, crossings
 from memlab.results.samples import Samples, ids_of
+from memlab.text import units
 
 # How far below all other marks a log axis follows the baseline loop.
 _BASELINE_LOOP_REACH = 10**0.75

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from memlab import published, units
+from memlab import published
 from memlab.experiment import At, Matrix, Printed
 from memlab.present import words
 from memlab.present.figures import frame, scales, tables
@@ -16,6 +16,7 @@ from memlab.present.figures.layout import NARROW, Page
 from memlab.present.figures.tables import FigureCell
 from memlab.results import PointSummary, Run
 from memlab.store import SampleRow
+from memlab.text import units
 
 _MANY = 8  # columns that a narrow page has no room for
 

@@ -18,7 +18,7 @@ from memlab.present.figures.layout import STEP, Page
 from memlab.present.figures.paint import sign
 from memlab.results import Run
 from memlab.results.columns import measurements
-from memlab.units import finite
+from memlab.text.units import finite
 
 _HIGH = 270.0  # points
 _GAP = 0.5  # between the strips of two levels of `over`, where a strip is 1 wide

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from memlab import units
 from memlab.analysis.histogram import LEAST_BEYOND, Histogram
 from memlab.experiment import At, Nines
 from memlab.experiment.points import Point
@@ -21,6 +20,7 @@ from memlab.present.figures.layout import NARROW, Note, Page
 from memlab.present.figures.paint import line, sign
 from memlab.results import Run
 from memlab.results.samples import Samples
+from memlab.text import units
 
 SHARES = (0.5, *(1 - 10.0**-nines for nines in range(1, 10)))  # 50 %, 90 %, 99 %, ...
 _STEPS = 50  # of the curve, per nine

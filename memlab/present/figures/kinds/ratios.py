@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 from matplotlib.patches import Patch
 
-from memlab import units
 from memlab.experiment import Ratios
 from memlab.judging.compare import Compared, PointComparison, compare_runs
 from memlab.present import words
@@ -21,6 +20,7 @@ from memlab.present.figures.layout import Page
 from memlab.present.figures.paint import line, sign
 from memlab.present.figures.rows import DrawnRow
 from memlab.results import Run
+from memlab.text import units
 
 _SAID = {
     "shown to differ": ("slower", "faster"),

@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from memlab import units
 from memlab.experiment import Strips
 from memlab.experiment.points import Point, varied_factors
 from memlab.present import words
@@ -21,6 +20,7 @@ from memlab.present.figures.layout import NARROW, Page
 from memlab.present.figures.paint import sign
 from memlab.present.figures.rows import DrawnRow
 from memlab.results import PointSummary, Run
+from memlab.text import units
 
 _DOTS_MAX = 1600  # of a figure: a report of a large run stays small
 _BAND = 0.7  # of a row's height, from its first sample to its last

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from memlab import units
 from memlab.experiment import At, Raw, Timeline
 from memlab.experiment.points import Point, varied_factors
 from memlab.present import words
@@ -21,6 +20,7 @@ from memlab.present.figures.paint import line, sign
 from memlab.results import Run
 from memlab.results.columns import measurement, measurements
 from memlab.store import SampleRow
+from memlab.text import units
 
 _SAID_MAX = 3  # lines that the finding says one by one
 _MANY = 40  # events on a line from which their signs become small

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from memlab import units
 from memlab.analysis.variance_components import Spread
 from memlab.experiment import VarianceComponents
 from memlab.present import words
@@ -21,6 +20,7 @@ from memlab.present.figures.paint import sign
 from memlab.present.figures.rows import DrawnRow
 from memlab.results import Run
 from memlab.results.variance_components import of_point
+from memlab.text import units
 
 _APART = 5.0  # points between the components of a row
 _BEYOND = 3  # times the largest mark, where the axis ends

@@ -199,7 +199,7 @@ def write(probes: list[Path], folder: Path, out: Path, flags: str, compiler: str
 
 
 def main() -> None:
-    """Entry for the build: `build_probes.py PROBES OUT --flags ... --compiler ...`."""
+    """Entry for the build: `_build_probes.py PROBES OUT --flags ... --compiler ...`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("probes", type=Path, help="the folder of probe.h and the probes")
     parser.add_argument("out", type=Path, help="the folder to write _probes.c and _built.py into")

@@ -1,0 +1,1 @@
+"""Text that people write and read: quantities in it, and what of it is printable."""
