@@ -24,7 +24,7 @@ from memlab.errors import BadLevels, BadRequest, NotBuilt, nearest
 from memlab.experiment.claims import Claim, Count, Ratio, Within
 from memlab.experiment.expressions import Expression, F, each
 from memlab.experiment.factor import Factor
-from memlab.experiment.figures import Bars, Figure, Nines, Timeline
+from memlab.experiment.figures import Bars, Figure, Percentiles, Timeline
 from memlab.experiment.host import Containment, Host, Malloc
 from memlab.experiment.huge_pages import thp_kind, thp_settings
 from memlab.experiment.kinds import At, Kind, Level, choice
@@ -414,7 +414,7 @@ def declare(given: Mapping[str, Any]) -> CommandExperiment:
     figures: dict[str, Figure] = {}
     if latencies:
         first = {name: levels[name][0] for name in names[2:]}
-        figures["latency"] = Nines(
+        figures["latency"] = Percentiles(
             "p99", over=names[0], by=names[1:2], histogram="latency", where=first
         )
     experiment = CommandExperiment(

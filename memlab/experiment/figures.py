@@ -110,7 +110,7 @@ class Against:
 
 
 @dataclass(frozen=True, slots=True)
-class Nines(Figure):
+class Percentiles(Figure):
     """Percentile curves: latency over 50, 90, 99, 99.9 % ..., one curve for each level of
     `over` and `by`. `histogram` is the field of the raw sample that holds the histogram;
     histograms of a point's samples are merged. `where` holds levels: grid points at
@@ -182,7 +182,7 @@ class Timeline(Figure):
 
 
 @dataclass(frozen=True, slots=True)
-class Members(Figure):
+class DotPlot(Figure):
     """Many alike side by side: for each level of `over` and `by` a strip with a dot for every
     member, in their order, and beside it their mean and spread (one standard deviation).
 
@@ -210,7 +210,7 @@ class Tradeoff(Figure):
 
 
 @dataclass(frozen=True, slots=True)
-class Strips(Figure):
+class StripPlot(Figure):
     """Every sample of the metric as a share of its point's median: a row of dots a point, those of
     `panels` together, then of `over`, then of `by`, in the order in which they were taken."""
 

@@ -308,7 +308,7 @@ EXPERIMENT = Experiment(
         *pushed_out("file"),
         *pushed_out("zram"),
     ],
-    figure=Nines(
+    figure=Percentiles(
         "p99",
         over="pressure",
         by=["lock"],

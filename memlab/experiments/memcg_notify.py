@@ -343,7 +343,7 @@ EXPERIMENT = Experiment(
             controls=("many",),
         ),
     ],
-    figure=Nines(
+    figure=Percentiles(
         "latency",
         over="mechanism",
         by=["waiter"],
@@ -352,7 +352,7 @@ EXPERIMENT = Experiment(
         answers=[by_waiter("latency", "the crossing")],
     ),
     more_figures={
-        "delivery": Nines(
+        "delivery": Percentiles(
             "delivery",
             over="mechanism",
             by=["waiter"],

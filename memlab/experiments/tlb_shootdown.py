@@ -628,7 +628,7 @@ EXPERIMENT = Experiment(
         ],
     ),
     more_figures={
-        "percentiles": Nines(
+        "percentiles": Percentiles(
             "p99",
             over="sharing",
             by=["release"],

@@ -11,7 +11,7 @@ from resealed import resealed
 from memlab import api
 from memlab.cli import cli
 from memlab.errors import BadRequest
-from memlab.experiment import Bars, Lines, Ratios, Strips, VarianceComponents
+from memlab.experiment import Bars, Lines, Ratios, StripPlot, VarianceComponents
 from memlab.experiment.figures import Choice
 from memlab.present import exports, figures
 from memlab.present.figures import sidecar
@@ -47,7 +47,7 @@ def test_samples_are_a_row_per_point(run: api.Run, tmp_path: Path) -> None:
     where = {"file_state": ["sparse"], "method": ["write"]}
     seen = figures.chosen(run, Choice(metric="bandwidth", where=where, samples=True))
     shown = seen.experiment.figure
-    assert (type(shown), shown.metric) == (Strips, "bandwidth")
+    assert (type(shown), shown.metric) == (StripPlot, "bandwidth")
     words = ["plot", "mmap-write", "--example", "--metric", "bandwidth", "--samples"]
     words += ["--where", "file_state=sparse", "--where", "method=write"]
     done = CliRunner().invoke(cli, [*words, "-o", str(tmp_path / "spread.svg")])

@@ -355,11 +355,11 @@ def bisect(
     """Between which neighbours of a row of kernels a claim, or a metric, changes; the first and
     the last kernel must differ. CannotRun where they do not, or where one of them says nothing."""
     by_version = {kernel.version: kernel for kernel in kernels}
-    looked: set[tuple[str, int]] = set()
+    judged: set[tuple[str, int]] = set()
 
     def seen(version: str, more: int = 1) -> list[KernelRow]:
         taken = replace(asked, blocks=asked.blocks * more)
-        looked.add((version, more))
+        judged.add((version, more))
         results = measure(taken, [by_version[version]], store, watch, done, wait_s=wait_s)
         return [row for row in rows(taken, results) if row.id == wanted]
 
@@ -379,7 +379,7 @@ def bisect(
         said |= {version for version, end in zip((good, bad), ends, strict=True) if end}
         if ends[0] and ends[1] and ends[0].differs(ends[1]):
             found = judging.bisect(versions, ends[0], ends[1], partial(cell, row))
-            return replace(row, cells=found.measured), replace(found, looks=len(looked))
+            return replace(row, cells=found.measured), replace(found, looks=len(judged))
     silent = [version for version in (good, bad) if version not in said]
     why = f": {' and '.join(silent)} say nothing of it" if silent else ""
     raise CannotRun(f"{wanted} shows no difference between {good} and {bad}{why}")

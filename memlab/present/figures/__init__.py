@@ -142,7 +142,7 @@ def chosen(run: Run, choice: Choice) -> Run:
     if choice.layers:
         return seen.drawn(declared.VarianceComponents(watched, over, by, split))
     if choice.samples:
-        return seen.drawn(declared.Strips(watched, over, by, split))
+        return seen.drawn(declared.StripPlot(watched, over, by, split))
     numbers = [level for p in kept if not isinstance(level := p.at[over], str | bool)]
     kind = declared.Lines if len(numbers) == len(kept) else declared.Bars
     log = ""

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from memlab.analysis.histogram import LEAST_BEYOND, Histogram
-from memlab.experiment import At, Nines
+from memlab.experiment import At, Percentiles
 from memlab.experiment.points import Point
 from memlab.present import words
 from memlab.present.figures import frame, paint, scales, style
@@ -37,18 +37,18 @@ def percent(share: float) -> str:
     return f"{round(100 * share, 7):.10g} %"
 
 
-def title(run: Run, shown: Nines) -> str:
+def title(run: Run, shown: Percentiles) -> str:
     return f"{_quantity(run, shown)}, by percentile"
 
 
-def _quantity(run: Run, shown: Nines) -> str:
+def _quantity(run: Run, shown: Percentiles) -> str:
     """`delivery time` of `p90 delivery time` or of `delivery time, 99th percentile`."""
     said = words.metric_label(run.metric(shown.metric))
     first, _, rest = said.partition(" ")
     return rest if first[:1] == "p" and first[1:].replace(".", "").isdigit() else said
 
 
-def rows(run: Run, shown: Nines) -> pd.DataFrame:
+def rows(run: Run, shown: Percentiles) -> pd.DataFrame:
     """A row per marked percentile of a curve, then its open end, then its longest latency."""
     own = [*shown.by, shown.over]
     points = [point for point in frame.grid(run) if frame.has(point.at, shown.where)]
@@ -70,7 +70,7 @@ def rows(run: Run, shown: Nines) -> pd.DataFrame:
 
 
 def _curve(
-    run: Run, shown: Nines, panel: At, point: Point, label: str, rank: int
+    run: Run, shown: Percentiles, panel: At, point: Point, label: str, rank: int
 ) -> Iterator[Mark]:
     samples = run.by_point[point.index]
     behind = run.good(point)
@@ -138,7 +138,7 @@ def _path(merged: Histogram) -> Iterator[tuple[float, float]]:
             yield share, value_ns * 1e-9
 
 
-def finding(run: Run, shown: Nines, rows: pd.DataFrame) -> str:
+def finding(run: Run, shown: Percentiles, rows: pd.DataFrame) -> str:
     """The highest percentile that all curves have: of each, or the least and the most."""
     curves = frame.split(frame.marks(rows, kind="percentile"), "panel", "series")
     if not curves:
@@ -155,7 +155,7 @@ def finding(run: Run, shown: Nines, rows: pd.DataFrame) -> str:
     return f"{percent(SHARES[shared])} of latencies are within {few}"
 
 
-def draw(page: Page, shown: Nines, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: Percentiles, rows: pd.DataFrame) -> None:
     found = frame.marks(rows)
     several = len(frame.split(found, "panel")) > 1
     page.width = page.width if several else NARROW

@@ -23,7 +23,7 @@ from memlab.experiment import (
     Experiment,
     Factor,
     Metric,
-    Nines,
+    Percentiles,
     choice,
 )
 from memlab.present import figures
@@ -50,7 +50,7 @@ EXPERIMENT = Experiment(
         )
     ],
     cost=Cost(),
-    figure=Nines("median", over="size", by=["lock"], panels=["swap"], histogram="touch"),
+    figure=Percentiles("median", over="size", by=["lock"], panels=["swap"], histogram="touch"),
 )
 
 Make = Callable[..., Run]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from memlab.experiment import Members
+from memlab.experiment import DotPlot
 from memlab.experiment.points import Point
 from memlab.present import words
 from memlab.present.figures import frame, paint, scales, style
@@ -26,7 +26,7 @@ _DOTS, _MEAN = (0.06, 0.74), 0.87  # where in a strip the dots lie, and the mean
 _PALE = 0.35  # of the hue, for the trials behind
 
 
-def rows(run: Run, shown: Members) -> pd.DataFrame:
+def rows(run: Run, shown: DotPlot) -> pd.DataFrame:
     """A row per strip: the members of the trial whose metric is the median. `mean` and `spread`,
     one standard deviation of the members, are medians over the trials; the one that is `apart` is
     in neither."""
@@ -48,7 +48,7 @@ def rows(run: Run, shown: Members) -> pd.DataFrame:
     )
 
 
-def _strip(run: Run, shown: Members, point: Point) -> Mark:
+def _strip(run: Run, shown: DotPlot, point: Point) -> Mark:
     metric = run.metric(shown.metric)
     samples = run.valued(shown.metric, point)
     if not samples:
@@ -77,7 +77,7 @@ def _strip(run: Run, shown: Members, point: Point) -> Mark:
     }
 
 
-def finding(run: Run, shown: Members, rows: pd.DataFrame) -> str:
+def finding(run: Run, shown: DotPlot, rows: pd.DataFrame) -> str:
     """Where the members are most alike and where least, as spread over mean."""
     found = [mark for mark in frame.marks(rows) if mark.get("mean", 0) > 0]
     if not found:
@@ -90,7 +90,7 @@ def finding(run: Run, shown: Members, rows: pd.DataFrame) -> str:
     return f"spread: {' to '.join(said if len(ranked) > 1 else said[:1])}"
 
 
-def draw(page: Page, shown: Members, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: DotPlot, rows: pd.DataFrame) -> None:
     run, found, lost = page.run, frame.marks(rows), frame.unavailable(rows)
     top = [v for m in found for trial in (m["_drawn"], *m["_behind"]) for v in trial]
     top += [mark["mean"] + mark["spread"] for mark in found]
@@ -156,7 +156,7 @@ def _draw(axes: Axes, mark: Mark, left: float) -> None:
     paint.dot(axes, (left + _MEAN, mean), ends, hue, wide=1.5, caps=caps, **look)
 
 
-def _name_signs(page: Page, shown: Members, found: Sequence[Mark]) -> None:
+def _name_signs(page: Page, shown: DotPlot, found: Sequence[Mark]) -> None:
     """The legend, of what is drawn alone."""
     if not found:
         return

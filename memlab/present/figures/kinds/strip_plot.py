@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from memlab.experiment import Strips
+from memlab.experiment import StripPlot
 from memlab.experiment.points import Point, varied_factors
 from memlab.present import words
 from memlab.present.figures import frame, paint, style
@@ -27,11 +27,11 @@ _BAND = 0.7  # of a row's height, from its first sample to its last
 _DOT: Mapping[str, Any] = {"marker": "o", "markersize": 3.2, "markeredgewidth": 0.8}
 
 
-def title(run: Run, shown: Strips) -> str:
+def title(run: Run, shown: StripPlot) -> str:
     return f"{words.metric_label(run.metric(shown.metric))}: every sample beside its point's median"
 
 
-def rows(run: Run, shown: Strips) -> pd.DataFrame:
+def rows(run: Run, shown: StripPlot) -> pd.DataFrame:
     """A row per point, those of a group together. `spread` is the median distance of its samples
     from their median, as a share of it."""
     order = [*shown.panels, shown.over, *shown.by]
@@ -68,7 +68,7 @@ def _name(run: Run, names: Sequence[str], point: Point) -> str:
     return frame.control_name(run, point, varied_factors(run.control(point.control)))
 
 
-def _strip(run: Run, shown: Strips, summary: PointSummary) -> Mark:
+def _strip(run: Run, shown: StripPlot, summary: PointSummary) -> Mark:
     samples = run.valued(shown.metric, summary.point)
     values = samples.column(shown.metric)
     if not len(values) or values.min() <= 0:  # ratios on a log axis
@@ -81,7 +81,7 @@ def _strip(run: Run, shown: Strips, summary: PointSummary) -> Mark:
     }
 
 
-def finding(run: Run, shown: Strips, rows: pd.DataFrame) -> str | None:
+def finding(run: Run, shown: StripPlot, rows: pd.DataFrame) -> str | None:
     """How far samples lie from their median, where they are most alike and where least."""
     found = sorted(frame.marks(rows), key=lambda mark: float(mark["spread"]))
     if not found:
@@ -94,7 +94,7 @@ def finding(run: Run, shown: Strips, rows: pd.DataFrame) -> str | None:
     return f"half of a point's samples lie within {said} of its median"
 
 
-def draw(page: Page, shown: Strips, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: StripPlot, rows: pd.DataFrame) -> None:
     found = place.most(page, frame.marks(rows), lambda mark: float(mark["spread"]), "spread")
     most = max(10, _DOTS_MAX // max(1, len(found)))
     if any(len(mark["_ratios"]) > most for mark in found):

@@ -16,7 +16,7 @@ from memlab.experiment import At, Bars, Cost, Experiment, Factor, Metric, choice
 from memlab.experiment.figures import Choice
 from memlab.present import figures, report
 from memlab.present.figures import rows, sidecar
-from memlab.present.figures.kinds import strips
+from memlab.present.figures.kinds import strip_plot
 from memlab.results import Run
 
 EXPERIMENT = Experiment(
@@ -92,7 +92,7 @@ def test_each_sample_is_a_dot_and_the_first_is_at_the_top(make: Make) -> None:
 def test_of_many_samples_a_few_are_drawn_and_the_extremes_are_among_them(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strips, "_DOTS_MAX", 80)
+    monkeypatch.setattr(strip_plot, "_DOTS_MAX", 80)
     draw = np.random.default_rng(7)
     many = make(lambda at, block: ok(took=float(draw.lognormal())), blocks=300)
     figure = figures.draw(figures.chosen(many, Choice(samples=True)))

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from memlab.experiment import (
     At,
     Cost,
+    DotPlot,
     Experiment,
     Factor,
-    Members,
     Metric,
     choice,
 )
@@ -56,7 +56,7 @@ EXPERIMENT = Experiment(
         )
     ],
     cost=Cost(),
-    figure=Members(
+    figure=DotPlot(
         "score",
         over="fence",
         by=("guest",),
