@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Options = TypeVar("Options", bound="DataclassInstance")
 _ASKED = "asked"
+_DECLARES = "declares"
 
 
 def option(*flags: str, **said: Any) -> Any:
@@ -51,7 +52,7 @@ def shared(declared: Option) -> Any:
 
 
 def _field(declare: Callable[[str], Option]) -> Any:
-    return field(metadata={"": declare})
+    return field(metadata={_DECLARES: declare})
 
 
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
@@ -66,7 +67,7 @@ def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Calla
             function(options(**given))
 
         for one in reversed(fields(options)):
-            if declare := one.metadata.get(""):
+            if declare := one.metadata.get(_DECLARES):
                 declare(one.name)(callback)
         return callback
 
