@@ -58,7 +58,6 @@ KERNELS = {
 OTHERS = {
     "store/database.py": {"_connected"},
     "experiments/_build_probes.py": {"write"},
-    "recorded/__main__.py": {"record"},
 }
 _CALLS = {
     "copyfile", "copytree", "hardlink_to", "makedirs", "mkdir", "mkdtemp", "mkfifo", "mknod",

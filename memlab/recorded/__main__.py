@@ -9,6 +9,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from memlab.files import output
 from memlab.recorded import FOLDER, SUFFIX, names
 from memlab.store import Store, database, default_path
 
@@ -41,7 +42,7 @@ def renew(experiment: str) -> Path:
     """Pack a recorded run again, in today's format of the store."""
     packed = FOLDER / f"{experiment}{SUFFIX}"
     plain = packed.with_suffix("")
-    plain.write_bytes(gzip.decompress(packed.read_bytes()))
+    output.write({plain: gzip.decompress(packed.read_bytes())})
     with ExitStack() as closing:
         db = database.opened(plain, False, closing)
         db.execute("PRAGMA journal_mode = DELETE")
@@ -51,7 +52,7 @@ def renew(experiment: str) -> Path:
 
 def _packed(plain: Path) -> Path:
     packed = plain.with_name(f"{plain.name}.gz")
-    packed.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
+    output.write({packed: gzip.compress(plain.read_bytes(), mtime=0)})
     plain.unlink()
     return packed
 
