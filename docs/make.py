@@ -78,7 +78,7 @@ def _tables(source: published.Source) -> Iterator[str]:
             for one in found
             if (one.source.id, one.table.id) == (source.id, table.id)
             for row in one.rows
-            for ratio in (here.ratio for here in row.here.values())
+            for ratio in row.ratio.values()
             if ratio is not None
         ]
         ratios = [ratio for _, ratio in beside]

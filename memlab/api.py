@@ -112,11 +112,11 @@ class Run(results.Run):
         import pandas as pd
 
         from memlab.judging import claims
-        from memlab.present import data
+        from memlab.present.documents import JudgedClaim, plain
 
-        judged = map(data.claim, claims.judge(self))
+        judged = plain([JudgedClaim.made_of(one) for one in claims.judge(self)])
         kept = ["id", "claim", "verdict", "low", "estimate", "high", "n", "evidence", "published"]
-        rows = [{name: getattr(one, name) for name in kept} | dict(one.setting) for one in judged]
+        rows = [{name: one[name] for name in kept} | one["setting"] for one in judged]
         return pd.DataFrame.from_records(rows)
 
     def compare(
@@ -137,18 +137,16 @@ class Run(results.Run):
 
         from memlab.judging.compare import compare_runs
         from memlab.judging.compare_levels import compare_levels
-        from memlab.present import data
+        from memlab.present.documents import Compare, plain
 
         if isinstance(base, Mapping):
             compared = compare_levels(self, base, threshold=threshold)
         else:
             with self._base(base) as before:
                 compared = compare_runs(before, self, threshold=threshold, force=force)
-        points = data.comparison(compared).points
+        points = plain(Compare.made_of(compared))["points"]
         kept = ["word", "base", "new", "ratio", "ratio_low", "ratio_high", "n"]
-        rows = [
-            dict(point.levels) | {name: getattr(point, name) for name in kept} for point in points
-        ]
+        rows = [one["levels"] | {name: one[name] for name in kept} for one in points]
         return pd.DataFrame.from_records(rows)
 
     @contextmanager
@@ -285,22 +283,19 @@ def list_runs(*, store: str | Path | None = None) -> pd.DataFrame:
     machine. StoreError where there is no store."""
     import pandas as pd
 
-    from memlab.present import data
+    from memlab.present.documents import ListedRun, plain
 
     with Store(_store(store)) as opened:
-        rows = [
-            {f: getattr(row, f) for f in row.__struct_fields__}
-            for row in data.runs(opened.listed()[0])
-        ]
+        rows = plain([ListedRun.made_of(one) for one in opened.listed()[0]])
     return pd.DataFrame.from_records(rows)
 
 
 def describe(experiment: str) -> documents.Describe:
     """What an experiment varies, times, needs and claims, as `memlab describe --json` has it.
     UnknownExperiment names the nearest name."""
-    from memlab.present import data
+    from memlab.present.documents import Describe
 
-    return data.experiment(experiments.load(experiments.named(experiment)))
+    return Describe.made_of(experiments.load(experiments.named(experiment)))
 
 
 def doctor() -> pd.DataFrame:

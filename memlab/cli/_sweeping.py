@@ -153,11 +153,9 @@ def report(run: Run, folder: Path, *, quiet: bool, as_json: bool) -> None:
         place = "" if run.id in said else f"; the samples are in run {run.id}"
         raise CannotRun(f"{said}{place}")
     if as_json:
-        from memlab.present import data
+        from memlab.present.documents import Show
 
-        document = data.run(run)
-        document.figures = [str(path) for path in files]
-        echo_json(document)
+        echo_json(Show.made_of(run, [str(path) for path in files]))
         if unavailable:
             raise CannotRun(words.nothing_measured(run))
     elif quiet:

@@ -54,9 +54,9 @@ def command(
     elif form == "markdown":
         click.echo(markdown.claims(found))
     elif form == "json":
-        from memlab.present import data
+        from memlab.present.documents import Claims
 
-        echo_json(data.claims([found], []))
+        echo_json(Claims.made_of([found]))
     else:
         echo_cases(form, cases.of_judgement(found))
     if gate and summary.contradicted(found.judged):

@@ -29,13 +29,10 @@ def command(as_json: bool) -> None:
     ]
     foreign = [str(one) for one in left if not one.damaged]
     if as_json:
-        from memlab.present.documents import Clean, UndoneRun
+        from memlab.present.documents import Clean, UndoneRun, converted
 
-        echo_json(
-            Clean(
-                [UndoneRun(run.run, run.changes) for run in undone], [*map(str, failures)], foreign
-            )
-        )
+        runs = converted(undone, list[UndoneRun])
+        echo_json(Clean(runs, [*map(str, failures)], foreign))
     for run in undone if not as_json else ():
         for change in run.changes or ["nothing was left"]:
             echo(f"run {run.run}: {change}" if run.run != "?" else f"a killed command: {change}")

@@ -68,7 +68,7 @@ def command(given: CompareOptions) -> None:
     memlab compare v6.1 v6.6 v6.12 --format markdown --force
     """
     from memlab.cli import GATE
-    from memlab.present import data, terminal
+    from memlab.present import terminal
     from memlab.present.formats import cases, markdown
 
     form, new = chosen(given.form, given.as_json), given.new
@@ -88,7 +88,9 @@ def command(given: CompareOptions) -> None:
     elif form == "markdown":
         click.echo(markdown.compared(found))
     elif form == "json":
-        echo_json(data.comparison(found[0]))
+        from memlab.present.documents import Compare
+
+        echo_json(Compare.made_of(found[0]))
     else:
         echo_cases(form, cases.of_comparison(found[0]))
     if given.fail_on and any(one.fails(given.fail_on) for one in found):

@@ -17,9 +17,9 @@ def command(experiment: str, verbose: bool, as_json: bool) -> None:
     """Say on one screen what EXPERIMENT varies, times and claims."""
     declared = experiments.load(experiments.named(experiment))
     if as_json:
-        from memlab.present import data
+        from memlab.present.documents import Describe
 
-        echo_json(data.experiment(declared))
+        echo_json(Describe.made_of(declared))
     else:
         from memlab.present import describe, table
 

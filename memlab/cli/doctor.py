@@ -30,10 +30,9 @@ def command(verbose: bool, as_json: bool) -> None:
 
     runs, machine = measure.runs_here(), measure.capabilities_here()
     if as_json:
-        from memlab.present.documents import ShownCapability
+        from memlab.present.documents import ShownCapability, converted
 
-        found = [*runs, *machine]
-        echo_json([ShownCapability(c.name, c.available, c.detail, c.remedy) for c in found])
+        echo_json(converted([*runs, *machine], list[ShownCapability]))
         return
     part = [c for c in runs if not c.available]
     echo_behind("", f"{len(runs) - len(part)} of {len(runs)} experiments run here in full")

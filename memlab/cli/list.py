@@ -15,11 +15,10 @@ def command(verbose: bool, as_json: bool) -> None:
     """List the experiments, with the question each one asks and, in brackets,
     the studies whose claims it tests."""
     if as_json:
-        from memlab.present.documents import ListedExperiment
+        from memlab.present.documents import ListedExperiment, converted
 
         names = [*experiments.names(), *experiments.packaged()]
-        found = [experiments.load(name) for name in names]
-        echo_json([ListedExperiment(e.name, e.question, e.sources) for e in found])
+        echo_json(converted([*map(experiments.load, names)], list[ListedExperiment]))
         return
     width = max(map(len, experiments.names()))
     here = {}

@@ -95,7 +95,7 @@ def command(given: PlanOptions) -> None:
     from memlab.cli import _sweeping
     from memlab.experiment import PRESETS
     from memlab.judging import planning
-    from memlab.present import documents
+    from memlab.present.documents import PlannedChange, ShownPlan
     from memlab.request import Request
     from memlab.store import default_path
 
@@ -117,26 +117,14 @@ def command(given: PlanOptions) -> None:
     }
     if given.as_json:
         echo_json(
-            documents.ShownPlan(
+            ShownPlan.from_attributes(
+                noise,
                 experiment=run.experiment.name,
-                run=run.id,
-                metric=noise.metric,
                 detect=given.detect,
                 power=given.power,
                 points=len(run.points),
-                block_seconds=noise.block_s,
-                budget_seconds=budget_s,
-                pairs=noise.pairs,
-                noisiest_pair=noise.noisiest_pair,
-                **{
-                    name: documents.PlannedChange(
-                        blocks=one.blocks,
-                        seconds=one.seconds,
-                        budget_blocks=one.budget_blocks,
-                        budget_shows=one.budget_shows,
-                    )
-                    for name, one in found.items()
-                },
+                budget_s=budget_s,
+                **{name: PlannedChange.from_attributes(one) for name, one in found.items()},
             )
         )
         return

@@ -83,7 +83,7 @@ def command(given: ReproduceOptions) -> None:
     from memlab.errors import CannotRun
     from memlab.judging import reproduce, summary
     from memlab.measure.progress import Live
-    from memlab.present import data, terminal
+    from memlab.present import terminal
     from memlab.run.watch import Silent
     from memlab.store import Store
 
@@ -113,7 +113,9 @@ def command(given: ReproduceOptions) -> None:
     if not any(reproduced.run for reproduced in found):
         raise CannotRun(found[0].refused)
     if given.as_json:
-        echo_json(data.claims(found, wanted.not_built))
+        from memlab.present.documents import Claims
+
+        echo_json(Claims.made_of(found, wanted.not_built))
     elif given.verbose:
         terminal.in_full(found, wanted.not_built)
     elif given.table:

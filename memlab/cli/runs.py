@@ -93,9 +93,9 @@ def command(
         count = opened.run_count(experiment)
     whole = [one for one in found if one.row.id not in damaged]
     if as_json:
-        from memlab.present import data
+        from memlab.present.documents import ListedRun
 
-        echo_json(data.runs(whole))
+        echo_json([ListedRun.made_of(one) for one in whole])
     elif whole:
         from memlab.present import listed
 

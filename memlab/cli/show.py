@@ -46,9 +46,9 @@ def command(
 
     loaded = api.load(run, store=store, example=example)
     if as_json:
-        from memlab.present import data
+        from memlab.present.documents import Show
 
-        echo_json(data.run(loaded))
+        echo_json(Show.made_of(loaded))
     else:
         from memlab.present import terminal
 

@@ -48,6 +48,11 @@ class Claim:
     boots_with: str = ""  # what a guest's kernel is booted with for it
 
     @property
+    def kind(self) -> str:
+        """ratio, within, monotone, ..."""
+        return type(self).__name__.lower()
+
+    @property
     def basis(self) -> str:
         """Which of BASES it rests on; empty where it is the study's, or whose else is named."""
         return next((name for name, begins in BASES.items() if begins.match(self.published)), "")

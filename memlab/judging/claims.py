@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from memlab.analysis.compare import benjamini_hochberg
 from memlab.analysis.verdicts import ALPHA, Verdict
@@ -14,7 +13,6 @@ from memlab.judging.kinds import find
 from memlab.judging.sight import ABSENT, settings
 from memlab.results import Run
 from memlab.results.samples import IntArray, ids_of
-from memlab.text.units import finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,29 +93,3 @@ def _judged(run: Run, claim: Claim, setting: At) -> Judged:
         clearance=found.clearance,
         lines=found.lines,
     )
-
-
-def as_data(judged: Judged) -> dict[str, Any]:
-    """A judged claim as plain data, for --json. Base units; None where there is no number."""
-    verdict = judged.verdict
-    return {
-        "id": judged.claim.id,
-        "claim": judged.claim.text,
-        "kind": type(judged.claim).__name__.lower(),
-        "metric": judged.claim.metric,
-        "published": judged.claim.published,
-        "setting": dict(judged.setting),
-        "verdict": verdict.word,
-        "low": finite(verdict.low),
-        "estimate": finite(verdict.estimate),
-        "high": finite(verdict.high),
-        "n": verdict.n,
-        "p": verdict.p,
-        "adjusted_p": judged.adjusted_p,
-        "rule": verdict.reason,
-        "evidence": judged.evidence,
-        "lines": list(judged.lines),
-        "controls": judged.control_says,
-        "points": list(judged.points),
-        "samples": judged.samples.tolist(),
-    }

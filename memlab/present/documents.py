@@ -1,7 +1,10 @@
 """What `--json` prints, as types. Each command's JSON Schema is generated from its type.
 
 A field's docstring is its description in the schema. Values are in base units: seconds, bytes,
-events per second, shares of 1. Only `--json` and `memlab schema` import this module.
+events per second, shares of 1. A document is made of the objects that have what it prints: a field
+is an attribute of theirs, `field(name=...)` says its key where that is another name, and `made_of`
+has what is more than an attribute. Only what prints or returns a document, or its schema, imports
+this module.
 """
 
 from __future__ import annotations
@@ -12,19 +15,36 @@ import inspect
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, reduce
 from itertools import pairwise
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, get_type_hints
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, field
 
 from memlab import features, request
-from memlab.experiment import claims
+from memlab.experiment import PRESETS, claims
 from memlab.experiment.kinds import Level
 from memlab.text.printable import json_text
+from memlab.text.units import finite
+
+if TYPE_CHECKING:
+    from memlab.analysis.crossover import CrossingPoint
+    from memlab.analysis.verdicts import Verdict
+    from memlab.experiment import Control, Experiment, Factor, Metric
+    from memlab.experiment.points import Point
+    from memlab.judging.claims import Judged
+    from memlab.judging.compare import Compared as TwoRuns
+    from memlab.judging.compare import PointComparison
+    from memlab.judging.reproduce import Reproduced
+    from memlab.results import Run
+    from memlab.results.beside import Beside
+    from memlab.results.beside import Row as PrintedRow
+    from memlab.results.crossing import Crossing
+    from memlab.results.run import PointSummary
+    from memlab.store import Listed
 
 T = TypeVar("T")
 Number = Annotated[int, Meta(ge=0)]
@@ -43,6 +63,31 @@ Compared = Literal["slower", "faster", "same", "inconclusive"]
 
 class Document(msgspec.Struct, forbid_unknown_fields=True):
     """An object whose keys are fixed."""
+
+    @classmethod
+    def from_attributes(cls, *objects: object, **given: Any) -> Self:
+        """Each field is what is `given`, as it is, else the attribute of the first of the objects
+        that has it, converted and checked: TypeError where none has it, msgspec.ValidationError
+        where it does not fit."""
+        for one in (known for known in _fields(cls) if known.name not in given):
+            for source in objects:
+                if (found := getattr(source, one.name, UNSET)) is not UNSET:
+                    given[one.name] = converted(found, one.type)
+                    break
+        return cls(**given)
+
+
+_fields = cache(msgspec.structs.fields)
+
+
+def converted(found: Any, kind: Any) -> Any:
+    """An object, or a container of some, as a document that is nothing but their attributes."""
+    return msgspec.convert(found, kind, from_attributes=True)
+
+
+def _ends(found: CrossingPoint | Verdict) -> dict[str, float | None]:
+    """The ends and the middle of what may be open or unknown, which JSON has no number for."""
+    return {name: finite(getattr(found, name)) for name in ("low", "estimate", "high")}
 
 
 class ShownInterval(Document):
@@ -85,6 +130,10 @@ class PublishedRow(Document):
     ratios: dict[str, PrintedRatio]
     """By printed column."""
 
+    @classmethod
+    def made_of(cls, row: PrintedRow) -> Self:
+        return cls.from_attributes(row, level=row.level)  # a whole number stays one
+
 
 class PublishedTable(Document):
     """A published table beside a run's numbers, at one setting of the factors it does not name."""
@@ -97,6 +146,15 @@ class PublishedTable(Document):
     limit: ShownInterval | None
     """The machine's limit that a control measured; null: there is none, or it was not measured."""
     rows: list[PublishedRow]
+
+    @classmethod
+    def made_of(cls, table: Beside) -> Self:
+        return cls.from_attributes(
+            table,
+            source=table.source.id,
+            table=table.table.id,
+            rows=[PublishedRow.made_of(row) for row in table.rows],
+        )
 
 
 class RequestedGuest(Document):
@@ -249,11 +307,18 @@ class ShownModes(Document):
     """What nearly all samples of the upper group met and nearly none of the lower: a CPU, a stretch
     of blocks, a noise flag; null where nothing stored separates them."""
 
+    @classmethod
+    def made_of(cls, run: Run, point: Point) -> Self | None:
+        from memlab.results import modes
+
+        found = modes.of_point(run, point)
+        return cls.from_attributes(found, found.modes) if found else None
+
 
 class ShownPoint(Document):
     """A point of the run: what its samples came to."""
 
-    levels: Levels
+    at: Levels = field(name="levels")
     control: str | None
     """The control that it belongs to; null in the grid."""
     outcomes: dict[str, Positive]
@@ -261,7 +326,7 @@ class ShownPoint(Document):
     error."""
     details: list[str]
     """What samples said that were not ok, each once."""
-    metrics: dict[str, ShownInterval]
+    medians: dict[str, ShownInterval] = field(name="metrics")
     """Medians by metric, in its base unit; a metric without a number is left out."""
     baseline_loops: dict[str, float]
     """By metric: the same loop without the operation, in the metric's unit."""
@@ -271,6 +336,10 @@ class ShownPoint(Document):
     """What disturbed samples, and how many of them."""
     modes: ShownModes | None
     """Of the first metric; null where its samples have not two."""
+
+    @classmethod
+    def made_of(cls, run: Run, found: PointSummary) -> Self:
+        return cls.from_attributes(found, found.point, modes=ShownModes.made_of(run, found.point))
 
 
 class ShownCrossing(Document):
@@ -288,6 +357,13 @@ class ShownCrossing(Document):
     """The upper end; null as the lower."""
     words: str
 
+    @classmethod
+    def made_of(cls, run: Run, found: Crossing) -> Self:
+        from memlab.present import words
+
+        said = words.crossing(run.named, found)
+        return cls.from_attributes(found, words=said, **_ends(found.found))
+
 
 class Cause(Document):
     """How many of a tail's operations met a cause."""
@@ -296,7 +372,7 @@ class Cause(Document):
     """Operations that met it; one that met two causes counts for both."""
     main: Number
     """Operations for which it took longest, and a tenth of the time at least."""
-    inside: Annotated[float, Meta(ge=0)]
+    inside_s: Annotated[float, Meta(ge=0)] = field(name="inside")
     """Seconds that it took inside them."""
 
 
@@ -309,7 +385,7 @@ class ShownTail(Document):
     """Its operations that were held against the trace."""
     untraced: Number
     """Those that came after the trace was full."""
-    shortest: Annotated[float, Meta(ge=0)]
+    shortest_s: Annotated[float, Meta(ge=0)] = field(name="shortest")
     """Seconds: its shortest operation."""
     nothing: Number
     """Operations that met nothing that is traced."""
@@ -322,7 +398,7 @@ class ShownTail(Document):
 class TracedPoint(Document):
     """What the slowest operations of a traced point met."""
 
-    levels: Levels
+    at: Levels = field(name="levels")
     operations: Number
     """In all samples of the point."""
     tails: list[ShownTail]
@@ -367,13 +443,36 @@ class Show(Document):
     figures: list[str] | UnsetType = UNSET
     """Paths of the files drawn; only `memlab sweep` draws."""
 
+    @classmethod
+    def made_of(cls, run: Run, figures: list[str] | UnsetType = UNSET) -> Self:
+        """The request and the environment are as they were stored."""
+        from memlab.results.attribution import traced
+        from memlab.results.beside import tables
+        from memlab.results.crossing import crossings
+
+        return cls.from_attributes(
+            run,
+            run.row,
+            run=run.id,
+            experiment=run.experiment.name,
+            request=run.row.request,
+            environment=run.environment,
+            ended=run.sessions[-1].ended if run.sessions else None,
+            samples=len(run.samples),
+            points=[ShownPoint.made_of(run, found) for found in run.summaries],
+            crossings=[ShownCrossing.made_of(run, found) for found in crossings(run)],
+            published=[PublishedTable.made_of(table) for table in tables(run)],
+            attribution=converted(traced(run), list[TracedPoint]),
+            figures=figures,
+        )
+
 
 class JudgedClaim(Document):
     """A claim judged at one setting of the factors that it leaves free."""
 
     id: str
     """Its name among the experiment's claims, which outlives a rewording."""
-    claim: str
+    text: str = field(name="claim")
     """The statement."""
     kind: str
     """As `memlab describe` has it: ratio, within, monotone, ..."""
@@ -381,7 +480,7 @@ class JudgedClaim(Document):
     published: str
     """The printed numbers that it rests on; may be empty."""
     setting: Levels
-    verdict: Word
+    word: Word = field(name="verdict")
     low: float | None
     """The lower end of the estimate's 95 % interval; of a count, the smallest seen; null where it
     is open or unknown, as evidence says."""
@@ -398,18 +497,25 @@ class JudgedClaim(Document):
     adjusted_p: float | None
     """The same after Benjamini and Hochberg over all verdicts of the run: of those with 0.05 or
     less, at most 5 % are expected to be false."""
-    rule: str
+    reason: str = field(name="rule")
     """Why the verdict is this one."""
     evidence: str
     """What was compared, the estimate, its interval and the samples, in a line."""
     lines: list[str]
     """What the values were read from, as the machine says it."""
-    controls: str
+    control_says: str = field(name="controls")
     """What the claim's controls say of its explanation; may be empty."""
     points: list[Number]
     """The run's points that it rests on, by their place in its plan."""
     samples: list[Positive]
     """The samples that it rests on, by their number in the store."""
+
+    @classmethod
+    def made_of(cls, judged: Judged) -> Self:
+        found = judged.verdict
+        return cls.from_attributes(
+            judged, found, judged.claim, samples=judged.samples.tolist(), **_ends(found)
+        )
 
 
 class JudgedExperiment(Document):
@@ -424,6 +530,16 @@ class JudgedExperiment(Document):
     claims: list[JudgedClaim]
     """A claim once for every setting of the factors that it leaves free."""
 
+    @classmethod
+    def made_of(cls, found: Reproduced) -> Self:
+        return cls(
+            experiment=found.experiment.name,
+            run=found.run.id if found.run else None,
+            refused=found.refused or None,
+            tables=[PublishedTable.made_of(table) for table in found.tables],
+            claims=[JudgedClaim.made_of(judged) for judged in found.judged],
+        )
+
 
 class Claims(Document):
     """Claims of published studies judged on runs, and the published tables beside them."""
@@ -434,11 +550,18 @@ class Claims(Document):
     not_built: list[str]
     """Printed tables of the study that no experiment answers."""
 
+    @classmethod
+    def made_of(cls, found: Sequence[Reproduced], not_built: Sequence[str] = ()) -> Self:
+        from memlab.present import words
+
+        judged = [JudgedExperiment.made_of(one) for one in found]
+        return cls(words.headline(found), judged, list(not_built))
+
 
 class ComparedPoint(Document):
     """A point with samples on both sides."""
 
-    levels: Levels
+    at: Levels = field(name="levels")
     word: Compared
     text: str
     """The word, with what it takes to read it."""
@@ -465,6 +588,17 @@ class ComparedPoint(Document):
     n: Positive
     """Samples, on the side that has fewer."""
 
+    @classmethod
+    def made_of(cls, found: PointComparison) -> Self:
+        ratio = found.comparison.ratio
+        return cls.from_attributes(
+            found,
+            found.comparison,
+            ratio=ratio.estimate,
+            ratio_low=ratio.low,
+            ratio_high=ratio.high,
+        )
+
 
 class Compare(Document):
     """Two runs compared, point by point."""
@@ -490,6 +624,16 @@ class Compare(Document):
     """Points with samples in base alone."""
     only_new: list[Levels]
     """Points with samples in new alone."""
+
+    @classmethod
+    def made_of(cls, found: TwoRuns) -> Self:
+        return cls.from_attributes(
+            found.metric,  # whose unit it is: the other's is what counts once
+            found,
+            experiment=found.experiment.name,
+            metric=found.metric.name,
+            points=[ComparedPoint.made_of(point) for point in found.points],
+        )
 
 
 class UndoneRun(Document):
@@ -553,8 +697,16 @@ class ListedRun(Document):
     """How its last session ended; null: not yet, or killed."""
     machine: str
     """The processor and the kernel."""
-    host: str | None
+    origin: str | None = field(name="host")
     """The host that measured it; null: this one."""
+
+    @classmethod
+    def made_of(cls, found: Listed) -> Self:
+        from memlab.present.machine import machine_of
+
+        row, ended = found.row, found.ended
+        machine = machine_of(row.environment)
+        return cls.from_attributes(found, row, run=row.id, ended=ended, machine=machine)
 
 
 class PlannedPoint(Document):
@@ -642,8 +794,8 @@ class ShownPlan(Document):
     power: float
     """The probability with which it is to show."""
     points: Positive
-    block_seconds: float
-    budget_seconds: float
+    block_s: float = field(name="block_seconds")
+    budget_s: float = field(name="budget_seconds")
     pairs: Positive
     """Of points that differ in one factor."""
     noisiest_pair: str
@@ -658,6 +810,10 @@ class PresetLevels(Document):
     quick: NonEmpty[Level]
     paper: NonEmpty[Level]
     full: NonEmpty[Level]
+
+    @classmethod
+    def made_of(cls, factor: Factor) -> Self:
+        return cls(*(list(factor.levels(preset)) for preset in PRESETS))
 
 
 class DeclaredFactor(Document):
@@ -675,6 +831,17 @@ class DeclaredFactor(Document):
     """The same; null: no bound."""
     levels: PresetLevels
 
+    @classmethod
+    def made_of(cls, factor: Factor) -> Self:
+        return cls.from_attributes(
+            factor,
+            kind=factor.kind.noun,
+            good=list(factor.kind.levels) if factor.kind.levels else None,
+            least=factor.least,  # a whole number stays one
+            most=finite(factor.most),
+            levels=PresetLevels.made_of(factor),
+        )
+
 
 class DeclaredMetric(Document):
     """What is read from a sample."""
@@ -687,6 +854,10 @@ class DeclaredMetric(Document):
     baseline_loop: bool
     """Whether the same loop is timed without the operation."""
 
+    @classmethod
+    def made_of(cls, metric: Metric) -> Self:
+        return cls.from_attributes(metric, baseline_loop=metric.baseline_loop is not None)
+
 
 class DeclaredControl(Document):
     """Points beside the grid that test an explanation."""
@@ -695,6 +866,10 @@ class DeclaredControl(Document):
     why: str
     levels: dict[str, list[Level]]
     """Of the factors that it replaces."""
+
+    @classmethod
+    def made_of(cls, control: Control) -> Self:
+        return cls.from_attributes(control, why=control.description)
 
 
 class DeclaredTable(Document):
@@ -731,6 +906,10 @@ class PresetBudgets(Document):
     full: Annotated[float, Meta(gt=0)]
 
 
+def _declared(found: Sequence[claims.Claim]) -> list[DeclaredClaim]:
+    return [{"kind": claim.kind} | dataclasses.asdict(claim) for claim in found]
+
+
 def _tagged(kind: type) -> type[msgspec.Struct]:
     """A kind of claim, all its fields required, told apart by `kind`."""
     hints = get_type_hints(kind)
@@ -750,8 +929,8 @@ def _docstrings(kind: type) -> dict[str, str]:
         return {}
     found = {name: text for base in kind.__bases__ for name, text in _docstrings(base).items()}
     known = _classes(kind.__module__).get(kind.__name__)
-    for field, below in pairwise(known.body if known else ()):  # one that is made says its own
-        match field, below:
+    for one, below in pairwise(known.body if known else ()):  # one that is made says its own
+        match one, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
                 found[name] = " ".join(text.split())
     return found
@@ -794,6 +973,24 @@ class Describe(Document):
     published: list[DeclaredTable]
     studies: list[DeclaredStudy]
     budget_s: PresetBudgets
+
+    @classmethod
+    def made_of(cls, declared: Experiment) -> Self:
+        from memlab import published
+        from memlab.present import describe
+
+        return cls.from_attributes(
+            declared,
+            probe=declared.probe_file,
+            window=describe.probe_comment(declared).strip(),
+            factors=[DeclaredFactor.made_of(factor) for factor in declared.factors],
+            excludes=[exclude.why for exclude in declared.excludes],
+            metrics=[DeclaredMetric.made_of(metric) for metric in declared.metrics],
+            controls=[DeclaredControl.made_of(control) for control in declared.controls],
+            claims=_declared(declared.claims),
+            changes=_declared(declared.changes),
+            studies=converted([*map(published.load, declared.sources)], list[DeclaredStudy]),
+        )
 
 
 # Of a document that lost or renamed a key; else 1 (docs/json.md).
@@ -862,12 +1059,19 @@ def _describe(part: dict[str, Any], kind: type | None) -> None:
         return
     if dataclasses.is_dataclass(kind):
         part["additionalProperties"] = False
+    struct = issubclass(kind, msgspec.Struct)
+    keys = {one.name: one.encode_name for one in msgspec.structs.fields(kind)} if struct else {}
     for name, text in _docstrings(kind).items():
-        if name in part["properties"]:
-            part["properties"][name]["description"] = text
+        key = keys.get(name, name)
+        if key in part["properties"]:
+            part["properties"][key]["description"] = text
+
+
+def plain(document: Any) -> Any:
+    """A document as dicts and lists, by its keys."""
+    return msgspec.to_builtins(document)
 
 
 def text(document: Any) -> str:
     """A document as JSON text. ValueError where a number is nan or infinite, which JSON lacks."""
-    plain = msgspec.to_builtins(document)
-    return json_text(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False))
+    return json_text(json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False))

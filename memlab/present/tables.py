@@ -269,8 +269,8 @@ def published(run: Run, beside: Beside) -> Table:
     """A published table beside the run: printed, here and their ratio. Where three columns or more
     would stand side by side, a printed cell has a row of its own."""
     declared, unit = beside.declared, run.metric(beside.declared.metric).unit
-    rows = [row for row in beside.rows if any(here.median for here in row.here.values())]
-    every = all(h.extrapolated for row in rows for h in row.here.values() if h.median)
+    rows = [row for row in beside.rows if any(row.here.values())]
+    every = all(c in row.extrapolated for row in rows for c, median in row.here.items() if median)
     where = setting(run, beside)
     title = f"published {beside.source.id}, {beside.table.title} ({beside.table.place})"
     title += f"; here {where}" if where else ""
@@ -308,13 +308,9 @@ def published_once(run: Run) -> Iterator[Table]:
         places = [setting(run, one) or "here" for one in of]
         rows: list[list[Cell | str]] = []
         for several in zip(*(one.rows for one in of), strict=True):
-            for column, cell in several[0].printed.items():
-                here = [row.here[column] for row in several]
-                if any(one.median for one in here):
-                    ratios = [
-                        "-" if h.ratio is None else f"{cell.ratio_bound}{evidence.number(h.ratio)}"
-                        for h in here
-                    ]
+            for column, cell in several[0].cells.items():
+                if any(row.here[column] for row in several):
+                    ratios = [_ratio(row, column) for row in several]
                     printed = _printed(cell, words.cell_unit(unit))
                     rows.append([several[0].name, column, printed, *ratios])
         heads = [Column("column", "left"), Column("published", style="quiet")]
@@ -330,27 +326,33 @@ def published_once(run: Run) -> Iterator[Table]:
 
 
 def _seen(found: Beside) -> int:
-    return sum(any(here.median for here in row.here.values()) for row in found.rows)
+    return sum(any(row.here.values()) for row in found.rows)
 
 
 def _lines(row: Row, unit: str, *, mark: bool) -> Iterator[list[Cell | str]]:
     """A printed row, a line per cell with a number here, its printed ratios last."""
     for column in row.printed:
-        if row.here[column].median:
+        if row.here[column]:
             yield [row.name, column, *_cells(row, column, unit, mark=mark)]
     for column, ratio in row.ratios.items():
         if ratio.here:
             label = f"{ratio.of} / {ratio.to} ({column})"
-            yield [row.name, label, ratio.printed.printed, evidence.interval(ratio.here), ""]
+            yield [row.name, label, ratio.printed, evidence.interval(ratio.here), ""]
 
 
 def _cells(row: Row, column: str, unit: str, *, mark: bool) -> tuple[Cell, Cell, Cell]:
-    cell, here = row.printed[column], row.here[column]
-    ratio = "-" if here.ratio is None else f"{cell.ratio_bound}{evidence.number(here.ratio)}"
-    unit = words.cell_unit(unit)
-    median = words.median(here.median, unit, extrapolated=mark and here.extrapolated)
-    samples = f"{here.median.n} samples" if here.median else ""
-    return _printed(cell, unit), Cell(median, title=samples), Cell(ratio)
+    here, unit = row.here[column], words.cell_unit(unit)
+    median = words.median(here, unit, extrapolated=mark and column in row.extrapolated)
+    samples = f"{here.n} samples" if here else ""
+    ratio = Cell(_ratio(row, column))
+    return _printed(row.cells[column], unit), Cell(median, title=samples), ratio
+
+
+def _ratio(row: Row, column: str) -> str:
+    """Here / printed; a bound where the printed cell is one."""
+    ratio = row.ratio[column]
+    bound = row.cells[column].ratio_bound
+    return "-" if ratio is None else f"{bound}{evidence.number(ratio)}"
 
 
 def _printed(cell: Printed, unit: str) -> Cell:
@@ -365,7 +367,7 @@ def _notes(run: Run, beside: Beside, shown: int) -> Iterator[str]:
         yield f"{left} of {len(beside.rows)} published rows have no point in this run"
     yield from words.machine_remarks(run)
     limit = beside.declared.limit
-    past = {row.name: row.beyond for row in beside.rows if row.beyond}
+    past = {row.name: row.beyond_limit for row in beside.rows if row.beyond_limit}
     if limit and beside.limit and past:
         unit = run.metric(limit.metric).unit
         name, implied = max(past.items(), key=lambda item: max(item[1].values()))

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from memlab import published
 from memlab.analysis.intervals import Interval, ratio_if_any
 from memlab.experiment import At, Published
 from memlab.published import PrintedCell, PrintedTable, Source
-from memlab.results.run import Run
-
-
-@dataclass(frozen=True, slots=True)
-class Here:
-    """This machine's number for a printed cell. None: the run has no such point."""
-
-    median: Interval | None
-    extrapolated: bool
-    ratio: float | None  # here / printed; a bound where the printed cell is one
+from memlab.results.run import PointSummary, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +19,7 @@ class RatioHere:
 
     of: str
     to: str
-    printed: PrintedCell
+    printed: str
     here: Interval | None
 
 
@@ -38,10 +29,17 @@ class Row:
 
     level: Any
     name: str
-    printed: Mapping[str, PrintedCell]
-    here: Mapping[str, Here]
-    beyond: Mapping[str, float]  # columns whose printed value implies more than the limit
-    ratios: Mapping[str, RatioHere] = field(default_factory=dict)  # by printed column
+    cells: Mapping[str, PrintedCell]
+    here: Mapping[str, Interval | None]  # this machine's medians; None: the run has no such point
+    ratio: Mapping[str, float | None]  # here / printed; a bound where the printed cell is one
+    extrapolated: Collection[str]  # columns whose median here is
+    beyond_limit: Mapping[str, float]  # columns whose printed value implies more than the limit
+    ratios: Mapping[str, RatioHere]  # by printed column
+
+    @property
+    def printed(self) -> Mapping[str, str]:
+        """The printed cells, digit for digit."""
+        return {column: cell.printed for column, cell in self.cells.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ def tables(run: Run) -> Iterator[Beside]:
         limit = _limit(run, declared)
         for setting in settings(run, named):
             rows = [_row(run, declared, table, row, setting, limit) for row in table.rows]
-            if any(here.median for row in rows for here in row.here.values()):
+            if any(median for row in rows for median in row.here.values()):
                 scaled = bool(run.row.request.get("scaled"))
                 yield Beside(source, table, declared, setting, rows, limit, scaled)
 
@@ -102,31 +100,44 @@ def _row(
     limit: Interval | None,
 ) -> Row:
     level = row[table.rows_are]
-    printed = {column: table.cell(row, column) for column in declared.columns}
+    cells = {column: table.cell(row, column) for column in declared.columns}
     place = declared.row(table.rows_are, level)
+    at = {column: {**setting, **own, **place} for column, own in declared.columns.items()}
+    there = {column: _summary(run, declared.metric, at[column]) for column in cells}
     here = {
-        column: _here(run, declared.metric, {**setting, **at, **place}, printed[column])
-        for column, at in declared.columns.items()
+        column: found.medians[declared.metric] if found else None for column, found in there.items()
     }
     beyond = {}
     if declared.limit and limit:
-        implied = {column: declared.limit.implied(cell.value) for column, cell in printed.items()}
+        implied = {column: declared.limit.implied(cell.value) for column, cell in cells.items()}
         beyond = {
             column: value
             for column, value in implied.items()
-            if not printed[column].bound and value > (limit.high or limit.estimate)
+            if not cells[column].bound and value > (limit.high or limit.estimate)
         }
     # A row with a place of its own is named as it is printed.
     name = str(level) if declared.rows else run.experiment.describe_level(table.rows_are, level)
-    place = declared.row(table.rows_are, level)
-    at = {column: {**setting, **own, **place} for column, own in declared.columns.items()}
     ratios = {
-        column: RatioHere(
-            of, to, table.cell(row, column), _ratio(run, declared.metric, at[of], at[to])
-        )
+        column: RatioHere(of, to, row[column], _ratio(run, declared.metric, at[of], at[to]))
         for column, (of, to) in declared.ratios.items()
     }
-    return Row(level, name, printed, here, beyond, ratios)
+    return Row(
+        level,
+        name,
+        cells,
+        here,
+        ratio={
+            column: median.estimate / cells[column].value if median else None
+            for column, median in here.items()
+        },
+        extrapolated={
+            column
+            for column, found in there.items()
+            if found and declared.metric in found.extrapolated
+        },
+        beyond_limit=beyond,
+        ratios=ratios,
+    )
 
 
 def _ratio(run: Run, metric: str, of: At, to: At) -> Interval | None:
@@ -137,9 +148,7 @@ def _ratio(run: Run, metric: str, of: At, to: At) -> Interval | None:
     return ratio_if_any(above, below, run.sequential)
 
 
-def _here(run: Run, metric: str, at: At, printed: PrintedCell) -> Here:
-    for summary in run.summaries:
-        if dict(summary.point.at) == dict(at) and metric in summary.medians:
-            median = summary.medians[metric]
-            return Here(median, metric in summary.extrapolated, median.estimate / printed.value)
-    return Here(None, False, None)
+def _summary(run: Run, metric: str, at: At) -> PointSummary | None:
+    """Of the point at these levels, if it has a value of the metric."""
+    summaries = (s for s in run.summaries if dict(s.point.at) == dict(at))
+    return next((summary for summary in summaries if metric in summary.medians), None)

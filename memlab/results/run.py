@@ -63,7 +63,7 @@ class PointSummary:
     details: tuple[str, ...]  # what trials that were not ok said, each once
     medians: Mapping[str, Interval]
     baseline_loops: Mapping[str, float]  # medians, in the metric's unit
-    extrapolated: frozenset[str]  # metrics whose value is more than what was measured
+    extrapolated: Sequence[str]  # metrics whose value is more than what was measured
     noise: Counter[str]  # flag -> number of samples
 
     def baseline_loop_share(self, metric: str) -> float | None:
@@ -449,7 +449,7 @@ class Run:
                 details=self.by_point[point.index].details,
                 medians=medians[number],
                 baseline_loops=baseline_loops[number],
-                extrapolated=frozenset(extrapolated[number]),
+                extrapolated=sorted(extrapolated[number]),
                 noise=Counter(noise[number]),
             )
             for number, point in enumerate(self.points)

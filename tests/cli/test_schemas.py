@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import jsonschema
+import msgspec
 import pytest
 from command import Command
 from diagnose.test_last_kill import V1 as OF_A_KILL
@@ -24,6 +25,7 @@ from synthetic import failed, run_row, sample
 from traces.made import AT, Made
 
 from memlab import api, cli, experiments, recorded
+from memlab.analysis.intervals import Interval
 from memlab.errors import HostError
 from memlab.machines.commands.ladder import document as as_document
 from memlab.machines.guest.kernels import Found
@@ -279,10 +281,24 @@ def test_a_fields_docstring_is_its_description() -> None:
     assert parts["ShownPoint"]["properties"]["control"]["description"] == (
         "The control that it belongs to; null in the grid."
     )
+    assert "description" in parts["ShownPoint"]["properties"]["metrics"]  # the field `medians`
     assert (
         "description"
         in documents.schema("diagnose")["$defs"]["Memory"]["properties"]["pinned_bytes"]
     )
+
+
+def test_a_document_is_made_of_attributes() -> None:
+    """Of the first object that has one, unless it is given; what lacks one or does not fit says
+    so."""
+    made = documents.ShownInterval.from_attributes
+    seen = Interval(1.0, 4.0, 7.0, 9, "order statistics")
+    assert documents.plain(made(seen)) == {"low": 1.0, "estimate": 4.0, "high": 7.0, "n": 9}
+    assert made(documents.Plot("0123abcd", ["x.svg"]), seen, low=None).low is None
+    with pytest.raises(TypeError, match="low"):
+        made(documents.Plot("0123abcd", ["x.svg"]))
+    with pytest.raises(msgspec.ValidationError, match=">= 1"):
+        made(replace(seen, n=0))
 
 
 def test_a_number_that_json_lacks_is_refused() -> None:

@@ -21,7 +21,8 @@ from memlab.experiment import (
     Shift,
     Within,
 )
-from memlab.judging.claims import Judged, as_data, judge
+from memlab.judging.claims import Judged, judge
+from memlab.present.documents import JudgedClaim
 
 
 def flat(at: At) -> float:
@@ -251,7 +252,7 @@ class TestLines:
         assert self.judged(measured, claimed).lines == ["before", f"Minflt: {shown}"]
 
     def test_they_are_a_field_of_the_data(self, measured: Measure) -> None:
-        assert as_data(self.judged(measured, 7))["lines"] == ["before", "Minflt: 8"]
+        assert JudgedClaim.made_of(self.judged(measured, 7)).lines == ["before", "Minflt: 8"]
 
     def test_a_metric_that_keeps_none_has_none(self, measured: Measure) -> None:
         claim = Count(text="", metric="faults", where={"method": "slow"}, equals=7)

@@ -9,7 +9,8 @@ from pretend import FAST, SLOW, Measure, costs, counting, experiment, only, rati
 from synthetic import failed
 
 from memlab.experiment import At, Count, Outcome, Ratio, Saturates, Within
-from memlab.judging.claims import as_data, judge
+from memlab.judging.claims import judge
+from memlab.present.documents import JudgedClaim
 
 
 class TestMissing:
@@ -114,7 +115,7 @@ class TestBaselineLoops:
         assert "at least 100 (100 to 100)" in judged.evidence
         assert "the baseline loop is 50 % of fast, so this is a lower bound" in judged.evidence
         assert judged.verdict.high == float("inf")
-        assert as_data(judged)["high"] is None
+        assert JudgedClaim.made_of(judged).high is None
 
     def test_a_lower_bound_shows_nothing_about_an_upper_one(self, measured: Measure) -> None:
         def world(at: At, block: int) -> Mapping[str, Any]:

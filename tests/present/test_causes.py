@@ -10,7 +10,8 @@ from made_runs import made, ok
 from traced_runs import EXPERIMENT, world
 
 from memlab.experiment import At
-from memlab.present import data, figures
+from memlab.present import figures
+from memlab.present.documents import Show
 from memlab.present.figures import sidecar
 from memlab.present.figures.kinds import causes
 from memlab.results import Run
@@ -85,8 +86,8 @@ def test_a_refused_trace_is_said_in_the_figure(make: Make) -> None:
 
 def test_json_and_the_report_have_it(make: Make) -> None:
     run = make()
-    told = data.run(run).attribution
-    busy = next(one for one in told if one.levels["beside"] == "busy")
+    told = Show.made_of(run).attribution
+    busy = next(one for one in told if one.at["beside"] == "busy")
     met = busy.tails[1].causes["shootdown"]
-    assert (met.met, met.main, met.inside) == (48, 40, pytest.approx(8 * 51e-6))
+    assert (met.met, met.main, met.inside_s) == (48, 40, pytest.approx(8 * 51e-6))
     assert any("60 % met a shootdown" in finding for finding in figures.findings(run))

@@ -145,8 +145,8 @@ def test_the_chart_has_a_mark_for_every_printed_cell_and_every_number_here(run: 
     table = next(iter(tables(run)))
     figure = claims_figures.table_chart(run, table)
     above, below = figure.axes
-    cells = [cell.value for row in table.rows for cell in row.printed.values()]
-    medians = [here.median.estimate for r in table.rows for here in r.here.values() if here.median]
+    cells = [cell.value for row in table.rows for cell in row.cells.values()]
+    medians = [here.estimate for r in table.rows for here in r.here.values() if here]
     assert len(medians) == 2 * len(SIZES)
     for markers, wanted in (("D^", cells), ("os", medians)):
         ys = [float(m.get_ydata()[0]) for marker in markers for m in lines(above, marker)]
@@ -167,7 +167,7 @@ def test_a_chart_of_like_numbers_has_a_linear_axis_from_zero(tmp_path: Path) -> 
     above = claims_figures.table_chart(alike, short).axes[0]
     assert above.get_yscale() == "linear"
     assert above.get_ylim()[0] == 0
-    spans = [cell.value for row in short.rows for cell in row.printed.values()]
+    spans = [cell.value for row in short.rows for cell in row.cells.values()]
     assert max(spans) / min(spans) < table_chart.LOG_SPAN
 
 

@@ -185,10 +185,10 @@ def test_a_services_load_is_counted_once() -> None:
 def test_json_is_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     """What programs read has the level and not the label, and `published` as its name."""
     from memlab.judging.reproduce import of_run
-    from memlab.present import data, documents
+    from memlab.present import documents
 
     run = api.load("mmap-write", example=True)
-    document = json.loads(documents.text(data.claims([of_run(run)], [])))
+    document = json.loads(documents.text(documents.Claims.made_of([of_run(run)])))
     (found, *_) = document["experiments"]
     states = {one["setting"].get("file_state") for one in found["claims"]}
     assert states == {"preallocated", "cached_4k", "sparse"}

@@ -11,7 +11,8 @@ from memlab import experiments
 from memlab.experiment import Bars, Ratio
 from memlab.judging import summary
 from memlab.judging.claims import judge
-from memlab.present import data, figures, report, terminal, words
+from memlab.present import figures, report, terminal, words
+from memlab.present.documents import Show
 from memlab.present.report.section import section
 from memlab.results import Run
 
@@ -45,7 +46,7 @@ def test_show_has_a_row_a_word(run: Run, capsys: pytest.CaptureFixture[str]) -> 
     assert [word for word in starts if word in LOCKS] == list(LOCKS)
     assert "processes 1" in said
     assert "control small_stacks" in said
-    assert data.run(run).crossings == []
+    assert Show.made_of(run).crossings == []
 
 
 def test_settings_that_agree_along_words_are_listed_not_spanned(run: Run) -> None:

@@ -189,8 +189,8 @@ def test_baseline_loop_is_beside_the_median(path: Path) -> None:
 
 def test_extrapolated_values_are_marked(path: Path) -> None:
     run = stored(path, {0: [ok(1)], 2: [ok(1)]})  # size 1, size 4096
-    assert run.summaries[0].extrapolated == {"call_time"}
-    assert run.summaries[2].extrapolated == set()
+    assert run.summaries[0].extrapolated == ["call_time"]
+    assert run.summaries[2].extrapolated == []
 
 
 def test_an_outlier_is_flagged_and_kept(path: Path) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 from known_truth import KNOWN, KnownProbe, known
 
-from memlab.present import data, modes
+from memlab.present import modes
+from memlab.present.documents import Show
 from memlab.request import Request
 from memlab.results import Run
 from memlab.run import driver
@@ -32,7 +33,7 @@ def test_a_point_of_two_modes_says_both(tmp_path: Path) -> None:
     assert len(found) == 8
     assert found[0].startswith("two modes at size=1 method=a: ")
     assert " % at " in found[0]
-    first = data.run(run).points[0].modes
+    first = Show.made_of(run).points[0].modes
     assert first is not None
     assert f"{100 * first.low_share:.0f} % at " in found[0]
     assert first.low < first.high
@@ -42,4 +43,4 @@ def test_a_point_of_two_modes_says_both(tmp_path: Path) -> None:
 def test_a_point_of_one_mode_says_nothing(tmp_path: Path) -> None:
     run = swept(tmp_path, "lognormal")
     assert list(modes.lines(run)) == []
-    assert {point.modes for point in data.run(run).points} == {None}
+    assert {point.modes for point in Show.made_of(run).points} == {None}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from memlab.machines import documents
 from memlab.machines.history.judge import History
-from memlab.present.data import interval
+from memlab.present.documents import ShownInterval
 
 
 def history(found: History, figure: Path) -> documents.RunHistory:
@@ -23,7 +23,10 @@ def history(found: History, figure: Path) -> documents.RunHistory:
         alarm=found.alarm,
         runs=[
             documents.HistoryRun(
-                one.run.id, one.run.row.created_at, interval(one.level), [*one.events]
+                one.run.id,
+                one.run.row.created_at,
+                ShownInterval.from_attributes(one.level),
+                [*one.events],
             )
             for one in nights
         ],
@@ -33,7 +36,7 @@ def history(found: History, figure: Path) -> documents.RunHistory:
                 earliest=nights[one.earliest].run.id,
                 latest=nights[one.latest].run.id,
                 seen=nights[one.seen].run.id,
-                ratio=interval(one.ratio),
+                ratio=ShownInterval.from_attributes(one.ratio),
                 worse=(one.ratio.estimate > 1) == metric.lower_is_better,
             )
             for one in found.changes

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from memlab.analysis.intervals import Interval
 from memlab.present import words
 from memlab.present.figures import frame, groups
 from memlab.present.figures.frame import Mark
 from memlab.present.figures.layout import NARROW, Page
 from memlab.results import Run
-from memlab.results.beside import Beside, Here
+from memlab.results.beside import Beside
 
 LOG_SPAN = 100.0  # largest over smallest number above which the axis is logarithmic
 _FLIPPED = {"": "", ">": "<", "<": ">"}  # a ratio to what is a bound
@@ -28,7 +29,7 @@ def draw(page: Page, beside: Beside) -> None:
     ends = frame.values(values, "low", "median", "high", "value", above=0.0)
     log = max(ends) / min(ends) > LOG_SPAN
     page.width = NARROW
-    page.notes.append(_counts([here for row in beside.rows for here in row.here.values()]))
+    page.notes.append(_counts([here for row in beside.rows for here in row.here.values() if here]))
     chart = groups.Chart(
         {row.name: row.name for row in beside.rows},
         over=beside.table.rows_are,
@@ -47,23 +48,22 @@ def _marks(run: Run, beside: Beside) -> Iterator[Mark]:
     source = f"{beside.source.id}, {beside.table.id}"
     for row in beside.rows:
         for rank, (column, here) in enumerate(row.here.items()):
-            printed = row.printed[column]
+            printed = row.cells[column]
             at: Mark = {"panel": {}, "series": column, "_group": row.name, "_rank": rank}
             at |= {"unit": run.metric(beside.declared.metric).unit}
             yield {"kind": "published"} | at | frame.printed_cells(printed, source)
-            if here.median is None:
+            if here is None:
                 yield {"kind": "bar", "why": "not measured"} | at
                 continue
-            cells = frame.numbers(here.median) | {"extrapolated": here.extrapolated}
+            cells = frame.numbers(here) | {"extrapolated": column in row.extrapolated}
             cells = {name: cell for name, cell in cells.items() if cell is not None}
             yield {"kind": "bar"} | at | cells
             ends = {n: cells[n] / printed.value for n in ("low", "median", "high") if n in cells}
             yield {"kind": "ratio", "bound": _FLIPPED[printed.bound]} | at | cells | ends
 
 
-def _counts(here: Sequence[Here]) -> str:
+def _counts(medians: Sequence[Interval]) -> str:
     """How many samples stand behind a mark."""
-    medians = [one.median for one in here if one.median]
     counts = sorted({median.n for median in medians}) or [0]
     each = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
     short = any(median.low is None for median in medians)

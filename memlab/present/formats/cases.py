@@ -131,7 +131,7 @@ def _of_claim(experiment: Experiment, judged: Judged) -> Case:
     at = name(experiment, judged.setting)
     measures = {}
     if verdict.estimate is not None and isfinite(verdict.estimate):
-        kind = type(judged.claim).__name__.lower()
+        kind = judged.claim.kind
         measures[kind] = Measure(verdict.estimate, finite(verdict.low), finite(verdict.high))
     return Case(
         name=f"{experiment.name}/{judged.claim.id}{f' ({at})' if at else ''}",

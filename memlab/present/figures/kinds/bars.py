@@ -52,7 +52,7 @@ def _printed(run: Run, shown: Bars) -> dict[str, Printed]:
         point_key(
             {**beside.setting, **at, **beside.declared.row(beside.table.rows_are, row.level)}
         ): (
-            row.printed[column],
+            row.cells[column],
             f"{beside.source.id}, {beside.table.id}",
         )
         for beside in tables(run)

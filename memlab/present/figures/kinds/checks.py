@@ -10,7 +10,7 @@ import pandas as pd
 
 from memlab.experiment import Checks, Claim, Count, Outcome, Within
 from memlab.judging import evidence
-from memlab.judging.claims import Judged, as_data, judge
+from memlab.judging.claims import Judged, judge
 from memlab.present import words
 from memlab.present.figures import frame, scales, style, tables
 from memlab.present.figures.frame import Mark
@@ -37,6 +37,8 @@ def title(run: Run, shown: Checks) -> str:
 
 def rows(run: Run, shown: Checks) -> pd.DataFrame:
     """A row per claim and setting, by level of the figure's factor, in the plan's order."""
+    from memlab.present.documents import JudgedClaim, plain
+
     levels = list(dict.fromkeys(point.at[shown.over] for point in frame.grid(run)))
     found: list[Mark] = []
     for judged in judge(run):
@@ -44,7 +46,7 @@ def rows(run: Run, shown: Checks) -> pd.DataFrame:
         if level not in levels:
             continue
         others = [n for n in run.varied if n in judged.setting and n != shown.over]
-        cells = as_data(judged) | {
+        cells = plain(JudgedClaim.made_of(judged)) | {
             "panel": {},
             "kind": "check",
             "series": judged.claim.text,

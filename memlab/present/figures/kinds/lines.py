@@ -143,7 +143,7 @@ def _published(run: Run, shown: Lines, panel: At, lines: Sequence[At]) -> Iterat
         for column, at in beside.declared.columns.items():
             like = next((rank for rank, one in enumerate(lines) if frame.has(one, at)), len(lines))
             for row in sorted(beside.rows, key=lambda row: float(row.level)):
-                cell = row.printed[column]
+                cell = row.cells[column]
                 if _drawable(shown, float(row.level), cell.value):
                     yield {
                         "kind": "published",
