@@ -15,4 +15,4 @@ def diagnose_process(pid: int, seconds: float | str = 10.0) -> documents.Diagnos
     read, BadSubject where it is not a process with memory of its own."""
     from memlab.diagnose import diagnosis, documents
 
-    return documents.of(diagnosis.of(pid, of_seconds("seconds", seconds) or 10.0))
+    return documents.Diagnose.made_of(diagnosis.of(pid, of_seconds("seconds", seconds) or 10.0))

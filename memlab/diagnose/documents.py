@@ -4,7 +4,7 @@ it describes."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 
@@ -12,7 +12,7 @@ from memlab.diagnose.account import Account, Line  # noqa: F401
 from memlab.diagnose.allocator import Allocator  # noqa: F401
 from memlab.diagnose.diagnosis import Diagnosis, LookCost
 from memlab.diagnose.family import Member  # noqa: F401
-from memlab.diagnose.finding import Fact
+from memlab.diagnose.finding import Fact, Finding
 from memlab.diagnose.group import Charge  # noqa: F401
 from memlab.diagnose.heap import Heap  # noqa: F401
 from memlab.diagnose.held import GroupLook
@@ -58,6 +58,15 @@ class ShownFinding(Document):
     experiments: Sequence[str]
     """`memlab sweep NAME` measures here what it costs."""
 
+    @classmethod
+    def made_of(cls, found: Diagnosis, one: Finding) -> Self:
+        return cls.from_attributes(
+            one,
+            severity=one.severity.name.lower(),
+            measured=one.measured,  # a whole number stays one
+            proof=found.proof(one),
+        )
+
 
 class Diagnose(Document):
     """A look at a live process or a memory cgroup. null is not seen, unless said otherwise."""
@@ -79,6 +88,11 @@ class Diagnose(Document):
     """null: the subject is a process."""
     cost: LookCost
 
+    @classmethod
+    def made_of(cls, found: Diagnosis) -> Self:
+        findings = [ShownFinding.made_of(found, one) for one in found.findings]
+        return cls.from_attributes(found, schema=2, findings=findings, process=found.look)
+
 
 class LastKill(Document):
     """What the kernel's log says of kills for want of memory."""
@@ -89,37 +103,6 @@ class LastKill(Document):
     last: Kill | None
     """null: there is none; the log may have been overwritten."""
 
-
-def of_kills(found: Sequence[Kill]) -> LastKill:
-    """The kills of a log as a document."""
-    return LastKill(schema=1, kills=len(found), last=found[-1] if found else None)
-
-
-def of(found: Diagnosis) -> Diagnose:
-    """A look as its document."""
-    return Diagnose(
-        schema=2,
-        seconds=found.seconds,
-        findings=[
-            ShownFinding(
-                one.name,
-                cast(Any, one.severity.name.lower()),
-                one.title,
-                cast(Any, one.account),
-                one.line,
-                one.measured,
-                one.unit,
-                one.evidence,
-                one.setting,
-                found.proof(one),
-                one.experiments,
-            )
-            for one in found.findings
-        ],
-        accounts=found.accounts,
-        whole=found.whole,
-        not_looked_at=found.not_looked_at,
-        process=found.look,
-        group=found.group,
-        cost=found.cost,
-    )
+    @classmethod
+    def made_of(cls, found: Sequence[Kill]) -> Self:
+        return cls(schema=1, kills=len(found), last=found[-1] if found else None)

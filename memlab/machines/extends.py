@@ -25,9 +25,18 @@ def capabilities() -> list[Capability]:
 
 
 def documents() -> dict[str, Any]:
-    from memlab.machines import documents as d
+    from memlab.machines.fleet.documents import FromHost, HostsClaims
+    from memlab.machines.guest.documents import FoundKernel
+    from memlab.machines.history.documents import RunHistory
+    from memlab.machines.ladder.documents import Ladder
 
-    return d.COMMANDS
+    return {
+        "claims-hosts": HostsClaims,
+        "history": RunHistory,
+        "kernels": list[FoundKernel],
+        "ladder": Ladder,
+        **dict.fromkeys(("import", "pull", "sweep-on", "try-on"), list[FromHost]),
+    }
 
 
 def place(stored: Mapping[str, Any]) -> Place:

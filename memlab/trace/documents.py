@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from msgspec import field
+
 from memlab.present.documents import Document, Number, Positive
+
+if TYPE_CHECKING:
+    from memlab.trace.account import TraceAccount
+    from memlab.trace.file import Trace
+    from memlab.trace.recording import Recorded
 
 
 class Recording(Document):
@@ -10,7 +20,7 @@ class Recording(Document):
 
     trace: str
     """The file's path."""
-    seconds: float
+    elapsed_s: float = field(name="seconds")
     """From the first record to the last."""
     records: Number
     bytes: Number
@@ -20,6 +30,11 @@ class Recording(Document):
     """The exit status of the command; 0 of a process that ran already."""
     signal: int
     """That ended the command; 0 for none."""
+
+    @classmethod
+    def made_of(cls, trace: Trace, ended: Recorded) -> Self:
+        incomplete = trace.incomplete or None
+        return cls.from_attributes(trace, ended, trace=str(trace.path), incomplete=incomplete)
 
 
 class MappingKind(Document):
@@ -59,7 +74,7 @@ class TraceShown(Document):
     """Its name, of 15 bytes at most; empty where the trace is redacted."""
     live: bool
     """The process ran already when the recording began."""
-    seconds: float
+    elapsed_s: float = field(name="seconds")
     records: Number
     incomplete: str | None
     """Why it is; null where it is whole."""
@@ -79,3 +94,44 @@ class TraceShown(Document):
     moments: list[Moment]
     figure: str
     """The file's path."""
+
+    @classmethod
+    def made_of(cls, trace: Trace, found: TraceAccount, figure: Path) -> Self:
+        from memlab.trace import file
+        from memlab.trace.account import KINDS
+        from memlab.trace.shown import PAGE
+
+        names = [] if trace.redacted else file.file_names(trace)
+        count = len(found.moments)
+        return cls.from_attributes(
+            trace,
+            found,
+            trace=str(trace.path),
+            program=file.name(trace),
+            incomplete=trace.incomplete or None,
+            page_bytes=PAGE,
+            peak_bytes=found.peak_pages * PAGE,
+            peak_at_s=found.peak_ns * 1e-9,
+            kinds={
+                kind: MappingKind(
+                    peak=found.peak[kind],
+                    read=found.reads[kind],
+                    written=found.writes[kind],
+                    given_back=found.given_back[kind],
+                    touched_again=found.touched_again[kind],
+                    copied=found.copied[kind],
+                )
+                for kind in KINDS
+            },
+            files={names[number]: pages for number, pages in found.files if number < len(names)},
+            moments=[
+                Moment(
+                    at_s=trace.elapsed_s * (i + 1) / count,
+                    held={kind: row[j] * PAGE for j, kind in enumerate(KINDS)},
+                    given_back=row[len(KINDS)] * PAGE,
+                    touched_again=row[len(KINDS) + 1] * PAGE,
+                )
+                for i, row in enumerate(found.moments)
+            ],
+            figure=str(figure),
+        )

@@ -20,7 +20,9 @@ def show(run: str, store: Path | None, output: Path | None, *, as_json: bool) ->
     place = output_folder(output, store) / f"{trace.path.stem}.png"
     shown.figure(trace, found, place)
     if as_json:
-        echo_json(shown.document(trace, found, place))
+        from memlab.trace.documents import TraceShown
+
+        echo_json(TraceShown.made_of(trace, found, place))
         return True
     for line in shown.lines(trace, found):
         echo(line)

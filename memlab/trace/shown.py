@@ -13,7 +13,6 @@ from memlab.text import units
 from memlab.text.printable import signal_name
 from memlab.trace import file, recording
 from memlab.trace.account import KINDS, TraceAccount
-from memlab.trace.documents import MappingKind, Moment, Recording, TraceShown
 
 PAGE = 4096  # of a record's address, whatever the machine's page is
 _NAMES = {
@@ -186,59 +185,3 @@ def figure(trace: file.Trace, found: TraceAccount, path: Path) -> Path:
         said = f"{trace.path.name}: {program} held at most {_bytes(found.peak_pages)}"
         above.set_title(said, loc="left", fontsize=style.FINDING, weight="bold", parse_math=False)
     return figures.write_png(made, path)
-
-
-def recording_document(trace: file.Trace, ended: recording.Recorded) -> Recording:
-    """For --json."""
-    return Recording(
-        str(trace.path),
-        trace.elapsed_s,
-        trace.records,
-        trace.bytes,
-        trace.incomplete or None,
-        ended.status,
-        ended.signal,
-    )
-
-
-def document(trace: file.Trace, found: TraceAccount, place: Path) -> TraceShown:
-    """For --json."""
-    names = [] if trace.redacted else file.file_names(trace)
-    count = len(found.moments)
-    return TraceShown(
-        trace=str(trace.path),
-        program=file.name(trace),
-        live=trace.live,
-        seconds=trace.elapsed_s,
-        records=trace.records,
-        incomplete=trace.incomplete or None,
-        processes=found.processes,
-        threads=found.threads,
-        page_bytes=PAGE,
-        peak_bytes=found.peak_pages * PAGE,
-        peak_at_s=found.peak_ns * 1e-9,
-        mapped_peak_bytes=found.mapped_peak_bytes,
-        calls=found.calls,
-        kinds={
-            kind: MappingKind(
-                peak=found.peak[kind],
-                read=found.reads[kind],
-                written=found.writes[kind],
-                given_back=found.given_back[kind],
-                touched_again=found.touched_again[kind],
-                copied=found.copied[kind],
-            )
-            for kind in KINDS
-        },
-        files={names[number]: pages for number, pages in found.files if number < len(names)},
-        moments=[
-            Moment(
-                at_s=trace.elapsed_s * (i + 1) / count,
-                held={kind: row[j] * PAGE for j, kind in enumerate(KINDS)},
-                given_back=row[len(KINDS)] * PAGE,
-                touched_again=row[len(KINDS) + 1] * PAGE,
-            )
-            for i, row in enumerate(found.moments)
-        ],
-        figure=str(place),
-    )

@@ -27,10 +27,10 @@ from traces.made import AT, Made
 from memlab import api, cli, experiments, recorded
 from memlab.analysis.intervals import Interval
 from memlab.errors import HostError
-from memlab.machines.commands.ladder import document as as_document
 from memlab.machines.guest.kernels import Found
 from memlab.machines.guest.machine import GuestSpec
 from memlab.machines.ladder import judge as ladder
+from memlab.machines.ladder.documents import Ladder
 from memlab.machines.ladder.measure import KernelResult
 from memlab.observe import proc
 from memlab.present import documents
@@ -38,7 +38,8 @@ from memlab.request import Request
 from memlab.run import journal, plan
 from memlab.run.cleanup import PREFIX
 from memlab.store import PointRow, Store
-from memlab.trace import file, shown
+from memlab.trace import file
+from memlab.trace.documents import Recording
 from memlab.trace.recording import Recorded
 
 RUN = "0123abcd"
@@ -207,7 +208,7 @@ def ladder_document() -> Any:
     rows.append(
         ladder.KernelRow("vma-lock", "x", "text", {"check": "mlock"}, "count", cells, "6.18")
     )
-    document = as_document(results, rows, Path("ladder.png"), 60.0, 1)
+    document = Ladder.made_of(results, rows, Path("ladder.png"), 60.0, 1)
     return held("ladder", strict_json(documents.text(document)))
 
 
@@ -218,7 +219,7 @@ def made_trace(folder: Path) -> Path:
 
 def record_document(folder: Path) -> Any:
     trace = file.read(made_trace(folder))
-    document = shown.recording_document(trace, Recorded(8, 0, 0, 0, 0, 0))
+    document = Recording.made_of(trace, Recorded(8, 0, 0, 0, 0, 0))
     return held("record", strict_json(documents.text(document)))
 
 

@@ -134,9 +134,9 @@ def _look(given: DiagnoseOptions, pid: int | None) -> None:
     else:
         found = diagnosis.of(pid, given.seconds, thorough=given.thorough)
     if given.as_json:
-        from memlab.diagnose import documents
+        from memlab.diagnose.documents import Diagnose
 
-        echo_json(documents.of(found))
+        echo_json(Diagnose.made_of(found))
     else:
         from memlab.diagnose import output
 
@@ -163,9 +163,9 @@ def _last_kill(file: str, as_json: bool) -> None:
 
     found = killed.read(Path(file) if file else None)
     if as_json:
-        from memlab.diagnose import documents
+        from memlab.diagnose.documents import LastKill
 
-        echo_json(documents.of_kills(found))
+        echo_json(LastKill.made_of(found))
     elif not found:
         echo("no kill for want of memory in this log: it may have been overwritten; journalctl -k")
     else:

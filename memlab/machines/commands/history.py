@@ -80,7 +80,6 @@ def command(given: HistoryOptions) -> None:
     from memlab.errors import UnknownRun
     from memlab.experiment.levels import read_levels
     from memlab.judging.compare import metric_of
-    from memlab.machines.history import data
     from memlab.machines.history import judge as history
     from memlab.machines.history import show as present
     from memlab.store import Store, default_path
@@ -112,7 +111,9 @@ def command(given: HistoryOptions) -> None:
     place = folder / f"history-{experiments.short(name)}-{metric.name}.png"
     present.figure(found, place)
     if given.as_json:
-        echo_json(data.history(found, place))
+        from memlab.machines.history.documents import RunHistory
+
+        echo_json(RunHistory.made_of(found, place))
     else:
         present.show(found, "" if given.verbose else in_full())
         echo(f"figure: {place}")

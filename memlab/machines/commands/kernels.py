@@ -12,7 +12,6 @@ from memlab.cli._options import echo, echo_json, json_option
 from memlab.text.printable import printable
 
 if TYPE_CHECKING:
-    from memlab.machines import documents
     from memlab.machines.guest.kernels import Found
 
 
@@ -60,7 +59,9 @@ def command(what: str | None, words: tuple[str, ...], as_json: bool) -> None:
             raise BadRequest(f"{what} is not a folder, and not one of: unpack, suggest")
         found = kernels.at_hand(Path(what) if what else None)
     if as_json:
-        echo_json([document(one) for one in found])
+        from memlab.machines.guest.documents import FoundKernel
+
+        echo_json([FoundKernel.made_of(one) for one in found])
     elif found:
         _show(found)
     elif not refused:
@@ -73,21 +74,6 @@ def command(what: str | None, words: tuple[str, ...], as_json: bool) -> None:
         raise CannotRun("no kernel was unpacked")
 
 
-def document(found: Found) -> documents.FoundKernel:
-    from memlab.machines.documents import FoundKernel
-
-    return FoundKernel(
-        version=found.version,
-        machine=found.machine,
-        release=found.kernel.release if found.kernel else None,
-        released=found.kernel.released if found.kernel else None,
-        path=str(found.path),
-        why_not=found.why,
-        without=found.without,
-        options=found.options,
-    )
-
-
 def _show(found: list[Found]) -> None:
     from memlab.machines.guest.kernels import OPTIONS
     from memlab.present.table import Cell, Column, Table, console, write
@@ -98,7 +84,7 @@ def _show(found: list[Found]) -> None:
         [
             one.version,
             {"aarch64": "arm64"}.get(one.machine, "amd64"),
-            (one.kernel.released if one.kernel else None) or "",
+            one.released or "",
             *(Cell(one.options.get(name, "-")) for name in OPTIONS),
             Cell(
                 f"no: {one.why}" if one.why else f"without {one.without}" if one.without else "yes"

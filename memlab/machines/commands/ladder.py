@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -25,12 +23,6 @@ from memlab.cli._options import (
     wait_option,
 )
 from memlab.machines.options import APPEND, ARCH, MACHINES, SMALL_BLOCKS, SMALL_MEMORY
-
-if TYPE_CHECKING:
-    from memlab.machines import documents
-    from memlab.machines.ladder.judge import KernelRow
-    from memlab.machines.ladder.measure import KernelResult
-    from memlab.present.documents import Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +138,9 @@ def command(given: LadderOptions) -> None:
     place = folder / f"ladder-{'-'.join(dict.fromkeys(names))[:60]}.png"
     present.figure(versions, rows, place)
     if given.as_json:
-        echo_json(document(results, rows, place, taken_s, guests))
+        from memlab.machines.ladder.documents import Ladder
+
+        echo_json(Ladder.made_of(results, rows, place, taken_s, guests))
         return
     present.show(versions, rows, verbose=given.verbose)
     if not asked.timed:
@@ -156,49 +150,3 @@ def command(given: LadderOptions) -> None:
         least = f"{words.count(boots, 'boot')} in {taken_s:.0f} s"
         echo(f"{least}, {60 * boots / taken_s:.1f} per minute; at once {guests} of {size}")
     echo(f"figure: {place}")
-
-
-def document(
-    results: Sequence[KernelResult],
-    rows: Sequence[KernelRow],
-    place: Path,
-    taken_s: float,
-    guests: int,
-) -> documents.Ladder:
-    from memlab.machines import documents as d
-    from memlab.machines.commands import kernels
-
-    return d.Ladder(
-        kernels=[
-            d.KernelRuns(
-                kernels.document(r.kernel),
-                {n: run.id for n, run in r.runs.items()},
-                list(r.failed),
-                r.seconds,
-                list(r.boots),
-            )
-            for r in results
-        ],
-        rows=[
-            d.LadderRow(
-                experiment=row.experiment,
-                id=row.id,
-                text=row.text,
-                at=row.at,
-                unit=row.unit,
-                cells={
-                    v: d.LadderCell(
-                        cast("Word", c.word) if c.word else None, c.value, c.low, c.high
-                    )
-                    for v, c in row.cells.items()
-                },
-                steps=[d.Step(before, since) for before, since in row.steps],
-                since=row.since or None,
-                as_claimed=row.as_claimed,
-            )
-            for row in rows
-        ],
-        figure=str(place),
-        seconds=taken_s,
-        guests=guests,
-    )

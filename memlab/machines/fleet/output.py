@@ -40,19 +40,9 @@ def print_results(results: Sequence[Result], path: Path, *, as_json: bool) -> No
     with Store(path) as opened:
         rows = {row.id: row for row in opened.runs()}
     if as_json:
-        from memlab.machines import documents as d
+        from memlab.machines.fleet.documents import FromHost
 
-        echo_json(
-            [
-                d.FromHost(
-                    host=one.host,
-                    runs=[d.NewRun(id, rows[id].experiment, new) for id, new in one.runs.items()],
-                    wrong=one.wrong or None,
-                    clock_ahead_s=one.clock_s,
-                )
-                for one in results
-            ]
-        )
+        echo_json([FromHost.made_of(one, rows) for one in results])
     else:
         for one in results:
             _host(one, rows)
@@ -162,9 +152,9 @@ def claims(runs: Sequence[Run], *, as_json: bool = False) -> bool:
     splits = judging.splits(by_host, rows)
     levels = judging.levels(by_host)
     if as_json:
-        from memlab.machines.fleet import data
+        from memlab.machines.fleet.documents import HostsClaims
 
-        echo_json(data.hosts_claims(by_host, rows, splits, levels))
+        echo_json(HostsClaims.made_of(by_host, rows, splits, levels))
     else:
         present.show(by_host, rows, splits, levels)
     return any(cell.word == "contradicted" for row in rows for cell in row.cells.values())

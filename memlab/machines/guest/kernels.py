@@ -53,6 +53,15 @@ class Found:
     def machine(self) -> str:
         return self.kernel.machine if self.kernel else kernel.X86_64
 
+    @property
+    def release(self) -> str | None:
+        return self.kernel.release if self.kernel else None
+
+    @property
+    def released(self) -> str | None:
+        """The day; None where it does not say."""
+        return self.kernel.released if self.kernel else None
+
 
 def folder() -> Path:
     """Where `unpack` puts them."""

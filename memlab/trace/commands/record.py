@@ -91,7 +91,9 @@ def command(
     )
     trace = file.read(output)
     if as_json:
-        echo_json(shown.recording_document(trace, ended))
+        from memlab.trace.documents import Recording
+
+        echo_json(Recording.made_of(trace, ended))
         return
     for line in shown.recorded(trace, ended):
         echo(line)
