@@ -40,7 +40,7 @@ _AT_ONCE = 10_000  # rows
 _COUNTED = 10_000  # samples up to which those of a run are counted where runs are listed
 Named = TypeVar("Named", RunHead, RunRow)
 _SESSION = "SELECT ended FROM sessions WHERE run = ? AND session = ?"
-_EXPECTED = "SELECT total(samples) FROM sessions WHERE run = ?1"
+_EXPECTED = "SELECT total(samples) FROM sessions WHERE run = ?"
 _THERE = "SELECT value, (SELECT count(*) FROM samples WHERE run = value) FROM json_each(?)"
 _SITTINGS = "FROM sessions WHERE run IN (SELECT value FROM json_each(?)) GROUP BY run"
 
@@ -217,10 +217,10 @@ class Store:
                 for statement in _MERGE:
                     db.execute(statement)
                 for run, count in [*db.execute(_UNEVEN)]:
-                    db.execute(_AS_THERE, [run, count])
+                    db.execute(_AS_THERE, {"run": run, "count": count})
                 # Where the middle of a run is missing yet, who took what is not known.
                 for run, count in [*db.execute(_UNEVEN)]:
-                    db.execute(_LAST_HAS_ALL, [run, count])
+                    db.execute(_LAST_HAS_ALL, {"run": run, "count": count})
                 for table, id in (("runs", "id"), ("sessions", "run")):
                     database.seal(db, table, f"{id} IN (SELECT id FROM other.runs)")
                 return {run: n - before.get(run, 0) for run, n in db.execute(_COUNTS)}
@@ -496,7 +496,7 @@ class Store:
             raise _Damaged(f"{count:.0f} of its {table} are not as they were written")
         if table == "samples":
             lost = self._one(
-                f"SELECT ({_EXPECTED}) - (SELECT count(*) FROM samples WHERE run = ?1)", run
+                f"SELECT ({_EXPECTED}) - (SELECT count(*) FROM samples WHERE run = ?)", run, run
             )
             if lost:
                 raise _Damaged(f"{abs(lost):.0f} of its samples or sessions are lost")
@@ -619,13 +619,14 @@ _UNEVEN = (
 )
 _AS_THERE = (
     "UPDATE main.sessions SET samples = coalesce((SELECT samples FROM other.sessions o"
-    " WHERE o.run = ?1 AND o.session = main.sessions.session), 0) WHERE run = ?1"
-    " AND ?2 = (SELECT count(*) FROM other.samples WHERE run = ?1)"
-    " AND ?2 = (SELECT total(samples) FROM other.sessions WHERE run = ?1)"
+    " WHERE o.run = :run AND o.session = main.sessions.session), 0) WHERE run = :run"
+    " AND :count = (SELECT count(*) FROM other.samples WHERE run = :run)"
+    " AND :count = (SELECT total(samples) FROM other.sessions WHERE run = :run)"
 )
 _LAST_HAS_ALL = (
     "UPDATE main.sessions SET samples = iif("
-    "session = (SELECT max(session) FROM main.sessions WHERE run = ?1), ?2, 0) WHERE run = ?1"
+    "session = (SELECT max(session) FROM main.sessions WHERE run = :run), :count, 0)"
+    " WHERE run = :run"
 )
 _MERGE = (
     "INSERT OR IGNORE INTO main.runs SELECT * FROM other.runs",
