@@ -12,7 +12,7 @@ def title(run, shown):
 
 
 def rows(run, shown):
-    return frame.frame(
+    return frame.rows(
         {
             "panel": {},
             "kind": "block",

@@ -8,8 +8,6 @@ from math import inf, isfinite
 from statistics import median
 from typing import ClassVar
 
-import pandas as pd
-
 from memlab.errors import BadRequest
 from memlab.experiment.figures import Figure
 from memlab.judging.claims import Judged, judge
@@ -18,7 +16,7 @@ from memlab.machines.fleet import show
 from memlab.present import words
 from memlab.present.figures import dumbbell, frame, paint
 from memlab.present.figures import rows as place
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import Page
 from memlab.present.figures.paint import line, sign
 from memlab.present.figures.rows import DrawnRow
@@ -49,7 +47,7 @@ def title(run: Run, shown: Fleet) -> str:
     return f"the claims of {run.experiment.name} on {words.count(len(shown.hosts), 'host')}"
 
 
-def rows(run: Run, shown: Fleet) -> pd.DataFrame:
+def rows(run: Run, shown: Fleet) -> Rows:
     """A row per claim, setting and host; `ratio` is the host's number over the median host's, where
     the hosts' numbers are above zero."""
     found: dict[tuple[str, str], dict[str, Judged]] = {}
@@ -57,7 +55,7 @@ def rows(run: Run, shown: Fleet) -> pd.DataFrame:
         for judged in judge(own):
             where = words.labels(own.experiment, judged.setting, _several(own, judged.setting))
             found.setdefault((judged.claim.id, where), {})[host] = judged
-    return frame.frame(
+    return frame.rows(
         _mark(shown.hosts[host], host, f"{id}, {where}" if where else id, judged, typical)
         for (id, where), by_host in sorted(found.items(), key=lambda one: _agreement(one[1]))
         for typical in [_typical(by_host.values())]
@@ -105,7 +103,7 @@ def _mark(run: Run, host: str, name: str, judged: Judged, typical: float | None)
     return mark
 
 
-def finding(run: Run, shown: Fleet, rows: pd.DataFrame) -> str | None:
+def finding(run: Run, shown: Fleet, rows: Rows) -> str | None:
     """How many claims hold on all hosts, and which host stands apart."""
     found = judging.rows(shown.hosts)
     apart = [one.host for one in judging.levels(shown.hosts) if one.apart]
@@ -114,7 +112,7 @@ def finding(run: Run, shown: Fleet, rows: pd.DataFrame) -> str | None:
     return "; ".join(said).removeprefix(f"{run.experiment.name}: ")
 
 
-def draw(page: Page, shown: Fleet, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: Fleet, rows: Rows) -> None:
     found = frame.marks(rows)
     page.notes += [
         f"{host}: {words.machine(run)}, run {run.id}" for host, run in shown.hosts.items()

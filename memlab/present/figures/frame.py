@@ -1,4 +1,4 @@
-"""The marks of a figure as one tidy frame: a row per mark, in base units.
+"""The marks of a figure as tidy data: a row per mark, in base units.
 
 Every kind has the columns `panel` (the levels that hold there), `kind`, `series` (its name in
 words) and `levels`, and of a measured mark `samples`. A row with `why` is a point that was tried
@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from memlab.analysis.intervals import Interval, ratio_interval
 from memlab.experiment import At, Control, Figure
@@ -25,19 +24,22 @@ from memlab.results import PointSummary, Run
 from memlab.results.samples import ids_of
 
 Mark = dict[str, Any]
+Rows = list[Mark]
 _NAMED_MAX = 4  # points without a value that the page names; the sidecar has all
 _DETAIL_MAX = 100  # characters of what a failed trial said
 _PLACE = re.compile(r" at \S+:\d+$")  # of the line of C that said it
 _COLUMNS = ("panel", "kind", "series", "levels", "why")
 
 
-def frame(rows: Iterable[Mark]) -> pd.DataFrame:
-    """Rows as a frame. A cell without anything is None or nan, and ints stay ints."""
-    found = pd.DataFrame(list(rows), dtype=object)
-    return found.reindex(columns=list(dict.fromkeys((*_COLUMNS, *found.columns))))
+def rows(found: Iterable[Mark]) -> Rows:
+    """Marks as the rows of a figure: their cells in the order of the columns, those that every kind
+    has first."""
+    marks = list(found)
+    columns = dict.fromkeys((*_COLUMNS, *(name for mark in marks for name in mark)))
+    return [{name: mark[name] for name in columns if name in mark} for mark in marks]
 
 
-def marks(rows: pd.DataFrame, **wanted: object) -> list[Mark]:
+def marks(rows: Rows, **wanted: object) -> list[Mark]:
     """The rows that have a value, and these cells, each without what it does not have."""
     return [
         mark
@@ -46,31 +48,28 @@ def marks(rows: pd.DataFrame, **wanted: object) -> list[Mark]:
     ]
 
 
-def unavailable(rows: pd.DataFrame) -> list[Mark]:
+def unavailable(rows: Rows) -> list[Mark]:
     """The rows of points without a value."""
     return [mark for mark in _records(rows) if "why" in mark]
 
 
-def _records(rows: pd.DataFrame) -> list[Mark]:
-    return [
-        {str(name): cell for name, cell in row.items() if not _nothing(cell)}
-        for row in rows.to_dict("records")
-    ]
+def _records(rows: Rows) -> list[Mark]:
+    return [{name: cell for name, cell in row.items() if not _nothing(cell)} for row in rows]
 
 
 def _nothing(cell: Any) -> bool:
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
-def as_data(rows: pd.DataFrame) -> list[Mark]:
+def as_data(rows: Rows) -> list[Mark]:
     """The rows for the sidecar: a cell that is None says that there is no number."""
     return [
         {
-            str(name): cell.tolist() if isinstance(cell, np.ndarray) else cell
+            name: cell.tolist() if isinstance(cell, np.ndarray) else cell
             for name, cell in row.items()
-            if str(name)[:1] != "_" and (cell is None or not _nothing(cell))
+            if name[:1] != "_" and (cell is None or not _nothing(cell))
         }
-        for row in rows.to_dict("records")
+        for row in rows
     ]
 
 
@@ -189,7 +188,7 @@ def lost_cells(run: Run, point: Point, why: str = "") -> Mark:
     }
 
 
-def said_lost(rows: pd.DataFrame) -> list[str]:
+def said_lost(rows: Rows) -> list[str]:
     """Which points have no value, once for each reason: `no value: write, 1 KiB: enomem`."""
     said = []
     for same in split(unavailable(rows), "why"):

@@ -10,10 +10,9 @@ import re
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-import pandas as pd
-
 from memlab.present import words
 from memlab.present.figures import scales
+from memlab.present.figures.frame import Rows
 from memlab.present.figures.layout import Page
 from memlab.results import Run
 
@@ -26,9 +25,9 @@ class FigureKind(Protocol):
     module may have a `title`, of the same arguments as `rows`.
     """
 
-    def rows(self, run: Run, shown: Any) -> pd.DataFrame: ...
-    def finding(self, run: Run, shown: Any, rows: pd.DataFrame) -> str | None: ...
-    def draw(self, page: Page, shown: Any, rows: pd.DataFrame) -> None: ...
+    def rows(self, run: Run, shown: Any) -> Rows: ...
+    def finding(self, run: Run, shown: Any, rows: Rows) -> str | None: ...
+    def draw(self, page: Page, shown: Any, rows: Rows) -> None: ...
 
 
 def of(shown: object) -> FigureKind:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
@@ -14,7 +13,7 @@ from memlab.experiment.points import point_key
 from memlab.judging import evidence
 from memlab.present import words
 from memlab.present.figures import frame, paint, scales, style
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import Note, Page
 from memlab.present.figures.paint import sign
 from memlab.results import PointSummary, Run
@@ -34,7 +33,7 @@ def _sides(run: Run, shown: Against) -> tuple[str, str]:
     return of, to
 
 
-def rows(run: Run, shown: Against) -> pd.DataFrame:
+def rows(run: Run, shown: Against) -> Rows:
     """In rising x the ratios, then the second metric of the points above the line. The grid's and
     the controls' points alike: a mechanism knows no controls."""
     every = {point_key(summary.point.at): summary for summary in run.summaries}
@@ -57,7 +56,7 @@ def rows(run: Run, shown: Against) -> pd.DataFrame:
             "_rank": frame.rank(places, [shown.by], at),
         }
         found += [cells | mark for mark in _pair(run, shown, of, to, control)]
-    return frame.frame(sorted(found, key=lambda mark: float(mark["x"])))
+    return frame.rows(sorted(found, key=lambda mark: float(mark["x"])))
 
 
 def _pair(
@@ -77,7 +76,7 @@ def _pair(
         yield {"kind": kind} | frame.median_cells(run, of, shown.beside)
 
 
-def finding(run: Run, shown: Against, rows: pd.DataFrame) -> str | None:
+def finding(run: Run, shown: Against, rows: Rows) -> str | None:
     """`current and future / off: 0.98 to 1.01 below 40 MiB, 0.05 to 0.4 from there on`, of the
     grid: a control may have moved the line."""
     marks = [mark for mark in frame.marks(rows, kind="ratio") if not mark["_control"]]
@@ -101,7 +100,7 @@ def _range(marks: Sequence[Mark]) -> str:
     return " to ".join(dict.fromkeys(ends))
 
 
-def draw(page: Page, shown: Against, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: Against, rows: Rows) -> None:
     run, marks = page.run, frame.marks(rows)
     above = [mark for mark in marks if mark["kind"] == "ratio"]
     below = [mark for mark in marks if mark["kind"] != "ratio"]

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import pandas as pd
-
 from memlab.experiment import At, Bars, Level
 from memlab.experiment.points import point_key
 from memlab.judging.effects import effects
 from memlab.present import words
 from memlab.present.figures import frame, groups, scales
 from memlab.present.figures.against import quotient_of
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import NARROW, Page
 from memlab.published import PrintedCell
 from memlab.results import PointSummary, Run
@@ -28,7 +26,7 @@ _SAID_MAX = 2  # levels that the headline says in words
 Printed = tuple[PrintedCell, str]  # a value and the table that it stands in
 
 
-def rows(run: Run, shown: Bars) -> pd.DataFrame:
+def rows(run: Run, shown: Bars) -> Rows:
     """Bars, printed values, ratios of both to the base bar; x is a group's number from the left.
     Controls are no bars."""
     summaries = {
@@ -37,7 +35,7 @@ def rows(run: Run, shown: Bars) -> pd.DataFrame:
     places = [point.at for point in frame.grid(run)]
     levels = list(dict.fromkeys(at[shown.over] for at in places))
     printed = _printed(run, shown)
-    return frame.frame(
+    return frame.rows(
         {"panel": panel, "x": x, "_rank": rank, "_group": level} | mark
         for panel in frame.panels(run, shown.panels, [shown.over, *shown.by])
         for rank, line in enumerate(frame.combinations(places, shown.by))
@@ -115,7 +113,7 @@ def _key(summaries: Mapping[str, PointSummary], wanted: At) -> str | None:
     return next((k for k, s in summaries.items() if frame.has(wanted, s.point.at)), None)
 
 
-def finding(run: Run, shown: Bars, rows: pd.DataFrame) -> str | None:
+def finding(run: Run, shown: Bars, rows: Rows) -> str | None:
     """Of a user's command what each level changes; of all others the claims say it."""
     if not run.experiment.watched:
         return None
@@ -124,7 +122,7 @@ def finding(run: Run, shown: Bars, rows: pd.DataFrame) -> str | None:
     return "; ".join((*said[:_SAID_MAX], *more))
 
 
-def draw(page: Page, shown: Bars, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: Bars, rows: Rows) -> None:
     run, found = page.run, frame.marks(rows)
     metric, log = run.metric(shown.metric), "y" in shown.log
     emulated = bool(run.environment.get("emulated_time")) and _timed(metric.unit)

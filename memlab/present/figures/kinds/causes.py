@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
@@ -16,6 +15,7 @@ from memlab.present import attribution, words
 from memlab.present.attribution import percentile
 from memlab.present.figures import frame, style
 from memlab.present.figures import rows as place
+from memlab.present.figures.frame import Rows
 from memlab.present.figures.layout import Page
 from memlab.present.figures.rows import DrawnRow
 from memlab.results import Run
@@ -54,10 +54,10 @@ def title(run: Run, shown: Causes) -> str:
     return "what the slowest operations met"
 
 
-def rows(run: Run, shown: Causes) -> pd.DataFrame:
+def rows(run: Run, shown: Causes) -> Rows:
     """A row per part of a bar, by main cause; `met` counts an operation for every cause that it
     met."""
-    return frame.frame(
+    return frame.rows(
         {
             "panel": {},
             "kind": "cause",
@@ -84,7 +84,7 @@ def _parts(tail: Tail) -> list[tuple[str, int]]:
     return main + [(name, count) for name, count in rest if count]
 
 
-def finding(run: Run, shown: Causes, rows: pd.DataFrame) -> str:
+def finding(run: Run, shown: Causes, rows: Rows) -> str:
     """What most of each point's slowest operations met, and how many are unexplained."""
     declared, found = run.experiment.attribution, traced(run)
     if declared is None or not found:
@@ -108,7 +108,7 @@ def _most(found: Traced) -> str:
     return f"{attribution.share(one.causes[cause].met, one.judged)} met {CAUSES[cause]}, {rest}"
 
 
-def draw(page: Page, shown: Causes, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: Causes, rows: Rows) -> None:
     run, declared, found = page.run, page.run.experiment.attribution, traced(page.run)
     assert declared is not None  # only a declared attribution has a figure of causes
     page.apart = TRACE.name

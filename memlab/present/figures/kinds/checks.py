@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 
 from memlab.experiment import Checks, Claim, Count, Outcome, Within
 from memlab.judging import evidence
 from memlab.judging.claims import Judged, judge
 from memlab.present import words
 from memlab.present.figures import frame, scales, style, tables
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import Page
 from memlab.present.figures.tables import FigureCell
 from memlab.results import Run
@@ -35,7 +34,7 @@ def title(run: Run, shown: Checks) -> str:
     return "exact checks" if of == "check" else f"exact checks, by {of}"
 
 
-def rows(run: Run, shown: Checks) -> pd.DataFrame:
+def rows(run: Run, shown: Checks) -> Rows:
     """A row per claim and setting, by level of the figure's factor, in the plan's order."""
     from memlab.present.documents import JudgedClaim, plain
 
@@ -58,7 +57,7 @@ def rows(run: Run, shown: Checks) -> pd.DataFrame:
             "_read": _read(run, judged.claim),
         }
         found.append(cells)
-    return frame.frame(sorted(found, key=lambda mark: int(mark["_order"])))
+    return frame.rows(sorted(found, key=lambda mark: int(mark["_order"])))
 
 
 def _read(run: Run, claim: Claim) -> str:
@@ -101,14 +100,14 @@ def _seen(run: Run, judged: Judged) -> str:
     return " to ".join(_quantity(run, claim, v) for v in dict.fromkeys(known))
 
 
-def finding(run: Run, shown: Checks, rows: pd.DataFrame) -> str:
+def finding(run: Run, shown: Checks, rows: Rows) -> str:
     """How many checks came out how."""
     count = Counter(mark["verdict"] for mark in frame.marks(rows))
     said = ", ".join(f"{count[word]} {word}" for word in _SIGNS if count[word])
     return f"{units.counted(count.total(), 'check')}: {said}" if said else "no check is declared"
 
 
-def draw(page: Page, shown: Checks, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: Checks, rows: Rows) -> None:
     """Contradicted ones first."""
     run, order = page.run, list(_SIGNS)
     found = frame.marks(rows)

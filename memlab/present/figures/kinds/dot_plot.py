@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
 from memlab.experiment import DotPlot
 from memlab.experiment.points import Point
 from memlab.present import words
 from memlab.present.figures import frame, paint, scales, style
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import STEP, Page
 from memlab.present.figures.paint import sign
 from memlab.results import Run
@@ -26,13 +25,13 @@ _DOTS, _MEAN = (0.06, 0.74), 0.87  # where in a strip the dots lie, and the mean
 _PALE = 0.35  # of the hue, for the trials behind
 
 
-def rows(run: Run, shown: DotPlot) -> pd.DataFrame:
+def rows(run: Run, shown: DotPlot) -> Rows:
     """A row per strip: the members of the trial whose metric is the median. `mean` and `spread`,
     one standard deviation of the members, are medians over the trials; the one that is `apart` is
     in neither."""
     own = [shown.over, *shown.by]
     places = [point.at for point in frame.grid(run)]
-    return frame.frame(
+    return frame.rows(
         {
             "panel": panel,
             "kind": "members",
@@ -77,7 +76,7 @@ def _strip(run: Run, shown: DotPlot, point: Point) -> Mark:
     }
 
 
-def finding(run: Run, shown: DotPlot, rows: pd.DataFrame) -> str:
+def finding(run: Run, shown: DotPlot, rows: Rows) -> str:
     """Where the members are most alike and where least, as spread over mean."""
     found = [mark for mark in frame.marks(rows) if mark.get("mean", 0) > 0]
     if not found:
@@ -90,7 +89,7 @@ def finding(run: Run, shown: DotPlot, rows: pd.DataFrame) -> str:
     return f"spread: {' to '.join(said if len(ranked) > 1 else said[:1])}"
 
 
-def draw(page: Page, shown: DotPlot, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: DotPlot, rows: Rows) -> None:
     run, found, lost = page.run, frame.marks(rows), frame.unavailable(rows)
     top = [v for m in found for trial in (m["_drawn"], *m["_behind"]) for v in trial]
     top += [mark["mean"] + mark["spread"] for mark in found]

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
@@ -21,7 +20,7 @@ from memlab.judging import costs
 from memlab.judging.costs import Fitted
 from memlab.present import words
 from memlab.present.figures import frame, paint, placing, scales, style
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import Note, Page
 from memlab.present.figures.paint import line, sign
 from memlab.results import Run
@@ -42,7 +41,7 @@ _HIGH, _LOW = 330.0, 200.0  # points of one panel alone, and of each of several 
 _PUBLISHED: dict[str, Any] = {"color": style.PALE, "linestyle": style.DASHED, "markersize": 3.6}
 
 
-def rows(run: Run, shown: Lines) -> pd.DataFrame:
+def rows(run: Run, shown: Lines) -> Rows:
     """Lines, controls, the loop alone, printed curves, crossings and models, panel by panel."""
     grid = [s for s in run.summaries if s.point.control is None]
     lines = frame.combinations((s.point.at for s in grid), shown.by)
@@ -61,7 +60,7 @@ def rows(run: Run, shown: Lines) -> pd.DataFrame:
         cells = {"panel": panel, "_place": frame.place(run, panel)}
         found += [cells | mark for mark in (*made, *crossed, *models)]
         earlier.append(panel)
-    return frame.frame(found)
+    return frame.rows(found)
 
 
 def _lines(run: Run, shown: Lines, inside: Sequence[Point], lines: Sequence[At]) -> Iterator[Mark]:
@@ -212,7 +211,7 @@ def _behind(run: Run, crossing: Crossing, side: At) -> Iterator[Samples]:
             yield behind
 
 
-def finding(run: Run, shown: Lines, rows: pd.DataFrame) -> str | None:
+def finding(run: Run, shown: Lines, rows: Rows) -> str | None:
     """Where the experiment's crossing lies; None where there is none to say."""
     found = [mark for mark in frame.marks(rows, kind="crossing") if "control" not in mark]
     if len(found) > _SAID_MAX:
@@ -337,7 +336,7 @@ def _caches(run: Run, shown: Lines) -> str:
 # Drawing
 
 
-def draw(page: Page, shown: Lines, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: Lines, rows: Rows) -> None:
     run, found = page.run, frame.marks(rows)
     metric, parts = run.metric(shown.metric), frame.split(found, "panel") or [[]]
     columns = frame.columns([part[0]["panel"] for part in parts if part] or [{}], most=3)

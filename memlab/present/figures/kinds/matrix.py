@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import pandas as pd
-
 from memlab import published
 from memlab.experiment import At, Matrix, Printed
 from memlab.present import words
 from memlab.present.figures import frame, scales, tables
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import NARROW, Page
 from memlab.present.figures.tables import FigureCell
 from memlab.results import PointSummary, Run
@@ -25,12 +23,12 @@ def title(run: Run, shown: Matrix) -> str:
     return f"{shown.title}, by {scales.factor(run.experiment, shown.over)}"
 
 
-def rows(run: Run, shown: Matrix) -> pd.DataFrame:
+def rows(run: Run, shown: Matrix) -> Rows:
     """A row per point, controls too, with the words of its samples; a trial that was not ok has
     its outcome."""
     names = _downwards(run, shown)
     usual = frame.shared(point.at for point in frame.grid(run))
-    return frame.frame(
+    return frame.rows(
         {
             "panel": {},
             "kind": "outcome",
@@ -94,7 +92,7 @@ def _published(printed: Printed, at: At) -> str:
     return ""
 
 
-def finding(run: Run, shown: Matrix, rows: pd.DataFrame) -> str:
+def finding(run: Run, shown: Matrix, rows: Rows) -> str:
     """How many points ended in each word, the most frequent first."""
     found = [mark["words"] for mark in frame.marks(rows)]
     said = Counter(word for each in found for word in each)
@@ -106,7 +104,7 @@ def finding(run: Run, shown: Matrix, rows: pd.DataFrame) -> str:
     return f"points by {shown.title}: {many}{mixed}"
 
 
-def draw(page: Page, shown: Matrix, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: Matrix, rows: Rows) -> None:
     run, found = page.run, frame.marks(rows)
     columns = list(dict.fromkeys(mark["_column"] for mark in found))
     page.width = NARROW if len(columns) < _MANY else page.width

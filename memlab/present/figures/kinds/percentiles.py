@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
 from memlab.analysis.histogram import LEAST_BEYOND, Histogram
@@ -15,7 +14,7 @@ from memlab.experiment import At, Percentiles
 from memlab.experiment.points import Point
 from memlab.present import words
 from memlab.present.figures import frame, paint, scales, style
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import NARROW, Note, Page
 from memlab.present.figures.paint import line, sign
 from memlab.results import Run
@@ -48,7 +47,7 @@ def _quantity(run: Run, shown: Percentiles) -> str:
     return rest if first[:1] == "p" and first[1:].replace(".", "").isdigit() else said
 
 
-def rows(run: Run, shown: Percentiles) -> pd.DataFrame:
+def rows(run: Run, shown: Percentiles) -> Rows:
     """A row per marked percentile of a curve, then its open end, then its longest latency."""
     own = [*shown.by, shown.over]
     points = [point for point in frame.grid(run) if frame.has(point.at, shown.where)]
@@ -66,7 +65,7 @@ def rows(run: Run, shown: Percentiles) -> pd.DataFrame:
             for point in inside:
                 label = frame.control_name(run, point, several)
                 found += _curve(run, shown, panel, point, label, number)
-    return frame.frame(found)
+    return frame.rows(found)
 
 
 def _curve(
@@ -138,7 +137,7 @@ def _path(merged: Histogram) -> Iterator[tuple[float, float]]:
             yield share, value_ns * 1e-9
 
 
-def finding(run: Run, shown: Percentiles, rows: pd.DataFrame) -> str:
+def finding(run: Run, shown: Percentiles, rows: Rows) -> str:
     """The highest percentile that all curves have: of each, or the least and the most."""
     curves = frame.split(frame.marks(rows, kind="percentile"), "panel", "series")
     if not curves:
@@ -155,7 +154,7 @@ def finding(run: Run, shown: Percentiles, rows: pd.DataFrame) -> str:
     return f"{percent(SHARES[shared])} of latencies are within {few}"
 
 
-def draw(page: Page, shown: Percentiles, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: Percentiles, rows: Rows) -> None:
     found = frame.marks(rows)
     several = len(frame.split(found, "panel")) > 1
     page.width = page.width if several else NARROW

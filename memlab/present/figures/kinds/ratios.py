@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from math import log
 from typing import Any
 
-import pandas as pd
 from matplotlib.patches import Patch
 
 from memlab.experiment import Ratios
@@ -15,7 +14,7 @@ from memlab.judging.compare import Compared, PointComparison, compare_runs
 from memlab.present import words
 from memlab.present.figures import frame, paint, style
 from memlab.present.figures import rows as place
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import Page
 from memlab.present.figures.paint import line, sign
 from memlab.present.figures.rows import DrawnRow
@@ -34,13 +33,13 @@ def title(run: Run, shown: Ratios) -> str:
     return f"{words.metric_label(run.metric(shown.metric))}: {_called(run)} against {bases}"
 
 
-def rows(run: Run, shown: Ratios) -> pd.DataFrame:
+def rows(run: Run, shown: Ratios) -> Rows:
     """A row per point and base that both have; `ratio` is the run's median over the base's."""
     compared = _compared(run, shown)
     names = [*map(_called, shown.bases)]
     varied = [n for n in run.varied if any(len({p.at[n] for p in c.points}) > 1 for c in compared)]
     of = {tuple(p.at.values()): p for p in frame.grid(run)}
-    return frame.frame(
+    return frame.rows(
         _mark(run, shown, point, varied, names[rank] if len(names) > 1 else "")
         | {"base": names[rank], "_rank": rank, "_remarks": one.remarks}
         | {"samples": run.valued(shown.metric, of[tuple(point.at.values())]).ids}
@@ -81,7 +80,7 @@ def _mark(
     }
 
 
-def finding(run: Run, shown: Ratios, rows: pd.DataFrame) -> str | None:
+def finding(run: Run, shown: Ratios, rows: Rows) -> str | None:
     """How many points differ, and by how much at most."""
     found = frame.marks(rows)
     if not found:
@@ -102,7 +101,7 @@ def finding(run: Run, shown: Ratios, rows: pd.DataFrame) -> str | None:
     return "; ".join(said)
 
 
-def draw(page: Page, shown: Ratios, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: Ratios, rows: Rows) -> None:
     found = frame.marks(rows)
     page.notes += dict.fromkeys(said for mark in found for said in mark["_remarks"])
     found = place.most(page, found, lambda mark: abs(log(mark["ratio"])), "differ")

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
@@ -15,7 +14,7 @@ from memlab.experiment.points import Point, varied_factors
 from memlab.present import words
 from memlab.present.figures import frame, paint, style
 from memlab.present.figures import rows as place
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import NARROW, Page
 from memlab.present.figures.paint import sign
 from memlab.present.figures.rows import DrawnRow
@@ -31,7 +30,7 @@ def title(run: Run, shown: StripPlot) -> str:
     return f"{words.metric_label(run.metric(shown.metric))}: every sample beside its point's median"
 
 
-def rows(run: Run, shown: StripPlot) -> pd.DataFrame:
+def rows(run: Run, shown: StripPlot) -> Rows:
     """A row per point, those of a group together. `spread` is the median distance of its samples
     from their median, as a share of it."""
     order = [*shown.panels, shown.over, *shown.by]
@@ -44,7 +43,7 @@ def rows(run: Run, shown: StripPlot) -> pd.DataFrame:
         at = found.point.at
         return found.point.control or "", *(levels[name].index(at[name]) for name in names)
 
-    return frame.frame(
+    return frame.rows(
         {
             "panel": {},
             "kind": "control strip" if one.point.control else "strip",
@@ -81,7 +80,7 @@ def _strip(run: Run, shown: StripPlot, summary: PointSummary) -> Mark:
     }
 
 
-def finding(run: Run, shown: StripPlot, rows: pd.DataFrame) -> str | None:
+def finding(run: Run, shown: StripPlot, rows: Rows) -> str | None:
     """How far samples lie from their median, where they are most alike and where least."""
     found = sorted(frame.marks(rows), key=lambda mark: float(mark["spread"]))
     if not found:
@@ -94,7 +93,7 @@ def finding(run: Run, shown: StripPlot, rows: pd.DataFrame) -> str | None:
     return f"half of a point's samples lie within {said} of its median"
 
 
-def draw(page: Page, shown: StripPlot, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: StripPlot, rows: Rows) -> None:
     found = place.most(page, frame.marks(rows), lambda mark: float(mark["spread"]), "spread")
     most = max(10, _DOTS_MAX // max(1, len(found)))
     if any(len(mark["_ratios"]) > most for mark in found):

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
 from memlab.experiment import At, Raw, Timeline
 from memlab.experiment.points import Point, varied_factors
 from memlab.present import words
 from memlab.present.figures import frame, scales, style
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import NARROW, Note, Page
 from memlab.present.figures.paint import line, sign
 from memlab.results import Run
@@ -32,7 +31,7 @@ def title(run: Run, shown: Timeline) -> str:
     return f"{shown.quantity} over time"
 
 
-def rows(run: Run, shown: Timeline) -> pd.DataFrame:
+def rows(run: Run, shown: Timeline) -> Rows:
     """A row per line. The course itself is the sample's own, in the store."""
     held, of = _held(run, shown), (None, *shown.controls)
     points = [p for p in run.points if p.control in of and frame.has(p.at, held)]
@@ -42,7 +41,7 @@ def rows(run: Run, shown: Timeline) -> pd.DataFrame:
     names = [*own, *(name for name in apart if name not in (*own, *shown.by))]
     naming = [name for name in shown.by if name in apart]
     places = [point.at for point in points]
-    return frame.frame(
+    return frame.rows(
         {
             "panel": panel,
             "kind": "over time",
@@ -146,7 +145,7 @@ def _median_first(trials: Sequence[tuple[float, Trial]]) -> list[Trial]:
     return [order[middle][1], *(trial for i, (_, trial) in enumerate(order) if i != middle)]
 
 
-def finding(run: Run, shown: Timeline, rows: pd.DataFrame) -> str:
+def finding(run: Run, shown: Timeline, rows: Rows) -> str:
     """The peak of each line, or of the lowest and the highest."""
     found = frame.marks(rows)
     if not found:
@@ -166,7 +165,7 @@ def _said(shown: Timeline, mark: Mark, several: bool) -> str:
     return peak + (f" ({name})" if name else "")
 
 
-def draw(page: Page, shown: Timeline, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: Timeline, rows: Rows) -> None:
     found = frame.marks(rows)
     parts = frame.split(found, "panel")
     several = len(parts) > 1

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
 from matplotlib.axes import Axes
 
 from memlab.experiment import Tradeoff
 from memlab.experiment.points import varied_factors
 from memlab.present import words
 from memlab.present.figures import frame, paint, scales, style
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import NARROW, Note, Page
 from memlab.present.figures.paint import line, sign
 from memlab.results import PointSummary, Run
@@ -23,7 +22,7 @@ def title(run: Run, shown: Tradeoff) -> str:
     return f"{up} against {across}"
 
 
-def rows(run: Run, shown: Tradeoff) -> pd.DataFrame:
+def rows(run: Run, shown: Tradeoff) -> Rows:
     own = [shown.over, *shown.by]
     found: list[Mark] = []
     for panel in frame.panels(run, shown.panels, own):
@@ -38,7 +37,7 @@ def rows(run: Run, shown: Tradeoff) -> pd.DataFrame:
             for s in inside
             if s.outcomes
         ]
-    return frame.frame(found)
+    return frame.rows(found)
 
 
 def _drawn(shown: Tradeoff, point: Any) -> bool:
@@ -67,11 +66,11 @@ def _cells(run: Run, shown: Tradeoff, summary: PointSummary) -> Mark:
     return found | {"samples": run.good(summary.point).ids}
 
 
-def finding(run: Run, shown: Tradeoff, rows: pd.DataFrame) -> None:
+def finding(run: Run, shown: Tradeoff, rows: Rows) -> None:
     """None: the claims say it."""
 
 
-def draw(page: Page, shown: Tradeoff, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: Tradeoff, rows: Rows) -> None:
     run, marks = page.run, frame.marks(rows)
     several = len(frame.split(marks, "panel")) > 1
     page.width = page.width if several else NARROW

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 
 from memlab.analysis.variance_components import Spread
@@ -14,7 +13,7 @@ from memlab.experiment import VarianceComponents
 from memlab.present import words
 from memlab.present.figures import frame, paint, style
 from memlab.present.figures import rows as place
-from memlab.present.figures.frame import Mark
+from memlab.present.figures.frame import Mark, Rows
 from memlab.present.figures.layout import NARROW, Page
 from memlab.present.figures.paint import sign
 from memlab.present.figures.rows import DrawnRow
@@ -42,9 +41,9 @@ def title(run: Run, shown: VarianceComponents) -> str:
     return f"{of}: how far each variance component moves a sample"
 
 
-def rows(run: Run, shown: VarianceComponents) -> pd.DataFrame:
+def rows(run: Run, shown: VarianceComponents) -> Rows:
     """A row per point; by component a sample's relative standard deviation, its low and high."""
-    return frame.frame(
+    return frame.rows(
         {
             "panel": {},
             "kind": "layers",
@@ -70,7 +69,7 @@ def _components(found: list[Mark]) -> list[str]:
     return [name for name in _COMPONENTS if any(name in mark for mark in found)]
 
 
-def finding(run: Run, shown: VarianceComponents, rows: pd.DataFrame) -> str | None:
+def finding(run: Run, shown: VarianceComponents, rows: Rows) -> str | None:
     """The median over the points, by component."""
     found = frame.marks(rows)
     said = [
@@ -81,7 +80,7 @@ def finding(run: Run, shown: VarianceComponents, rows: pd.DataFrame) -> str | No
     return f"at the median point a sample is moved {', '.join(said)}" if said else None
 
 
-def draw(page: Page, shown: VarianceComponents, rows: pd.DataFrame) -> None:
+def draw(page: Page, shown: VarianceComponents, rows: Rows) -> None:
     found = [mark for mark in frame.marks(rows) if _components([mark])]
     page.notes.append(
         "a component's standard deviation and its 95 % interval, of normal components on logs; "
