@@ -86,8 +86,8 @@ def test_a_refused_trace_is_said_in_the_figure(make: Make) -> None:
 
 def test_json_and_the_report_have_it(make: Make) -> None:
     run = make()
-    told = Show.made_of(run).attribution
-    busy = next(one for one in told if one.at["beside"] == "busy")
+    traced = Show.made_of(run).attribution
+    busy = next(point for point in traced if point.at["beside"] == "busy")
     met = busy.tails[1].causes["shootdown"]
     assert (met.met, met.main, met.inside_s) == (48, 40, pytest.approx(8 * 51e-6))
     assert any("60 % met a shootdown" in finding for finding in figures.findings(run))
