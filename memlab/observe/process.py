@@ -18,7 +18,7 @@ from memlab.observe import files, proc
 _KERNEL_THREAD = 0x0020_0000  # PF_KTHREAD, include/linux/sched.h
 DELETED = " (deleted)"  # what a path of maps ends in where it leads to its file no more
 _FIELDS = ("Rss", "Pss", "Locked")  # of smaps; it has 20 more, which would take time
-_HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ")
+_HEADER = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+)\b")
 # A guard is a page by default (pthread_attr_setguardsize(3)). glibc's arenas end in an
 # inaccessible rest of up to 64 MiB, which is not a guard.
 _GUARD_BYTES_MAX = 64 << 10
@@ -80,16 +80,18 @@ def parse_maps(text: str) -> list[Mapping]:
     """The mappings in ascending order, from maps or from smaps."""
     found: list[Mapping] = []
     for line in proc.lines(text):
-        if line[:1].isupper():  # a field of smaps; a header begins with its address
+        if found and line[:1].isupper():  # a field of smaps; a header begins with its address
             _add(found[-1], line)
             continue
         header = _HEADER.match(line)
         if header is None:
-            raise ValueError(f"maps: expected 'START-END PERMISSIONS', found {line[:40]!r}")
-        start, end, permissions = header.groups()
+            raise ValueError(f"maps: expected 'START-END PERMISSIONS OFFSET', found {line[:40]!r}")
+        start, end, permissions, offset = header.groups()
         words = line.split(maxsplit=5)
-        path, offset = words[5] if words[5:] else "", int(words[2], 16)
-        found.append(Mapping(int(start, 16), int(end, 16), permissions, path, offset_bytes=offset))
+        path = words[5] if words[5:] else ""
+        found.append(
+            Mapping(int(start, 16), int(end, 16), permissions, path, offset_bytes=int(offset, 16))
+        )
     return found
 
 

@@ -24,6 +24,8 @@ SMAPS = (
     "2000-4000 rw-p 00000000 00:00 0 \nSize: 8 kB\nLocked:  8 kB\nVmFlags: rd wr lo \n"
     "5000-6000 rw-p 00000000 00:00 0   [heap]\nPss: 2048 kB\nVmFlags: rd wr \n"
 )
+ROLLUP = "1000-2000 ---p 00000000 00:00 0    [rollup]\nRss:  8 kB\nLocked:   4 kB\n"
+LIMITS = "Limit  Soft Limit  Hard Limit  Units\nMax locked memory  8388608  unlimited  bytes\n"
 
 
 def test_stat_counts_its_fields_from_the_last_parenthesis() -> None:
@@ -66,8 +68,7 @@ def test_a_stack_lies_on_a_small_guard_and_has_no_name() -> None:
 
 
 def test_rollup() -> None:
-    text = "1000-2000 ---p 00000000 00:00 0    [rollup]\nRss:  8 kB\nLocked:   4 kB\n"
-    assert process.parse_rollup(text) == {"Rss": 8192, "Locked": 4096}
+    assert process.parse_rollup(ROLLUP) == {"Rss": 8192, "Locked": 4096}
 
 
 def test_environ_and_limits() -> None:
@@ -77,9 +78,8 @@ def test_environ_and_limits() -> None:
         "GLIBC_TUNABLES": "glibc.malloc.top_pad=1:glibc.malloc.arena_max=3",
         "B": "2",
     }
-    limits = "Limit  Soft Limit  Hard Limit  Units\nMax locked memory  8388608  unlimited  bytes\n"
-    assert process.parse_limit(limits, "Max locked memory") == 8 << 20
-    unlimited = limits.replace("8388608", "unlimited")
+    assert process.parse_limit(LIMITS, "Max locked memory") == 8 << 20
+    unlimited = LIMITS.replace("8388608", "unlimited")
     assert process.parse_limit(unlimited, "Max locked memory") is None
 
 
