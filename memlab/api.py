@@ -92,8 +92,8 @@ class Run(results.Run):
         choice = Choice(**chosen)
         if not choice.given:
             if name not in self.figures:
-                known = ", ".join(filter(None, self.figures)) or "none but the first"
-                hint = nearest(str(name), self.figures, f"there are: {known}")
+                known = list(filter(None, self.figures)) or ["none but the first"]
+                hint = nearest(str(name), known)
                 raise BadRequest(f"{self.experiment.name} has no figure {name!r}; {hint}")
             return figures.draw(self, name)
         bases = choice.against

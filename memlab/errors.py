@@ -38,14 +38,23 @@ class Interrupted(MemlabError):
         self.run, self.kept, self.exit_code = run, kept, 128 + signal
 
 
-def nearest(wanted: str, known: Iterable[str], otherwise: str) -> str:
-    """What to do about a name that is unknown: the nearest one, else the words for none."""
+def there_are(names: Iterable[str]) -> str:
+    """The names to choose from, the first ten of many."""
+    known = list(names)
+    more = f" and {len(known) - 10} more" if len(known) > 10 else ""
+    return f"there are: {', '.join(known[:10])}{more}" if known else "there are none"
+
+
+def nearest(wanted: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """What to do about a name that is unknown: the nearest one, else `otherwise`, else all."""
     from difflib import get_close_matches  # on the way to an error alone
 
     names = list(known)
     near = get_close_matches(wanted, names, n=1, cutoff=0.6)
     near = near or [name for name in names if len(wanted) > 2 and name.startswith(wanted)][:1]
-    return f"did you mean {near[0]}?" if near else otherwise
+    if near:
+        return f"did you mean {near[0]}?"
+    return there_are(names) if otherwise is None else otherwise
 
 
 # Usage

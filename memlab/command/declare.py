@@ -724,7 +724,7 @@ def _claim(experiment: CommandExperiment, number: int, text: str) -> Claim:
         )
     names = [metric.name for metric in experiment.metrics]
     if found["metric"] not in names:
-        hint = nearest(found["metric"], names, f"metrics: {', '.join(names)}")
+        hint = nearest(found["metric"], names)
         raise BadRequest(f"--expect: no metric {found['metric']!r}; {hint}")
     metric = experiment.metric(found["metric"])
     said: dict[str, Any] = {"metric": metric.name, "text": text.strip(), "id": f"expect-{number}"}

@@ -34,9 +34,7 @@ T = TypeVar("T", bound=_Named)
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> BadDeclaration:
     """The error of a name that nothing has."""
-    names = list(known)
-    there = f"there are: {', '.join(names)}" if names else "there are none"
-    return BadDeclaration(f"no {kind} {name!r}; {nearest(str(name), names, there)}")
+    return BadDeclaration(f"no {kind} {name!r}; {nearest(str(name), known)}")
 
 
 def find(kind: str, name: object, known: Iterable[T]) -> T:

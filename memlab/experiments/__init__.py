@@ -119,8 +119,7 @@ def _outside(path: str) -> Experiment:
 def _packaged(name: str) -> Experiment:
     found = packaged()
     if name not in found:
-        known = sorted([*names(), *found])
-        hint = nearest(name, known, f"there are: {', '.join(known)}")
+        hint = nearest(name, sorted([*names(), *found]), "`memlab list` lists them")
         from memlab import published
 
         if name in published.ids():

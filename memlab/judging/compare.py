@@ -153,12 +153,12 @@ def metric_of(experiment: Experiment, name: str | None) -> Metric:
     """The metric of that name, else the experiment's first; NotComparable names the nearest."""
     if name is None:
         return experiment.metrics[0]
-    metrics = {m.name: m for m in (*WINDOW_METRICS, *experiment.metrics)}
+    metrics = {m.name: m for m in experiment.metrics}
+    metrics |= {m.name: m for m in WINDOW_METRICS if m.name not in metrics}
     if name not in metrics:
         if (new := renamed.name(experiment.name, name)) in metrics:
             raise NotComparable(f"{experiment.name}: metric {name!r} is renamed to {new!r}")
-        hint = nearest(name, metrics, f"there are: {', '.join(metrics)}")
-        raise NotComparable(f"{experiment.name} has no metric {name!r}; {hint}")
+        raise NotComparable(f"{experiment.name} has no metric {name!r}; {nearest(name, metrics)}")
     return metrics[name]
 
 

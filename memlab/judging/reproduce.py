@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memlab import experiments, published
-from memlab.errors import UnknownExperiment, nearest
+from memlab.errors import UnknownExperiment, nearest, there_are
 from memlab.experiment import Experiment
 from memlab.judging.claims import Judged, judge
 from memlab.results import Run
@@ -55,8 +55,7 @@ def only(study: Study, table: str) -> Study:
         raise UnknownExperiment(f"--table {table}: {study.name} is no study; it has no tables")
     known = published.load(study.name).tables
     if table not in known:
-        there = ", ".join(known)
-        raise UnknownExperiment(f"{study.name} has no table {table!r}; there are: {there}")
+        raise UnknownExperiment(f"{study.name} has no table {table!r}; {there_are(known)}")
     about = [e for e in study.experiments if (study.name, table) in e.tables]
     if not about:
         raise UnknownExperiment(
@@ -78,8 +77,7 @@ def _unique(names: Sequence[str], wanted: str) -> str:
         return matches[0]
     if matches:
         raise UnknownExperiment(f"{wanted!r} fits {', '.join(matches)}; write one of them")
-    known = [*names, "all"]
-    hint = nearest(wanted, known, f"there are: {', '.join(known)}")
+    hint = nearest(wanted, [*names, "all"], "`memlab list` lists them")
     raise UnknownExperiment(f"no study or experiment {wanted!r}; {hint}")
 
 

@@ -32,8 +32,8 @@ def store(experiment: str) -> Path:
     there is no place for it."""
     if experiment not in names():
         if experiment == "last":
-            raise UnknownRun(f"--example wants an experiment; there are: {', '.join(names())}")
-        hint = nearest(experiment, names(), f"there are: {', '.join(names())}")
+            raise UnknownRun("--example wants an experiment; `memlab list` lists them")
+        hint = nearest(experiment, names(), "`memlab list` lists them")
         raise UnknownRun(f"no recorded run of {experiment!r}; {hint}")
     packed = (FOLDER / f"{experiment}{SUFFIX}").read_bytes()
     # A copy for each format of the store: opening it brings it to this memlab's.

@@ -12,7 +12,7 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from memlab.errors import BadRequest
+from memlab.errors import BadRequest, there_are
 from memlab.text import units
 
 TIME_MAX_S = 1e11  # the year 5138, or as long a duration
@@ -137,8 +137,7 @@ class Option:
         if value is None and self.default is None:
             return
         if self.choices and value not in self.choices:
-            known = ", ".join(self.choices)
-            raise BadRequest(f"no {self.python} {value!r}; there are: {known}")
+            raise BadRequest(f"no {self.python} {value!r}; {there_are(self.choices)}")
         # nan is in no range
         if self.is_a and not (self.least <= value <= self.most and value > self.above):
             raise BadRequest(f"{self.python} is {self.is_a}, not {self.kind.show(value)}")

@@ -288,8 +288,7 @@ class Run:
         nearest."""
         found = next((m for m in self.metrics if m.name == name), None)
         if found is None:
-            names = [m.name for m in self.metrics]
-            hint = nearest(str(name), names, f"there are: {', '.join(names)}")
+            hint = nearest(str(name), [m.name for m in self.metrics])
             raise BadRequest(f"{self.experiment.name} has no metric {name!r}; {hint}")
         return found
 

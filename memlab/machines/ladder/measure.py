@@ -84,7 +84,7 @@ def requests(asked: LadderRequest) -> list[Request]:
     counted = {metric.name for one in loaded for metric in one.metrics}
     if unknown := set(asked.metrics) - counted:
         wanted, theirs = min(unknown), ", ".join(asked.experiments)
-        near = nearest(wanted, counted, f"there are: {', '.join(sorted(counted))}")
+        near = nearest(wanted, sorted(counted))
         raise BadRequest(f"no metric {wanted!r} in {theirs}; {near}")
     # A metric that is asked for in a claim's place leaves all claims out.
     if unknown := set(asked.claims) - known - set(asked.metrics):

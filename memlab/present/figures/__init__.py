@@ -171,7 +171,7 @@ def _factor(run: Run, name: str) -> str:
     if name not in known:
         if (new := renamed.name(run.experiment.name, name)) in known:
             raise BadRequest(f"{run.experiment.name}: {name} is renamed to {new}")
-        hint = nearest(name, known, f"factors: {', '.join(known)}")
+        hint = nearest(name, known)
         raise BadRequest(f"{run.experiment.name} has no factor {name!r}; {hint}")
     return name
 
