@@ -4,7 +4,9 @@
  * `future_onfault` the same page by page as it is touched. A lock does not survive execve(2),
  * and fork(2) drops it (mlockall(2)): each program that the command starts preloads this again,
  * a forked child that starts no program is not locked. If the lock is refused, the command ends
- * with LOCK_REFUSED before main, since its figures would be those of another policy.
+ * with LOCK_REFUSED before main, since its figures would be those of another policy. The first
+ * program says in the descriptor MEMLAB_LOCK_TAKEN that the lock is taken: until then it may wait
+ * for its CPU or for the disk, and nothing is locked. Its main sees neither of the two.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -41,6 +43,19 @@ static void say_limit(void)
 			(unsigned long long)most.rlim_cur >> 10);
 }
 
+static void say_taken(void)
+{
+	const char *word = getenv("MEMLAB_LOCK_TAKEN");
+	int descriptor = word ? atoi(word) : -1;
+
+	if (!word)
+		return;
+	ssize_t said = write(descriptor, "", 1);
+	(void)said; /* who no longer reads has ended, and ends this */
+	close(descriptor);
+	unsetenv("MEMLAB_LOCK_TAKEN");
+}
+
 __attribute__((constructor)) static void lock_all(void)
 {
 	const char *lock = getenv("MEMLAB_LOCK");
@@ -52,4 +67,5 @@ __attribute__((constructor)) static void lock_all(void)
 		say_limit();
 		_exit(LOCK_REFUSED);
 	}
+	say_taken();
 }

@@ -279,22 +279,80 @@ def test_a_static_program_cannot_preload_a_lock(tmp_path: Path, store_path: Path
 
 
 @pytest.mark.parametrize(
-    ("readings", "outcome"), [([0] * 9, None), ([0] * 10, "unavailable"), ([0] * 10 + [4096], None)]
+    ("before", "readings", "outcome"),
+    [
+        (99, [], None),
+        (99, [0] * 9, None),
+        (0, [0] * 10, "unavailable"),
+        (99, [0] * 10, "unavailable"),
+        (99, [4096] + [0] * 10, None),
+        (99, [0] * 10 + [4096], None),
+    ],
 )
-def test_few_readings_of_no_lock_may_be_from_before_main(
-    readings: list[int], outcome: str | None
+def test_a_reading_of_no_lock_counts_once_the_lock_was_taken(
+    before: int, readings: list[int], outcome: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A start of 10 ms was called unavailable once in 300 trials."""
+    """A program that waited for the disk before main, `before` readings long, was unavailable."""
     from memlab.command.python_probes import command as probe
 
+    launched = probe._Launched.__new__(probe._Launched)
+    launched.pid, launched.held, launched.report = os.getpid(), InForce(), {"status": 0}
+    launched._taken, taken = os.pipe2(os.O_NONBLOCK)
+    launched.begin()
+    for number, locked in enumerate([0] * before + readings):
+        if number == before:
+            os.write(taken, b"x")
+        status = {b"VmRSS": 8192, b"VmLck": locked}
+        monkeypatch.setattr(probe, "_status", lambda _, now=status: now)
+        launched._read_memory(0.0)
+    os.close(taken)
+    os.close(launched._taken)
     spec = {"serve": [], "argv": ["true"], "environ": {"MEMLAB_LOCK": "future"}}
-    launched = SimpleNamespace(
-        report={"status": 0},
-        series=lambda: {"locked_bytes": {"values": readings}},
-        held=InForce(),
-    )
-    refused = probe._refused(spec, launched, "") or {"outcome": None}  # type: ignore[arg-type]
+    refused = probe._refused(spec, launched, "") or {"outcome": None}
     assert refused["outcome"] == outcome
+
+
+SLOW_TO_LOAD = """
+#include <time.h>
+__attribute__((constructor)) static void wait(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 500000000 }, NULL);
+}
+"""
+IS_LOCKED = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void)
+{
+	char text[4096] = { 0 };
+	FILE *status = fopen("/proc/self/status", "r");
+	if (!fread(text, 1, sizeof(text) - 1, status) || strstr(text, "VmLck:\t       0 kB"))
+		return 1;
+	for (int descriptor = 4; descriptor < 1024; descriptor++)
+		if (fcntl(descriptor, F_GETFD) >= 0)
+			return 2;
+	return getenv("MEMLAB_LOCK_TAKEN") ? 3 : 0;
+}
+"""
+
+
+@pytest.mark.needs("lock any amount")
+def test_a_program_that_is_slow_to_load_is_locked(
+    tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a second before its lock, and a moment after it; main sees the lock and no more."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slow.c").write_text(SLOW_TO_LOAD)
+    (tmp_path / "locked.c").write_text(IS_LOCKED)
+    for words in (
+        ["-shared", "-fPIC", "-o", "libslow.so", "slow.c"],
+        ["-o", "locked", "locked.c", "-Wl,--no-as-needed", "./libslow.so"],
+    ):
+        subprocess.run(["cc", *words], check=True)
+    run = memlab.trial(["./locked"], blocks=1, store=store_path, lock=["off", "future"])
+    assert sorted(s.detail or "" for s in run.samples) == ["", "exit status 1"]
 
 
 def test_what_is_shown_names_a_missing_metric_once_and_every_metric_on_demand(

@@ -69,7 +69,7 @@ def test_a_lock_of_a_tebibyte_is_contained_in_one_line(tmp_path: Path, store_pat
         blocks=1, store=store_path, lock=["future"], memory_max=["64M"],
     )  # fmt: skip
     (sample,) = run.samples
-    assert sample.outcome == "oom-killed"
+    assert sample.outcome == "oom-killed", sample.detail
     assert "\n" not in sample.detail
 
 

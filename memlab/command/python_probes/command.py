@@ -68,7 +68,7 @@ _LONGEST_LINE_BYTES = 65536  # of the output: a longer line is searched for metr
 _MOST_FILE_BYTES = 64 << 20  # of a file that the command writes
 _LOCK_REFUSED = 121  # launch/lock.c
 _SCRIPTS = 4  # that name one another as interpreters: execve(2) follows no more
-_READINGS_OF_NO_LOCK = 10  # the first are before main; a short program has no others
+_READINGS_OF_NO_LOCK = 10  # in fewer, a program that another one started may not have begun
 _REFUSED_POLICIES = ("setrlimit", "setpriority", "personality", "prctl")
 # What an allocator and ld.so print of options or libraries that they pass over.
 _COMPLAINT = r"<jemalloc>: (Invalid|Malformed) conf|ERROR: ld\.so: |ld\.so: invalid GLIBC_TUNABLES"
@@ -180,8 +180,8 @@ def _started(
     output: _Output,
     group: _Group,
 ) -> _Launched:
-    held = _held(spec, group)
-    return _Launched(words, spec["argv"], environ, spec["cwd"], output, held)
+    held, locks = _held(spec, group), bool(spec["preload"])
+    return _Launched(words, spec["argv"], environ, spec["cwd"], output, held, locks=locks)
 
 
 def _policies(spec: dict[str, Any], environ: dict[str, str]) -> list[str]:
@@ -329,6 +329,9 @@ def _word(name: str, value: str) -> list[str]:
 class _Launched:
     """A launcher with its command. `report` is the launcher's, whole once it has `ended`."""
 
+    _taken = -1  # where launch/lock.c says that it took its lock
+    _lock_taken = False
+
     def __init__(
         self,
         launch: Sequence[str],
@@ -337,12 +340,21 @@ class _Launched:
         cwd: str,
         output: _Output | None,
         held: InForce | None = None,
+        *,
+        locks: bool = False,
     ) -> None:
         """Without `output` what the command prints is lost, and its memory is not read. `held` is
-        what its processes are to be held to."""
+        what its processes are to be held to; with `locks` launch/lock.c says when it took its
+        lock."""
         self._output, self.held = output, held or InForce()
         self._report, report = os.pipe()
         asked, self._asking = os.pipe()
+        theirs = [report, asked]
+        if locks:
+            self._taken, taken = os.pipe()
+            os.set_blocking(self._taken, False)
+            environ = {**environ, "MEMLAB_LOCK_TAKEN": str(taken)}
+            theirs.append(taken)
         said = subprocess.PIPE if output else subprocess.DEVNULL
         self._process = subprocess.Popen(
             [launch[0], f"report={report}", f"asked={asked}", *launch[1:], "--", *argv],
@@ -351,10 +363,10 @@ class _Launched:
             stderr=subprocess.STDOUT if output else subprocess.DEVNULL,
             env=environ,
             cwd=cwd,
-            pass_fds=[report, asked],
+            pass_fds=theirs,
         )
-        os.close(report)
-        os.close(asked)
+        for descriptor in theirs:
+            os.close(descriptor)
         self.waiting = [self._report]
         if self._process.stdout:
             self.waiting.append(self._process.stdout.fileno())
@@ -372,6 +384,7 @@ class _Launched:
         self._at_ns: list[int] = []
         self._values: dict[str, list[int]] = {"rss": [], "locked": [], "swapped": []}
         self._peak_processes = 1
+        self._unlocked, self._seen_locked = 0, False
         self.pss = _Pss()
 
     @property
@@ -437,8 +450,12 @@ class _Launched:
             self._output.end()
             out.close()
         self._process.wait()
-        os.close(self._report)
-        os.close(self._asking)
+        for descriptor in (
+            self._report,
+            self._asking,
+            *([self._taken] if self._taken >= 0 else []),
+        ):
+            os.close(descriptor)
         self.waiting = []
 
     def stop(self, group: _Group) -> None:
@@ -475,8 +492,19 @@ class _Launched:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    @property
+    def unlocked_readings(self) -> int:
+        """How often nothing was locked after the lock was taken; 0 where it was seen once."""
+        return 0 if self._seen_locked else self._unlocked
+
+    def _took_lock(self) -> bool:
+        if self._taken >= 0 and not self._lock_taken:
+            with suppress(BlockingIOError):
+                self._lock_taken = bool(os.read(self._taken, 1))
+        return self._lock_taken
+
     def _read_memory(self, elapsed_s: float) -> None:
-        sums = dict.fromkeys(self._values, 0)
+        sums, took_lock = dict.fromkeys(self._values, 0), self._took_lock()
         until_s = time.monotonic() + _READING_WITHIN_S
         processes: list[int] = []
         statuses: dict[int, dict[bytes, int]] = {}
@@ -494,6 +522,8 @@ class _Launched:
             return  # it has ended, or has not begun
         self._peak_processes = max(self._peak_processes, len(processes))
         self._at_ns.append(int(elapsed_s * 1e9))
+        self._unlocked += took_lock
+        self._seen_locked |= bool(sums["locked"])
         for name, values in self._values.items():
             values.append(sums[name])
         self.pss.read(processes, until_s)
@@ -625,8 +655,9 @@ class _Service:
         if self._kind == "http":
             self._address = ready
         self._output = _Output({}, self._address if self._kind == "line" else None)
+        words, locks = self._filled(spec["serve"]), bool(spec["preload"])
         self.launched = _Launched(
-            launch, self._filled(spec["serve"]), environ, spec["cwd"], self._output, held
+            launch, words, environ, spec["cwd"], self._output, held, locks=locks
         )
         self.kept = False  # whether it runs on after its trial
         self._loads = -1  # that were put on it before the trial's
@@ -1134,9 +1165,9 @@ def _refused(spec: dict[str, Any], launched: _Launched, said: str) -> dict[str, 
         return None
     if report["status"] == _LOCK_REFUSED:
         return {"outcome": "unavailable", "detail": f"the lock was refused{said}"}
-    locked = launched.series()["locked_bytes"]["values"]
-    if len(locked) >= _READINGS_OF_NO_LOCK and not any(locked):
-        refused = "no memory was locked: the program unlocked it, or it is static or set-user-ID"
+    if (count := launched.unlocked_readings) >= _READINGS_OF_NO_LOCK:
+        why = "the program unlocked it, or what it started is static or set-user-ID"
+        refused = f"no memory was locked in {count} readings after the lock was taken: {why}"
         return {"outcome": "unavailable", "detail": refused}
     return None
 
