@@ -112,7 +112,8 @@ def _measured(spec: dict[str, Any], params: Params) -> dict[str, Any]:
     bare = [spec["launch"], *_word("nproc", bound), *_word("tracepoint", _FLUSHES)]
     launch = [*bare, *_policies(spec, environ)]
     complaint = _Output({}, _COMPLAINT)
-    floor = _Launched(launch, [spec["nothing"]], environ, spec["cwd"], complaint)
+    locks, nothing = bool(spec["preload"]), [spec["nothing"]]
+    floor = _Launched(launch, nothing, environ, spec["cwd"], complaint, locks=locks)
     if not _attend([floor], lambda: floor.ended, _STOP_WITHIN_S):
         raise Failed("a program that does nothing does not end", errno.ETIMEDOUT)
     if complaint.ready:
@@ -384,7 +385,7 @@ class _Launched:
         self._at_ns: list[int] = []
         self._values: dict[str, list[int]] = {"rss": [], "locked": [], "swapped": []}
         self._peak_processes = 1
-        self._unlocked, self._seen_locked = 0, False
+        self._unlocked = 0  # readings since the lock was taken
         self.pss = _Pss()
 
     @property
@@ -450,12 +451,9 @@ class _Launched:
             self._output.end()
             out.close()
         self._process.wait()
-        for descriptor in (
-            self._report,
-            self._asking,
-            *([self._taken] if self._taken >= 0 else []),
-        ):
-            os.close(descriptor)
+        for descriptor in (self._report, self._asking, self._taken):
+            if descriptor >= 0:
+                os.close(descriptor)
         self.waiting = []
 
     def stop(self, group: _Group) -> None:
@@ -495,7 +493,7 @@ class _Launched:
     @property
     def unlocked_readings(self) -> int:
         """How often nothing was locked after the lock was taken; 0 where it was seen once."""
-        return 0 if self._seen_locked else self._unlocked
+        return 0 if any(self._values["locked"]) else self._unlocked
 
     def _took_lock(self) -> bool:
         if self._taken >= 0 and not self._lock_taken:
@@ -523,7 +521,6 @@ class _Launched:
         self._peak_processes = max(self._peak_processes, len(processes))
         self._at_ns.append(int(elapsed_s * 1e9))
         self._unlocked += took_lock
-        self._seen_locked |= bool(sums["locked"])
         for name, values in self._values.items():
             values.append(sums[name])
         self.pss.read(processes, until_s)
