@@ -68,6 +68,9 @@ class InForce:
         within = paths.get("memory", paths.get("", ""))
         if not paths or self._group in Path(within).parts:
             return ""
+        life = files.known(lambda: proc.life(pid, proc.ROOT))
+        if life is None or life.exiting:  # cgroup v1 says "/" of it (proc_cgroup_show)
+            return ""
         return f"the limit was left: process {pid} was in the cgroup {within}"
 
     def _widened_its_mask(self, pid: int, _: Mapping[bytes, int]) -> str:

@@ -18,6 +18,8 @@ ROOT = Path("/")
 # is one moment; smaller reads of a file made while it is read (interrupts) are several moments.
 _READ_BYTES = 1 << 20
 
+_PF_EXITING = 0x4  # include/linux/sched.h
+
 # linux/magic.h
 _STATFS_TYPES = {
     0xEF53: "ext2/3/4", 0x58465342: "xfs", 0x9123683E: "btrfs", 0x01021994: "tmpfs",
@@ -48,6 +50,8 @@ class Life:
     session: int
     start_ticks: int
     """When it started, in clock ticks since boot."""
+    exiting: bool
+    """It is on its way through exit(2)."""
 
     @property
     def ended(self) -> bool:
@@ -119,7 +123,8 @@ def parse_life(text: str) -> Life:
     fields = rest.split()
     if not parenthesis or len(fields) < 20:
         raise ValueError("stat: expected 'PID (COMMAND) STATE' and at least 22 fields")
-    return Life(fields[0], int(fields[1]), int(fields[3]), int(fields[19]))
+    exiting = bool(int(fields[6]) & _PF_EXITING)
+    return Life(fields[0], int(fields[1]), int(fields[3]), int(fields[19]), exiting)
 
 
 def parse_mountinfo(text: str) -> list[Mount]:

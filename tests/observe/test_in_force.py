@@ -4,10 +4,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from memlab.observe import cgroup
+from memlab.observe import cgroup, proc
 from memlab.observe.in_force import InForce
 
 MIB = 1 << 20
@@ -64,6 +65,23 @@ def test_a_process_outside_of_its_group_is_seen(sleeper: int) -> None:
             held.look({sleeper: BARE})
     assert inside.why == ""
     assert outside.why.startswith(f"the limit was left: process {sleeper} was in the cgroup /")
+
+
+@pytest.mark.parametrize(("flags", "left"), [(0x400040, True), (0x400044, False)])
+def test_a_process_that_is_exiting_has_not_left_its_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: int, left: bool
+) -> None:
+    """cgroup v1 says "/" of a process with PF_EXITING (0x4) that may hold its memory for long."""
+    monkeypatch.setattr(proc, "ROOT", tmp_path)
+    folder = tmp_path / "proc/7"
+    folder.mkdir(parents=True)
+    (folder / "cgroup").write_text("4:memory:/\n0::/\n")
+    (folder / "stat").write_text(f"7 (a b) D 1 7 7 0 -1 {flags} {'0 ' * 40}\n")
+    held = InForce(group="/x/memlab-0123abcd")
+    for _ in range(10):
+        held.look({7: BARE})
+    said = "the limit was left: process 7 was in the cgroup / in 10 readings in a row"
+    assert held.why == (said if left else "")
 
 
 def test_a_mask_that_was_widened_is_seen_and_one_that_was_narrowed_is_not(sleeper: int) -> None:
