@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from memlab.analysis.compare import benjamini_hochberg
 from memlab.analysis.verdicts import ALPHA, Verdict
@@ -12,7 +13,7 @@ from memlab.judging import mechanism
 from memlab.judging.kinds import find
 from memlab.judging.sight import ABSENT, settings
 from memlab.results import Run
-from memlab.results.samples import IntArray, ids_of
+from memlab.results.samples import IntArray, Samples, ids_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,17 @@ class Judged:
     evidence: str
     control_says: str
     points: Sequence[int]
-    samples: IntArray = field(compare=False)  # all of the points
+    of_points: Sequence[Samples] = field(compare=False, repr=False)
     clearance: float | None  # see Finding
     lines: Sequence[str]
     adjusted_p: float | None = None
     """The verdict's p after Benjamini and Hochberg over the verdicts of the run that had a sample;
     None without p."""
+
+    @property
+    def samples(self) -> IntArray:
+        """All samples of the points."""
+        return ids_of(self.of_points)
 
     @property
     def survives(self) -> bool:
@@ -57,22 +63,29 @@ class Judged:
         return self.verdict.word
 
 
-def judge(run: Run, claims: Sequence[Claim] | None = None) -> list[Judged]:
+def judge(run: Run, claims: Sequence[Claim] | None = None) -> Sequence[Judged]:
     """Judge these claims, else every one of the run's experiment, in declared order. Nothing is
     measured."""
-    found = [
-        _judged(run, claim, setting)
-        for claim in (run.experiment.claims if claims is None else claims)
-        for setting in settings(run, claim)
-    ]
+    return _every(run) if claims is None else _judge(run, claims)
+
+
+@lru_cache(maxsize=4)
+def _every(run: Run) -> Sequence[Judged]:
+    """Kept, since what shows a run asks for it in several places and a stored run does not
+    change."""
+    return _judge(run, run.experiment.claims)
+
+
+def _judge(run: Run, claims: Sequence[Claim]) -> Sequence[Judged]:
+    found = [_judged(run, claim, setting) for claim in claims for setting in settings(run, claim)]
     # An undecided claim was a chance to be wrong too: it counts, with a p of 1.
     tested = [one for one in found if one.verdict.n and one.word != "not testable here"]
     adjusted = iter(benjamini_hochberg([_or_one(one.verdict.p) for one in tested]))
     corrected = {id(one): next(adjusted) for one in tested}
-    return [
+    return tuple(
         one if one.verdict.p is None else replace(one, adjusted_p=corrected[id(one)])
         for one in found
-    ]
+    )
 
 
 def _or_one(p: float | None) -> float:
@@ -89,7 +102,7 @@ def _judged(run: Run, claim: Claim, setting: At) -> Judged:
         evidence=found.evidence,
         control_says=mechanism.says(run, claim, setting),
         points=points,
-        samples=ids_of([run.by_point[index] for index in points]),
+        of_points=[run.by_point[index] for index in points],
         clearance=found.clearance,
         lines=found.lines,
     )

@@ -362,7 +362,9 @@ def sound(samples: Mapping[str, Sequence[Any]]) -> bool:
         all(map(_text, {*samples["outcome"], *samples["probe_hash"]}))
         and all(map(_optional(_text), {*samples["detail"]}))
         and all(
-            {*map(type, samples[name])} == {float} and all(map(_time, samples[name]))
+            {*map(type, samples[name])} == {float}
+            and all(map(math.isfinite, samples[name]))
+            and max(map(abs, samples[name])) <= _TIME_MAX_S
             for name in ("started_at", "trial_s")
         )
         and all(map(_optional(_cpu), {*samples["cpu"]}))

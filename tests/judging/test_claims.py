@@ -173,6 +173,16 @@ def test_an_outcome_is_what_every_trial_ended_as(
     assert (judged.word, "10 enomem" in judged.evidence) == (word, True)
 
 
+def test_a_run_is_judged_once_and_a_part_of_it_anew(measured: Measure) -> None:
+    run = measured(experiment(ratio(below=0.5)), costs(slope))
+    part = run.only([point for point in run.points if point.at["size"] == 1])
+    found = judge(run)
+    assert judge(run) is found
+    assert ({one.word for one in found}, judge(part)[0].word) == ({"reproduced"}, "inconclusive")
+    behind = [sample.id for sample in run.samples if sample.point in found[0].points]
+    assert sorted(found[0].samples.tolist()) == behind
+
+
 def test_five_blocks_give_no_interval_and_so_no_verdict(measured: Measure) -> None:
     judged = only(judge(measured(experiment(ratio(below=0.5)), costs(slope), blocks=5)))
     assert judged.word == "inconclusive"
