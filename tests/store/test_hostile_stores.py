@@ -171,6 +171,8 @@ VALUES: dict[str, list[tuple[str, Any]]] = {
         ("raw", DEEP),
         ("raw", b"\xff"),
         ("trial_s", float("inf")),
+        ("trial_s", -2e11),
+        ("started_at", 2e11),
         ("cpu", "1"),
         ("probe_hash", None),
         ("point", 99),
@@ -207,8 +209,11 @@ def test_a_value_of_another_type_or_without_bounds_is_refused(
     db.execute(f"UPDATE {table} SET {column} = ? WHERE {number} = ?", (value, RUNS[0]))
     for sealed in VALUES:
         database.seal(db, sealed, "true")
+    ids = [id for (id,) in db.execute("SELECT id FROM samples WHERE run = ? ORDER BY id", RUNS[:1])]
     db.close()
     with Store(two) as opened:
+        if table == "samples" and column not in ("raw", "point"):
+            assert opened.columns(RUNS[0], ids) is None  # as a long run is read
         everything(opened, RUNS[1])
         with pytest.raises(MemlabError) as refused:
             everything(opened, RUNS[0])
